@@ -158,6 +158,10 @@ class EllipsoidEstimator(PrivateEstimator[Plan], ABC):
     def _walk(self, plan: Plan, release: Walk) -> Any:
         """Go through all stages of the plan, in order."""
 
+    def _fill(self, d: int) -> Floats:
+        low, high, _ = self._region(d)
+        return low / 2 + high / 2
+
     def _read(self, rows: Rows, plan: Plan) -> PrivateRows:
         check_finite_rows(rows)
         return PrivateRows(rows, shrunk_sums(rows, plan.frame, plan.first_step))

@@ -176,6 +176,9 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
         Privacy parameter. Must be positive.
     delta : float, default=1e-6
         Privacy parameter, in (0, 1).
+    missing : {"error", "drop"}, default="error"
+        Treatment of a row with a NaN or infinite entry. "error" raises `InvalidData`. "drop" leaves the row out: a
+        part of epsilon counts the complete rows, and the release uses a random sample of them, of public size.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
@@ -198,6 +201,9 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
         For neighbors that differ in one row, with its label; n is public.
     plan_ : HotellingPlan
         The release plan: every released quantity and its noise.
+    rows_, rows_noise_std_, n_rows_ : float, float, int
+        Noisy number of complete rows, the standard deviation of its noise, and the number of rows that were used. Only
+        with ``missing="drop"``.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
         Column names. Only if ``X`` has column names.
@@ -229,6 +235,7 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
     bounds_are: str = "clip"
     epsilon: float = 1.0
     delta: float = 1e-6
+    missing: str = "error"
     random_state: Any = None
     budget: Any = None
 
@@ -253,6 +260,8 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
         assume = check_choice("assume", self.assume, ASSUMED)
         two = self._kinds() is not None
         frame, null = self._frame(d, assume, two)
+        if self._drops():
+            return self._plan_on_sample(n, d)
         return self._calibrate(
             n,
             guarantee,
@@ -350,7 +359,7 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
         names = getattr(self, "feature_names_in_", None)
         covered, null = self._hypotheses()
         facts = [
-            ("Rows, columns", f"{plan.n_samples:,}, {plan.n_features:,} (public)"),
+            *self._count_rows(),
             ("Null hypothesis", null),
             ("T squared, p-value", f"{errors.statistic:.4g}, {errors.pvalue:.4g} (all columns together)"),
             ("Privacy", str(self.privacy_)),
@@ -359,7 +368,7 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
             estimate,
             error,
             tuple(f"x{j}" if names is None else str(names[j]) for j in range(plan.n_features)),
-            covered,
+            self._state_missing(covered),
             NormalErrors(estimate, error),
             title="Private Hotelling test",
             header="difference",

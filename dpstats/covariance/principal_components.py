@@ -20,8 +20,8 @@ from dpstats.covariance.ellipsoid_plan import LAST_SHARE, EllipsoidEstimator, El
 from dpstats.covariance.ellipsoids import Ellipsoid
 from dpstats.covariance.error_distributions import BoundedErrors
 from dpstats.data.parameters import check_choice, check_integer
-from dpstats.errors import InvalidData
-from dpstats.figures import new_figure
+from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.figures import ESTIMATE, axes_or_new, new_figure, plain
 from dpstats.inference import BONFERRONI, Estimates, HasEstimates
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
@@ -159,6 +159,9 @@ class PrivatePCA(
         Privacy parameter. Must be positive.
     delta : float, default=1e-6
         Privacy parameter, in (0, 1).
+    missing : {"error", "drop"}, default="error"
+        Treatment of a row with a NaN or infinite entry. "error" raises `InvalidData`. "drop" leaves the row out: a
+        part of epsilon counts the complete rows, and the release uses a random sample of them, of public size.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
@@ -180,6 +183,9 @@ class PrivatePCA(
         For neighbors that differ in one row; n is public.
     plan_ : PCAPlan
         The release plan: every released quantity and its noise.
+    rows_, rows_noise_std_, n_rows_ : float, float, int
+        Noisy number of complete rows, the standard deviation of its noise, and the number of rows that were used. Only
+        with ``missing="drop"``.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
         Column names. Only if ``X`` has column names.
@@ -213,6 +219,7 @@ class PrivatePCA(
     scale: str | None = None
     epsilon: float = 1.0
     delta: float = 1e-6
+    missing: str = "error"
     random_state: Any = None
     budget: Any = None
 
@@ -230,6 +237,8 @@ class PrivatePCA(
         k = check_integer("n_components", self.n_components, at_least=1, at_most=d)
         scale = None if self.scale is None else check_choice("scale", self.scale, ["std"])
         low, high, hard = self._region(d)
+        if self._drops():
+            return self._plan_on_sample(n, d)
         frame = Frame(low / 2 + high / 2, high / 2 - low / 2, True, False, hard)
         return self._calibrate(
             n,
@@ -305,13 +314,15 @@ class PrivatePCA(
             estimate,
             error,
             tuple(f"component {k + 1}" for k in range(plan.n_components)),
-            f"the variance of {rows} along each released component, of scores shrunk into a ball of radius "
-            f"{plan.score_radius:.3g}",
+            self._state_missing(
+                f"the variance of {rows} along each released component, of scores shrunk into a ball of radius "
+                f"{plan.score_radius:.3g}"
+            ),
             BoundedErrors(estimate, error, np.zeros(len(estimate)), most),
             title="Private principal components",
             header="variance",
             facts=[
-                ("Rows, columns", f"{plan.n_samples:,}, {plan.n_features:,} (public)"),
+                *self._count_rows(),
                 ("Privacy", str(self.privacy_)),
             ],
             notes=self._notes(),
@@ -354,4 +365,45 @@ class PrivatePCA(
         ax.set_xlabel("component")
         ax.set_ylabel("variance")
         ax.set_ylim(bottom=0)
+        return ax
+
+    def biplot(self, ax: Any = None, confidence_level: float | None = None) -> Any:
+        """Draw the columns as arrows in the plane of the first two components, and return the Axes.
+
+        An arrow has the entries of a column in both components, times the released standard deviations along them.
+        Columns divided by ``scale_`` have a large covariance where their arrows are long and point the same way. No row
+        is drawn.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Default: the Axes of a new figure.
+        confidence_level : float, optional
+            Level of the intervals of both variances, in the labels of the axes. Default: 0.95.
+        """
+        check_is_fitted(self, "components_")
+        if len(self.components_) < 2:
+            raise InvalidParameter(
+                "n_components must be at least 2 for a biplot, got 1. Fit with more components."
+            )
+        low, high = map(np.ravel, self.confidence_interval(confidence_level))
+        variances = self.explained_variance_[:2]
+        ends = self.components_[:2] * np.sqrt(np.clip(variances, 0.0, None))[:, None]
+        ax = axes_or_new(ax, figsize=(4.8, 4.8))
+        ax.axhline(0.0, color="0.8", lw=0.8)
+        ax.axvline(0.0, color="0.8", lw=0.8)
+        names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.plan_.n_features)])
+        for name, x, y in zip(names, *ends, strict=True):
+            ax.annotate("", (x, y), (0.0, 0.0), arrowprops={"arrowstyle": "->", "color": ESTIMATE})
+            side = "right" if x > 0 else "left"
+            away = 5 if y >= 0 else -12
+            ax.annotate(plain(name), (x, y), (0, away), textcoords="offset points", ha=side)
+        reach = 1.25 * float(np.abs(ends).max()) or 1.0
+        ax.set_xlim(-reach, reach)
+        ax.set_ylim(-reach, reach)
+        labels = [
+            f"component {k + 1}: variance {variances[k]:.3g} [{low[k]:.3g}, {high[k]:.3g}]" for k in range(2)
+        ]
+        ax.set_xlabel(labels[0])
+        ax.set_ylabel(labels[1])
         return ax

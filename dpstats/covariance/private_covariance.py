@@ -63,6 +63,9 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan]):
         Privacy parameter. Must be positive.
     delta : float, default=1e-6
         Privacy parameter, in (0, 1).
+    missing : {"error", "drop"}, default="error"
+        Treatment of a row with a NaN or infinite entry. "error" raises `InvalidData`. "drop" leaves the row out: a
+        part of epsilon counts the complete rows, and the release uses a random sample of them, of public size.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
@@ -83,6 +86,9 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan]):
         For neighbors that differ in one row; n is public.
     plan_ : CovariancePlan
         The release plan: every released quantity and its noise.
+    rows_, rows_noise_std_, n_rows_ : float, float, int
+        Noisy number of complete rows, the standard deviation of its noise, and the number of rows that were used. Only
+        with ``missing="drop"``.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
         Column names. Only if ``X`` has column names.
@@ -116,6 +122,7 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan]):
     bounds_are: str = "clip"
     epsilon: float = 1.0
     delta: float = 1e-6
+    missing: str = "error"
     random_state: Any = None
     budget: Any = None
 
@@ -144,6 +151,8 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan]):
                 "delta must be greater than 0 for Gaussian noise, got 0. Set delta=1e-6, for example."
             )
         region = Region.check(self.bounds, self.bounds_are, None, 0.0, d)
+        if self._drops():
+            return self._plan_on_sample(n, d)
         low, high = region.ends(d)
         center, half, coarse = low / 2 + high / 2, high / 2 - low / 2, coarse_bits(n)
         check_region(half, center)
@@ -164,6 +173,10 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan]):
 
         return finest(calibrate, fine_bits(n))
 
+    def _fill(self, d: int) -> Any:
+        low, high = Region.check(self.bounds, self.bounds_are, None, 0.0, d).ends(d)
+        return low / 2 + high / 2
+
     def _read(self, rows: Rows, plan: CovariancePlan) -> Mapping[str, Any]:
         check_finite_rows(rows)
         return {STAGE: read_moments(rows, plan)}
@@ -182,16 +195,15 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan]):
         return [f"x{j}" if names is None else str(names[j]) for j in range(self.plan_.n_features)]
 
     def _covered(self, what: str) -> str:
-        if self.plan_.hard:
-            return f"the {what} of the population (by the declared bounds no row is clipped)"
-        return f"the {what} of the population if it were clipped to the bounds"
+        clipped = (
+            "(by the declared bounds no row is clipped)"
+            if self.plan_.hard
+            else "if it were clipped to the bounds"
+        )
+        return self._state_missing(f"the {what} of the population {clipped}")
 
     def _facts(self) -> list[tuple[str, str]]:
-        plan = self.plan_
-        return [
-            ("Rows, columns", f"{plan.n_samples:,}, {plan.n_features:,} (public)"),
-            ("Privacy", str(self.privacy_)),
-        ]
+        return [*self._count_rows(), ("Privacy", str(self.privacy_))]
 
     def _notes(self) -> list[str]:
         if self.plan_.n_samples >= _FEW_ROWS:

@@ -102,6 +102,9 @@ class PrivateCorrelation(HasEstimates, PrivateEstimator[CorrelationPlan]):
         Privacy parameter. Must be positive.
     delta : float, default=1e-6
         Privacy parameter, in (0, 1).
+    missing : {"error", "drop"}, default="error"
+        Treatment of a row with a NaN or infinite entry. "error" raises `InvalidData`. "drop" leaves the row out: a
+        part of epsilon counts the complete rows, and the release uses a random sample of them, of public size.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
@@ -117,6 +120,9 @@ class PrivateCorrelation(HasEstimates, PrivateEstimator[CorrelationPlan]):
         For neighbors that differ in one row; n is public.
     plan_ : CorrelationPlan
         The release plan: every released quantity and its noise.
+    rows_, rows_noise_std_, n_rows_ : float, float, int
+        Noisy number of complete rows, the standard deviation of its noise, and the number of rows that were used. Only
+        with ``missing="drop"``.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
         Column names. Only if ``X`` has column names.
@@ -147,6 +153,7 @@ class PrivateCorrelation(HasEstimates, PrivateEstimator[CorrelationPlan]):
     method: str = "kendall"
     epsilon: float = 1.0
     delta: float = 1e-6
+    missing: str = "error"
     random_state: Any = None
     budget: Any = None
 
@@ -181,6 +188,8 @@ class PrivateCorrelation(HasEstimates, PrivateEstimator[CorrelationPlan]):
             raise InvalidParameter(
                 "delta must be greater than 0 for Gaussian noise, got 0. Set delta=1e-6, for example."
             )
+        if self._drops():
+            return self._plan_on_sample(n, d)
         stages = additive_stages([concordance_integers(d, n)], epsilon, delta)
         return CorrelationPlan(stages, PrivacyGuarantee(epsilon, delta), n, d)
 
@@ -218,12 +227,12 @@ class PrivateCorrelation(HasEstimates, PrivateEstimator[CorrelationPlan]):
             estimate,
             error,
             tuple(f"{names[a]}, {names[b]}" for a, b in zip(i, j, strict=True)),
-            "Kendall's tau of the population, where ties count as neither order",
+            self._state_missing("Kendall's tau of the population, where ties count as neither order"),
             CorrelationErrors(estimate, error),
             title="Private rank correlations",
             header="tau",
             facts=[
-                ("Rows, columns", f"{plan.n_samples:,}, {plan.n_features:,} (public)"),
+                *self._count_rows(),
                 ("Privacy", str(self.privacy_)),
             ],
             notes=[few] if plan.n_samples < _FEW_ROWS else [],

@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.memory import stated_shape
@@ -132,8 +131,3 @@ class PrivateTest(HasResult[TestResult], PlannedTest, InvertedTest):
     def fit_predict(self, X: Any, y: Any = None) -> int:
         """Run the test once and return 1 to reject, 0 not to."""
         return int(self.fit(X).reject_)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self.missing != "error"
-        return tags

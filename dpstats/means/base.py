@@ -16,7 +16,7 @@ from dpstats.data.tables import Rows
 from dpstats.inference import SIDAK, ErrorDistribution, Estimates, HasEstimates, Limits, Test, Together
 from dpstats.lattice import check_finite_rows
 from dpstats.release.estimator import Plan, PrivateEstimator
-from dpstats.results import ConfidenceInterval, Summary, observed_rows, significant, with_missing
+from dpstats.results import ConfidenceInterval, Summary, significant, with_missing
 
 Numbers = NDArray[np.float64]
 
@@ -174,11 +174,6 @@ class ColumnEstimator(HasEstimates, PrivateEstimator[Plan]):
             check_finite_rows(rows)
         return rows
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self.missing != "error"
-        return tags
-
     # The parts of a summary.
 
     def _framed(
@@ -191,18 +186,10 @@ class ColumnEstimator(HasEstimates, PrivateEstimator[Plan]):
         """Return a summary of a table, its columns by their headers, below the facts of any fit and those given."""
         of_any = [
             ("Estimator", type(self).__name__),
-            ("Rows, columns", f"{self.plan_.n_given:,}, {self.plan_.n_features:,} (public)"),
-            *self._describe_sample(),
+            *self._count_rows(),
             ("Privacy", str(self.privacy_)),
         ]
         return Summary(title, [*of_any, *facts], list(table), list(zip(*table.values(), strict=True)), notes)
-
-    def _describe_sample(self) -> list[tuple[str, str]]:
-        """Return the fact of a summary on the complete rows, if the release used a sample of them."""
-        if self.plan_.counted is None:
-            return []
-        complete = observed_rows(self.rows_, self.rows_noise_std_)
-        return [("Complete rows", f"{complete}; the estimate uses {self.n_rows_:,} of them")]
 
     def _names(self, columns: Iterable[int]) -> list[str]:
         """Return the names of columns of the data, or x0, x1, ... where they have none."""

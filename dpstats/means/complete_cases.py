@@ -103,11 +103,6 @@ class CompleteCases(TransformerMixin, PrivateEstimator[ReleasePlan]):
     missing: ClassVar[str] = "drop"
     _per_column = ("fill",)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
-
     def plan(self, n_samples: int, n_features: int) -> ReleasePlan:
         """Return the release plan of a fit on data of this size.
 

@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.levels import Categories
-from dpstats.data.parameters import check_choice, check_integer, check_missing, check_real
+from dpstats.data.parameters import check_choice, check_integer, check_real
 from dpstats.data.schema import Column, Schema
 from dpstats.data.tables import Rows
 from dpstats.errors import InvalidData, InvalidParameter
@@ -101,10 +101,6 @@ class RankTest(HasResult[RankTestResult], PrivateEstimator[RankPlan], ABC):
         item = Integers(STATISTIC, 1, 0.5, sensitivity, sensitivity)
         return RankPlan(additive_stages([item], guarantee.epsilon, 0.0), guarantee, n, 1, sizes, public)
 
-    def _drops(self) -> bool:
-        """Return whether incomplete rows are left out."""
-        return check_missing(self.missing, ["error", "drop"]) == "drop"
-
     def _prepare(self, plan: RankPlan) -> RankPlan:
         self._null(plan)  # simulate now, and store
         return plan
@@ -145,7 +141,6 @@ class RankTest(HasResult[RankTestResult], PrivateEstimator[RankPlan], ABC):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array, tags.input_tags.one_d_array = False, True
-        tags.input_tags.allow_nan = self.missing == "drop"
         return tags
 
 

@@ -23,7 +23,7 @@ from dpstats.data.arithmetic import quiet
 from dpstats.data.labels import by_name, pairs_by_name, unit_of
 from dpstats.data.memory import stated_shape
 from dpstats.data.opening import open_source
-from dpstats.data.parameters import check_real
+from dpstats.data.parameters import check_missing, check_real
 from dpstats.data.schema import Schema, check_columns_again, check_names, record_columns
 from dpstats.data.source import Source
 from dpstats.data.tables import Rows
@@ -39,6 +39,7 @@ from dpstats.release.orders import order_rows
 from dpstats.release.session import Released, Session
 from dpstats.release.witness import session_of
 from dpstats.report import Background, Reported, told_parameters, told_value
+from dpstats.results import about_missing, observed_rows, with_missing
 
 Plan = TypeVar("Plan", bound=ReleasePlan)
 
@@ -93,6 +94,10 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
     def _report(self, released: Released, plan: Plan) -> None:
         """Set the fitted attributes by post-processing the released values."""
         raise TypeError(f"{type(self).__name__} does not define _report")
+
+    def _drops(self, *others: str) -> bool:
+        """Return whether incomplete rows are left out; the estimator supports "error", "drop" and ``others``."""
+        return check_missing(getattr(self, "missing", "error"), ["error", "drop", *others]) == "drop"
 
     def _plan_on_sample(self, n: int, d: int) -> Plan:
         """Return the plan for ``missing="drop"`` where n is public: a count, then a release from a random sample.
@@ -325,6 +330,24 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         check_is_fitted(self)
         facts = [("Estimator", type(self).__name__), ("Privacy", str(self.privacy_))]
         return replace(self.plan_.summary(), title="Release", facts=facts)
+
+    def _state_missing(self, estimand: str) -> str:
+        """Return an estimand, and that incomplete rows are left out if they are."""
+        return estimand if self.plan_.counted is None else with_missing(estimand, about_missing("drop"))
+
+    def _count_rows(self) -> list[tuple[str, str]]:
+        """Return the facts of a summary on the rows: their public size, and how many complete ones were used."""
+        plan = self.plan_
+        facts = [("Rows, columns", f"{plan.n_given:,}, {plan.n_features:,} (public)")]
+        if plan.counted is None:
+            return facts
+        complete = observed_rows(self.rows_, self.rows_noise_std_)
+        return [*facts, ("Complete rows", f"{complete}; the estimate uses {self.n_rows_:,} of them")]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = getattr(self, "missing", "error") != "error"
+        return tags
 
     def _conclusions(self) -> tuple[str | None, str | None]:
         """Return the estimand of the intervals, and the null hypothesis of the test, of those that the fit has."""

@@ -90,6 +90,7 @@ NOT_ASKED = {
     "plot",
     "heat_map",
     "scree_plot",
+    "biplot",
     "get_params",
     "get_metadata_routing",
 }

@@ -107,6 +107,24 @@ def test_a_scree_plot() -> None:
     assert ax.get_xlabel() == "component" and len(ax.get_xticks()) == 3
 
 
+def test_a_biplot_has_an_arrow_for_each_column() -> None:
+    pytest.importorskip("matplotlib")
+    X = np.random.default_rng(0).normal(size=(3000, 3)) * [3.0, 2.0, 0.5]
+    frame = pd.DataFrame(X, columns=["a", "$b$", "c"])
+    made = PrivatePCA(n_components=2, bounds=(-12, 12), epsilon=1e4, random_state=0).fit(frame)
+    ax = made.biplot()
+    drawn = {text.get_text(): text.xy for text in ax.texts if text.get_text()}
+    # Independent columns lie along the components, at their standard deviations.
+    assert set(drawn) == {"a", r"\$b\$", "c"}
+    assert np.abs([*drawn["a"]]) == pytest.approx([3.0, 0.0], abs=0.2)
+    assert np.abs([*drawn[r"\$b\$"]]) == pytest.approx([0.0, 2.0], abs=0.2)
+    assert "component 2: variance" in ax.get_ylabel() and made.biplot(ax) is ax
+    noisy = PrivatePCA(n_components=2, bounds=(-12, 12), epsilon=0.05, random_state=0).fit(X[:5])
+    assert np.all(np.isfinite(noisy.biplot().get_xlim()))
+    with pytest.raises(InvalidParameter, match="n_components must be at least 2 for a biplot"):
+        PrivatePCA(bounds=(-12, 12), random_state=0).fit(X).biplot()
+
+
 def test_constant_columns_have_no_variance() -> None:
     X = np.random.default_rng(0).normal(size=(3000, 1)) * [1.0, 0.0]
     made = PrivatePCA(n_components=2, bounds=(-4, 4), random_state=0, epsilon=1e4).fit(X)

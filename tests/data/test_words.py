@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import random
+import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -125,3 +127,9 @@ def test_a_label_is_compared_by_its_text_and_then_by_its_value() -> None:
     assert Categories(["01", 1, None]).codes(words).tolist() == [0, 1, 1, 2, 2, 1, -1, -1]
     assert Categories(["", "NA", None, True]).codes(words).tolist() == [3, 3, 3, 0, 1, 3, -1, -1]
     np.testing.assert_array_equal(column_of("y", Words(["1", "", "true"])), [1.0, math.nan, 1.0])
+
+
+def test_the_page_lists_the_words_that_are_missing() -> None:
+    page = (Path(__file__).parents[2] / "docs/missing-data.md").read_text(encoding="utf-8")
+    listed = page.split("these words are missing, too:")[1].split("`true`")[0]
+    assert set(re.findall(r"`([^`]+)`", listed)) == MISSING_WORDS - {""} | {"NaN"}

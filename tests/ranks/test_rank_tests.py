@@ -160,4 +160,4 @@ def test_bad_data_charges_nothing() -> None:
             made.set_params(budget=budget).fit(*given)
     assert budget.history() == ()
     with pytest.raises(BudgetExceeded):
-        SignedRankTest(epsilon=2.0, budget=budget).fit(["unread"])
+        SignedRankTest(epsilon=2.0, budget=budget).fit(["unread", "too"])

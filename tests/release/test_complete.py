@@ -14,6 +14,7 @@ from sklearn.base import clone
 
 from dpstats.auditing.replay import Replay, fit, seen_of
 from dpstats.auditing.sensitivity_check import FOLLOWS
+from dpstats.covariance import HotellingTest, PrivateCorrelation, PrivateCovariance, PrivatePCA
 from dpstats.errors import BudgetExceeded, InvalidData, InvalidParameter
 from dpstats.identity import (
     FilteringTest,
@@ -26,7 +27,6 @@ from dpstats.means import AdaptiveMean, SparseMean
 from dpstats.privacy import PrivacyBudget
 from dpstats.privacy.totals import compose
 from dpstats.ranks import KruskalWallisTest, MannWhitneyTest, SignedRankTest
-from dpstats.ranks.rank_tests import RankTest
 from dpstats.release.complete import plan_count, usable_rows
 
 TEST = {"n_calibration": 99, "cache_dir": None}
@@ -41,6 +41,11 @@ MADE: dict[str, Any] = {
     "inner products": InnerProductTest(**TEST),
     "filtering": FilteringTest(**TEST),
     "signs": RowDistanceTest(null="product", **TEST),
+    "covariance": PrivateCovariance(bounds=(-5, 5)),
+    "rank correlation": PrivateCorrelation(),
+    "components": PrivatePCA(bounds=(-5, 5)),
+    "mean vector": HotellingTest(bounds=(-5, 5)),
+    "mean vectors": HotellingTest(groups=["a", "b"], bounds=(-5, 5)),
     "signed ranks": SignedRankTest(n_simulations=99),
     "two groups": MannWhitneyTest(groups=["a", "b"], n_simulations=99),
     "three groups": KruskalWallisTest(groups=["a", "b", "c"], n_simulations=99),
@@ -51,12 +56,13 @@ each = pytest.mark.parametrize("name", MADE)
 def data(name: str, seed: int) -> tuple[Any, ...]:
     """Return the rows of a fit, with labels where a test has groups: some undeclared, some missing."""
     X = rows(name, seed)
-    if not isinstance(MADE[name], RankTest):
+    if getattr(MADE[name], "groups", None) is None and name != "signed ranks":
         return (X,)
     labels = np.random.default_rng(seed).choice(
         np.array(["a", "b", "c", "d", None], dtype=object), size=len(X)
     )
-    return (X[:, seed],) if name == "signed ranks" else (X[:, seed], labels)
+    X = X if name == "mean vectors" else X[:, seed]
+    return (X,) if name == "signed ranks" else (X, labels)
 
 
 def rows(name: str, seed: int, n: int = 600) -> np.ndarray:
@@ -161,6 +167,20 @@ def test_a_rank_test_of_complete_rows_keeps_its_level_and_finds_a_shift() -> Non
     assert rejected[0] <= binom.ppf(1 - 1e-4, 60, 0.05) and rejected[1] > 50
     with pytest.raises(InvalidParameter, match="sizes must be None with missing='drop'"):
         clone(test).set_params(sizes=(200, 200)).fit(values, labels)
+
+
+def test_correlations_of_complete_rows_cover() -> None:
+    rng, covered = np.random.default_rng(3), 0
+    pearson = PrivateCovariance(bounds=(-4, 4), missing="drop", random_state=rng)
+    kendall = PrivateCorrelation(missing="drop", random_state=rng)
+    for _ in range(30):
+        X = rng.multivariate_normal([0, 0], [[1, 0.5], [0.5, 1]], size=2000)
+        X[rng.random((2000, 2)) < 0.15] = np.nan
+        for estimates, truth in ((pearson.fit(X).correlation(), 0.5), (kendall.fit(X).estimates(), 1 / 3)):
+            interval = estimates.confidence_interval(0.9)
+            covered += int(interval.low[0] <= truth <= interval.high[0])
+            assert "Rows with a missing entry are left out" in estimates.estimand
+    assert covered >= binom.ppf(1e-4, 60, 0.9)
 
 
 def test_too_few_rows_are_refused() -> None:
