@@ -13,13 +13,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.arithmetic import as_int64
+
 Integers = NDArray[np.int64]
 
 
 def ranks(column: NDArray[np.float64]) -> Integers:
     """Return integers in the order of the entries, from 0; equal entries get the same one."""
     _, found = np.unique(column, return_inverse=True)
-    return found.astype(np.int64, copy=False)
+    return as_int64(found)
 
 
 def concordance(first: Integers, second: Integers) -> Integers:
@@ -47,7 +49,7 @@ def smaller_predecessors(order: Integers) -> Integers:
     """
     n = order.size
     places = np.arange(n, dtype=np.int32)
-    values, counts = order.astype(np.int32), np.zeros(n, dtype=np.int32)
+    values, counts = np.array(order, dtype=np.int32), np.zeros(n, dtype=np.int32)
     for bit in reversed(range((n - 1).bit_length())):
         start = values >> (bit + 1) << (bit + 1)
         low = (values >> bit & 1) == 0
@@ -56,4 +58,4 @@ def smaller_predecessors(order: Integers) -> Integers:
         counts += np.where(low, 0, before)
         to = np.where(low, start + before, places + (1 << bit) - before)
         values[to], counts[to] = values.copy(), counts.copy()
-    return counts[order].astype(np.int64)
+    return as_int64(counts[order])
