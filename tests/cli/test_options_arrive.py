@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,13 @@ from dpstats.cli.histogram import HISTOGRAM
 from dpstats.cli.identity_test import IDENTITY_TEST
 from dpstats.cli.mean import MEAN
 from dpstats.cli.proportion import PROPORTION
+from dpstats.cli.quantile import QUANTILE
 from dpstats.cli.regress import REGRESS
 from dpstats.cli.release import ReleaseCommand
 from dpstats.cli.simulate import add_simulate
 from dpstats.cli.sparse_mean import SPARSE_MEAN
+from dpstats.cli.statistic import STATISTIC
+from dpstats.cli.survival import SURVIVAL
 from dpstats.cli.table import TABLE
 from dpstats.privacy import PrivacyBudget
 from tests.cli.commands import parsed
@@ -230,6 +234,59 @@ OPTIONS |= {
         },
     ),
 }
+TIMES = ["--time", "t", "--event", "e", "--horizon", "9"]
+OF_BLOCKS = ["--function", "math:sqrt"]
+OPTIONS |= {
+    "quantile": (
+        QUANTILE,
+        {
+            "quantile": (CLIPPED, [*CLIPPED, "-q", "0.2", "-q", "0.6"], {"q": [0.2, 0.6]}),
+            "bounds": (CLIPPED, ["--bounds", "0", "4"], {"bounds": [0.0, 4.0]}),
+            "step": (CLIPPED, [*CLIPPED, "--step", "0.5"], {"step": 0.5}),
+            "coverage": (CLIPPED, [*CLIPPED, "--coverage", "any"], {"coverage": "any"}),
+            "no_intervals": (CLIPPED, [*CLIPPED, "--no-intervals"], {"confidence_level": None}),
+            "confidence": (CLIPPED, [*CLIPPED, "--confidence", "0.8"], {"confidence_level": 0.8}),
+            "epsilon": (CLIPPED, [*CLIPPED, "--epsilon", "0.3"], {"epsilon": 0.3}),
+            "delta": (CLIPPED, [*CLIPPED, "--delta", "1e-5"], {"delta": 1e-5}),
+            "missing": (CLIPPED, [*CLIPPED, "--missing", "drop"], {"missing": "drop"}),
+        },
+    ),
+    "survival": (
+        SURVIVAL,
+        {
+            "time": (TIMES, ["--time", "u", *TIMES[2:]], {"time": "u"}),
+            "event": (TIMES, [*TIMES[:3], "u", *TIMES[4:]], {"event": "u"}),
+            "horizon": (TIMES, [*TIMES[:5], "7"], {"horizon": 7.0}),
+            "bins": (TIMES, [*TIMES, "--bins", "7"], {"bins": 7}),
+            "by": (TIMES, [*TIMES, "--by", "g", "--groups", 'x,"y,z"'], {"by": "g", "groups": ["x", "y,z"]}),
+            "groups": (TIMES, [*TIMES, "--by", "g", "--groups", "x,y"], {"by": "g", "groups": ["x", "y"]}),
+            "unit": (TIMES, [*TIMES, "--unit", "u"], {"unit": "u"}),
+            "discrete": (TIMES, [*TIMES, "--discrete"], {"discrete": True}),
+            "epsilon": (TIMES, [*TIMES, "--epsilon", "0.3"], {"epsilon": 0.3}),
+            "delta": (TIMES, [*TIMES, "--delta", "1e-5"], {"delta": 1e-5}),
+        },
+    ),
+    "statistic": (
+        STATISTIC,
+        {
+            "function": (OF_BLOCKS, ["--function", "math:exp"], {"function": math.exp}),
+            "bounds": (OF_BLOCKS, [*OF_BLOCKS, "--bounds", "0", "4"], {"bounds": [0.0, 4.0]}),
+            "outputs": (OF_BLOCKS, [*OF_BLOCKS, "--outputs", "2"], {"n_outputs": 2}),
+            "blocks": (OF_BLOCKS, [*OF_BLOCKS, "--blocks", "5"], {"blocks": 5}),
+            "parameters": (OF_BLOCKS, [*OF_BLOCKS, "--parameters", "3"], {"parameters": 3}),
+            "skewness": (OF_BLOCKS, [*OF_BLOCKS, "--skewness", "2"], {"skewness": 2.0}),
+            "bias": (OF_BLOCKS, [*OF_BLOCKS, "--bias", "none"], {"bias": None}),
+            "resolution": (OF_BLOCKS, [*OF_BLOCKS, "--resolution", "0.5"], {"resolution": 0.5}),
+            "link": (OF_BLOCKS, [*OF_BLOCKS, "--link", "log"], {"link": "log"}),
+            "unit": (OF_BLOCKS, [*OF_BLOCKS, "--unit", "u"], {"unit": "u"}),
+            "missing": (OF_BLOCKS, [*OF_BLOCKS, "--missing", "drop"], {"missing": "drop"}),
+            "time_limit": (OF_BLOCKS, [*OF_BLOCKS, "--time-limit", "9"], {"time_limit": 9.0}),
+            "jobs": (OF_BLOCKS, [*OF_BLOCKS, "--jobs", "2"], {"n_jobs": 2}),
+            "epsilon": (OF_BLOCKS, [*OF_BLOCKS, "--epsilon", "0.3"], {"epsilon": 0.3}),
+            "delta": (OF_BLOCKS, [*OF_BLOCKS, "--delta", "1e-5"], {"delta": 1e-5}),
+        },
+    ),
+}
 REQUIRED = {"regress": LINEAR}
 CASES = [(name, option) for name, (_, changes) in OPTIONS.items() for option in changes]
 # What all commands that release have besides, and what a plan has in place of a file.
@@ -253,7 +310,7 @@ def parameters(command: ReleaseCommand, arguments: list[str]) -> dict[str, Any]:
     """Return the parameters of the estimator that a command builds, and its class."""
     sizes = ["--rows", "50"] if counts(command) else ["--rows", "50", "--columns", "2"]
     options = parsed(command, ["plan", command.name, *sizes, *arguments])
-    estimator = command.build(options, 50, 2)
+    estimator = command.build(options, 50, (command.width and command.width(options)) or 2)
     return estimator.get_params() | {"class": type(estimator).__name__}
 
 
@@ -279,7 +336,19 @@ def test_options_reach_the_estimator(
 
 
 @pytest.mark.parametrize(
-    "name", ["mean", "sparse-mean", "proportion", "table", "histogram", "regress", "identity-test"]
+    "name",
+    [
+        "mean",
+        "sparse-mean",
+        "proportion",
+        "table",
+        "histogram",
+        "regress",
+        "identity-test",
+        "quantile",
+        "survival",
+        "statistic",
+    ],
 )
 def test_the_tables_have_every_option(name: str) -> None:
     command, changes = OPTIONS[name]
@@ -288,12 +357,13 @@ def test_the_tables_have_every_option(name: str) -> None:
     released = options_of(parsed(command, [name, "x.csv", *column, *required])).keys()
     sizes = ["--rows", "9", "--columns", "2"]
     planned = options_of(parsed(command, ["plan", name, *sizes, *required])).keys()
-    drawn = {"plot"} if counts(command) else set()
-    unit = {"unit"}  # test_units.py
+    drawn = {"plot"} if command.picture is not None else set()
+    unit = {"unit"} - changes.keys()  # test_units.py
+    more = {"outcome"} if name == "statistic" else set()  # test_statistic.py
     answers = {"test", "alternative"} if command.add_answers is not None else set()  # test_mean.py
     usual = OF_RELEASES - (set() if command.intervals else {"confidence"})
-    assert released - changes.keys() == usual | answers | drawn | unit
-    assert planned - changes.keys() == OF_PLANS | unit
+    assert released - changes.keys() == usual | answers | drawn | unit | more
+    assert planned - changes.keys() == OF_PLANS | unit | more
     assert changes.keys() < released
 
 

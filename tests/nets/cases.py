@@ -1,0 +1,309 @@
+"""One fit of every estimator and of every option that changes what it reports, on rows that a net may change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.covariance import HotellingTest, PrivateCorrelation, PrivateCovariance, PrivatePCA
+from dpstats.groups import GroupMeans, GroupQuantiles, MeanPerRow
+from dpstats.identity import (
+    FilteringTest,
+    InnerProductTest,
+    L1ExtensionTest,
+    LipschitzExtensionTest,
+    RowDistanceTest,
+    SpatialSignTest,
+)
+from dpstats.means import AdaptiveMean, ClippedMean, PrivateVariance, SparseMean
+from dpstats.quantiles import PrivateDistribution, PrivateMedian, PrivateQuantile
+from dpstats.ranks import KruskalWallisTest, MannWhitneyTest, SignedRankTest
+from dpstats.regression import (
+    FunctionalMechanismRegression,
+    PrivateCountRegression,
+    PrivateGammaRegression,
+    PrivateLinearRegression,
+    PrivateLogisticRegression,
+    SufficientStatisticsRegression,
+)
+from dpstats.statistic import PrivateStatistic
+from dpstats.survival import LogRankTest, PrivateSurvival
+from dpstats.tables import ContingencyTable, PrivateProportion
+from tests.nets.numbers import ALTERNATIVES, Numbers, report
+
+N = 1200
+RNG = np.random.default_rng(6)
+# Columns and groups are all different, so that a wrong order shows.
+ROWS = RNG.normal([0.3, -0.2, 0.5], [1.0, 0.5, 0.8], size=(N, 3))
+CODES = RNG.choice(4, N, p=[0.15, 0.2, 0.3, 0.35])
+OUTCOME = 0.5 + ROWS @ [1.0, -1.0, 0.5] + RNG.normal(size=N)
+TIMES, CAUSES = RNG.exponential(3.0 + CODES, N), RNG.choice(3, N)
+
+
+@dataclass(frozen=True)
+class Given:
+    """Rows, what they are measured in, the order of columns and of groups, and the privacy of their release."""
+
+    columns: NDArray[np.float64] = field(default_factory=lambda: np.ones(3))
+    outcome: float = 1.0
+    order: tuple[int, ...] = (0, 1, 2)
+    groups: tuple[int, ...] = (0, 1, 2, 3)
+    epsilon: float = 1.0
+    times: int = 1
+
+    @property
+    def X(self) -> NDArray[np.float64]:
+        return np.tile(ROWS[:, self.order] * self.columns, (self.times, 1))
+
+    @property
+    def x(self) -> NDArray[np.float64]:
+        """One column, in the units of the outcome."""
+        return np.tile(ROWS[:, 0] * self.outcome, self.times)
+
+    @property
+    def Z(self) -> NDArray[np.float64]:
+        """All columns in the units of the outcome."""
+        return np.tile(ROWS[:, self.order] * self.outcome, (self.times, 1))
+
+    @property
+    def Y(self) -> NDArray[np.float64]:
+        return np.tile(OUTCOME * self.outcome, self.times)
+
+    def rows(self, values: Any) -> Any:
+        """Return values of the rows."""
+        return np.tile(values, self.times)
+
+    @property
+    def labels(self) -> Any:
+        return self.rows(CODES)
+
+    @property
+    def seed(self) -> dict[str, Any]:
+        return {"epsilon": self.epsilon, "random_state": 0}
+
+    @property
+    def by(self) -> dict[str, Any]:
+        return {"groups": list(self.groups), **self.seed}
+
+    @property
+    def bounds(self) -> NDArray[np.float64]:
+        high = np.array([4.0, 3.0, 3.5])[list(self.order)] * self.columns
+        return np.column_stack([-high, 1.5 * high])
+
+    @property
+    def box(self) -> dict[str, Any]:
+        return {"bounds": self.bounds, **self.seed}
+
+    @property
+    def wide(self) -> dict[str, Any]:
+        """Bounds of one column, or of all, in the units of the outcome."""
+        return {"bounds": (-4 * self.outcome, 4 * self.outcome), **self.seed}
+
+    @property
+    def survival(self) -> dict[str, Any]:
+        return {"horizon": 8.0 * self.outcome, "bins": 8, **self.by}
+
+    @property
+    def survived(self) -> Any:
+        return self.rows(TIMES * self.outcome)
+
+
+Asked = dict[str, Callable[[Any], Any]]
+Make = Callable[[Given], Any]
+
+
+def lines(kind: Any, **more: Any) -> Make:
+    """Return a regression of the outcome."""
+    return lambda g: kind(
+        x_bounds=g.bounds, y_bounds=(-8 * g.outcome, 10 * g.outcome), **{**g.seed, **more}
+    ).fit(g.X, g.Y)
+
+
+def rates(kind: Any, outcome: Any, **more: Any) -> Make:
+    """Return a regression of an outcome without units."""
+    return lambda g: kind(x_bounds=g.bounds, **g.seed, **more).fit(g.X, g.rows(outcome))
+
+
+OF_GROUPS: Asked = {
+    **{
+        f"difference, {side}": lambda fitted, side=side: [
+            (found := fitted.difference(2, 0, side)).pvalue,
+            found.confidence_interval(0.9),
+        ]
+        for side in ALTERNATIVES
+    },
+    "anova": lambda fitted: fitted.anova(99),
+}
+PAIRS: Asked = {
+    f"pairs, {method}": lambda fitted, method=method: [
+        (found := fitted.pairwise(method)).pvalue,
+        found.confidence_interval(0.9),
+    ]
+    for method in ("tukey", "holm")
+}
+OF_LINES: Asked = {
+    "joint": lambda fitted: fitted.f_test(),
+    "intercept": lambda fitted: fitted.intercept_confidence_interval(),
+    **{
+        f"test, {side}": lambda fitted, side=side: np.array(
+            [fitted.test(j, 0.0, side).pvalue for j in range(3)]
+        )
+        for side in ALTERNATIVES
+    },
+}
+CURVES: Asked = {
+    "band": lambda fitted: [fitted.band(0.9, group=group) for group in range(4)],
+    "median": lambda fitted: [fitted.median(group) for group in range(4)],
+    "quantile": lambda fitted: fitted.quantile(0.3, 1),
+    "hazard": lambda fitted: fitted.cumulative_hazard(fitted.edges_[:5], 2),
+    "mean": lambda fitted: fitted.rmst(group=2),
+    "means": lambda fitted: fitted.rmst_difference(0, 3),
+    "difference": lambda fitted: fitted.difference(3, 1, fitted.edges_[4]),
+    "log-rank": lambda fitted: fitted.log_rank(0.5, 1.0).pvalue,
+    "table": lambda fitted: fitted.life_table(1).iloc[:, 1:],
+}
+
+CASES: dict[str, tuple[Make, Asked]] = {
+    "mean": (lambda g: ClippedMean(**g.box).fit(g.X), {}),
+    "mean, public spread": (lambda g: ClippedMean(**g.box, std=g.columns).fit(g.X), {}),
+    "mean, isotropic": (lambda g: ClippedMean(**g.wide, noise="isotropic", delta=1e-6).fit(g.Z), {}),
+    "mean, clipped share": (lambda g: ClippedMean(**g.box, delta=1e-6, clipped_share=True).fit(g.X), {}),
+    "mean, ball": (
+        lambda g: ClippedMean(
+            clip=2 * g.outcome, clip_norm="l2", center=g.outcome / 4, std=g.outcome, delta=1e-6, **g.seed
+        ).fit(g.Z),
+        {},
+    ),
+    "mean, ball of private spread": (
+        lambda g: ClippedMean(clip=2 * g.outcome, clip_norm="l2", delta=1e-6, **g.seed).fit(g.Z),
+        {},
+    ),
+    "adaptive": (lambda g: AdaptiveMean(bound=50 * g.outcome, std=g.outcome, **g.seed).fit(g.Z), {}),
+    "adaptive, private spread": (
+        lambda g: AdaptiveMean(
+            bound=50 * g.outcome, std="private", std_bound=8 * g.outcome, **g.seed
+        ).fit(g.Z),
+        {},
+    ),
+    "adaptive, variance": (
+        lambda g: AdaptiveMean(bound=50 * g.outcome, std=g.outcome, tails="variance", **g.seed).fit(g.Z),
+        {},
+    ),
+    "sparse": (
+        lambda g: SparseMean(n_nonzero=2, clip=4 * g.outcome, std=g.outcome, split=True, **g.seed).fit(g.Z),
+        {},
+    ),
+    "variance": (lambda g: PrivateVariance(**g.box).fit(g.X), {}),
+    "variance, normal": (lambda g: PrivateVariance(**g.box, delta=1e-6, interval="normal").fit(g.X), {}),
+    "variance about a point": (
+        lambda g: PrivateVariance(**g.box, about="center").fit(g.X), {}
+    ),
+    "groups": (lambda g: GroupMeans(**g.by, bounds=g.bounds).fit(g.X, g.labels), {**OF_GROUPS, **PAIRS}),
+    "groups, pure": (
+        lambda g: GroupMeans(**g.by, bounds=g.bounds, delta=0.0).fit(g.X, g.labels), {}
+    ),
+    "units": (
+        lambda g: MeanPerRow(max_rows=3, **g.box).fit(g.X, np.arange(len(g.X)) // 3), {}
+    ),
+    "quantiles of groups": (
+        lambda g: GroupQuantiles(q=0.4, **g.wide, groups=list(g.groups)).fit(g.x, g.labels),
+        {"difference": lambda fitted: fitted.difference(2, 0)},
+    ),
+    "quantile": (lambda g: PrivateQuantile([0.2, 0.6], **g.wide).fit(g.x), {}),
+    "quantile, any": (lambda g: PrivateQuantile([0.2, 0.6], coverage="any", **g.wide).fit(g.x), {}),
+    "median": (lambda g: PrivateMedian(**g.wide, confidence_level=0.9).fit(g.x), {}),
+    "distribution": (
+        lambda g: PrivateDistribution(**g.wide, bins=64).fit(g.x),
+        {"quantiles": lambda fitted: fitted.quantile([0.2, 0.7]), "band": lambda fitted: fitted.band()},
+    ),
+    "linear": (lines(PrivateLinearRegression), OF_LINES),
+    "linear, one variance": (lines(PrivateLinearRegression, cov_type="nonrobust"), OF_LINES),
+    "linear, no intercept": (lines(PrivateLinearRegression, fit_intercept=False), {}),
+    "sufficient": (lines(SufficientStatisticsRegression), OF_LINES),
+    "functional": (lines(FunctionalMechanismRegression), OF_LINES),
+    "logistic": (rates(PrivateLogisticRegression, OUTCOME > 0), OF_LINES),
+    "counts": (rates(PrivateCountRegression, np.floor(np.exp(OUTCOME / 2)), y_bounds=(0, 50)), OF_LINES),
+    "gamma": (rates(PrivateGammaRegression, np.exp(OUTCOME / 2), y_bounds=(0, 50)), OF_LINES),
+    "survival": (
+        lambda g: PrivateSurvival(**g.survival).fit(g.survived, g.rows(CAUSES > 0), g.labels),
+        CURVES,
+    ),
+    "causes": (
+        lambda g: PrivateSurvival(**g.survival, causes=[1, 2]).fit(g.survived, g.rows(CAUSES), g.labels),
+        {**CURVES, "incidence": lambda fitted: fitted.incidence_interval(1, group=2)},
+    ),
+    "log-rank": (
+        lambda g: LogRankTest(**g.survival, rho=0.5).fit(g.survived, g.rows(CAUSES > 0), g.labels),
+        {},
+    ),
+    "Hotelling": (lambda g: HotellingTest(mean=0.2 * g.columns, **g.box).fit(g.X), {}),
+    "Hotelling, two groups": (
+        lambda g: HotellingTest(groups=[0, 1], **g.box).fit(g.X, g.labels % 2), {}
+    ),
+    "components": (
+        lambda g: PrivatePCA(n_components=2, **g.wide).fit(g.Z),
+        {},
+    ),
+    "components, scaled": (
+        lambda g: PrivatePCA(n_components=2, scale="std", **g.box).fit(g.X), {}
+    ),
+    "correlation": (lambda g: PrivateCorrelation(**g.seed).fit(g.X[:300]), {}),
+    "covariance": (
+        lambda g: PrivateCovariance(**g.box).fit(g.X),
+        {"correlation": lambda fitted: fitted.correlation()},
+    ),
+    "statistic": (
+        lambda g: PrivateStatistic(np.std, bounds=(0, 4 * g.outcome), **{**g.seed, "epsilon": 4 * g.epsilon}).fit(g.Z),
+        {},
+    ),
+    "proportion": (lambda g: PrivateProportion(**g.seed).fit(g.labels == 1), {}),
+    "table": (
+        lambda g: ContingencyTable(levels=[list(g.groups), [0, 1]], **g.seed).fit(
+            np.column_stack([g.labels, g.rows(CAUSES > 0)]).astype(int)
+        ),
+        {
+            "shares": lambda fitted: fitted.proportions(axis=1),
+            "independence": lambda fitted: fitted.independence(n_simulations=99).statistic,
+            **{
+                kind: lambda fitted, kind=kind: getattr(fitted, kind)((2, 0), 1).confidence_interval(0.9)
+                for kind in ("difference", "risk_ratio", "odds_ratio", "cohens_h")
+            },
+        },
+    ),
+    "signed ranks": (lambda g: SignedRankTest(n_simulations=99, **g.seed).fit(g.x), {}),
+    "Mann-Whitney": (
+        lambda g: MannWhitneyTest(
+            groups=[0, 1], sizes=np.bincount(g.labels % 2).tolist(), n_simulations=99, **g.seed
+        ).fit(g.x, g.labels % 2),
+        {"superiority": lambda fitted: fitted.superiority()},
+    ),
+    "Kruskal-Wallis": (lambda g: KruskalWallisTest(n_simulations=99, **g.by).fit(g.x, g.labels), {}),
+    **{
+        kind.__name__: (
+            lambda g, kind=kind: kind(
+                mean=0.1 * g.columns, cov=np.diag(g.columns**2), n_calibration=99, **g.seed
+            ).fit(g.X[:60]),
+            {},
+        )
+        for kind in (
+            FilteringTest,
+            InnerProductTest,
+            L1ExtensionTest,
+            LipschitzExtensionTest,
+            RowDistanceTest,
+            SpatialSignTest,
+        )
+    },
+}
+
+
+@cache
+def fit(name: str, epsilon: float = 1.0, times: int = 1) -> dict[str, Numbers]:
+    """Return all numbers of a case, which several nets share."""
+    make, asked = CASES[name]
+    return report(make(Given(epsilon=epsilon, times=times)), asked)

@@ -1,0 +1,49 @@
+"""Four times as much privacy, or four times as many rows, changes noise and errors by what their laws say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.nets.cases import CASES, fit
+
+# The part of noise that is left with four times as many rows: that of a mean, of a number of rows, and of a sum of ranks.
+OF_MEANS, OF_COUNTS, OF_RANKS = 1 / 4, 1.0, 4.0
+LAWS = {
+    "counts_noise_std_": OF_COUNTS,
+    "rows_noise_std_": OF_COUNTS,
+    "at_risk_noise_std_": OF_COUNTS,
+    "result_.noise_std": OF_RANKS,
+}
+TABLES = {"table": OF_COUNTS, "correlation": OF_COUNTS}
+"""Noise of counts; and of correlations of the same number of rows every time."""
+NO_LAW = {"median", "correlation", "statistic", "FilteringTest", "variance", "variance about a point"}
+"""Too private for a lattice or a proof; the same rows every time; and intervals that are wider where rows are few."""
+ROUGHLY = {"adaptive, private spread": 0.05, "counts": 0.03, "gamma": 0.03}
+IN_PARTS = {"adaptive, variance": 1 / 2}
+"""Blocks grow with the rows, so that there are few."""
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_noise_and_errors_shrink_as_they_should(name: str) -> None:
+    one, private, more = fit(name), fit(name, epsilon=4.0), fit(name, times=4)
+    for place, numbers in one.items():
+        if place.endswith(("noise_std_", "noise_scale_", "noise_std")):
+            # Gaussian noise shrinks by less than epsilon grows.
+            assert np.all(private[place] < 0.52 * numbers), place
+            wanted = LAWS.get(place, TABLES.get(name, IN_PARTS.get(name, OF_MEANS)))
+            ratio = more[place] / numbers
+            assert ratio == pytest.approx(np.full(ratio.shape, wanted), rel=0.2), place
+    if "estimates.error" in one:
+        error = one["estimates.error"]
+        known = ~np.isnan(error)
+        assert np.all(private["estimates.error"][known] < error[known])
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name not in NO_LAW])
+def test_without_noise_errors_are_of_the_square_root_of_the_rows(name: str) -> None:
+    one, more = fit(name, epsilon=1e6), fit(name, epsilon=1e6, times=4)
+    if "estimates.error" in one:
+        ratio = one["estimates.error"] / more["estimates.error"]
+        ratio = ratio[~np.isnan(ratio)]
+        assert ratio == pytest.approx(np.full(ratio.shape, 2.0), rel=ROUGHLY.get(name, 0.02)), ratio
