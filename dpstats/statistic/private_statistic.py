@@ -232,8 +232,7 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
             box = np.broadcast_to(np.asarray(self.bounds, dtype=np.float64), (self.n_outputs, 2))
         except (TypeError, ValueError):
             box = np.full((1, 2), np.nan)
-        widths = box[:, 1] / 2 - box[:, 0] / 2
-        if not (np.isfinite(box).all() and (widths > 1e-250).all()):
+        if not (np.isfinite(box).all() and (box[:, 1] / 2 - box[:, 0] / 2 > 1e-250).all()):
             raise InvalidParameter(
                 f"bounds must be (low, high) with low < high, or such a pair for each of n_outputs = {self.n_outputs}, "
                 f"got {self.bounds!r}. They hold the values of the function, on the scale of the link."

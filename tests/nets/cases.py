@@ -57,21 +57,21 @@ class Given:
     times: int = 1
 
     @property
-    def X(self) -> NDArray[np.float64]:
+    def table(self) -> NDArray[np.float64]:
         return np.tile(ROWS[:, self.order] * self.columns, (self.times, 1))
 
     @property
-    def x(self) -> NDArray[np.float64]:
+    def column(self) -> NDArray[np.float64]:
         """One column, in the units of the outcome."""
         return np.tile(ROWS[:, 0] * self.outcome, self.times)
 
     @property
-    def Z(self) -> NDArray[np.float64]:
+    def even(self) -> NDArray[np.float64]:
         """All columns in the units of the outcome."""
         return np.tile(ROWS[:, self.order] * self.outcome, (self.times, 1))
 
     @property
-    def Y(self) -> NDArray[np.float64]:
+    def line(self) -> NDArray[np.float64]:
         return np.tile(OUTCOME * self.outcome, self.times)
 
     def rows(self, values: Any) -> Any:
@@ -121,12 +121,12 @@ def lines(kind: Any, **more: Any) -> Make:
     """Return a regression of the outcome."""
     return lambda g: kind(
         x_bounds=g.bounds, y_bounds=(-8 * g.outcome, 10 * g.outcome), **{**g.seed, **more}
-    ).fit(g.X, g.Y)
+    ).fit(g.table, g.line)
 
 
 def rates(kind: Any, outcome: Any, **more: Any) -> Make:
     """Return a regression of an outcome without units."""
-    return lambda g: kind(x_bounds=g.bounds, **g.seed, **more).fit(g.X, g.rows(outcome))
+    return lambda g: kind(x_bounds=g.bounds, **g.seed, **more).fit(g.table, g.rows(outcome))
 
 
 OF_GROUPS: Asked = {
@@ -169,56 +169,52 @@ CURVES: Asked = {
 }
 
 CASES: dict[str, tuple[Make, Asked]] = {
-    "mean": (lambda g: ClippedMean(**g.box).fit(g.X), {}),
-    "mean, public spread": (lambda g: ClippedMean(**g.box, std=g.columns).fit(g.X), {}),
-    "mean, isotropic": (lambda g: ClippedMean(**g.wide, noise="isotropic", delta=1e-6).fit(g.Z), {}),
-    "mean, clipped share": (lambda g: ClippedMean(**g.box, delta=1e-6, clipped_share=True).fit(g.X), {}),
+    "mean": (lambda g: ClippedMean(**g.box).fit(g.table), {}),
+    "mean, public spread": (lambda g: ClippedMean(**g.box, std=g.columns).fit(g.table), {}),
+    "mean, isotropic": (lambda g: ClippedMean(**g.wide, noise="isotropic", delta=1e-6).fit(g.even), {}),
+    "mean, clipped share": (lambda g: ClippedMean(**g.box, delta=1e-6, clipped_share=True).fit(g.table), {}),
     "mean, ball": (
         lambda g: ClippedMean(
             clip=2 * g.outcome, clip_norm="l2", center=g.outcome / 4, std=g.outcome, delta=1e-6, **g.seed
-        ).fit(g.Z),
+        ).fit(g.even),
         {},
     ),
     "mean, ball of private spread": (
-        lambda g: ClippedMean(clip=2 * g.outcome, clip_norm="l2", delta=1e-6, **g.seed).fit(g.Z),
+        lambda g: ClippedMean(clip=2 * g.outcome, clip_norm="l2", delta=1e-6, **g.seed).fit(g.even),
         {},
     ),
-    "adaptive": (lambda g: AdaptiveMean(bound=50 * g.outcome, std=g.outcome, **g.seed).fit(g.Z), {}),
+    "adaptive": (lambda g: AdaptiveMean(bound=50 * g.outcome, std=g.outcome, **g.seed).fit(g.even), {}),
     "adaptive, private spread": (
-        lambda g: AdaptiveMean(
-            bound=50 * g.outcome, std="private", std_bound=8 * g.outcome, **g.seed
-        ).fit(g.Z),
+        lambda g: AdaptiveMean(bound=50 * g.outcome, std="private", std_bound=8 * g.outcome, **g.seed).fit(
+            g.even
+        ),
         {},
     ),
     "adaptive, variance": (
-        lambda g: AdaptiveMean(bound=50 * g.outcome, std=g.outcome, tails="variance", **g.seed).fit(g.Z),
+        lambda g: AdaptiveMean(bound=50 * g.outcome, std=g.outcome, tails="variance", **g.seed).fit(g.even),
         {},
     ),
     "sparse": (
-        lambda g: SparseMean(n_nonzero=2, clip=4 * g.outcome, std=g.outcome, split=True, **g.seed).fit(g.Z),
+        lambda g: SparseMean(n_nonzero=2, clip=4 * g.outcome, std=g.outcome, split=True, **g.seed).fit(
+            g.even
+        ),
         {},
     ),
-    "variance": (lambda g: PrivateVariance(**g.box).fit(g.X), {}),
-    "variance, normal": (lambda g: PrivateVariance(**g.box, delta=1e-6, interval="normal").fit(g.X), {}),
-    "variance about a point": (
-        lambda g: PrivateVariance(**g.box, about="center").fit(g.X), {}
-    ),
-    "groups": (lambda g: GroupMeans(**g.by, bounds=g.bounds).fit(g.X, g.labels), {**OF_GROUPS, **PAIRS}),
-    "groups, pure": (
-        lambda g: GroupMeans(**g.by, bounds=g.bounds, delta=0.0).fit(g.X, g.labels), {}
-    ),
-    "units": (
-        lambda g: MeanPerRow(max_rows=3, **g.box).fit(g.X, np.arange(len(g.X)) // 3), {}
-    ),
+    "variance": (lambda g: PrivateVariance(**g.box).fit(g.table), {}),
+    "variance, normal": (lambda g: PrivateVariance(**g.box, delta=1e-6, interval="normal").fit(g.table), {}),
+    "variance about a point": (lambda g: PrivateVariance(**g.box, about="center").fit(g.table), {}),
+    "groups": (lambda g: GroupMeans(**g.by, bounds=g.bounds).fit(g.table, g.labels), {**OF_GROUPS, **PAIRS}),
+    "groups, pure": (lambda g: GroupMeans(**g.by, bounds=g.bounds, delta=0.0).fit(g.table, g.labels), {}),
+    "units": (lambda g: MeanPerRow(max_rows=3, **g.box).fit(g.table, np.arange(len(g.table)) // 3), {}),
     "quantiles of groups": (
-        lambda g: GroupQuantiles(q=0.4, **g.wide, groups=list(g.groups)).fit(g.x, g.labels),
+        lambda g: GroupQuantiles(q=0.4, **g.wide, groups=list(g.groups)).fit(g.column, g.labels),
         {"difference": lambda fitted: fitted.difference(2, 0)},
     ),
-    "quantile": (lambda g: PrivateQuantile([0.2, 0.6], **g.wide).fit(g.x), {}),
-    "quantile, any": (lambda g: PrivateQuantile([0.2, 0.6], coverage="any", **g.wide).fit(g.x), {}),
-    "median": (lambda g: PrivateMedian(**g.wide, confidence_level=0.9).fit(g.x), {}),
+    "quantile": (lambda g: PrivateQuantile([0.2, 0.6], **g.wide).fit(g.column), {}),
+    "quantile, any": (lambda g: PrivateQuantile([0.2, 0.6], coverage="any", **g.wide).fit(g.column), {}),
+    "median": (lambda g: PrivateMedian(**g.wide, confidence_level=0.9).fit(g.column), {}),
     "distribution": (
-        lambda g: PrivateDistribution(**g.wide, bins=64).fit(g.x),
+        lambda g: PrivateDistribution(**g.wide, bins=64).fit(g.column),
         {"quantiles": lambda fitted: fitted.quantile([0.2, 0.7]), "band": lambda fitted: fitted.band()},
     ),
     "linear": (lines(PrivateLinearRegression), OF_LINES),
@@ -241,24 +237,22 @@ CASES: dict[str, tuple[Make, Asked]] = {
         lambda g: LogRankTest(**g.survival, rho=0.5).fit(g.survived, g.rows(CAUSES > 0), g.labels),
         {},
     ),
-    "Hotelling": (lambda g: HotellingTest(mean=0.2 * g.columns, **g.box).fit(g.X), {}),
-    "Hotelling, two groups": (
-        lambda g: HotellingTest(groups=[0, 1], **g.box).fit(g.X, g.labels % 2), {}
-    ),
+    "Hotelling": (lambda g: HotellingTest(mean=0.2 * g.columns, **g.box).fit(g.table), {}),
+    "Hotelling, two groups": (lambda g: HotellingTest(groups=[0, 1], **g.box).fit(g.table, g.labels % 2), {}),
     "components": (
-        lambda g: PrivatePCA(n_components=2, **g.wide).fit(g.Z),
+        lambda g: PrivatePCA(n_components=2, **g.wide).fit(g.even),
         {},
     ),
-    "components, scaled": (
-        lambda g: PrivatePCA(n_components=2, scale="std", **g.box).fit(g.X), {}
-    ),
-    "correlation": (lambda g: PrivateCorrelation(**g.seed).fit(g.X[:300]), {}),
+    "components, scaled": (lambda g: PrivatePCA(n_components=2, scale="std", **g.box).fit(g.table), {}),
+    "correlation": (lambda g: PrivateCorrelation(**g.seed).fit(g.table[:300]), {}),
     "covariance": (
-        lambda g: PrivateCovariance(**g.box).fit(g.X),
+        lambda g: PrivateCovariance(**g.box).fit(g.table),
         {"correlation": lambda fitted: fitted.correlation()},
     ),
     "statistic": (
-        lambda g: PrivateStatistic(np.std, bounds=(0, 4 * g.outcome), **{**g.seed, "epsilon": 4 * g.epsilon}).fit(g.Z),
+        lambda g: PrivateStatistic(
+            np.std, bounds=(0, 4 * g.outcome), **{**g.seed, "epsilon": 4 * g.epsilon}
+        ).fit(g.even),
         {},
     ),
     "proportion": (lambda g: PrivateProportion(**g.seed).fit(g.labels == 1), {}),
@@ -275,19 +269,19 @@ CASES: dict[str, tuple[Make, Asked]] = {
             },
         },
     ),
-    "signed ranks": (lambda g: SignedRankTest(n_simulations=99, **g.seed).fit(g.x), {}),
+    "signed ranks": (lambda g: SignedRankTest(n_simulations=99, **g.seed).fit(g.column), {}),
     "Mann-Whitney": (
         lambda g: MannWhitneyTest(
             groups=[0, 1], sizes=np.bincount(g.labels % 2).tolist(), n_simulations=99, **g.seed
-        ).fit(g.x, g.labels % 2),
+        ).fit(g.column, g.labels % 2),
         {"superiority": lambda fitted: fitted.superiority()},
     ),
-    "Kruskal-Wallis": (lambda g: KruskalWallisTest(n_simulations=99, **g.by).fit(g.x, g.labels), {}),
+    "Kruskal-Wallis": (lambda g: KruskalWallisTest(n_simulations=99, **g.by).fit(g.column, g.labels), {}),
     **{
         kind.__name__: (
             lambda g, kind=kind: kind(
                 mean=0.1 * g.columns, cov=np.diag(g.columns**2), n_calibration=99, **g.seed
-            ).fit(g.X[:60]),
+            ).fit(g.table[:60]),
             {},
         )
         for kind in (

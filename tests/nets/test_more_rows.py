@@ -7,7 +7,7 @@ import pytest
 
 from tests.nets.cases import CASES, fit
 
-# The part of noise that is left with four times as many rows: that of a mean, of a number of rows, and of a sum of ranks.
+# What four times as many rows multiply the noise of a mean, of a number of rows, and of a sum of ranks by.
 OF_MEANS, OF_COUNTS, OF_RANKS = 1 / 4, 1.0, 4.0
 LAWS = {
     "counts_noise_std_": OF_COUNTS,
