@@ -7,6 +7,10 @@ from pathlib import Path, PurePosixPath
 from planted import Mutant
 
 CONFORMANCE = "tests/conformance"
+NETS = " ".join(
+    f"tests/nets/test_{name}.py" for name in ("units", "orders", "more_rows", "summaries", "parameters")
+)
+"""Nets over every estimator."""
 
 # Beside the folder of tests that mirrors a package; every entry is a step of its own.
 WIDER = {
@@ -29,6 +33,7 @@ WIDER = {
     ],
     "means": [
         f"{CONFORMANCE}/test_row_ownership.py {CONFORMANCE}/test_replay.py -k mean",
+        NETS,
         "tests/nets/test_errors_of_means.py",
         f"{CONFORMANCE} -k mean",
         "tests/cli",
@@ -39,38 +44,50 @@ WIDER = {
         CONFORMANCE,
     ],
     "covariance": [
-        f"{CONFORMANCE} -k {word}" for word in ("covariance", "Hotelling", "components", "correlation")
+        NETS,
+        *(f"{CONFORMANCE} -k {word}" for word in ("covariance", "Hotelling", "components", "correlation")),
     ],
-    "statistic": [f"{CONFORMANCE} -k statistic"],
-    "queries": [f"{CONFORMANCE} -k construction", f"{CONFORMANCE} -k online", f"{CONFORMANCE} -k workload"],
+    "statistic": [NETS, f"{CONFORMANCE} -k statistic"],
+    "queries": [
+        NETS,
+        f"{CONFORMANCE} -k construction",
+        f"{CONFORMANCE} -k online",
+        f"{CONFORMANCE} -k workload",
+    ],
     "sensitivity": [f"{CONFORMANCE} -k median", "tests/sql"],
     "sql": [f"{CONFORMANCE} -k SQL"],
     "tables": [
+        NETS,
         "tests/nets/test_textbook_intervals.py tests/nets/test_errors_of_counts.py",
         "tests/nets/test_families.py",
         f"{CONFORMANCE} -k contingency",
     ],
-    "ranks": ["tests/nets/test_errors_of_tests.py", f"{CONFORMANCE} -k rank"],
-    "survival": [f"{CONFORMANCE} -k survival"],
+    "ranks": [NETS, "tests/nets/test_errors_of_tests.py", f"{CONFORMANCE} -k rank"],
+    "survival": [NETS, f"{CONFORMANCE} -k survival"],
     "identity": [
         *(
             f"{CONFORMANCE} -k {word}"
             for word in ("filtering", "extension", "products", "distance", "spatial")
         ),
+        NETS,
         "tests/nets/test_errors_of_tests.py",
         f"{CONFORMANCE}/test_null_laws.py",
         "tests/cli/test_identity_test.py",
     ],
-    "quantiles": ["tests/nets/test_errors_of_quantiles.py", f"{CONFORMANCE} -k quantile"],
-    "groups": ["tests/nets/test_errors_of_groups.py", f"{CONFORMANCE} -k unit"],
-    "regression": ["tests/nets/test_errors_of_regressions.py", f"{CONFORMANCE} -k regression"],
+    "quantiles": [NETS, "tests/nets/test_errors_of_quantiles.py", f"{CONFORMANCE} -k quantile"],
+    "groups": [NETS, "tests/nets/test_errors_of_groups.py", f"{CONFORMANCE} -k unit"],
+    "regression": [NETS, "tests/nets/test_errors_of_regressions.py", f"{CONFORMANCE} -k regression"],
     "simulation": [
         "tests/cli/test_simulate.py",
         "tests/validation --ignore=tests/validation/test_mutants.py",
     ],
     "auditing": ["tests/cli/test_audit.py", CONFORMANCE],
     "cli": [],
-    "": ["tests/means tests/identity/test_base.py tests/cli"],
+    "": [
+        NETS,
+        "tests/nets/test_one_way_out.py tests/nets/test_families.py",
+        "tests/means tests/identity/test_base.py tests/cli",
+    ],
 }
 
 # The entries of the conformance suite that a file of the identity tests is about: asked before the whole package.
