@@ -11,7 +11,6 @@ from dpstats.groups import GroupMeans
 from dpstats.groups.anova import draw
 from dpstats.groups.totals import TOTALS
 from dpstats.lattice.products import above_diagonal
-from dpstats.means import AdaptiveMean, ClippedMean, PrivateVariance
 from dpstats.regression import (
     FunctionalMechanismRegression,
     PrivateLinearRegression,
@@ -57,24 +56,6 @@ def test_another_unit_of_the_outcome_multiplies_what_has_it(kind: Any) -> None:
     assert np.mean((low < UNIT * NORMAL) & (high > UNIT * NORMAL)) == pytest.approx(0.9, abs=0.02)
 
 
-@pytest.mark.parametrize(
-    "made",
-    [
-        lambda c: GroupMeans(groups=[0, 1, 2], bounds=(-4 * c, 4 * c), random_state=0).fit(c * X, CODES),
-        lambda c: ClippedMean(bounds=(-4 * c, 4 * c), random_state=0).fit(c * X),
-        lambda c: ClippedMean(bounds=(-4 * c, 4 * c), std=c, random_state=0).fit(c * X),
-        lambda c: AdaptiveMean(bound=50.0 * c, std=c, random_state=0).fit(c * X),
-    ],
-    ids=["groups", "clipped", "clipped, public spread", "adaptive"],
-)
-def test_another_unit_of_rows_multiplies_means_and_intervals(made: Any) -> None:
-    one, other = made(1.0), made(UNIT)
-    a, b = (fitted.confidence_interval(0.9) for fitted in (one, other))
-    assert np.allclose(UNIT * np.asarray(a), b)
-    for value, side in ((0.1, "less"), (-0.1, "greater"), (0.05, "two-sided")):
-        assert np.allclose(one.test(value, side).pvalue, other.test(UNIT * value, side).pvalue)
-
-
 @pytest.mark.parametrize("kind", KINDS[1:])
 @pytest.mark.parametrize("epsilon", [20.0, 2.0, 0.5])
 def test_what_is_measured_the_other_way_round_has_the_same_errors(kind: Any, epsilon: float) -> None:
@@ -91,13 +72,6 @@ def test_what_is_measured_the_other_way_round_has_the_same_errors(kind: Any, eps
         assert np.allclose(fitted.params_, turned * before["params_"])
         assert np.allclose(fitted.params_cov_, np.outer(turned, turned) * before["params_cov_"])
         assert np.allclose(fitted.privacy_share_, before["privacy_share_"])
-
-
-def test_another_unit_of_rows_squares_variances() -> None:
-    one, other = (PrivateVariance(bounds=(-4 * c, 4 * c), random_state=0).fit(c * X) for c in (1.0, UNIT))
-    a, b = (fitted.confidence_interval(0.9) for fitted in (one, other))
-    assert np.allclose(UNIT**2 * np.asarray(a), b)
-    assert np.allclose(UNIT**2 * one.noise_std_, other.noise_std_)
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
