@@ -87,7 +87,7 @@ class Given:
         return {"epsilon": self.epsilon, "random_state": 0}
 
     @property
-    def by(self) -> dict[str, Any]:
+    def grouped(self) -> dict[str, Any]:
         return {"groups": list(self.groups), **self.seed}
 
     @property
@@ -106,7 +106,7 @@ class Given:
 
     @property
     def survival(self) -> dict[str, Any]:
-        return {"horizon": 8.0 * self.outcome, "bins": 8, **self.by}
+        return {"horizon": 8.0 * self.outcome, "bins": 8, **self.grouped}
 
     @property
     def survived(self) -> Any:
@@ -179,7 +179,7 @@ CASES: dict[str, tuple[Make, Asked]] = {
         ).fit(g.even),
         {},
     ),
-    "mean, ball of private spread": (
+    "mean, ball, private": (
         lambda g: ClippedMean(clip=2 * g.outcome, clip_norm="l2", delta=1e-6, **g.seed).fit(g.even),
         {},
     ),
@@ -203,8 +203,14 @@ CASES: dict[str, tuple[Make, Asked]] = {
     "variance": (lambda g: PrivateVariance(**g.box).fit(g.table), {}),
     "variance, normal": (lambda g: PrivateVariance(**g.box, delta=1e-6, interval="normal").fit(g.table), {}),
     "variance about a point": (lambda g: PrivateVariance(**g.box, about="center").fit(g.table), {}),
-    "groups": (lambda g: GroupMeans(**g.by, bounds=g.bounds).fit(g.table, g.labels), {**OF_GROUPS, **PAIRS}),
-    "groups, pure": (lambda g: GroupMeans(**g.by, bounds=g.bounds, delta=0.0).fit(g.table, g.labels), {}),
+    "groups": (
+        lambda g: GroupMeans(**g.grouped, bounds=g.bounds).fit(g.table, g.labels),
+        {**OF_GROUPS, **PAIRS},
+    ),
+    "groups, pure": (
+        lambda g: GroupMeans(**g.grouped, bounds=g.bounds, delta=0.0).fit(g.table, g.labels),
+        {},
+    ),
     "units": (lambda g: MeanPerRow(max_rows=3, **g.box).fit(g.table, np.arange(len(g.table)) // 3), {}),
     "quantiles of groups": (
         lambda g: GroupQuantiles(q=0.4, **g.wide, groups=list(g.groups)).fit(g.column, g.labels),
@@ -276,7 +282,10 @@ CASES: dict[str, tuple[Make, Asked]] = {
         ).fit(g.column, g.labels % 2),
         {"superiority": lambda fitted: fitted.superiority()},
     ),
-    "Kruskal-Wallis": (lambda g: KruskalWallisTest(n_simulations=99, **g.by).fit(g.column, g.labels), {}),
+    "Kruskal-Wallis": (
+        lambda g: KruskalWallisTest(n_simulations=99, **g.grouped).fit(g.column, g.labels),
+        {},
+    ),
     **{
         kind.__name__: (
             lambda g, kind=kind: kind(

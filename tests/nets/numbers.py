@@ -43,12 +43,12 @@ def flatten(thing: Any, name: str = "") -> Iterator[tuple[str, Numbers]]:
             yield from flatten(getattr(thing, field.name), f"{name}.{field.name}")
 
 
-def report(fitted: Any, asked: Mapping[str, Callable[[Any], Any]] = {}) -> dict[str, Numbers]:
+def report(fitted: Any, questions: Mapping[str, Callable[[Any], Any]] = {}) -> dict[str, Numbers]:
     """Return all numbers of a fit by their places.
 
     Parameters
     ----------
-    asked : mapping of str to callable
+    questions : mapping of str to callable
         Further questions, beyond intervals and tests of each estimate.
     """
     found = {}
@@ -69,6 +69,6 @@ def report(fitted: Any, asked: Mapping[str, Callable[[Any], Any]] = {}) -> dict[
                     else:
                         continue
                 found.update(flatten(ends, f"interval, {side}{', together' * together}"))
-    for name, question in asked.items():
+    for name, question in questions.items():
         found.update(flatten(question(fitted), name))
     return found

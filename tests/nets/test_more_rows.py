@@ -1,4 +1,4 @@
-"""Four times as much privacy, or four times as many rows, changes noise and errors by what their laws say."""
+"""Four times the epsilon, or four times the rows, changes noise and errors by the theoretical factor."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 from tests.nets.cases import CASES, fit
 
-# What four times as many rows multiply the noise of a mean, of a number of rows, and of a sum of ranks by.
+# Factors by which four times the rows change the noise of a mean, of a count, and of a sum of ranks.
 OF_MEANS, OF_COUNTS, OF_RANKS = 1 / 4, 1.0, 4.0
 LAWS = {
     "counts_noise_std_": OF_COUNTS,

@@ -1,4 +1,4 @@
-"""Columns and groups in another order have the same numbers in that order, where noise is next to nothing."""
+"""A different order of columns and groups reorders the numbers of a fit, if the noise is negligible."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ EXCUSED = {
 ROOM = {"quantiles of groups": 0.03, "adaptive, variance": 3e-3}
 """Quantiles are drawn between two rows, and blocks are noisy means."""
 SKIPPED = ("stage_means_", "groups_", "pairs", "anova.pvalue", "clip_width_")
-"""First guesses; the groups; pairs, half of which are turned round; and what is simulated."""
+"""Means of the first stages, labels of groups, pairs whose sign may change, and simulated p-values."""
 
 
-def moved(numbers: Numbers, is_line: bool) -> Numbers:
-    """Return numbers with columns and groups in the other order, or sorted where they are of pairs of columns."""
+def reorder(numbers: Numbers, is_line: bool) -> Numbers:
+    """Return numbers with columns and groups in the other order."""
     if numbers.ndim == 1 and numbers.size == 12:
-        return moved(numbers.reshape(4, 3), is_line).ravel()
+        return reorder(numbers.reshape(4, 3), is_line).ravel()
     for axis, size in enumerate(numbers.shape):
         if size == 3:
             numbers = np.take(numbers, COLUMNS, axis)
@@ -48,7 +48,7 @@ def test_numbers_follow_their_columns_and_groups(name: str) -> None:
     assert one.keys() == other.keys()
     for place, numbers in one.items():
         if not place.startswith(SKIPPED):
-            a, b = moved(numbers, "params_" in one), other[place]
+            a, b = reorder(numbers, "params_" in one), other[place]
             if name in ("covariance", "correlation", "sparse") and a.ndim == 1:
                 # Of pairs of columns, or of those that are chosen.
                 a, b = np.sort(a), np.sort(b)

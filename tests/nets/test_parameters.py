@@ -1,4 +1,4 @@
-"""Every parameter of every estimator is checked by its plan: what it cannot be is refused, in words that name it."""
+"""The plan of every estimator checks every parameter: the error for an invalid value names the parameter."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ UNUSED = {
     "PrivateSurvival": {"censored"},
     "LogRankTest": {"censored"},
 }
-"""Parameters that mean nothing beside the others, or of which any value can be one."""
+"""Parameters that the given ones leave unused, or that accept any value."""
 GOOD: dict[str, list[Any]] = {"mean": [-1], "n_jobs": [-1], "fill": [-1], "called": ["no such"]}
 """Of these, a value of the list is one that may be asked for."""
 ALSO_NAMED = {"domain": "attributes must be"}

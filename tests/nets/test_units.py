@@ -1,7 +1,7 @@
-"""Every number of a fit has a unit: rows in other units multiply it by a product of powers of what units are worth.
+"""Every number of a fit has a unit: a change of units multiplies it by a product of powers of the conversion factors.
 
-Units are worth powers of two, so that floating point rounds nothing anew: the same noise is drawn, and each number is
-multiplied by a power of two. A sum of terms of different units is multiplied by none.
+The factors are powers of two, so floating point rounds equally in both units. The noise is then the same, and each
+number is multiplied by a power of two. A sum of terms with different units is not.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ OTHER = Given(columns=np.array([2.0**3, 2.0**-5, 2.0**9]), outcome=2.0**12)
 
 
 def powers(one: Numbers, other: Numbers) -> Numbers:
-    """Return the logarithms of base 2 of what numbers were multiplied by; those of equal ones are NaN."""
+    """Return the logarithms, base 2, of the ratios of two arrays; NaN if both numbers are 0, or neither is finite."""
     with np.errstate(all="ignore"):
         found = np.log2(other / one)
     return np.where((one == 0) & (other == 0) | ~np.isfinite(one) & ~np.isfinite(other), np.nan, found)
@@ -31,7 +31,7 @@ def test_every_number_has_a_unit(name: str) -> None:
     for place, power in found.items():
         known = power[~np.isnan(power)]
         assert np.allclose(known, np.round(known), rtol=0, atol=1e-7), (place, one[place], other[place])
-    # Limits have the units of what they are limits of.
+    # Limits and errors have the units of their estimates.
     if "estimates.estimate" in found:
         for place, power in found.items():
             if place.startswith(("interval", "estimates.")):
