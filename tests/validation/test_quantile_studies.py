@@ -40,7 +40,7 @@ def test_cells_cover_and_are_little_wider_than_the_samples() -> None:
 def test_the_fast_version_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     study.main(["--fast"])
     out = capsys.readouterr().out
-    assert "| normal | 0.5 | 5,000 | 1 | regular |" in out and out.count("\n| ") == 12
+    assert "| normal | 0.5 | 5,000 | 1 | regular |" in out and out.count("\n| ") == 16
 
 
 def test_peers_are_run_on_the_same_rows() -> None:
