@@ -314,7 +314,8 @@ def report(found: Sequence[Cell], beside: Sequence[str], command: str) -> str:
         "`PrivateQuantile`; widths are medians over those of "
         "order statistics without privacy (on a lattice where these have width 0: in steps), errors root mean squared "
         "ones over the sample quantile's (none where a fit has no point, because it cannot tell the quantile from a "
-        f"bound). One Monte Carlo standard error of a coverage is {_error(found):.3f}; one below {LEAST:g} is marked: "
+        f"bound). With the most datasets, one Monte Carlo standard error of a coverage is "
+        f"{_error(found):.3f}; one below {LEAST:g} is marked: "
         f"* within two standard errors of {LEAST:g}, ! further below.",
         "",
         "| law | q | n | epsilon | intervals | coverage | width | error | datasets | date |",
