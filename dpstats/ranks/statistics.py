@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from functools import lru_cache
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,9 +40,9 @@ def signed_rank_sensitivity(n: int) -> int:
     return 4 * n
 
 
-def rank_sum_sensitivity(n: int, sizes: Sequence[int] | None) -> int:
-    """Return the sensitivity of the first of two centered rank sums. With public sizes, a row stays in its group."""
-    return 2 * (n - 1) if sizes is None else 2 * max(sizes)
+def rank_sum_sensitivity(sizes: Sequence[int]) -> int:
+    """Return the sensitivity of a centered rank sum of groups with public sizes: a row stays in its group."""
+    return 2 * max(sizes)
 
 
 def all_rank_sums_sensitivity(n: int, sizes: Sequence[int] | None) -> int:
@@ -48,73 +51,115 @@ def all_rank_sums_sensitivity(n: int, sizes: Sequence[int] | None) -> int:
     return moved if sizes is None else min(moved, 4 * (n - min(sizes)))
 
 
-# Weights of the rank sum of two groups with private sizes: docs/proofs/rank-tests.md.
+# The rank sum of two groups with private sizes: docs/proofs/rank-tests.md.
 
 _UNIT = 1 << 30
 """Weights are multiples of 1 / _UNIT, so that the sensitivity is computed with integers."""
 _WEIGHTED_ROWS = 10**6
-"""Above this number of rows the noise is negligible, and every weight is 1."""
-_TURN = 2 / 3
-"""Proportion of the larger group from which lean weights are c / M. There, a row that stays in its group is worst."""
-_FLAT = (0.7, 1.0, 1.4, 2.0, 2.8, 4.0)
-"""Allowed sensitivities, divided by n, of flat weights. They give the statistic similar variances at all sizes."""
+"""Above this number of rows every weight is 1."""
+_LIMITS = (0.7, 0.85, 1.0, 1.4, 2.0, 2.8, 4.0)
+"""Sensitivities in ranks, divided by n, that leave room for weights. The least possible one is 0.5."""
+_KEPT = 0.9
+"""Rows of the larger group in a subset, as a fraction of the sensitivity. Weights use the remainder."""
 _SMALLEST_GROUP = 10
-"""Flat weights stay constant if the smaller group has fewer rows, because its rank sum is not close to normal."""
-_NOISE_SHARE = 0.05
-"""Largest ratio of the noise variance to the null variance, for flat weights."""
+"""Weights stay constant if the smaller group has fewer rows, because its rank sum is not close to normal."""
+_LOST = 0.06
+"""Largest relative increase of the variance of the released statistic of equal groups, for unequal ones to gain."""
+
+
+@dataclass(frozen=True)
+class MiddleRankSum:
+    """A centered rank sum of two groups with private sizes: the middle of its extremes over subsets of the larger one.
+
+    Attributes
+    ----------
+    rows : int
+        Public number of rows, n.
+    subset : int
+        Number of rows of the larger group in a subset. Between n/2 and n - 1.
+    weights : ndarray of int or None
+        Weights over 2^30, indexed by the size of the larger group, from half of the rows on. None: all are 1.
+    """
+
+    rows: int
+    subset: int
+    weights: NDArray[np.int64] | None = None
+
+    @cached_property
+    def sensitivity(self) -> int:
+        """Sensitivity in half ranks: the maximum over all cases, computed with integers."""
+        if self.weights is None:
+            return 2 * self.subset
+        larger = np.arange((self.rows + 1) // 2, self.rows, dtype=np.int64)
+        kept = np.minimum(larger, self.subset)
+        # Case 1: a row stays in its group. If it changes which of two nearly equal groups is larger (odd n), the sum
+        # changes by less.
+        most = int(np.max(2 * self.weights * kept))
+        before, after, left = self.weights[1:], self.weights[:-1], kept[:-1]
+        smaller = self.rows - larger[1:]
+        if smaller.size:
+            # Case 2: a row leaves the larger group.
+            moved = np.abs(before - after) * left * smaller + after * left + before * smaller
+            most = max(most, int(moved.max()))
+        return -(-most // _UNIT)
+
+    def sum(self, values: NDArray[np.float64], codes: NDArray[np.int64]) -> int:
+        """Return twice the weighted statistic of the first group, rounded to an integer. Ties have mid-ranks."""
+        groups = values[codes == 0], values[codes != 0]
+        larger = int(groups[1].size > groups[0].size)
+        rest = np.sort(groups[1 - larger])
+        if not rest.size:
+            return 0
+        ordered = np.sort(groups[larger])
+        extremes = _largest_sum(ordered, rest, self.subset) - _largest_sum(
+            -ordered[::-1], -rest[::-1], self.subset
+        )
+        place = ordered.size - (self.rows + 1) // 2
+        weight = _UNIT if self.weights is None else int(self.weights[place])
+        signed = -extremes if larger else extremes
+        return math.floor(signed * weight / (2 * _UNIT) + Fraction(1, 2))
+
+
+def _largest_sum(larger: NDArray[np.float64], smaller: NDArray[np.float64], subset: int) -> Fraction:
+    """Return twice the largest rank sum of a subset of a sorted group against another, ties broken at random.
+
+    It is the expected value over the breaking.
+    """
+    kept = larger[-subset:]
+    below, at_most = (np.searchsorted(smaller, kept, side) for side in ("left", "right"))
+    won = int(below.sum()) + int(at_most.sum()) - kept.size * smaller.size
+    # Among rows that tie at the end of the subset, the larger ones after the breaking are in it.
+    tied = int(np.searchsorted(larger, kept[0], "right") - np.searchsorted(larger, kept[0], "left"))
+    inside = int(np.searchsorted(kept, kept[0], "right"))
+    return won + Fraction(int(at_most[0] - below[0]) * inside * (tied - inside), tied + 1)
 
 
 @lru_cache(maxsize=64)
-def rank_sum_weights(n: int, epsilon: float) -> tuple[NDArray[np.int64] | None, int]:
-    """Return public weights of the rank sum of two groups with private sizes, and the sensitivity of the weighted sum.
-
-    The weights are integers over 2^30, indexed by the size of the larger group, from half of the rows on. None means
-    that all weights are 1.
-    """
-    plain = None, rank_sum_sensitivity(n, None)
-    if n > _WEIGHTED_ROWS:
-        return plain
-    larger = np.arange((n + 1) // 2, n, dtype=np.int64)
-    share = larger / n
-    half = n // 2
-    variance = half * (n - half) * (n + 1) / 3
-    even = np.sqrt(half * (n - half) / (larger * np.maximum(n - larger, min(_SMALLEST_GROUP, half))))
-    for bound in _FLAT[::-1]:
-        found = _as_integers(np.minimum(even, bound / share), n)
-        if 2 * (found[1] / epsilon) ** 2 <= _NOISE_SHARE * variance:
+def middle_rank_sum(n: int, epsilon: float) -> MiddleRankSum:
+    """Return the statistic of two groups with private sizes. Its sensitivity costs equal groups at most `_LOST`."""
+    least = 2 * ((n + 1) // 2)
+    variance = (n // 2) * least * (n + 1) / 6
+    most = math.sqrt(least**2 + _LOST * (variance * epsilon * epsilon / 2 + least**2))
+    for limit in _LIMITS[::-1]:
+        if n <= _WEIGHTED_ROWS and (found := _level_variances(n, limit)).sensitivity <= most:
             return found
-    lean = np.where(share < _TURN, (8 - share / (1 - share)) / 7, 4 / (7 * share))
-    found = _as_integers(np.minimum(lean, 1.0), n)
-    return found if found[1] < plain[1] else plain
+    return MiddleRankSum(n, _clip_subset(n, most / 2))
 
 
-def _as_integers(weights: NDArray[np.float64], n: int) -> tuple[NDArray[np.int64], int]:
-    """Return weights as integers over 2^30, the first of them 1, and the sensitivity of the weighted sum."""
+def _clip_subset(n: int, size: float) -> int:
+    return int(min(max(size, (n + 1) // 2), n - 1))
+
+
+def _level_variances(n: int, limit: float) -> MiddleRankSum:
+    """Return the statistic whose variances are as similar at all sizes as this sensitivity over n allows."""
+    subset = _clip_subset(n, _KEPT * limit * n)
+    larger = np.arange((n + 1) // 2, n, dtype=np.int64)
+    share = np.minimum(1.0, subset / larger)
+    # The variance of the statistic for many rows, up to a factor.
+    pairs = larger * np.maximum(n - larger, min(_SMALLEST_GROUP, n // 2))
+    variance = pairs * (share**3 / 6 - 2 / 3 * (share - 0.5) ** 3)
+    weights = np.minimum(np.sqrt(variance[0] / variance), limit * n / np.minimum(larger, subset))
     whole = as_int64(np.floor(weights * _UNIT))
     whole[0] = _UNIT
     whole.flags.writeable = False
-    return whole, weighted_sensitivity(whole, n)
-
-
-def weighted_sensitivity(weights: NDArray[np.int64], n: int) -> int:
-    """Return the sensitivity of `weigh_rank_sum`: the maximum over all cases, computed with integers."""
-    larger = np.arange((n + 1) // 2, n, dtype=np.int64)
-    # Case 1: a row stays in its group. If it changes which of two nearly equal groups is larger (odd n), the sum
-    # changes by less.
-    most = int(np.max(2 * weights * larger))
-    before, after, size = weights[1:], weights[:-1], larger[1:]
-    smaller = n - size
-    if size.size:
-        # Case 2: a row leaves the larger group, of this size.
-        moved = np.abs(before - after) * (size - 1) * smaller + after * (size - 1) + before * smaller
-        most = max(most, int(moved.max()))
-    return -(-most // _UNIT)
-
-
-def weigh_rank_sum(doubled: int, first: int, weights: NDArray[np.int64] | None, n: int) -> int:
-    """Return twice a centered rank sum times the weight for the size of the first group, rounded to an integer."""
-    larger = max(first, n - first)
-    if weights is None or larger == n:
-        return doubled
-    weight = int(weights[larger - (n + 1) // 2])
-    return (2 * doubled * weight + _UNIT) // (2 * _UNIT)
+    return MiddleRankSum(n, subset, whole)

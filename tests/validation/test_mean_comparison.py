@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "validation" / "studies"))
@@ -49,9 +50,24 @@ def test_intervals_cover(results: dict) -> None:
 def test_jobs_do_not_matter_and_tables_are_complete(results: dict) -> None:
     small = study.study([SKEWED], 4, peers=True)
     assert small == study.study([SKEWED], 4, peers=True)
-    text = study.as_markdown(small, small, small, "command", 1.0)
+    parts = study.normal_sections(small) | study.dominated_section(small) | study.other_section(small)
+    text = study.merge("", parts, "today")
     assert text.count("| exponential | 500 | 5 | 1 | 10 |") == 1
     assert "not run" in text  # OpenDP and diffprivlib
+
+
+def test_a_part_that_is_run_again_keeps_the_others() -> None:
+    page = study.merge("", {"## One": ["a"], "## Two": ["b"]}, "then")
+    again = study.merge(page, {"## Two": ["c"], "## Three": ["d"]}, "now")
+    assert again.split("\n## ")[1:] == ["One\n\nthen\n\na\n", "Two\n\nnow\n\nc\n", "Three\n\nnow\n\nd\n"]
+
+
+def test_a_bound_on_the_spread_that_is_too_large_costs_little() -> None:
+    found = study.spread_block(("normal", 700, 7, 1.0, 10.0), 12, np.random.default_rng(0))
+    errors, inside = found.mean(axis=1)
+    assert np.all(errors < 1.4 * errors[0]) and np.all(inside > 0.9)
+    (line,) = study.spread_table([("normal", 300, 2, 1.0, 10.0)], 3)[2:]
+    assert line.startswith("| 300 | 2 | 1 | 10 | 1.00 ±")
 
 
 def test_where_noise_dominates_shrinking_is_no_worse_than_no_data() -> None:

@@ -40,7 +40,7 @@ def test_cells_cover_and_are_little_wider_than_the_samples() -> None:
 def test_the_fast_version_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     study.main(["--fast"])
     out = capsys.readouterr().out
-    assert "| normal | 0.5 | 5,000 | 1 | regular |" in out and out.count("\n| ") == 12
+    assert "| normal | 0.5 | 5,000 | 1 | regular |" in out and out.count("\n| ") == 16
 
 
 def test_peers_are_run_on_the_same_rows() -> None:
@@ -50,3 +50,18 @@ def test_peers_are_run_on_the_same_rows() -> None:
     assert np.array_equal(values, again) and seconds > 0
     chosen = study.opendp_quantile(law, 0.5, 2000, 1.0)
     assert abs(chosen(law.rows(2000, np.random.default_rng(0))) - 0.0) < 0.5
+
+
+def test_a_part_that_is_run_again_keeps_the_other_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cell = study.Cell("normal", 0.5, 500, 1.0, "any", 0.88, 1.5, float("nan"), 400, "2026-11-22")
+    other = study.Cell("lognormal", 0.5, 500, 1.0, "any", 0.99, 1.8, 1.2, 400, "2026-11-22")
+    assert "0.880 !" in study.report([cell, other], [], "command")
+    (tmp_path / "quantiles.md").write_text(study.report([cell, other], study.peer_lines([["a"]]), "command"))
+    monkeypatch.setattr(study, "RESULTS", tmp_path)
+    monkeypatch.setattr(study, "SIZES", ((500, 1.0), (500, 0.1)))
+    study.main(["--replications", "3", "--only", "normal", "--epsilons", "1"])
+    found = study.read_cells((tmp_path / "quantiles.md").read_text())
+    assert found[other[:5]] == other and found[cell[:5]].replications == 3 and len(found) == 3
+    assert "| a |" in capsys.readouterr().out

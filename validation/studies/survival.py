@@ -494,7 +494,8 @@ def as_markdown(replications: int, tests: int, seed: int, command: str) -> str:
         f"averaged over edges with five expected events, "
         f"cover {np.mean(points):.3f} on average, from {min(points):.3f} to {max(points):.3f}. Widths are those of "
         "private intervals over those of exact tables. Restricted means are counted where the curve is usable to the "
-        "horizon.",
+        "horizon. Where few rows are at risk there, few releases reach it, and the output warns that intervals may "
+        "cover less.",
         "",
         "| data | n | epsilon | bins | band | pointwise | median | restricted mean | usable | widths of these |",
         "|---" * 10 + "|",
