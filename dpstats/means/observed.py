@@ -18,7 +18,6 @@ from dpstats.inference import ErrorDistribution, Limits
 from dpstats.intervals import laplace_sum_tails
 from dpstats.means.moments import CUBES, FOURTHS, MEAN, ROWS, SQUARES
 from dpstats.means.ratio import NoiseApart, Ratio
-from dpstats.results import few_observed, observed_rows
 
 Numbers = NDArray[np.float64]
 
@@ -56,7 +55,7 @@ class ObservedSums:
     @classmethod
     def of(cls, values: Mapping[str, Numbers], plan: Any) -> ObservedSums:
         """Return what a plan with a clip, a lattice and the number of rows among its stages has released."""
-        n, d, lattice = plan.n_samples, plan.n_features, plan.lattice
+        n, d, lattice = plan.divisor, plan.n_features, plan.lattice
         clip = np.full(d, plan.region.clip, dtype=np.float64)
         rows, rows_std = n * values[ROWS], n * float(np.max(plan.noise(ROWS).std))
         even = float(np.max(np.asarray(lattice.even_center) / np.asarray(lattice.largest)))
@@ -96,14 +95,6 @@ class ObservedSums:
             for name, std, center in zip(_POWERS, self.stds, self.centers, strict=True)
         }
         return values, variances
-
-    def number(self) -> str:
-        """Return in words how many rows are observed."""
-        return observed_rows(float(self.rows[0]), self.rows_std)
-
-    def notes(self) -> list[str]:
-        """Say where the number of observed rows is noise alone."""
-        return few_observed(float(self.rows[0]), self.rows_std)
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,7 +30,7 @@ from registry.search import Search
 
 from dpstats.auditing.movement import moved, stated
 from dpstats.errors import DPStatsError
-from dpstats.groups.totals import GaussianTotals, LaplaceTotals
+from dpstats.means.totals import GaussianTotals, LaplaceTotals
 from dpstats.groups.unit_totals import UnitTotals
 from dpstats.privacy import Neighbors
 from dpstats.privacy.stages import Smooth, private_scale

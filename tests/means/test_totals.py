@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpstats.groups.totals import (
+from dpstats.means.totals import (
     CENTER,
     COUNT_WEIGHT,
     COUNTS,
