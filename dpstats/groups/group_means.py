@@ -39,11 +39,11 @@ from dpstats.groups.discovered import (
 )
 from dpstats.groups.plan import GroupMeansPlan, group_means_plan
 from dpstats.groups.results import AnalysisOfVariance
-from dpstats.means.totals import TOTALS, group_sums
 from dpstats.inference import ALTERNATIVES, FREE, HOLM, usual_level
 from dpstats.lattice.finite import rows_that_count
 from dpstats.means.ratio import Ratio
 from dpstats.means.region import Region
+from dpstats.means.totals import TOTALS, group_sums
 from dpstats.privacy.guarantee import Neighbors
 from dpstats.release.parameters import parameters
 from dpstats.release.private_size import PrivateSize
@@ -553,7 +553,10 @@ class GroupMeans(_Fitted):
     def _size_facts(self) -> list[tuple[str, str]]:
         d, count = self.plan_.n_features, len(self.groups_)
         if self.plan_.has_private_size:
-            return [("Rows in groups", self._size.words), ("Columns, groups", f"{d:,}, {count:,} (public)")]
+            return [
+                ("Rows in groups", self._released_size.words),
+                ("Columns, groups", f"{d:,}, {count:,} (public)"),
+            ]
         n = self.plan_.n_samples
         if self._found is None:
             return [("Rows, columns, groups", f"{n:,}, {d:,}, {count:,} (public)")]

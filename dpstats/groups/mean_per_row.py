@@ -58,8 +58,8 @@ class MeanPerRowPlan(RatioPlan[UnitTotals]):
         most, more = self.totals.max_rows, ", ..." if self.n_features > 6 else ""
         return [
             f"totals are in half-widths of the bounds, and parts of {most} rows",
-            f"if {units} has one row: noise of the mean {noise}{more}; with k rows each, of which at most {most} count, a "
-            "k-th of it",
+            f"if {units} has one row: noise of the mean {noise}{more}; with k rows each, of which at most {most} "
+            "count, a k-th of it",
         ]
 
     def __str__(self) -> str:

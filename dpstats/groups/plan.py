@@ -9,15 +9,14 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.means.totals import GaussianTotals, LaplaceTotals, calibrate_totals
 from dpstats.lattice import BoxLattice
 from dpstats.means.moments import finest
 from dpstats.means.ratio import Noise
 from dpstats.means.region import Region
+from dpstats.means.totals import GaussianTotals, LaplaceTotals, calibrate_totals
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Discovery, JointStage
-
 
 _EXAMPLE = 1000  # rows
 

@@ -31,9 +31,9 @@ _DROWNED = (
 class ClippedMeanPlan(ReleasePlan):
     """The plan of a `ClippedMean`, with the public facts that the fit and its report go by.
 
-    ``std`` is the public standard deviation, where there is one. ``totals`` is set if the number of rows is private: the
-    mean is then a ratio of these. The lattice is part of the plan, so
-    that the clip that is applied is the one the noise was calibrated to.
+    ``std`` is the public standard deviation, where there is one. ``totals`` is set if the number of rows is private:
+    the mean is then a ratio of these. The lattice is part of the plan, so that the clip that is applied is the one the
+    noise was calibrated to.
     """
 
     lattice: RowLattice = field(repr=False, compare=False)
@@ -96,7 +96,7 @@ class ClippedMeanPlan(ReleasePlan):
 
     @property
     def mean_noise(self) -> NDArray[np.float64]:
-        """Standard deviation of the noise of the mean; if it is a ratio, for the planned size and a mean at the center."""
+        """Standard deviation of the noise of the mean. Of a ratio: at the planned size, for a mean at the center."""
         if self.totals is None:
             return np.asarray(self.noise(MEAN).std)
         assert self.n_planned is not None

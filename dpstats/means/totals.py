@@ -4,8 +4,8 @@ A row is its group and z in [-1, 1]^d. Under Gaussian noise a group's totals are
 z^2 - c, with weights that cost what the sums alone do, however many groups there are. Under Laplace noise they are the
 sums of (1-y)^2, 2y(1-y) and y^2, y = (1+z)/2, which a row has one of in all. Proof: docs/proofs/group-means.md.
 
-If the number of rows is private, a row is added or removed, and its own totals are all that moves. All rows together are
-one group. Proof: docs/proofs/private-size.md.
+If the number of rows is private, a row is added or removed, and only its own totals move. All rows together are one
+group. Proof: docs/proofs/private-size.md.
 """
 
 from __future__ import annotations

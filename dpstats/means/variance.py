@@ -44,7 +44,7 @@ _FEW_ROWS = 10  # below them, intervals for normal rows cover less than stated
 _SQUARES_WEIGHT = {"gaussian": 2.5, "laplace": 4.0}
 """Of the squares beside the sums: the least noise of the variance where the mean is near the center."""
 _ROWS_WEIGHT = {"gaussian": 1.5, "laplace": 2.0}
-"""Of the number of rows, if it is private: about the least noise of the variance of columns well inside their bounds."""
+"""Weight of the number of rows if it is private, for little noise of the variance of columns well inside the bounds."""
 _HIGHER_WEIGHT = 0.7
 """Of the third and fourth moment, which only widths need: about the shortest intervals over the cells of the study."""
 

@@ -64,13 +64,13 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
     rows_: float
     rows_noise_std_: float
     n_rows_: int
-    _size: ReleasedSize
+    _released_size: ReleasedSize
 
     _min_samples = 2
     _per_column: tuple[str, ...] = ()
     """Parameters that may have an entry per column: a fit matches their labels with the names of the columns."""
 
-    def plan(self, n_samples: int | None, n_features: int) -> Plan:
+    def plan(self, n_samples: int, n_features: int) -> Plan:
         """Return the release plan of a fit on data of this size. It sees no data."""
         raise TypeError(f"{type(self).__name__} does not define plan")
 
@@ -194,7 +194,7 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
                 budget.check(plan.for_data(unit, noise.simulated))
         plan, reader, label = plan.for_data(unit, noise.simulated), self, type(self).__name__
         counted = plan.counted
-        if counted is not None and n is not None:
+        if counted is not None:
             session = session_of(counted.plan, noise, budget, f"{label}: {ROWS}")
             with quiet():
                 complete = release_count(rows, session)
@@ -230,8 +230,8 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
             )
         return size
 
-    def _planned_size(self, n: int, d: int) -> tuple[int | None, int]:
-        """Return the size that a fit is planned for: without the number of rows, if it is private."""
+    def _planned_size(self, n: int, d: int) -> tuple[Any, int]:
+        """Return the size that a fit is planned for. The number of rows is None if it is private."""
         return (None if has_private_size(self) else n), d
 
     def _check_size(self, n_samples: Any, at_least: int = 2, at_most: int | None = None) -> int | None:
@@ -355,7 +355,7 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         """Return the facts of a summary on the rows: their public size, and how many complete ones were used."""
         plan = self.plan_
         if plan.has_private_size:
-            return [("Rows", self._size.words), ("Columns", f"{plan.n_features:,} (public)")]
+            return [("Rows", self._released_size.words), ("Columns", f"{plan.n_features:,} (public)")]
         facts = [("Rows, columns", f"{plan.n_given:,}, {plan.n_features:,} (public)")]
         if plan.counted is None:
             return facts

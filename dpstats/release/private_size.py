@@ -71,7 +71,7 @@ class PrivateSize:
     neighbors: Any
     n_: float
     n_noise_std_: float
-    _size: ReleasedSize
+    _released_size: ReleasedSize
 
     @property
     def _relation(self) -> Neighbors:
@@ -79,7 +79,7 @@ class PrivateSize:
 
     def _record_size(self, rows: float, noise: SizeNoise) -> None:
         """Set the released number of rows."""
-        self._size = ReleasedSize(rows, noise)
+        self._released_size = ReleasedSize(rows, noise)
         self.n_, self.n_noise_std_ = rows, noise.std
 
     def n_interval(self, confidence_level: float | None = None) -> ConfidenceInterval:
@@ -100,4 +100,4 @@ class PrivateSize:
                 "neighbors must be 'add_or_remove' for n_interval, got 'replace_one', for which n is public. Use "
                 "plan_.n_samples instead."
             )
-        return self._size.interval(confidence_level)
+        return self._released_size.interval(confidence_level)

@@ -322,7 +322,10 @@ class ContingencyTable(PrivateSize, HasEstimates, PrivateEstimator[TablePlan]):
             title="Private contingency table",
             facts=(
                 ("Estimator", type(self).__name__),
-                ("Rows", self._size.words if plan.has_private_size else f"{plan.n_samples:,} (public)"),
+                (
+                    "Rows",
+                    self._released_size.words if plan.has_private_size else f"{plan.n_samples:,} (public)",
+                ),
                 ("Attributes", sizes),
                 *self.privacy_.facts(),
                 (
