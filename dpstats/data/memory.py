@@ -127,7 +127,8 @@ class Memory(Source):
             if len(shape) == 1 and k == 1:
                 return [X]
             if len(shape) != 2 or shape[1] != k:
-                raise InvalidData(f"{refusal}, got shape ({', '.join(map(str, ('n', *shape[1:])))})")
+                rest = " " + ", ".join(map(str, shape[1:])) if shape[1:] else ""
+                raise InvalidData(f"{refusal}, got shape (n,{rest})")
             array = X if isinstance(X, np.ndarray) else np.asarray(X)
             return [array[:, j] for j in range(k)]
         if not hasattr(type(X), "__iter__"):
