@@ -368,7 +368,7 @@ class RowsNotCapped(MeanPerRow):
     def _read(self, table: Table, plan: Any) -> Any:
         counted = unit_totals.UnitTotals(plan.n_features, 1 << 10, plan.totals.bits)
         own = unit_totals.unit_sums(
-            table.X, table.units, plan.n_samples, np.ones(len(table), dtype=bool), plan.lattice, counted
+            table.X, table.units, table.shape[0], np.ones(len(table), dtype=bool), plan.lattice, counted
         )
         exact = dict(super()._read(table, plan)[unit_totals.TOTALS])
         return {
