@@ -193,6 +193,8 @@ OTHER_PAIRS = {
     "sparse mean, split, a row of the second half": "the rows are too few to tell halves apart",
     "contingency table, Laplace": "levels are for any table",
     "contingency table, Gaussian": "levels are for any table",
+    "contingency table, Laplace, private size": "levels are for any table",
+    "contingency table, Gaussian, private size": "levels are for any table",
     "survival, Laplace": "events, groups and times are in one number",
     "survival, Gaussian": "events, groups and times are in one number",
     "log-rank, two groups, Laplace": "events, groups and times are in one number",

@@ -1,7 +1,7 @@
 """Nothing that is observable before a release depends on the number of rows, if it is private.
 
-Each estimator runs on 0, 1, 2 and 1000 rows of each container. Everything public must be the same: the plan, the charge,
-the ledger, the errors, and the names of all that is reported.
+Each estimator runs on 0, 1, 2 and 1000 rows of each container. Everything public must be the same: the plan, the
+charge, the ledger, the errors, and the names of all that is reported.
 """
 
 from __future__ import annotations
@@ -68,7 +68,9 @@ def _csv(rows: pd.DataFrame, folder: Path) -> str:
 
 def _parquet(rows: pd.DataFrame, folder: Path) -> str:
     pytest.importorskip("pyarrow")
-    pl.from_pandas(rows, schema_overrides={"g": pl.String, "h": pl.String}).write_parquet(folder / "rows.parquet")
+    pl.from_pandas(rows, schema_overrides={"g": pl.String, "h": pl.String}).write_parquet(
+        folder / "rows.parquet"
+    )
     return str(folder / "rows.parquet")
 
 
@@ -76,7 +78,9 @@ def _relation(rows: pd.DataFrame, folder: Path) -> Any:
     duckdb = pytest.importorskip("duckdb")
     connection = duckdb.connect()
     connection.execute("CREATE TABLE t (x DOUBLE, z DOUBLE, g VARCHAR, h VARCHAR, u BIGINT)")
-    connection.executemany("INSERT INTO t VALUES (?, ?, ?, ?, ?)", rows.to_numpy().tolist()) if len(rows) else None
+    connection.executemany("INSERT INTO t VALUES (?, ?, ?, ?, ?)", rows.to_numpy().tolist()) if len(
+        rows
+    ) else None
     return connection.table("t")
 
 
@@ -138,7 +142,9 @@ def public_facts(estimator: Callable[..., Any], data: Any, ledger: Path) -> dict
 
 @pytest.mark.parametrize("container", CONTAINERS)
 @pytest.mark.parametrize("name", ESTIMATORS)
-def test_what_is_public_does_not_depend_on_the_number_of_rows(name: str, container: str, tmp_path: Path) -> None:
+def test_what_is_public_does_not_depend_on_the_number_of_rows(
+    name: str, container: str, tmp_path: Path
+) -> None:
     found = []
     for n in SIZES:
         folder = tmp_path / str(n)
@@ -148,7 +154,9 @@ def test_what_is_public_does_not_depend_on_the_number_of_rows(name: str, contain
     for other in found[1:]:
         for fact, value in found[0].items():
             assert other[fact] == value, fact
-    assert "1000" not in found[-1]["printed"].replace("group of 1000 rows", "").replace("each of 1000 units", "")
+    assert "1000" not in found[-1]["printed"].replace("group of 1000 rows", "").replace(
+        "each of 1000 units", ""
+    )
 
 
 def refusal(call: Callable[[], Any]) -> str:
@@ -202,7 +210,9 @@ def test_counts_of_any_number_of_rows(n: int) -> None:
     assert made.counts.shape == (2,) and abs(made.counts.sum() - n) < 30
     count = Count(1.0, neighbors="add_or_remove", random_state=0).release((rows["x"] < 2).tolist())
     assert abs(count.counts[0] - n) < 30
-    bins = Histogram(bins=[0.0, 0.5, 1.0], epsilon=1.0, neighbors="add_or_remove", random_state=0).release(rows["x"])
+    bins = Histogram(bins=[0.0, 0.5, 1.0], epsilon=1.0, neighbors="add_or_remove", random_state=0).release(
+        rows["x"]
+    )
     assert bins.n_rows is None
 
 
@@ -265,4 +275,7 @@ def test_both_guarantees_are_printed() -> None:
     fit = ClippedMean(bounds=(0, 1), delta=1e-6, **ADDED, random_state=0).fit(np.zeros((9, 1)))
     for text in (str(fit.summary()), fit.privacy_.explain(), fit.plan_.explain()):
         words = " ".join(text.split())
-        assert "one row added or removed" in words and "(epsilon = 2, delta = 3.71828e-06), one row replaced" in words
+        assert (
+            "one row added or removed" in words
+            and "(epsilon = 2, delta = 3.71828e-06), one row replaced" in words
+        )

@@ -9,9 +9,9 @@ import pytest
 
 from dpstats.groups import GroupMeans
 from dpstats.groups.anova import draw
-from dpstats.means.totals import TOTALS
 from dpstats.lattice.products import above_diagonal
 from dpstats.means import AdaptiveMean, ClippedMean, PrivateVariance
+from dpstats.means.totals import TOTALS
 from dpstats.regression import (
     FunctionalMechanismRegression,
     PrivateLinearRegression,

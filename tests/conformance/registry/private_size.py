@@ -291,7 +291,7 @@ def _tables() -> Iterator[Entry]:
             power=0.3,
             public=fitted(estimator, lambda made: made.counts_),
             bugs=(PlantedBug("half the noise", half, *pair, *claim, 400_000),),
-            estimator=ContingencyTable(**given),
+            estimator=ContingencyTable(**{**given, "levels": [[0, 1], [0, 1]]}),
         )
 
 
