@@ -166,7 +166,7 @@ def _release(options: argparse.Namespace) -> None:
             f"--budget must name a ledger with a budget that remains, got {options.budget}, which is spent. "
             "Nothing was charged. Make another ledger with 'dpstats budget new'."
         )
-    # A position in the table would tell how many rows there are at least.
+    # A position in the table would reveal a lower bound on the number of rows.
     public = getattr(options, "neighbors", "replace_one") == "replace_one"
     table = InputTable(options, partial(_check_budget, options, budget), lines=budget is None and public)
     with _naming(table, options):

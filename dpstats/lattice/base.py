@@ -215,7 +215,7 @@ class RowLattice(ABC):
     def _check_count(self, n: int) -> None:
         if n << self.bits > _MAX_SUM:
             raise InvalidData(
-                f"X has too many rows for exact 64-bit sums, which allow at most {_MAX_SUM >> self.bits}"
+                f"X must have at most {_MAX_SUM >> self.bits} rows, for exact 64-bit sums. Fit parts of the rows."
             )
 
     def _moments(self, X: NDArray[Any], how: Reading) -> Moments:

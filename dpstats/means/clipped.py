@@ -578,7 +578,7 @@ class ClippedMean(PrivateSize, ColumnEstimator[ClippedMeanPlan]):
         law = {"exact": "exact curve", "textbook": "algorithm 9.2.1"}[plan.calibration]
         facts = [
             *self._observed_facts(),
-            ("Noise", f"Gaussian, {law}" if plan.law == "gaussian" else "Laplace"),
+            ("Noise", f"Gaussian, {law}" if plan.distribution == "gaussian" else "Laplace"),
             ("Intervals cover", interval.estimand),
         ]
         return self._framed("Private clipped mean", facts, table, self._notes(name))

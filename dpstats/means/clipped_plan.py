@@ -83,7 +83,7 @@ class ClippedMeanPlan(ReleasePlan):
         return noise + sampling
 
     @property
-    def law(self) -> str:
+    def distribution(self) -> str:
         """Distribution of the noise: "laplace" or "gaussian"."""
         return self.noise(MEAN).law if self.totals is None else self.totals_stage.noise
 

@@ -1,7 +1,7 @@
 """Means of a private number of rows: coverage of their intervals, and widths beside those of a public number of rows.
 
-Released totals are drawn from their distribution, exact sums of drawn rows plus the plan's noise, and go through the code
-that reports a fit. Variances are fits. Beside them are fits at the same epsilon for which the number of rows is public.
+Released totals are drawn from their distribution, exact sums of drawn rows plus the plan's noise, and go through the
+code that reports a fit. Variances are fits. Beside them are fits at the same epsilon for a public number of rows.
 
     python validation/studies/private_size.py
     python validation/studies/private_size.py --fast                  # fewer cells and runs, nothing written
