@@ -72,7 +72,7 @@ class ObservedSums:
         return np.maximum(self.rows, max(self.rows_std, 2.0))
 
     def ratio(self) -> Ratio:
-        """Return what is known of the means."""
+        """Return the ratios that estimate the means."""
         (T, Q, *_), (total, square, *_), N = self.sums, self.stds, self.rows
         center, count = self.centers[1], self.rows_std
         noise = NoiseApart(
@@ -107,13 +107,13 @@ class SquareErrors(ErrorDistribution):
     ----------
     released : ObservedSums
     mean : array of shape (d,)
-        What squares are measured about.
+        The points that squares are measured from.
     shift : array of shape (d,)
         How far from the center that may be, for the noise.
     bias : array of shape (d,)
         By how much the noise of ``mean`` lowers a sum of squares.
     correction : array of shape (1,)
-        What an average of squares is multiplied by.
+        The factor of an average of squares.
     ratio : array of shape (d,)
         Bound on the mean fourth power over the mean square.
     unit : array of shape (d,)

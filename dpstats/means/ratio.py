@@ -124,7 +124,7 @@ class Ratio:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """How many ratios there are."""
+        """The shape of the ratios."""
         return np.broadcast_shapes(self.T.shape, self.N.shape)
 
     @property
