@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 
 from dpstats.data.arithmetic import as_int64
 
@@ -73,6 +73,22 @@ class CountNoise:
     def of(self, times: int) -> CountNoise:
         """Return the noise of a sum of so many counts as this is of."""
         return CountNoise(self.law, self.scale, self.times * times)
+
+    def quantile(self, tail: float) -> float:
+        """Return the smallest distance that the noise exceeds with at most this probability, on one side."""
+        if self.law == "gaussian":
+            return float(-ndtri(tail)) * self.std
+        # P(noise >= k + 1) for a whole number k, which falls by a factor at least in each scale.
+        low, high = -1, 1
+        while self._exceeds(high) > tail:
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self._exceeds(middle) > tail else (low, middle)
+        return float(high)
+
+    def _exceeds(self, count: int) -> float:
+        return float(self.beyond(count + 0.5))
 
     def draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[Any]:
         """Draw noise for a simulation, which protects nobody."""

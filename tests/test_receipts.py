@@ -38,7 +38,7 @@ def test_a_receipt_of_exact_noise_passes() -> None:
     assert failed(TEXT) == failed(TEXT, None) == set()
     notes = {check.name: check.found for check in verify_receipt(TEXT)}
     assert "not checked" in notes["signature"] and "epsilon = 0.5" in notes["cost"]
-    assert notes["proofs"] == "the pages installed here: clipped-mean.md"
+    assert notes["proofs"] == "the pages installed here: clipped-mean.md, private-size.md"
 
 
 def test_what_was_changed_is_found() -> None:

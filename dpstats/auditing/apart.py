@@ -17,12 +17,16 @@ def parts_of(data: Any) -> tuple[Any, ...]:
     return data if isinstance(data, tuple) and len(data) == 2 else (data,)
 
 
-def check_relation(dataset: Any, neighbor: Any, relations: Iterable[Neighbors]) -> None:
-    """Refuse a pair that is of another relation than the stages are for, as far as this can be told."""
+def check_relation(dataset: Any, neighbor: Any, relations: Iterable[Neighbors], most: int = 1) -> None:
+    """Refuse a pair that is of another relation than the stages are for, as far as this can be told.
+
+    A unit has at most ``most`` rows.
+    """
     sizes = _rows(dataset), _rows(neighbor)
     if sizes[0] is None or sizes[1] is None:
         return
-    pair = {0: Neighbors.REPLACE_ONE, 1: Neighbors.ADD_OR_REMOVE_ONE}.get(abs(sizes[0] - sizes[1]))
+    more = abs(sizes[0] - sizes[1])
+    pair = Neighbors.REPLACE_ONE if more == 0 else Neighbors.ADD_OR_REMOVE_ONE if more <= most else None
     words = "no neighbours" if pair is None else f"a pair of {pair.name} ({pair.value})"
     for relation in sorted(set(relations), key=lambda item: item.name):
         if relation is not pair:
@@ -42,13 +46,16 @@ def _rows(data: Any) -> int | None:
         return None
 
 
-def check_apart(dataset: Any, neighbor: Any, most: int, *, counts: bool = False) -> None:
-    """Refuse tables (histograms, if they are counts) that are not neighbours, as far as this can be told."""
+def check_apart(dataset: Any, neighbor: Any, most: int, *, counts: bool = False, added: bool = False) -> None:
+    """Refuse tables (histograms, if they are counts) that are not neighbours, as far as this can be told.
+
+    If rows are ``added`` or removed, the tables have different numbers of rows.
+    """
     try:
         first, second = (_table(data) for data in (dataset, neighbor))
     except (TypeError, ValueError):
         return
-    if first.shape != second.shape:
+    if first.shape[1:] != second.shape[1:] or (not added and len(first) != len(second)):
         raise InvalidParameter(
             f"dataset and neighbor must have the same number of rows and columns, got {first.shape} and {second.shape}"
         )
@@ -60,7 +67,7 @@ def check_apart(dataset: Any, neighbor: Any, most: int, *, counts: bool = False)
         _refuse_apart(less, most)
         return
     rows = [Counter(tuple(map(_value, row)) for row in table.tolist()) for table in (first, second)]
-    _refuse_apart((rows[0] - rows[1]).total(), most)
+    _refuse_apart(max((rows[0] - rows[1]).total(), (rows[1] - rows[0]).total()), most)
 
 
 def _refuse_apart(apart: Any, most: int) -> None:

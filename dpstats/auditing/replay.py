@@ -154,7 +154,7 @@ class Replay:
         else:
             # Whatever a release makes of the error of a stage that the first run did not ask for.
             course = second.finish()
-        check_relation(self._dataset, neighbor, {*self._first.relations, *second.relations})
+        check_relation(self._dataset, neighbor, {*self._first.relations, *second.relations}, self._rows_apart)
         output = NOT_REACHED if course else self._output(again)
         movements = worst_of_each(self._first.seen, second.seen, self._rows_apart)
         return SensitivityCheck(movements, course, output, words, refused)

@@ -13,6 +13,7 @@ from dpstats.auditing.apart import check_apart
 from dpstats.auditing.replay import Replay, fitted, runner
 from dpstats.auditing.sensitivity_check import SensitivityCheck
 from dpstats.data.parameters import check_integer
+from dpstats.privacy.guarantee import Neighbors, parse_neighbors
 
 
 def check_sensitivity(
@@ -101,5 +102,7 @@ def check_sensitivity(
     if run is fitted:
         tags = release.__sklearn_tags__().input_tags
         counts = bool(tags.one_d_array and tags.positive_only)  # a histogram, of which two entries differ
-        check_apart(dataset, neighbor, rows_apart, counts=counts)
+        relation = parse_neighbors(getattr(release, "neighbors", "replace_one"))
+        added = relation is Neighbors.ADD_OR_REMOVE_ONE
+        check_apart(dataset, neighbor, rows_apart, counts=counts, added=added)
     return Replay(release, run, dataset, check_integer("seed", seed, at_least=0), rows_apart).on(neighbor, "")

@@ -9,7 +9,7 @@ from typing import Any
 from dpstats.cli.declared import bounds_of, by_column
 from dpstats.cli.input import InputTable
 from dpstats.cli.options import add_privacy, per_column
-from dpstats.cli.release import ReleaseCommand
+from dpstats.cli.release import ReleaseCommand, private_size
 from dpstats.cli.units import add_unit, read_rows
 from dpstats.errors import InvalidParameter
 
@@ -40,7 +40,7 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--anova", action="store_true", help="test whether all means are equal")
     add_unit(parser, "the mean of its entries and its first label")
-    add_privacy(parser, 1e-6, missing=("error", "drop"))
+    add_privacy(parser, 1e-6, missing=("error", "drop"), neighbors=True)
 
 
 def _groups(options: argparse.Namespace) -> list[str]:
@@ -86,6 +86,7 @@ def _build(options: argparse.Namespace, n: int, d: int) -> Any:
         epsilon=options.epsilon,
         delta=options.delta,
         missing=options.missing,
+        neighbors=options.neighbors,
     )
 
 
@@ -96,6 +97,7 @@ def _report(model: Any, options: argparse.Namespace) -> tuple[Any, dict[str, Any
         "noise": model.plan_.stages[0].noise,
         "estimand": model.estimand_,
         "confidence_level": options.confidence,
+        **private_size(model, options.confidence),
         "count_noise_std": model.counts_noise_std_,
         "group_means": _records(model, options.confidence),
     }

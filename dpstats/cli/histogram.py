@@ -30,7 +30,7 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
         default="error",
         help="what a row outside of them does: refuse the file (default), or count nowhere",
     )
-    add_privacy(parser, 0.0)
+    add_privacy(parser, 0.0, neighbors=True)
 
 
 def _read(table: InputTable, options: argparse.Namespace) -> tuple[Any, ...]:
@@ -62,8 +62,8 @@ class ColumnHistogram:
         self._given |= given
         return self
 
-    def plan(self, n_samples: int, n_features: int = 1) -> ReleasePlan:
-        """Return the plan of a release for a number of rows."""
+    def plan(self, n_samples: int | None, n_features: int = 1) -> ReleasePlan:
+        """Return the plan of a release for a number of rows. It is None if it is private."""
         from dpstats.mechanisms import Histogram
         from dpstats.privacy import ReleasePlan
 
@@ -78,7 +78,8 @@ class ColumnHistogram:
         column = X.iloc[:, 0] if hasattr(X, "iloc") else X  # or rows that are counted block by block
         self.result_ = made.release(column)
         self.privacy_ = self.result_.guarantee
-        self.plan_ = self.plan(X.shape[0])
+        private = self._given["neighbors"] == "add_or_remove"
+        self.plan_ = self.plan(None if private else X.shape[0])
         return self
 
 
@@ -94,6 +95,7 @@ def _build(options: argparse.Namespace, n: int, d: int) -> Any:
         epsilon=options.epsilon,
         delta=options.delta,
         unknown=options.unknown,
+        neighbors=options.neighbors,
     )
 
 
@@ -113,7 +115,7 @@ def _report(made: Any, options: argparse.Namespace) -> tuple[Any, dict[str, Any]
             strict=True,
         )
     ]
-    if options.bins:
+    if _has_densities(options):
         band = result.density_interval(options.confidence)
         columns = np.column_stack([result.densities, band.low, band.high]).tolist()
         names = ("density", "density_low", "density_high")
@@ -131,10 +133,15 @@ def _report(made: Any, options: argparse.Namespace) -> tuple[Any, dict[str, Any]
     return summary, facts
 
 
+def _has_densities(options: argparse.Namespace) -> bool:
+    """Return whether densities are reported, which need a public number of rows."""
+    return bool(options.bins) and options.neighbors == "replace_one"
+
+
 def _draw(made: Any, options: argparse.Namespace) -> Any:
     from dpstats.plots import plot_counts, plot_density
 
-    draw = plot_density if options.bins else plot_counts
+    draw = plot_density if _has_densities(options) else plot_counts
     return draw(made.result_, confidence_level=options.confidence, title=options.column[0])
 
 

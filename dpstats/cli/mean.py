@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from dpstats.cli.options import add_privacy, check_ends, numbers_of, per_column
-from dpstats.cli.release import ReleaseCommand, estimates
+from dpstats.cli.release import ReleaseCommand, estimates, private_size
 from dpstats.cli.samples import ErrorTarget
 from dpstats.cli.units import add_unit
 from dpstats.errors import InvalidParameter
@@ -65,7 +65,7 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
         help="adaptive: what bias and intervals assume about the rows (default: subgaussian)",
     )
     add_unit(parser, "the mean of its entries")
-    add_privacy(parser, 0.0, missing=("error", "drop", "center"))
+    add_privacy(parser, 0.0, missing=("error", "drop", "center"), neighbors=True)
 
 
 def _add_answers(parser: argparse.ArgumentParser) -> None:
@@ -109,7 +109,11 @@ def _build(options: argparse.Namespace, n: int, d: int) -> Any:
         "std": _std(options.std, d, adaptive),
     }
     if not adaptive:
-        return ClippedMean(clipped_share=options.clipped_share, **shared)
+        return ClippedMean(clipped_share=options.clipped_share, neighbors=options.neighbors, **shared)
+    if options.neighbors != "replace_one":
+        raise InvalidParameter(
+            f"--neighbors must be replace_one with --method adaptive, got {options.neighbors}. Use --method clipped"
+        )
     if (options.bound is None) == (options.bounds is None):
         raise InvalidParameter("--method adaptive needs --bound or --bounds, one of them")
     if options.std is None:
@@ -155,6 +159,7 @@ def _report(mean: Any, options: argparse.Namespace) -> tuple[Any, dict[str, Any]
         "noise": mean.plan_.stages[0].noise,
         "estimand": interval.estimand,
         "confidence_level": interval.confidence_level,
+        **private_size(mean, options.confidence),
         "columns": estimates(mean.feature_names_in_, mean.mean_, mean.noise_std_, interval, _spread(mean)),
         "notes": list(summary.notes),
     }

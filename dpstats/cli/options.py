@@ -71,9 +71,13 @@ def check_plot(path: Path | None) -> None:
 
 
 def add_privacy(
-    parser: argparse.ArgumentParser, delta: float | None = None, *, missing: Sequence[str] = ()
+    parser: argparse.ArgumentParser,
+    delta: float | None = None,
+    *,
+    missing: Sequence[str] = (),
+    neighbors: bool = False,
 ) -> None:
-    """Add the guarantee of a release, and what it does with missing entries if that can be chosen."""
+    """Add the guarantee of a release, and its neighbors and treatment of missing entries if they can be chosen."""
     parser.add_argument(
         "--epsilon", type=float, default=1.0, metavar="E", help="of the guarantee (default: 1)"
     )
@@ -84,6 +88,14 @@ def add_privacy(
             default=delta,
             metavar="D",
             help=f"of the guarantee (default: {delta:g}); 0 is pure privacy, with Laplace noise",
+        )
+    if neighbors:
+        parser.add_argument(
+            "--neighbors",
+            choices=["replace_one", "add_or_remove"],
+            default="replace_one",
+            help="neighboring files: one row replaced (default), or one row added or removed. The number of rows is "
+            "then private",
         )
     if missing:
         words = ", ".join(f"{word}: {_MISSING[word]}" for word in missing)

@@ -166,7 +166,9 @@ def _release(options: argparse.Namespace) -> None:
             f"--budget must name a ledger with a budget that remains, got {options.budget}, which is spent. "
             "Nothing was charged. Make another ledger with 'dpstats budget new'."
         )
-    table = InputTable(options, partial(_check_budget, options, budget), lines=budget is None)
+    # A position in the table would reveal a lower bound on the number of rows.
+    public = getattr(options, "neighbors", "replace_one") == "replace_one"
+    table = InputTable(options, partial(_check_budget, options, budget), lines=budget is None and public)
     with _naming(table, options):
         given = options.read(table, options)
     estimator = options.build(options, *given[0].shape)
@@ -180,7 +182,8 @@ def _release(options: argparse.Namespace) -> None:
             estimator.fit(*given)
         text, facts = options.report(estimator, options)
         plan = estimator.plan_
-        sizes = {"n_samples": plan.n_samples, "n_features": plan.n_features}
+        sizes = {} if plan.has_private_size else {"n_samples": plan.n_samples}
+        sizes["n_features"] = plan.n_features
         named = {"estimator": type(estimator).__name__} | plan.facts()
         facts = named | sizes | {"privacy": estimator.privacy_.to_dict()} | facts
         show(text, facts | {"plan": plan_facts(plan)})
@@ -237,6 +240,14 @@ def delivering(options: argparse.Namespace, what: str) -> Iterator[Any]:
             show(text, facts)
 
         yield show_kept
+
+
+def private_size(estimator: Any, confidence: float) -> dict[str, Any]:
+    """Return the released number of rows and its interval, if it is private."""
+    if not estimator.plan_.has_private_size:
+        return {}
+    low, high = estimator.n_interval(confidence)
+    return {"n": estimator.n_, "n_noise_std": estimator.n_noise_std_, "n_low": low, "n_high": high}
 
 
 def charge_label(options: argparse.Namespace, what: str) -> str:

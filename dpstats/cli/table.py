@@ -8,7 +8,7 @@ from typing import Any
 from dpstats.cli.declared import levels_of
 from dpstats.cli.input import InputTable
 from dpstats.cli.options import add_privacy
-from dpstats.cli.release import ReleaseCommand
+from dpstats.cli.release import ReleaseCommand, private_size
 from dpstats.cli.units import add_unit, read_rows
 from dpstats.errors import InvalidParameter
 
@@ -28,7 +28,7 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
         default="error",
         help="what a row at another level does: refuse the file (default), or count in no cell",
     )
-    add_privacy(parser, 0.0)
+    add_privacy(parser, 0.0, neighbors=True)
 
 
 def _names(options: argparse.Namespace) -> dict[str, list[str]]:
@@ -57,7 +57,11 @@ def _build(options: argparse.Namespace, n: int, d: int) -> Any:
     from dpstats.tables import ContingencyTable
 
     return ContingencyTable(
-        levels=_names(options), epsilon=options.epsilon, delta=options.delta, unknown=options.unknown
+        levels=_names(options),
+        epsilon=options.epsilon,
+        delta=options.delta,
+        unknown=options.unknown,
+        neighbors=options.neighbors,
     )
 
 
@@ -82,6 +86,7 @@ def _report(table: Any, options: argparse.Namespace) -> tuple[Any, dict[str, Any
     facts: dict[str, Any] = {
         "noise": table.plan_.additive[0].noise,
         "noise_std": table.noise_std_,
+        **private_size(table, options.confidence),
         "estimand": interval.estimand,
         "confidence_level": interval.confidence_level,
         "attributes": [str(name) for name in cells.names],

@@ -50,17 +50,17 @@ class Memory(Source):
         given = {} if given is None else given
         if is_histogram(self._X, schema):
             return read_counts(self._X, schema.cells)
-        self._check_swapped(given)
+        self._check_swapped(given, schema)
         X = self._numbers(schema) if schema.levels is None else self._codes(schema)
         beside = {}
         for part in schema.beside:
             entries = given[part.role] if part.name is None else column(self._X, part.name)
             read = beside[part.role] = part.read(entries, schema.missing)
             if read.shape != X.shape[:1]:
-                raise InvalidData(
-                    f"{part.parameter} must have an entry for each row of X (n_samples = {X.shape[0]}), got "
-                    f"shape {read.shape}"
-                )
+                words = f"{part.parameter} must have an entry for each row of X"
+                if schema.private_size:
+                    raise InvalidData(words)
+                raise InvalidData(f"{words} (n_samples = {X.shape[0]}), got shape {read.shape}")
         table = Table(X, **beside, names=self._names(schema))
         narrow = schema.levels is None and X.dtype != np.float64 and isinstance(X, np.ndarray)
         return Narrow(table) if narrow else table
@@ -68,14 +68,15 @@ class Memory(Source):
     def _names(self, schema: Schema) -> list[Any] | None:
         return None if self.names is None else list(schema.numbers or self.names)
 
-    def _check_swapped(self, given: Mapping[str, Any]) -> None:
+    def _check_swapped(self, given: Mapping[str, Any], schema: Schema) -> None:
         shape = stated_shape(self._X)
         for entries in given.values():
             other = getattr(entries, "shape", ())
             if shape is not None and len(shape) == 1 and len(other) == 2:
+                shapes = f", got X of shape {shape} and y of shape {tuple(other)}"
                 raise InvalidData(
-                    f"X must be the rows and y one entry for each of them, got X of shape {shape} and y of shape "
-                    f"{tuple(other)}. X comes first, then y; one column is X.reshape(-1, 1)."
+                    f"X must be the rows and y one entry for each of them{'' if schema.private_size else shapes}. X "
+                    "comes first, then y; one column is X.reshape(-1, 1)."
                 )
 
     # Numbers
@@ -88,7 +89,8 @@ class Memory(Source):
             X = select(X, list(schema.numbers))
         # Read the rows first: scikit-learn would parse text, and give the rows of a list one type. It only checks.
         read = _refusing(lambda: _plain(X, schema.sparse))
-        rows = _refusing(lambda: _checked(read, schema.sparse), repeat=True)
+        least = 0 if schema.private_size else 1
+        rows = _refusing(lambda: _checked(read, schema.sparse, least), repeat=True)
         if rows.dtype.kind not in "fiub":
             raise InvalidData(f"X must be a 2-d table of real numbers, got an array of dtype {rows.dtype}")
         return rows
@@ -125,7 +127,8 @@ class Memory(Source):
             if len(shape) == 1 and k == 1:
                 return [X]
             if len(shape) != 2 or shape[1] != k:
-                raise InvalidData(f"{refusal}, got shape {shape}")
+                rest = " " + ", ".join(map(str, shape[1:])) if shape[1:] else ""
+                raise InvalidData(f"{refusal}, got shape (n,{rest})")
             array = X if isinstance(X, np.ndarray) else np.asarray(X)
             return [array[:, j] for j in range(k)]
         if not hasattr(type(X), "__iter__"):
@@ -177,13 +180,20 @@ def _plain(X: Any, sparse: bool) -> Any:
     return column_of("X", X)[:, None] if one else rows_of(X)
 
 
-def _checked(read: Any, sparse: bool) -> Any:
+def _checked(read: Any, sparse: bool, min_rows: int) -> Any:
     """Return a table of numbers after the checks of scikit-learn for shape and kind."""
     from scipy.sparse import issparse
     from sklearn.utils.validation import check_array
 
     accepted = "csr" if sparse else False
-    rows = check_array(read, dtype="numeric", ensure_all_finite=False, accept_sparse=accepted, input_name="X")
+    rows = check_array(
+        read,
+        dtype="numeric",
+        ensure_all_finite=False,
+        ensure_min_samples=min_rows,
+        accept_sparse=accepted,
+        input_name="X",
+    )
     if not issparse(rows):
         return rows
     return as_float64(canonical(rows))

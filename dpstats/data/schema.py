@@ -87,7 +87,8 @@ class Column:
             return entries
         if shape[1:] != (1,):
             raise InvalidData(
-                f"{self.parameter} must be one column, {self.meaning}, got an array of shape {tuple(shape)}. "
+                f"{self.parameter} must be one column, {self.meaning}, got an array of shape "
+                f"(n, {', '.join(map(str, shape[1:]))}). "
                 "X comes first, then y."
             )
         if not isinstance(entries, np.ndarray):
@@ -130,6 +131,8 @@ class Schema:
         Whether sparse tables of scipy are accepted.
     ordered : bool
         Whether the estimator uses the order of the rows, which databases do not guarantee.
+    private_size : bool
+        Whether the number of rows is private. Then it may be 0, and no message states it.
 
     Examples
     --------
@@ -150,6 +153,7 @@ class Schema:
     plain: bool = False
     sparse: bool = False
     ordered: bool = False
+    private_size: bool = False
 
     def resolve(self, names: Sequence[Any] | None) -> Schema:
         """Return the schema of rows with these columns and named numbers, or raise an error for unknown names."""

@@ -12,10 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 from dpstats.data.labels import by_name
 from dpstats.data.levels import Categories
 from dpstats.data.parameters import check_columns
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.errors import InvalidParameter
 from dpstats.groups.plan import RatioPlan
 from dpstats.inference import Estimates, HasEstimates, Test
-from dpstats.lattice.finite import all_finite
 from dpstats.means.ratio import Ratio, RatioErrors
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.results import about_missing, with_missing
@@ -124,17 +123,3 @@ def place_of_group(name: str, group: Any, groups: tuple[Any, ...]) -> int:
         shown = ", ".join(map(repr, groups[:_SHOWN])) + (", ..." if len(groups) > _SHOWN else "")
         raise InvalidParameter(f"{name} must be a declared group ({shown}), got {group!r}")
     return place
-
-
-def rows_that_count(X: NDArray[Any], missing: str) -> NDArray[np.bool_]:
-    """Return a mask of the rows without NaN or infinite entries, or raise `InvalidData` for "error"."""
-    with np.errstate(all="ignore"):
-        if all_finite(X):
-            return np.ones(len(X), dtype=bool)
-        if missing == "error":
-            raise InvalidData(
-                "Input X contains NaN or infinity. Remove or impute such rows first, or declare missing='drop' to let "
-                "them count nowhere."
-            )
-        finite: NDArray[np.bool_] = np.isfinite(X).all(axis=1)
-    return finite

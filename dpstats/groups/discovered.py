@@ -17,14 +17,14 @@ from scipy.special import ndtr, ndtri
 from dpstats.data.keys import in_order
 from dpstats.data.tables import Table
 from dpstats.errors import InvalidParameter
-from dpstats.groups.base import rows_that_count
 from dpstats.groups.plan import GroupMeansPlan
-from dpstats.groups.totals import COUNTS, SQUARES, SUMS, GaussianTotals, group_sums
 from dpstats.inference import normal_quantile
 from dpstats.lattice import BoxLattice
+from dpstats.lattice.finite import rows_that_count
 from dpstats.means.moments import finest
 from dpstats.means.ratio import Noise, Ratio
 from dpstats.means.region import Region
+from dpstats.means.totals import COUNTS, SQUARES, SUMS, GaussianTotals, group_sums
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.stages import Discovery
 from dpstats.privacy.stages.discovery import KEYS

@@ -26,7 +26,7 @@ from dpstats.data.schema import Column, Schema, column_list
 from dpstats.data.tables import Rows, Table
 from dpstats.errors import InvalidParameter
 from dpstats.groups import anova
-from dpstats.groups.base import RatioEstimator, place_of_group, rows_that_count
+from dpstats.groups.base import RatioEstimator, place_of_group
 from dpstats.groups.contrasts import DifferenceErrors, Tukey
 from dpstats.groups.differences import Differences
 from dpstats.groups.discovered import (
@@ -39,11 +39,14 @@ from dpstats.groups.discovered import (
 )
 from dpstats.groups.plan import GroupMeansPlan, group_means_plan
 from dpstats.groups.results import AnalysisOfVariance
-from dpstats.groups.totals import TOTALS, group_sums
 from dpstats.inference import ALTERNATIVES, FREE, HOLM, usual_level
+from dpstats.lattice.finite import rows_that_count
 from dpstats.means.ratio import Ratio
 from dpstats.means.region import Region
+from dpstats.means.totals import TOTALS, group_sums
+from dpstats.privacy.guarantee import Neighbors
 from dpstats.release.parameters import parameters
+from dpstats.release.private_size import PrivateSize
 from dpstats.release.session import Released, Session
 from dpstats.results import ConfidenceInterval, Summary, plain, significant
 
@@ -52,7 +55,7 @@ Floats = NDArray[np.float64]
 _SHOWN = 6
 
 
-class _Fitted(RatioEstimator[GroupMeansPlan]):
+class _Fitted(PrivateSize, RatioEstimator[GroupMeansPlan]):
     """What a fit sets: attributes, and no parameters."""
 
     groups_: tuple[Any, ...]
@@ -112,6 +115,9 @@ class GroupMeans(_Fitted):
     missing : {"error", "drop"}, default="error"
         Treatment of rows with a NaN or infinite entry. "error" raises `InvalidData`; the error reveals that there is
         such a row. "drop" leaves the row out.
+    neighbors : {"replace_one", "add_or_remove"}, default="replace_one"
+        Neighboring datasets. "add_or_remove": one row is added or removed. The number of rows is then private, and the
+        plan has half the Laplace noise. It needs declared groups.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
@@ -124,6 +130,9 @@ class GroupMeans(_Fitted):
     counts_ : ndarray of shape (n_groups,)
         Noisy number of rows of each group. It can be fractional or negative. With "discover" it is at least 1, and
         corrected for the threshold.
+    n_, n_noise_std_ : float
+        Noisy number of rows of all declared groups, and the standard deviation of its noise. Only with
+        ``neighbors="add_or_remove"``; ``n_interval()`` is its interval.
     counts_noise_std_ : float
         Standard deviation of the noise in ``counts_``. With "discover", before the threshold conditions it.
     means_ : ndarray of shape (n_groups, n_features)
@@ -133,7 +142,7 @@ class GroupMeans(_Fitted):
         Standard deviations of the clipped rows. Zero if noise makes an estimated variance negative.
     privacy_ : PrivacyGuarantee
         Guarantee of the fit, for neighboring datasets that differ in one row: its label and its entries. The number
-        of rows is public; the group sizes are private.
+        of rows is public, unless ``neighbors="add_or_remove"``; the group sizes are private.
     plan_ : GroupMeansPlan
         The release plan: every released quantity and its noise.
     n_features_in_ : int
@@ -181,16 +190,18 @@ class GroupMeans(_Fitted):
     columns: Any = None
     bounds_are: str = "clip"
     missing: str = "error"
+    neighbors: Any = "replace_one"
     random_state: Any = None
     budget: Any = None
 
-    def plan(self, n_samples: int, n_features: int) -> GroupMeansPlan:
+    def plan(self, n_samples: int | None, n_features: int) -> GroupMeansPlan:
         """Return the release plan of a fit on data of this size.
 
         Parameters
         ----------
         n_samples, n_features : int
-            Public: the number of rows, of all groups together, and of columns whose means are wanted.
+            Public: the number of rows, of all groups together, and of columns whose means are wanted. With
+            ``neighbors="add_or_remove"`` the number of rows enters expected errors only, and may be None.
 
         Examples
         --------
@@ -203,7 +214,7 @@ class GroupMeans(_Fitted):
             squares about the middle: 2 numbers, gaussian noise of scale 6.25878
           a group of n/2 = 2500 rows: noise of its mean 0.0169
         """
-        n = check_integer("n_samples", n_samples, at_least=2)
+        n, neighbors = self._check_size(n_samples), self._relation
         d = check_integer("n_features", n_features, at_least=1)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
         missing = check_missing(self.missing, ["error", "drop"])
@@ -212,8 +223,12 @@ class GroupMeans(_Fitted):
             raise InvalidParameter("bounds must be given: a pair (low, high), or one per column")
         region = Region.check(self.bounds, self.bounds_are, None, 0.0, d)
         if self._discovers:
+            if n is None or neighbors is Neighbors.ADD_OR_REMOVE_ONE:
+                raise InvalidParameter(
+                    "neighbors must be 'replace_one' with groups='discover', got 'add_or_remove'. Declare the groups."
+                )
             return discovered_means_plan(region, n, d, epsilon, delta, missing)
-        return group_means_plan(groups, region, n, d, epsilon, delta, missing)
+        return group_means_plan(groups, region, n, d, epsilon, delta, missing, neighbors)
 
     def _schema(self) -> Schema:
         if self.by is None and self.columns is not None:
@@ -259,6 +274,8 @@ class GroupMeans(_Fitted):
             self.groups_, self.counts_ = plan.groups, ratio.N[:, 0].copy()
         self._ratio = ratio
         self.counts_noise_std_ = noise.count
+        if plan.has_private_size:
+            self._record_size(float(self.counts_.sum()), noise.rows.sum(len(self.groups_)))
         m, rows = ratio.estimate, np.maximum(self.counts_[:, None], noise.count)
         self.means_ = self._errors().start
         variance = (ratio.Q - 2 * m * ratio.X + m**2 * ratio.R) / rows
@@ -525,19 +542,25 @@ class GroupMeans(_Fitted):
         law = "Gaussian, exact curve" if self.delta else "Laplace"
         facts = [
             ("Estimator", type(self).__name__),
-            self._size_fact(),
-            ("Privacy", str(self.privacy_)),
+            *self._size_facts(),
+            *self.privacy_.facts(),
             ("Noise", law),
             ("Noise of a count", f"sd {self.counts_noise_std_:.3g} rows"),
             ("Intervals cover", self.estimand_),
         ]
         return Summary("Private means of groups", facts, columns, rows, self._notes())
 
-    def _size_fact(self) -> tuple[str, str]:
-        n, d, count = self.plan_.n_samples, self.plan_.n_features, len(self.groups_)
+    def _size_facts(self) -> list[tuple[str, str]]:
+        d, count = self.plan_.n_features, len(self.groups_)
+        if self.plan_.has_private_size:
+            return [
+                ("Rows in groups", self._released_size.words),
+                ("Columns, groups", f"{d:,}, {count:,} (public)"),
+            ]
+        n = self.plan_.n_samples
         if self._found is None:
-            return "Rows, columns, groups", f"{n:,}, {d:,}, {count:,} (public)"
-        return "Rows, columns", f"{n:,}, {d:,} (public); {count:,} groups found"
+            return [("Rows, columns, groups", f"{n:,}, {d:,}, {count:,} (public)")]
+        return [("Rows, columns", f"{n:,}, {d:,} (public); {count:,} groups found")]
 
     def _notes(self) -> list[str]:
         notes = self._simulated_note()

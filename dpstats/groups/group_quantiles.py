@@ -16,10 +16,11 @@ from dpstats.data.parameters import check_level, check_missing, check_privacy_pa
 from dpstats.data.schema import Column, Schema
 from dpstats.data.tables import Rows
 from dpstats.errors import InvalidParameter
-from dpstats.groups.base import place_of_group, rows_that_count
+from dpstats.groups.base import place_of_group
 from dpstats.groups.differences import Differences
 from dpstats.groups.quantile_plan import ROWS, GroupQuantilesPlan, group_quantiles_plan
 from dpstats.inference import ChosenLimits, Estimates
+from dpstats.lattice.finite import rows_that_count
 from dpstats.quantiles.column import OneColumn, check_sizes
 from dpstats.quantiles.grid import check_grid
 from dpstats.quantiles.joint import group_windows

@@ -18,27 +18,30 @@ from dpstats.data.parameters import check_integer, check_missing, check_privacy_
 from dpstats.data.schema import Column, Schema, column_list
 from dpstats.data.tables import Rows
 from dpstats.errors import InvalidParameter
-from dpstats.groups.base import RatioEstimator, rows_that_count
+from dpstats.groups.base import RatioEstimator
 from dpstats.groups.plan import RatioPlan
 from dpstats.groups.unit_totals import TOTALS, UnitTotals, unit_sums
 from dpstats.groups.units import Units
 from dpstats.lattice import BITS, BoxLattice
+from dpstats.lattice.finite import rows_that_count
 from dpstats.means.moments import finest
 from dpstats.means.region import Region
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.release.additive import additive_stages
 from dpstats.release.parameters import parameters
+from dpstats.release.private_size import PrivateSize
 from dpstats.release.session import Released
 from dpstats.results import Summary, significant
 
 Floats = NDArray[np.float64]
 
 _MOST_ROWS = 1 << 16
+_EXAMPLE = 1000  # units
 
 
 @dataclass(frozen=True)
 class MeanPerRowPlan(RatioPlan[UnitTotals]):
-    """The plan of a `MeanPerRow`; ``n_samples`` is the number of units."""
+    """The plan of a `MeanPerRow`; ``n_planned`` is a number of units."""
 
     def mean_noise(self, n_rows: float) -> Floats:
         """Return the standard deviation of the noise in a mean of so many rows, in units of the data.
@@ -49,12 +52,14 @@ class MeanPerRowPlan(RatioPlan[UnitTotals]):
 
     def notes(self) -> list[str]:
         """Return what a reader of the plan has to know, one line each."""
-        noise = ", ".join(f"{value:.3g}" for value in self.mean_noise(self.n_samples)[:6])
+        n = _EXAMPLE if self.n_planned is None else self.n_planned
+        noise = ", ".join(f"{value:.3g}" for value in self.mean_noise(n)[:6])
+        units = f"each of {n} units" if self.n_planned is None else "each"
         most, more = self.totals.max_rows, ", ..." if self.n_features > 6 else ""
         return [
             f"totals are in half-widths of the bounds, and parts of {most} rows",
-            f"if each has one row: noise of the mean {noise}{more}; with k rows each, of which at most {most} count, a "
-            "k-th of it",
+            f"if {units} has one row: noise of the mean {noise}{more}; with k rows each, of which at most {most} "
+            "count, a k-th of it",
         ]
 
     def __str__(self) -> str:
@@ -66,7 +71,7 @@ def unit_places(units: Any) -> NDArray[np.int64]:
     return Units.of(units).codes
 
 
-class _Fitted(RatioEstimator[MeanPerRowPlan]):
+class _Fitted(PrivateSize, RatioEstimator[MeanPerRowPlan]):
     """What a fit sets: attributes, and no parameters."""
 
     mean_: Floats
@@ -106,6 +111,9 @@ class MeanPerRow(_Fitted):
     missing : {"error", "drop"}, default="error"
         Treatment of rows with a NaN or infinite entry. "error" raises `InvalidData`; the error reveals that there is
         such a row. "drop" leaves the row out.
+    neighbors : {"replace_one", "add_or_remove"}, default="replace_one"
+        Neighboring datasets. "add_or_remove": one unit is added or removed, with all its rows. The number of units is
+        then private, and is not released.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
@@ -119,11 +127,14 @@ class MeanPerRow(_Fitted):
         Noisy number of rows that count.
     rows_noise_std_ : float
         Standard deviation of the noise in ``rows_``.
+    n_, n_noise_std_ : float
+        The same as ``rows_`` and ``rows_noise_std_``. Only with ``neighbors="add_or_remove"``; ``n_interval()`` is its
+        interval.
     noise_std_ : ndarray of shape (n_features,)
         Standard deviation of the noise in ``mean_``, for ``rows_`` rows.
     privacy_ : PrivacyGuarantee
         Guarantee of the fit, for neighboring datasets that differ in one unit with all its rows. The number of units
-        is public; the number of rows is private.
+        is public, unless ``neighbors="add_or_remove"``; the number of rows is private.
     plan_ : MeanPerRowPlan
         The release plan: every released quantity and its noise.
     n_features_in_ : int
@@ -162,20 +173,22 @@ class MeanPerRow(_Fitted):
     called: Any = None
     bounds_are: str = "clip"
     missing: str = "error"
+    neighbors: Any = "replace_one"
     random_state: Any = None
     budget: Any = None
 
-    def plan(self, n_samples: int, n_features: int) -> MeanPerRowPlan:
+    def plan(self, n_samples: int | None, n_features: int) -> MeanPerRowPlan:
         """Return the release plan of a fit on data of this size.
 
         Parameters
         ----------
         n_samples : int
-            The number of units, which is public.
+            The number of units, which is public. With ``neighbors="add_or_remove"`` it enters expected errors only, and
+            may be None.
         n_features : int
             The number of columns whose means are wanted.
         """
-        n = check_integer("n_samples", n_samples, at_least=2)
+        n, neighbors = self._check_size(n_samples), self._relation
         d = check_integer("n_features", n_features, at_least=1)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
         if delta == 0:
@@ -198,9 +211,9 @@ class MeanPerRow(_Fitted):
             lattice = BoxLattice.build(
                 region.clip, region.center, d, common=False, bits=own, ends=(region.low, region.high)
             )
-            totals = UnitTotals(d, most, own)
-            stages = additive_stages([totals.integers()], epsilon, delta)
-            guarantee = PrivacyGuarantee(epsilon, delta, unit=word)
+            totals = UnitTotals(d, most, own, neighbors)
+            stages = additive_stages([totals.integers()], epsilon, delta, neighbors=neighbors)
+            guarantee = PrivacyGuarantee(epsilon, delta, neighbors, unit=word)
             return MeanPerRowPlan(
                 stages, guarantee, n, d, region=region, lattice=lattice, totals=totals, missing=missing
             )
@@ -230,12 +243,14 @@ class MeanPerRow(_Fitted):
         table = rows.whole()
         assert table.units is not None
         kept = rows_that_count(table.X, plan.missing)
-        return {TOTALS: unit_sums(table.X, table.units, plan.n_samples, kept, plan.lattice, plan.totals)}
+        return {TOTALS: unit_sums(table.X, table.units, table.shape[0], kept, plan.lattice, plan.totals)}
 
     def _report(self, released: Released, plan: MeanPerRowPlan) -> None:
         noise, most = plan.totals_noise, plan.totals.max_rows
         self._ratio = ratio = plan.totals.ratio(released[TOTALS], noise)
         self.rows_, self.rows_noise_std_ = float(ratio.N[0]) * most, noise.count * most
+        if plan.has_private_size:
+            self._record_size(self.rows_, noise.rows.scale(most))
         self.mean_ = self._errors().start
         rows = max(self.rows_, self.rows_noise_std_)
         self.noise_std_ = plan.mean_noise(rows) * np.sqrt(
@@ -249,6 +264,12 @@ class MeanPerRow(_Fitted):
 
     def _all_names(self) -> list[str]:
         return self._names()
+
+    def _units_fact(self, word: str) -> tuple[str, str]:
+        columns = f"{self.plan_.n_features:,} (public)"
+        if self.plan_.has_private_size:
+            return "Columns", f"{columns}; the number of each {word} is private"
+        return f"Number of each {word}, columns", f"{self.plan_.n_samples:,}, {columns}"
 
     def summary(self, confidence_level: float | None = None) -> Summary:
         """Return a table of means, noise and intervals; prints as text, shows as HTML in a notebook."""
@@ -270,15 +291,12 @@ class MeanPerRow(_Fitted):
         facts = [
             ("Estimator", type(self).__name__),
             (f"Of each {word}", f"at most {self.plan_.totals.max_rows} rows"),
-            (
-                f"Number of each {word}, columns",
-                f"{self.plan_.n_samples:,}, {self.plan_.n_features:,} (public)",
-            ),
+            self._units_fact(word),
             (
                 "Rows",
                 f"{significant(self.rows_, self.rows_noise_std_)} (noise sd {self.rows_noise_std_:.3g})",
             ),
-            ("Privacy", str(self.privacy_)),
+            *self.privacy_.facts(),
             ("Noise", "Gaussian, exact curve"),
             ("Intervals cover", self.estimand_),
         ]

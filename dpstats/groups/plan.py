@@ -9,15 +9,16 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.groups.totals import GaussianTotals, LaplaceTotals
 from dpstats.lattice import BoxLattice
 from dpstats.means.moments import finest
 from dpstats.means.ratio import Noise
 from dpstats.means.region import Region
-from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.means.totals import GaussianTotals, LaplaceTotals, calibrate_totals
+from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Discovery, JointStage
-from dpstats.release.additive import additive_stages
+
+_EXAMPLE = 1000  # rows
 
 
 class Totals(Protocol):
@@ -88,7 +89,9 @@ class GroupMeansPlan(RatioPlan[GaussianTotals | LaplaceTotals]):
 
     def notes(self) -> list[str]:
         """Return the facts as text, one line each."""
-        each = self.n_samples / len(self.groups)
+        if self.n_planned is None:
+            return [self._example]
+        each = self.n_planned / len(self.groups)
         noise = ", ".join(f"{value:.3g}" for value in self.mean_noise(each)[:6])
         more = ", ..." if self.n_features > 6 else ""
         enough = 2 * self.totals_noise.count
@@ -101,6 +104,14 @@ class GroupMeansPlan(RatioPlan[GaussianTotals | LaplaceTotals]):
             )
         return found
 
+    @property
+    def _example(self) -> str:
+        """The noise of a mean if no number of rows is planned for."""
+        noise = ", ".join(f"{value:.3g}" for value in self.mean_noise(_EXAMPLE)[:6])
+        return (
+            f"a group of {_EXAMPLE} rows: noise of its mean {noise}{', ...' if self.n_features > 6 else ''}"
+        )
+
     def __str__(self) -> str:
         return "\n".join([super().__str__(), *(f"  {note}" for note in self.notes())])
 
@@ -108,23 +119,20 @@ class GroupMeansPlan(RatioPlan[GaussianTotals | LaplaceTotals]):
 def group_means_plan(
     groups: Sequence[Any],
     region: Region,
-    n: int,
+    n: int | None,
     d: int,
     epsilon: float,
     delta: float,
     missing: str,
+    neighbors: Neighbors,
 ) -> GroupMeansPlan:
     """Return the plan of releasing the totals of declared groups of n rows."""
 
     def made(bits: int) -> GroupMeansPlan:
-        lattice = BoxLattice.build(
-            region.clip, region.center, d, common=False, bits=bits, ends=(region.low, region.high)
-        )
-        totals = (GaussianTotals if delta else LaplaceTotals)(len(groups), d, bits)
-        stages = additive_stages([totals.integers()], epsilon, delta)
+        lattice, totals, stages = calibrate_totals(region, len(groups), d, epsilon, delta, neighbors, bits)
         return GroupMeansPlan(
             stages,
-            PrivacyGuarantee(epsilon, delta),
+            PrivacyGuarantee(epsilon, delta, neighbors),
             n,
             d,
             groups=tuple(groups),

@@ -271,7 +271,7 @@ def _nearest_failure(targets: list[Target], n: int, least: tuple[int, ...]) -> t
 @lru_cache(maxsize=64)
 def _least_rows(plan: GroupQuantilesPlan) -> int:
     wanted = {POINT} if plan.confidence_level is None else {LOW, HIGH}
-    unlimited = replace(plan, n_samples=1 << 40)
+    unlimited = replace(plan, n_planned=1 << 40)
 
     def enough(rows: int) -> bool:
         return wanted <= unlimited.aims(rows).kinds

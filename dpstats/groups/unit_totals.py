@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from dpstats.data.arithmetic import as_int64
 from dpstats.lattice import BoxLattice
 from dpstats.means.ratio import Noise, Ratio
+from dpstats.privacy.guarantee import Neighbors
 from dpstats.privacy.stages import Block, JointStage
 from dpstats.release.additive import JointIntegers
 
@@ -37,6 +38,8 @@ COUNT_WEIGHT, SQUARE_WEIGHT, SPREAD_WEIGHT = 1.5, 0.7, 0.5
 """Free: a^2 + w^2 + v^2 <= 3 and w^2 + v^2 <= 2."""
 PRODUCT_WEIGHT = 0.25
 """Costs 3% more noise on all."""
+ADDED_COUNT_WEIGHT = 1.0
+"""Of the number of rows, if a unit is added or removed: it then costs as much as the sums."""
 
 _SAFE = 1 + 1e-12
 
@@ -48,6 +51,7 @@ class UnitTotals:
     n_features: int
     max_rows: int
     bits: int
+    neighbors: Neighbors = Neighbors.REPLACE_ONE
 
     @property
     def largest(self) -> int:
@@ -58,13 +62,20 @@ class UnitTotals:
         """Return what a stage about them needs to know, in parts of ``max_rows`` rows."""
         M, d = float(self.largest), self.n_features
         step, root = 1 / M, math.sqrt(d)
+        added = self.neighbors is Neighbors.ADD_OR_REMOVE_ONE
+        count = ADDED_COUNT_WEIGHT if added else COUNT_WEIGHT
         blocks = (
-            Block(ROWS, 1, step, 1 / (COUNT_WEIGHT * root)),
+            Block(ROWS, 1, step, 1 / (count * root)),
             Block(SUMS, d, step, 1.0),
             Block(SQUARES, d, step, 1 / SQUARE_WEIGHT),
             Block(ROWS_SQUARED, 1, step, 1 / (SPREAD_WEIGHT * root)),
             Block(PRODUCTS, d, step, 1 / PRODUCT_WEIGHT),
         )
+        if added:
+            # All parts of a unit are at most M, also after rounding, and together where all of its rows are at one end.
+            weights = (count, 1.0, SQUARE_WEIGHT, SPREAD_WEIGHT, PRODUCT_WEIGHT)
+            moved = math.fsum(weight**2 for weight in weights) * M**2
+            return JointIntegers(TOTALS, blocks, math.inf, math.sqrt(d * moved) * _SAFE)
         # Squares and products are rounded down: two of them are off by less than a step.
         theta = 4 / M
         exact = 4 * (1 + PRODUCT_WEIGHT**2) * M**2

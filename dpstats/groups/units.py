@@ -96,6 +96,8 @@ def one_row_per_unit(
         raise InvalidParameter(f"called must be the name of a unit, such as 'person', got {called!r}")
 
     units = Units.of(column(frame, unit), "unit")
+    if not len(units):
+        raise InvalidData("unit must have at least one row")
     read = {name: _column(frame, name, kind) for name, kind in how.items()}
     rows = units.rows(read.values(), max_rows)
     made = {unit: take(frame, unit, units.firsts)}
@@ -132,8 +134,6 @@ class Units:
                 f"{parameter} must be text, numbers, bytes, times or tuples of these, got at least one entry that is "
                 "missing or something else"
             )
-        if not keys:
-            raise InvalidData(f"{parameter} must have at least one row")
         ordered = {key: i for i, key in enumerate(sorted(set(keys), key=_order))}
         codes = np.array([ordered[key] for key in keys], dtype=np.int64)[place]
         return cls(np.unique(codes, return_index=True)[1], codes)

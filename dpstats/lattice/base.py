@@ -91,6 +91,10 @@ class RowLattice(ABC):
         """
         raise DPStatsError(f"{type(self).__name__} does not define a bound for several powers together")
 
+    def added_sensitivity(self, norm: str, weights: Sequence[float], count: float) -> float:
+        """Return the largest distance of a row from none, of the same powers and of the count of rows, in steps."""
+        raise DPStatsError(f"{type(self).__name__} does not define a bound for rows that are added")
+
     def free_count(self, norm: str, weights: Sequence[float]) -> float:
         """Return a weight at which a count of the rows that are observed costs nothing beside these powers."""
         raise DPStatsError(f"{type(self).__name__} does not define a bound for rows that are not observed")
@@ -211,7 +215,7 @@ class RowLattice(ABC):
     def _check_count(self, n: int) -> None:
         if n << self.bits > _MAX_SUM:
             raise InvalidData(
-                f"X has too many rows for exact 64-bit sums: {n}, at most {_MAX_SUM >> self.bits}"
+                f"X must have at most {_MAX_SUM >> self.bits} rows, for exact 64-bit sums. Fit parts of the rows."
             )
 
     def _moments(self, X: NDArray[Any], how: Reading) -> Moments:

@@ -99,13 +99,21 @@ class BoxLattice(RowLattice):
         bounds = self._bounds()
         moved = self._moved(box_movement, weights, norm)
         if count:
-            power = 2 if norm == "l2" else 1
-            none = self._moved(dropped_movement, weights, norm) + (count * self.row_size(norm)) ** power
+            none = self._from_none(norm, weights, count)
             moved = max(moved, none)
         counted = math.fsum(K**2 for K in bounds) * outside**2
         if norm == "l2":
             return math.sqrt(moved + counted) * _SAFE
         return (moved + math.sqrt(len(bounds) * counted)) * _SAFE
+
+    def added_sensitivity(self, norm: str, weights: Sequence[float], count: float) -> float:
+        moved = self._from_none(norm, weights, count)
+        return (math.sqrt(moved) if norm == "l2" else moved) * _SAFE
+
+    def _from_none(self, norm: str, weights: Sequence[float], count: float) -> float:
+        """Return the distance of a row from none, squared for "l2"."""
+        power = 2 if norm == "l2" else 1
+        return self._moved(dropped_movement, weights, norm) + (count * self.row_size(norm)) ** power
 
     def _moved(
         self, movement: Callable[[Sequence[float], int, str], float], weights: Sequence[float], norm: str

@@ -59,6 +59,20 @@ def finite_rows(X: Any) -> NDArray[np.bool_]:
         return complete
 
 
+def rows_that_count(X: NDArray[Any], missing: str) -> NDArray[np.bool_]:
+    """Return a mask of the rows without NaN or infinite entries, or raise `InvalidData` for "error"."""
+    with np.errstate(all="ignore"):
+        if all_finite(X):
+            return np.ones(len(X), dtype=bool)
+        if missing == "error":
+            raise InvalidData(
+                "Input X contains NaN or infinity. Remove or impute such rows first, or declare missing='drop' to let "
+                "them count nowhere."
+            )
+        finite: NDArray[np.bool_] = np.isfinite(X).all(axis=1)
+    return finite
+
+
 def observed(X: NDArray[Any]) -> NDArray[Any]:
     """Return the rows without a NaN or infinite entry: whether a row is one of them depends on that row alone."""
     with np.errstate(all="ignore"):

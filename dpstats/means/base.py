@@ -16,7 +16,7 @@ from dpstats.data.tables import Rows
 from dpstats.inference import SIDAK, ErrorDistribution, Estimates, HasEstimates, Limits, Test, Together
 from dpstats.lattice import check_finite_rows
 from dpstats.release.estimator import Plan, PrivateEstimator
-from dpstats.results import ConfidenceInterval, Summary, significant, with_missing
+from dpstats.results import ConfidenceInterval, Summary, observed_rows, significant, with_missing
 
 Numbers = NDArray[np.float64]
 
@@ -154,6 +154,12 @@ class ColumnEstimator(HasEstimates, PrivateEstimator[Plan]):
         checked = check_columns("value", given, found.estimate.size)
         return found.test(checked, alternative, simultaneous=simultaneous)
 
+    def _observed_facts(self) -> list[tuple[str, str]]:
+        """Return the fact of a summary on the released number of observed rows, if n is public."""
+        if self.missing != "drop" or self.plan_.has_private_size:
+            return []
+        return [("Rows observed", observed_rows(self.rows_, self.rows_noise_std_))]
+
     def _names_of_all(self) -> list[str]:
         """Return the names of the columns that are reported."""
         return self._names(range(self._estimates()[0].size))
@@ -187,7 +193,7 @@ class ColumnEstimator(HasEstimates, PrivateEstimator[Plan]):
         of_any = [
             ("Estimator", type(self).__name__),
             *self._count_rows(),
-            ("Privacy", str(self.privacy_)),
+            *self.privacy_.facts(),
         ]
         return Summary(title, [*of_any, *facts], list(table), list(zip(*table.values(), strict=True)), notes)
 

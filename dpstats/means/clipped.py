@@ -41,14 +41,16 @@ from dpstats.means.moments import (
     squares_integers,
 )
 from dpstats.means.observed import ObservedSums
-from dpstats.means.ratio import RatioErrors
+from dpstats.means.ratio import Ratio, RatioErrors
 from dpstats.means.region import Region, public_numbers
 from dpstats.means.score import About, Known, Score
-from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.means.totals import TOTALS, OneGroup, calibrate_totals
+from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.stages import JointStage, Stage
 from dpstats.release.additive import additive_stages
+from dpstats.release.private_size import PrivateSize
 from dpstats.release.session import Released
-from dpstats.results import Summary, about_missing
+from dpstats.results import Summary, about_missing, few_observed
 
 if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
@@ -57,7 +59,17 @@ _COUNT_WEIGHT = {"gaussian": math.sqrt(0.1), "laplace": 0.05}
 """Of a count of what is clipped, which costs the mean 1.2% and 2.5% more noise."""
 
 
-class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
+_ONE_GROUP = {
+    "std": "private",
+    "clip_norm": "linf",
+    "clipped_share": False,
+    "noise": "proportional",
+    "calibration": "exact",
+}
+"""Options that a private number of rows allows: all rows are then one group."""
+
+
+class ClippedMean(PrivateSize, ColumnEstimator[ClippedMeanPlan]):
     """Private mean of rows clipped to public bounds.
 
     Use this estimator if you know tight bounds on every column without looking at the data: the noise is
@@ -117,6 +129,13 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
           without additional noise, and the estimate is a ratio of the two. It needs
           ``std="private"``.
         * "center": replace the entry with the center.
+    neighbors : {"replace_one", "add_or_remove"}, default="replace_one"
+        Neighboring datasets:
+
+        * "replace_one": the number of rows is public, and one row is replaced.
+        * "add_or_remove": one row is added or removed. The number of rows is private, and is released as ``n_``
+          together with the sums. The estimate is a ratio of the two. It needs ``std="private"`` and
+          ``clip_norm="linf"``.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise from the operating system's entropy source. Any other value simulates
         reproducible noise: the result is then not private.
@@ -129,9 +148,13 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
         Private estimate in the units of the data, clipped to the bounds.
     released_mean_ : ndarray of shape (n_features,)
         Private estimate before it is clipped to the bounds. It is unbiased for E[clip(x)]: use it to average several
-        releases. With ``missing="drop"`` it is a ratio, and not unbiased.
+        releases. It is not available with ``missing="drop"`` or ``neighbors="add_or_remove"``: the estimate is then a
+        ratio.
     rows_, rows_noise_std_ : float
         Noisy number of observed rows, and the standard deviation of its noise. Only with ``missing="drop"``.
+    n_, n_noise_std_ : float
+        Noisy number of rows that count, and the standard deviation of its noise. Only with
+        ``neighbors="add_or_remove"``; ``n_interval()`` is its interval.
     noise_scale_ : float or ndarray of shape (n_features,)
         Standard deviation (Gaussian) or scale (Laplace) of the noise. A single number if all columns have the same
         noise.
@@ -201,7 +224,6 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
 
     _per_column = ("bounds", "clip", "center", "std")
     _score: ErrorDistribution
-    _observed: ObservedSums
     _counted: float
     std_: NDArray[np.float64] | None
 
@@ -221,6 +243,7 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
         noise: str = "proportional",
         calibration: str = "exact",
         missing: str = "error",
+        neighbors: Any = "replace_one",
         random_state: Any = None,
         budget: Any = None,
     ) -> None:
@@ -237,16 +260,18 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
         self.noise = noise
         self.calibration = calibration
         self.missing = missing
+        self.neighbors = neighbors
         self.random_state = random_state
         self.budget = budget
 
-    def plan(self, n_samples: int, n_features: int) -> ClippedMeanPlan:
+    def plan(self, n_samples: int | None, n_features: int) -> ClippedMeanPlan:
         """Return the release plan of a fit on data of this size.
 
         Parameters
         ----------
         n_samples : int
-            Number of rows, at least 2; public.
+            Number of rows, at least 2; public. With ``neighbors="add_or_remove"`` it enters expected errors only, and
+            may be None.
         n_features : int
             Number of columns; public.
 
@@ -265,7 +290,7 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
             clipped mean: 5 numbers, gaussian noise of scale 0.00360348
             second moment about the centre: 5 numbers, gaussian noise of scale 0.00216434
         """
-        n = check_integer("n_samples", n_samples, at_least=2)
+        size = self._check_size(n_samples)
         d = check_integer("n_features", n_features, at_least=1)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
         missing = check_missing(self.missing, ["error", "drop", "center"])
@@ -275,6 +300,10 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
         counts = check_flag("clipped_share", self.clipped_share)
         region = Region.check(self.bounds, self.bounds_are, self.clip, self.center, d)
         law = "laplace" if delta == 0 else "gaussian"
+        if self._relation is Neighbors.ADD_OR_REMOVE_ONE:
+            return self._plan_totals(region, size, d, epsilon, delta, missing)
+        assert size is not None
+        n = size
         if missing == "drop":
             self._check_drop(delta)
 
@@ -306,6 +335,33 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
             calibration=calibration,
             missing=missing,
             std=None if std is None else frozen(std),
+        )
+
+    def _plan_totals(
+        self, region: Region, n: int | None, d: int, epsilon: float, delta: float, missing: str
+    ) -> ClippedMeanPlan:
+        """Return the plan for a private number of rows: the totals of all rows, as one group."""
+        for name, allowed in _ONE_GROUP.items():
+            if not isinstance(given := getattr(self, name), type(allowed)) or given != allowed:
+                raise InvalidParameter(
+                    f"{name} must be {allowed!r} with neighbors='add_or_remove', got {given!r}. Leave {name} out."
+                )
+        neighbors = Neighbors.ADD_OR_REMOVE_ONE
+        lattice, totals, stages = finest(
+            lambda bits: calibrate_totals(region, 1, d, epsilon, delta, neighbors, bits)
+        )
+        return ClippedMeanPlan(
+            stages,
+            PrivacyGuarantee(epsilon, delta, neighbors),
+            n,
+            d,
+            lattice=lattice,
+            region=region,
+            weights=Weights((1.0, 1.0)),
+            clip_norm="linf",
+            calibration="exact",
+            missing=missing,
+            totals=totals,
         )
 
     def _apart(
@@ -365,6 +421,9 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
         return BallLattice.build(region.clip, region.center, n_features, bits=bits)
 
     def _read(self, rows: Rows, plan: ClippedMeanPlan) -> Mapping[str, Any]:
+        if plan.totals is not None:
+            assert isinstance(plan.lattice, BoxLattice)
+            return {TOTALS: rows.total(OneGroup(plan.lattice, plan.totals, plan.missing))}
         moments = plan.lattice.row_moments(
             rows,
             powers=len(plan.weights.powers),
@@ -376,26 +435,36 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
 
     def _report(self, released: Released, plan: ClippedMeanPlan) -> None:
         values = flat(released)
-        if plan.missing == "drop":
+        if plan.totals is not None:
+            noise = plan.totals.noise(plan.totals_stage)
+            self._report_ratio(plan.totals.ratio(values, noise)[0], plan)
+        elif plan.missing == "drop":
             self._report_observed(values, plan)
         else:
             self._report_all(values, plan)
 
-    def _report_observed(self, values: Mapping[str, NDArray[np.float64]], plan: ClippedMeanPlan) -> None:
-        """Set the attributes of a ratio over the observed rows."""
-        observed = ObservedSums.of(values, plan)
-        ratio, clip = observed.ratio(), np.full(plan.n_features, plan.clip)
+    def _report_ratio(self, ratio: Ratio, plan: ClippedMeanPlan) -> None:
+        """Set the attributes of a ratio over a released number of rows."""
+        clip, rows, noise = np.full(plan.n_features, plan.clip), float(np.ravel(ratio.N)[0]), ratio.noise
         self._score = RatioErrors(ratio, 0.0, clip, -clip, clip)
-        self._counted, self._observed = float(observed.counted[0]), observed
-        self.rows_, self.rows_noise_std_ = float(observed.rows[0]), observed.rows_std
-        m, (moments, _) = ratio.estimate, observed.averages()
-        error = np.hypot(ratio.noise.total, m * observed.rows_std) / observed.counted
+        self._counted = counted = max(rows, noise.count, 2.0)
+        if plan.missing == "drop":
+            self.rows_, self.rows_noise_std_ = rows, noise.count
+        if plan.has_private_size:
+            self._record_size(rows, noise.rows)
+        m = ratio.estimate
+        error = np.hypot(noise.total, m * noise.count) / counted
         self.noise_std_ = clip * error
-        spread = moments[SQUARES] - 2 * m * moments[MEAN] + m**2 * observed.rows / observed.counted
-        spread = (spread + error**2) * observed.counted / (observed.counted - 1)
+        spread = (ratio.Q - 2 * m * ratio.T + m**2 * rows) / counted
+        spread = (spread + error**2) * counted / (counted - 1)
         self.std_ = clip * np.sqrt(np.clip(spread, 0.0, 1.0))
         low, high = plan.region.ends(plan.n_features)
         self.mean_ = np.clip(plan.lattice.center + clip * m, low, high)
+
+    def _report_observed(self, values: Mapping[str, NDArray[np.float64]], plan: ClippedMeanPlan) -> None:
+        """Set the attributes of a ratio over the observed rows."""
+        observed = ObservedSums.of(values, plan)
+        self._report_ratio(observed.ratio(), plan)
         if OUTSIDE in values:
             self.clipped_share_ = plan.n_samples / self._counted * values[OUTSIDE]
             share = np.clip(self.clipped_share_, 0.0, 1.0) * observed.rows_std
@@ -508,8 +577,8 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
             table["clipped"] = [f"{100 * max(share, 0.0):.1f}%" for share in self.clipped_share_]
         law = {"exact": "exact curve", "textbook": "algorithm 9.2.1"}[plan.calibration]
         facts = [
-            *([("Rows observed", self._observed.number())] if plan.missing == "drop" else []),
-            ("Noise", f"Gaussian, {law}" if plan.noise(MEAN).law == "gaussian" else "Laplace"),
+            *self._observed_facts(),
+            ("Noise", f"Gaussian, {law}" if plan.distribution == "gaussian" else "Laplace"),
             ("Intervals cover", interval.estimand),
         ]
         return self._framed("Private clipped mean", facts, table, self._notes(name))
@@ -517,8 +586,10 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
     def _notes(self, estimand: str) -> list[str]:
         plan = self.plan_
         notes = [*self._simulated_note(), *plan.notes()]
-        if plan.missing == "drop":
-            notes += self._observed.notes()
+        if plan.has_private_size:
+            notes += few_observed(self.n_, self.n_noise_std_)
+        elif plan.missing == "drop":
+            notes += few_observed(self.rows_, self.rows_noise_std_)
         if plan.std is None and not plan.estimates_std:
             notes.append(
                 "No standard deviation is known, so the intervals leave out sampling error. Give std=... (public) "

@@ -10,10 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_columns
+from dpstats.errors import InvalidParameter
 from dpstats.lattice import RowLattice
 from dpstats.means.moments import MEAN, Weights
 from dpstats.means.region import Region
+from dpstats.means.totals import Totals
 from dpstats.privacy.plan import ReleasePlan
+from dpstats.privacy.stages import JointStage
 
 if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
@@ -28,8 +31,9 @@ _DROWNED = (
 class ClippedMeanPlan(ReleasePlan):
     """The plan of a `ClippedMean`, with the public facts that the fit and its report go by.
 
-    ``std`` is the public standard deviation, where there is one. The lattice is part of the plan, so
-    that the clip that is applied is the one the noise was calibrated to.
+    ``std`` is the public standard deviation, where there is one. ``totals`` is set if the number of rows is private:
+    the mean is then a ratio of these. The lattice is part of the plan, so that the clip that is applied is the one the
+    noise was calibrated to.
     """
 
     lattice: RowLattice = field(repr=False, compare=False)
@@ -39,6 +43,7 @@ class ClippedMeanPlan(ReleasePlan):
     calibration: str
     missing: str
     std: float | tuple[float, ...] | None = None
+    totals: Totals | None = None
 
     @property
     def clip(self) -> Columns:
@@ -67,16 +72,42 @@ class ClippedMeanPlan(ReleasePlan):
             number of sensitivity one.
         """
         spread = check_columns("std", std, self.n_features, at_least=0) if std is not None else self.std
-        noise = _total(np.asarray(self.noise(MEAN).std) ** 2, self.n_features)
+        if self.n_planned is None:
+            raise InvalidParameter(
+                "n_samples must be a number of rows for expected_error, got None. Call plan(n_samples, n_features)."
+            )
+        noise = _total(self.mean_noise**2, self.n_features)
         sampling = (
-            0.0 if spread is None else _total(np.asarray(spread) ** 2, self.n_features) / self.n_samples
+            0.0 if spread is None else _total(np.asarray(spread) ** 2, self.n_features) / self.n_planned
         )
         return noise + sampling
+
+    @property
+    def distribution(self) -> str:
+        """Distribution of the noise: "laplace" or "gaussian"."""
+        return self.noise(MEAN).law if self.totals is None else self.totals_stage.noise
+
+    @property
+    def totals_stage(self) -> JointStage:
+        """The stage of a private number of rows."""
+        (stage,) = self.stages
+        assert isinstance(stage, JointStage)
+        return stage
+
+    @property
+    def mean_noise(self) -> NDArray[np.float64]:
+        """Standard deviation of the noise of the mean. Of a ratio: at the planned size, for a mean at the center."""
+        if self.totals is None:
+            return np.asarray(self.noise(MEAN).std)
+        assert self.n_planned is not None
+        return np.asarray(self.totals.noise(self.totals_stage).total / self.n_planned * np.asarray(self.clip))
 
     def notes(self) -> list[str]:
         """Return what a reader of the plan has to know, one line each."""
         # Wider than if nothing were known but the bounds.
-        drowned = np.asarray(self.noise(MEAN).std) > np.asarray(self.clip) / math.sqrt(3)
+        if self.n_planned is None:
+            return []
+        drowned = self.mean_noise > np.asarray(self.clip) / math.sqrt(3)
         if not drowned.any():
             return []
         return [f"warning: {_DROWNED}"]

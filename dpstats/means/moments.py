@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from dpstats.errors import ScaleOutOfRange
 from dpstats.lattice import BITS, Moments, RowLattice
+from dpstats.privacy.guarantee import Neighbors
 from dpstats.privacy.stages import Block
 from dpstats.release.additive import Integers, JointIntegers
 
@@ -55,7 +56,12 @@ class Weights:
     rows: float = 0.0
 
     def integers(
-        self, lattice: RowLattice, n: int, noise: str, share: float = 1.0
+        self,
+        lattice: RowLattice,
+        n: int,
+        noise: str,
+        share: float = 1.0,
+        neighbors: Neighbors = Neighbors.REPLACE_ONE,
     ) -> Integers | JointIntegers:
         """Return what a stage about these of n rows needs to know."""
         if not self.outside and not self.rows and sum(weight > 0 for weight in self.powers) == 1:
@@ -78,7 +84,10 @@ class Weights:
         if self.rows:
             unit = 2.0**lattice.bits / (self.rows * lattice.row_size(norm))
             blocks.append(Block(ROWS, 1, 2.0**-lattice.bits / n, unit))
-        moved = lattice.joint_sensitivity(norm, self.powers, self.outside, self.rows)
+        if neighbors is Neighbors.REPLACE_ONE:
+            moved = lattice.joint_sensitivity(norm, self.powers, self.outside, self.rows)
+        else:
+            moved = lattice.added_sensitivity(norm, self.powers, self.rows)
         return JointIntegers(TOGETHER, tuple(blocks), moved, moved, share)
 
     def exact(self, lattice: RowLattice, moments: Moments) -> dict[str, Any]:

@@ -18,7 +18,6 @@ from dpstats.inference import ErrorDistribution, Limits
 from dpstats.intervals import laplace_sum_tails
 from dpstats.means.moments import CUBES, FOURTHS, MEAN, ROWS, SQUARES
 from dpstats.means.ratio import NoiseApart, Ratio
-from dpstats.results import few_observed, observed_rows
 
 Numbers = NDArray[np.float64]
 
@@ -56,7 +55,7 @@ class ObservedSums:
     @classmethod
     def of(cls, values: Mapping[str, Numbers], plan: Any) -> ObservedSums:
         """Return what a plan with a clip, a lattice and the number of rows among its stages has released."""
-        n, d, lattice = plan.n_samples, plan.n_features, plan.lattice
+        n, d, lattice = plan.divisor, plan.n_features, plan.lattice
         clip = np.full(d, plan.region.clip, dtype=np.float64)
         rows, rows_std = n * values[ROWS], n * float(np.max(plan.noise(ROWS).std))
         even = float(np.max(np.asarray(lattice.even_center) / np.asarray(lattice.largest)))
@@ -73,7 +72,7 @@ class ObservedSums:
         return np.maximum(self.rows, max(self.rows_std, 2.0))
 
     def ratio(self) -> Ratio:
-        """Return what is known of the means."""
+        """Return the ratios that estimate the means."""
         (T, Q, *_), (total, square, *_), N = self.sums, self.stds, self.rows
         center, count = self.centers[1], self.rows_std
         noise = NoiseApart(
@@ -97,14 +96,6 @@ class ObservedSums:
         }
         return values, variances
 
-    def number(self) -> str:
-        """Return in words how many rows are observed."""
-        return observed_rows(float(self.rows[0]), self.rows_std)
-
-    def notes(self) -> list[str]:
-        """Say where the number of observed rows is noise alone."""
-        return few_observed(float(self.rows[0]), self.rows_std)
-
 
 @dataclass(frozen=True, eq=False)
 class SquareErrors(ErrorDistribution):
@@ -116,13 +107,13 @@ class SquareErrors(ErrorDistribution):
     ----------
     released : ObservedSums
     mean : array of shape (d,)
-        What squares are measured about.
+        The points that squares are measured from.
     shift : array of shape (d,)
         How far from the center that may be, for the noise.
     bias : array of shape (d,)
         By how much the noise of ``mean`` lowers a sum of squares.
     correction : array of shape (1,)
-        What an average of squares is multiplied by.
+        The factor of an average of squares.
     ratio : array of shape (d,)
         Bound on the mean fourth power over the mean square.
     unit : array of shape (d,)

@@ -9,6 +9,7 @@ Everything goes element by element: arrays may have any shape, so that a study a
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,6 +19,7 @@ from scipy.special import ndtri
 
 from dpstats.inference import Limits, ScoreErrors, Tail, normal_quantile
 from dpstats.intervals import furthest, laplace_sum_tails
+from dpstats.means.size_noise import RowsNoise
 
 Floats = NDArray[np.float64]
 
@@ -55,6 +57,12 @@ class Noise:
     laplace: float = 0.0
     columns: int = 1
 
+    @property
+    def rows(self) -> RowsNoise:
+        """The noise of N."""
+        d = self.columns
+        return RowsNoise(self.count, (self.laplace / d,) * 3 * d if self.laplace else ())
+
     def scales(self, value: Floats) -> tuple[list[Floats], Floats]:
         """Return the scales of the Laplace variables in T - m N, and the variance of what is taken as normal.
 
@@ -71,6 +79,10 @@ class NoiseApart(Noise):
 
     ``laplace`` is then the scale of T's noise, or the largest of several columns.
     """
+
+    @property
+    def rows(self) -> RowsNoise:
+        return RowsNoise(self.count, (self.count / math.sqrt(2),) if self.laplace else ())
 
     def scales(self, value: Floats) -> tuple[list[Floats], Floats]:
         one = np.ones(np.shape(value)) / np.sqrt(2)
@@ -112,7 +124,7 @@ class Ratio:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """How many ratios there are."""
+        """The shape of the ratios."""
         return np.broadcast_shapes(self.T.shape, self.N.shape)
 
     @property

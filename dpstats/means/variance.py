@@ -26,22 +26,25 @@ from dpstats.errors import InvalidParameter
 from dpstats.inference import BONFERRONI, ErrorDistribution, Limits, Tail
 from dpstats.lattice import BoxLattice, RowLattice
 from dpstats.means.base import ColumnEstimator, of_interval, rounded
-from dpstats.means.moments import CUBES, FOURTHS, MEAN, SQUARES, Weights, finest, flat
+from dpstats.means.moments import CUBES, FOURTHS, MEAN, ROWS, SQUARES, Weights, finest, flat
 from dpstats.means.observed import ObservedSums, SquareErrors
 from dpstats.means.region import Region
 from dpstats.means.score import OfSquares, Score
-from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.plan import Added, ReleasePlan
 from dpstats.privacy.stages import JointStage, Stage
 from dpstats.release.additive import additive_stages
+from dpstats.release.private_size import PrivateSize
 from dpstats.release.session import Released
-from dpstats.results import Summary, about_missing
+from dpstats.results import Summary, about_missing, few_observed
 
 Numbers = NDArray[np.float64]
 
 _FEW_ROWS = 10  # below them, intervals for normal rows cover less than stated
 _SQUARES_WEIGHT = {"gaussian": 2.5, "laplace": 4.0}
 """Of the squares beside the sums: the least noise of the variance where the mean is near the center."""
+_ROWS_WEIGHT = {"gaussian": 1.5, "laplace": 2.0}
+"""Weight of the number of rows if it is private, for little noise of the variance of columns well inside the bounds."""
 _HIGHER_WEIGHT = 0.7
 """Of the third and fourth moment, which only widths need: about the shortest intervals over the cells of the study."""
 
@@ -65,11 +68,20 @@ class PrivateVariancePlan(ReleasePlan):
         std : float or array of shape (n_features,), optional
             Standard deviation of the columns (default: the sampling error is left out).
         """
-        d, n = self.n_features, self.n_samples
+        d, n = self.n_features, self.n_planned
+        if n is None:
+            raise InvalidParameter(
+                "n_samples must be a number of rows for expected_error, got None. Call plan(n_samples, n_features)."
+            )
         spread = 0.0 if std is None else check_columns("std", std, d, at_least=0)
-        noise, counted = np.asarray(self.noise(SQUARES).std) ** 2, n
+        divisor = n / self.divisor
+        noise, counted = (np.asarray(self.noise(SQUARES).std) / divisor) ** 2, n
+        if self.has_private_size:
+            # Squares are measured from the middle of their range.
+            rows = np.asarray(self.noise(ROWS).std) / divisor
+            noise = noise + (np.asarray(self.region.clip) ** 2 / 2 * rows) ** 2
         if self.about == "mean":
-            noise, counted = noise + self.fourth * np.asarray(self.noise(MEAN).std) ** 4, n - 1
+            noise, counted = noise + self.fourth * (np.asarray(self.noise(MEAN).std) / divisor) ** 4, n - 1
         return float(np.broadcast_to(2 * np.asarray(spread) ** 4 / counted + noise, (d,)).sum())
 
     @property
@@ -78,7 +90,7 @@ class PrivateVariancePlan(ReleasePlan):
         return 2.0 if self.noise(SQUARES).law == "gaussian" else 5.0
 
 
-class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
+class PrivateVariance(PrivateSize, ColumnEstimator[PrivateVariancePlan]):
     """Private variance of each column of rows clipped to public bounds.
 
     Use this estimator if you know bounds on every column without looking at the data: the noise is proportional to
@@ -125,6 +137,9 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
           without additional noise, and the estimate is a ratio of the two. Not available
           with ``interval="normal"``.
         * "center": replace the entry with the center.
+    neighbors : {"replace_one", "add_or_remove"}, default="replace_one"
+        Neighboring datasets. "add_or_remove": one row is added or removed. The number of rows is then private, and is
+        released as ``n_`` together with the sums. Not available with ``interval="normal"``.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise from the operating system's entropy source. Any other value simulates
         reproducible noise: the result is then not private.
@@ -142,6 +157,9 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
         ``about="mean"`` it is estimated from the released mean.
     rows_, rows_noise_std_ : float
         Noisy number of observed rows, and the standard deviation of its noise. Only with ``missing="drop"``.
+    n_, n_noise_std_ : float
+        Noisy number of rows that count, and the standard deviation of its noise. Only with
+        ``neighbors="add_or_remove"``; ``n_interval()`` is its interval.
     privacy_ : PrivacyGuarantee
         Guarantee of the fit, for neighboring datasets that differ in one row.
     plan_ : ReleasePlan
@@ -176,7 +194,6 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
 
     _per_column = ("bounds", "clip", "center")
     _score: Score | SquareErrors
-    _observed: ObservedSums
     _sampling: Numbers
 
     def __init__(
@@ -191,6 +208,7 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
         about: str = "mean",
         interval: str = "moments",
         missing: str = "error",
+        neighbors: Any = "replace_one",
         random_state: Any = None,
         budget: Any = None,
     ) -> None:
@@ -203,10 +221,11 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
         self.about = about
         self.interval = interval
         self.missing = missing
+        self.neighbors = neighbors
         self.random_state = random_state
         self.budget = budget
 
-    def plan(self, n_samples: int, n_features: int) -> PrivateVariancePlan:
+    def plan(self, n_samples: int | None, n_features: int) -> PrivateVariancePlan:
         """Return the release plan of a fit on data of this size.
 
         Examples
@@ -220,7 +239,8 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
             third moment about the centre: 3 numbers, gaussian noise of scale 0.241187
             fourth moment about the centre: 3 numbers, gaussian noise of scale 0.482374
         """
-        n = check_integer("n_samples", n_samples, at_least=2)
+        n, neighbors = self._check_size(n_samples), self._relation
+        added = neighbors is Neighbors.ADD_OR_REMOVE_ONE
         d = check_integer("n_features", n_features, at_least=1)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
         missing = check_missing(self.missing, ["error", "drop", "center"])
@@ -232,22 +252,26 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
         if interval == "moments":
             # About a center that is not the mean the third moment does not enter.
             powers += (_HIGHER_WEIGHT if about == "mean" else 0.0, _HIGHER_WEIGHT)
-        if missing == "drop" and interval == "normal":
+        if (missing == "drop" or added) and interval == "normal":
+            option = "neighbors='add_or_remove'" if added else "missing='drop'"
             raise InvalidParameter(
-                "missing='drop' cannot be used with interval='normal', whose degrees of freedom would be private. Set "
+                f"{option} cannot be used with interval='normal', whose degrees of freedom would be private. Set "
                 "interval='moments'."
             )
 
         def stages(bits: int) -> tuple[RowLattice, Weights, tuple[Stage | JointStage, ...]]:
             lattice = BoxLattice.build(region.clip, region.center, d, common=False, bits=bits)
-            norm = "l1" if law == "laplace" else "l2"
-            weights = Weights(powers, rows=lattice.free_count(norm, powers) if missing == "drop" else 0.0)
-            return lattice, weights, additive_stages([weights.integers(lattice, n, law)], epsilon, delta)
+            norm, rows = "l1" if law == "laplace" else "l2", _ROWS_WEIGHT[law] if added else 0.0
+            if missing == "drop" and not added:
+                rows = lattice.free_count(norm, powers)
+            weights = Weights(powers, rows=rows)
+            items = [weights.integers(lattice, 1 if added or n is None else n, law, neighbors=neighbors)]
+            return lattice, weights, additive_stages(items, epsilon, delta, neighbors=neighbors)
 
         lattice, weights, made = finest(stages)
         return PrivateVariancePlan(
             made,
-            PrivacyGuarantee(epsilon, delta),
+            PrivacyGuarantee(epsilon, delta, neighbors),
             n,
             d,
             lattice=lattice,
@@ -260,11 +284,13 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
 
     def _read(self, rows: Rows, plan: PrivateVariancePlan) -> Mapping[str, Any]:
         moments = plan.lattice.row_moments(rows, powers=len(plan.weights.powers), missing=plan.missing)
+        if plan.has_private_size and plan.missing != "drop":
+            moments = replace(moments, rows=rows.shape[0])
         return plan.weights.exact(plan.lattice, moments)
 
     def _report(self, released: Released, plan: PrivateVariancePlan) -> None:
         values = flat(released)
-        if plan.missing == "drop":
+        if plan.has_private_size or plan.missing == "drop":
             self._report_observed(values, plan)
         else:
             self._report_all(values, plan)
@@ -274,11 +300,11 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
     def _report_observed(self, values: Mapping[str, Numbers], plan: PrivateVariancePlan) -> None:
         """Set the attributes of a ratio over the observed rows."""
         observed = ObservedSums.of(values, plan)
-        self.rows_, self.rows_noise_std_, self._observed = (
-            float(observed.rows[0]),
-            observed.rows_std,
-            observed,
-        )
+        rows = float(observed.rows[0])
+        if plan.missing == "drop":
+            self.rows_, self.rows_noise_std_ = rows, observed.rows_std
+        if plan.has_private_size:
+            self._record_size(rows, observed.ratio().noise.rows)
         self._score, self.noise_std_ = observed_errors(observed, plan)
         start = self._score.start
         self._sampling = self._score.sampling_std(start)
@@ -368,10 +394,12 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
                 "Clipped: with every entry beyond the bounds moved to the nearer one, which lowers variances."
             )
         notes += self._simulated_note()
-        dropped = plan.missing == "drop"
-        notes += self._observed.notes() if dropped else []
+        if plan.has_private_size:
+            notes += few_observed(self.n_, self.n_noise_std_)
+        elif plan.missing == "drop":
+            notes += few_observed(self.rows_, self.rows_noise_std_)
         facts = [
-            *([("Rows observed", self._observed.number())] if dropped else []),
+            *self._observed_facts(),
             ("Noise", plan.noise(SQUARES).law.capitalize()),
             ("Intervals cover", interval.estimand),
         ]

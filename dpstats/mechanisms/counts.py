@@ -97,7 +97,7 @@ class CountEstimate(HasEstimates, Exported):
             title="Private counts",
             header="count",
             facts=[
-                ("Privacy", str(self.guarantee)),
+                *self.guarantee.facts(),
                 ("Noise", f"{self.noise.capitalize()} of scale {self.scale:.4g}"),
             ],
             exact=self.noise == "laplace",

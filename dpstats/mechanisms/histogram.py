@@ -23,7 +23,7 @@ from dpstats.lattice import isqrt_up
 from dpstats.mechanisms.counts import CountEstimate, DensityEstimate
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.events import Event
-from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
+from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee, parse_neighbors
 from dpstats.privacy.plan import Plan
 from dpstats.privacy.stages import Stage
 from dpstats.release.additive import Integers, additive_stages
@@ -50,9 +50,9 @@ class Histogram(Mechanism):
         In place of ``categories``: public and increasing edges of bins of numbers, declared and never read off the
         data. A bin has its lower edge and not its upper one, but for the last, which has both. With them a release also
         has densities (`DensityEstimate`).
-    neighbors : Neighbors, default=Neighbors.REPLACE_ONE
-        Replacing a row moves two counts by one each (l1 2, l2 sqrt 2), adding or removing one moves
-        a single count by one.
+    neighbors : {"replace_one", "add_or_remove"} or Neighbors, default="replace_one"
+        Neighboring datasets. Replacing a row moves two counts by one each (l1 2, l2 sqrt 2). Adding or removing a row
+        moves a single count by one; the number of rows is then private, and may be 0.
     unknown : {"error", "drop"}, default="error"
         What a row in no category or bin does, and one that cannot be a category (a list): refuse the data (which
         shows that there was one), or count nowhere. With bins one that is no number is refused in any case.
@@ -90,7 +90,7 @@ class Histogram(Mechanism):
         delta: float = 0.0,
         *,
         bins: Any = None,
-        neighbors: Neighbors = Neighbors.REPLACE_ONE,
+        neighbors: Any = "replace_one",
         unknown: str = "error",
         random_state: Any = None,
         budget: PrivacyBudget | None = None,
@@ -102,7 +102,8 @@ class Histogram(Mechanism):
         self._categories = Categories(categories) if bins is None else Bins(bins)
         self._unknown = check_choice("unknown", unknown, ["error", "drop"])
         epsilon, delta = check_privacy_parameters(epsilon, delta)
-        super().__init__(PrivacyGuarantee(epsilon, delta, neighbors), random_state, budget)
+        relation = parse_neighbors(neighbors)
+        super().__init__(PrivacyGuarantee(epsilon, delta, relation), random_state, budget)
         self._plan = self._planned(count_stage(len(self._categories), self._guarantee))
 
     @property
@@ -181,7 +182,7 @@ class Count(Histogram):
         epsilon: float,
         delta: float = 0.0,
         *,
-        neighbors: Neighbors = Neighbors.REPLACE_ONE,
+        neighbors: Any = "replace_one",
         random_state: Any = None,
         budget: PrivacyBudget | None = None,
     ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dpstats.errors import InvalidParameter
@@ -26,6 +26,19 @@ class Neighbors(enum.Enum):
 
     REPLACE_ONE = "one row replaced"
     ADD_OR_REMOVE_ONE = "one row added or removed"
+
+
+_WORDS = {"replace_one": Neighbors.REPLACE_ONE, "add_or_remove": Neighbors.ADD_OR_REMOVE_ONE}
+
+
+def parse_neighbors(neighbors: Any) -> Neighbors:
+    """Return the neighboring relation of a member of `Neighbors`, or of "replace_one" or "add_or_remove"."""
+    if isinstance(neighbors, Neighbors):
+        return neighbors
+    if isinstance(neighbors, str) and neighbors in _WORDS:
+        return _WORDS[neighbors]
+    allowed = ", ".join(map(repr, _WORDS))
+    raise InvalidParameter(f"neighbors must be one of {allowed}, or a member of Neighbors, got {neighbors!r}")
 
 
 def delta_of_two(epsilon: float, delta: float) -> float:
@@ -146,9 +159,30 @@ class PrivacyGuarantee:
             effect,
             f"Any test at level 5% of {hypotheses} has power at most {100 * power:.1f}%.",
         ]
+        if not replaced:
+            lines.append(f"It implies {self._implied}.")
         if self.simulated:
             lines.append("The noise was simulated from a seed: this is not a private release.")
         return "\n".join(lines)
+
+    @property
+    def _implied(self) -> str:
+        """The guarantee for one unit replaced, without the mark of simulated noise."""
+        return str(replace(self.as_replace_one(), simulated=False))
+
+    def facts(self) -> list[tuple[str, str]]:
+        """Return the facts of a summary: the guarantee, and the guarantee for one unit replaced that it implies.
+
+        Examples
+        --------
+        >>> from dpstats.privacy import Neighbors, PrivacyGuarantee
+        >>> for name, fact in PrivacyGuarantee(0.5, neighbors=Neighbors.ADD_OR_REMOVE_ONE).facts():
+        ...     print(name, fact)
+        Privacy (epsilon = 0.5, delta = 0), one row added or removed
+        Implied privacy (epsilon = 1, delta = 0), one row replaced
+        """
+        own = [("Privacy", str(self))]
+        return own if self.neighbors is Neighbors.REPLACE_ONE else [*own, ("Implied privacy", self._implied)]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the parts of the guarantee by name, for JSON. The unit "row" is left out."""

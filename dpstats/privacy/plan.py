@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dpstats.errors import DPStatsError, InvalidParameter
 from dpstats.privacy.composition import common_neighbors
 from dpstats.privacy.events import Event, as_event
-from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.stages import AnyStage, JointStage, Selection, Stage
 from dpstats.privacy.totals import certifies, compose, covers
 from dpstats.privacy.tradeoff import tradeoff_curve
@@ -266,8 +266,11 @@ class ReleasePlan(Plan):
 
     Attributes
     ----------
-    n_samples, n_features : int
-        The public size of the data that the stages read.
+    n_planned : int or None
+        Number of rows that errors are computed for: the public number of rows. If it is private, the size that was
+        planned for, or None.
+    n_features : int
+        Public number of columns.
     counted : Counted, optional
         Count of the complete rows, if the stages read a random sample of them (``missing="drop"``).
 
@@ -284,9 +287,35 @@ class ReleasePlan(Plan):
     (epsilon = 1, delta = 1e-06), one row replaced
     """
 
-    n_samples: int
+    n_planned: int | None
     n_features: int
     counted: Counted | None = field(default=None, kw_only=True, repr=False)
+
+    @property
+    def has_private_size(self) -> bool:
+        """Whether the number of rows is private: neighbors then differ by one row added or removed."""
+        return self.target.neighbors is Neighbors.ADD_OR_REMOVE_ONE
+
+    @property
+    def n_samples(self) -> int:
+        """The public number of rows that the stages read.
+
+        Raises
+        ------
+        InvalidParameter
+            If the number of rows is private.
+        """
+        if self.has_private_size or self.n_planned is None:
+            raise InvalidParameter(
+                "n_samples is not available with neighbors='add_or_remove', because the number of rows is private. Use "
+                "n_ of the fit, which is noisy, or n_planned of the plan."
+            )
+        return self.n_planned
+
+    @property
+    def divisor(self) -> int:
+        """The number that released sums are divided by: the public number of rows, or 1 if it is private."""
+        return 1 if self.has_private_size else self.n_samples
 
     def follow(self, counted: Counted) -> Self:
         """Return the plan of a count of the complete rows, followed by this plan for a sample of them."""
@@ -339,6 +368,9 @@ class ReleasePlan(Plan):
         raise _defect(composed, self.target)
 
     def _size(self) -> dict[str, int]:
+        if self.has_private_size:
+            planned = {} if self.n_planned is None else {"n_planned": self.n_planned}
+            return {**planned, "n_features": self.n_features}
         size = {"n_samples": self.n_given, "n_features": self.n_features}
         return size if self.counted is None else {**size, "n_used": self.n_samples}
 
@@ -353,7 +385,10 @@ class ReleasePlan(Plan):
         raise DPStatsError(f"{type(self).__name__} does not define an expected error in closed form")
 
     def __str__(self) -> str:
-        head = f"Release plan for n = {self.n_given}, d = {self.n_features}: {self.guarantee}"
+        n = f"n = {self.n_given}" if not self.has_private_size else "private n"
+        if self.has_private_size and self.n_planned is not None:
+            n += f" (planned for {self.n_planned})"
+        head = f"Release plan for {n}, d = {self.n_features}: {self.guarantee}"
         if self.counted is not None:
             count = ", ".join(stage.describe(self.n_features) for stage in self.counted.plan.stages)
             head += f"\n  {count}\n  then, from a random sample of {self.n_samples:,} complete rows:"

@@ -251,14 +251,14 @@ def observed_plan(plan: QuantilePlan, anchor: int) -> QuantilePlan:
     stage, scale = plan.choices[0], plan.choices[0].scale_steps
     if plan.halving:
         lost = _lost(few, plan.grid, plan.q, plan.levels, scale)
-        return replace(plan, n_samples=anchor, unseparated=tuple(x for x in plan.q if x in lost))
+        return replace(plan, n_planned=anchor, unseparated=tuple(x for x in plan.q if x in lost))
     unknown = float(np.max(plan.noise(ROWS).scale)), plan.q[len(plan.q) // 2]
     aim = _Aim(few, plan.grid, plan.q, scale, plan.confidence_level, None, most, unknown)
     kept = aim.limit_targets(stage.size)
     unseparated = _without_point(plan.q, tuple(kept))
     spare = [Target(few // 2, SPARE, 0)] * (stage.size - len(kept))
     moved = [t._replace(rank=t.rank + aim.rank_change(t, anchor)) for t in (*kept, *spare)]
-    return replace(plan, n_samples=anchor, targets=tuple(sorted(moved)), unseparated=unseparated)
+    return replace(plan, n_planned=anchor, targets=tuple(sorted(moved)), unseparated=unseparated)
 
 
 def _without_point(q: tuple[float, ...], targets: tuple[Target, ...]) -> tuple[float, ...]:

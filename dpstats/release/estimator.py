@@ -23,7 +23,7 @@ from dpstats.data.arithmetic import quiet
 from dpstats.data.labels import by_name, pairs_by_name, unit_of
 from dpstats.data.memory import stated_shape
 from dpstats.data.opening import open_source
-from dpstats.data.parameters import check_missing, check_real
+from dpstats.data.parameters import check_integer, check_missing, check_real
 from dpstats.data.schema import Schema, check_columns_again, check_names, record_columns
 from dpstats.data.source import Source
 from dpstats.data.tables import Rows
@@ -36,6 +36,7 @@ from dpstats.release.complete import ROWS, plan_count, release_count, sample_com
 from dpstats.release.methods_text import write_methods
 from dpstats.release.noise import noise_source
 from dpstats.release.orders import order_rows
+from dpstats.release.private_size import ReleasedSize, check_container, has_private_size
 from dpstats.release.session import Released, Session
 from dpstats.release.witness import session_of
 from dpstats.report import Background, Reported, told_parameters, told_value
@@ -63,6 +64,7 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
     rows_: float
     rows_noise_std_: float
     n_rows_: int
+    _released_size: ReleasedSize
 
     _min_samples = 2
     _per_column: tuple[str, ...] = ()
@@ -175,6 +177,8 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         budget = check_budget(self.budget, simulated=noise.simulated)
         source = open_source(X)
         schema, given = source.resolve(self._schema(), y)
+        if has_private_size(self):
+            schema = check_container(X, schema)
         names = source.names if schema.numbers is None else list(schema.numbers)
         check_names(names)
         planner = self._in_order(names)
@@ -182,9 +186,9 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         plan = planner._affordable(source, schema, budget, unit, noise.simulated)
         with quiet():
             rows = source.read(schema, given)
-        n, d = rows.shape
+        n, d = self._planned_size(*rows.shape)
         self._check_count(n)
-        if plan is None or (plan.n_samples, plan.n_features) != (n, schema.width(d)):
+        if plan is None or (plan.n_planned, plan.n_features) != (n, schema.width(d)):
             plan = planner.plan(n, schema.width(d))
             if budget is not None:
                 budget.check(plan.for_data(unit, noise.simulated))
@@ -226,9 +230,20 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
             )
         return size
 
-    def _check_count(self, n: int) -> None:
+    def _planned_size(self, n: int, d: int) -> tuple[Any, int]:
+        """Return the size that a fit is planned for. The number of rows is None if it is private."""
+        return (None if has_private_size(self) else n), d
+
+    def _check_size(self, n_samples: Any, at_least: int = 2, at_most: int | None = None) -> int | None:
+        """Return the number of rows of a plan, which may be None if it is private."""
+        private = has_private_size(self)
+        if private and n_samples is None:
+            return None
+        return check_integer("n_samples", n_samples, at_least=1 if private else at_least, at_most=at_most)
+
+    def _check_count(self, n: int | None) -> None:
         """Refuse too few rows."""
-        if n < self._min_samples:
+        if n is not None and n < self._min_samples:
             least = "one row" if self._min_samples == 1 else f"{self._min_samples} rows"
             raise InvalidData(f"X must have at least {least}, got n_samples = {n} (n is public and fixed)")
 
@@ -242,11 +257,12 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         if budget is None:
             return None
         stated = source.size(schema)
-        if stated is None or min(stated) < 1:
+        size = None if stated is None else self._planned_size(*stated)
+        if size is None or size[1] < 1 or size[0] == 0:
             budget.check_left()
             return None
-        self._check_count(stated[0])
-        plan = self.plan(stated[0], schema.width(stated[1]))
+        self._check_count(size[0])
+        plan = self.plan(size[0], schema.width(size[1]))
         budget.check(plan.for_data(unit, simulated))
         return plan
 
@@ -328,7 +344,7 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
     def summary(self) -> Any:
         """Return a table of the released stages; prints as text, shows as HTML in a notebook."""
         check_is_fitted(self)
-        facts = [("Estimator", type(self).__name__), ("Privacy", str(self.privacy_))]
+        facts = [("Estimator", type(self).__name__), *self.privacy_.facts()]
         return replace(self.plan_.summary(), title="Release", facts=facts)
 
     def _state_missing(self, estimand: str) -> str:
@@ -338,6 +354,8 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
     def _count_rows(self) -> list[tuple[str, str]]:
         """Return the facts of a summary on the rows: their public size, and how many complete ones were used."""
         plan = self.plan_
+        if plan.has_private_size:
+            return [("Rows", self._released_size.words), ("Columns", f"{plan.n_features:,} (public)")]
         facts = [("Rows, columns", f"{plan.n_given:,}, {plan.n_features:,} (public)")]
         if plan.counted is None:
             return facts

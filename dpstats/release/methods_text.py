@@ -54,6 +54,8 @@ def write_methods(
         unit = guarantee.unit
         unit = f"{unit}s" if unit in ("row", "unit") else f"units of privacy (one {unit} each)"
         sentences.append(f"The number of {unit}, {plan.n_given:,}, is public.")
+    else:
+        sentences.append("The number of rows is private.")
     if plan.counted is not None:
         sentences.append(
             "Rows with a missing entry were left out. The number of complete rows was released first, and a random "

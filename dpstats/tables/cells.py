@@ -37,6 +37,8 @@ class Cells:
         Noise of a cell.
     total_noise : CountNoise or None
         Noise of the total, or None if the total is public.
+    summed : bool
+        Whether the total is the sum of the noisy counts, because the number of rows is private.
     names : tuple
         Names of the attributes.
     levels : tuple of tuples
@@ -49,6 +51,7 @@ class Cells:
     total_noise: CountNoise | None
     names: tuple[Any, ...]
     levels: tuple[tuple[Any, ...], ...]
+    summed: bool = False
 
     @cached_property
     def projected(self) -> Numbers:
@@ -103,6 +106,7 @@ class Cells:
             self.total_noise,
             tuple(self.names[j] for j in attributes),
             tuple(self.levels[j] for j in attributes),
+            self.summed,
         )
 
     def shares(self, over: Sequence[int] | None) -> Numbers:

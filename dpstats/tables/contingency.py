@@ -29,10 +29,11 @@ from dpstats.inference import Estimates, HasEstimates, Test
 from dpstats.mechanisms.histogram import count_stage, count_steps
 from dpstats.noisy_counts import CountNoise
 from dpstats.privacy.budget import PrivacyBudget
-from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.parameters import parameters
+from dpstats.release.private_size import PrivateSize
 from dpstats.release.session import Released
 from dpstats.results import ConfidenceInterval, Summary
 from dpstats.tables.cells import Cells
@@ -66,6 +67,11 @@ class TablePlan(ReleasePlan):
     unknown: str = field(repr=False)
 
     @property
+    def counts_dropped(self) -> bool:
+        """Whether the rows in no cell are counted too."""
+        return self.unknown == "drop" and not self.has_private_size
+
+    @property
     def cell_noise(self) -> CountNoise:
         """Noise of a count."""
         noise = self.noise(CELLS)
@@ -77,7 +83,7 @@ class TablePlan(ReleasePlan):
 
 
 @parameters
-class ContingencyTable(HasEstimates, PrivateEstimator[TablePlan]):
+class ContingencyTable(PrivateSize, HasEstimates, PrivateEstimator[TablePlan]):
     """Private table of counts by one or more attributes, with tests, proportions and effects from one release.
 
     For a single binary column use `PrivateProportion`, whose intervals are exact.
@@ -98,6 +104,9 @@ class ContingencyTable(HasEstimates, PrivateEstimator[TablePlan]):
         Treatment of rows with an undeclared entry. "error" raises `InvalidData`, which reveals that such a row exists.
         "drop" counts the row in no cell. The number of such rows is then released together with the cells, without
         additional privacy cost, and proportions and tests describe the other rows.
+    neighbors : {"replace_one", "add_or_remove"}, default="replace_one"
+        Neighboring datasets. "add_or_remove": one row is added or removed. The number of rows is then private, and the
+        Laplace noise has half the scale. Rows in no cell are not counted.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
@@ -111,6 +120,9 @@ class ContingencyTable(HasEstimates, PrivateEstimator[TablePlan]):
         Noisy number of rows in no cell. 0 unless ``unknown="drop"``.
     noise_std_ : float
         Standard deviation of the noise of a cell.
+    n_, n_noise_std_ : float
+        Noisy number of rows in all cells, and the standard deviation of its noise. Only with
+        ``neighbors="add_or_remove"``; ``n_interval()`` is its interval.
     privacy_ : PrivacyGuarantee
         Guarantee of the fit, for neighboring datasets that differ in one row.
     plan_ : TablePlan
@@ -161,30 +173,32 @@ class ContingencyTable(HasEstimates, PrivateEstimator[TablePlan]):
     epsilon: float = 1.0
     delta: float = 0.0
     unknown: str = "error"
+    neighbors: Any = "replace_one"
     random_state: Any = None
     budget: PrivacyBudget | None = None
 
     _min_samples = 1
 
-    def plan(self, n_samples: int, n_features: int | None = None) -> TablePlan:
+    def plan(self, n_samples: int | None, n_features: int | None = None) -> TablePlan:
         """Return the release plan of a fit on data of this size.
 
         Parameters
         ----------
         n_samples : int
-            Public number of rows.
+            Public number of rows. With ``neighbors="add_or_remove"`` it has no effect, and may be None.
         n_features : int, optional
             Number of attributes. Must equal the number of declared attributes.
         """
         kinds = self._kinds()
-        n = check_integer("n_samples", n_samples, at_least=1, at_most=2**31)
+        n = self._check_size(n_samples, at_most=2**31, at_least=1)
         d = len(kinds) if n_features is None else check_integer("n_features", n_features, at_least=1)
         if d != len(kinds):
             raise InvalidParameter(f"n_features must be {len(kinds)}, one per attribute of levels, got {d}")
         unknown = check_choice("unknown", self.unknown, ["error", "drop"])
-        guarantee = PrivacyGuarantee(*check_privacy_parameters(self.epsilon, self.delta))
+        guarantee = PrivacyGuarantee(*check_privacy_parameters(self.epsilon, self.delta), self._relation)
         shape = tuple(map(len, kinds))
-        size = math.prod(shape) + (unknown == "drop")
+        counts_dropped = unknown == "drop" and self._relation is Neighbors.REPLACE_ONE
+        size = math.prod(shape) + counts_dropped
         return TablePlan((count_stage(size, guarantee, CELLS),), guarantee, n, d, shape, unknown)
 
     def _kinds(self) -> list[Categories]:
@@ -223,14 +237,16 @@ class ContingencyTable(HasEstimates, PrivateEstimator[TablePlan]):
                 "X must hold declared levels only, got at least one entry outside them, or missing; declare it (None "
                 "is the level of missing entries), or give unknown='drop'"
             )
-        return {CELLS: count_steps(plan.additive[0], counts[: plan.additive[0].size], plan.n_samples)}
+        return {CELLS: count_steps(plan.additive[0], counts[: plan.additive[0].size], rows.shape[0])}
 
     def _report(self, released: Released, plan: TablePlan) -> None:
         counts = np.asarray(released[CELLS])
         size = math.prod(plan.shape)
         self.counts_ = counts[:size].reshape(plan.shape)
-        self.dropped_ = float(counts[size]) if plan.unknown == "drop" else 0.0
+        self.dropped_ = float(counts[size]) if plan.counts_dropped else 0.0
         self.noise_std_ = plan.cell_noise.std
+        if plan.has_private_size:
+            self._record_size(float(self.counts_.sum()), plan.cell_noise.of(size))
 
     # Results from the released counts
 
@@ -243,16 +259,12 @@ class ContingencyTable(HasEstimates, PrivateEstimator[TablePlan]):
             names = tuple(self.levels)
         else:
             names = tuple(f"x{j}" for j in range(len(kinds))) if named is None else tuple(named)
-        noise = plan.cell_noise
-        dropped = plan.unknown == "drop"
-        return Cells(
-            self.counts_,
-            min(max(plan.n_samples - self.dropped_, 0.0), plan.n_samples),
-            noise,
-            noise if dropped else None,
-            names,
-            tuple(kind.values for kind in kinds),
-        )
+        noise, levels = plan.cell_noise, tuple(kind.values for kind in kinds)
+        if plan.has_private_size:
+            sums = noise.of(self.counts_.size)
+            return Cells(self.counts_, max(self.n_, 0.0), noise, sums, names, levels, summed=True)
+        total = min(max(plan.n_samples - self.dropped_, 0.0), plan.n_samples)
+        return Cells(self.counts_, total, noise, noise if plan.counts_dropped else None, names, levels)
 
     def proportions(self, axis: Any = None) -> Numbers:
         """Return the estimated proportions: of all cells, from the nearest possible counts, or within groups.
@@ -287,7 +299,7 @@ class ContingencyTable(HasEstimates, PrivateEstimator[TablePlan]):
     def _estimates(self, cells: Cells, axis: Any = None, first: int | None = None) -> Estimates:
         """Return the proportions of the first cells."""
         plan, noise = self.plan_, cells.noise
-        dropped = plan.unknown == "drop"
+        dropped = plan.counts_dropped
         found = cells.estimates(None if axis is None else cells.positions("axis", axis), first)
         sizes = ", ".join(f"{name} ({r})" for name, r in zip(cells.names, plan.shape, strict=True))
         notes = [
@@ -295,7 +307,7 @@ class ContingencyTable(HasEstimates, PrivateEstimator[TablePlan]):
             "Intervals count sampling error and noise, if rows are independent."
             + (
                 ""
-                if dropped or axis is not None
+                if cells.total_noise is not None or axis is not None
                 else " They are conservative: each covers with at least its level."
             ),
         ]
@@ -310,9 +322,12 @@ class ContingencyTable(HasEstimates, PrivateEstimator[TablePlan]):
             title="Private contingency table",
             facts=(
                 ("Estimator", type(self).__name__),
-                ("Rows", f"{plan.n_samples:,} (public)"),
+                (
+                    "Rows",
+                    self._released_size.words if plan.has_private_size else f"{plan.n_samples:,} (public)",
+                ),
                 ("Attributes", sizes),
-                ("Privacy", str(self.privacy_)),
+                *self.privacy_.facts(),
                 (
                     "Noise",
                     f"{noise.law.capitalize()} of scale {noise.scale:.4g} on every count (sd {noise.std:.3g})",

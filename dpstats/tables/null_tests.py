@@ -158,6 +158,8 @@ def _simulated(cells: Cells, shares: Numbers, size: int, rng: np.random.Generato
     n = max(1, math.floor(cells.total + 0.5))
     drawn = rng.multinomial(n, shares.ravel(), size) + cells.noise.draw(rng, (size, shares.size))
     totals = np.full(size, float(n))
-    if cells.total_noise is not None:
+    if cells.summed:
+        totals = np.maximum(drawn.sum(axis=1, dtype=np.float64), 0.0)
+    elif cells.total_noise is not None:
         totals = totals + cells.total_noise.draw(rng, (size,))
     return drawn.reshape(size, *shares.shape).astype(np.float64), totals

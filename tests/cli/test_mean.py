@@ -152,3 +152,33 @@ def test_a_value_is_tested_at_no_cost(folder: Path, capsys: pytest.CaptureFixtur
         assert "--test must be between the declared bounds" in message
     adaptive = [*ADAPTIVE, "--bound", "50", "--std", "12", "--budget", "b.db", "--test", "-51"]
     assert "between -50 and 50" in refused(["mean", "people.csv", *adaptive], capsys, 2)
+
+
+@pytest.mark.parametrize("rows", ["", "1,a\n", "1,a\n2,b\n3,a\n"])
+def test_a_private_number_of_rows_is_released_and_not_stated(
+    rows: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("x,g\n" + rows)
+    box = ["--column", "x", "--bounds", "0", "5"]
+    calls = (
+        ["mean", str(path), *box],
+        ["group-means", str(path), *box, "--by", "g", "--groups", "a,b"],
+        ["table", str(path), "--levels", "g=a,b"],
+        ["histogram", str(path), "--column", "x", "--bins", "0", "2", "4"],
+    )
+    for call in calls:
+        assert main([*call, "--neighbors", "add_or_remove", "--json"]) == 0
+        facts = json.loads(capsys.readouterr().out)
+        assert "n_samples" not in json.dumps(facts) and facts["privacy"]["neighbors"] == "ADD_OR_REMOVE_ONE"
+        assert call[0] == "histogram" or facts["n_low"] <= max(facts["n"], 0.0) <= facts["n_high"]
+
+
+def test_an_adaptive_mean_refuses_a_private_number_of_rows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("x\n1\n2\n3\n")
+    call = ["mean", str(path), "--column", "x", "--method", "adaptive", "--bound", "5", "--std", "1"]
+    assert main([*call, "--neighbors", "add_or_remove"]) != 0
+    assert "--neighbors must be replace_one with --method adaptive" in capsys.readouterr().err

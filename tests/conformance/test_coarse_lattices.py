@@ -30,8 +30,8 @@ from registry.search import Search
 
 from dpstats.auditing.movement import moved, stated
 from dpstats.errors import DPStatsError
-from dpstats.groups.totals import GaussianTotals, LaplaceTotals
 from dpstats.groups.unit_totals import UnitTotals
+from dpstats.means.totals import GaussianTotals, LaplaceTotals
 from dpstats.privacy import Neighbors
 from dpstats.privacy.stages import Smooth, private_scale
 from dpstats.queries import gaussian_release

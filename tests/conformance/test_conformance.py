@@ -70,6 +70,7 @@ from dpstats.regression.log_linear import LogLinearRegression
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.mechanism import Mechanism
 from dpstats.release.noise import ExactNoise, SimulatedNoise
+from dpstats.release.private_size import has_private_size
 from dpstats.statistic import PrivateStatistic
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -134,6 +135,7 @@ RETURNS_FEWER_ROWS = {
         "fit_idempotent",
     )
 }
+NO_ROWS = {"check_estimators_empty_data_messages": "no rows are data, if their number is private"}
 ONE_DIMENSION = {"check_fit1d": "one column may have one dimension, for every estimator"}
 
 
@@ -142,10 +144,12 @@ def excused(estimator: PrivateEstimator) -> dict[str, str]:
     if isinstance(estimator, PrivateTest):
         return ANSWERS_ONCE | ONE_DIMENSION
     if isinstance(estimator, GroupMeans):
-        return PREDICTS_FOR_LABELS | ONE_DIMENSION
+        return PREDICTS_FOR_LABELS | ONE_DIMENSION | (NO_ROWS if has_private_size(estimator) else {})
     if isinstance(estimator, CompleteCases):
         return RETURNS_FEWER_ROWS | ONE_DIMENSION
     found = dict(ONE_DIMENSION)
+    if has_private_size(estimator):
+        found |= NO_ROWS
     if isinstance(estimator, Regression) and estimator.missing == "drop":
         found |= DROPS_OUTCOMES
         if isinstance(estimator, PrivateLogisticRegression):
@@ -189,6 +193,8 @@ OTHER_PAIRS = {
     "sparse mean, split, a row of the second half": "the rows are too few to tell halves apart",
     "contingency table, Laplace": "levels are for any table",
     "contingency table, Gaussian": "levels are for any table",
+    "contingency table, Laplace, private size": "levels are for any table",
+    "contingency table, Gaussian, private size": "levels are for any table",
     "survival, Laplace": "events, groups and times are in one number",
     "survival, Gaussian": "events, groups and times are in one number",
     "log-rank, two groups, Laplace": "events, groups and times are in one number",

@@ -40,7 +40,7 @@ def pvalue(test: Any, drawn_for: int, shift: float = 0.0, shape: tuple[int, int]
     plan = test.plan(*shape)
     rng = np.random.default_rng(41)
     read = [test._exact(rows_of(test, rng, shift, shape), plan) for _ in range(SIZE)]
-    drawn = test._draw(replace(plan, n_samples=drawn_for), SIZE, np.random.default_rng(43), shift)
+    drawn = test._draw(replace(plan, n_planned=drawn_for), SIZE, np.random.default_rng(43), shift)
     found = 1.0
     for t, stage in enumerate(plan.stages):
         exact = np.array([int(one[stage.name][0]) for one in read])

@@ -28,12 +28,14 @@ from dpstats.groups import GroupMeans, MeanPerRow
 from dpstats.means import AdaptiveMean, ClippedMean, PrivateVariance, SparseMean
 from dpstats.mechanisms import GaussianMechanism, LaplaceMechanism
 from dpstats.privacy import PrivacyBudget
+from dpstats.privacy.guarantee import parse_neighbors
 from dpstats.quantiles import PrivateDistribution
 from dpstats.regression import PrivateLinearRegression, PrivateLogisticRegression
 from dpstats.regression.from_moments import FromMoments
 from dpstats.regression.log_linear import LogLinearRegression
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.mechanism import Mechanism
+from dpstats.release.private_size import PrivateSize
 from dpstats.release.session import Session
 from dpstats.survival import PrivateSurvival
 from dpstats.tables import PrivateProportion
@@ -110,7 +112,8 @@ def same(a: Any, b: Any) -> bool:
 
 def check_both_are_charged(estimator: Any, first: np.ndarray, second: np.ndarray) -> None:
     """Fail unless two fits with exact noise are two charges, each that of its own plan."""
-    budget = PrivacyBudget(1000.0, 0.9)
+    neighbors = parse_neighbors(getattr(estimator, "neighbors", "replace_one"))
+    budget = PrivacyBudget(1000.0, 0.9, neighbors=neighbors)
     changes = with_other_parameters(estimator)
     made = fit_rows(fresh(estimator, budget=budget), first)
     plans = [made.plan_, fit_rows(made.set_params(**changes), second).plan_]
@@ -240,9 +243,9 @@ def forms(number: float | int) -> list[bytes]:
 
 # Beside what docstrings declare, and why.
 UNDECLARED = {
+    PrivateSize: {"_released_size": "the released number of rows and its noise, for the interval"},
     ClippedMean: {
         "_score": "the released mean before it is cut to the bounds, and what is known of its error",
-        "_observed": "what was released of observed rows, for the summary",
         "_counted": "how many rows count, as released, for standard errors",
     },
     AdaptiveMean: {
@@ -259,7 +262,6 @@ UNDECLARED = {
     PrivateCovariance: {"_sums": "the released sums over n, which the moments of higher order are for"},
     PrivateVariance: {
         "_score": "the same of the released variance, before it is cut to its range",
-        "_observed": "what was released of observed rows, for the summary",
         "_sampling": "the standard deviations of the sampling errors, from what was released",
     },
     FromMoments: {"_counted": "how many rows count, as released, for degrees of freedom"},
@@ -299,7 +301,7 @@ def test_a_fitted_object_holds_no_data(entry: Entry, source: str, recorded: list
     X = rows_of(entry, FEW)
     made = fresh(entry.estimator, random_state=None if source == "exact" else 3)
     if source == "exact":
-        made.set_params(budget=PrivacyBudget(1000.0, 0.9))
+        made.set_params(budget=PrivacyBudget(1000.0, 0.9, neighbors=entry.claim.neighbors))
     fit_rows(made, X)
     check_attributes(made)
     # With exact noise a release equals its exact integers now and then: there, only the rows themselves.

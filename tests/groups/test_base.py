@@ -1,19 +1,14 @@
-"""What the estimators of ratios share: rows that count."""
+"""What the estimators of ratios have in common: places of groups."""
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
-from dpstats.errors import InvalidData
-from dpstats.groups.base import rows_that_count
+from dpstats.errors import InvalidParameter
+from dpstats.groups.base import place_of_group
 
 
-def test_rows_that_count() -> None:
-    X = np.ones((3, 2))
-    assert rows_that_count(X, "error").all() and rows_that_count(X.astype(int), "error").all()
-    for bad in (np.nan, np.inf):
-        X[1, 1] = bad
-        assert rows_that_count(X, "drop").tolist() == [True, False, True]
-        with pytest.raises(InvalidData, match="Input X contains NaN or infinity"):
-            rows_that_count(X, "error")
+def test_the_place_of_a_declared_group() -> None:
+    assert place_of_group("a", 2.0, (1, 2, "2")) == 1 and place_of_group("a", "2", (1, 2, "2")) == 2
+    with pytest.raises(InvalidParameter, match=r"b must be a declared group \(1, 2\), got 3"):
+        place_of_group("b", 3, (1, 2))

@@ -13,8 +13,8 @@ from dpstats.auditing import check_sensitivity
 from dpstats.errors import BudgetExceeded, InvalidData, InvalidParameter
 from dpstats.groups import GroupMeans
 from dpstats.groups.discovered import FoundRatio, found_ratio
-from dpstats.groups.totals import COUNTS, SQUARES, SUMS, TOTALS, group_sums
 from dpstats.means.ratio import Noise, Ratio
+from dpstats.means.totals import COUNTS, SQUARES, SUMS, TOTALS, group_sums
 from dpstats.privacy import PrivacyBudget
 from dpstats.release.session import Session
 

@@ -7,6 +7,7 @@ import pytest
 
 from dpstats.errors import InvalidData
 from dpstats.lattice import BITS, BallLattice, BoxLattice
+from dpstats.lattice.finite import rows_that_count
 from tests.lattice.rows import LATTICES, every_lattice, rows_for
 
 
@@ -89,3 +90,13 @@ def test_a_missing_entry_changes_the_comparison_of_no_other_row(lattice, dtype, 
         assert more.tolist() == (50 * lower + 49 * upper + missing).tolist()
     plain = lattice.moments(X, **options)
     assert [a.tolist() for a in plain.all()] == [a.tolist() for a in whole.all()]
+
+
+def test_rows_that_count() -> None:
+    X = np.ones((3, 2))
+    assert rows_that_count(X, "error").all() and rows_that_count(X.astype(int), "error").all()
+    for bad in (np.nan, np.inf):
+        X[1, 1] = bad
+        assert rows_that_count(X, "drop").tolist() == [True, False, True]
+        with pytest.raises(InvalidData, match="Input X contains NaN or infinity"):
+            rows_that_count(X, "error")

@@ -9,8 +9,8 @@ import pytest
 
 from dpstats.groups import GroupMeans
 from dpstats.groups.anova import draw
-from dpstats.groups.totals import TOTALS
 from dpstats.lattice.products import above_diagonal
+from dpstats.means.totals import TOTALS
 from dpstats.regression import (
     FunctionalMechanismRegression,
     PrivateLinearRegression,

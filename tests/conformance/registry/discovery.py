@@ -14,7 +14,7 @@ from dpstats.auditing.movement import Steps
 from dpstats.data.keys import read_labels
 from dpstats.data.tables import Table
 from dpstats.groups import GroupMeans
-from dpstats.groups.totals import TOTALS
+from dpstats.means.totals import TOTALS
 from dpstats.privacy import Discovery, Plan
 from dpstats.release.session import Session
 from registry.entry import Dataset, Draw, Entry, PlantedBug, Understated

@@ -12,9 +12,10 @@ import numpy as np
 
 from dpstats.auditing.movement import Steps, vectors
 from dpstats.data.tables import Table
-from dpstats.groups import GroupMeans, MeanPerRow, totals, unit_totals
+from dpstats.groups import GroupMeans, MeanPerRow, unit_totals
 from dpstats.groups.mean_per_row import unit_places
 from dpstats.lattice.joint import box_movement
+from dpstats.means import totals
 from dpstats.privacy import Plan
 from dpstats.release.session import Session
 from registry.entry import Dataset, Draw, Entry, PlantedBug, Understated, less_noise
@@ -367,7 +368,7 @@ class RowsNotCapped(MeanPerRow):
     def _read(self, table: Table, plan: Any) -> Any:
         counted = unit_totals.UnitTotals(plan.n_features, 1 << 10, plan.totals.bits)
         own = unit_totals.unit_sums(
-            table.X, table.units, plan.n_samples, np.ones(len(table), dtype=bool), plan.lattice, counted
+            table.X, table.units, table.shape[0], np.ones(len(table), dtype=bool), plan.lattice, counted
         )
         exact = dict(super()._read(table, plan)[unit_totals.TOTALS])
         return {

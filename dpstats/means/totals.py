@@ -1,8 +1,11 @@
-"""What a row adds to its group's totals, in integers, and how far replacing a row moves all totals together.
+"""Totals of groups in integers: the contribution of a row, and how far a replaced row moves all totals together.
 
-A row is its group and z in [-1, 1]^d. Under Gaussian noise a group's totals are its count, the sums of z and those of
-z^2 - c, with weights that cost what the sums alone do, however many groups there are. Under Laplace noise they are the
-sums of (1-y)^2, 2y(1-y) and y^2, y = (1+z)/2, which a row has one of in all. Proof: docs/proofs/group-means.md.
+A row is its group and z in [-1, 1]^d. Under Gaussian noise the totals of a group are its count, the sums of z and the
+sums of z^2 - c. Their weights add no noise to the sums, for any number of groups. Under Laplace noise they are the sums
+of (1-y)^2, 2y(1-y) and y^2, for y = (1+z)/2. These add up to 1 in a row. Proof: docs/proofs/group-means.md.
+
+If the number of rows is private, a row is added or removed, and only its own totals move. All rows together are one
+group. Proof: docs/proofs/private-size.md.
 """
 
 from __future__ import annotations
@@ -14,12 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
+from dpstats.data.tables import Table
 from dpstats.lattice import BoxLattice
+from dpstats.lattice.finite import finite_or_center, rows_that_count
 from dpstats.lattice.joint import box_movement
 from dpstats.lattice.products import summed
 from dpstats.means.ratio import Noise, Ratio
-from dpstats.privacy.stages import Block, JointStage
-from dpstats.release.additive import JointIntegers
+from dpstats.means.region import Region
+from dpstats.privacy.guarantee import Neighbors
+from dpstats.privacy.stages import Block, JointStage, Stage
+from dpstats.release.additive import JointIntegers, additive_stages
 
 Floats = NDArray[np.float64]
 Steps = NDArray[np.int64]
@@ -31,6 +38,9 @@ FIRST, MIDDLE, LAST = "shares of the lower end", "shares between", "shares of th
 COUNT_WEIGHT, SQUARE_WEIGHT, CENTER = 0.95, 1.35, 0.77
 """Free: a^2 + w^2 (1 - c)^2 <= 1, a^2 + w^2 c^2 <= 2 and w <= phi^(5/2)/2."""
 
+ADDED_COUNT_WEIGHT, ADDED_SQUARE_WEIGHT, ADDED_CENTER = 0.8, 1.0, 1.0
+"""The same for an added row: z^2 + w^2 (z^2 - 1)^2 <= 1, so that squares are free."""
+
 _SAFE = 1 + 1e-12
 
 
@@ -41,29 +51,40 @@ class GaussianTotals:
     n_groups: int
     n_features: int
     bits: int
+    neighbors: Neighbors = Neighbors.REPLACE_ONE
 
     @property
     def center(self) -> int:
-        """What is taken off a square, in steps."""
-        return round(CENTER * float(2**self.bits))
+        """The number of steps that is subtracted from a square."""
+        added = self.neighbors is Neighbors.ADD_OR_REMOVE_ONE
+        return round((ADDED_CENTER if added else CENTER) * float(2**self.bits))
 
     def integers(self) -> JointIntegers:
-        """Return what a stage about them needs to know, in half-widths of the bounds."""
-        steps, spacing, size = 2.0**self.bits, 2.0**-self.bits, self.n_groups * self.n_features
-        blocks = (
-            Block(COUNTS, self.n_groups, spacing, 1 / (COUNT_WEIGHT * math.sqrt(self.n_features))),
-            Block(SUMS, size, spacing, 1.0),
-            Block(SQUARES, size, spacing, 1 / SQUARE_WEIGHT),
-        )
+        """Return the integers of their stage, in half-widths of the bounds."""
+        if self.neighbors is Neighbors.ADD_OR_REMOVE_ONE:
+            # Rounding down a square leaves it less than a step further from the center.
+            moved = ADDED_COUNT_WEIGHT**2 * 4.0**self.bits + (2.0**self.bits + 1) ** 2
+            return self._integers_with(ADDED_COUNT_WEIGHT, ADDED_SQUARE_WEIGHT, moved)
+        steps = 2.0**self.bits
         # Of a column: two values in one group, or in two; a row in none is nearer to all of them.
         K, center = steps, float(self.center)
         at_end = (COUNT_WEIGHT**2 + 1) * K**2 + (SQUARE_WEIGHT * (K - center)) ** 2
         in_middle = COUNT_WEIGHT**2 * K**2 + K + (SQUARE_WEIGHT * center) ** 2
         moved = max(box_movement((1.0, SQUARE_WEIGHT), 2**self.bits, "l2"), 2 * max(at_end, in_middle))
+        return self._integers_with(COUNT_WEIGHT, SQUARE_WEIGHT, moved)
+
+    def _integers_with(self, count: float, square: float, moved: float) -> JointIntegers:
+        """Return the integers with these weights, whose squared movement in a column is ``moved``."""
+        spacing, size = 2.0**-self.bits, self.n_groups * self.n_features
+        blocks = (
+            Block(COUNTS, self.n_groups, spacing, 1 / (count * math.sqrt(self.n_features))),
+            Block(SUMS, size, spacing, 1.0),
+            Block(SQUARES, size, spacing, 1 / square),
+        )
         return JointIntegers(TOTALS, blocks, math.inf, math.sqrt(self.n_features * moved) * _SAFE)
 
     def rows(self, steps: Steps) -> dict[str, Steps]:
-        """Return what rows of lattice points add, each to its group: a function of the row alone."""
+        """Return the contributions of rows of lattice points, each a function of the row alone."""
         count = np.full((len(steps), 1), 1 << self.bits, dtype=np.int64)
         return {COUNTS: count, SUMS: steps, SQUARES: (steps * steps >> self.bits) - self.center}
 
@@ -74,7 +95,7 @@ class GaussianTotals:
         return Noise(total, count, math.hypot(about, c * count), total, count, c * count**2)
 
     def ratio(self, released: dict[str, Floats], noise: Noise) -> Ratio:
-        """Return what released totals say of the means, of shape (..., n_groups, n_features)."""
+        """Return the ratios of released totals, of shape (..., n_groups, n_features)."""
         N = released[COUNTS][..., None]
         T, about = (self._shaped(released[name]) for name in (SUMS, SQUARES))
         return Ratio(T, N, about + self.center * 2.0**-self.bits * N, T, N, noise)
@@ -90,19 +111,21 @@ class LaplaceTotals:
     n_groups: int
     n_features: int
     bits: int
+    neighbors: Neighbors = Neighbors.REPLACE_ONE
 
     def integers(self) -> JointIntegers:
-        """Return what a stage about them needs to know: a row moves two entries' shares, whole, in every column."""
+        """Return the integers of their stage. A replaced row moves two entries of a column, an added row one."""
         size, spacing = self.n_groups * self.n_features, 2.0**-self.bits
         blocks = tuple(Block(name, size, spacing, 1.0) for name in (FIRST, MIDDLE, LAST))
-        return JointIntegers(TOTALS, blocks, 2.0 * self.n_features * 2**self.bits, math.inf)
+        rows = 2.0 if self.neighbors is Neighbors.REPLACE_ONE else 1.0
+        return JointIntegers(TOTALS, blocks, rows * self.n_features * 2**self.bits, math.inf)
 
     def rows(self, steps: Steps) -> dict[str, Steps]:
-        """Return what rows of lattice points add, each to its group: a function of the row alone."""
+        """Return the contributions of rows of lattice points, each a function of the row alone."""
         whole, shift = 1 << self.bits, self.bits + 2
         up, down = steps + whole, whole - steps
         first, last = down * down >> shift, up * up >> shift
-        # What is left, so that the three are exactly one row.
+        # The difference, so that the three add up to exactly one row.
         return {FIRST: first, MIDDLE: whole - first - last, LAST: last}
 
     def noise(self, stage: JointStage) -> Noise:
@@ -115,7 +138,7 @@ class LaplaceTotals:
         )
 
     def ratio(self, released: dict[str, Floats], noise: Noise) -> Ratio:
-        """Return what released totals say of the means, of shape (..., n_groups, n_features)."""
+        """Return the ratios of released totals, of shape (..., n_groups, n_features)."""
         first, middle, last = (
             released[name].reshape(*released[name].shape[:-1], self.n_groups, self.n_features)
             for name in (FIRST, MIDDLE, LAST)
@@ -127,6 +150,35 @@ class LaplaceTotals:
 
 
 Totals = GaussianTotals | LaplaceTotals
+
+
+def calibrate_totals(
+    region: Region, n_groups: int, d: int, epsilon: float, delta: float, neighbors: Neighbors, bits: int
+) -> tuple[BoxLattice, Totals, tuple[Stage | JointStage, ...]]:
+    """Return the lattice of the columns, the totals of groups on it, and the stages that release them."""
+    lattice = BoxLattice.build(
+        region.clip, region.center, d, common=False, bits=bits, ends=(region.low, region.high)
+    )
+    totals = (GaussianTotals if delta else LaplaceTotals)(n_groups, d, bits, neighbors)
+    return lattice, totals, additive_stages([totals.integers()], epsilon, delta, neighbors=neighbors)
+
+
+@dataclass(frozen=True, eq=False)
+class OneGroup:
+    """The exact totals of all rows, as one group."""
+
+    lattice: BoxLattice
+    totals: Totals
+    missing: str
+
+    def __call__(self, table: Table) -> dict[str, Steps]:
+        X = table.X
+        if self.missing == "drop":
+            codes = np.where(rows_that_count(X, self.missing), 0, -1)
+        else:
+            X = finite_or_center(X, self.lattice.center, self.missing)
+            codes = np.zeros(len(X), dtype=np.int64)
+        return group_sums(X, codes, self.lattice, self.totals)
 
 
 def group_sums(X: NDArray[np.generic], codes: Steps, lattice: BoxLattice, totals: Totals) -> dict[str, Steps]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpstats.groups.totals import (
+from dpstats.lattice import BoxLattice
+from dpstats.lattice.joint import FREE_SQUARES
+from dpstats.means.totals import (
     CENTER,
     COUNT_WEIGHT,
     COUNTS,
@@ -19,8 +21,6 @@ from dpstats.groups.totals import (
     LaplaceTotals,
     group_sums,
 )
-from dpstats.lattice import BoxLattice
-from dpstats.lattice.joint import FREE_SQUARES
 
 
 def largest_squares(a: float, w: float, c: float, points: int = 801) -> tuple[float, float]:
