@@ -15,8 +15,15 @@ from numpy.typing import NDArray
 from scipy.special import chdtri
 from sklearn.utils.validation import check_is_fitted
 
-from dpstats.covariance.ball_products import BallProducts, Extension
-from dpstats.covariance.ellipsoid_plan import (
+from dpstats.covariance.t_squared import MeanErrors
+from dpstats.data import Column, Schema
+from dpstats.data.levels import Categories
+from dpstats.data.parameters import check_choice, check_columns
+from dpstats.data.tables import Rows, Table
+from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.inference import BONFERRONI, Estimates, HasEstimates, NormalErrors, Test
+from dpstats.means.ball_products import BallProducts, Extension
+from dpstats.means.ellipsoid_plan import (
     LAST_SHARE,
     EllipsoidEstimator,
     EllipsoidPlan,
@@ -25,14 +32,7 @@ from dpstats.covariance.ellipsoid_plan import (
     Step,
     Walk,
 )
-from dpstats.covariance.ellipsoids import Ellipsoid
-from dpstats.covariance.t_squared import MeanErrors
-from dpstats.data import Column, Schema
-from dpstats.data.levels import Categories
-from dpstats.data.parameters import check_choice, check_columns
-from dpstats.data.tables import Rows, Table
-from dpstats.errors import InvalidData, InvalidParameter
-from dpstats.inference import BONFERRONI, Estimates, HasEstimates, NormalErrors, Test
+from dpstats.means.ellipsoids import Ellipsoid
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
 

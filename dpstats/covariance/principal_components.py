@@ -15,14 +15,14 @@ from scipy.special import chdtri
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from dpstats.covariance.ball_products import BallProducts, Extension
-from dpstats.covariance.ellipsoid_plan import LAST_SHARE, EllipsoidEstimator, EllipsoidPlan, Frame, Step, Walk
-from dpstats.covariance.ellipsoids import Ellipsoid
 from dpstats.covariance.error_distributions import BoundedErrors
 from dpstats.data.parameters import check_choice, check_integer
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.figures import ESTIMATE, axes_or_new, new_figure, plain
 from dpstats.inference import BONFERRONI, Estimates, HasEstimates
+from dpstats.means.ball_products import BallProducts, Extension
+from dpstats.means.ellipsoid_plan import LAST_SHARE, EllipsoidEstimator, EllipsoidPlan, Frame, Step, Walk
+from dpstats.means.ellipsoids import Ellipsoid
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
 

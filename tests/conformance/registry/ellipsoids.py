@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from dpstats.auditing.movement import Steps
-from dpstats.covariance.ellipsoid_plan import Step, shrunk_sums
-from dpstats.covariance.ellipsoids import Ellipsoid, round_extension, round_names
 from dpstats.covariance.principal_components import SCORES, PCAPlan, score_extension
+from dpstats.means.ellipsoid_plan import Step, shrunk_sums
+from dpstats.means.ellipsoids import Ellipsoid, round_extension, round_names
 from dpstats.release.session import Session
 from registry.entry import Dataset, Draw, Understated, columns
 from registry.reading import table_of

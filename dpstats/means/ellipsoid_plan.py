@@ -14,19 +14,18 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.covariance.ball_products import BallProducts, Extension
-from dpstats.covariance.ellipsoids import ROUND_SHARES, Ellipsoid, round_extension, round_names
 from dpstats.data.parameters import check_integer, check_privacy_parameters
 from dpstats.data.tables import Rows, Table
 from dpstats.errors import InvalidParameter
 from dpstats.lattice import check_finite_rows
 from dpstats.lattice.base import check_region
-from dpstats.lattice.products import Sums, row_bits, summed
+from dpstats.lattice.products import Sums, finest, row_bits, summed
+from dpstats.means.ball_products import BallProducts, Extension
+from dpstats.means.ellipsoids import ROUND_SHARES, Ellipsoid, round_extension, round_names
 from dpstats.means.region import Region
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import JointStage
-from dpstats.regression.design_plan import finest
 from dpstats.release.additive import additive_stages
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.session import Released, Session

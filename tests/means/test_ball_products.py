@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from dpstats.covariance import HotellingTest
-from dpstats.covariance.ball_products import SIGNED_WEIGHT, Extension, _integer_rows
 from dpstats.covariance.hotelling import STAGE, last_extension
+from dpstats.means.ball_products import SIGNED_WEIGHT, Extension, _integer_rows
 
 ONE, TWO = Extension(3, 0.5, 0.0, 18), Extension(3, math.sqrt(0.15), 1.0, 18)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.covariance.ball_products import BallProducts, Extension
+from dpstats.means.ball_products import BallProducts, Extension
 
 Floats = NDArray[np.float64]
 
