@@ -21,8 +21,16 @@ from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.figures import ESTIMATE, axes_or_new, new_figure, plain
 from dpstats.inference import BONFERRONI, Estimates, HasEstimates
 from dpstats.means.ball_products import BallProducts, Extension
-from dpstats.means.ellipsoid_plan import LAST_SHARE, EllipsoidEstimator, EllipsoidPlan, Frame, Step, Walk
-from dpstats.means.ellipsoids import Ellipsoid
+from dpstats.means.ellipsoid_plan import (
+    LAST_SHARE,
+    EllipsoidEstimator,
+    EllipsoidPlan,
+    Frame,
+    Step,
+    Walk,
+    plan_rounds,
+)
+from dpstats.means.ellipsoids import ROUND_SHARES, Ellipsoid
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
 
@@ -128,6 +136,11 @@ class PCAPlan(EllipsoidPlan):
         after = Step(SCORES, score_extension(self.n_components, self.bits), ellipsoid, radius)
         weights = np.diagonal(step.ellipsoid.whitening, axis1=-2, axis2=-1)
         return after, _Found(values, noise, vectors, center, sizes, weights, found)
+
+    def walk(self, release: Walk) -> _Found:
+        step = self.product_step(self.find(release))
+        last, found = self.score_step(step, release(step))
+        return found._replace(scores=release(last))
 
 
 def score_extension(n_components: int, bits: int) -> Extension:
@@ -240,9 +253,10 @@ class PrivatePCA(
         if self._drops():
             return self._plan_on_sample(n, d)
         frame = Frame(low / 2 + high / 2, high / 2 - low / 2, True, False, hard)
-        return self._calibrate(
+        return plan_rounds(
             n,
             guarantee,
+            ROUND_SHARES,
             lambda bits: [
                 (PRODUCTS, Extension(d, _MEAN, 0.0, bits), LAST_SHARE - _SCORES_SHARE),
                 (SCORES, score_extension(k, bits), _SCORES_SHARE),
@@ -252,13 +266,8 @@ class PrivatePCA(
             ),
         )
 
-    def _walk(self, plan: PCAPlan, release: Walk) -> _Found:
-        step = plan.product_step(plan.find(release))
-        last, found = plan.score_step(step, release(step))
-        return found._replace(scores=release(last))
-
     def _report(self, released: Released, plan: PCAPlan) -> None:
-        found = self._found = self._walk(plan, plan.reading(released))
+        found = self._found = plan.walk(plan.reading(released))
         self.components_ = found.vectors.T.copy()
         self.mean_ = plan.frame.center + plan.frame.half * found.center
         self.scale_ = np.ones(plan.n_features) if plan.scale is None else plan.frame.half / found.weights

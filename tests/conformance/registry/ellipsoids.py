@@ -101,7 +101,7 @@ def likelihood(estimator: Any, pair: Pair) -> Draw:
                 total = total + ((b**2 - a**2) / 2).sum(axis=-1)
             return read(step)
 
-        estimator._walk(plan, walk)
+        plan.walk(walk)
         return np.asarray(total)[:, None]
 
     return core_of(estimator, view)
