@@ -43,7 +43,7 @@ from dpstats.means.box_mean import mean_in_box
 from dpstats.means.boxed_errors import BoxedErrors
 from dpstats.means.ellipsoid_plan import Frame, PrivateRows, plan_rounds, read_rows, release_rows
 from dpstats.means.following import plan_following
-from dpstats.means.located import AdaptiveErrors, locate
+from dpstats.means.located import AdaptiveErrors, Found, locate
 from dpstats.means.moments import finest, frozen, sum_integers
 from dpstats.means.region import check_bounds
 from dpstats.means.staging import TAILS, Staging, plan_stages
@@ -218,6 +218,8 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan]):
     """
 
     _per_column = ("bounds", "bound", "std", "std_bound", "cov")
+    _found: Found | WhitenedMean
+    noise_scale_: float | Numbers
 
     def __init__(
         self,
@@ -284,9 +286,7 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan]):
         missing = check_missing(self.missing, ["error", "drop", "center"])
         if missing == "drop":
             return self._plan_on_sample(n, d)
-        private_cov = isinstance(self.cov, str)
-        if private_cov:
-            check_choice("cov", self.cov, ["private"])
+        private_cov = isinstance(self.cov, str) and self.cov == "private"
         cov = None if private_cov else self.cov
         middle, bound, hard = self._declared(d)
         private_std = isinstance(self.std, str)
@@ -481,17 +481,14 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan]):
 
     def _report(self, released: Released, plan: AdaptiveMeanPlan | WhitenedMeanPlan) -> None:
         # Whatever was released is reported, also where the caller has numpy raise.
-        self._whitened: WhitenedMean | None = None
         with np.errstate(all="ignore"):
             if isinstance(plan, WhitenedMeanPlan):
                 self._whitened_by(WhitenedMean(plan, plan.walk(plan.reading(released))))
             else:
                 self._located_by(released, plan)
 
-    noise_scale_: float | Numbers
-
     def _whitened_by(self, found: WhitenedMean) -> None:
-        self._whitened = found
+        self._found = found
         self.stage_means_ = np.vstack([found.centers, found.estimate])
         self.std_, self.covariance_ = found.std, found.covariance
         self.assumption_refuted_, self.clipped_rows_ = found.refuted, found.clipped_rows
@@ -501,8 +498,8 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan]):
     def _located_by(self, released: Released, plan: AdaptiveMeanPlan) -> None:
         trail = plan.trail(released)
         self.stage_means_ = np.stack(trail.estimates)
-        self._found = locate(plan, released, trail)
-        plan, located = self._found.plan, self._found.average
+        found = self._found = locate(plan, released, trail)
+        plan, located = found.plan, found.average
         self.std_ = math.sqrt(located.variance) * plan.stds
         self.assumption_refuted_ = located.refuted
         self.clipped_rows_ = None
@@ -523,15 +520,16 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan]):
         )
 
     def _estimands(self) -> dict[str, str]:
-        if self._whitened is not None:
-            return self._whitened.estimands()
-        plan, mean = self._found.plan, "the population mean, if it is in the box and "
+        found = self._found
+        if isinstance(found, WhitenedMean):
+            return found.estimands()
+        plan, mean = found.plan, "the population mean, if it is in the box and "
         if plan.screen is None:
             return {"population": mean + plan.assumption}
         safe = {"population": mean + ASSUMPTIONS["variance"]}
         if self.assumption_refuted_:
             return safe
-        rows, shift = plan.screen.unnoticed_at(self._found.average.variance)
+        rows, shift = plan.screen.unnoticed_at(found.average.variance)
         unnoticed = (
             f"fewer than {rows:,} clipped rows would not be noticed, and could move it by up to {shift:.2g}"
         )
@@ -554,26 +552,29 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan]):
         Without ``cov`` columns are taken as uncorrelated in their sampling error.
         """
         check_is_fitted(self)
-        if self._whitened is not None:
-            return self._whitened.error_covariance
-        plan = self._found.plan
-        unit = np.broadcast_to(self._found.average.deviation(), plan.n_features)
+        found = self._found
+        if isinstance(found, WhitenedMean):
+            return found.error_covariance
+        plan = found.plan
+        unit = np.broadcast_to(found.average.deviation(), plan.n_features)
         return np.asarray(unit[:, None] * plan.shape.covariance(plan.n_features) * unit)
 
     def _estimates(self) -> Limits:
-        if self._whitened is not None:
-            return self._whitened.estimate, self._whitened.error
-        located = self._found.average
-        return located.estimate, located.deviation() * self._found.plan.stds
+        found = self._found
+        if isinstance(found, WhitenedMean):
+            return found.estimate, found.error
+        located = found.average
+        return located.estimate, located.deviation() * found.plan.stds
 
     _together = BONFERRONI  # Sidak's inequality is for errors without bias
 
     def _distribution(self, estimand: str) -> BoxedErrors:
-        if (found := self._whitened) is not None:
+        found = self._found
+        if isinstance(found, WhitenedMean):
             bias = found.bias(estimand)
             return WhitenedErrors(found.plan, found.estimate, found.error, bias, self.mean_)
-        located = self._found.safe if estimand == "population" else self._found.average
-        return AdaptiveErrors(self._found.plan, located, self.mean_)
+        located = found.safe if estimand == "population" else found.average
+        return AdaptiveErrors(found.plan, located, self.mean_)
 
     def summary(self, confidence_level: float | None = None, *, estimand: str | None = None) -> Summary:
         """Return a table of estimates, noise and intervals; prints as text, shows as HTML in a notebook."""
@@ -603,8 +604,8 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan]):
         beyond = np.flatnonzero(np.logical_or(*distribution.beyond((1 - confidence_level) / 2)))
         moved = np.abs(self.mean_ - np.clip(self._estimates()[0], *plan.box)) > 0.1 * plan.half
         shorter = self._shorter(confidence_level) if estimand == "population" else 1.0
-        if self._whitened is not None:
-            said = self._whitened.notes(estimand, shorter, self._names(beyond), bool(np.any(moved)))
+        if isinstance(self._found, WhitenedMean):
+            said = self._found.notes(estimand, shorter, self._names(beyond), bool(np.any(moved)))
             return [*self._simulated_note(), *said]
         assert isinstance(distribution, AdaptiveErrors)
         said = notes_of(

@@ -98,7 +98,7 @@ class Extension:
             weight = math.sqrt(FOURTHS_WEIGHT)
             blocks.append(Block(f"{name}, fourths", self.n_features, 1 / unit / n, unit / weight))
         if self.count:
-            blocks.append(Block(f"{name}, outside", 1, 1.0, 1 / self.count))
+            blocks.append(Block(f"{name}, outside", 1, 2.0**-self.bits, 2.0**self.bits / self.count))
         return JointIntegers(name, tuple(blocks), math.inf, self.movement, share)
 
     def sums(self, name: str, rows: Floats, signs: Floats | None = None) -> Sums:
@@ -118,7 +118,7 @@ class Extension:
             squares = np.rint(inside**2 * 2.0**-self.bits)
             found[f"{name}, fourths"] = as_int64((squares**2).sum(axis=-2))
         if self.count:
-            found[f"{name}, outside"] = outside.sum(axis=-1, keepdims=True, dtype=np.int64)
+            found[f"{name}, outside"] = outside.sum(axis=-1, keepdims=True, dtype=np.int64) << self.bits
         return found
 
     def read(self, name: str, released: Mapping[str, Floats], plan: ReleasePlan) -> BallProducts:

@@ -39,6 +39,7 @@ from registry import (
     survival,
     tables,
     variance,
+    whitened_mean,
     workload,
 )
 from registry.entry import Entry, PlantedBug, Understated
@@ -57,6 +58,7 @@ ENTRIES: tuple[Entry, ...] = (
     *variance.entries(),
     *covariance.entries(),
     *hotelling.entries(),
+    *whitened_mean.entries(),
     *rank_correlation.entries(),
     *observed.entries(),
     *complete_cases.entries(),
