@@ -63,6 +63,7 @@ INSIDE = {
     "covariance": [
         "box_moments",
         "central_moments",
+        "eigenvalues",
         "error_distributions",
         "private_covariance",
         "t_squared",

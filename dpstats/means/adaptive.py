@@ -189,9 +189,9 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan]):
     deviation. Critical values account for bounded bias (Armstrong and Kolesar 2018).
 
     With ``cov="private"`` intervals are normal, and about the last stage. They account for its released covariance.
-    ``estimand="clipped"`` gives intervals for the mean of the shrunk rows, which assume no distribution. They are
-    about the population mean only if rows are symmetric. ``estimand="tails"`` assumes that tails are no heavier than
-    normal tails of the released covariance.
+    ``estimand="clipped"`` gives intervals for the mean of the shrunk rows, which assume no distribution. They
+    cover the population mean only if rows are symmetric. ``estimand="tails"`` assumes that tails are at most those of
+    normal rows with the released covariance.
 
     References
     ----------
@@ -368,7 +368,7 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan]):
         if self.delta == 0:
             return kept + "a covariance needs Gaussian noise, so delta > 0"
         if self.tails == "variance":
-            return kept + 'intervals for tails="variance" need a public spread'
+            return kept + 'intervals for tails="variance" need a public standard deviation'
         if not plan_whitening(n, d, self.epsilon, self.delta, self.tails).pays:
             return kept + f"{n:,} rows are too few for a covariance of {d} columns at this epsilon"
         return ""
@@ -483,11 +483,11 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan]):
         # Whatever was released is reported, also where the caller has numpy raise.
         with np.errstate(all="ignore"):
             if isinstance(plan, WhitenedMeanPlan):
-                self._whitened_by(WhitenedMean(plan, plan.walk(plan.reading(released))))
+                self._report_whitened(WhitenedMean(plan, plan.walk(plan.reading(released))))
             else:
                 self._located_by(released, plan)
 
-    def _whitened_by(self, found: WhitenedMean) -> None:
+    def _report_whitened(self, found: WhitenedMean) -> None:
         self._found = found
         self.stage_means_ = np.vstack([found.centers, found.estimate])
         self.std_, self.covariance_ = found.std, found.covariance
@@ -601,7 +601,7 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan]):
         """Return the notes of the summary."""
         distribution = self._distribution(estimand)
         plan = distribution.plan
-        beyond = np.flatnonzero(np.logical_or(*distribution.beyond((1 - confidence_level) / 2)))
+        beyond = np.flatnonzero(np.logical_or(*distribution.find_open((1 - confidence_level) / 2)))
         moved = np.abs(self.mean_ - np.clip(self._estimates()[0], *plan.box)) > 0.1 * plan.half
         shorter = self._shorter(confidence_level) if estimand == "population" else 1.0
         if isinstance(self._found, WhitenedMean):

@@ -47,12 +47,12 @@ class DeclaredBox:
 
     @property
     def box(self) -> tuple[Numbers, Numbers]:
-        """The ends of the box for the mean."""
+        """The bounds of the mean."""
         return self.middle - self.half, self.middle + self.half
 
 
 class BoxedErrors(ErrorDistribution):
-    """Errors of a mean in a box: intervals are about the unshrunk estimate, and cut to the box.
+    """Errors of a mean in a box: intervals contain the unshrunk estimate, and are cut to the box.
 
     Attributes
     ----------
@@ -81,29 +81,29 @@ class BoxedErrors(ErrorDistribution):
     def box(self) -> Limits:
         # Without the ends that the mean may be beyond.
         low, high = self.plan.box
-        below, above = self.beyond(0.025)
+        below, above = self.find_open(0.025)
         return np.where(below, -np.inf, low), np.where(above, np.inf, high)
 
-    def beyond(self, tail: float) -> Any:
+    def find_open(self, tail: float) -> Any:
         """Return for which columns the interval is open below, and for which above."""
         if self.plan.hard:
             return np.zeros((2, self.plan.n_features), dtype=bool)
         return outside_box(self.start, self.half_widths(tail), *self.plan.box)
 
     def limits(self, tail: Tail) -> Limits:
-        return self._around(self.reaches(tail))
+        return self._cut_to_box(self.reaches(tail))
 
     def interval(self, tail: Tail) -> Limits:
-        return self._around(self.half_widths(tail))
+        return self._cut_to_box(self.half_widths(tail))
 
     def two_sided(self, value: Numbers) -> Numbers:
         # The interval is nearer than both limits: it is inverted itself.
-        def excluded(tail: Numbers) -> NDArray[np.bool_]:
+        def excludes(tail: Numbers) -> NDArray[np.bool_]:
             low, high = self.interval(tail)
             return (value < low) | (value > high)
 
-        tail = least_tail(excluded, value.shape)
+        tail = least_tail(excludes, value.shape)
         return np.where(np.isnan(tail), 1.0, 2 * tail)
 
-    def _around(self, half: Numbers) -> Limits:
+    def _cut_to_box(self, half: Numbers) -> Limits:
         return within_box(self.start, half, self.mean, *self.plan.box, hard=self.plan.hard)

@@ -1,4 +1,4 @@
-"""Where a mean is, from what a release with a private covariance knows: estimate, errors, and what they assume.
+"""Estimates of a mean and their errors, from a release that finds the covariance first.
 
 Proof: docs/proofs/ball-products.md, "Means".
 """
@@ -25,7 +25,7 @@ from dpstats.means.whitened_plan import Whitened, WhitenedMeanPlan
 Numbers = NDArray[np.float64]
 
 _SURPRISE, _LIMIT = 2.6, 2.33
-"""Deviations by which a spread refutes the stated one, and those of upper limits."""
+"""Standard errors by which a variance refutes the stated one, and standard errors of upper limits."""
 _RAISED = 1.0
 """Deviations of noise that released variances are raised by."""
 _WIDEST = 0.999
@@ -34,7 +34,7 @@ _MUCH_SHORTER = 0.8
 
 @dataclass(frozen=True, eq=False)
 class WhitenedMean:
-    """Public: what a release with a private covariance says of the mean.
+    """Public: estimate, errors and notes of a mean with a private covariance.
 
     Attributes
     ----------
@@ -160,7 +160,7 @@ class WhitenedMean:
 
     @cached_property
     def wider(self) -> NDArray[np.bool_]:
-        """Whether the released spread of a column refutes the stated one."""
+        """Whether the released standard deviation of a column refutes the stated value."""
         variance = np.diagonal(self.covariance)
         # Var (shrunk x)^2 is at most the variance times the squared length of the ellipsoid in this direction.
         sampling = self.lengths * self.std / math.sqrt(self.plan.n_samples)
@@ -174,7 +174,7 @@ class WhitenedMean:
 
     @cached_property
     def safe_bias(self) -> Numbers:
-        """Bound on the bias for all rows of at most the stated spread, by the count of clipped rows."""
+        """Bound on the bias for all rows of at most the stated standard deviation, by the count of clipped rows."""
         plan = self.plan
         share, reach = self.share, self.offset
         stated = np.where(self.wider, self.std, plan.stds) ** 2
@@ -200,13 +200,13 @@ class WhitenedMean:
             return np.full(d, np.inf)
         here = curves.at(place)
         if plan.tails == "symmetric":
-            # The true slope is between that of normal rows and 1.
+            # The true slope is between the slope for normal rows and 1.
             slope = min(float(here.slope), plan.whitening.slope)
             return np.asarray((1 / slope - 1) / slope * np.hypot(self.shift, self.error))
         return np.asarray(here.constant * np.hypot(self.std, self.offset))
 
     def estimands(self) -> dict[str, str]:
-        """Return what intervals can cover, in words by name; the first is the default."""
+        """Return the descriptions of the estimands by name. The first is the default."""
         plan, mean = self.plan, "the population mean, if it is in the box and "
         if plan.tails == "symmetric":
             return {"population": mean + plan.assumption}
@@ -218,14 +218,14 @@ class WhitenedMean:
         }
         if self.refuted or self.screen is None:
             return found
-        rows, shift = self._unnoticed()
+        rows, shift = self._find_unnoticed()
         return found | {
             "tails": f"{mean}{plan.assumption}; fewer than {rows:,} clipped rows would not be noticed, and could move "
             f"it by up to {shift:.2g} sd"
         }
 
-    def _unnoticed(self) -> tuple[int, float]:
-        """Return how many clipped rows may go unnoticed, and how far they could move a mean, in its deviations."""
+    def _find_unnoticed(self) -> tuple[int, float]:
+        """Return a number of clipped rows that stays unnoticed, and the bias that these can cause, in deviations."""
         assert self.screen is not None
         rows, _ = self.screen.unnoticed_at(self.variance)
         return rows, math.sqrt(rows / self.plan.n_samples)
@@ -239,7 +239,7 @@ class WhitenedMean:
         return self.safe_bias
 
     def notes(self, estimand: str, shorter: float, beyond: Sequence[str], shrunk: bool) -> list[str]:
-        """Return the notes of a summary: what was assumed, what the last stage saw, and where an interval is open."""
+        """Return the notes of a summary: assumptions, clipped rows, and open intervals."""
         plan, notes = self.plan, []
         notes.append(
             f"The covariance was released first, in {plan.n_rounds} rounds. The estimate is the mean of rows shrunk "
@@ -248,14 +248,14 @@ class WhitenedMean:
         if self.screen is not None:
             counted = f"The last stage shrank about {self.clipped_rows or 0.0:,.0f} rows."
             if estimand == "population":
-                counted += " Intervals include the largest bias that so many rows allow at the stated spread."
+                counted += " Intervals include the largest bias of these rows, at the stated standard deviation."
             if self.refuted:
                 counted += " Tails are heavier than normal, so no interval assumes normal tails."
             notes.append(counted)
         elif plan.tails == "symmetric":
             notes.append(
-                f'tails="symmetric" assumes that {plan.assumption}. Where that is wrong, intervals can cover less than '
-                "they say; privacy is not affected."
+                f'tails="symmetric" assumes that {plan.assumption}. Otherwise coverage can be below the level; "
+                "privacy is not affected."
             )
         if estimand == "population" and "tails" in self.estimands() and shorter < _MUCH_SHORTER:
             notes.append(
@@ -264,7 +264,7 @@ class WhitenedMean:
             )
         if self.wider.any():
             notes.append(
-                "REFUTED: the stated spread of a column. The released spread is used there. Raise std_bound or std."
+                "REFUTED: the stated standard deviation of a column. The released one is used there. Raise std_bound."
             )
         if beyond:
             notes.append(
@@ -273,8 +273,8 @@ class WhitenedMean:
             )
         if shrunk:
             notes.append(
-                "Estimates are shrunk towards the middle of the box, as far as noise dominates; intervals are about "
-                "the unshrunk ones."
+                "Noise is large, so estimates are shrunk towards the middle of the box. Intervals use the unshrunk "
+                "estimates."
             )
         return notes
 

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_columns
-from dpstats.means.adaptive_plan import ASSUMPTIONS
 from dpstats.means.ball_products import BallProducts, Extension
 from dpstats.means.boxed_errors import DeclaredBox
 from dpstats.means.ellipsoid_plan import EllipsoidPlan, Step, Walk
@@ -39,8 +38,11 @@ _CENTER = 2.0
 """Error of the last center, in standard errors of the estimate."""
 
 OWN_TAILS = (
-    "the tails of the rows are no heavier than normal ones of their own covariance, in each column and in the "
+    "the tails of the rows are at most as heavy as normal tails with the same covariance, in each column and in the "
     "distance from the mean"
+)
+SYMMETRIC = (
+    "the rows are symmetric about the mean, and at least as concentrated as normal rows of this covariance"
 )
 
 
@@ -176,7 +178,7 @@ class WhitenedMeanPlan(DeclaredBox, EllipsoidPlan):
 
     @property
     def assumption(self) -> str:
-        """What ``tails`` assumes about the rows, in words."""
+        """Description of the assumption of ``tails`` about the rows."""
         return {"subgaussian": OWN_TAILS, "symmetric": SYMMETRIC}[self.tails]
 
     @property
@@ -202,7 +204,7 @@ class WhitenedMeanPlan(DeclaredBox, EllipsoidPlan):
         ]
 
     def warnings(self) -> list[str]:
-        """Return what to consider before a release: nothing, because the rounds find the shape of the rows."""
+        """Return warnings before a release: none, because the rounds find the shape of the rows."""
         return []
 
     def expected_error(self, std: float | Numbers | None = None) -> float:
@@ -219,9 +221,6 @@ class WhitenedMeanPlan(DeclaredBox, EllipsoidPlan):
         return float(np.sum(np.minimum(error, self.half**2 / 3)))
 
 
-SYMMETRIC = ASSUMPTIONS["symmetric"].replace("of the stated spread", "of their own covariance")
-
-
 def mean_extension(d: int, whitening: Whitening, bits: int) -> Extension:
-    """Return the extension of rows in the last stage: products cost nothing beside the sums."""
+    """Return the extension of rows in the last stage: products add no cost."""
     return Extension(d, 1.0, 0.0, bits, count=whitening.count)
