@@ -248,13 +248,15 @@ class WhitenedMean:
         if self.screen is not None:
             counted = f"The last stage shrank about {self.clipped_rows or 0.0:,.0f} rows."
             if estimand == "population":
-                counted += " Intervals include the largest bias of these rows, at the stated standard deviation."
+                counted += (
+                    " Intervals include the largest bias of these rows, at the stated standard deviation."
+                )
             if self.refuted:
                 counted += " Tails are heavier than normal, so no interval assumes normal tails."
             notes.append(counted)
         elif plan.tails == "symmetric":
             notes.append(
-                f'tails="symmetric" assumes that {plan.assumption}. Otherwise coverage can be below the level; "
+                f'tails="symmetric" assumes that {plan.assumption}. Otherwise coverage can be below the level; '
                 "privacy is not affected."
             )
         if estimand == "population" and "tails" in self.estimands() and shorter < _MUCH_SHORTER:
