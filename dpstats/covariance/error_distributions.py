@@ -17,7 +17,7 @@ _MOST = 0.99
 
 @dataclass(frozen=True, eq=False)
 class BoundedErrors(ErrorDistribution):
-    """Normal errors of numbers between public ends; an infinite error has both ends."""
+    """Normal errors of numbers between public bounds; an infinite error gives both bounds."""
 
     estimate: Floats
     error: Floats

@@ -337,9 +337,9 @@ def main() -> None:
             "",
             f"    python validation/studies/covariance.py --scale {options.scale:g}",
             "",
-            "Widths are ratios to intervals without noise. A coverage is an average over columns, pairs or components of "
-            "each fit, with a standard error of 0.005 to 0.03. Rows of pools are drawn with replacement. A clipped "
-            "estimand is of rows shrunk into the ellipsoid that a fit released.",
+            "Widths are ratios to intervals without noise. A coverage is an average over columns, pairs or components "
+            "of few fits, with a standard error of 0.01 to 0.05. A clipped estimand is the mean of rows shrunk into "
+            "the ellipsoid that a fit released.",
             "",
             f"{met} of {len(rows)} numbers meet their goals or have none.",
             "",
