@@ -60,6 +60,12 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
         help="adaptive with --std private: a loose public bound on the standard deviation",
     )
     parser.add_argument(
+        "--cov",
+        choices=["private"],
+        help="adaptive: release the covariance of the columns first, so that the noise has the shape of the rows; the "
+        "plan says whether there are enough rows",
+    )
+    parser.add_argument(
         "--tails",
         choices=["subgaussian", "symmetric", "variance"],
         help="adaptive: what bias and intervals assume about the rows (default: subgaussian)",
@@ -88,7 +94,7 @@ def _build(options: argparse.Namespace, n: int, d: int) -> Any:
     from dpstats.means import AdaptiveMean, ClippedMean
 
     adaptive = options.method == "adaptive"
-    foreign = ("clipped_share",) if adaptive else ("bound", "tails", "std_bound")
+    foreign = ("clipped_share",) if adaptive else ("bound", "tails", "std_bound", "cov")
     for name in foreign:
         if getattr(options, name) not in (None, False):
             raise InvalidParameter(
@@ -122,6 +128,7 @@ def _build(options: argparse.Namespace, n: int, d: int) -> Any:
         bound=None if options.bound is None else per_column("--bound", options.bound, d),
         std_bound=None if options.std_bound is None else per_column("--std-bound", options.std_bound, d),
         tails=options.tails or "subgaussian",
+        cov=options.cov,
         **shared,
     )
 

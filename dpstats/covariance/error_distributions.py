@@ -17,7 +17,7 @@ _MOST = 0.99
 
 @dataclass(frozen=True, eq=False)
 class BoundedErrors(ErrorDistribution):
-    """Normal errors of numbers between public ends."""
+    """Normal errors of numbers between public bounds; an infinite error gives both bounds."""
 
     estimate: Floats
     error: Floats
@@ -33,7 +33,8 @@ class BoundedErrors(ErrorDistribution):
         return self.low, self.high
 
     def limits(self, tail: Tail) -> Limits:
-        width = normal_quantile(tail) * self.error
+        known = np.isfinite(self.error)
+        width = np.where(known, normal_quantile(tail) * np.where(known, self.error, 0.0), np.inf)
         return (
             np.clip(self.estimate - width, self.low, self.high),
             np.clip(self.estimate + width, self.low, self.high),

@@ -15,17 +15,6 @@ from numpy.typing import NDArray
 from scipy.special import chdtri
 from sklearn.utils.validation import check_is_fitted
 
-from dpstats.covariance.ball_products import BallProducts, Extension
-from dpstats.covariance.ellipsoid_plan import (
-    LAST_SHARE,
-    EllipsoidEstimator,
-    EllipsoidPlan,
-    Frame,
-    PrivateRows,
-    Step,
-    Walk,
-)
-from dpstats.covariance.ellipsoids import Ellipsoid
 from dpstats.covariance.t_squared import MeanErrors
 from dpstats.data import Column, Schema
 from dpstats.data.levels import Categories
@@ -33,6 +22,18 @@ from dpstats.data.parameters import check_choice, check_columns
 from dpstats.data.tables import Rows, Table
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.inference import BONFERRONI, Estimates, HasEstimates, NormalErrors, Test
+from dpstats.means.ball_products import BallProducts, Extension
+from dpstats.means.ellipsoid_plan import (
+    LAST_SHARE,
+    EllipsoidEstimator,
+    EllipsoidPlan,
+    Frame,
+    PrivateRows,
+    Step,
+    Walk,
+    plan_rounds,
+)
+from dpstats.means.ellipsoids import ROUND_SHARES, Ellipsoid
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
 
@@ -107,6 +108,10 @@ class HotellingPlan(EllipsoidPlan):
             found.signal,
         )
         return Step(STAGE, self.extension, ellipsoid, np.sqrt((1 / scale**2).sum(axis=-1)))
+
+    def walk(self, release: Walk) -> _Found:
+        step = self.last_step(self.find(release))
+        return _Found(step.ellipsoid, step.radius, release(step))
 
 
 class _Found(NamedTuple):
@@ -262,9 +267,10 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
         frame, null = self._frame(d, assume, two)
         if self._drops():
             return self._plan_on_sample(n, d)
-        return self._calibrate(
+        return plan_rounds(
             n,
             guarantee,
+            ROUND_SHARES,
             lambda bits: [(STAGE, last_extension(d, two, bits), LAST_SHARE)],
             lambda stages, bits: HotellingPlan(
                 stages, guarantee, n, d, frame=frame, bits=bits, null=null, assume=assume, two_samples=two
@@ -314,12 +320,8 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
             rows.total(_check_labels)
         return super()._read(rows, plan)
 
-    def _walk(self, plan: HotellingPlan, release: Walk) -> _Found:
-        step = plan.last_step(plan.find(release))
-        return _Found(step.ellipsoid, step.radius, release(step))
-
     def _report(self, released: Released, plan: HotellingPlan) -> None:
-        found = self._found = self._walk(plan, plan.reading(released))
+        found = self._found = plan.walk(plan.reading(released))
         errors = found.errors(plan)
         self.statistic_, self.pvalue_, self.degrees_ = errors.statistic, errors.pvalue, errors.degrees
         self.difference_ = found.units(plan) @ errors.mean

@@ -15,21 +15,32 @@ from scipy.special import chdtri
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from dpstats.covariance.ball_products import BallProducts, Extension
-from dpstats.covariance.ellipsoid_plan import LAST_SHARE, EllipsoidEstimator, EllipsoidPlan, Frame, Step, Walk
-from dpstats.covariance.ellipsoids import Ellipsoid
+from dpstats.covariance.eigenvalues import find_eigenvalues, shrunk_share
 from dpstats.covariance.error_distributions import BoundedErrors
 from dpstats.data.parameters import check_choice, check_integer
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.figures import ESTIMATE, axes_or_new, new_figure, plain
 from dpstats.inference import BONFERRONI, Estimates, HasEstimates
+from dpstats.means.ball_products import BallProducts, Extension
+from dpstats.means.ellipsoid_plan import (
+    LAST_SHARE,
+    EllipsoidEstimator,
+    EllipsoidPlan,
+    Frame,
+    Step,
+    Walk,
+    plan_rounds,
+)
+from dpstats.means.ellipsoids import ROUND_SHARES, Ellipsoid
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
+from dpstats.results import ConfidenceInterval, Summary
 
 Floats = NDArray[np.float64]
 
 PRODUCTS, SCORES = "products of rows", "products of scores"
-_SCORES_SHARE = 0.3
+ESTIMANDS = ("component", "eigenvalue")
+_SCORES_SHARE = 0.4
 _MEAN = 1 / 3
 """The constant of an extended row, over the radius of the ball."""
 _OUTSIDE = 0.001
@@ -129,6 +140,11 @@ class PCAPlan(EllipsoidPlan):
         weights = np.diagonal(step.ellipsoid.whitening, axis1=-2, axis2=-1)
         return after, _Found(values, noise, vectors, center, sizes, weights, found)
 
+    def walk(self, release: Walk) -> _Found:
+        step = self.product_step(self.find(release))
+        last, found = self.score_step(step, release(step))
+        return found._replace(scores=release(last))
+
 
 def score_extension(n_components: int, bits: int) -> Extension:
     """Return the extension of the scores in the last stage."""
@@ -194,8 +210,10 @@ class PrivatePCA(
     -----
     **Privacy.** The fit is private. `transform` computes scores of the rows that it is given: these are not private.
 
-    **Estimand.** Intervals cover the variance along each released direction, of scores shrunk into a ball that holds
-    0.999 of normal scores. They do not cover the eigenvalues of the population.
+    **Estimand.** By default, or with ``estimand="component"``, intervals cover the variance along each released
+    direction, of scores shrunk into a ball that holds 0.999 of normal scores. With ``estimand="eigenvalue"`` they cover
+    the eigenvalues of the population. These need tails of normal scores, and eigenvalues that are far enough apart: a
+    note names the others, whose interval is from 0 to the largest possible variance.
 
     **Assumptions.** Independent rows, and enough of them for averages of squared scores to be nearly normal.
 
@@ -240,9 +258,10 @@ class PrivatePCA(
         if self._drops():
             return self._plan_on_sample(n, d)
         frame = Frame(low / 2 + high / 2, high / 2 - low / 2, True, False, hard)
-        return self._calibrate(
+        return plan_rounds(
             n,
             guarantee,
+            ROUND_SHARES,
             lambda bits: [
                 (PRODUCTS, Extension(d, _MEAN, 0.0, bits), LAST_SHARE - _SCORES_SHARE),
                 (SCORES, score_extension(k, bits), _SCORES_SHARE),
@@ -252,20 +271,18 @@ class PrivatePCA(
             ),
         )
 
-    def _walk(self, plan: PCAPlan, release: Walk) -> _Found:
-        step = plan.product_step(plan.find(release))
-        last, found = plan.score_step(step, release(step))
-        return found._replace(scores=release(last))
-
     def _report(self, released: Released, plan: PCAPlan) -> None:
-        found = self._found = self._walk(plan, plan.reading(released))
+        found = self._found = plan.walk(plan.reading(released))
         self.components_ = found.vectors.T.copy()
         self.mean_ = plan.frame.center + plan.frame.half * found.center
         self.scale_ = np.ones(plan.n_features) if plan.scale is None else plan.frame.half / found.weights
         self.explained_variance_, _, self.noise_std_ = self._variances()
 
-    def _variances(self) -> tuple[Floats, Floats, Floats]:
-        """Return the variances along the components, their standard errors, and the part of noise in these."""
+    def _variances(self, normal: bool = False) -> tuple[Floats, Floats, Floats]:
+        """Return the variances along the components, their standard errors, and the part of noise in these.
+
+        With ``normal``, the sampling error is at least the error for normal scores.
+        """
         plan, found = self.plan_, self._found
         scores = found.scores
         assert scores.fourths is not None
@@ -276,6 +293,8 @@ class PrivatePCA(
         noise = np.sqrt(2 * scores.products_std**2 + 4 * m2 * s2 + 2 * s2**2)
         raised = scores.fourths + scores.fourths_std
         spread = np.maximum(raised - variance**2, _LEAST_SPREAD * variance**2)
+        if normal:
+            spread = np.maximum(scores.fourths - variance**2, 2 * variance**2)
         error = np.sqrt(spread / plan.n_samples + noise**2)
         return variance * unit, error * unit, noise * unit
 
@@ -302,37 +321,104 @@ class PrivatePCA(
             raise InvalidData("X must be finite, got at least one NaN or infinite entry")
         return (rows - self.mean_) / self.scale_ @ self.components_.T
 
-    def estimates(self) -> Estimates:
-        """Return the variances along the components with the distribution of their errors."""
+    def _eigenvalues(self) -> tuple[Floats, Floats]:
+        """Return estimates of the eigenvalues and their standard errors."""
+        plan, found = self.plan_, self._found
+        variance, error, _ = self._variances(normal=True)
+        unit = plan.unit**2 if plan.scale is None else 1.0
+        # The ball leaves a known fraction of the variance of normal scores.
+        kept = unit * shrunk_share(plan.n_components, plan.score_radius**2)
+        entry_std = float(found.values_std) / math.sqrt(2 * plan.n_features)
+        estimate, spread = find_eigenvalues(
+            variance / kept, error / kept, found.values, entry_std, plan.n_samples
+        )
+        return estimate * unit, spread * unit
+
+    def estimates(self, *, estimand: str | None = None) -> Estimates:
+        """Return the variances along the components, or the eigenvalues, with the distribution of their errors.
+
+        Parameters
+        ----------
+        estimand : {"component", "eigenvalue"}, optional
+            Default: "component".
+        """
         check_is_fitted(self, "components_")
         plan = self.plan_
-        estimate, error, _ = self._variances()
+        name = "component" if estimand is None else check_choice("estimand", estimand, ESTIMANDS)
         rows = "rows" if plan.frame.hard else "rows clipped to the bounds"
         # Scores of clipped rows lie in an interval of this half-length, so their variance is at most its square.
         most = (np.abs(self.components_) @ (plan.frame.half / self.scale_)) ** 2
-        return Estimates(
-            estimate,
-            error,
-            tuple(f"component {k + 1}" for k in range(plan.n_components)),
-            self._state_missing(
+        if name == "component":
+            estimate, error, _ = self._variances()
+            covered = (
                 f"the variance of {rows} along each released component, of scores shrunk into a ball of radius "
                 f"{plan.score_radius:.3g}"
-            ),
+            )
+        else:
+            estimate, error = self._eigenvalues()
+            # Along another direction it may be larger.
+            most = np.full(len(most), float(np.sum((plan.frame.half / self.scale_) ** 2)))
+            divided = "" if plan.scale is None else " divided by scale_"
+            covered = f"the eigenvalues of the covariance of {rows}{divided}, if scores have the tails of normal rows"
+        return Estimates(
+            estimate,
+            np.where(np.isfinite(error), error, np.nan),
+            tuple(f"component {k + 1}" for k in range(plan.n_components)),
+            self._state_missing(covered),
             BoundedErrors(estimate, error, np.zeros(len(estimate)), most),
             title="Private principal components",
-            header="variance",
+            header="variance" if name == "component" else "eigenvalue",
             facts=[
                 *self._count_rows(),
                 ("Privacy", str(self.privacy_)),
             ],
-            notes=self._notes(),
+            notes=self._notes(np.flatnonzero(~np.isfinite(error))),
             together=BONFERRONI,
             simulated=self.privacy_.simulated,
         )
 
-    def _notes(self) -> list[str]:
+    def confidence_interval(
+        self,
+        confidence_level: float | None = None,
+        *,
+        simultaneous: bool | None = None,
+        alternative: str | None = None,
+        estimand: str | None = None,
+    ) -> ConfidenceInterval:
+        """Return an interval for each component, which accounts for the privacy noise.
+
+        Parameters
+        ----------
+        confidence_level : float, optional
+            Default: 0.95.
+        simultaneous : bool, optional
+            Whether the level holds for all intervals simultaneously. By default it holds for each interval.
+        alternative : {"two-sided", "less", "greater"}, optional
+            A one-sided interval contains the values that a test for this alternative does not reject.
+        estimand : {"component", "eigenvalue"}, optional
+            The variance along the released direction (default), or the eigenvalue of the population.
+
+        Returns
+        -------
+        ConfidenceInterval
+        """
+        return self.estimates(estimand=estimand).confidence_interval(
+            confidence_level, simultaneous=simultaneous, alternative=alternative
+        )
+
+    def summary(self, confidence_level: float | None = None, *, estimand: str | None = None) -> Summary:
+        """Return a table of variances, or of eigenvalues; prints as text, shows as HTML in a notebook."""
+        return self.estimates(estimand=estimand).summary(confidence_level)
+
+    def _notes(self, unknown: NDArray[np.intp]) -> list[str]:
         plan, found = self.plan_, self._found
         notes = []
+        if unknown.size:
+            notes.append(
+                f"Not identified: {', '.join(str(k + 1) for k in unknown)}. The eigenvalue is too close to another "
+                "one, or below the noise, so the interval holds all possible values. Use more rows, fewer columns or "
+                "a larger epsilon."
+            )
         gaps = -np.diff(found.values)[: plan.n_components]
         close = [str(k + 1) for k in np.flatnonzero(gaps < found.values_std)]
         if close:

@@ -29,9 +29,9 @@ from dpstats.figures import new_figure, plain
 from dpstats.inference import BONFERRONI, Estimates, HasEstimates
 from dpstats.lattice import check_finite_rows
 from dpstats.lattice.base import check_region
+from dpstats.lattice.products import finest
 from dpstats.means.region import Region
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.regression.design_plan import finest
 from dpstats.release.additive import additive_stages
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.parameters import parameters

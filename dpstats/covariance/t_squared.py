@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import fdtrc
 
-from dpstats.covariance.ball_products import BallProducts
+from dpstats.means.ball_products import BallProducts
 
 Floats = NDArray[np.float64]
 

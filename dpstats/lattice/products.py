@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from dpstats.data.arithmetic import as_int64
+from dpstats.errors import ScaleOutOfRange
 from dpstats.lattice.rounding import squared_norms
 from dpstats.lattice.sums import default_threads
 
@@ -25,16 +26,27 @@ ROWS = 1 << 12
 ROW_BITS = 20
 """A row's norm is at most 2^20 steps: 2^12 products of two such rows add up to less than 2^53."""
 
-_EXACT_BITS, _SUM_BITS = 53, 62
+_EXACT_BITS, _SUM_BITS, _COARSEST = 53, 62, 8
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Sums = dict[str, Integers]
+Made = TypeVar("Made")
 
 
 def row_bits(n: int) -> int:
     """Return how fine integer rows can be, so that sums over n rows of products of two stay below 2^62."""
     return min(ROW_BITS, (_SUM_BITS - n.bit_length()) // 2)
+
+
+def finest(made: Callable[[int], Made], bits: int) -> Made:
+    """Return the plan on the finest lattice for which noise can be drawn. The choice is public."""
+    for fewer in range(bits, _COARSEST, -2):
+        try:
+            return made(fewer)
+        except ScaleOutOfRange:
+            continue
+    return made(_COARSEST)
 
 
 def factor_bits(p: int, bits: int) -> int:

@@ -40,11 +40,15 @@ from dpstats.means.adaptive_plan import (
 )
 from dpstats.means.base import ColumnEstimator, of_interval, with_noise
 from dpstats.means.box_mean import mean_in_box
+from dpstats.means.boxed_errors import BoxedErrors
+from dpstats.means.ellipsoid_plan import Frame, PrivateRows, plan_rounds, read_rows, release_rows
 from dpstats.means.following import plan_following
-from dpstats.means.located import AdaptiveErrors, locate
+from dpstats.means.located import AdaptiveErrors, Found, locate
 from dpstats.means.moments import finest, frozen, sum_integers
 from dpstats.means.region import check_bounds
 from dpstats.means.staging import TAILS, Staging, plan_stages
+from dpstats.means.whitened import WhitenedErrors, WhitenedMean
+from dpstats.means.whitened_plan import STAGE, WhitenedMeanPlan, mean_extension, plan_whitening
 from dpstats.means.whitening import Shape, in_range
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.stages import JointStage, Stage
@@ -67,7 +71,7 @@ class _Rows(NamedTuple):
     first: Any
 
 
-class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
+class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan]):
     """Private mean of rows whose location is known only roughly.
 
     Use this estimator if you know a wide range for the mean and an upper bound on the standard deviation. The release
@@ -110,9 +114,13 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
           it does for normal rows. The error is smallest, and heavy tails are allowed.
         * "variance": the standard deviations (with ``cov``: the covariance) are upper bounds. Intervals are wide and
           safe.
-    cov : array-like of shape (n_features, n_features), optional
+    cov : {"private"} or array-like of shape (n_features, n_features), optional
         Public upper bound on the covariance of the rows (times ``std**2``). It must be positive definite. Rows are
         whitened with it, so that the noise has the shape of the rows.
+
+        With "private", the release finds the covariance in rounds, and then the mean of whitened rows. Use it for
+        correlated columns, or if ``std`` or ``std_bound`` may be much too large. ``plan`` says which route a fit
+        takes. One column, ``delta=0``, ``tails="variance"`` and too few rows keep the route without a covariance.
     missing : {"error", "drop", "center"}, default="error"
         Treatment of NaN and infinite entries. "error" raises `InvalidData`; the error reveals that such an
         entry exists, which the guarantee does not cover. "drop" leaves out rows with such an entry: a part of epsilon
@@ -138,6 +146,8 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
         Standard deviation used for the sampling error: the public value, or an upper limit of the released one.
     clipped_rows_ : float or None
         Noisy number of rows that the last stage clipped. None unless ``tails="subgaussian"``.
+    covariance_ : ndarray of shape (n_features, n_features)
+        Released covariance of the shrunk rows. Only if ``cov="private"`` releases it.
     assumption_refuted_ : bool
         Whether more rows were clipped than ``tails`` allows. No interval then assumes it.
     rows_, rows_noise_std_ : float
@@ -145,7 +155,7 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
     n_rows_ : int
         Number of complete rows that the estimate uses. Only with ``missing="drop"``.
     stage_means_ : ndarray of shape (n_stages, n_features)
-        Released estimate of each stage.
+        Released estimate of each stage. Where the covariance is released, the last one is the estimate.
     privacy_ : PrivacyGuarantee
         Guarantee of the fit, for neighboring datasets that differ in one row.
     plan_ : ReleasePlan
@@ -178,6 +188,11 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
     this number. With ``std="private"`` the tails are compared with normal tails of the estimated standard
     deviation. Critical values account for bounded bias (Armstrong and Kolesar 2018).
 
+    With ``cov="private"`` intervals are normal, and about the last stage. They account for its released covariance.
+    ``estimand="clipped"`` gives intervals for the mean of the shrunk rows, which assume no distribution. They
+    cover the population mean only if rows are symmetric. ``estimand="tails"`` assumes that tails are at most those of
+    normal rows with the released covariance.
+
     References
     ----------
     Biswas, Dong, Kamath and Ullman (2020), CoinPress, whose idea of shrinking balls this is.
@@ -203,6 +218,8 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
     """
 
     _per_column = ("bounds", "bound", "std", "std_bound", "cov")
+    _found: Found | WhitenedMean
+    noise_scale_: float | Numbers
 
     def __init__(
         self,
@@ -233,7 +250,7 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
         self.random_state = random_state
         self.budget = budget
 
-    def plan(self, n_samples: int, n_features: int) -> AdaptiveMeanPlan:
+    def plan(self, n_samples: int, n_features: int) -> AdaptiveMeanPlan | WhitenedMeanPlan:
         """Return the release plan of a fit on data of this size.
 
         Parameters
@@ -246,7 +263,8 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
         Returns
         -------
         ReleasePlan
-            Its ``guarantee`` is the composed total; ``expected_error()`` bounds the squared l2 error.
+            Its ``guarantee`` is the composed total; ``expected_error()`` bounds the squared l2 error. With
+            ``cov="private"``, ``facts()["route"]`` is "covariance" or "columns".
 
         Examples
         --------
@@ -268,6 +286,8 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
         missing = check_missing(self.missing, ["error", "drop", "center"])
         if missing == "drop":
             return self._plan_on_sample(n, d)
+        private_cov = isinstance(self.cov, str) and self.cov == "private"
+        cov = None if private_cov else self.cov
         middle, bound, hard = self._declared(d)
         private_std = isinstance(self.std, str)
         if private_std:
@@ -277,8 +297,8 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
         std = self.std
         if private_std:
             # The largest deviation that rows between two ends can have.
-            std = bound if hard and self.std_bound is None and self.cov is None else self.std_bound
-        shape = Shape.check(std, self.cov, d, "std_bound" if private_std else "std")
+            std = bound if hard and self.std_bound is None and cov is None else self.std_bound
+        shape = Shape.check(std, cov, d, "std_bound" if private_std else "std")
         reach = np.full(d, bound) / shape.std
         if np.any(reach < 1):
             j = int(np.argmin(reach))
@@ -287,6 +307,9 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
                 f"{name} must be at least the standard deviation of its column, got "
                 f"{np.full(d, bound)[j]:g} for a standard deviation of {np.full(d, shape.std)[j]:g} at position {j}"
             )
+        fallback = self._keeps_columns(n, d) if private_cov else ""
+        if private_cov and not fallback:
+            return self._plan_whitened(n, d, shape)
         norm2, reach2 = shape.largest_norm2(bound, d), float(np.max(reach)) ** 2
         law, exponent = ("gaussian", 1) if delta > 0 else ("laplace", 2)
 
@@ -334,6 +357,53 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
             shape=shape,
             tails=tails,
             missing=missing,
+            fallback=fallback,
+        )
+
+    def _keeps_columns(self, n: int, d: int) -> str:
+        """Return a reason not to release the covariance, from public facts; empty if there is none."""
+        kept = "keeps the route without a covariance: "
+        if d == 1:
+            return kept + "one column has only a variance"
+        if self.delta == 0:
+            return kept + "a covariance needs Gaussian noise, so delta > 0"
+        if self.tails == "variance":
+            return kept + 'intervals for tails="variance" need a public standard deviation'
+        if not plan_whitening(n, d, self.epsilon, self.delta, self.tails).pays:
+            return kept + f"{n:,} rows are too few for a covariance of {d} columns at this epsilon"
+        return ""
+
+    def _plan_whitened(self, n: int, d: int, shape: Shape) -> WhitenedMeanPlan:
+        """Return the plan of a release that finds the covariance first."""
+        middle, bound, hard = self._declared(d)
+        guarantee = PrivacyGuarantee(self.epsilon, self.delta)
+        whitening = plan_whitening(n, d, self.epsilon, self.delta, self.tails)
+        # Rows lie around a mean in the box. The first ball only sets the scale of the rounds.
+        half = np.full(d, bound) + (0.0 if hard else 2.0) * np.full(d, shape.std)
+        frame = Frame(np.full(d, middle), half, hard, False, hard, filled=self.missing == "center")
+        shares = (whitening.share,) * whitening.n_rounds
+        return plan_rounds(
+            n,
+            guarantee,
+            shares,
+            lambda bits: [(STAGE, mean_extension(d, whitening, bits), 1 - sum(shares))],
+            lambda stages, bits: WhitenedMeanPlan(
+                stages,
+                guarantee,
+                n,
+                d,
+                frame=frame,
+                bits=bits,
+                n_rounds=whitening.n_rounds,
+                whitening=whitening,
+                middle=frozen(middle),
+                bound=frozen(bound),
+                hard=hard,
+                std=frozen(shape.std),
+                private_std=isinstance(self.std, str),
+                tails=self.tails,
+                missing=self.missing,
+            ),
         )
 
     def _declared(self, d: int) -> tuple[Columns, Columns, bool]:
@@ -353,12 +423,16 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
     def _fill(self, d: int) -> Columns:
         return self._declared(d)[0]
 
-    def _read(self, rows: Rows, plan: AdaptiveMeanPlan) -> _Rows:
+    def _read(self, rows: Rows, plan: AdaptiveMeanPlan | WhitenedMeanPlan) -> _Rows | PrivateRows:
+        if isinstance(plan, WhitenedMeanPlan):
+            return read_rows(rows, plan)
         # The first center is public, so its pass can find bad data before anything is charged.
         return _Rows(rows, self._steps(rows, plan, 0, plan.center([]), missing=plan.missing))
 
-    def _release(self, private: _Rows, plan: AdaptiveMeanPlan, session: Session) -> None:
+    def _release(self, private: Any, plan: AdaptiveMeanPlan | WhitenedMeanPlan, session: Session) -> None:
         """Run the stages, each about a center that earlier ones released."""
+        if isinstance(plan, WhitenedMeanPlan):
+            return release_rows(private, plan, session)
         trail = Trail(plan)
         for t, stage in enumerate(plan.stages):
             center, scale = trail.ahead()
@@ -405,16 +479,27 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
             return sums
         return joint_steps(NormSums(sums[:, :d], sums[:, d : d + 1], sums[:, d + 1 :]), stage)
 
-    def _report(self, released: Released, plan: AdaptiveMeanPlan) -> None:
+    def _report(self, released: Released, plan: AdaptiveMeanPlan | WhitenedMeanPlan) -> None:
         # Whatever was released is reported, also where the caller has numpy raise.
         with np.errstate(all="ignore"):
-            self._located_by(released, plan)
+            if isinstance(plan, WhitenedMeanPlan):
+                self._report_whitened(WhitenedMean(plan, plan.walk(plan.reading(released))))
+            else:
+                self._located_by(released, plan)
+
+    def _report_whitened(self, found: WhitenedMean) -> None:
+        self._found = found
+        self.stage_means_ = np.vstack([found.centers, found.estimate])
+        self.std_, self.covariance_ = found.std, found.covariance
+        self.assumption_refuted_, self.clipped_rows_ = found.refuted, found.clipped_rows
+        self.mean_ = mean_in_box(found.estimate, found.error, *found.plan.box)
+        self.noise_std_, self.noise_scale_ = found.noise_std, found.noise_std
 
     def _located_by(self, released: Released, plan: AdaptiveMeanPlan) -> None:
         trail = plan.trail(released)
         self.stage_means_ = np.stack(trail.estimates)
-        self._found = locate(plan, released, trail)
-        plan, located = self._found.plan, self._found.average
+        found = self._found = locate(plan, released, trail)
+        plan, located = found.plan, found.average
         self.std_ = math.sqrt(located.variance) * plan.stds
         self.assumption_refuted_ = located.refuted
         self.clipped_rows_ = None
@@ -425,7 +510,8 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
         error = math.sqrt(plan.sampling_at(located.variance) + plan.noise_variance) * plan.stds
         self.mean_ = mean_in_box(located.estimate, error, *plan.box)
         self.noise_std_ = math.sqrt(plan.noise_variance) * plan.stds
-        self.noise_scale_ = float(self.noise_std_[0]) if isinstance(plan.std, float) else self.noise_std_
+        common = isinstance(plan.std, float)
+        self.noise_scale_ = float(self.noise_std_[0]) if common else self.noise_std_
 
     def _about_missing(self) -> str:
         return about_missing(
@@ -434,13 +520,16 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
         )
 
     def _estimands(self) -> dict[str, str]:
-        plan, mean = self._found.plan, "the population mean, if it is in the box and "
+        found = self._found
+        if isinstance(found, WhitenedMean):
+            return found.estimands()
+        plan, mean = found.plan, "the population mean, if it is in the box and "
         if plan.screen is None:
             return {"population": mean + plan.assumption}
         safe = {"population": mean + ASSUMPTIONS["variance"]}
         if self.assumption_refuted_:
             return safe
-        rows, shift = plan.screen.unnoticed_at(self._found.average.variance)
+        rows, shift = plan.screen.unnoticed_at(found.average.variance)
         unnoticed = (
             f"fewer than {rows:,} clipped rows would not be noticed, and could move it by up to {shift:.2g}"
         )
@@ -463,19 +552,29 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
         Without ``cov`` columns are taken as uncorrelated in their sampling error.
         """
         check_is_fitted(self)
-        plan = self.plan_
-        unit = np.broadcast_to(self._found.average.deviation(), plan.n_features)
+        found = self._found
+        if isinstance(found, WhitenedMean):
+            return found.error_covariance
+        plan = found.plan
+        unit = np.broadcast_to(found.average.deviation(), plan.n_features)
         return np.asarray(unit[:, None] * plan.shape.covariance(plan.n_features) * unit)
 
     def _estimates(self) -> Limits:
-        located = self._found.average
-        return located.estimate, located.deviation() * self.plan_.stds
+        found = self._found
+        if isinstance(found, WhitenedMean):
+            return found.estimate, found.error
+        located = found.average
+        return located.estimate, located.deviation() * found.plan.stds
 
     _together = BONFERRONI  # Sidak's inequality is for errors without bias
 
-    def _distribution(self, estimand: str) -> AdaptiveErrors:
-        located = self._found.safe if estimand == "population" else self._found.average
-        return AdaptiveErrors(self._found.plan, located, self.mean_)
+    def _distribution(self, estimand: str) -> BoxedErrors:
+        found = self._found
+        if isinstance(found, WhitenedMean):
+            bias = found.bias(estimand)
+            return WhitenedErrors(found.plan, found.estimate, found.error, bias, self.mean_)
+        located = found.safe if estimand == "population" else found.average
+        return AdaptiveErrors(found.plan, located, self.mean_)
 
     def summary(self, confidence_level: float | None = None, *, estimand: str | None = None) -> Summary:
         """Return a table of estimates, noise and intervals; prints as text, shows as HTML in a notebook."""
@@ -483,7 +582,7 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
         interval = self.confidence_interval(confidence_level, estimand=estimand)
         errors, name = self.noise_std_, self._estimand(estimand)
         distribution = self._distribution(name)
-        bias = np.broadcast_to(distribution.located.bias, errors.shape) * self.plan_.stds
+        bias = distribution.largest_bias
         table = {
             "": self._names(range(self.plan_.n_features)),
             **with_noise("estimate", self.mean_, errors),
@@ -500,15 +599,20 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
 
     def _notes(self, confidence_level: float, estimand: str) -> list[str]:
         """Return the notes of the summary."""
-        distribution, average = self._distribution(estimand), self._found.average
+        distribution = self._distribution(estimand)
         plan = distribution.plan
-        beyond = np.flatnonzero(np.logical_or(*distribution.beyond((1 - confidence_level) / 2)))
-        moved = np.abs(self.mean_ - np.clip(average.estimate, *plan.box)) > 0.1 * plan.half
+        beyond = np.flatnonzero(np.logical_or(*distribution.find_open((1 - confidence_level) / 2)))
+        moved = np.abs(self.mean_ - np.clip(self._estimates()[0], *plan.box)) > 0.1 * plan.half
+        shorter = self._shorter(confidence_level) if estimand == "population" else 1.0
+        if isinstance(self._found, WhitenedMean):
+            said = self._found.notes(estimand, shorter, self._names(beyond), bool(np.any(moved)))
+            return [*self._simulated_note(), *said]
+        assert isinstance(distribution, AdaptiveErrors)
         said = notes_of(
             plan,
             distribution.located,
             estimand=estimand,
-            shorter=self._shorter(confidence_level) if estimand == "population" else 1.0,
+            shorter=shorter,
             clipped_rows=self.clipped_rows_ or 0.0,
             beyond=self._names(beyond),
             shrunk=bool(np.any(moved)),

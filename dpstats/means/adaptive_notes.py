@@ -41,7 +41,7 @@ def notes_of(
     shrunk : bool
         Whether an estimate is moved towards the middle of the box.
     """
-    notes = []
+    notes = [f"The plan {plan.fallback}."] if plan.fallback else []
     screen, counted = plan.screen, f"The last stage clipped about {clipped_rows:,.0f} rows"
     if screen is None:
         notes.append(

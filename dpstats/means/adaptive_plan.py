@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from dpstats.data.parameters import check_columns
 from dpstats.lattice import NormedLattice, NormSums
 from dpstats.means.bias_aware import biased_normal_quantile
+from dpstats.means.boxed_errors import DeclaredBox
 from dpstats.means.following import Course
 from dpstats.means.moments import frozen
 from dpstats.means.screen import Screen
@@ -53,7 +54,7 @@ _WIDER = 1.02
 
 
 @dataclass(frozen=True)
-class AdaptiveMeanPlan(ReleasePlan):
+class AdaptiveMeanPlan(DeclaredBox, ReleasePlan):
     """The plan of an `AdaptiveMean`: its stages, and how they are averaged. All of it is public.
 
     Quantities in whitened units (every column has standard deviation 1) are said to be so.
@@ -72,6 +73,8 @@ class AdaptiveMeanPlan(ReleasePlan):
         Upper bounds on the standard deviation of the columns.
     private_std : bool
         Whether the sampling error is judged from the released spread, and not from these.
+    fallback : str
+        Reason for not releasing the covariance, where ``cov="private"`` asked for it; else empty.
     """
 
     lattices: tuple[NormedLattice, ...] = field(repr=False, compare=False)
@@ -85,6 +88,7 @@ class AdaptiveMeanPlan(ReleasePlan):
     shape: Shape = field(repr=False, compare=False)
     tails: str
     missing: str
+    fallback: str = ""
 
     @property
     def assumption(self) -> str:
@@ -93,12 +97,14 @@ class AdaptiveMeanPlan(ReleasePlan):
 
     def facts(self) -> dict[str, Any]:
         """Return facts about the plan that its stages do not show, by name."""
-        return {"tails": self.tails, "assumption": self.assumption}
+        route = {"route": "columns"} if self.fallback else {}
+        return {**route, "tails": self.tails, "assumption": self.assumption}
 
     def notes(self) -> list[str]:
         """Return the facts as text, one line each."""
         error, half = self._planned()
-        notes = [
+        notes = [self.fallback] if self.fallback else []
+        notes += [
             f"assumes that {self.assumption}",
             f"root mean squared error of a column: at most about {error:.2g} stated sd; half-width of a 95% interval "
             f"that makes this assumption: about {half:.2g}",
@@ -225,24 +231,9 @@ class AdaptiveMeanPlan(ReleasePlan):
         return float(self.weights @ np.array(self.staging.biases))
 
     @property
-    def stds(self) -> Numbers:
-        """``std`` as an array of shape (n_features,)."""
-        return np.full(self.n_features, self.std)
-
-    @property
     def reach2(self) -> float:
         """Bound on the square of a column's mean about ``middle``, whitened."""
         return float(np.max(self.half / self.stds)) ** 2
-
-    @property
-    def half(self) -> Numbers:
-        """``bound`` as an array of shape (n_features,)."""
-        return np.full(self.n_features, self.bound)
-
-    @property
-    def box(self) -> tuple[Numbers, Numbers]:
-        """The ends of the box for the mean."""
-        return self.middle - self.half, self.middle + self.half
 
     @cached_property
     def screen(self) -> Screen | None:

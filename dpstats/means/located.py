@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.inference import ErrorDistribution, Limits, Tail, least_tail
+from dpstats.inference import Tail
 from dpstats.means.adaptive_plan import OUTSIDE, SQUARED_NORMS, SUMS, AdaptiveMeanPlan, Trail
 from dpstats.means.bias_aware import biased_normal_quantile
-from dpstats.means.box_mean import outside_box, within_box
+from dpstats.means.boxed_errors import BoxedErrors
 from dpstats.means.following import released_variance, unclipped
 from dpstats.means.laplace_sums import laplace_sum_quantile
 from dpstats.means.screen import last_stage
@@ -203,7 +203,7 @@ def _laplace_quantile(tail: float, sampling: float, scales: tuple[float, ...], b
 
 
 @dataclass(frozen=True, eq=False)
-class AdaptiveErrors(ErrorDistribution):
+class AdaptiveErrors(BoxedErrors):
     """Errors of an adaptive mean, about the unshrunk estimate and cut to the box.
 
     Attributes
@@ -223,39 +223,12 @@ class AdaptiveErrors(ErrorDistribution):
         return self.located.estimate
 
     @property
-    def box(self) -> Limits:
-        # Without the ends that the mean may be beyond.
-        low, high = self.plan.box
-        below, above = self.beyond(0.025)
-        return np.where(below, -np.inf, low), np.where(above, np.inf, high)
+    def largest_bias(self) -> Numbers:
+        return np.broadcast_to(self.located.bias, (self.plan.n_features,)) * self.plan.stds
 
-    def beyond(self, tail: float) -> Any:
-        """Return for which columns the interval is open below, and for which above."""
-        if self.plan.hard:
-            return np.zeros((2, self.plan.n_features), dtype=bool)
-        return outside_box(self.located.estimate, self.half_widths(tail), *self.plan.box)
-
-    def limits(self, tail: Tail) -> Limits:
-        # The whole bias may be on the side of a limit.
+    def reaches(self, tail: Tail) -> Numbers:
         errors = error_quantiles(self.plan, self.located, tail, 0.0)
-        return self._around(self.plan.stds * (errors + self.located.bias))
-
-    def interval(self, tail: Tail) -> Limits:
-        return self._around(self.half_widths(tail))
-
-    def two_sided(self, value: Numbers) -> Numbers:
-        # The interval is nearer than both limits: it is inverted itself.
-        def excluded(tail: Numbers) -> NDArray[np.bool_]:
-            low, high = self.interval(tail)
-            return (value < low) | (value > high)
-
-        tail = least_tail(excluded, value.shape)
-        return np.where(np.isnan(tail), 1.0, 2 * tail)
+        return np.asarray(self.plan.stds * (errors + self.located.bias))
 
     def half_widths(self, tail: Tail) -> Numbers:
-        """Return half-widths of two-sided intervals, which the bias shifts to one side only."""
         return self.plan.stds * error_quantiles(self.plan, self.located, tail, self.located.bias)
-
-    def _around(self, half: Numbers) -> Limits:
-        plan = self.plan
-        return within_box(self.located.estimate, half, self.mean, *plan.box, hard=plan.hard)

@@ -164,7 +164,10 @@ def in_range(name: str, values: Columns) -> Columns:
 
 def _covariance_factor(cov: Any, d: int) -> Numbers:
     """Return the lower Cholesky factor of a public covariance matrix, or refuse it."""
-    words = f"cov must be a symmetric positive definite matrix of shape (n_features, n_features) = ({d}, {d})"
+    words = (
+        "cov must be 'private' or a symmetric positive definite matrix of shape (n_features, n_features) = "
+        f"({d}, {d})"
+    )
     try:
         matrix = np.asarray(cov, dtype=np.float64)
     except (TypeError, ValueError):

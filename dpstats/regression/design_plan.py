@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from dpstats.errors import ScaleOutOfRange
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import JointStage
 from dpstats.regression.design import Design
-
-_COARSEST = 8
 
 
 @dataclass(frozen=True)
@@ -82,16 +78,3 @@ class DesignPlan(ReleasePlan, ABC):
 
     def __str__(self) -> str:
         return "\n".join([super().__str__(), *(f"  {note}" for note in self.notes())])
-
-
-Made = TypeVar("Made", bound=ReleasePlan)
-
-
-def finest(made: Callable[[int], Made], bits: int) -> Made:
-    """Return the plan on the finest lattice for which noise can be drawn. The choice is public."""
-    for fewer in range(bits, _COARSEST, -2):
-        try:
-            return made(fewer)
-        except ScaleOutOfRange:
-            continue
-    return made(_COARSEST)

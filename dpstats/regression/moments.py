@@ -15,11 +15,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.lattice.products import row_bits
+from dpstats.lattice.products import finest, row_bits
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.stages import Block
 from dpstats.regression.design import Design
-from dpstats.regression.design_plan import DesignPlan, finest
+from dpstats.regression.design_plan import DesignPlan
 from dpstats.regression.movement import MOMENTS, gram_blocks
 from dpstats.regression.noisy_moments import MatrixNoise
 from dpstats.regression.rows import COUNT_BITS, OUTSIDE, X_BITS, SecondMoments

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from dpstats.errors import InvalidParameter
 from dpstats.lattice.joint import FREE_SQUARES, box_movement, free_weight
-from dpstats.lattice.products import row_bits
+from dpstats.lattice.products import finest, row_bits
 from dpstats.privacy.gaussian import gaussian_sigma
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.stages import Block
 from dpstats.regression.design import Design
-from dpstats.regression.design_plan import DesignPlan, finest
+from dpstats.regression.design_plan import DesignPlan
 from dpstats.regression.movement import (
     box_integers,
     gradient_integers,

@@ -62,6 +62,7 @@ OPTIONS: dict[str, tuple[ReleaseCommand, Changes]] = {
             "bound": (ADAPTIVE, [*ADAPTIVE[:2], "--bound", "7", "--std", "1"], {"bound": 7.0}),
             "std": (CLIPPED, [*CLIPPED, "--std", "3", "--std", "4"], {"std": [3.0, 4.0]}),
             "tails": (ADAPTIVE, [*ADAPTIVE, "--tails", "variance"], {"tails": "variance"}),
+            "cov": (ADAPTIVE, [*ADAPTIVE, "--cov", "private"], {"cov": "private"}),
             "std_bound": (
                 ADAPTIVE,
                 [*ADAPTIVE[:4], "--std", "private", "--std-bound", "5"],

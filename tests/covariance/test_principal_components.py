@@ -157,3 +157,33 @@ def test_noise_alone_gives_intervals_inside_what_is_possible(scale: str | None) 
 def test_bad_parameters(options: dict[str, Any], words: str) -> None:
     with pytest.raises(InvalidParameter, match=words):
         PrivatePCA(**{"bounds": (-1, 1), **options}).plan(100, 4)
+
+
+def test_intervals_of_eigenvalues_cover(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Of 120 independent intervals at 0.95 fewer than 104 cover with probability 2e-4.
+    options = {"n_components": 2, "bounds": (-14, 16)}
+    plan = PrivatePCA(**options).plan(4000, 4)
+    monkeypatch.setattr(PrivatePCA, "plan", lambda self, n_samples, n_features: plan)
+    rng, true, covered = np.random.default_rng(5), SPREAD[:2] ** 2, []
+    for seed in range(60):
+        made = PrivatePCA(**options, random_state=seed).fit(rows("normal", rng, 4000))
+        interval = made.confidence_interval(estimand="eigenvalue")
+        covered.append((interval.low <= true) & (true <= interval.high))
+    assert np.sum(covered) >= 104
+    assert "eigenvalues of the covariance" in interval.estimand
+    # Their width is that of variances along directions, and little more.
+    ratio = np.ptp(np.stack([interval.low, interval.high]), axis=0)
+    assert np.all(ratio < 1.3 * np.ptp(np.stack(made.confidence_interval()), axis=0))
+
+
+def test_equal_eigenvalues_have_all_possible_values() -> None:
+    X = np.random.default_rng(6).normal(size=(3000, 4))
+    made = PrivatePCA(n_components=2, bounds=(-5, 5), random_state=0).fit(X)
+    found = made.estimates(estimand="eigenvalue")
+    low, high = found.confidence_interval()
+    unknown = np.isnan(found.error)
+    assert unknown.any() and np.all(low[unknown] == 0) and np.all(high[unknown] == 100)
+    assert "Not identified" in str(made.summary(estimand="eigenvalue"))
+    assert "Not identified" not in str(made.summary())
+    with pytest.raises(InvalidParameter, match="estimand must be one of"):
+        made.confidence_interval(estimand="population")

@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dpstats.errors import ScaleOutOfRange
 from dpstats.lattice.products import (
     ROW_BITS,
     ROWS,
     above_diagonal,
     dyadic,
     factor_bits,
+    finest,
     gram,
     inside_ball,
     powered_norms,
@@ -116,3 +118,18 @@ def test_sums_do_not_depend_on_blocks() -> None:
 def test_places_above_the_diagonal_go_row_by_row() -> None:
     rows, columns = above_diagonal(3)
     assert list(zip(rows.tolist(), columns.tolist(), strict=True)) == [(0, 1), (0, 2), (1, 2)]
+
+
+def test_the_finest_lattice_is_taken_on_which_noise_can_be_drawn() -> None:
+    tried: list[int] = []
+
+    def made(bits: int) -> int:
+        tried.append(bits)
+        if bits > 15:
+            raise ScaleOutOfRange("too fine")
+        return bits
+
+    assert finest(made, 20) == 14
+    assert tried == [20, 18, 16, 14]
+    with pytest.raises(ScaleOutOfRange):
+        finest(lambda bits: (_ for _ in ()).throw(ScaleOutOfRange("never")), 12)

@@ -414,7 +414,7 @@ BAD_PARAMETERS = [
     ({"cov": "wide"}, "cov must be .* got str instead of a matrix of numbers"),
     (
         {"cov": np.diag([1.0, 1.0, 0.0])},
-        "cov must be a symmetric positive definite matrix .* eigenvalues from 0 to 1",
+        "cov must be .* symmetric positive definite matrix .* eigenvalues from 0 to 1",
     ),
     ({"cov": np.diag([1.0, 1.0, -2.0])}, "cov must be .* eigenvalues from -2 to 1"),
     ({"cov": np.eye(3) + np.eye(3, k=1)}, "cov must be .* not symmetric"),

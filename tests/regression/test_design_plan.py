@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dpstats.errors import ScaleOutOfRange
 from dpstats.regression import PrivateLinearRegression, SufficientStatisticsRegression
-from dpstats.regression.design_plan import DesignPlan, finest
 
 BOUNDS = {"x_bounds": (-1, 1), "y_bounds": (-1, 1)}
 
@@ -23,18 +21,3 @@ def test_plans_say_what_is_public_before_any_row(kind: type) -> None:
     for stage in good.stages:
         for block in getattr(stage, "blocks", ()):
             assert good.noise_of[stage.name, block.name] == stage.noise_std(block)
-
-
-def test_the_finest_lattice_is_taken_on_which_noise_can_be_drawn() -> None:
-    tried: list[int] = []
-
-    def made(bits: int) -> DesignPlan:
-        tried.append(bits)
-        if bits > 15:
-            raise ScaleOutOfRange("too fine")
-        return SufficientStatisticsRegression(**BOUNDS).plan(10, 1)
-
-    finest(made, 20)
-    assert tried == [20, 18, 16, 14]
-    with pytest.raises(ScaleOutOfRange):
-        finest(lambda bits: (_ for _ in ()).throw(ScaleOutOfRange("never")), 12)

@@ -40,6 +40,7 @@ from registry import (
     survival,
     tables,
     variance,
+    whitened_mean,
     workload,
 )
 from registry.entry import Entry, PlantedBug, Understated
@@ -58,6 +59,7 @@ ENTRIES: tuple[Entry, ...] = (
     *variance.entries(),
     *covariance.entries(),
     *hotelling.entries(),
+    *whitened_mean.entries(),
     *rank_correlation.entries(),
     *observed.entries(),
     *private_size.entries(),

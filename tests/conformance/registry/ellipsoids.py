@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from dpstats.auditing.movement import Steps
-from dpstats.covariance.ellipsoid_plan import Step, shrunk_sums
-from dpstats.covariance.ellipsoids import Ellipsoid, round_extension, round_names
 from dpstats.covariance.principal_components import SCORES, PCAPlan, score_extension
+from dpstats.means.ellipsoid_plan import Step, shrunk_sums
+from dpstats.means.ellipsoids import Ellipsoid, round_extension, round_names
 from dpstats.release.session import Session
 from registry.entry import Dataset, Draw, Understated, columns
 from registry.reading import table_of
@@ -47,7 +47,7 @@ def steps_of(plan: Any, d: int = D) -> list[Step]:
     found = somewhere(d)
     rounds = [
         Step(name, round_extension(d, plan.bits), found, np.sqrt(found.squared_radius()))
-        for name in round_names()
+        for name in round_names(plan.n_rounds)
     ]
     if not isinstance(plan, PCAPlan):
         return [*rounds, plan.last_step(found)]
@@ -78,6 +78,8 @@ def pairs_of_rows(plan: Any) -> Callable[[], Iterator[Pair]]:
         for _ in range(300):
             inside = plan.frame.center + plan.frame.half * rng.uniform(-1, 1, size=(2, D))
             yield inside[:1], inside[1:]
+            # A count of rows outside tells these apart, whatever else does.
+            yield plan.frame.center[None] + 1e3 * (inside[:1] - plan.frame.center), inside[1:]
 
     return pairs
 
@@ -101,7 +103,7 @@ def likelihood(estimator: Any, pair: Pair) -> Draw:
                 total = total + ((b**2 - a**2) / 2).sum(axis=-1)
             return read(step)
 
-        estimator._walk(plan, walk)
+        plan.walk(walk)
         return np.asarray(total)[:, None]
 
     return core_of(estimator, view)
@@ -143,6 +145,6 @@ def with_units(plan: Any, part: str, factor: float) -> Any:
     return replace(plan, stages=stages)
 
 
-def understated(name: str, estimator: Any) -> Understated:
-    plan = estimator.plan(40, D)
+def understated(name: str, estimator: Any, n: int = 40) -> Understated:
+    plan = estimator.plan(n, D)
     return Understated(name, plan, read_steps(estimator, plan), pairs_of_rows(plan))

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from dpstats.covariance import HotellingTest, PrivatePCA
-from dpstats.covariance.ellipsoids import ROUND_SHARES
 from dpstats.covariance.principal_components import PRODUCTS, SCORES
+from dpstats.means.ellipsoids import ROUND_SHARES
 from dpstats.release.session import Session
 from registry.ellipsoids import (
     FAR,

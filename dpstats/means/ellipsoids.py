@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.covariance.ball_products import BallProducts, Extension
+from dpstats.means.ball_products import BallProducts, Extension
 
 Floats = NDArray[np.float64]
 
@@ -21,7 +21,8 @@ ROUND_MEAN = 0.5
 """The constant of an extended row in a round, over the radius of the ball."""
 _MOST = 1e6
 """Limit in half-widths. Entries further from the center are moved to it, so that products stay in floating point."""
-_WIDER, _LEAST = 1.6, 0.3
+WIDER, LEAST_SIGNAL = 1.6, 0.3
+"""Squared radius of a ball over the expected squared norm of a white row, and least value of the latter over d."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,15 +47,15 @@ class Ellipsoid:
     @classmethod
     def first(cls, d: int) -> Ellipsoid:
         """Return the ball that holds the box of the bounds."""
-        return cls(np.zeros(d), np.eye(d), np.eye(d), np.asarray(d / _WIDER))
+        return cls(np.zeros(d), np.eye(d), np.eye(d), np.asarray(d / WIDER))
 
     @property
     def n_features(self) -> int:
         return int(self.center.shape[-1])
 
-    def squared_radius(self, factor: float = _WIDER) -> Floats:
+    def squared_radius(self, factor: float = WIDER) -> Floats:
         """Return the squared radius of a ball for white rows: ``factor`` times their expected squared norm."""
-        return np.asarray(factor * np.maximum(self.signal, _LEAST * self.n_features))
+        return np.asarray(factor * np.maximum(self.signal, LEAST_SIGNAL * self.n_features))
 
     def white_rows(self, Z: Floats, radius: Floats) -> Floats:
         """Return rows as white rows in units of ``radius``: shape (..., rows, d)."""
@@ -88,6 +89,6 @@ def round_extension(d: int, bits: int) -> Extension:
     return Extension(d, ROUND_MEAN, 0.0, bits)
 
 
-def round_names() -> tuple[str, ...]:
+def round_names(count: int = len(ROUND_SHARES)) -> tuple[str, ...]:
     """Return the names of the stages of the rounds."""
-    return tuple(f"round {t + 1}" for t in range(len(ROUND_SHARES)))
+    return tuple(f"round {t + 1}" for t in range(count))

@@ -42,6 +42,8 @@ class Extension:
     bits : int
     fourths : bool
         Whether the fourth powers of the entries are released too.
+    count : float
+        Weight of the number of rows outside the ball. 0 without it.
     """
 
     n_features: int
@@ -49,6 +51,7 @@ class Extension:
     sign: float
     bits: int
     fourths: bool = False
+    count: float = 0.0
 
     @property
     def constants(self) -> tuple[int, ...]:
@@ -75,7 +78,7 @@ class Extension:
         # The squares of a row, in units of 2^bits, are rounded to integers.
         squares = (self.radius / unit) ** 2 + self.n_features / 2 / unit
         fourths = 2 * FOURTHS_WEIGHT * squares**4 if self.fourths else 0.0
-        return math.sqrt(2 + signed + fourths) * _SAFE
+        return math.sqrt(2 + signed + fourths + self.count**2) * _SAFE
 
     def integers(self, name: str, n: int, share: float) -> JointIntegers:
         """Return the blocks of the stage for n rows."""
@@ -94,11 +97,13 @@ class Extension:
         if self.fourths:
             weight = math.sqrt(FOURTHS_WEIGHT)
             blocks.append(Block(f"{name}, fourths", self.n_features, 1 / unit / n, unit / weight))
+        if self.count:
+            blocks.append(Block(f"{name}, outside", 1, 2.0**-self.bits, 2.0**self.bits / self.count))
         return JointIntegers(name, tuple(blocks), math.inf, self.movement, share)
 
     def sums(self, name: str, rows: Floats, signs: Floats | None = None) -> Sums:
         """Return the sums of a stage over rows of shape (..., rows, n_features), of the unit ball."""
-        inside = _integer_rows(rows, self.radius)
+        inside, outside = _integer_rows(rows, self.radius)
         extended = np.empty((*inside.shape[:-1], self.size))
         extended[..., 0] = self.constants[0]
         if self.sign:
@@ -112,6 +117,8 @@ class Extension:
         if self.fourths:
             squares = np.rint(inside**2 * 2.0**-self.bits)
             found[f"{name}, fourths"] = as_int64((squares**2).sum(axis=-2))
+        if self.count:
+            found[f"{name}, outside"] = outside.sum(axis=-1, keepdims=True, dtype=np.int64) << self.bits
         return found
 
     def read(self, name: str, released: Mapping[str, Floats], plan: ReleasePlan) -> BallProducts:
@@ -143,6 +150,8 @@ class Extension:
             signed_std or 0.0,
             np.asarray(released[f"{name}, fourths"]) / ball**4 if self.fourths else None,
             float(np.asarray(plan.noise(f"{name}, fourths").std)) / ball**4 if self.fourths else 0.0,
+            np.asarray(released[f"{name}, outside"])[..., 0] if self.count else None,
+            float(np.asarray(plan.noise(f"{name}, outside").std)) if self.count else 0.0,
         )
 
 
@@ -165,6 +174,9 @@ class BallProducts:
     fourths : array of shape (..., d), optional
         Averages of the fourth powers of u.
     fourths_std : float
+    outside : array of shape (...), optional
+        Number of rows outside the ball.
+    outside_std : float
     """
 
     n: int
@@ -180,6 +192,8 @@ class BallProducts:
     signed_products_std: float = 0.0
     fourths: Floats | None = None
     fourths_std: float = 0.0
+    outside: Floats | None = None
+    outside_std: float = 0.0
 
     @property
     def covariance(self) -> Floats:
@@ -189,8 +203,11 @@ class BallProducts:
         return np.asarray(centered + self.mean_std**2 * np.eye(d))
 
 
-def _integer_rows(rows: Floats, steps: int) -> Floats:
-    """Return integer rows whose norm is at most ``steps``. Rows outside the unit ball are moved to its sphere."""
+def _integer_rows(rows: Floats, steps: int) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return integer rows whose norm is at most ``steps``, and which rows were outside the unit ball.
+
+    These are moved to its sphere.
+    """
     room = math.sqrt(rows.shape[-1]) / 2 + 1
     with np.errstate(all="ignore"):
         norms = np.sqrt(np.einsum("...ij,...ij->...i", rows, rows))
@@ -198,7 +215,7 @@ def _integer_rows(rows: Floats, steps: int) -> Floats:
         # Privacy rests on this check alone. A row that fails it, or is not a number, becomes zero.
         outside = ~(np.einsum("...ij,...ij->...i", rounded, rounded) <= float(steps) ** 2)
     rounded[outside] = 0.0
-    return np.asarray(rounded)
+    return np.asarray(rounded), ~(norms <= 1.0)
 
 
 def _split_matrix(name: str, matrix: Floats) -> Sums:

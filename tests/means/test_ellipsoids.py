@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpstats.covariance.ball_products import BallProducts
-from dpstats.covariance.ellipsoids import Ellipsoid
+from dpstats.means.ball_products import BallProducts
+from dpstats.means.ellipsoids import Ellipsoid
 
 
 def exact(rows: np.ndarray, noise: float = 1e-9) -> BallProducts:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from dpstats.covariance import HotellingTest
-from dpstats.covariance.ellipsoid_plan import Step, shrunk_sums
-from dpstats.covariance.ellipsoids import Ellipsoid, round_names
 from dpstats.data.tables import Table
+from dpstats.means.ellipsoid_plan import Step, shrunk_sums
+from dpstats.means.ellipsoids import Ellipsoid, round_names
 from dpstats.release.session import Session
 
 

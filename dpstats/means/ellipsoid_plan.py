@@ -14,19 +14,18 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.covariance.ball_products import BallProducts, Extension
-from dpstats.covariance.ellipsoids import ROUND_SHARES, Ellipsoid, round_extension, round_names
 from dpstats.data.parameters import check_integer, check_privacy_parameters
 from dpstats.data.tables import Rows, Table
 from dpstats.errors import InvalidParameter
 from dpstats.lattice import check_finite_rows
 from dpstats.lattice.base import check_region
-from dpstats.lattice.products import Sums, row_bits, summed
+from dpstats.lattice.products import Sums, finest, row_bits, summed
+from dpstats.means.ball_products import BallProducts, Extension
+from dpstats.means.ellipsoids import ROUND_SHARES, Ellipsoid, round_extension, round_names
 from dpstats.means.region import Region
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import JointStage
-from dpstats.regression.design_plan import finest
 from dpstats.release.additive import additive_stages
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.session import Released, Session
@@ -47,6 +46,8 @@ class Frame(NamedTuple):
         Whether ellipsoids stay at ``center``.
     hard : bool
         Whether rows lie inside the bounds by nature.
+    filled : bool
+        Whether a missing entry is replaced by the center of the ellipsoid.
     """
 
     center: Floats
@@ -54,6 +55,7 @@ class Frame(NamedTuple):
     clipped: bool
     fixed: bool
     hard: bool
+    filled: bool = False
 
 
 class Step(NamedTuple):
@@ -76,7 +78,7 @@ class PrivateRows(NamedTuple):
 
 
 @dataclass(frozen=True)
-class EllipsoidPlan(ReleasePlan):
+class EllipsoidPlan(ReleasePlan, ABC):
     """Base class of the plans whose first stages find an ellipsoid.
 
     Attributes
@@ -85,10 +87,16 @@ class EllipsoidPlan(ReleasePlan):
         Public center and half-widths of the rows.
     bits : int
         Extended rows have norms of at most 2^bits steps.
+    n_rounds : int
     """
 
     frame: Frame = field(repr=False, compare=False)
     bits: int
+    n_rounds: int = field(default=len(ROUND_SHARES), kw_only=True)
+
+    @abstractmethod
+    def walk(self, release: Walk) -> Any:
+        """Go through all stages, in order; ``release`` returns what the stage of a step releases."""
 
     @property
     def first_step(self) -> Step:
@@ -100,12 +108,16 @@ class EllipsoidPlan(ReleasePlan):
         return Step(name, round_extension(self.n_features, self.bits), found, radius)
 
     def find(self, release: Walk) -> Ellipsoid:
-        """Return the ellipsoid of the rounds; ``release`` returns what the stage of a step releases."""
-        found = Ellipsoid.first(self.n_features)
-        for name in round_names():
-            step = self._round(name, found)
-            found = found.follow(release(step), step.radius, self.frame.fixed)
-        return found
+        """Return the ellipsoid that the rounds find."""
+        return self.find_all(release)[-1]
+
+    def find_all(self, release: Walk) -> list[Ellipsoid]:
+        """Return the ellipsoid that each round finds."""
+        found = [Ellipsoid.first(self.n_features)]
+        for name in round_names(self.n_rounds):
+            step = self._round(name, found[-1])
+            found.append(found[-1].follow(release(step), step.radius, self.frame.fixed))
+        return found[1:]
 
     def reading(self, released: Released) -> Walk:
         """Return the walk of a report."""
@@ -135,6 +147,8 @@ class _ShrunkRows:
     def _block(self, X: Floats, signs: Floats | None) -> Sums:
         frame, step = self.frame, self.step
         Z = (X - frame.center) / frame.half
+        if frame.filled:
+            Z = np.where(np.isfinite(X), Z, step.ellipsoid.center[..., None, :])
         if frame.clipped:
             Z = np.clip(Z, -1.0, 1.0)
         return step.extension.sums(step.name, step.ellipsoid.white_rows(Z, step.radius), signs)
@@ -145,7 +159,48 @@ def shrunk_sums(rows: Rows, frame: Frame, step: Step) -> Sums:
     return rows.total(_ShrunkRows(frame, step))
 
 
+def read_rows(rows: Rows, plan: EllipsoidPlan) -> PrivateRows:
+    """Return the rows and the sums of the first round, or refuse the rows."""
+    if not plan.frame.filled:
+        check_finite_rows(rows)
+    return PrivateRows(rows, shrunk_sums(rows, plan.frame, plan.first_step))
+
+
+def release_rows(private: PrivateRows, plan: EllipsoidPlan, session: Session) -> None:
+    """Release every stage, each about an ellipsoid that earlier ones released."""
+
+    def release(step: Step) -> BallProducts:
+        first = step.name == plan.first_step.name
+        sums = private.first if first else shrunk_sums(private.rows, plan.frame, step)
+        released = session.add(step.name, sums)
+        return step.extension.read(step.name, released, plan)
+
+    plan.walk(release)
+
+
 Plan = TypeVar("Plan", bound=EllipsoidPlan)
+
+
+def plan_rounds(
+    n: int,
+    guarantee: PrivacyGuarantee,
+    shares: Sequence[float],
+    last: Callable[[int], Sequence[tuple[str, Extension, float]]],
+    made: Callable[[tuple[JointStage, ...], int], Plan],
+) -> Plan:
+    """Return the plan of the rounds and of the last stages, on the finest lattice that serves."""
+
+    def calibrate(bits: int) -> Plan:
+        d = last(bits)[0][1].n_features
+        rounds = [
+            round_extension(d, bits).integers(name, n, share)
+            for name, share in zip(round_names(len(shares)), shares, strict=True)
+        ]
+        items = [extension.integers(name, n, share) for name, extension, share in last(bits)]
+        stages = additive_stages([*rounds, *items], guarantee.epsilon, guarantee.delta)
+        return made(tuple(s for s in stages if isinstance(s, JointStage)), bits)
+
+    return finest(calibrate, row_bits(n))
 
 
 class EllipsoidEstimator(PrivateEstimator[Plan], ABC):
@@ -154,26 +209,15 @@ class EllipsoidEstimator(PrivateEstimator[Plan], ABC):
     bounds: Any
     bounds_are: str
 
-    @abstractmethod
-    def _walk(self, plan: Plan, release: Walk) -> Any:
-        """Go through all stages of the plan, in order."""
-
     def _fill(self, d: int) -> Floats:
         low, high, _ = self._region(d)
         return low / 2 + high / 2
 
     def _read(self, rows: Rows, plan: Plan) -> PrivateRows:
-        check_finite_rows(rows)
-        return PrivateRows(rows, shrunk_sums(rows, plan.frame, plan.first_step))
+        return read_rows(rows, plan)
 
     def _release(self, private: PrivateRows, plan: Plan, session: Session) -> None:
-        def release(step: Step) -> BallProducts:
-            first = step.name == plan.first_step.name
-            sums = private.first if first else shrunk_sums(private.rows, plan.frame, step)
-            released = session.add(step.name, sums)
-            return step.extension.read(step.name, released, plan)
-
-        self._walk(plan, release)
+        release_rows(private, plan, session)
 
     def _region(self, d: int) -> tuple[Floats, Floats, bool]:
         """Return the public bounds of the columns, and whether they are hard."""
@@ -191,24 +235,3 @@ class EllipsoidEstimator(PrivateEstimator[Plan], ABC):
                 "delta must be greater than 0 for Gaussian noise, got 0. Set delta=1e-6, for example."
             )
         return n, d, PrivacyGuarantee(epsilon, delta)
-
-    def _calibrate(
-        self,
-        n: int,
-        guarantee: PrivacyGuarantee,
-        last: Callable[[int], Sequence[tuple[str, Extension, float]]],
-        made: Callable[[tuple[JointStage, ...], int], Plan],
-    ) -> Plan:
-        """Return the plan of the rounds and of the last stages, on the finest lattice that serves."""
-
-        def calibrate(bits: int) -> Plan:
-            d = last(bits)[0][1].n_features
-            rounds = [
-                round_extension(d, bits).integers(name, n, share)
-                for name, share in zip(round_names(), ROUND_SHARES, strict=True)
-            ]
-            items = [extension.integers(name, n, share) for name, extension, share in last(bits)]
-            stages = additive_stages([*rounds, *items], guarantee.epsilon, guarantee.delta)
-            return made(tuple(s for s in stages if isinstance(s, JointStage)), bits)
-
-        return finest(calibrate, row_bits(n))

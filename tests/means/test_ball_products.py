@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from dpstats.covariance import HotellingTest
-from dpstats.covariance.ball_products import SIGNED_WEIGHT, Extension, _integer_rows
 from dpstats.covariance.hotelling import STAGE, last_extension
+from dpstats.means.ball_products import SIGNED_WEIGHT, Extension, _integer_rows
 
 ONE, TWO = Extension(3, 0.5, 0.0, 18), Extension(3, math.sqrt(0.15), 1.0, 18)
 
@@ -101,5 +101,5 @@ def test_the_stated_noise_is_that_of_releases(groups: list[int] | None) -> None:
 def test_a_row_that_is_not_inside_the_ball_counts_as_zero(steps: int) -> None:
     rows = np.random.default_rng(0).normal(size=(50, 3))
     rows[:4] = [[np.nan, 1, 0], [np.inf, 0, 0], [-np.inf, np.inf, 1], [1e308, 1e308, -1e308]]
-    found = _integer_rows(rows, steps)
+    found, _ = _integer_rows(rows, steps)
     assert np.all((found**2).sum(axis=1) <= steps**2) and np.all(found[:3] == 0)
