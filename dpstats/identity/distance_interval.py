@@ -28,7 +28,7 @@ _SMALLEST_DISTANCE = 1e-9  # smallest distance of a crossing in the search
 class SimulatedDistances(ErrorDistribution):
     """Error of a distance, known by public simulation of the statistic at several distances.
 
-    Between two distances of the simulation, limits and p-values are those of the less favorable one.
+    Between two simulated distances, limits and p-values use the less favorable of the two.
 
     Attributes
     ----------
