@@ -97,7 +97,7 @@ def _build(options: argparse.Namespace, n: int, d: int) -> Any:
     )
 
 
-def _report(made: Any, options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
+def _report(made: Any, options: argparse.Namespace) -> tuple[list[Any], dict[str, Any]]:
     import numpy as np
 
     result = made.result_
@@ -126,9 +126,8 @@ def _report(made: Any, options: argparse.Namespace) -> tuple[Any, dict[str, Any]
         "confidence_level": interval.confidence_level,
         "column": options.column[0],
         "bins" if options.bins else "categories": records,
-        "notes": list(summary.notes),
     }
-    return summary, facts
+    return [summary], facts
 
 
 def _draw(made: Any, options: argparse.Namespace) -> Any:
