@@ -94,7 +94,7 @@ def test_a_private_spread() -> None:
     # Spreads beyond the bound are noticed.
     tight = AdaptiveMean(bounds=(-10, 10), std=0.2, tails="variance", random_state=0).fit(rows)
     assert np.all((tight.std_ > 0.4) & (tight.std_ < 0.6))
-    assert "REFUTED: the stated spread" in " ".join(tight.summary().notes)
+    assert "REFUTED: the stated standard deviation" in " ".join(tight.summary().notes)
     # Rows between hard ends need no statement of a spread.
     hard = AdaptiveMean(bounds=(-10, 10), bounds_are="hard", std="private", random_state=0).fit(rows)
     assert hard.plan_.std == 10.0
