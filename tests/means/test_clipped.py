@@ -166,7 +166,7 @@ def test_interval_without_spread_is_the_noise_alone() -> None:
     # Laplace: P(|Z| > b log 20) = 0.05.
     np.testing.assert_allclose((high - low) / 2, fitted.noise_scale_ * math.log(20))
     assert "privacy noise only" in fitted.confidence_interval().estimand
-    assert "leave out sampling error" in str(fitted.summary())
+    assert "exclude sampling error" in str(fitted.summary())
 
 
 def test_a_spread_estimated_as_zero_is_no_trouble() -> None:
