@@ -31,7 +31,7 @@ Tail = float | Floats
 """A probability of at most one half: one number, or one for each estimate."""
 
 ALTERNATIVES = ("two-sided", "less", "greater")
-FREE = "From what was released before: it costs no privacy."
+FREE = "This uses the release alone, without additional privacy cost."
 
 _SMALLEST_TAIL = 1e-300
 _HALVINGS = 60
@@ -706,7 +706,7 @@ class Test(Exported, Reported):
     def summary(self) -> Summary:
         """Return a table. It prints as text, and shows as HTML in a notebook."""
         numbers = (np.ravel(column) for column in (self.value, self.statistic, self.pvalue))
-        together = f"P-values are adjusted for all together by {self.estimates.together.words}."
+        together = f"P-values are adjusted for all tests together by {self.estimates.together.words}."
         return Summary(
             "Private test of a value",
             [
@@ -720,7 +720,11 @@ class Test(Exported, Reported):
             ],
             [
                 FREE,
-                *([] if self.joint else [together if self.adjusted else "Each column on its own."]),
+                *(
+                    []
+                    if self.joint
+                    else [together if self.adjusted else "P-values are not adjusted for several tests."]
+                ),
                 *[SIMULATED] * self.simulated,
             ],
         )

@@ -232,9 +232,7 @@ class ConfidenceInterval(Exported):
             (name, *(f"{end:.6g}" for end in ends))
             for name, *ends in zip(names, *columns.values(), strict=True)
         ]
-        together = (
-            "All intervals cover together." if self.simultaneous else "Each interval covers on its own."
-        )
+        together = "Intervals are simultaneous." if self.simultaneous else "Intervals are not simultaneous."
         facts = [("Level", f"{100 * self.confidence_level:g}%"), ("Intervals cover", self.estimand)]
         return Summary("Confidence intervals", facts, ["", "low", "high"], rows, [together])
 
@@ -307,7 +305,7 @@ class JointTest(Exported, Reported):
             [("Null hypothesis", self.null)],
             ["F", "df", "df of residuals", "p-value"],
             [row],
-            ["From what was released before: it costs no privacy.", *[SIMULATED] * self.simulated],
+            ["This uses the release alone, without additional privacy cost.", *[SIMULATED] * self.simulated],
         )
 
     @property
@@ -486,8 +484,8 @@ def few_observed(rows: float, noise_std: float) -> list[str]:
     if rows >= 2 * noise_std:
         return []
     return [
-        "Noise only: the number of observed rows cannot be distinguished from 0, and the intervals are what the bounds "
-        "leave open. Take more rows or a larger epsilon."
+        "Noise only: the number of observed rows cannot be distinguished from 0, and the intervals show the bounds. "
+        "Use more rows or a larger epsilon."
     ]
 
 

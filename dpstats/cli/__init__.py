@@ -22,7 +22,7 @@ from dpstats.cli.group_means import GROUP_MEANS
 from dpstats.cli.histogram import HISTOGRAM
 from dpstats.cli.identity_test import IDENTITY_TEST
 from dpstats.cli.mean import MEAN
-from dpstats.cli.options import Parser, one_line, plain_number
+from dpstats.cli.options import Parser, in_options, one_line, plain_number
 from dpstats.cli.plan import add_plans
 from dpstats.cli.proportion import PROPORTION
 from dpstats.cli.quantile import QUANTILE
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except DPStatsError as error:
         failure = error
     words = "; ".join([_message(failure), *getattr(failure, "__notes__", [])])
-    print(f"dpstats {options.command}: {one_line(words)}", file=sys.stderr)
+    print(f"dpstats {options.command}: {one_line(in_options(words, options))}", file=sys.stderr)
     return status_of(failure)
 
 

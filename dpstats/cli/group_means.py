@@ -90,7 +90,7 @@ def _build(options: argparse.Namespace, n: int, d: int) -> Any:
     )
 
 
-def _report(model: Any, options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
+def _report(model: Any, options: argparse.Namespace) -> tuple[list[Any], dict[str, Any]]:
     summary = model.summary(options.confidence)
     names = [str(name) for name in model.feature_names_in_]
     facts: dict[str, Any] = {
@@ -101,10 +101,10 @@ def _report(model: Any, options: argparse.Namespace) -> tuple[Any, dict[str, Any
         "count_noise_std": model.counts_noise_std_,
         "group_means": _records(model, options.confidence),
     }
-    texts = [str(summary)]
+    tables = [summary]
     if options.anova:
         found = model.anova()
-        texts.append(str(found.summary()))
+        tables.append(found.summary())
         facts["anova"] = [
             {"column": name, "statistic": statistic, "pvalue": pvalue, "simulations": found.n_simulations}
             for name, statistic, pvalue in zip(
@@ -113,10 +113,9 @@ def _report(model: Any, options: argparse.Namespace) -> tuple[Any, dict[str, Any
         ]
     if options.pairwise:
         pairs = model.pairwise(options.pairwise)
-        texts.append(str(pairs.summary(options.confidence)))
+        tables.append(pairs.summary(options.confidence))
         facts["pairwise"] = _pairs(pairs, options.pairwise, options.confidence)
-    facts["notes"] = list(summary.notes)
-    return "\n\n".join(texts), facts
+    return tables, facts
 
 
 def _records(model: Any, confidence: float) -> list[dict[str, Any]]:

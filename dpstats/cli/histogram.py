@@ -99,7 +99,7 @@ def _build(options: argparse.Namespace, n: int, d: int) -> Any:
     )
 
 
-def _report(made: Any, options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
+def _report(made: Any, options: argparse.Namespace) -> tuple[list[Any], dict[str, Any]]:
     import numpy as np
 
     result = made.result_
@@ -128,9 +128,8 @@ def _report(made: Any, options: argparse.Namespace) -> tuple[Any, dict[str, Any]
         "confidence_level": interval.confidence_level,
         "column": options.column[0],
         "bins" if options.bins else "categories": records,
-        "notes": list(summary.notes),
     }
-    return summary, facts
+    return [summary], facts
 
 
 def _has_densities(options: argparse.Namespace) -> bool:

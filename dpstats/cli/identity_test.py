@@ -134,7 +134,7 @@ def _covariance(options: argparse.Namespace, d: int) -> Any:
     return matrix
 
 
-def _report(test: Any, options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
+def _report(test: Any, options: argparse.Namespace) -> tuple[list[Any], dict[str, Any]]:
     result = test.result_
     names = (
         "test",
@@ -149,7 +149,7 @@ def _report(test: Any, options: argparse.Namespace) -> tuple[Any, dict[str, Any]
         "attainable_power",
     )
     summary = result.summary()
-    return summary, {name: getattr(result, name) for name in names} | {"notes": list(summary.notes)}
+    return [summary], {name: getattr(result, name) for name in names}
 
 
 IDENTITY_TEST = ReleaseCommand(

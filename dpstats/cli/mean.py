@@ -157,7 +157,7 @@ def _std(given: list[str] | None, d: int, adaptive: bool) -> Any:
     return per_column("--std", numbers_of("--std", given, words), d)
 
 
-def _report(mean: Any, options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
+def _report(mean: Any, options: argparse.Namespace) -> tuple[list[Any], dict[str, Any]]:
     import numpy as np
 
     interval = mean.confidence_interval(options.confidence)
@@ -168,10 +168,9 @@ def _report(mean: Any, options: argparse.Namespace) -> tuple[Any, dict[str, Any]
         "confidence_level": interval.confidence_level,
         **private_size(mean, options.confidence),
         "columns": estimates(mean.feature_names_in_, mean.mean_, mean.noise_std_, interval, _spread(mean)),
-        "notes": list(summary.notes),
     }
     if options.test is None:
-        return summary, facts
+        return [summary], facts
     value = per_column("--test", options.test, mean.plan_.n_features)
     test = mean.test(value, options.alternative)
     names = ("value", "statistic", "pvalue")
@@ -184,7 +183,7 @@ def _report(mean: Any, options: argparse.Namespace) -> tuple[Any, dict[str, Any]
             for name, *record in zip(test.names, *columns, strict=True)
         ],
     }
-    return f"{summary}\n\n{test.summary()}", facts
+    return [summary, test.summary()], facts
 
 
 def _spread(mean: Any) -> Any:

@@ -6,14 +6,18 @@ import argparse
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from decimal import Decimal
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from dpstats.cli.files import give_up_stdout, path_or_dash
 from dpstats.data.labels import printable
 from dpstats.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    from dpstats.results import Summary
 
 
 class Parser(argparse.ArgumentParser):
@@ -33,6 +37,35 @@ class Parser(argparse.ArgumentParser):
 def one_line(message: str) -> str:
     """Return a message on one line, also if it quotes names with line breaks."""
     return printable(" ".join(message.splitlines()))
+
+
+_PARAMETER = re.compile(r"\b([a-z][a-z_]*)=('[^']*'|True|None)")
+_SPELLED = {"random_state": "--seed", "bounds_are='hard'": "--hard"}
+"""What notes and errors call parameters, and the options with another name."""
+
+
+def in_options(text: str, options: argparse.Namespace) -> str:
+    """Return a note or an error with options in place of parameters: ``missing='drop'`` is ``--missing drop``.
+
+    A parameter that the command lacks is marked as one of Python's.
+    """
+    for parameter, option in _SPELLED.items():
+        if option.lstrip("-") in options:
+            text = text.replace(parameter, option)
+
+    def spelled(found: re.Match[str]) -> str:
+        name, value = found[1], found[2].strip("'")
+        if name not in options:
+            return f"{found[0]} in Python"
+        option = f"--{name.replace('_', '-')}"
+        return option if value == "True" else f"{option} {value}"
+
+    return _PARAMETER.sub(spelled, text)
+
+
+def spell_notes(table: Summary, options: argparse.Namespace) -> Summary:
+    """Return a summary whose notes name options instead of parameters."""
+    return replace(table, notes=[in_options(note, options) for note in table.notes])
 
 
 def plain_number(word: str) -> str:

@@ -49,7 +49,7 @@ def _build(options: argparse.Namespace, n: int, d: int) -> Any:
     return PrivateProportion(epsilon=options.epsilon, delta=options.delta, missing=options.missing)
 
 
-def _report(share: Any, options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
+def _report(share: Any, options: argparse.Namespace) -> tuple[list[Any], dict[str, Any]]:
     interval = share.confidence_interval(options.confidence)
     summary = share.summary(options.confidence)
     facts = {
@@ -64,9 +64,8 @@ def _report(share: Any, options: argparse.Namespace) -> tuple[Any, dict[str, Any
         "count": share.count_,
         "statistic": share.statistic_,
         **({"rows": share.rows_} if options.missing == "drop" else {}),
-        "notes": list(summary.notes),
     }
-    return summary, facts
+    return [summary], facts
 
 
 def _draw(share: Any, options: argparse.Namespace) -> Any:

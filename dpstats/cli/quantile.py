@@ -78,7 +78,7 @@ def _build(options: argparse.Namespace, n: int, d: int) -> Any:
     )
 
 
-def _report(quantile: Any, options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
+def _report(quantile: Any, options: argparse.Namespace) -> tuple[list[Any], dict[str, Any]]:
     summary = quantile.summary()
     ends = [quantile.quantile_, quantile.low_, quantile.high_]
     keys = ("q", "quantile", "low", "high")[: 2 if options.no_intervals else 4]
@@ -92,9 +92,8 @@ def _report(quantile: Any, options: argparse.Namespace) -> tuple[Any, dict[str, 
         "coverage": options.coverage,
         "quantiles": records,
         **({"rows": quantile.rows_} if options.missing == "drop" else {}),
-        "notes": list(summary.notes),
     }
-    return summary, facts
+    return [summary], facts
 
 
 def _picture(quantile: Any, options: argparse.Namespace) -> Any:

@@ -249,7 +249,7 @@ def _build(options: argparse.Namespace, n: int, d: int) -> Any:
 # Reports
 
 
-def _report(model: Any, options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
+def _report(model: Any, options: argparse.Namespace) -> tuple[list[Any], dict[str, Any]]:
     summary, together = model.summary(options.confidence), model.f_test()
     names = (
         "cov_type",
@@ -272,9 +272,8 @@ def _report(model: Any, options: argparse.Namespace) -> tuple[Any, dict[str, Any
         "condition": model.condition_,
         **{name.rstrip("_"): getattr(model, name) for name in names if hasattr(model, name)},
         "f_test": {name: getattr(together, name) for name in ("statistic", "pvalue", "df_num", "df_denom")},
-        "notes": list(summary.notes),
     }
-    return summary, facts
+    return [summary], facts
 
 
 def _params(model: Any, confidence: float) -> list[dict[str, Any]]:

@@ -7,19 +7,22 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpstats.cli.exits import epilog
 from dpstats.cli.files import notice, opened, output
 from dpstats.cli.input import InputTable, add_table
 from dpstats.cli.kept import until_delivered
-from dpstats.cli.options import add_output, add_plot, check_plot
+from dpstats.cli.options import add_output, add_plot, check_plot, spell_notes
 from dpstats.cli.samples import Target
 from dpstats.cli.units import read_rows
 from dpstats.errors import BudgetExceeded, InvalidData, InvalidParameter, LedgerError
+
+if TYPE_CHECKING:
+    from dpstats.results import Summary
 
 
 class ReleaseCommand(NamedTuple):
@@ -33,7 +36,8 @@ class ReleaseCommand(NamedTuple):
     build : callable
         (options, rows, columns) -> the estimator.
     report : callable
-        (fitted estimator, options) -> the table, and the facts of the JSON output.
+        (fitted estimator, options) -> the tables, and the facts of the JSON output. The notes of the first table are
+        added to the facts.
     in_blocks : bool
         Whether the estimator computes sums, so that rows can be read block by block.
     all_columns : bool
@@ -58,7 +62,7 @@ class ReleaseCommand(NamedTuple):
     description: str
     add_parameters: Callable[[argparse.ArgumentParser], None]
     build: Callable[[argparse.Namespace, int, int], Any]
-    report: Callable[[Any, argparse.Namespace], tuple[Any, dict[str, Any]]]
+    report: Callable[[Any, argparse.Namespace], tuple[Sequence[Summary], dict[str, Any]]]
     in_blocks: bool = False
     all_columns: bool = False
     intervals: bool = True
@@ -180,13 +184,15 @@ def _release(options: argparse.Namespace) -> None:
     with opened("--plot", picture), delivering(options, what) as show:
         with _naming(table, options):
             estimator.fit(*given)
-        text, facts = options.report(estimator, options)
+        tables, facts = options.report(estimator, options)
+        tables = [spell_notes(table, options) for table in tables]
         plan = estimator.plan_
         sizes = {} if plan.has_private_size else {"n_samples": plan.n_samples}
         sizes["n_features"] = plan.n_features
         named = {"estimator": type(estimator).__name__} | plan.facts()
         facts = named | sizes | {"privacy": estimator.privacy_.to_dict()} | facts
-        show(text, facts | {"plan": plan_facts(plan)})
+        facts |= {"notes": list(tables[0].notes), "plan": plan_facts(plan)}
+        show("\n\n".join(map(str, tables)), facts)
         if picture is not None:
             options.draw(estimator, options).savefig(picture, dpi=150)
 
@@ -255,24 +261,13 @@ def charge_label(options: argparse.Namespace, what: str) -> str:
     return what if options.label is None else f"{options.label}: {what}"
 
 
-_SPELLED = {
-    "missing='center'": "--missing center",
-    "missing='drop'": "--missing drop",
-    "unknown='drop'": "--unknown drop",
-    "if None is declared": "if an empty one is declared: NAME=A,B,",
-}
-"""What errors call parameters, and how they are given on the command line."""
-
-
 @contextlib.contextmanager
 def _naming(table: InputTable, options: argparse.Namespace) -> Iterator[None]:
-    """Add the table and the position to an error, and replace names of parameters with names of options."""
+    """Add the table and the position to an error."""
     try:
         yield
     except InvalidData as error:
-        words = str(error)
-        for given, option in _SPELLED.items():
-            words = words.replace(given, option)
+        words = str(error).replace("if None is declared", "if an empty one is declared: NAME=A,B,")
         if table.unusable is not None and getattr(options, "missing", "error") == "error":
             line, column = table.unusable
             words += f" (the first entry that is missing or infinite: line {line}, column {column!r})"

@@ -71,7 +71,7 @@ def _build(options: argparse.Namespace, n: int, d: int) -> Any:
     )
 
 
-def _report(mean: Any, options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
+def _report(mean: Any, options: argparse.Namespace) -> tuple[list[Any], dict[str, Any]]:
     import numpy as np
 
     plan, support = mean.plan_, mean.support_
@@ -89,7 +89,7 @@ def _report(mean: Any, options: argparse.Namespace) -> tuple[Any, dict[str, Any]
     stds = getattr(mean, "std_", None)
     facts["columns"] = estimates(mean.feature_names_in_[support], mean.mean_[support], errors, interval, stds)
     summary = mean.summary(options.confidence)
-    return summary, facts | {"notes": list(summary.notes)}
+    return [summary], facts
 
 
 SPARSE_MEAN = ReleaseCommand(

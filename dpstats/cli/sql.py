@@ -11,7 +11,7 @@ from typing import Any
 from dpstats.cli.declared import bounds_of, levels_of
 from dpstats.cli.exits import epilog
 from dpstats.cli.files import TableFile, output
-from dpstats.cli.options import add_output
+from dpstats.cli.options import add_output, spell_notes
 from dpstats.cli.plan import add_affordable, affordable
 from dpstats.cli.release import (
     add_charge,
@@ -164,7 +164,7 @@ def _sql(options: argparse.Namespace) -> None:
         return
     with delivering(options, what) as show:
         answer = made.query(options.query)
-        summary = answer.summary(options.confidence)
+        summary = spell_notes(answer.summary(options.confidence), options)
         facts = {
             "query": options.query,
             "privacy": answer.guarantee.to_dict(),

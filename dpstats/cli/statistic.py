@@ -131,7 +131,7 @@ def _build(options: argparse.Namespace, n: int, d: int) -> Any:
     )
 
 
-def _report(fitted: Any, options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
+def _report(fitted: Any, options: argparse.Namespace) -> tuple[list[Any], dict[str, Any]]:
     summary = fitted.summary(options.confidence)
     facts = {
         "function": options.function,
@@ -141,9 +141,8 @@ def _report(fitted: Any, options: argparse.Namespace) -> tuple[Any, dict[str, An
         "blocks": fitted.n_blocks_,
         "rows_of_a_block": fitted.block_size_,
         "failed_share": fitted.failed_share_,
-        "notes": list(summary.notes),
     }
-    return summary, facts
+    return [summary], facts
 
 
 STATISTIC = ReleaseCommand(

@@ -70,7 +70,7 @@ def _build(options: argparse.Namespace, n: int, d: int) -> Any:
     )
 
 
-def _report(model: Any, options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
+def _report(model: Any, options: argparse.Namespace) -> tuple[list[Any], dict[str, Any]]:
     summary = model.summary(options.confidence)
     median, mean = (found.to_dict(options.confidence)["rows"] for found in (model.median(), model.rmst()))
     facts: dict[str, Any] = {
@@ -81,17 +81,16 @@ def _report(model: Any, options: argparse.Namespace) -> tuple[Any, dict[str, Any
         "restricted_means": mean,
         "life_table": model.life_table(confidence_level=options.confidence).to_dict("records"),
     }
-    texts = [str(summary)]
+    tables = [summary]
     if model.plan_.cells.n_groups > 1:
         test = model.log_rank()
-        texts.append(str(test.summary()))
+        tables.append(test.summary())
         facts["log_rank"] = {
             "statistic": test.statistic,
             "pvalue": test.pvalue,
             "degrees_of_freedom": test.degrees_of_freedom,
         }
-    facts["notes"] = list(summary.notes)
-    return "\n\n".join(texts), facts
+    return tables, facts
 
 
 SURVIVAL = ReleaseCommand(

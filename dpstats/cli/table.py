@@ -65,17 +65,7 @@ def _build(options: argparse.Namespace, n: int, d: int) -> Any:
     )
 
 
-class _Tables:
-    """Several summaries below each other."""
-
-    def __init__(self, *parts: Any) -> None:
-        self._parts = parts
-
-    def __str__(self) -> str:
-        return "\n\n".join(map(str, self._parts))
-
-
-def _report(table: Any, options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
+def _report(table: Any, options: argparse.Namespace) -> tuple[list[Any], dict[str, Any]]:
     import numpy as np
 
     level = options.confidence
@@ -101,7 +91,6 @@ def _report(table: Any, options: argparse.Namespace) -> tuple[Any, dict[str, Any
             }
             for place in np.ndindex(cells.counts.shape)
         ],
-        "notes": list(summary.notes),
     }
     parts = [summary]
     if cells.counts.ndim > 1:
@@ -120,7 +109,7 @@ def _report(table: Any, options: argparse.Namespace) -> tuple[Any, dict[str, Any
                 "estimand": effect.estimand,
             }
             parts.append(effect.summary(level))
-    return _Tables(*parts), facts
+    return parts, facts
 
 
 def _draw(table: Any, options: argparse.Namespace) -> Any:

@@ -363,7 +363,7 @@ class GroupMeans(_Fitted):
                 ("Difference", f"{self.groups_[first]} less {self.groups_[second]}"),
                 ("Alternative", side),
             ),
-            notes=[FREE, *["Each column on its own."] * (len(names) > 1)],
+            notes=[FREE, *["P-values are not adjusted for several columns."] * (len(names) > 1)],
             alternative=side,
         )
 
@@ -580,10 +580,11 @@ class GroupMeans(_Fitted):
                 f" and {len(hidden) - _SHOWN} more" if len(hidden) > _SHOWN else ""
             )
             notes.append(
-                f"Noise only: {shown}. The count cannot be told from 0, and the interval is what the bounds leave open."
+                f"Noise only: {shown}. The count cannot be distinguished from 0, and the interval shows the bounds."
             )
         notes.append(
-            "Each interval on its own. Rows of no declared group count nowhere; sizes of groups are private."
+            "Intervals are not simultaneous. Rows with an undeclared label are ignored. Group sizes are private "
+            "estimates."
         )
         return notes + self._clip_notes()
 
@@ -591,8 +592,8 @@ class GroupMeans(_Fitted):
         if self.plan_.region.hard:
             return []
         return [
-            "E[clip(x)]: the mean that a group would have if every entry beyond the bounds were moved to the "
-            "nearer one. If nothing lies beyond, say so by bounds_are='hard'."
+            "E[clip(x)] is the mean of a group with every entry beyond the bounds moved to the nearer bound. If values "
+            "cannot lie beyond the bounds, set bounds_are='hard'."
         ]
 
 

@@ -302,8 +302,8 @@ class MeanPerRow(_Fitted):
         ]
         notes = [
             *self._simulated_note(),
-            f"Intervals take each {word} as an independent draw, and its rows as anything.",
+            f"Intervals assume that each {word} is an independent observation, with rows of any kind.",
         ]
         if self.rows_ < 2 * self.rows_noise_std_:
-            notes.append("Noise only: the number of rows cannot be told from 0.")
+            notes.append("Noise only: the number of rows cannot be distinguished from 0.")
         return Summary("Private mean of rows", facts, columns, rows, notes)

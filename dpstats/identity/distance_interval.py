@@ -4,21 +4,80 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import brentq
 from sklearn.utils.validation import check_is_fitted
 
-from dpstats.data.parameters import check_flag, check_integer, check_real
+from dpstats.data.parameters import check_flag, check_integer, check_level
 from dpstats.identity.alternatives import LARGEST_DISTANCE, farthest_distance, unit_vector
 from dpstats.identity.calibrated import CalibratedTest
 from dpstats.identity.result import TestResult
+from dpstats.inference import ErrorDistribution, Estimates, Limits, Tail
 from dpstats.results import ConfidenceInterval, with_missing
 
 _FEW_DATASETS = 100
 _SMALLEST_DISTANCE = 1e-9  # smallest distance of a crossing in the search
+
+
+@dataclass(frozen=True, eq=False)
+class SimulatedDistances(ErrorDistribution):
+    """Error of a distance, known by public simulation of the statistic at several distances.
+
+    Between two simulated distances, limits and p-values use the less favorable of the two.
+
+    Attributes
+    ----------
+    estimate : array of shape ()
+        Distance at which half of the simulated statistics are larger than the released one.
+    distances : array of shape (m,)
+        Increasing distances.
+    larger : array of shape (m,)
+        Proportion of the simulated statistics at each distance that are larger than the released one. Ties count half.
+    size : int
+        Simulated datasets at each distance.
+    farthest : float
+        Largest distance that rows can have.
+    """
+
+    estimate: NDArray[np.float64]
+    distances: NDArray[np.float64]
+    larger: NDArray[np.float64]
+    size: int
+    farthest: float
+
+    @property
+    def start(self) -> NDArray[np.float64]:
+        return self.estimate
+
+    @property
+    def box(self) -> Limits:
+        return np.zeros(()), np.full((), self.farthest)
+
+    def excludes_all(self, tail: Tail) -> str:
+        """Return why no distance is in the confidence set. Empty if there is one."""
+        if (self.larger < tail).all():
+            return "larger"
+        return "smaller" if (1 - self.larger < tail).all() else ""
+
+    def limits(self, tail: Tail) -> Limits:
+        if self.excludes_all(tail):
+            return self.box
+        too_small = np.append(0.0, self.distances[self.larger < tail])
+        too_large = np.append(self.distances[1 - self.larger < tail], self.farthest)
+        return too_small[-1].reshape(()), too_large[0].reshape(())
+
+    def tails(self, value: NDArray[np.float64]) -> Limits:
+        least = 1 / (self.size + 1)
+        below = np.searchsorted(self.distances, value, side="left")
+        smaller = 1 - np.append(0.0, self.larger)[below]
+        above = np.searchsorted(self.distances, value, side="right")
+        larger = np.append(self.larger, 1.0)[above]
+        return np.maximum(smaller, least), np.maximum(larger, least)
 
 
 class InvertedTest(CalibratedTest):
@@ -27,13 +86,82 @@ class InvertedTest(CalibratedTest):
     statistic_: float
     result_: TestResult
 
+    def estimate_distance(
+        self,
+        confidence_level: float = 0.95,
+        *,
+        direction: Any = "dense",
+        n_simulations: int = 1000,
+        n_points: int = 20,
+    ) -> Estimates:
+        """Return an estimate of the distance between the mean and the null mean, with intervals and tests.
+
+        A test that rejects does not say whether the mean is far away. ``test(0.2, "greater")`` of the estimate tests
+        whether it is farther than 0.2, and ``test(0.2, "less")`` whether it is closer. The estimate uses the released
+        statistic and public simulation, without additional privacy cost.
+
+        Parameters
+        ----------
+        confidence_level : float, default=0.95
+            Level at which limits are found within half a percent. Intervals of other levels end at the next of the
+            simulated distances, so that they are slightly too wide.
+        direction, n_simulations
+            The same as in `distance_interval`.
+        n_points : int, default=20
+            Number of further distances, at which ``n_simulations`` datasets each are simulated.
+
+        Returns
+        -------
+        Estimates
+            One estimate. Its standard error is not known.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from dpstats.identity import SpatialSignTest
+        >>> X = np.random.default_rng(0).normal(0.3, 1.0, size=(2000, 4))
+        >>> test = SpatialSignTest(epsilon=1.0, n_calibration=199, random_state=0).fit(X)
+        >>> distance = test.estimate_distance(n_simulations=200)
+        >>> distance.test(0.3, "greater").pvalue < 0.05, distance.test(0.9, "less").pvalue < 0.05
+        (True, True)
+        """
+        check_is_fitted(self)
+        level = check_level("confidence_level", confidence_level)
+        size = check_integer("n_simulations", n_simulations, at_least=1)
+        points = check_integer("n_points", n_points, at_least=0)
+        plan = self.plan_
+        unit = unit_vector(direction, plan.n_features)
+        farthest = farthest_distance(plan.reference, unit)
+        named = f"direction {direction!r}" if isinstance(direction, str) else "in the direction given"
+        estimand = f"the Mahalanobis distance of the rows' mean from the public one, {named}"
+        errors = self._simulate_errors(unit, farthest, (1 - level) / 2, size, points)
+        if side := errors.excludes_all((1 - level) / 2):
+            estimand += (
+                f"; no distance is in the confidence set, as the released statistic is {side} than any makes likely: "
+                "the whole range"
+            )
+        return Estimates(
+            errors.estimate,
+            None,
+            ("distance",),
+            with_missing(estimand, self.result_.missing),
+            errors,
+            title=f"{self.result_.test}: distance from the null mean",
+            header="distance",
+            notes=[
+                f"Limits and p-values: {size:,} simulated datasets at each of several distances, with the noise of the "
+                "release."
+            ],
+            simulated=self.result_.privacy.simulated,
+        )
+
     def distance_interval(
         self, confidence_level: float = 0.95, *, direction: Any = "dense", n_simulations: int = 1000
     ) -> ConfidenceInterval:
         """Return an interval for the distance between the mean and the null mean, by inverting the test.
 
         It uses the released statistic and public simulation, without additional privacy cost. ``n_simulations`` bounds
-        the work: each limit requires about 12 times this number of datasets, of the size of the fit.
+        the work: it takes about 36 times this number of datasets, of the size of the fit.
 
         Parameters
         ----------
@@ -51,41 +179,46 @@ class InvertedTest(CalibratedTest):
             1 - ``confidence_level``, noise makes the statistic unlikely under every distance. The confidence set is
             then empty, the interval is the whole range, and its ``estimand`` states this.
         """
+        found = self.estimate_distance(
+            confidence_level, direction=direction, n_simulations=n_simulations, n_points=0
+        )
+        return found.confidence_interval(confidence_level)
+
+    def _simulate_errors(
+        self, unit: NDArray[np.float64], farthest: float, tail: float, size: int, points: int
+    ) -> SimulatedDistances:
+        """Return the curve of the statistic: close to both limits and the median, and at points between them."""
         from tqdm import tqdm
 
-        check_is_fitted(self)
-        level = check_real("confidence_level", confidence_level, above=0, below=1)
-        size = check_integer("n_simulations", n_simulations, at_least=1)
-        plan, tail = self.plan_, (1 - level) / 2
-        unit = unit_vector(direction, plan.n_features)
-        farthest = farthest_distance(plan.reference, unit)
-        named = f"direction {direction!r}" if isinstance(direction, str) else "in the direction given"
-        estimand = f"the Mahalanobis distance of the rows' mean from the public one, {named}"
+        limit = min(farthest, LARGEST_DISTANCE)
         with tqdm(
             desc="distance interval", unit=" datasets", disable=not check_flag("progress", self.progress)
         ) as bar:
+            known: dict[float, float] = {}
 
             @cache
             def larger(distance: float, datasets: int) -> float:
-                values = self._alternative(plan, distance * unit, datasets)
+                values = self._alternative(self.plan_, distance * unit, datasets)
                 bar.update(datasets)
                 # Count ties half on either side, so that both tails are treated equally.
-                return float(np.mean(values > self.statistic_) + np.mean(values == self.statistic_) / 2)
+                share = float(np.mean(values > self.statistic_) + np.mean(values == self.statistic_) / 2)
+                if datasets == size:
+                    known[distance] = share
+                return share
 
-            limit = min(farthest, LARGEST_DISTANCE)
-            low = crossing(larger, tail, limit, size)[0]
-            # No statistic exceeds a rejection by an earlier stage, so there is no upper limit.
-            high = math.inf if math.isinf(self.statistic_) else crossing(larger, 1 - tail, limit, size)[1]
-        if math.isinf(low) or high == 0:
-            side = "larger" if high > 0 else "smaller"
-            estimand += (
-                f"; no distance is in the confidence set, as the released statistic is {side} than any makes likely: "
-                "the whole range"
-            )
-            low, high = 0.0, math.inf
-        return ConfidenceInterval(
-            low, min(high, farthest), level, with_missing(estimand, self.result_.missing)
-        )
+            low, middle, high = (crossing(larger, target, limit, size) for target in (tail, 0.5, 1 - tail))
+            for distance in (*low, *middle, *high):
+                if math.isfinite(distance):
+                    larger(distance, size)
+            ends = sorted(known)
+            for distance in (
+                np.linspace(ends[0], 2 * ends[-1] - middle[1], points).clip(0.0, limit) if points else ()
+            ):
+                larger(float(distance), size)
+        distances = np.array(sorted(known))
+        # The same draws at every distance make the curve smooth. Ties with the limit of the search keep it increasing.
+        curve = np.maximum.accumulate([known[distance] for distance in distances])
+        return SimulatedDistances(np.array(min(middle[1], farthest)), distances, curve, size, farthest)
 
 
 def crossing(

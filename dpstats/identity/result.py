@@ -89,25 +89,28 @@ class TestResult(Exported, Reported):
             notes.append("Simulated noise, not a private release: random_state was given.")
         if calibrated:
             notes.append(
-                f"Critical value and p-value: {self.n_calibration:,} simulated null datasets with the noise of the "
-                f"release. The level is {self.level:g} on average over calibrations; that of this one lies in "
-                f"[{low:.4f}, {high:.4f}] with probability 0.95."
+                f"The critical value and the p-value use {self.n_calibration:,} simulated null datasets with the noise "
+                f"of the release. The level is {self.level:g} on average over calibrations. For this calibration it is "
+                f"in [{low:.4f}, {high:.4f}] with probability 0.95."
             )
         else:
-            notes.append("Printed constants: no p-value, and a level that is only bounded in theory.")
+            notes.append(
+                "The critical value uses printed constants. There is no p-value, and theory only bounds the level."
+            )
         if self.attainable_power < _FULL_POWER:
             notes.append(
                 f"The power is at most {self.attainable_power:.2f}, however far the mean is from the null hypothesis: "
                 "n times epsilon is small. Collect more rows, or spend a larger epsilon."
             )
         notes.append(
-            "The null hypothesis is the whole law of the rows, not only its mean: other rows with this mean may be "
-            "rejected, and some with another mean kept. For the mean alone: ClippedMean(...).fit(X).test(value=...)."
+            "The null hypothesis is the whole distribution of the rows, not only its mean. Rows of another "
+            "distribution with this mean may be rejected. To test the mean alone, use "
+            "ClippedMean(...).fit(X).test(value=...)."
         )
         if self.missing:
             notes.append(self.missing)
         if self.statistic == float("inf"):
-            notes.append("An earlier stage rejected; there is no further statistic.")
+            notes.append("An earlier stage rejected, so there is no further statistic.")
         return Summary(
             f"{self.test}: private identity test",
             [

@@ -45,24 +45,24 @@ def notes_of(
     screen, counted = plan.screen, f"The last stage clipped about {clipped_rows:,.0f} rows"
     if screen is None:
         notes.append(
-            f'tails="{plan.tails}" assumes that {plan.assumption}. Where that is wrong, intervals can cover '
-            "less than they say; privacy is not affected."
+            f'tails="{plan.tails}" assumes that {plan.assumption}. If this is wrong, intervals may undercover. Privacy '
+            "is not affected."
         )
     elif located.refuted:
         notes.append(
-            f'REFUTED: tails="{plan.tails}" assumes that {plan.assumption}; then the last stage clips at most '
+            f'REFUTED: tails="{plan.tails}" assumes that {plan.assumption}. The last stage would then clip at most '
             f"{screen.most(located.variance):,.0f} rows, noise included, and it clipped about "
-            f"{clipped_rows:,.0f}. Intervals are about the last stage alone, "
+            f"{clipped_rows:,.0f}. "
             + (
-                "which assume the stated spread only."
+                "The intervals assume only the stated standard deviation."
                 if np.isfinite(located.bias).all()
-                else "which bounds nothing here."
+                else "The last stage alone gives no limits here."
             )
         )
     elif estimand == "population":
         notes.append(
-            f"{counted}. Intervals are about that stage. They count the largest bias that so many rows, and the noise "
-            "of their count, allow at the stated spread."
+            f"{counted}. The intervals include the largest bias that so many rows, and the noise of their count, allow "
+            "at the stated standard deviation."
         )
         if shorter < _MUCH_SHORTER:
             notes.append(
@@ -73,34 +73,35 @@ def notes_of(
         rows, shift = screen.unnoticed_at(located.variance)
         notes.append(
             f"{counted}, which this assumption allows. Fewer than {rows:,} clipped rows would not be noticed, and "
-            f"could move a mean by up to {shift:.2g} stated sd: intervals do not count that."
+            f"could move a mean by up to {shift:.2g} stated sd. The intervals do not include this."
         )
     if located.wider:
         notes.append(
-            f"REFUTED: the stated spread. That of the clipped rows is {math.sqrt(located.variance):.2g} times as "
-            "large; sampling error is judged from it, and the bounds on the bias are too small."
+            "REFUTED: the stated standard deviation. The clipped rows have "
+            f"{math.sqrt(located.variance):.2g} times this value. The sampling error uses the larger value, but the "
+            "bounds on the bias are too small."
         )
     elif plan.private_std:
         notes.append(
-            "Sampling error is judged from the released spread, an upper limit, which all columns are taken to "
-            f"have in common: {math.sqrt(located.variance):.2g} times std_bound."
+            "The sampling error uses a released upper limit on the standard deviation of all columns: "
+            f"{math.sqrt(located.variance):.2g} times std_bound."
         )
     elif located.spread < _LOOSE and not located.refuted:
         notes.append(
-            f"The spread of the clipped rows is at most {located.spread:.2g} times the stated one. If that was stated "
-            'too large, std="private" with it as std_bound makes the error and the intervals smaller.'
+            f"The standard deviation of the clipped rows is at most {located.spread:.2g} times the stated one. If you "
+            'stated it too large, give it as std_bound with std="private": the error is then smaller.'
         )
     notes.append(
-        "bias: the largest that clipping can cause under what is assumed; it is part of the intervals."
+        "The column 'bias' is the largest bias that clipping can cause under the assumptions. The intervals include it."
     )
     if beyond:
         notes.append(
-            f"At the edge of the box: {', '.join(beyond)}. What was released is beyond it, the mean may be too, and "
-            "the interval is open there: try a wider box."
+            f"At the edge of the box: {', '.join(beyond)}. The release is beyond the box, so the mean may be too. The "
+            "interval is open on this side. Use a wider box."
         )
     if shrunk:
         notes.append(
-            "Estimates are shrunk towards the middle of the box, as far as noise dominates; intervals are about the "
-            "unshrunk ones."
+            "Estimates are shrunk toward the middle of the box where noise dominates. Intervals are for the estimates "
+            "before this."
         )
     return notes + [note[0].upper() + note[1:] + "." for note in plan.warnings()]

@@ -592,11 +592,11 @@ class ClippedMean(PrivateSize, ColumnEstimator[ClippedMeanPlan]):
             notes += few_observed(self.rows_, self.rows_noise_std_)
         if plan.std is None and not plan.estimates_std:
             notes.append(
-                "No standard deviation is known, so the intervals leave out sampling error. Give std=... (public) "
-                "or std='private' for intervals about the population."
+                "The intervals exclude sampling error, because no standard deviation is known. For intervals about the "
+                "population, set std='private' or give a public std."
             )
         if plan.estimates_std:
-            notes.append("std is that of the clipped rows, released with the mean under the same guarantee.")
+            notes.append("The column 'std' is the private standard deviation of the clipped rows.")
         if not plan.region.hard:
             notes += [_CLIPPED[estimand], *self._share_note(), *self._edge_note()]
         return notes
@@ -607,7 +607,7 @@ class ClippedMean(PrivateSize, ColumnEstimator[ClippedMeanPlan]):
         what = "entries" if self.plan_.clip_norm == "linf" else "rows"
         share = float(np.max(self.clipped_share_))
         return [
-            f"Up to {100 * max(share, 0.0):.1f}% of the {what} of a column lie outside the clip (noise sd "
+            f"Up to {100 * max(share, 0.0):.1f}% of the {what} of a column were clipped (noise sd "
             f"{100 * self.clipped_share_std_:.2g}%)."
         ]
 
@@ -625,19 +625,18 @@ class ClippedMean(PrivateSize, ColumnEstimator[ClippedMeanPlan]):
         names = self._names(edges[:5])
         more = "" if edges.size <= 5 else f" and {edges.size - 5} more"
         return [
-            f"{', '.join(names)}{more}: the estimate is near an end of the bounds, where clipping may have moved it. "
-            "If nothing can lie beyond that end, say so by bounds_are='hard'; else wider bounds, or "
-            "clipped_share=True, tell."
+            f"{', '.join(names)}{more}: the estimate is close to a bound, so clipping may have biased it. If values "
+            "cannot lie beyond this bound, set bounds_are='hard'. Otherwise widen the bounds, or set "
+            "clipped_share=True to measure the clipping."
         ]
 
 
 _CLIPPED = {
     "clipped": (
-        "E[clip(x)]: the mean that the population would have if every entry beyond the bounds were moved to the "
-        "nearer one. It is the population mean if nothing lies beyond; if something does, clipped rows cannot tell "
-        "how far off it is."
+        "E[clip(x)] is the mean of the population with every entry beyond the bounds moved to the nearer bound. It "
+        "equals the population mean if no entry is beyond the bounds. Otherwise the difference is unknown."
     ),
     "population": (
-        "The intervals count what clipping may have cut off, for any rows of at most the stated standard deviation."
+        "The intervals include the largest bias of clipping, for rows with at most the stated standard deviation."
     ),
 }

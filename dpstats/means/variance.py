@@ -381,17 +381,17 @@ class PrivateVariance(PrivateSize, ColumnEstimator[PrivateVariancePlan]):
         }
         assumption = {
             "moments": (
-                "Intervals assume nothing of the law of the rows: their width is from the fourth moment, released too."
+                "Intervals hold for any distribution of the rows: their width uses the released fourth moment."
             ),
-            "normal": "Intervals take the clipped rows as normal: for others use interval='moments'.",
-            "bounded": "Intervals hold for any rows, by the bounds, where n is large enough for normal errors.",
+            "normal": "Intervals assume that the clipped rows are normal. For other rows, set interval='moments'.",
+            "bounded": "Intervals hold for any rows within the bounds, if n is large enough for normal errors.",
         }[plan.interval]
-        notes = [f"{assumption} The noise (noise sd) is of the variance, not of the standard deviation."]
+        notes = [f"{assumption} The noise sd is for the variance, not for the standard deviation."]
         if plan.interval == "normal" and plan.n_samples < _FEW_ROWS:
-            notes.append(f"Below {_FEW_ROWS} rows intervals cover less than stated.")
+            notes.append(f"With fewer than {_FEW_ROWS} rows, intervals cover less than their level.")
         if not plan.region.hard:
             notes.append(
-                "Clipped: with every entry beyond the bounds moved to the nearer one, which lowers variances."
+                "Every entry beyond the bounds is moved to the nearer bound, which lowers variances."
             )
         notes += self._simulated_note()
         if plan.has_private_size:

@@ -366,7 +366,7 @@ class PrivateDistribution(OneColumn[DistributionPlan]):
                 ),
             ],
             notes=[
-                "The band assumes only independent rows. All intervals are read from it, and hold at once.",
+                "The band assumes independent rows only. All intervals come from it, and are simultaneous.",
                 *(few_observed(self.rows_, plan.rows_std) if plan.dropped else []),
             ],
             rows="q",

@@ -237,11 +237,11 @@ class PrivateMedian(OneColumn[MedianPlan]):
         self._fitted()
         grid, level, median = self.plan_.grid, self.plan_.confidence_level, np.asarray(self.median_)
         note = (
-            "The scale of the noise depends on the rows and is private: there is no standard error, and digits are not "
-            "those that the noise leaves. confidence_level=0.95 releases a bound on it."
+            "The noise scale depends on the rows and is private. So there is no standard error, and the printed digits "
+            "do not show the precision. Set confidence_level=0.95 to release a bound on the noise."
             if level is None
-            else "The interval counts the noise and nothing else, whatever the rows are: it is for these rows, and no "
-            "population. PrivateQuantile has intervals for one."
+            else "The interval reflects privacy noise only. It covers the median of these rows, not of a population. "
+            "PrivateQuantile has intervals for a population."
         )
         low, high = (np.nan, np.nan) if level is None else (self.low_, self.high_)
         return Estimates(

@@ -66,15 +66,15 @@ class RankTestResult(Exported, Reported):
     def summary(self) -> Summary:
         """Return a table. It prints as text, and shows as HTML in a notebook."""
         notes = [
-            f"The p-value counts sampling and noise: {self.n_simulations:,} simulations of what is released. It is "
-            "exact for values without ties, and mostly conservative with them (not for a few rows at a large epsilon)."
+            f"The p-value accounts for sampling and noise, by {self.n_simulations:,} simulations of the release. It is "
+            "exact without ties. With ties it is mostly conservative, except for few rows at a large epsilon."
         ]
         if self.sizes is not None:
-            notes.append("The group of every row is public: what is protected is its value.")
+            notes.append("The group of every row is public. Only its value is protected.")
         elif self.test != "Signed-rank test":
             notes.append(
-                "The sizes of the groups are private: the p-value is that of equal sizes, and cautious for others. "
-                "If the sizes are public, declare them: unequal groups then have smaller p-values."
+                "The group sizes are private, so the p-value is for equal sizes and conservative for others. If the "
+                "sizes are public, declare them: unequal groups then have smaller p-values."
             )
         if self.missing:
             notes.append(self.missing)

@@ -303,18 +303,16 @@ class ContingencyTable(PrivateSize, HasEstimates, PrivateEstimator[TablePlan]):
         found = cells.estimates(None if axis is None else cells.positions("axis", axis), first)
         sizes = ", ".join(f"{name} ({r})" for name, r in zip(cells.names, plan.shape, strict=True))
         notes = [
-            "Counts are as released: unbiased, and maybe negative. Proportions are of the nearest possible counts.",
-            "Intervals count sampling error and noise, if rows are independent."
-            + (
-                ""
-                if cells.total_noise is not None or axis is not None
-                else " They are conservative: each covers with at least its level."
-            ),
+            "Counts are as released: unbiased, and possibly negative. Proportions use the nearest possible counts.",
+            "Intervals account for sampling error and noise, and assume independent rows."
+            + ("" if cells.total_noise is not None or axis is not None else " They are conservative."),
         ]
         if len(found.names) < cells.counts.size:
-            notes.append(f"The first {first} of {cells.counts.size:,} cells; all are in counts_.")
+            notes.append(
+                f"The table shows the first {first} of {cells.counts.size:,} cells. All are in counts_."
+            )
         if dropped:
-            notes.append(f"Rows in no cell: {self.dropped_:g} (noisy); proportions are of the others.")
+            notes.append(f"Rows in no cell: {self.dropped_:g} (noisy). Proportions are of all other rows.")
         digits = 0 if noise.law == "laplace" else 1
         counts = cells.counts.ravel()[:first]
         return replace(

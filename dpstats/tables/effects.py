@@ -154,7 +154,7 @@ def effect(
         f"{estimand}, in the population",
         errors,
         title=f"Private {measure.name}",
-        notes=[f"{FREE} Counts sampling error and noise."],
+        notes=[f"{FREE} The interval accounts for sampling error and noise."],
         null=measure.none,
         simulated=simulated,
     )

@@ -395,9 +395,7 @@ def reciprocal(found: Estimates) -> Estimates:
     low, high = found.distribution.limits(0.025)
     notes = [*found.notes, "The limits are the reciprocals of the limits of the difference."]
     if low <= 0 <= high:
-        notes.append(
-            "The interval of the difference contains 0: the number may be beyond any bound, on either side."
-        )
+        notes.append("The interval of the difference contains 0, so the number has no limit on either side.")
     with np.errstate(divide="ignore"):
         estimate = np.asarray(1 / np.asarray(found.estimate))[()]
     return replace(

@@ -272,7 +272,7 @@ class PrivateProportion(HasEstimates, PrivateEstimator[ProportionPlan]):
                 ),
             ),
             notes=[
-                "The interval counts sampling error and noise, if rows are independent.",
+                "The interval accounts for sampling error and noise, and assumes independent rows.",
                 *few,
                 *([_REJECTED] if not few and np.equal(*errors.limits(_TAIL)) else []),
             ],

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.inference import FREE
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.report import Reported
 from dpstats.results import Exported, Summary
@@ -62,7 +63,7 @@ class TableTest(Exported, Reported):
 
     def summary(self) -> Summary:
         """Return a table. It prints as text, and shows as HTML in a notebook."""
-        notes = [f"From what was released before: it costs no privacy. {self.level_note}"]
+        notes = [f"{FREE} {self.level_note}"]
         if self.privacy.simulated:
             notes.append("Simulated noise, not a private release: random_state was given.")
         return Summary(

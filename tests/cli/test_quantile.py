@@ -100,7 +100,7 @@ def test_every_option_arrives(name: str) -> None:
         ([*AGE, "--step", "0.3"], "step must divide the range"),
         ([*AGE, "--column", "visits"], "--column must be given once"),
         ([*AGE, "--plot", "a.gif"], "--plot must name a png, pdf or svg file"),
-        ([*AGE, "--no-intervals", "--coverage", "any"], "coverage='any' needs intervals"),
+        ([*AGE, "--no-intervals", "--coverage", "any"], "--coverage any needs intervals"),
         ([*AGE, "--epsilon", "1e-9"], "epsilon is too small"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pandas as pd
 import pytest
 
 from dpstats.cli import main
+from dpstats.cli.options import spell_notes
 from dpstats.privacy import PrivacyBudget
 from dpstats.statistic import PrivateStatistic
 from tests.cli.commands import failed, json_of
@@ -58,7 +60,8 @@ COLUMNS = [
 def test_it_prints_what_a_fit_says(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = PrivateStatistic(correlation, link="fisher", random_state=1).fit(FRAME[["x", "y"]])
     assert main(["statistic", str(file), *COLUMNS, "--seed", "1"]) == 0
-    assert str(model.summary()) in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert str(spell_notes(model.summary(), Namespace(seed=1))) in printed
     result = json_of(["statistic", str(file), *COLUMNS, "--seed", "1"], capsys)
     (row,) = result["estimates"]
     low, high = model.confidence_interval()

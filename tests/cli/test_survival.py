@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pandas as pd
 import pytest
 
 from dpstats.cli import main
+from dpstats.cli.options import spell_notes
 from dpstats.survival import PrivateSurvival
 from tests.cli.commands import failed, json_of
 
@@ -44,7 +46,8 @@ def test_it_prints_what_a_fit_says(file: Path, capsys: pytest.CaptureFixture[str
     model = PrivateSurvival(**options, random_state=1).fit(FRAME)
     assert main(["survival", str(file), *BY, "--seed", "1"]) == 0
     printed = capsys.readouterr().out
-    assert str(model.summary()) in printed and str(model.log_rank().summary()) in printed
+    for table in (model.summary(), model.log_rank().summary()):
+        assert str(spell_notes(table, Namespace(seed=1))) in printed
     result = json_of(["survival", str(file), *BY, "--seed", "1"], capsys)
     assert result["log_rank"]["pvalue"] == model.log_rank().pvalue
     assert [row["name"] for row in result["medians"]] == ["old", "new"]

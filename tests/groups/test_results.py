@@ -31,7 +31,7 @@ def test_they_read_well(d: int) -> None:
     ]
     for result in asked:
         text, page = str(result.summary()), result._repr_html_()
-        assert "costs no privacy" in text and page.startswith('<div class="dpstats-summary">')
+        assert "This uses the release alone" in text and page.startswith('<div class="dpstats-summary">')
         assert text.count("x0") == (
             0 if d == 1 and result in (asked[1], asked[2], asked[4]) else text.count("x0")
         )

@@ -71,4 +71,4 @@ def test_printed_constants() -> None:
     # The printed constants leave one stage, which spends epsilon/M.
     assert len(plan.stages) == 1 and plan.guarantee.epsilon == pytest.approx(1 / 5)
     assert FilteringTest(calibration="textbook", distance=0.5).plan(n, d).threshold == plan.threshold
-    assert "Printed constants" in str(test.summary())
+    assert "uses printed constants" in str(test.summary())

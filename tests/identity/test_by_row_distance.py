@@ -93,5 +93,5 @@ def test_bad_parameters_are_named(options: dict, named: str) -> None:
 def test_the_summary_says_what_is_tested_and_what_is_not() -> None:
     result = RowDistanceTest(random_state=0, **FAST).fit(ROWS).result_
     text = " ".join(str(result.summary()).split())
-    assert "whole law of the rows, not only its mean" in text
-    assert "For the mean alone: ClippedMean(...).fit(X).test(value=...)" in text
+    assert "whole distribution of the rows, not only its mean" in text
+    assert "To test the mean alone, use ClippedMean(...).fit(X).test(value=...)" in text

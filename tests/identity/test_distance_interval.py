@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 from collections.abc import Callable
 
 import numpy as np
@@ -118,6 +119,35 @@ def test_an_early_rejection_has_a_lower_end_only() -> None:
     test = LipschitzExtensionTest(solver="surrogate", **options, random_state=0, **FAST)
     low, high = test.fit(np.random.default_rng(0).normal(8, 1, (60, 2))).distance_interval(n_simulations=40)
     assert test.statistic_ == high == math.inf and 0 < low < 8
+
+
+def test_an_estimated_distance_answers_what_every_estimate_does() -> None:
+    test = SpatialSignTest(epsilon=2.0, random_state=0, **FAST)
+    test.fit(np.random.default_rng(3).normal(0.4, 1.0, (100, 2)))
+    found = test.estimate_distance(0.9, n_simulations=400)
+    interval = test.distance_interval(0.9, n_simulations=400)
+    low, high = found.confidence_interval(0.9)
+    # More distances can only bring the limits closer to the curve.
+    assert interval.low <= low <= 1.01 * interval.low and 0.99 * interval.high <= high <= interval.high
+    assert interval.low < found.estimate < interval.high
+    # A value is rejected where the interval excludes it, at the level of the fit and at others.
+    errors = found.distribution
+    for level in (0.5, 0.8, 0.9, 0.99):
+        low, high = found.confidence_interval(level)
+        assert low <= found.confidence_interval(0.9).low or level <= 0.9
+        for value in np.linspace(0.0, 2 * interval.high, 41):
+            pvalue = found.test(value).pvalue
+            at_the_level = abs(pvalue - (1 - level)) < 1e-9
+            assert at_the_level or (pvalue < 1 - level) == bool(value < low or value > high)
+        assert found.test(high + 1e-9, "less").pvalue <= (1 - level) / 2 + 1e-12
+        assert found.test(low - 1e-9, "greater").pvalue <= (1 - level) / 2 + 1e-12
+    assert (np.diff(errors.larger) >= 0).all() and errors.distances[0] == 0
+    assert found.test(1e3, "less").pvalue == 1 / 401
+    again = pickle.loads(pickle.dumps(found))
+    assert again.to_dict() == found.to_dict() and again.to_frame().index.tolist() == ["distance"]
+    assert "simulated datasets" in str(found) and "random_state was given" in str(found)
+    with pytest.raises(InvalidParameter, match="n_points must be"):
+        test.estimate_distance(n_points=-1)
 
 
 @pytest.mark.parametrize("kind", PURE)

@@ -166,7 +166,7 @@ def test_interval_without_spread_is_the_noise_alone() -> None:
     # Laplace: P(|Z| > b log 20) = 0.05.
     np.testing.assert_allclose((high - low) / 2, fitted.noise_scale_ * math.log(20))
     assert "privacy noise only" in fitted.confidence_interval().estimand
-    assert "leave out sampling error" in str(fitted.summary())
+    assert "exclude sampling error" in str(fitted.summary())
 
 
 def test_a_spread_estimated_as_zero_is_no_trouble() -> None:
@@ -258,7 +258,7 @@ def test_summary_as_text_and_html() -> None:
     for part in (
         "epsilon = 1, delta = 1e-06",
         "E[clip(x)]",
-        "std is that of the clipped rows",
+        "private standard deviation of the clipped rows",
         "400, 3 (public)",
     ):
         assert part in text
@@ -481,7 +481,7 @@ def test_hard_bounds_give_the_population_mean_itself() -> None:
     for interval in (*ends, soft.confidence_interval()):
         np.testing.assert_array_equal([interval.low, interval.high], [ends[0].low, ends[0].high])
         assert ("population mean" in interval.estimand) == (interval in ends)
-    assert "near an end of the bounds" in str(soft.summary())
+    assert "the estimate is close to a bound" in str(soft.summary())
     assert "near an end" not in str(hard.summary()) and "E[clip(x)]" not in str(hard.summary())
 
 
@@ -514,7 +514,7 @@ def test_the_share_of_clipped_entries_is_released_where_it_is_asked_for() -> Non
     made = ClippedMean(bounds=[(-1, 1), (-5, 5)], delta=1e-6, clipped_share=True, random_state=0).fit(rows)
     np.testing.assert_allclose(made.clipped_share_, [0.3173, 0.0], atol=0.02)
     assert made.clipped_share_std_ == pytest.approx(float(np.max(made.plan_.noise(OUTSIDE).std)), rel=1e-12)
-    assert "clipped" in str(made.summary()) and "lie outside the clip" in str(made.summary())
+    assert "clipped" in str(made.summary()) and "were clipped" in str(made.summary())
     ball = ClippedMean(clip=1.0, clip_norm="l2", delta=1e-6, clipped_share=True, random_state=0).fit(rows)
     assert ball.clipped_share_ == pytest.approx([math.exp(-0.5)], abs=0.02)
     assert not hasattr(ClippedMean(bounds=(-1, 1), random_state=0).fit(rows), "clipped_share_")
@@ -553,7 +553,7 @@ def test_a_test_costs_nothing_and_refuses_what_cannot_be() -> None:
     made = ClippedMean(bounds=(-6, 6), epsilon=1.0, budget=budget).fit(frame)
     found = made.test(pd.Series([0.1, 0.2, 0.3], index=["c", "a", "b"]))
     np.testing.assert_array_equal(found.value, [0.2, 0.3, 0.1])
-    assert len(budget.history()) == 1 and "costs no privacy" in str(found.summary())
+    assert len(budget.history()) == 1 and "without additional privacy cost" in str(found.summary())
     assert list(found.names) == ["a", "b", "c"] and "<table" in found._repr_html_()
     for bad, message in (
         ((7.0,), "value must be between the bounds of the estimand, -6 and 6, got 7"),

@@ -58,7 +58,7 @@ def test_skewed_rows_are_noticed_and_covered_all_the_same(law: str, n: int, d: i
     assert "REFUTED" not in notes and "would not be noticed" in notes
     fitted = AdaptiveMean(bound=10.0, std=1.0, random_state=rng).fit(rows)
     notes = " ".join(fitted.summary().notes)
-    assert 'REFUTED: tails="subgaussian"' in notes and "last stage alone" in notes
+    assert 'REFUTED: tails="subgaussian"' in notes and "would then clip at most" in notes
     assert "the stated spread is an upper bound" in fitted.confidence_interval().estimand
 
 
@@ -89,12 +89,12 @@ def test_a_private_spread() -> None:
     assert np.all((judged.std_ > 0.5) & (judged.std_ < 0.55)) and np.all(loose.std_ == 2.0)
     width, wide = (np.ptp(np.array(fit.confidence_interval()), axis=0) for fit in (judged, loose))
     assert np.all(width < 0.5 * wide)
-    assert "have in common" in " ".join(judged.summary().notes)
-    assert "have in common" not in " ".join(loose.summary().notes)
+    assert "released upper limit" in " ".join(judged.summary().notes)
+    assert "released upper limit" not in " ".join(loose.summary().notes)
     # Spreads beyond the bound are noticed.
     tight = AdaptiveMean(bounds=(-10, 10), std=0.2, tails="variance", random_state=0).fit(rows)
     assert np.all((tight.std_ > 0.4) & (tight.std_ < 0.6))
-    assert "REFUTED: the stated spread" in " ".join(tight.summary().notes)
+    assert "REFUTED: the stated standard deviation" in " ".join(tight.summary().notes)
     # Rows between hard ends need no statement of a spread.
     hard = AdaptiveMean(bounds=(-10, 10), bounds_are="hard", std="private", random_state=0).fit(rows)
     assert hard.plan_.std == 10.0

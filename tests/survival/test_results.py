@@ -25,7 +25,7 @@ def test_results_read_well_and_can_be_copied() -> None:
         assert (frame["low"] < frame["estimate"]).all() and (frame["estimate"] < frame["high"]).all()
         assert np.all(found.low < interval.low) and np.all(found.high > interval.high)
         text = str(found.summary())
-        assert found.estimand in text and "it costs no privacy" in text and "Simulated noise" in text
+        assert found.estimand in text and "This uses the release alone" in text and "Simulated noise" in text
         again = pickle.loads(pickle.dumps(found))
         assert str(again.summary(0.8)) == str(found.summary(0.8))
         assert found._repr_html_().startswith("<div")

@@ -176,7 +176,7 @@ def test_plan_and_summary() -> None:
     assert test.expected.sum() == pytest.approx(65) and "99 simulated" in str(test.summary())
     assert "not a private release" in str(test.summary()) and "<table" in test._repr_html_()
     large = ContingencyTable(levels=[range(10), range(10)], random_state=0).fit([(1, 2)] * 50)
-    assert "The first 60 of 100 cells" in str(large.summary())
+    assert "the first 60 of 100 cells" in str(large.summary())
     gaussian = ContingencyTable(levels=LEVELS, delta=1e-6, random_state=0).fit(ROWS)
     assert "Gaussian" in str(gaussian.summary()) and gaussian.independence(n_simulations=99).pvalue <= 1
 

@@ -426,18 +426,18 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
             interval, covered = self.confidence_interval(confidence_level), self._estimands()["population"]
             table |= of_interval(interval, errors)
             notes.append(
-                f"Selected on the first half of the rows, estimated on the second. Intervals cover "
-                f"{covered}, of rows of any shape, if these are in no particular order and their standard "
-                f"deviations are at most {'std_bound' if plan.private_spread else 'std'}; the largest bias that "
-                "clipping can then cause is in them."
+                "The first half of the rows selects the columns, and the second half estimates them. Intervals cover "
+                f"{covered}, for rows of any distribution in random order with standard deviations of at most "
+                f"{'std_bound' if plan.private_spread else 'std'}. They include the largest bias of clipping."
             )
         else:
-            notes.append("Intervals need split=True: the same rows selected the columns.")
+            notes.append(
+                "There are no intervals, because the same rows selected the columns. Set split=True."
+            )
         if self.beyond_max_signal_:
             notes.append(
-                "Warning: the release lies at the edge of what it can be: some mean is further from 0 than "
-                f"max_signal = {plan.max_signal:g} std allows for, and estimates may be much too small. "
-                "Raise max_signal."
+                f"Warning: some mean is farther from 0 than max_signal = {plan.max_signal:g} std allows, so estimates "
+                "may be much too small. Raise max_signal."
             )
         if not plan.finds_signals:
             notes.append(f"Warning: {plan.warning()}.")
