@@ -281,6 +281,7 @@ INSIDE = {
         "formula",
         "design",
         "movement",
+        "blocks",
         "rows",
         "design_plan",
         "plan",
