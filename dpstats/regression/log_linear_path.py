@@ -73,6 +73,7 @@ _UP = np.where(np.abs(_NODES) < 1e-9, 0.5, _NODES > 0)
 class LogLinearPath(Path):
     """Estimating equations of a log-linear model with bounded rows and clipped residuals."""
 
+    _averages = False  # the weights and clips of the estimating equations change between steps
     _changes = 0.3
     _model_off = 0.3
     _model_error = 0.01
@@ -89,11 +90,6 @@ class LogLinearPath(Path):
         self.unsettled = self.separated = False
         self.meat: tuple[Floats, float] | None = None
         self.calibration: Mapping[str, Floats] | None = None
-
-    @property
-    def _averages_steps(self) -> bool:
-        # The weights and clips of the estimating equations change between steps.
-        return False
 
     @property
     def _least_size(self) -> float:

@@ -125,6 +125,7 @@ class Seen:
 class Path(ABC):
     """Everything that a fit has learned from its releases so far."""
 
+    _averages = True  # whether gradients of all steps estimate the same coefficients
     _changes = 0.0
     _model_off = 0.1
     _model_error = 0.02
@@ -170,11 +171,6 @@ class Path(ABC):
             white = coordinates(self.whitening, self.p)
             return Norms(name, shift, self.plan.design.intercept, white, self.plan.norm_ends)
         return self._own_question(name)
-
-    @property
-    def _averages_steps(self) -> bool:
-        """Whether gradients of all steps estimate the same coefficients, with known errors."""
-        return not self.plan.is_lost(self.n)
 
     @property
     def _least_size(self) -> float:
@@ -410,7 +406,7 @@ class Path(ABC):
         t = next(t for t in range(1, STEPS + 1) if name == step_name(t))
         left, own = inverse.error_after(before, noise, _CATALAN[t] / _CATALAN[t - 1], self._mistake())
         stepped = self.b + inverse(gradient)
-        if t == 1 or (t < STEPS and not self._averages_steps):
+        if t == 1 or (t < STEPS and not self._averages):
             self.b, self.left, self.noise = stepped, left, own
         else:
             self._average(stepped, left, own, inverse.error_after(before, noise)[0] + own, inverse)

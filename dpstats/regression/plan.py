@@ -171,12 +171,9 @@ def directions_share(n: int, d: int, mu: float) -> float:
 
 
 def early_shares(family: str, n: int, p: int, mu: float) -> list[float]:
-    """Return the fractions of mu^2 for the steps before the last: less if they are accurate with less.
-
-    The curvature of a logistic regression changes with the coefficients, so its steps get the largest fractions.
-    """
+    """Return the fractions of mu^2 for the steps before the last: less if they are accurate with less."""
     # The noise of a coefficient is twice the bound of a row times the clip, over the curvature.
-    noise = 2 * _LEVERAGE * 1.5 * p / (n * mu) if family == "linear" else math.inf
+    noise = 2 * _LEVERAGE * (1.5 if family == "linear" else 4.0) * p / (n * mu)
     return [
         min(max(noise**2 / settled, least), most)
         for (least, most), settled in zip(_EARLY, _SETTLED, strict=True)

@@ -70,17 +70,3 @@ def test_a_slope_that_skewness_turns_with_is_covered_or_said() -> None:
     # At coverage 0.85 fewer than 6 are covered once in 10^3.
     assert hits >= 6
     assert said >= 8
-
-
-def test_a_tail_beyond_the_first_threshold_is_a_bias_of_earlier_steps() -> None:
-    path = first_path(regression_plan("linear", Design.check((-1, 1), (-1, 1), 2, True), 5000, 1.0, 1e-6))
-    assert isinstance(path, LinearPath)
-    inverse = Curvature(np.eye(3), np.full((3, 3), 1e-18)).inverted(1e-6)
-    path.sizes, path.width, path.kept = [0.2], 1.5, 2 * float(ndtr(1.5)) - 1
-    path.pull = np.array([0.0, 0.1, 0.0])
-    assert np.abs(path._early_bias(inverse)).max() < 1e-15
-    path.width, path.kept = 4.0, 2 * float(ndtr(4.0)) - 1
-    found = path._early_bias(inverse)
-    # Twice the difference of the biases 0.1 / 0.866 and 0.1 exp(-0.95 * 2.5), times the scale.
-    assert found[1, 1] == pytest.approx((2 * 0.2 * 0.1 * (1 / 0.866 - 0.093)) ** 2, rel=0.01)
-    assert found[2, 2] < found[1, 1] / 50

@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from dpstats.regression import PrivateLinearRegression
-from dpstats.regression.curvature import Curvature, Inverse
 from dpstats.regression.design import Design
 from dpstats.regression.engine import first_path
-from dpstats.regression.path import Path
 from dpstats.regression.plan import LAST_NORMS, LENGTHS, NORMS, ROWS, regression_plan
 
 
@@ -80,35 +78,3 @@ def test_all_that_is_released_is_per_observed_row() -> None:
     assert (
         path._rescale(numbers).tolist() == path._rescale({"block": numbers})["block"].tolist() == [2.0, -1.0]
     )
-
-
-def with_state(n: int = 5000) -> tuple[Path, Inverse]:
-    """Return a path with an error of its own, and the inverse of a known curvature."""
-    path = first_path(regression_plan("linear", Design.check((-1, 1), (-1, 1), 2, True), n, 1.0, 1e-6))
-    path.left, path.noise, path.b = np.zeros((3, 3)), 0.03 * np.eye(3), np.zeros(3)
-    return path, Curvature(np.eye(3), np.full((3, 3), 1e-18)).inverted(1e-6)
-
-
-def test_gradients_of_two_steps_are_averaged_by_their_noise() -> None:
-    path, inverse = with_state()
-    path._step("step 2", np.ones(3), 0.1, inverse)
-    # Variances 0.03 and 0.01 give weights 1/4 and 3/4.
-    assert np.allclose(path.b, 0.75)
-    assert np.allclose(path.noise, 0.0075 * np.eye(3))
-    assert np.abs(path.left).max() < 1e-9
-
-
-def test_a_bias_of_earlier_steps_moves_the_weight_to_the_last_step_and_is_stated() -> None:
-    path, inverse = with_state()
-    path.early_bias = 0.06 * np.eye(3)
-    path._step("step 4", np.ones(3), 0.1, inverse)
-    assert np.allclose(path.b, 0.9)
-    assert np.allclose(path.left, 0.1**2 * 0.06 * np.eye(3), atol=1e-9)
-    assert np.allclose(path.noise, (0.9**2 * 0.01 + 0.1**2 * 0.03) * np.eye(3))
-
-
-def test_steps_are_not_averaged_where_noise_hides_their_errors() -> None:
-    path, inverse = with_state(n=100)
-    assert path.plan.noise_only
-    path._step("step 2", np.ones(3), 0.1, inverse)
-    assert np.allclose(path.b, 1.0)
