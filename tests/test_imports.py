@@ -287,6 +287,7 @@ INSIDE = {
         "formula",
         "design",
         "movement",
+        "blocks",
         "rows",
         "design_plan",
         "plan",

@@ -1,0 +1,329 @@
+"""Rows of a fit on the lattice, in blocks. A fit converts its rows once, and keeps them if they are few enough.
+
+Rows are rounded to integers on a fine lattice. Matrices and coefficients that multiply them are public and rounded so
+that the products are exact (dpstats/lattice/products.py). So the contribution of a row does not depend on other rows,
+nor on the processor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import xlogy
+
+from dpstats.data.tables import Rows, Table
+from dpstats.lattice import check_finite, observed_pairs
+from dpstats.lattice.products import Integers, Sums, cut_rows, gram, inside_ball, map_items, sum_items
+from dpstats.lattice.rounding import squared_norms
+from dpstats.regression.design import Design
+
+Floats = NDArray[np.float64]
+Result = TypeVar("Result")
+
+X_BITS = 18
+"""A declared half-width is 2^18 steps."""
+
+REACH = 4
+"""Columns are clipped at 2^4 half-widths from the middle of their bounds. Rows beyond this have little weight."""
+
+COUNTED = 2
+"""Rows beyond 2^2 half-widths in any column have weight 0 in the Newton steps. The weight depends on x only."""
+
+MOST_KEPT = 1 << 31
+"""Bytes of rows that a fit keeps. If its rows take more, each query reads and converts them again."""
+
+_RUN = 1 << 10  # entries that one operation handles with a vector repeated for several rows
+
+
+@dataclass(frozen=True, eq=False)
+class Coordinates:
+    """Public coordinates of rows: a shift in steps, and a matrix for rows in steps. None is the identity."""
+
+    shift: Floats
+    intercept: bool
+    whitening: Floats | None
+
+    @cached_property
+    def key(self) -> tuple[Hashable, ...]:
+        """The coordinates as a key of a dict."""
+        whitening = None if self.whitening is None else self.whitening.tobytes()
+        return self.shift.tobytes(), self.intercept, whitening
+
+
+@dataclass(frozen=True, eq=False)
+class Ball:
+    """Rows in coordinates, scaled to a radius, in 2^bits steps."""
+
+    at: Coordinates
+    radius: float
+    bits: int
+
+    @property
+    def size(self) -> int:
+        """Number of coordinates."""
+        return self.at.shift.size + int(self.at.intercept)
+
+    @cached_property
+    def key(self) -> tuple[Hashable, ...]:
+        """The ball as a key of a dict."""
+        return (*self.at.key, self.radius, self.bits)
+
+
+@dataclass(eq=False)
+class Block:
+    """Private: some rows, on the lattice.
+
+    Attributes
+    ----------
+    points : array of shape (m, n_features + 1)
+        Integers of at most 2^22 steps, which float32 holds exactly, and a last column of ones.
+    y : array of shape (m,)
+        Outcomes, in half-widths.
+    outside, far : array of shape (m,)
+        Whether the outcome is outside its bounds, and whether the row is too far away to have weight.
+    exposure : array of shape (m,), optional
+        Exposures, within their bounds.
+    kept : dict, optional
+        Last results by name, each with its key, for rows that answer further queries.
+    space : array of shape (m, n_features + 1), optional
+        Space for the last rows in a ball: integers of at most 2^20 steps, which float32 holds exactly.
+    """
+
+    points: NDArray[np.float32]
+    y: Floats
+    outside: NDArray[np.bool_]
+    far: NDArray[np.bool_]
+    exposure: Floats | None = None
+    kept: dict[str, tuple[Hashable, Any]] | None = None
+    space: NDArray[np.float32] | None = None
+    any_far: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.any_far = bool(self.far.any())
+
+    @property
+    def z(self) -> Floats:
+        """Integers of the rows, shape (m, n_features)."""
+        return self.points.astype(np.float64)[:, :-1]
+
+    @property
+    def offset(self) -> Floats | float:
+        """Logarithm of the exposure, of each row."""
+        return 0.0 if self.exposure is None else np.asarray(xlogy(1.0, self.exposure))
+
+    def rows(self, shift: Floats, intercept: bool) -> Floats:
+        """Return integer rows minus a shift, in steps, after a constant column if there is an intercept."""
+        moved = self.points.astype(np.float64)
+        rows = self._drop_far(_apply_columns(np.subtract, moved, np.append(shift, 0.0), moved))
+        constant, rows = rows[:, -1:] * 2.0**X_BITS, rows[:, :-1]
+        return np.concatenate([constant, rows], axis=1) if intercept else rows
+
+    def combine(self, matrix: Floats, shift: Floats, intercept: bool) -> Floats:
+        """Return the products of `rows` with a matrix or a vector, as if no row were far.
+
+        They are exact, so the shift and the intercept can be part of the matrix.
+        """
+        first = int(intercept)
+        slopes = matrix[..., first:]
+        constant = matrix[..., :first].sum(axis=-1) * 2.0**X_BITS - slopes @ shift
+        table = np.concatenate([slopes, np.expand_dims(constant, -1)], axis=-1)
+        found: Floats = self.points.astype(np.float64) @ table.T
+        return found
+
+    def fit_outcomes(self, theta: Floats, shift: Floats, intercept: bool) -> Floats:
+        """Return the products of `rows` with coefficients, as if no row were far."""
+        key = theta.tobytes(), shift.tobytes(), intercept
+        return self._remember("fitted", key, lambda: self.combine(theta, shift, intercept))
+
+    def whiten(self, at: Coordinates) -> Floats:
+        """Return rows in given coordinates."""
+        if at.whitening is None:
+            return self.rows(at.shift, at.intercept)
+        return self._drop_far(self.combine(at.whitening, at.shift, at.intercept))
+
+    def squared_norms(self, at: Coordinates) -> Floats:
+        """Return the squared norms of rows in given coordinates."""
+        return self._remember("norms", at.key, lambda: squared_norms(self.whiten(at)))
+
+    def bound(self, ball: Ball, *, again: bool = True) -> tuple[Floats, Floats]:
+        """Return integer rows in a ball, and their scaling factors. With ``again``, they are needed later, too."""
+        factors = self._recall("factors", ball.key)
+        if factors is not None:
+            assert self.space is not None
+            return self.space[:, : ball.size].astype(np.float64), factors
+        white = self.whiten(ball.at)
+        norms = np.sqrt(self._remember("norms", ball.at.key, lambda: squared_norms(white)))
+        longest = np.maximum(norms, ball.radius)
+        rows, factors = inside_ball(white, longest, 2**ball.bits), ball.radius / longest
+        if again and self.space is not None:
+            self.space[:, : ball.size] = rows
+            self._keep("factors", ball.key, factors)
+        return rows, factors
+
+    def gram(self, ball: Ball, rows: Floats) -> Integers:
+        """Return the Gram matrix of the rows in a ball."""
+        return self._remember("Gram matrix", ball.key, lambda: gram(rows))
+
+    def _remember(self, name: str, key: Hashable, make: Callable[[], Result]) -> Result:
+        """Return ``make()``, or its last result under the same name if the key is the same and rows are kept."""
+        found: Result | None = self._recall(name, key)
+        if found is None:
+            found = make()
+            self._keep(name, key, found)
+        return found
+
+    def _recall(self, name: str, key: Hashable) -> Any:
+        last = None if self.kept is None else self.kept.get(name)
+        return last[1] if last is not None and last[0] == key else None
+
+    def _keep(self, name: str, key: Hashable, value: Any) -> None:
+        if self.kept is not None:
+            self.kept[name] = key, value
+
+    def _drop_far(self, rows: Floats) -> Floats:
+        if self.any_far:
+            rows[self.far] = 0.0
+        return rows
+
+
+class Query(Protocol):
+    """A sum over rows."""
+
+    def sum_rows(self, block: Block) -> Sums:
+        """Return the sums over some rows, by the names of the releases."""
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """Private: rows in memory, and their outcomes."""
+
+    X: Floats
+    y: Floats
+    design: Design
+    exposure: Floats | None = None
+
+    def block(self, where: slice, points: NDArray[np.float32] | None = None) -> Block:
+        """Return some rows. Their integers are written to ``points``, or to a new array."""
+        design = self.design
+        z = _apply_columns(np.subtract, np.ascontiguousarray(self.X[where], dtype=np.float64), design.center)
+        z = _apply_columns(np.multiply, z, 2.0**X_BITS / design.half, z)
+        far: NDArray[np.bool_] = np.zeros(len(z), dtype=np.bool_)
+        near, reach = 2.0 ** (X_BITS + COUNTED), 2.0 ** (X_BITS + REACH)
+        if not (z.max(initial=0.0) <= near and z.min(initial=0.0) >= -near):
+            far[:] = ~(np.abs(z) <= near).all(axis=1)
+            np.clip(z, -reach, reach, out=z)
+        if points is None:
+            points = np.empty((z.shape[0], z.shape[1] + 1), dtype=np.float32)
+        points[:, :-1], points[:, -1] = np.rint(z, out=z), 1.0
+        y = (self.y[where] - design.y_center) / design.y_half
+        exposure = None
+        if self.exposure is not None and design.exposure is not None:
+            exposure = np.clip(self.exposure[where], *design.exposure)
+        return Block(points, np.clip(y, -1.0, 1.0), np.abs(y) > 1.0, far, exposure)
+
+    def answer(self, question: Query) -> Sums:
+        """Return the sums that a question is about."""
+        work = cut_rows(len(self.X))
+        return sum_items(lambda where: question.sum_rows(self.block(where)), work, self.X.size)
+
+    def convert(self) -> list[Block]:
+        """Return all rows, to be kept. Raise an error for a missing entry."""
+        # One large array takes far less time to allocate than many small ones.
+        n, d = self.X.shape
+        points, space = (np.empty((n, d + 1), dtype=np.float32) for _ in range(2))
+
+        def convert(where: slice) -> Block:
+            check_finite(self.X[where])
+            return replace(self.block(where, points[where]), kept={}, space=space[where])
+
+        return map_items(convert, cut_rows(n), n * d)
+
+
+@dataclass(frozen=True, eq=False)
+class DesignRows:
+    """Private: rows of a fit with their outcomes and how to read them. With ``drops``, the observed rows only.
+
+    Attributes
+    ----------
+    blocks : list of Block, optional
+        All rows, if they are kept. The rows are read for every query otherwise.
+    """
+
+    rows: Rows
+    design: Design
+    drops: bool = False
+    blocks: list[Block] | None = None
+
+    def answer(self, question: Query) -> Sums:
+        """Return the sums that a question is about."""
+        if self.blocks is None:
+            return self.rows.total(_BlockSums(question, self.design, self.drops))
+        n, d = self.rows.shape
+        return sum_items(question.sum_rows, self.blocks, n * d)
+
+    def keep(self) -> DesignRows:
+        """Return the rows with all of them kept, if they are in this process and few enough.
+
+        Raises
+        ------
+        InvalidData
+            If an entry is missing, and rows with missing entries are not dropped.
+        """
+        n, d = self.rows.shape
+        if not self.rows.local or n * _bytes_per_row(d) > MOST_KEPT:
+            return self
+        blocks: list[Block] = []
+
+        def convert(table: Table) -> Sums:
+            blocks.extend(_blocks(table, self.design, self.drops).convert())
+            return {}
+
+        self.rows.total(convert)
+        return replace(self, blocks=blocks)
+
+
+def _bytes_per_row(d: int) -> int:
+    """Return the bytes of a kept row: its points, itself in a ball, and six numbers."""
+    return 8 * (d + 1) + 6 * 8
+
+
+@dataclass(frozen=True)
+class _BlockSums:
+    """A query applied to the rows of a table."""
+
+    question: Query
+    design: Design
+    drops: bool
+
+    def __call__(self, table: Table) -> Sums:
+        return _blocks(table, self.design, self.drops).answer(self.question)
+
+
+def _blocks(table: Table, design: Design, drops: bool) -> Blocks:
+    """Return the rows of a table, or the observed ones."""
+    assert table.y is not None
+    X, y, exposure = table.X, table.y, table.exposure
+    if drops and exposure is None:
+        X, y = observed_pairs(X, y)
+    elif drops and exposure is not None:
+        both, y = observed_pairs(np.column_stack([X, exposure]), y)
+        X, exposure = both[:, :-1], both[:, -1]
+    return Blocks(X, y, design, exposure)
+
+
+def _apply_columns(operation: np.ufunc, rows: Floats, values: Floats, out: Floats | None = None) -> Floats:
+    """Return ``operation(rows, values)`` for one value a column. Many short rows are combined to a longer one."""
+    n, d = rows.shape
+    out = np.empty_like(rows) if out is None else out
+    repeat = max(1, min(n, _RUN // max(d, 1)))
+    whole = n - n % repeat
+    shape = (-1, max(repeat * d, 1))
+    if whole * d:
+        operation(rows[:whole].reshape(shape), np.tile(values, repeat), out=out[:whole].reshape(shape))
+    operation(rows[whole:], values, out=out[whole:])
+    return out
