@@ -25,7 +25,7 @@ from dpstats.regression.plan import (
     size_name,
     step_name,
 )
-from dpstats.regression.rows import OUTSIDE, SIZE, LinearStep, Moments, Question, Size, Tail, coordinates
+from dpstats.regression.rows import OUTSIDE, SIZE, Centre, LinearStep, Moments, Question, Size, Tail, coordinates
 
 Floats = NDArray[np.float64]
 
@@ -74,6 +74,9 @@ class LinearPath(Path):
         """Clipping threshold of the residuals for the correction of the intercept."""
         reach = float(np.clip(5 * (self.n * self.plan.mu / 4700) ** (1 / 3), 4.0, 10.0))
         return min(reach * self.sigma, 2.0)
+
+    def _centre_question(self, name: str) -> Question:
+        return Centre(name, True)
 
     def _own_question(self, name: str) -> Question:
         if name == TAIL:

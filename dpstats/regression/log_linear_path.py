@@ -113,8 +113,6 @@ class LogLinearPath(Path):
     # Queries
 
     def question(self, name: str) -> Question:
-        if name == CENTRE:
-            return Centre(name, False, self.plan.design.offsets)
         if name == LAST_NORMS:
             return WeightedNorms(
                 *self._model(),

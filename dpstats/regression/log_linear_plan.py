@@ -26,6 +26,7 @@ from dpstats.regression.plan import (
     RegressionPlan,
     bin_integers,
     centre_integers,
+    count_name,
     made_plan,
     norms_share,
     scalar_share,
@@ -69,7 +70,7 @@ class LogLinearPlan(RegressionPlan):
 
     @cached_property
     def _shares(self) -> dict[str, float]:
-        return dict(shares(self.n_samples, self.mu, self.missing))
+        return dict(shares(self.n_samples, self.mu, self.counted))
 
     def facts(self) -> dict[str, Any]:
         """Return facts about the plan that its stages do not show, by name."""
@@ -81,9 +82,9 @@ def rate_ends() -> NDArray[np.float64]:
     return np.exp2(np.arange(-_BINS, 1, dtype=np.float64))
 
 
-def shares(n: int, mu: float, missing: str) -> list[tuple[str, float]]:
+def shares(n: int, mu: float, counted: str | None = None) -> list[tuple[str, float]]:
     """Return the stages in order with the fraction of mu^2 of each. They depend on sizes and mu only."""
-    parts = [(ROWS, _SHARES[ROWS])] if missing == "drop" else []
+    parts = [(counted, _SHARES[ROWS])] if counted else []
     norms, scalar = norms_share(n, mu), scalar_share(n, mu)
     parts.append((CENTRE, _SHARES[CENTRE]))
     if n * mu >= MANY:
@@ -126,7 +127,7 @@ def log_linear_plan(
 
     return made_plan(
         LogLinearPlan,
-        lambda mu: shares(n, mu, missing),
+        lambda mu: shares(n, mu, count_name(design, missing)),
         integers,
         design,
         n,

@@ -89,8 +89,7 @@ class Rates(Question):
     def sum_rows(self, block: Block) -> Sums:
         shares = (block.y + 1) / 2
         rates = shares if block.exposure is None else shares / block.exposure
-        places = np.searchsorted(self.ends, rates)
-        return {self.name: as_int64(np.bincount(places, minlength=self.ends.size + 1)) << COUNT_BITS}
+        return {self.name: block.count(np.searchsorted(self.ends, rates), self.ends.size + 1)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,12 +120,12 @@ class Spread(LogLinear):
         linear = self.predict(block)
         mean, std = self.curves.evaluate(linear, "mean", "std")
         sizes = np.minimum(np.abs((block.y + 1) * self.half - mean) / (SIZE_CLIP * std), 1.0)
-        sizes = np.where(block.far, 0.0, sizes)
+        sizes = block.weigh(np.where(block.far, 0.0, sizes))
         above = linear > self.middle
         parts = np.concatenate([scalar_sum(np.where(side, sizes, 0.0)) for side in (~above, above)])
         if not self.counts:
             return {self.name: parts}
-        return {SIZE: parts, OUTSIDE: scalar_sum(block.outside)}
+        return {SIZE: parts, OUTSIDE: scalar_sum(block.weigh(block.outside))}
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,8 +140,7 @@ class WeightedNorms(LogLinear):
         (weight,) = self.curves.evaluate(self.predict(block), "weight")
         rows = block.rows(self.shift, self.intercept) @ self.whitening.T
         squares = squared_norms(rows * weight[:, None])
-        counts = np.bincount(np.searchsorted(self.ends**2, squares), minlength=self.ends.size + 1)
-        return {self.name: as_int64(counts) << COUNT_BITS}
+        return {self.name: block.count(np.searchsorted(self.ends**2, squares), self.ends.size + 1)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +163,7 @@ class LogLinearStep(Step):
         linear: Floats = self.fitted(block) + block.offset
         mean, clip, pull, weight, curved = self.curves.evaluate(linear, *names)
         white = block.rows(self.shift, self.intercept) @ self.whitening.T * weight[:, None]
-        longest = np.maximum(np.sqrt(squared_norms(white)), self.radius)
+        longest = np.maximum(np.sqrt(squared_norms(white)), self.radius) / block.root
         rows = inside_ball(white, longest, 2**self.bits)
         r = np.clip(((block.y + 1) * self.half - mean) / clip, -1.0, 1.0)
         v = np.clip((r - pull) / (1 + self.most_pull), -1.0, 1.0) * (self.radius / longest)
@@ -200,6 +198,6 @@ class Excess(LogLinear):
         beyond = np.where(block.far, 0.0, beyond)
         tilt = np.clip((linear - self.middle) / self.spread, -1.0, 1.0)
         return {
-            EXCESS: scalar_sum(np.minimum(beyond / WIDER, 1.0)),
-            TILT: scalar_sum(np.minimum(beyond, 1.0) * tilt),
+            EXCESS: scalar_sum(block.weigh(np.minimum(beyond / WIDER, 1.0))),
+            TILT: scalar_sum(block.weigh(np.minimum(beyond, 1.0) * tilt)),
         }

@@ -35,6 +35,7 @@ from dpstats.regression.plan import (
     NORMS,
     ROWS,
     STEPS,
+    WEIGHT,
     RegressionPlan,
     step_name,
 )
@@ -159,10 +160,10 @@ class Path(ABC):
     def question(self, name: str) -> Question:
         """Return the query that a stage of the plan answers."""
         shift = np.rint(self.shift * 2.0**X_BITS)
-        if name == ROWS:
+        if name in (ROWS, WEIGHT):
             return Observed(name)
         if name == CENTRE:
-            return Centre(name, self.plan.family == "linear")
+            return self._centre_question(name)
         if name == DIRECTIONS:
             return Directions(shift, max(np.rint(self.least * 2.0**X_BITS), 1.0), self.plan.bits)
         if name == LENGTHS:
@@ -187,6 +188,9 @@ class Path(ABC):
         """Eigenvalue of the curvature in a typical direction."""
         return 1.0
 
+    def _centre_question(self, name: str) -> Question:
+        return Centre(name, False, self.plan.design.offsets)
+
     @abstractmethod
     def _own_question(self, name: str) -> Question: ...
 
@@ -198,8 +202,8 @@ class Path(ABC):
 
     def take(self, name: str, released: Any) -> None:
         """Update the path with the release of a stage: averages over all rows, in which missing rows count as 0."""
-        if name == ROWS:
-            self._take_rows(float(released[0]))
+        if name in (ROWS, WEIGHT):
+            self._take_rows(name, float(released[0]))
             return
         released = self._rescale(released)
         if name == CENTRE:
@@ -223,10 +227,13 @@ class Path(ABC):
     @abstractmethod
     def _take_own(self, name: str, released: Any) -> None: ...
 
-    def _take_rows(self, share: float) -> None:
-        """Scale all later releases per observed row. An error in this number cancels in coefficients and errors."""
+    def _take_rows(self, name: str, share: float) -> None:
+        """Scale all later releases per observed row. An error in this number cancels in coefficients and errors.
+
+        With weights, the number of rows is the total weight, in units of the largest weight.
+        """
         plan = self.plan
-        noise = float(np.max(plan.noise(ROWS).std))
+        noise = float(np.max(plan.noise(name).std))
         self.n = plan.n_samples * min(max(share, 2 * noise, (self.p + 2) / plan.n_samples), 1.0)
         self.each = plan.n_samples / self.n
 

@@ -62,11 +62,31 @@ class Block:
     outside: NDArray[np.bool_]  # whether the outcome is outside its bounds
     far: NDArray[np.bool_]  # whether the row is too far away to have weight
     exposure: Floats | None = None  # within its bounds, shape (m,)
+    offsets: Floats | None = None  # within their bounds, shape (m,)
+    weight: Floats | None = None  # fraction of the largest weight, shape (m,)
 
     @property
     def offset(self) -> Floats | float:
-        """Logarithm of the exposure, of each row."""
-        return 0.0 if self.exposure is None else np.asarray(xlogy(1.0, self.exposure))
+        """Offset of each row, or logarithm of its exposure."""
+        if self.exposure is not None:
+            return np.asarray(xlogy(1.0, self.exposure))
+        return 0.0 if self.offsets is None else self.offsets
+
+    @property
+    def root(self) -> Floats | float:
+        """Square root of the weight of each row. A step scales the row and its residual by it."""
+        return 1.0 if self.weight is None else np.sqrt(self.weight)
+
+    def weigh(self, values: Any) -> Any:
+        """Return numbers of each row times its weight."""
+        return values if self.weight is None else (values.T * self.weight).T
+
+    def count(self, places: NDArray[np.int64], bins: int) -> NDArray[np.int64]:
+        """Return counts of rows by bins, in steps. A row counts with its weight."""
+        if self.weight is None:
+            return as_int64(np.bincount(places, minlength=bins)) << COUNT_BITS
+        steps = np.rint(self.weight * 2.0**COUNT_BITS)
+        return as_int64(np.bincount(places, weights=steps, minlength=bins))
 
     def rows(self, shift: Floats, intercept: bool) -> Floats:
         """Return integer rows minus a shift, in steps, after a constant column if there is an intercept."""
@@ -100,6 +120,8 @@ class Blocks:
     y: Floats
     design: Design
     exposure: Floats | None = None
+    offset: Floats | None = None
+    weight: Floats | None = None
 
     def block(self, where: slice) -> Block:
         """Return some rows."""
@@ -112,11 +134,18 @@ class Blocks:
             far[:] = ~(np.abs(z) <= near).all(axis=1)
             np.clip(z, -reach, reach, out=z)
         np.rint(z, out=z)
-        y = (self.y[where] - design.y_center) / design.y_half
-        exposure = None
-        if self.exposure is not None and design.exposure is not None:
-            exposure = np.clip(self.exposure[where], *design.exposure)
-        return Block(z, np.clip(y, -1.0, 1.0), np.abs(y) > 1.0, far, exposure)
+        exposure, offset, weight = (
+            None if column is None or ends is None else np.clip(column[where], *ends)
+            for column, ends in (
+                (self.exposure, design.exposure),
+                (self.offset, design.offset),
+                (self.weight, design.weight),
+            )
+        )
+        if weight is not None and design.weight is not None:
+            weight = weight / design.weight[1]
+        y, outside = design.read_outcome(self.y[where], offset)
+        return Block(z, y, outside, far, exposure, None if design.outcome else offset, weight)
 
     def answer(self, question: Question) -> Sums:
         """Return the sums that a question is about."""
@@ -134,13 +163,16 @@ class _Asked:
 
     def __call__(self, table: Table) -> Sums:
         assert table.y is not None
-        X, y, exposure = table.X, table.y, table.exposure
-        if self.drops and exposure is None:
-            X, y = observed_pairs(X, y)
-        elif self.drops and exposure is not None:
-            both, y = observed_pairs(np.column_stack([X, exposure]), y)
-            X, exposure = both[:, :-1], both[:, -1]
-        return Blocks(X, y, self.design, exposure).answer(self.question)
+        X, y, d = table.X, table.y, table.X.shape[1]
+        beside = {
+            name: column
+            for name, column in table.beside().items()
+            if name in ("exposure", "offset", "weight")
+        }
+        if self.drops:
+            both, y = observed_pairs(np.column_stack([X, *beside.values()]) if beside else X, y)
+            X, beside = both[:, :d], dict(zip(beside, both.T[d:], strict=True))
+        return Blocks(X, y, self.design, **beside).answer(self.question)
 
 
 class Question(ABC):
@@ -153,12 +185,12 @@ class Question(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Observed(Question):
-    """The number of observed rows."""
+    """The number of observed rows, or their total weight."""
 
     name: str
 
     def sum_rows(self, block: Block) -> Sums:
-        return {self.name: np.array([block.y.size << UNIT_BITS])}
+        return {self.name: scalar_sum(block.weigh(np.ones(block.y.size)))}
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,12 +202,14 @@ class Centre(Question):
     offsets: tuple[float, float] | None = None  # center and half-width of their range
 
     def sum_rows(self, block: Block) -> Sums:
-        inside = np.clip(block.z, -(2.0**X_BITS), 2.0**X_BITS).sum(axis=0)
+        inside = block.weigh(np.clip(block.z, -(2.0**X_BITS), 2.0**X_BITS))
+        # Entries are integers without weights.
+        inside = (inside if block.weight is None else np.rint(inside)).sum(axis=0)
         if self.outcome:
-            inside = np.append(inside, np.rint(block.y * 2.0**X_BITS).sum())
+            inside = np.append(inside, np.rint(block.weigh(block.y) * 2.0**X_BITS).sum())
         if self.offsets is not None:
             middle, half = self.offsets
-            offsets = np.clip((block.offset - middle) / half, -1.0, 1.0)
+            offsets = block.weigh(np.clip((block.offset - middle) / half, -1.0, 1.0))
             inside = np.append(inside, np.rint(offsets * 2.0**X_BITS).sum())
         return {self.name: as_int64(inside)}
 
@@ -191,7 +225,8 @@ class Directions(Question):
     def sum_rows(self, block: Block) -> Sums:
         rows = block.rows(self.shift, intercept=False)
         norms = np.sqrt(squared_norms(rows))
-        return triangle(CURVATURE, gram(inside_ball(rows, np.maximum(norms, self.least), 2**self.bits)))
+        longest = np.maximum(norms, self.least) / block.root
+        return triangle(CURVATURE, gram(inside_ball(rows, longest, 2**self.bits)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,9 +242,7 @@ class Norms(Question):
     def sum_rows(self, block: Block) -> Sums:
         rows = block.rows(self.shift, self.intercept) @ self.whitening.T
         squares = squared_norms(rows)
-        places = np.searchsorted(self.ends**2, squares)
-        counts = np.bincount(np.minimum(places, self.ends.size), minlength=self.ends.size + 1)
-        return {self.name: as_int64(counts) << COUNT_BITS}
+        return {self.name: block.count(np.searchsorted(self.ends**2, squares), self.ends.size + 1)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,7 +252,7 @@ class Outcome(Question):
     name: str
 
     def sum_rows(self, block: Block) -> Sums:
-        return {self.name: np.array([np.count_nonzero(block.y > 0) << UNIT_BITS])}
+        return {self.name: scalar_sum(block.weigh(block.y > 0))}
 
 
 @dataclass(frozen=True, eq=False)
@@ -279,8 +312,8 @@ class Size(Model):
 
     def sum_rows(self, block: Block) -> Sums:
         parts = np.minimum(np.abs(self.residuals(block)) / self.most, 1.0)
-        found = {SIZE if self.counts else self.name: scalar_sum(parts)}
-        return {**found, OUTSIDE: scalar_sum(block.outside)} if self.counts else found
+        found = {SIZE if self.counts else self.name: scalar_sum(block.weigh(parts))}
+        return {**found, OUTSIDE: scalar_sum(block.weigh(block.outside))} if self.counts else found
 
 
 @dataclass(frozen=True, eq=False)
@@ -294,15 +327,19 @@ class Moments(Model):
     def sum_rows(self, block: Block) -> Sums:
         parts = np.clip(self.residuals(block) / self.most, -1.0, 1.0)
         steps = as_int64(np.rint(parts * 2.0**UNIT_BITS))
-        return {
-            self.mean: steps.sum(keepdims=True),
-            self.squares: (steps * steps >> UNIT_BITS).sum(keepdims=True),
-        }
+        squares = steps * steps >> UNIT_BITS
+        if block.weight is not None:
+            steps, squares = (as_int64(np.rint(block.weigh(part))) for part in (steps, squares))
+        return {self.mean: steps.sum(keepdims=True), self.squares: squares.sum(keepdims=True)}
 
 
 @dataclass(frozen=True, eq=False)
 class Step(Model):
-    """A step of a regression. In whitened coordinates, a row beyond ``radius`` is scaled to it with its residual."""
+    """A step of a regression. In whitened coordinates, a row beyond ``radius`` is scaled to it with its residual.
+
+    The square root of the weight scales both too, so that a row counts with its weight in the gradient and the Gram
+    matrix.
+    """
 
     whitening: Floats
     radius: float
@@ -312,7 +349,7 @@ class Step(Model):
         """Return integer rows in a ball of 2^bits steps, their scaling factors, and their fitted outcomes."""
         white = block.rows(self.shift, self.intercept) @ self.whitening.T
         norms = np.sqrt(squared_norms(white))
-        longest = np.maximum(norms, self.radius)
+        longest = np.maximum(norms, self.radius) / block.root
         return inside_ball(white, longest, 2**self.bits), self.radius / longest, self.fitted(block)
 
 
@@ -352,14 +389,19 @@ class Tail(Step):
 
 @dataclass(frozen=True, eq=False)
 class LogisticStep(Step):
-    """Gradient and Hessian of the logistic log-likelihood."""
+    """Gradient and Hessian of the logistic log-likelihood. With ``meat``, also that of the sandwich estimator."""
+
+    meat: bool = False
 
     def sum_rows(self, block: Block) -> Sums:
         rows, factors, fitted = self.bounded(block)
-        p = expit(fitted)
+        p = expit(fitted + block.offset)
         v = np.rint(((block.y > 0) - p) * factors * 2.0**self.bits)
         curved = np.rint(rows * np.sqrt(4 * p * (1 - p))[:, None])
-        return {GRADIENT: weighted(v, rows), **triangle(CURVATURE, gram(curved))}
+        found = {GRADIENT: weighted(v, rows), **triangle(CURVATURE, gram(curved))}
+        if self.meat:
+            found |= triangle(MEAT, gram(np.rint(rows * (v * 2.0**-self.bits)[:, None])))
+        return found
 
 
 def coordinates(whitening: Floats, p: int) -> Floats:
