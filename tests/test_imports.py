@@ -299,6 +299,7 @@ INSIDE = {
         "error_laws",
         "hypotheses",
         "base",
+        "row_columns",
         "engine",
         "bounded_outcome",
         "least_squares",

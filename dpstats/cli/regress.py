@@ -226,14 +226,14 @@ def _build(options: argparse.Namespace, n: int, d: int) -> Any:
         raise InvalidParameter(
             "--delta cannot be used with --method functional, which is pure. Remove one of them"
         )
-    kind = {
+    kinds: dict[str, Any] = {
         "newton": regression.PrivateLinearRegression,
         "logistic": regression.PrivateLogisticRegression,
         "counts": regression.PrivateCountRegression,
         "gamma": regression.PrivateGammaRegression,
         "sufficient": regression.SufficientStatisticsRegression,
         "functional": regression.FunctionalMechanismRegression,
-    }[method]
+    }
     model = _model(options, d)
     given: dict[str, Any] = {"x_bounds": model.x_bounds, "fit_intercept": model.intercept}
     given["epsilon"], given["missing"] = options.epsilon, options.missing
@@ -243,7 +243,7 @@ def _build(options: argparse.Namespace, n: int, d: int) -> Any:
         given["cov_type"] = options.cov_type or "HC"
     if method != "logistic":
         given["y_bounds"] = model.y_bounds
-    return kind(**given)
+    return kinds[method](**given)
 
 
 # Reports

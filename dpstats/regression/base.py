@@ -37,6 +37,16 @@ Transform = Callable[[Any], Any]
 SomePlan = TypeVar("SomePlan", bound=DesignPlan)
 
 INTERCEPT = "Intercept"
+_LAPSING = (
+    "formula_",
+    "rows_",
+    "rows_noise_std_",
+    "total_weight_",
+    "total_weight_noise_std_",
+    "_counted",
+    "effective_rows_",
+)
+"""Attributes that an earlier fit may have set."""
 _MANY_OBSERVED = 15.0
 """Standard deviations of its noise from which the number of observed rows is large enough for intervals to hold."""
 
@@ -61,8 +71,11 @@ class _Fitted(PrivateEstimator[SomePlan], ABC):
     intercept_privacy_share_: float
     rows_: float
     rows_noise_std_: float
+    total_weight_: float
+    total_weight_noise_std_: float
+    effective_rows_: float
     _counted: float
-    """Number of rows that errors of the estimate assume, if rows may be dropped."""
+    """Number of rows that errors of the estimate assume, if rows may be dropped or have weights."""
 
 
 @parameters
@@ -90,7 +103,7 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
 
     def _set_params(self, params: Floats, cov: Floats | None, privacy: Floats | None = None) -> None:
         """Set the estimates, the covariance of their errors, and the part of it that is due to noise."""
-        for name in ("formula_", "rows_", "rows_noise_std_", "_counted"):  # set by an earlier fit
+        for name in _LAPSING:
             self.__dict__.pop(name, None)
         self.params_, self.params_cov_ = params, cov
         first = int(self.fit_intercept)
@@ -172,7 +185,7 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
     @property
     def _degrees(self) -> int:
         """Degrees of freedom of the residuals."""
-        return max(self.nobs - self.params_.size, 1)
+        return max(int(getattr(self, "effective_rows_", self.nobs)) - self.params_.size, 1)
 
     @property
     def _estimand(self) -> str:
@@ -317,7 +330,10 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
 
     @property
     def nobs(self) -> int:
-        """The public number of rows, or the noisy number of observed rows if ``missing="drop"``."""
+        """The public number of rows, or the noisy number of observed rows if ``missing="drop"``.
+
+        With weights it is the noisy total weight, in units of the largest weight.
+        """
         check_is_fitted(self)
         return int(getattr(self, "_counted", self.plan_.n_samples))
 
@@ -481,6 +497,17 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
                 if hasattr(self, "rows_")
                 else []
             ),
+            *(
+                [
+                    (
+                        "Total weight",
+                        f"{significant(self.total_weight_, self.total_weight_noise_std_)} "
+                        f"(noise sd {self.total_weight_noise_std_:.2g}), as {self.effective_rows_:,.0f} equal rows",
+                    )
+                ]
+                if hasattr(self, "total_weight_")
+                else []
+            ),
         ]
 
     def _all_shares(self) -> Floats:
@@ -500,6 +527,14 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
         if self._noise_only():
             notes.append(
                 "Noise only: at this n and epsilon, coverage may be below the nominal level (see the plan)."
+            )
+        elif (
+            hasattr(self, "total_weight_")
+            and self.total_weight_ < _MANY_OBSERVED * self.total_weight_noise_std_
+        ):
+            notes.append(
+                "The total weight is small at this epsilon, in units of the largest weight. Intervals may cover less "
+                "often than stated. Use a smaller bound of the weights, a larger epsilon or fewer columns."
             )
         elif hasattr(self, "rows_") and self.rows_ < _MANY_OBSERVED * self.rows_noise_std_:
             notes.append(

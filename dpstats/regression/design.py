@@ -109,7 +109,7 @@ class Design:
         return low / 2 + high / 2, high / 2 - low / 2
 
     def read_outcome(self, y: Floats, offset: Floats | None) -> tuple[Floats, NDArray[np.bool_]]:
-        """Return outcomes in half-widths, minus offsets if these are subtracted, and whether they exceed their bounds."""
+        """Return outcomes in half-widths, minus subtracted offsets, and whether they exceed their bounds."""
         center, half = self.outcome or (self.y_center, self.y_half)
         found = (y - center) / half
         outside, inside = np.abs(found) > 1.0, np.clip(found, -1.0, 1.0)

@@ -5,17 +5,25 @@ Proof: docs/proofs/regression.md.
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
 from dpstats.data.parameters import check_choice, check_privacy_parameters
 from dpstats.regression.engine import NewtonSteps, told_apart
 from dpstats.regression.error_laws import ErrorLaw, Student
 from dpstats.regression.least_squares import LeastSquares
 from dpstats.regression.plan import RegressionPlan, regression_plan
+from dpstats.regression.row_columns import OffsetColumn, check_offset
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
 
+Floats = NDArray[np.float64]
+
 
 @parameters
-class PrivateLinearRegression(NewtonSteps, LeastSquares[RegressionPlan]):
+class PrivateLinearRegression(NewtonSteps, OffsetColumn[RegressionPlan], LeastSquares[RegressionPlan]):
     """Private least squares, with intervals that include sampling error and privacy noise.
 
     Use this estimator for linear regression with a positive delta. For pure differential privacy (delta = 0), use
@@ -141,9 +149,25 @@ class PrivateLinearRegression(NewtonSteps, LeastSquares[RegressionPlan]):
             Public sizes.
         """
         n, design = self._declared(n_samples, n_features)
+        design = self._with_columns(design)
+        if design.offset is not None:
+            design = design.subtracting(design.offset)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
         check_choice("cov_type", self.cov_type, ["HC", "nonrobust"])
         return regression_plan("linear", design, n, epsilon, delta, self._policy())
+
+    def predict(self, X: Any, offset: Any = None) -> Floats:
+        """Return the predicted outcomes of rows, of shape (n_samples,). Releases nothing new.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to predict for.
+        offset : sequence of length n_samples, optional
+            Offsets of the rows. The default is 0 for each.
+        """
+        found = super().predict(X)
+        return found + check_offset(offset, found.size)
 
     def _notes(self) -> list[str]:
         notes = super()._notes()

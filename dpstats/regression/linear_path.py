@@ -25,7 +25,17 @@ from dpstats.regression.plan import (
     size_name,
     step_name,
 )
-from dpstats.regression.rows import OUTSIDE, SIZE, Centre, LinearStep, Moments, Question, Size, Tail, coordinates
+from dpstats.regression.rows import (
+    OUTSIDE,
+    SIZE,
+    Centre,
+    LinearStep,
+    Moments,
+    Question,
+    Size,
+    Tail,
+    coordinates,
+)
 
 Floats = NDArray[np.float64]
 
@@ -41,6 +51,8 @@ _DECAY = 2.4
 
 This is a little faster than for exponential tails."""
 _FALSE_ALARM = 0.01
+_TAIL_VARIANCE = 0.2
+"""Mean squared excess beyond 1.5 standard deviations, at most: 0.05 for normal and 0.17 for exponential residuals."""
 _LEAST_TAIL = 0.01
 _COMMON_TAIL = 0.08
 """Mean excess beyond 1.5 standard deviations for exponential residuals, in standard deviations."""
@@ -118,7 +130,7 @@ class LinearPath(Path):
         count = plan.n_features
         size, explained = float(slopes @ slopes), (count + math.sqrt(2 * count)) * noise**2
         self.pull = slopes * math.sqrt(max(1 - explained / max(size, 1e-300), 0.0))
-        self.pulled = size > noise**2 * float(chdtri(count, _FALSE_ALARM))
+        self.pulled = size > (noise**2 + _TAIL_VARIANCE / self.n) * float(chdtri(count, _FALSE_ALARM))
         tail = float(pulls[:first].sum())
         likely = max(tail**2 - noise**2, 0.0) / 4 + _LEAST_TAIL**2 / 4 + float(self.pull @ self.pull)
         information = self.n * plan.mu**2 * plan.share(step_name(STEPS))
@@ -159,9 +171,7 @@ class LinearPath(Path):
         assert inverse is not None and self.meat is not None
         meat, meat_std = self.meat
         mixed, even = inverse.likely_meat(meat, meat_std)
-        # HC1 divides by n - p, for p coefficients.
-        rows = max(n - self.p, 1)
-        around = inverse.of_sampling / (math.sqrt(rows) * self.kept)
+        around = inverse.of_sampling / (math.sqrt(self._spare) * self.kept)
         # The weights of bounded rows enter the meat squared. Shrinkage keeps its difference from the curvature only
         # beyond noise and sampling error.
         sampling = _MEAT_KURTOSIS * (float(np.trace(meat)) / self.p) ** 2 / n
@@ -189,7 +199,7 @@ class LinearPath(Path):
         If the tails are asymmetric, the location of clipped residuals differs from their mean. The mean residual
         corrects any such bias. The old and the corrected intercept are averaged by precision.
         """
-        n, most = self.n, self.most_residual
+        most = self.most_residual
         mean, square = self.moments
         mean_noise, square_noise = (self._std_of(name) for name in (MEAN, SQUARES))
         least = max(square_noise, _LEAST_SIZE**2 * self.sigma**2 / most**2)
@@ -198,7 +208,7 @@ class LinearPath(Path):
             return scale
         error = float(samples[0][0, 0] + noise[0, 0] + left[0, 0])
         old = error + (self.tail * self.sigma) ** 2
-        sampling, own = scale**2 / n, (most * mean_noise) ** 2
+        sampling, own = scale**2 / self.effective, (most * mean_noise) ** 2
         # The center of the rows has noise, so wrong slopes change the mean residual.
         tilt = self._std_of(CENTRE) ** 2 * float(np.trace((samples[0] + noise + left)[1:, 1:]))
         new = sampling + own + tilt

@@ -29,6 +29,7 @@ from dpstats.regression.plan import (
     count_name,
     made_plan,
     norms_share,
+    pair_integers,
     scalar_share,
     size_integers,
     size_name,
@@ -70,7 +71,7 @@ class LogLinearPlan(RegressionPlan):
 
     @cached_property
     def _shares(self) -> dict[str, float]:
-        return dict(shares(self.n_samples, self.mu, self.counted))
+        return dict(shares(self.n_samples, self.mu, self.count_stage))
 
     def facts(self) -> dict[str, Any]:
         """Return facts about the plan that its stages do not show, by name."""
@@ -120,7 +121,7 @@ def log_linear_plan(
         if name == size_name(1):
             return size_integers(name, n, 2, share)
         if name.startswith("residual size"):
-            return _sizes(name, n, share)
+            return pair_integers(name, n, share)
         if name == CALIBRATION:
             return _calibration(name, n, share)
         return weighted_integers(name, p, n, bits, share, name == step_name(STEPS))
@@ -137,12 +138,6 @@ def log_linear_plan(
         family=family,
         overdispersion=overdispersion,
     )
-
-
-def _sizes(name: str, n: int, share: float) -> Integers:
-    """Return the integers of a stage for two means. A row adds a number in [0, 1] to one of the two sums."""
-    moved = math.isqrt(2 * 4**UNIT_BITS) + 1
-    return Integers(name, 2, 2.0**-UNIT_BITS / n, 2 << UNIT_BITS, moved, share)
 
 
 def _calibration(name: str, n: int, share: float) -> JointIntegers:

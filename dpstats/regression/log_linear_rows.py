@@ -16,7 +16,6 @@ from dpstats.lattice.products import Sums, gram, inside_ball, weighted
 from dpstats.lattice.rounding import squared_norms
 from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT
 from dpstats.regression.rows import (
-    COUNT_BITS,
     OUTSIDE,
     SIZE,
     Block,

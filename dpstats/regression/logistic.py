@@ -22,6 +22,7 @@ from dpstats.regression.design import Design
 from dpstats.regression.engine import NewtonSteps, told_apart
 from dpstats.regression.log_odds import derivative
 from dpstats.regression.plan import RATE, RegressionPlan, regression_plan
+from dpstats.regression.row_columns import OffsetColumn, check_offset
 from dpstats.regression.scoring import CORRECT, accuracy_plan, release_accuracy
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
@@ -33,7 +34,7 @@ _EVENTS = 10  # rows with the rarer outcome per coefficient, the usual rule of t
 
 
 @parameters
-class PrivateLogisticRegression(ClassifierMixin, NewtonSteps):
+class PrivateLogisticRegression(ClassifierMixin, NewtonSteps, OffsetColumn[RegressionPlan]):
     """Private logistic regression of a binary outcome, with intervals that include sampling error and privacy noise.
 
     Parameters
@@ -111,6 +112,7 @@ class PrivateLogisticRegression(ClassifierMixin, NewtonSteps):
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
         self._categories()
         design = Design.check(self.x_bounds, None, d, check_flag("fit_intercept", self.fit_intercept))
+        design = self._with_columns(design)
         return regression_plan("logistic", design, n, epsilon, delta, self._policy())
 
     def _categories(self) -> Categories:
@@ -137,13 +139,20 @@ class PrivateLogisticRegression(ClassifierMixin, NewtonSteps):
         self.separated_ = estimate.separated
         self.classes_ = np.array(list(self.classes))
 
-    def decision_function(self, X: Any) -> Floats:
-        """Return the log odds of the second class for each row, of shape (n_samples,). Releases nothing new."""
-        return self._linear_predictor(X)[1]
+    def decision_function(self, X: Any, offset: Any = None) -> Floats:
+        """Return the log odds of the second class for each row, of shape (n_samples,). Releases nothing new.
 
-    def predict_proba(self, X: Any) -> Floats:
-        """Return the probabilities of both classes for each row, of shape (n_samples, 2). Releases nothing new."""
-        p = expit(self.decision_function(X))
+        ``offset`` has the offsets of the rows. The default is 0 for each.
+        """
+        found = self._linear_predictor(X)[1]
+        return found + check_offset(offset, found.size)
+
+    def predict_proba(self, X: Any, offset: Any = None) -> Floats:
+        """Return the probabilities of both classes for each row, of shape (n_samples, 2). Releases nothing new.
+
+        ``offset`` has the offsets of the rows. The default is 0 for each.
+        """
+        p = expit(self.decision_function(X, offset))
         return np.stack([1 - p, p], axis=1)
 
     def predict(self, X: Any) -> NDArray[Any]:

@@ -46,6 +46,7 @@ from dpstats.regression.rows import (
     Norms,
     Observed,
     Question,
+    TotalWeight,
     coordinates,
 )
 
@@ -84,6 +85,8 @@ class Estimate:
         Fraction of the outcomes outside their bounds. NaN if it was not released.
     rows : float
         Number of rows that the estimate uses: the noisy number of observed rows, but at least the detectable number.
+    effective : float
+        Number of rows of equal weight whose mean has the same variance.
     separated : bool
         Whether the coefficients of a logistic regression diverged.
     uneven : bool
@@ -107,6 +110,7 @@ class Estimate:
     scale: float
     outside: float
     rows: float
+    effective: float
     separated: bool = False
     uneven: bool = False
     unsettled: bool = False
@@ -143,6 +147,7 @@ class Path(ABC):
         self.p, self.d = plan.size, plan.n_features
         self.n: float = plan.n_samples
         self.each = 1.0  # number of rows over number of observed rows
+        self.unequal = 1.0  # sum of squared weights over sum of weights
         self.shift = np.zeros(self.d)  # in half-widths
         self.whitening = np.eye(self.p)
         self.radius = self.leverage = 1.0
@@ -160,8 +165,10 @@ class Path(ABC):
     def question(self, name: str) -> Question:
         """Return the query that a stage of the plan answers."""
         shift = np.rint(self.shift * 2.0**X_BITS)
-        if name in (ROWS, WEIGHT):
+        if name == ROWS:
             return Observed(name)
+        if name == WEIGHT:
+            return TotalWeight(name)
         if name == CENTRE:
             return self._centre_question(name)
         if name == DIRECTIONS:
@@ -177,6 +184,16 @@ class Path(ABC):
             white = coordinates(self.whitening, self.p)
             return Norms(name, shift, self.plan.design.intercept, white, self.plan.norm_ends)
         return self._own_question(name)
+
+    @property
+    def effective(self) -> float:
+        """Number of rows of equal weight whose mean has the same variance (Kish)."""
+        return self.n / self.unequal
+
+    @property
+    def _spare(self) -> float:
+        """Number of rows that a robust covariance is divided by, as HC1 has it."""
+        return self.n * max(1 - self.p / self.effective, 1 / self.n)
 
     @property
     def _least_size(self) -> float:
@@ -203,7 +220,7 @@ class Path(ABC):
     def take(self, name: str, released: Any) -> None:
         """Update the path with the release of a stage: averages over all rows, in which missing rows count as 0."""
         if name in (ROWS, WEIGHT):
-            self._take_rows(name, float(released[0]))
+            self._take_rows(name, *released)
             return
         released = self._rescale(released)
         if name == CENTRE:
@@ -227,7 +244,7 @@ class Path(ABC):
     @abstractmethod
     def _take_own(self, name: str, released: Any) -> None: ...
 
-    def _take_rows(self, name: str, share: float) -> None:
+    def _take_rows(self, name: str, share: float, squares: float = math.nan) -> None:
         """Scale all later releases per observed row. An error in this number cancels in coefficients and errors.
 
         With weights, the number of rows is the total weight, in units of the largest weight.
@@ -236,6 +253,8 @@ class Path(ABC):
         noise = float(np.max(plan.noise(name).std))
         self.n = plan.n_samples * min(max(share, 2 * noise, (self.p + 2) / plan.n_samples), 1.0)
         self.each = plan.n_samples / self.n
+        if name == WEIGHT:
+            self.unequal = float(np.clip((squares + noise) * self.each, 1 / self.each, 1.0))
 
     def _rescale(self, released: Any) -> Any:
         if self.each == 1.0:
@@ -457,4 +476,6 @@ class Path(ABC):
         params = matrix @ b + offset
         robust, model, privacy, left = (matrix @ cov @ matrix.T for cov in covariances)
         condition = float(inverse.raised.max() / inverse.raised.min())
-        return Estimate(params, robust, model, privacy, left, condition, scale, outside, self.n)
+        return Estimate(
+            params, robust, model, privacy, left, condition, scale, outside, self.n, self.effective
+        )

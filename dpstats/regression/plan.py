@@ -128,10 +128,10 @@ class RegressionPlan(DesignPlan):
 
     @cached_property
     def _shares(self) -> dict[str, float]:
-        return dict(shares(self.family, self.n_samples, self.mu, self.design.intercept, self.counted))
+        return dict(shares(self.family, self.n_samples, self.mu, self.design.intercept, self.count_stage))
 
     @property
-    def counted(self) -> str | None:
+    def count_stage(self) -> str | None:
         """The name of the stage that counts rows, or None if all rows count as one."""
         return count_name(self.design, self.missing)
 
@@ -251,8 +251,10 @@ def made_plan(
             return gram_integers(name, d, n, 2**bits, share)
         if name in (LENGTHS, NORMS, LAST_NORMS):
             return bin_integers(name, norm_ends(n, d, mu).size + 1, n, share)
-        if name in (ROWS, WEIGHT):
+        if name == ROWS:
             return scalar_integers(name, n, share)
+        if name == WEIGHT:
+            return pair_integers(name, n, share)
         return integers(name, share, bits)
 
     def made(bits: int) -> SomePlan:
@@ -302,6 +304,12 @@ def scalar_integers(name: str, n: int, share: float) -> Integers:
     """Return the integers of a stage for the mean of numbers in [0, 1]."""
     moved = 1 << UNIT_BITS
     return Integers(name, 1, 2.0**-UNIT_BITS / n, moved, moved, share)
+
+
+def pair_integers(name: str, n: int, share: float) -> Integers:
+    """Return the integers of a stage for two means of numbers in [0, 1]."""
+    moved = math.isqrt(2 * 4**UNIT_BITS) + 1
+    return Integers(name, 2, 2.0**-UNIT_BITS / n, 2 << UNIT_BITS, moved, share)
 
 
 def _moments(name: str, n: int, share: float, weighted: bool) -> JointIntegers:

@@ -185,12 +185,23 @@ class Question(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Observed(Question):
-    """The number of observed rows, or their total weight."""
+    """The number of observed rows."""
 
     name: str
 
     def sum_rows(self, block: Block) -> Sums:
-        return {self.name: scalar_sum(block.weigh(np.ones(block.y.size)))}
+        return {self.name: np.array([block.y.size << UNIT_BITS])}
+
+
+@dataclass(frozen=True, eq=False)
+class TotalWeight(Question):
+    """The sums of the weights and of their squares, in units of the largest weight."""
+
+    name: str
+
+    def sum_rows(self, block: Block) -> Sums:
+        weight = block.weigh(np.ones(block.y.size))
+        return {self.name: np.concatenate([scalar_sum(weight), scalar_sum(weight**2)])}
 
 
 @dataclass(frozen=True, eq=False)

@@ -255,7 +255,11 @@ def measured(case: Case, replications: int, seed: int) -> list[str]:
         "" if np.isnan(width).all() else f"{np.nanmedian(width):.2f}",
         f"{1 - quiet.mean():.2f}",
         "" if np.isnan(unnamed) else f"{unnamed:.3f}",
-        "covers" if inside.mean() >= LEAST else "named" if not quiet.any() or unnamed >= LEAST else "**misses**",
+        "covers"
+        if inside.mean() >= LEAST
+        else "named"
+        if not quiet.any() or unnamed >= LEAST
+        else "**misses**",
         notes.most_common(1)[0][0] if notes else "",
         str(fits),
     ]
