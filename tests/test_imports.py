@@ -280,6 +280,7 @@ INSIDE = {
     "regression": [
         "formula",
         "design",
+        "blocks",
         "movement",
         "rows",
         "design_plan",

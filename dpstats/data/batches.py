@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,10 +54,13 @@ class Engine(Source):
         Public names of the columns of numbers, or None if they have no names.
     beside : tuple of str
         Names of additional columns: outcomes or labels.
+    local : bool
+        Whether `total` calls its function in this process.
     """
 
     columns: list[str] | None
     ordered = False
+    local: ClassVar[bool] = True
 
     @property
     @abstractmethod
@@ -153,6 +156,10 @@ class Stream(Rows):
     def shape(self) -> tuple[int, int]:
         n, d = self._engine.shape
         return n, d if self._schema.levels is None else len(self._schema.levels)
+
+    @property
+    def local(self) -> bool:
+        return self._engine.local
 
     def total(self, work: Callable[[Table], Sums]) -> dict[str, Integers]:
         return self._engine.total(_AsTable(self._schema, self.names, work))

@@ -46,6 +46,7 @@ class DaskRows(Engine):
     collection: Any
     columns: list[str] | None
     beside: tuple[str, ...] = ()
+    local = False
 
     @cached_property
     def shape(self) -> tuple[int, int]:

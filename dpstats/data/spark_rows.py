@@ -55,6 +55,7 @@ class SparkRows(Engine):
     frame: Any
     columns: list[str]
     beside: tuple[str, ...] = ()
+    local = False
 
     @cached_property
     def _counts(self) -> list[int]:

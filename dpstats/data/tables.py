@@ -24,6 +24,8 @@ class Rows(ABC):
     ----------
     names : list, optional
         Public names of the columns of numbers or labels.
+    local : bool
+        Whether `total` calls its function in this process, so that it may keep rows.
 
     Examples
     --------
@@ -36,6 +38,10 @@ class Rows(ABC):
 
     __slots__ = ()
     names: list[Any] | None
+
+    @property
+    def local(self) -> bool:
+        return True
 
     @property
     @abstractmethod

@@ -6,10 +6,10 @@ sum of theirs can reach that, and are added up in 64-bit integers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,9 @@ _EXACT_BITS, _SUM_BITS = 53, 62
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Sums = dict[str, Integers]
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 def row_bits(n: int) -> int:
@@ -68,7 +71,8 @@ def inside_ball(rows: Floats, radius: Floats | float, steps: int, norm: str = "l
     p = rows.shape[1]
     room = (np.sqrt(p) if norm == "l2" else p) / 2 + 1
     scale = np.reshape((steps - room) / radius, (-1, 1))
-    rounded = np.rint(rows * scale)
+    rounded: Floats = rows * scale
+    np.rint(rounded, out=rounded)
     beyond = ~(powered_norms(rounded, norm) <= float(steps) ** (2 if norm == "l2" else 1))
     if beyond.any():
         rounded[beyond] = 0.0
@@ -82,27 +86,52 @@ def powered_norms(rows: Floats, norm: str) -> Floats:
 
 def summed(work: Callable[[slice], Mapping[str, Integers]], n: int, p: int) -> Sums:
     """Return the sums over blocks of n rows of what ``work`` returns for each, on threads."""
-    if n <= ROWS:
-        with np.errstate(all="ignore"):
-            return dict(work(slice(0, n)))
-    blocks = [slice(start, min(start + ROWS, n)) for start in range(0, n, ROWS)]
-    threads = min(default_threads(n * p), len(blocks))
+    return sum_items(work, cut_rows(n), n * p)
 
-    def piece(first: int) -> Sums:
+
+def cut_rows(n: int) -> list[slice]:
+    """Return the blocks of n rows: at least one."""
+    return [slice(start, min(start + ROWS, n)) for start in range(0, max(n, 1), ROWS)]
+
+
+def sum_items(work: Callable[[Item], Mapping[str, Integers]], items: Sequence[Item], entries: int) -> Sums:
+    """Return the sums of what ``work`` returns for each item, on as many threads as the entries are worth."""
+
+    def add(some: Sequence[Item]) -> Sums:
         total: Sums = {}
-        for block in blocks[first::threads]:
-            # errstate belongs to the thread: also what only a caller's settings would raise would tell of a row.
-            with np.errstate(all="ignore"):
-                for name, values in work(block).items():
-                    total[name] = total[name] + values if name in total else values
+        for item in some:
+            for name, values in work(item).items():
+                total[name] = total[name] + values if name in total else values
         return total
 
+    parts = _on_threads(add, items, entries)
+    return {name: np.sum([part[name] for part in parts], axis=0) for name in parts[0]}
+
+
+def map_items(work: Callable[[Item], Result], items: Sequence[Item], entries: int) -> list[Result]:
+    """Return what ``work`` returns for each item, in order of the threads that ran it."""
+    parts = _on_threads(lambda some: [work(item) for item in some], items, entries)
+    return [found for part in parts for found in part]
+
+
+def _on_threads(
+    work: Callable[[Sequence[Item]], Result], items: Sequence[Item], entries: int
+) -> list[Result]:
+    """Return what ``work`` makes of the items of each thread."""
+
+    def quiet(some: Sequence[Item]) -> Result:
+        # errstate belongs to the thread: also what only a caller's settings would raise would tell of a row.
+        with np.errstate(all="ignore"):
+            return work(some)
+
+    threads = min(default_threads(entries), len(items))
+    if len(items) < 2:
+        return [quiet(items)]
     with _libraries().limit(limits=1, user_api="blas"):
         if threads == 1:
-            return piece(0)
+            return [quiet(items)]
         with ThreadPoolExecutor(threads) as pool:
-            parts: list[Any] = list(pool.map(piece, range(threads)))
-    return {name: np.sum([part[name] for part in parts], axis=0) for name in parts[0]}
+            return list(pool.map(quiet, [items[first::threads] for first in range(threads)]))
 
 
 @lru_cache(maxsize=8)

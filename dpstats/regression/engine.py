@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.tables import Rows
 from dpstats.lattice import check_finite_rows
+from dpstats.regression.blocks import DesignRows
 from dpstats.regression.design_plan import DesignPlan
 from dpstats.regression.linear_path import LinearPath
 from dpstats.regression.log_linear_path import LogLinearPath
@@ -18,7 +19,6 @@ from dpstats.regression.logistic_path import LogisticPath
 from dpstats.regression.path import Estimate, Path
 from dpstats.regression.plan import ROWS, RegressionPlan
 from dpstats.regression.row_columns import RowColumns
-from dpstats.regression.rows import DesignRows
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released, Session
 
@@ -30,7 +30,7 @@ class NewtonSteps(RowColumns[RegressionPlan]):
     delta: float = 1e-6
 
     def _read(self, rows: Rows, plan: RegressionPlan) -> DesignRows:
-        return read(rows, plan)
+        return read(rows, plan, keep=True)
 
     def _release(self, private: DesignRows, plan: RegressionPlan, session: Session) -> None:
         release(private, plan, session)
@@ -65,12 +65,17 @@ def first_path(plan: RegressionPlan) -> Path:
     return (LinearPath if plan.family == "linear" else LogisticPath)(plan)
 
 
-def read(rows: Rows, plan: DesignPlan) -> DesignRows:
-    """Return the rows that a fit uses: all rows, or the observed ones. Raise an error for a missing entry otherwise."""
-    drops = plan.missing == "drop"
-    if not drops:
+def read(rows: Rows, plan: DesignPlan, *, keep: bool = False) -> DesignRows:
+    """Return the rows that a fit uses: all rows, or the observed ones. Raise an error for a missing entry otherwise.
+
+    With ``keep``, rows that are few enough are converted now, once for all queries.
+    """
+    found = DesignRows(rows, plan.design, plan.missing == "drop")
+    if keep:
+        found = found.keep()
+    if found.blocks is None and not found.drops:
         check_finite_rows(rows)
-    return DesignRows(rows, plan.design, drops)
+    return found
 
 
 def release(rows: DesignRows, plan: RegressionPlan, session: Session) -> None:

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.regression.blocks import X_BITS
 from dpstats.regression.curvature import Curvature, Inverse, pooled, positive, symmetric
 from dpstats.regression.design import Design
 from dpstats.regression.movement import CURVATURE
@@ -39,16 +40,7 @@ from dpstats.regression.plan import (
     RegressionPlan,
     step_name,
 )
-from dpstats.regression.rows import (
-    X_BITS,
-    Centre,
-    Directions,
-    Norms,
-    Observed,
-    Question,
-    TotalWeight,
-    coordinates,
-)
+from dpstats.regression.rows import Centre, Directions, Norms, Observed, Question, TotalWeight, coordinates
 
 Floats = NDArray[np.float64]
 
@@ -174,7 +166,7 @@ class Path(ABC):
         if name == DIRECTIONS:
             return Directions(shift, max(np.rint(self.least * 2.0**X_BITS), 1.0), self.plan.bits)
         if name == LENGTHS:
-            return Norms(name, shift, False, coordinates(np.eye(self.d), self.d), self.plan.norm_ends)
+            return Norms(name, shift, False, None, self.plan.norm_ends)
         if name == NORMS:
             first = int(self.plan.design.intercept)
             return Norms(

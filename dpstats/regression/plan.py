@@ -17,6 +17,7 @@ from dpstats.lattice.products import row_bits
 from dpstats.privacy.gaussian import gaussian_sigma
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.stages import Block
+from dpstats.regression.blocks import COUNT_BITS, X_BITS
 from dpstats.regression.design import Design
 from dpstats.regression.design_plan import DesignPlan, finest
 from dpstats.regression.movement import (
@@ -28,7 +29,7 @@ from dpstats.regression.movement import (
     step_integers,
     weighted_integers,
 )
-from dpstats.regression.rows import COUNT_BITS, OUTSIDE, SIZE, UNIT_BITS, X_BITS
+from dpstats.regression.rows import OUTSIDE, SIZE, UNIT_BITS
 from dpstats.release.additive import Integers, JointIntegers, additive_stages
 
 Floats = NDArray[np.float64]

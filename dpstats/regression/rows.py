@@ -1,8 +1,6 @@
 """The queries of a fit, one pass over the rows each. Every answer is a sum of integers, one function of each row.
 
-Rows are rounded to integers on a fine lattice. Matrices and coefficients that multiply them are public and rounded so
-that the products are exact (dpstats/lattice/products.py). So the contribution of a row does not depend on other rows,
-nor on the processor. A query is public: it contains parameters and earlier releases only.
+A query is public: it contains parameters and earlier releases only.
 """
 
 from __future__ import annotations
@@ -13,11 +11,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, xlogy
+from scipy.special import expit
 
 from dpstats.data.arithmetic import as_int64
-from dpstats.data.tables import Rows, Table
-from dpstats.lattice import observed_pairs
 from dpstats.lattice.products import (
     Sums,
     above_diagonal,
@@ -26,153 +22,17 @@ from dpstats.lattice.products import (
     gram,
     inside_ball,
     powered_norms,
-    summed,
     weighted,
 )
-from dpstats.lattice.rounding import squared_norms
-from dpstats.regression.design import Design
+from dpstats.regression.blocks import COUNT_BITS, REACH, X_BITS, Block
 from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT, MOMENTS
 
 Floats = NDArray[np.float64]
 
-X_BITS = 18
-"""A declared half-width is 2^18 steps."""
-
-REACH = 4
-"""Columns are clipped at 2^4 half-widths from the middle of their bounds. Rows beyond this have little weight."""
-
-COUNTED = 2
-"""Rows beyond 2^2 half-widths in any column have weight 0 in the Newton steps. The weight depends on x only."""
-
 UNIT_BITS = 30
 """Scalars and counts are at most 2^30 steps."""
 
-COUNT_BITS = 20
-"""A count of rows by bins has 2^20 steps per row."""
-
 SIZE, OUTSIDE = "size", "share outside"
-
-
-@dataclass(frozen=True, eq=False)
-class Block:
-    """Private: some rows, on the lattice."""
-
-    z: Floats  # integers, shape (m, n_features)
-    y: Floats  # in half-widths, shape (m,)
-    outside: NDArray[np.bool_]  # whether the outcome is outside its bounds
-    far: NDArray[np.bool_]  # whether the row is too far away to have weight
-    exposure: Floats | None = None  # within its bounds, shape (m,)
-    offsets: Floats | None = None  # within their bounds, shape (m,)
-    weight: Floats | None = None  # fraction of the largest weight, shape (m,)
-
-    @property
-    def offset(self) -> Floats | float:
-        """Offset of each row, or logarithm of its exposure."""
-        if self.exposure is not None:
-            return np.asarray(xlogy(1.0, self.exposure))
-        return 0.0 if self.offsets is None else self.offsets
-
-    @property
-    def root(self) -> Floats | float:
-        """Square root of the weight of each row. A step scales the row and its residual by it."""
-        return 1.0 if self.weight is None else np.sqrt(self.weight)
-
-    def weigh(self, values: Any) -> Any:
-        """Return numbers of each row times its weight."""
-        return values if self.weight is None else (values.T * self.weight).T
-
-    def count(self, places: NDArray[np.int64], bins: int) -> NDArray[np.int64]:
-        """Return counts of rows by bins, in steps. A row counts with its weight."""
-        if self.weight is None:
-            return as_int64(np.bincount(places, minlength=bins)) << COUNT_BITS
-        steps = np.rint(self.weight * 2.0**COUNT_BITS)
-        return as_int64(np.bincount(places, weights=steps, minlength=bins))
-
-    def rows(self, shift: Floats, intercept: bool) -> Floats:
-        """Return integer rows minus a shift, in steps, after a constant column if there is an intercept."""
-        first = int(intercept)
-        rows = np.empty((self.z.shape[0], self.z.shape[1] + first))
-        rows[:, :first] = 2.0**X_BITS
-        np.subtract(self.z, shift, out=rows[:, first:])
-        if self.far.any():
-            rows[self.far] = 0.0
-        return rows
-
-
-@dataclass(frozen=True, eq=False)
-class DesignRows:
-    """Private: rows of a fit with their outcomes and how to read them. With ``drops``, the observed rows only."""
-
-    rows: Rows
-    design: Design
-    drops: bool = False
-
-    def answer(self, question: Question) -> Sums:
-        """Return the sums that a question is about."""
-        return self.rows.total(_Asked(question, self.design, self.drops))
-
-
-@dataclass(frozen=True, eq=False)
-class Blocks:
-    """Private: rows in memory, and their outcomes."""
-
-    X: Floats
-    y: Floats
-    design: Design
-    exposure: Floats | None = None
-    offset: Floats | None = None
-    weight: Floats | None = None
-
-    def block(self, where: slice) -> Block:
-        """Return some rows."""
-        design = self.design
-        z = self.X[where] - design.center
-        z *= 2.0**X_BITS / design.half
-        far: NDArray[np.bool_] = np.zeros(len(z), dtype=np.bool_)
-        near, reach = 2.0 ** (X_BITS + COUNTED), 2.0 ** (X_BITS + REACH)
-        if not (z.max(initial=0.0) <= near and z.min(initial=0.0) >= -near):
-            far[:] = ~(np.abs(z) <= near).all(axis=1)
-            np.clip(z, -reach, reach, out=z)
-        np.rint(z, out=z)
-        exposure, offset, weight = (
-            None if column is None or ends is None else np.clip(column[where], *ends)
-            for column, ends in (
-                (self.exposure, design.exposure),
-                (self.offset, design.offset),
-                (self.weight, design.weight),
-            )
-        )
-        if weight is not None and design.weight is not None:
-            weight = weight / design.weight[1]
-        y, outside = design.read_outcome(self.y[where], offset)
-        return Block(z, y, outside, far, exposure, None if design.outcome else offset, weight)
-
-    def answer(self, question: Question) -> Sums:
-        """Return the sums that a question is about."""
-        n, d = self.X.shape
-        return summed(lambda where: question.sum_rows(self.block(where)), n, d)
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """A query applied to the rows of a table."""
-
-    question: Question
-    design: Design
-    drops: bool
-
-    def __call__(self, table: Table) -> Sums:
-        assert table.y is not None
-        X, y, d = table.X, table.y, table.X.shape[1]
-        beside = {
-            name: column
-            for name, column in table.beside().items()
-            if name in ("exposure", "offset", "weight")
-        }
-        if self.drops:
-            both, y = observed_pairs(np.column_stack([X, *beside.values()]) if beside else X, y)
-            X, beside = both[:, :d], dict(zip(beside, both.T[d:], strict=True))
-        return Blocks(X, y, self.design, **beside).answer(self.question)
 
 
 class Question(ABC):
@@ -235,25 +95,24 @@ class Directions(Question):
 
     def sum_rows(self, block: Block) -> Sums:
         rows = block.rows(self.shift, intercept=False)
-        norms = np.sqrt(squared_norms(rows))
-        longest = np.maximum(norms, self.least) / block.root
+        longest = np.maximum(np.sqrt(block.squared_norms(self.shift, False, None)), self.least) / block.root
         return triangle(CURVATURE, gram(inside_ball(rows, longest, 2**self.bits)))
 
 
 @dataclass(frozen=True, eq=False)
 class Norms(Question):
-    """Counts of rows by their norms in given coordinates, between given bin edges."""
+    """Counts of rows by their norms between given bin edges, in given coordinates or in half-widths."""
 
     name: str
     shift: Floats
     intercept: bool
-    whitening: Floats
+    whitening: Floats | None
     ends: Floats
 
     def sum_rows(self, block: Block) -> Sums:
-        rows = block.rows(self.shift, self.intercept) @ self.whitening.T
-        squares = squared_norms(rows)
-        return {self.name: block.count(np.searchsorted(self.ends**2, squares), self.ends.size + 1)}
+        squares = block.squared_norms(self.shift, self.intercept, self.whitening)
+        ends = self.ends if self.whitening is not None else self.ends * 2.0**X_BITS
+        return {self.name: block.count(np.searchsorted(ends**2, squares), self.ends.size + 1)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -301,11 +160,8 @@ class Model(Question):
     theta: Floats
 
     def fitted(self, block: Block) -> Floats:
-        """Return the fitted outcomes of rows. They are exact, so that the shift can be subtracted last."""
-        first = int(self.intercept)
-        constant = float(self.theta[:first].sum()) * 2.0**X_BITS - float(self.shift @ self.theta[first:])
-        found: Floats = block.z @ self.theta[first:] + constant
-        return found
+        """Return the fitted outcomes of rows."""
+        return block.combine(self.theta, self.shift, self.intercept)
 
     def residuals(self, block: Block) -> Floats:
         """Return the outcomes minus their fitted values."""
@@ -358,10 +214,8 @@ class Step(Model):
 
     def bounded(self, block: Block) -> tuple[Floats, Floats, Floats]:
         """Return integer rows in a ball of 2^bits steps, their scaling factors, and their fitted outcomes."""
-        white = block.rows(self.shift, self.intercept) @ self.whitening.T
-        norms = np.sqrt(squared_norms(white))
-        longest = np.maximum(norms, self.radius) / block.root
-        return inside_ball(white, longest, 2**self.bits), self.radius / longest, self.fitted(block)
+        rows, factors = block.inside(self.shift, self.intercept, self.whitening, self.radius, self.bits)
+        return rows, factors, self.fitted(block)
 
 
 @dataclass(frozen=True, eq=False)
@@ -376,11 +230,13 @@ class LinearStep(Step):
         r = (block.y - fitted) / self.width
         v = np.rint(np.clip(r, -1.0, 1.0) * factors * 2.0**self.bits)
         found = {GRADIENT: weighted(v, rows)}
+        whole = block.gram(rows, self.shift, self.intercept, self.whitening, self.radius, self.bits)
         if not self.last:
-            return {**found, **triangle(CURVATURE, gram(rows))}
-        pulls = np.rint(rows * (v * 2.0**-self.bits)[:, None])
-        kept = np.where((np.abs(r) < 1.0)[:, None], rows, 0.0)
-        return {**found, **triangle(CURVATURE, gram(kept)), **triangle(MEAT, gram(pulls))}
+            return {**found, **triangle(CURVATURE, whole)}
+        cut = rows[~(np.abs(r) < 1.0)]
+        rows *= (v * 2.0**-self.bits)[:, None]
+        pulls = np.rint(rows, out=rows)
+        return {**found, **triangle(CURVATURE, whole - gram(cut)), **triangle(MEAT, gram(pulls))}
 
 
 @dataclass(frozen=True, eq=False)
@@ -408,11 +264,11 @@ class LogisticStep(Step):
         rows, factors, fitted = self.bounded(block)
         p = expit(fitted + block.offset)
         v = np.rint(((block.y > 0) - p) * factors * 2.0**self.bits)
-        curved = np.rint(rows * np.sqrt(4 * p * (1 - p))[:, None])
-        found = {GRADIENT: weighted(v, rows), **triangle(CURVATURE, gram(curved))}
+        found = {GRADIENT: weighted(v, rows)}
         if self.meat:
             found |= triangle(MEAT, gram(np.rint(rows * (v * 2.0**-self.bits)[:, None])))
-        return found
+        rows *= np.sqrt(4 * p * (1 - p))[:, None]
+        return {**found, **triangle(CURVATURE, gram(np.rint(rows, out=rows)))}
 
 
 def coordinates(whitening: Floats, p: int) -> Floats:

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from dpstats.regression.blocks import Blocks
 from dpstats.regression.design import Design
 from dpstats.regression.engine import first_path
 from dpstats.regression.path import Path
 from dpstats.regression.plan import regression_plan
-from dpstats.regression.rows import Blocks
 
 
 def exact(family: str, X: np.ndarray, y: np.ndarray, n_public: int = 10**7) -> Path:

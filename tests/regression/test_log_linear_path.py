@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpstats.regression.blocks import Blocks
 from dpstats.regression.curvature import Curvature
 from dpstats.regression.design import Design
 from dpstats.regression.engine import first_path
@@ -15,7 +16,6 @@ from dpstats.regression.log_linear_path import LogLinearPath
 from dpstats.regression.log_linear_plan import CALIBRATION, RATES, log_linear_plan
 from dpstats.regression.log_linear_rows import EXCESS, TILT
 from dpstats.regression.plan import STEPS, step_name
-from dpstats.regression.rows import Blocks
 from tests.regression.exact_paths import walked
 
 RNG = np.random.default_rng(1)

@@ -8,14 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpstats.regression.blocks import COUNTED, REACH, X_BITS, Blocks
 from dpstats.regression.design import Design
 from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT, MOMENTS
 from dpstats.regression.rows import (
-    COUNTED,
     OUTSIDE,
-    REACH,
-    X_BITS,
-    Blocks,
     Centre,
     Directions,
     LinearStep,
