@@ -1,4 +1,4 @@
-"""Linear and logistic regression on ordinary rows that are hard for them: rare levels, rare outcomes, skew, wide bounds.
+"""Linear and logistic regression on ordinary rows that are hard: rare levels, rare outcomes, skew, wide bounds.
 
 Each case has its own size and epsilon. A fit is *named* if its output says that intervals may miss, or that a slope is
 not identified. Coverage is counted over all fits, and over those that are not named.
