@@ -26,6 +26,7 @@ from dpstats.results import (
     ConfidenceInterval,
     JointTest,
     Summary,
+    TermTests,
     about_missing,
     observed_rows,
     significant,
@@ -282,7 +283,7 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
         ----------
         hypotheses : str, sequence of str or int, or array of shape (n_hypotheses, n_parameters)
             Text such as "x1 = x2", "x1 + 2 * x2 = 1" or "x1 = 0, x2 = 0". Alternatively positions in ``coef_``, or
-            rows of weights for all parameters, the intercept first. "C(plan)" tests each level of a factor.
+            rows of weights for all parameters, the intercept first. "C(plan)" tests each coefficient of a term.
 
         Returns
         -------
@@ -297,7 +298,9 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
         self._errors()
         first = int(self.fit_intercept)
         everything = range(len(self.coef_)) if asked is None else asked
-        return Hypotheses.parse(everything, self._names(), first, parameter)
+        formula = getattr(self, "formula_", None)
+        terms = None if formula is None else formula.terms
+        return Hypotheses.parse(everything, self._names(), first, parameter, terms)
 
     def f_test(self, names: Any = None) -> JointTest:
         """Test whether several coefficients are all 0, or several hypotheses all hold, without additional privacy cost.
@@ -305,8 +308,8 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
         Parameters
         ----------
         names : str, sequence of str or int, or array of shape (n_hypotheses, n_parameters), optional
-            Names of columns, positions in ``coef_``, whole factors such as "C(plan)", or hypotheses such as
-            "x1 = x2, x3 = x4 = 0". None tests all of ``coef_``.
+            Names of columns, positions in ``coef_``, whole terms of a formula such as "C(plan)" or "C(plan):age", or
+            hypotheses such as "x1 = x2, x3 = x4 = 0". None tests all of ``coef_``.
 
         Returns
         -------
@@ -319,12 +322,35 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
         q, left = len(off), self._degrees
         statistic = float(off @ np.linalg.lstsq(cov, off, rcond=None)[0]) / q
         pvalue = self._law.joint_tail(statistic, q, left)
-        simulated = self.privacy_.simulated
-        return JointTest(statistic, pvalue, q, max(left, 1), asked.names, simulated=simulated)
+        return JointTest(statistic, pvalue, q, left, asked.names, simulated=self.privacy_.simulated)
 
     def wald_test(self, hypotheses: Any) -> JointTest:
         """Test whether all hypotheses hold. The same as `f_test`."""
         return self.f_test(hypotheses)
+
+    def wald_test_terms(self) -> TermTests:
+        """Test for each term of the model whether its coefficients are all 0, without additional privacy cost.
+
+        A term is a column, or of a formula a whole factor, spline or interaction. The intercept is a term.
+
+        Returns
+        -------
+        TermTests
+            ``statistic`` (F), ``pvalue`` and ``df_constraint`` of each term, and ``df_denom``.
+        """
+        names = self._names()
+        formula = getattr(self, "formula_", None)
+        columns: Any = dict.fromkeys(names[int(self.fit_intercept) :]) if formula is None else formula.terms
+        terms = [*names[: int(self.fit_intercept)], *columns]
+        found = [self.f_test([term]) for term in terms]
+        return TermTests(
+            np.array([test.statistic for test in found]),
+            np.array([test.pvalue for test in found]),
+            np.array([test.df_num for test in found]),
+            self._degrees,
+            tuple(terms),
+            simulated=self.privacy_.simulated,
+        )
 
     # Names that statsmodels uses
 

@@ -188,7 +188,8 @@ def as_markdown(lines: list[list[str]], replications: int, seed: int) -> str:
         "GLM's, median. *warned*: fraction of fits whose output says that intervals may miss. *blocks*: "
         "subsample-and-aggregate by `PrivateStatistic`, for the first slope alone at the whole ε, in blocks of 160 "
         "rows. All slopes together would need ten times the rows. *descent*: noisy gradient descent, with "
-        "standardized columns, the mean outcome as its start, and the best of 20 pairs of step size and clip for the true slopes. No user has these, and it gives no intervals. "
+        "standardized columns, the mean outcome as its start, and the best of 20 pairs of step size and clip for the "
+        "true slopes. No user has these, and it gives no intervals. "
         "Coverage of one slope has a standard error of 0.03 for 50 fits, of ten slopes together of about 0.01."
     )
     command = f"python validation/studies/log_linear_peers.py --replications {replications} --seed {seed}"
