@@ -523,18 +523,18 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
                 if hasattr(self, "rows_")
                 else []
             ),
-            *(
-                [
-                    (
-                        "Total weight",
-                        f"{significant(self.total_weight_, self.total_weight_noise_std_)} "
-                        f"(noise sd {self.total_weight_noise_std_:.2g}), as {self.effective_rows_:,.0f} equal rows",
-                    )
-                ]
+            *([("Total weight", self._weight_words())] if hasattr(self, "total_weight_") else []),
+        ]
                 if hasattr(self, "total_weight_")
                 else []
             ),
         ]
+
+    def _weight_words(self) -> str:
+        """Return the total weight with its noise, and the effective number of rows."""
+        total, noise = self.total_weight_, self.total_weight_noise_std_
+        words = f"{significant(total, noise)} (noise sd {significant(noise, noise / 10)})"
+        return f"{words}, as {self.effective_rows_:,.0f} equal rows"
 
     def _all_shares(self) -> Floats:
         """Return the fraction of each parameter's squared standard error due to privacy, intercept first."""

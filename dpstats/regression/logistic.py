@@ -52,6 +52,17 @@ class PrivateLogisticRegression(ClassifierMixin, NewtonSteps, OffsetColumn[Regre
         Privacy parameter, in (0, 1).
     classes : pair, default=(0, 1)
         The two values of the outcome, declared and not read from the data. Coefficients model the odds of the second.
+    offset : column name, optional
+        The column of a data frame that has the offset of each row: a known term of the log odds. Offsets can
+        also be given to ``fit``.
+    offset_bounds : (low, high), optional
+        Public bounds of the offsets. Offsets outside are clipped to the nearer bound. Required if rows have offsets.
+    weights : column name, optional
+        The column of a data frame that has the weight of each row. Weights can also be given to ``fit``.
+    weight_bounds : (low, high), optional
+        Public bounds of the weights, at least 0. Weights outside are clipped to the nearer bound. Required if rows have
+        weights. A row counts with its weight over ``high``, so the noise is proportional to ``high`` over the mean
+        weight.
     missing : {"error", "drop"}, default="error"
         Treatment of rows with a NaN or infinite entry, or with a missing outcome. "error" raises `InvalidData`, which
         reveals that such a row exists. "drop" leaves the row out, and spends one hundredth of the squared privacy
@@ -80,8 +91,13 @@ class PrivateLogisticRegression(ClassifierMixin, NewtonSteps, OffsetColumn[Regre
         No coefficient is then identified.
     rows_, rows_noise_std_ : float
         The same as in `PrivateLinearRegression`.
+    total_weight_, total_weight_noise_std_ : float
+        Noisy sum of the weights, and the standard deviation of its noise. Only with weights.
+    effective_rows_ : float
+        Number of rows of equal weight whose mean has the same sampling variance. Only with weights.
     privacy_ : PrivacyGuarantee
-        Guarantee of the fit, for neighboring datasets that differ in one row (x, y). The number of rows is public.
+        Guarantee of the fit, for neighboring datasets that differ in one row: x, y, its offset and its weight. The
+        number of rows is public.
     plan_ : RegressionPlan
         The release plan: every released quantity and its noise.
 
@@ -90,6 +106,9 @@ class PrivateLogisticRegression(ClassifierMixin, NewtonSteps, OffsetColumn[Regre
     **Method.** The method is the same as in `PrivateLinearRegression`, but residuals are not clipped. The gradient of
     a bounded row is at most its norm, for any outcome. The Hessian is released together with the gradient, without
     additional noise.
+
+    **Weights.** Without weights, standard errors assume the model. With weights they are robust, for sampling weights:
+    the last step also releases the matrix of squared gradients.
 
     Examples
     --------
