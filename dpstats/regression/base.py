@@ -525,10 +525,6 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
             ),
             *([("Total weight", self._weight_words())] if hasattr(self, "total_weight_") else []),
         ]
-                if hasattr(self, "total_weight_")
-                else []
-            ),
-        ]
 
     def _weight_words(self) -> str:
         """Return the total weight with its noise, and the effective number of rows."""
