@@ -54,6 +54,8 @@ _FALSE_ALARM = 0.01
 _TAIL_VARIANCE = 0.2
 """Mean squared excess beyond 1.5 standard deviations, at most: 0.05 for normal and 0.17 for exponential residuals."""
 _LEAST_TAIL = 0.01
+_FILLED = 0.6
+"""Standard deviation of the residuals, in half-widths of the outcome's bounds, above which none is clipped."""
 _COMMON_TAIL = 0.08
 """Mean excess beyond 1.5 standard deviations for exponential residuals, in standard deviations."""
 _SPREADS = 2.0
@@ -137,6 +139,10 @@ class LinearPath(Path):
         costs = 4 * (self.leverage * _WIDTHS) ** 2 * self.p**2 / information
         costs += self.n * likely * np.exp(-_DECAY * (_WIDTHS - _FIRST_WIDTH))
         self.width = float(_WIDTHS[np.argmin(costs)])
+        if self.sigma > _FILLED:
+            # An outcome that fills its bounds, such as yes/no, has residuals whose skewness depends on the row. At this
+            # width nothing is clipped.
+            self.width = max(self.width, 2.0 / self.sigma)
         # Possible bias of the intercept, from the released tail and from the usual skewness of outcomes.
         known = 1 / (1 / _COMMON_TAIL**2 + 1 / noise**2)
         self.tail = _SPREADS * math.sqrt((known * tail / noise**2) ** 2 + known)
