@@ -58,6 +58,8 @@ _FILLED = 0.6
 """Standard deviation of the residuals, in half-widths of the outcome's bounds, above which none is clipped."""
 _COMMON_TAIL = 0.08
 """Mean excess beyond 1.5 standard deviations for exponential residuals, in standard deviations."""
+_SKEWED = 2.6
+"""Standard deviations of its error from which the tail of the residuals counts as asymmetric."""
 _SPREADS = 2.0
 """Factor of the bias: it counts twice, because it is a fixed error and not a standard deviation."""
 _WIDTHS = np.linspace(1.5, 5.0, 71)
@@ -76,6 +78,7 @@ class LinearPath(Path):
         self.kept = 1.0
         self.meat: tuple[Floats, float] | None = None
         self.uneven = self.pulled = False
+        self.skewness = 0.0
         self.pull: Floats = np.zeros(self.p)
 
     @property
@@ -134,6 +137,8 @@ class LinearPath(Path):
         self.pull = slopes * math.sqrt(max(1 - explained / max(size, 1e-300), 0.0))
         self.pulled = size > (noise**2 + _TAIL_VARIANCE / self.n) * float(chdtri(count, _FALSE_ALARM))
         tail = float(pulls[:first].sum())
+        seen = math.hypot(noise, math.sqrt(_TAIL_VARIANCE / self.n))
+        self.skewness = abs(tail) if abs(tail) > _SKEWED * seen else 0.0
         likely = max(tail**2 - noise**2, 0.0) / 4 + _LEAST_TAIL**2 / 4 + float(self.pull @ self.pull)
         information = self.n * plan.mu**2 * plan.share(step_name(STEPS))
         costs = 4 * (self.leverage * _WIDTHS) ** 2 * self.p**2 / information
@@ -188,6 +193,9 @@ class LinearPath(Path):
         samples = [
             positive(around @ middle @ around) + np.outer(bias, bias) for middle in (mixed, one_variance)
         ]
+        # Skewed residuals bias the slopes by a part of this, if their skewness depends on the row.
+        errors = np.diagonal(samples[0] + self.noise + self.left)[int(self.plan.design.intercept) :]
+        skewed = self.skewness * self.sigma * beyond / self.kept > math.sqrt(float(errors.mean()))
         theta = self.whitening.T @ self.b
         parts = [*samples, self.noise, self.left]
         robust, model, noise, left = (self.whitening.T @ part @ self.whitening for part in parts)
@@ -197,7 +205,7 @@ class LinearPath(Path):
         found = self._in_units(
             theta, [robust + privacy, model + privacy, privacy, left], scale * y_half, self.outside
         )
-        return replace(found, uneven=self.uneven or self.pulled)
+        return replace(found, uneven=self.uneven or self.pulled or skewed)
 
     def _set_intercept(self, theta: Floats, samples: list[Floats], noise: Floats, left: Floats) -> float:
         """Correct the intercept by the mean residual, and return the standard deviation of the residuals.
