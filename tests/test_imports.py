@@ -280,8 +280,8 @@ INSIDE = {
     "regression": [
         "formula",
         "design",
-        "blocks",
         "movement",
+        "blocks",
         "rows",
         "design_plan",
         "plan",

@@ -95,7 +95,7 @@ def cut_rows(n: int) -> list[slice]:
 
 
 def sum_items(work: Callable[[Item], Mapping[str, Integers]], items: Sequence[Item], entries: int) -> Sums:
-    """Return the sums of what ``work`` returns for each item, on as many threads as the entries are worth."""
+    """Return the sums of the results of ``work`` over all items, on as many threads as the entries are worth."""
 
     def add(some: Sequence[Item]) -> Sums:
         total: Sums = {}
@@ -104,20 +104,20 @@ def sum_items(work: Callable[[Item], Mapping[str, Integers]], items: Sequence[It
                 total[name] = total[name] + values if name in total else values
         return total
 
-    parts = _on_threads(add, items, entries)
+    parts = _run_threads(add, items, entries)
     return {name: np.sum([part[name] for part in parts], axis=0) for name in parts[0]}
 
 
 def map_items(work: Callable[[Item], Result], items: Sequence[Item], entries: int) -> list[Result]:
-    """Return what ``work`` returns for each item, in order of the threads that ran it."""
-    parts = _on_threads(lambda some: [work(item) for item in some], items, entries)
+    """Return the results of ``work``, item by item of each thread."""
+    parts = _run_threads(lambda some: [work(item) for item in some], items, entries)
     return [found for part in parts for found in part]
 
 
-def _on_threads(
+def _run_threads(
     work: Callable[[Sequence[Item]], Result], items: Sequence[Item], entries: int
 ) -> list[Result]:
-    """Return what ``work`` makes of the items of each thread."""
+    """Return the results of ``work`` for the items of each thread."""
 
     def quiet(some: Sequence[Item]) -> Result:
         # errstate belongs to the thread: also what only a caller's settings would raise would tell of a row.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -23,7 +24,7 @@ from dpstats.lattice.rounding import squared_norms
 from dpstats.regression.design import Design
 
 Floats = NDArray[np.float64]
-Kept = TypeVar("Kept")
+Result = TypeVar("Result")
 
 X_BITS = 18
 """A declared half-width is 2^18 steps."""
@@ -37,10 +38,44 @@ COUNTED = 2
 COUNT_BITS = 20
 """A count of rows by bins has 2^20 steps per row."""
 
-MOST_KEPT = 1 << 30
+MOST_KEPT = 1 << 31
 """Bytes of rows that a fit keeps. If its rows take more, each query reads and converts them again."""
 
 _RUN = 1 << 10  # entries that one operation handles with a vector repeated for several rows
+
+
+@dataclass(frozen=True, eq=False)
+class Coordinates:
+    """Public coordinates of rows: a shift in steps, and a matrix for rows in steps. None is the identity."""
+
+    shift: Floats
+    intercept: bool
+    whitening: Floats | None
+
+    @cached_property
+    def key(self) -> tuple[Hashable, ...]:
+        """The coordinates as a key of a dict."""
+        whitening = None if self.whitening is None else self.whitening.tobytes()
+        return self.shift.tobytes(), self.intercept, whitening
+
+
+@dataclass(frozen=True, eq=False)
+class Ball:
+    """Rows in coordinates, scaled to a radius, in 2^bits steps."""
+
+    at: Coordinates
+    radius: float
+    bits: int
+
+    @property
+    def size(self) -> int:
+        """Number of coordinates."""
+        return self.at.shift.size + int(self.at.intercept)
+
+    @cached_property
+    def key(self) -> tuple[Hashable, ...]:
+        """The ball as a key of a dict."""
+        return (*self.at.key, self.radius, self.bits)
 
 
 @dataclass(eq=False)
@@ -60,7 +95,9 @@ class Block:
     weight : array of shape (m,), optional
         Weights, as fractions of the largest weight.
     kept : dict, optional
-        Last results of `remember`, for rows that answer further queries.
+        Last results by name, each with its key, for rows that answer further queries.
+    space : array of shape (m, n_features + 1), optional
+        Space for the last rows in a ball: integers of at most 2^20 steps, which float32 holds exactly.
     """
 
     points: NDArray[np.float32]
@@ -71,6 +108,7 @@ class Block:
     offsets: Floats | None = None
     weight: Floats | None = None
     kept: dict[str, tuple[Hashable, Any]] | None = None
+    space: NDArray[np.float32] | None = None
     any_far: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -79,7 +117,7 @@ class Block:
     @property
     def z(self) -> Floats:
         """Integers of the rows, shape (m, n_features)."""
-        return self.points[:, :-1].astype(np.float64)
+        return self.points.astype(np.float64)[:, :-1]
 
     @property
     def offset(self) -> Floats | float:
@@ -106,11 +144,10 @@ class Block:
 
     def rows(self, shift: Floats, intercept: bool) -> Floats:
         """Return integer rows minus a shift, in steps, after a constant column if there is an intercept."""
-        first = int(intercept)
-        rows = np.empty((self.y.size, self.points.shape[1] - 1 + first))
-        rows[:, :first] = 2.0**X_BITS
-        np.subtract(self.points[:, :-1], shift, out=rows[:, first:])
-        return self._without_far(rows)
+        moved = self.points.astype(np.float64)
+        rows = self._drop_far(_apply_columns(np.subtract, moved, np.append(shift, 0.0), moved))
+        constant, rows = rows[:, -1:] * 2.0**X_BITS, rows[:, :-1]
+        return np.concatenate([constant, rows], axis=1) if intercept else rows
 
     def combine(self, matrix: Floats, shift: Floats, intercept: bool) -> Floats:
         """Return the products of `rows` with a matrix or a vector, as if no row were far.
@@ -124,57 +161,60 @@ class Block:
         found: Floats = self.points.astype(np.float64) @ table.T
         return found
 
-    def squared_norms(self, shift: Floats, intercept: bool, whitening: Floats | None) -> Floats:
-        """Return the squared norms of rows in given coordinates, or in steps."""
-        key = _key(shift, intercept, whitening)
-        return self.remember("norms", key, lambda: squared_norms(self.whiten(shift, intercept, whitening)))
+    def fit_outcomes(self, theta: Floats, shift: Floats, intercept: bool) -> Floats:
+        """Return the products of `rows` with coefficients, as if no row were far."""
+        key = theta.tobytes(), shift.tobytes(), intercept
+        return self._remember("fitted", key, lambda: self.combine(theta, shift, intercept))
 
-    def inside(
-        self, shift: Floats, intercept: bool, whitening: Floats, radius: float, bits: int
-    ) -> tuple[Floats, Floats]:
-        """Return integer rows in a ball of 2^bits steps, and their scaling factors."""
+    def whiten(self, at: Coordinates) -> Floats:
+        """Return rows in given coordinates."""
+        if at.whitening is None:
+            return self.rows(at.shift, at.intercept)
+        return self._drop_far(self.combine(at.whitening, at.shift, at.intercept))
 
-        def bounded() -> tuple[NDArray[np.float32], Floats]:
-            white = self.whiten(shift, intercept, whitening)
-            key = _key(shift, intercept, whitening)
-            norms = np.sqrt(self.remember("norms", key, lambda: squared_norms(white)))
-            longest = np.maximum(norms, radius) / self.root
-            rows = inside_ball(white, longest, 2**bits)
-            # Integers of at most 2^20 steps, which float32 holds exactly.
-            return rows.astype(np.float32), radius / longest
+    def squared_norms(self, at: Coordinates) -> Floats:
+        """Return the squared norms of rows in given coordinates."""
+        return self._remember("norms", at.key, lambda: squared_norms(self.whiten(at)))
 
-        rows, factors = self.remember("ball", (*_key(shift, intercept, whitening), radius, bits), bounded)
-        return rows.astype(np.float64), factors
+    def bound(self, ball: Ball, *, again: bool = True) -> tuple[Floats, Floats]:
+        """Return integer rows in a ball, and their scaling factors. With ``again``, they are needed later, too."""
+        factors = self._recall("factors", ball.key)
+        if factors is not None:
+            assert self.space is not None
+            return self.space[:, : ball.size].astype(np.float64), factors
+        white = self.whiten(ball.at)
+        norms = np.sqrt(self._remember("norms", ball.at.key, lambda: squared_norms(white)))
+        longest = np.maximum(norms, ball.radius) / self.root
+        rows, factors = inside_ball(white, longest, 2**ball.bits), ball.radius / longest
+        if again and self.space is not None:
+            self.space[:, : ball.size] = rows
+            self._keep("factors", ball.key, factors)
+        return rows, factors
 
-    def gram(self, rows: Floats, *ball: Any) -> Integers:
-        """Return the Gram matrix of the rows that `inside` returned for ``ball``."""
-        return self.remember("Gram matrix", (*_key(*ball[:3]), *ball[3:]), lambda: gram(rows))
+    def gram(self, ball: Ball, rows: Floats) -> Integers:
+        """Return the Gram matrix of the rows in a ball."""
+        return self._remember("Gram matrix", ball.key, lambda: gram(rows))
 
-    def remember(self, name: str, key: Hashable, make: Callable[[], Kept]) -> Kept:
-        """Return ``make()``, or its last result if the key is the same and the rows are kept."""
-        if self.kept is None:
-            return make()
-        last = self.kept.get(name)
-        if last is None or last[0] != key:
-            self.kept.pop(name, None)
-            last = self.kept[name] = (key, make())
-        found: Kept = last[1]
+    def _remember(self, name: str, key: Hashable, make: Callable[[], Result]) -> Result:
+        """Return ``make()``, or its last result under the same name if the key is the same and rows are kept."""
+        found: Result | None = self._recall(name, key)
+        if found is None:
+            found = make()
+            self._keep(name, key, found)
         return found
 
-    def whiten(self, shift: Floats, intercept: bool, whitening: Floats | None) -> Floats:
-        """Return rows in given coordinates, or in steps."""
-        if whitening is None:
-            return self.rows(shift, intercept)
-        return self._without_far(self.combine(whitening, shift, intercept))
+    def _recall(self, name: str, key: Hashable) -> Any:
+        last = None if self.kept is None else self.kept.get(name)
+        return last[1] if last is not None and last[0] == key else None
 
-    def _without_far(self, rows: Floats) -> Floats:
+    def _keep(self, name: str, key: Hashable, value: Any) -> None:
+        if self.kept is not None:
+            self.kept[name] = key, value
+
+    def _drop_far(self, rows: Floats) -> Floats:
         if self.any_far:
             rows[self.far] = 0.0
         return rows
-
-
-def _key(shift: Floats, intercept: bool, whitening: Floats | None) -> tuple[Hashable, ...]:
-    return shift.tobytes(), intercept, None if whitening is None else whitening.tobytes()
 
 
 class Query(Protocol):
@@ -195,17 +235,18 @@ class Blocks:
     offset: Floats | None = None
     weight: Floats | None = None
 
-    def block(self, where: slice) -> Block:
-        """Return some rows."""
+    def block(self, where: slice, points: NDArray[np.float32] | None = None) -> Block:
+        """Return some rows. Their integers are written to ``points``, or to a new array."""
         design = self.design
-        z = _by_column(np.subtract, np.ascontiguousarray(self.X[where], dtype=np.float64), design.center)
-        z = _by_column(np.multiply, z, 2.0**X_BITS / design.half, z)
+        z = _apply_columns(np.subtract, np.ascontiguousarray(self.X[where], dtype=np.float64), design.center)
+        z = _apply_columns(np.multiply, z, 2.0**X_BITS / design.half, z)
         far: NDArray[np.bool_] = np.zeros(len(z), dtype=np.bool_)
         near, reach = 2.0 ** (X_BITS + COUNTED), 2.0 ** (X_BITS + REACH)
         if not (z.max(initial=0.0) <= near and z.min(initial=0.0) >= -near):
             far[:] = ~(np.abs(z) <= near).all(axis=1)
             np.clip(z, -reach, reach, out=z)
-        points = np.empty((z.shape[0], z.shape[1] + 1), dtype=np.float32)
+        if points is None:
+            points = np.empty((z.shape[0], z.shape[1] + 1), dtype=np.float32)
         points[:, :-1], points[:, -1] = np.rint(z, out=z), 1.0
         exposure, offset, weight = (
             None if column is None or ends is None else np.clip(column[where], *ends)
@@ -226,12 +267,16 @@ class Blocks:
         return sum_items(lambda where: question.sum_rows(self.block(where)), work, self.X.size)
 
     def convert(self) -> list[Block]:
-        """Return all rows, to be kept."""
+        """Return all rows, to be kept. Raise an error for a missing entry."""
+        # One large array takes far less time to allocate than many small ones.
+        n, d = self.X.shape
+        points, space = (np.empty((n, d + 1), dtype=np.float32) for _ in range(2))
 
-        def kept(where: slice) -> Block:
-            return replace(self.block(where), kept={})
+        def convert(where: slice) -> Block:
+            check_finite(self.X[where])
+            return replace(self.block(where, points[where]), kept={}, space=space[where])
 
-        return map_items(kept, cut_rows(len(self.X)), self.X.size)
+        return map_items(convert, cut_rows(n), n * d)
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,7 +297,7 @@ class DesignRows:
     def answer(self, question: Query) -> Sums:
         """Return the sums that a question is about."""
         if self.blocks is None:
-            return self.rows.total(_Asked(question, self.design, self.drops))
+            return self.rows.total(_BlockSums(question, self.design, self.drops))
         n, d = self.rows.shape
         return sum_items(question.sum_rows, self.blocks, n * d)
 
@@ -270,8 +315,6 @@ class DesignRows:
         blocks: list[Block] = []
 
         def convert(table: Table) -> Sums:
-            if not self.drops:
-                check_finite(table.X)
             blocks.extend(_blocks(table, self.design, self.drops).convert())
             return {}
 
@@ -280,13 +323,12 @@ class DesignRows:
 
 
 def _bytes_per_row(d: int) -> int:
-    """Return the bytes that a kept row takes: its points, itself in a ball, outcome, exposure, offset,
-    weight, norm and factor."""
-    return 4 * (d + 1) + 4 * (d + 1) + 6 * 8 + 2
+    """Return the bytes of a kept row: its points, itself in a ball, and eight numbers."""
+    return 8 * (d + 1) + 8 * 8
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _BlockSums:
     """A query applied to the rows of a table."""
 
     question: Query
@@ -309,7 +351,7 @@ def _blocks(table: Table, design: Design, drops: bool) -> Blocks:
     return Blocks(X, y, design, **beside)
 
 
-def _by_column(operation: np.ufunc, rows: Floats, values: Floats, out: Floats | None = None) -> Floats:
+def _apply_columns(operation: np.ufunc, rows: Floats, values: Floats, out: Floats | None = None) -> Floats:
     """Return ``operation(rows, values)`` for one value a column. Many short rows are combined to a longer one."""
     n, d = rows.shape
     out = np.empty_like(rows) if out is None else out

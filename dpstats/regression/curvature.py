@@ -68,7 +68,9 @@ class Curvature:
         p, length = moved.size, float(np.linalg.norm(moved))
         off = change - self.mean @ moved
         size = float(off @ off)
-        explained = p * noise**2 * (1 + math.sqrt(2 / p)) + (p + 1) * float(self.variance.mean()) * length**2
+        explained = (
+            p * noise**2 * (1 + 2 * math.sqrt(2 / p)) + (p + 1) * float(self.variance.mean()) * length**2
+        )
         beyond = math.sqrt(max(size - explained, 0.0) / max(size, 1e-300))
         return beyond * np.outer(off, moved) / max(length, 1e-150) ** 2
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtri, ndtr
 
-from dpstats.regression.curvature import Curvature, positive
+from dpstats.regression.curvature import Curvature, Inverse, positive
 from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT
 from dpstats.regression.path import Estimate, Path, Seen
 from dpstats.regression.plan import (
@@ -46,7 +46,7 @@ _LEAST_SIZE = 0.02
 _FIRST_WIDTH = 1.5
 _REACH = 4.0
 """To measure the tails, residuals are clipped this many scales beyond the first clipping threshold."""
-_DECAY = 2.4
+_DECAY = 1.9
 """The squared clipping bias falls by exp(-2.4) if the threshold moves out by one scale.
 
 This is a little faster than for exponential tails."""
@@ -175,7 +175,24 @@ class LinearPath(Path):
             meat, meat_std = self._matrix(name, MEAT, released, self.p)
             pull = (self.radius * clip) ** 2
             self.meat = meat * pull, meat_std * pull
+            self.early_bias = self._early_bias(inverse)
         self._step(name, gradient, noise, inverse)
+
+    @property
+    def _beyond(self) -> float:
+        """Fraction of the clipping bias at the first threshold that remains at the chosen threshold."""
+        return math.exp(-_DECAY / 2 * (self.width - _FIRST_WIDTH))
+
+    def _early_bias(self, inverse: Inverse) -> Floats:
+        """Return the squared bias of the coefficients so far, relative to those of the last step.
+
+        Earlier steps clip residuals at the first threshold. The tail shows their bias, up to a small unknown bias.
+        """
+        first = 2 * float(ndtr(_FIRST_WIDTH)) - 1
+        factor = self.sigma * (1 / first - self._beyond / self.kept)
+        bias = _SPREADS * factor * inverse(self.pull)
+        unknown = (factor * _LEAST_TAIL / 2) ** 2
+        return np.outer(bias, bias) + unknown * inverse.matrix @ inverse.matrix
 
     def estimate(self) -> Estimate:
         inverse, n = self.inverse, self.n
@@ -188,14 +205,13 @@ class LinearPath(Path):
         sampling = _MEAT_KURTOSIS * (float(np.trace(meat)) / self.p) ** 2 / n
         one_variance = Curvature.noisy(meat, math.sqrt(meat_std**2 + sampling)).toward(even).mean
         # Bias of the slopes due to asymmetric tails beyond the threshold
-        beyond = math.exp(-_DECAY / 2 * (self.width - _FIRST_WIDTH))
-        bias = inverse(self.pull) * self.sigma * beyond / self.kept
+        bias = inverse(self.pull) * self.sigma * self._beyond / self.kept
         samples = [
             positive(around @ middle @ around) + np.outer(bias, bias) for middle in (mixed, one_variance)
         ]
         # Skewed residuals bias the slopes by a part of this, if their skewness depends on the row.
         errors = np.diagonal(samples[0] + self.noise + self.left)[int(self.plan.design.intercept) :]
-        skewed = self.skewness * self.sigma * beyond / self.kept > math.sqrt(float(errors.mean()))
+        skewed = self.skewness * self.sigma * self._beyond / self.kept > math.sqrt(float(errors.mean()))
         theta = self.whitening.T @ self.b
         parts = [*samples, self.noise, self.left]
         robust, model, noise, left = (self.whitening.T @ part @ self.whitening for part in parts)

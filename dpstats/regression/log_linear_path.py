@@ -73,6 +73,7 @@ _UP = np.where(np.abs(_NODES) < 1e-9, 0.5, _NODES > 0)
 class LogLinearPath(Path):
     """Estimating equations of a log-linear model with bounded rows and clipped residuals."""
 
+    _averages = False  # the weights and clips of the estimating equations change between steps
     _changes = 0.3
     _model_off = 0.3
     _model_error = 0.01

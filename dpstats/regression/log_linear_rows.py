@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dpstats.data.arithmetic import as_int64
 from dpstats.lattice.products import Sums, gram, inside_ball, weighted
 from dpstats.lattice.rounding import squared_norms
-from dpstats.regression.blocks import Block
+from dpstats.regression.blocks import Block, Coordinates
 from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT
 from dpstats.regression.rows import OUTSIDE, SIZE, Model, Question, Step, scalar_sum, triangle
 
@@ -129,7 +129,7 @@ class WeightedNorms(LogLinear):
 
     def sum_rows(self, block: Block) -> Sums:
         (weight,) = self.curves.evaluate(self.predict(block), "weight")
-        rows = block.whiten(self.shift, self.intercept, self.whitening)
+        rows = block.whiten(Coordinates(self.shift, self.intercept, self.whitening))
         squares = squared_norms(rows * weight[:, None])
         return {self.name: block.count(np.searchsorted(self.ends**2, squares), self.ends.size + 1)}
 
@@ -153,7 +153,7 @@ class LogLinearStep(Step):
         names = "mean", "clip", "pull", "weight", "curved"
         linear: Floats = self.fitted(block) + block.offset
         mean, clip, pull, weight, curved = self.curves.evaluate(linear, *names)
-        white = block.whiten(self.shift, self.intercept, self.whitening) * weight[:, None]
+        white = block.whiten(self.ball.at) * weight[:, None]
         longest = np.maximum(np.sqrt(squared_norms(white)), self.radius) / block.root
         rows = inside_ball(white, longest, 2**self.bits)
         r = np.clip(((block.y + 1) * self.half - mean) / clip, -1.0, 1.0)

@@ -129,6 +129,7 @@ class Seen:
 class Path(ABC):
     """Everything that a fit has learned from its releases so far."""
 
+    _averages = True  # whether gradients of all steps estimate the same coefficients
     _changes = 0.0
     _model_off = 0.1
     _model_error = 0.02
@@ -147,6 +148,7 @@ class Path(ABC):
         self.b = np.zeros(self.p)
         self.left = np.zeros((self.p, self.p))
         self.noise = np.zeros((self.p, self.p))
+        self.early_bias = np.zeros((self.p, self.p))  # of the steps before the last, squared
         self.shape = np.eye(self.p)  # expected curvature, up to a factor
         self.found: list[Curvature] = []
         self.inverse: Inverse | None = None
@@ -429,21 +431,28 @@ class Path(ABC):
         t = next(t for t in range(1, STEPS + 1) if name == step_name(t))
         left, own = inverse.error_after(before, noise, _CATALAN[t] / _CATALAN[t - 1], self._mistake())
         stepped = self.b + inverse(gradient)
-        if name != step_name(STEPS):
+        if t == 1 or (t < STEPS and not self._averages):
             self.b, self.left, self.noise = stepped, left, own
-            if name == step_name(STEPS - 1):
-                self._whiten_again()
-            return
+        else:
+            self._average(stepped, left, own, inverse.error_after(before, noise)[0] + own, inverse)
+        if t == STEPS - 1:
+            self._whiten_again()
         self.inverse = inverse
-        # Average the coefficients before and after the last step. They share the earlier error that the step did not
-        # remove. The weight uses expected errors, and the stated error uses conservative ones.
+
+    def _average(self, stepped: Floats, left: Floats, own: Floats, likely: Floats, inverse: Inverse) -> None:
+        """Average the coefficients before and after a step. So all gradients near the solution reduce the noise.
+
+        Both share the earlier error that the step did not remove. The weight uses the expected error ``likely``, and
+        the stated error uses the conservative ``left``.
+        """
+        earlier = self.left + self.early_bias
+        before = self.left + self.noise
         across = inverse.remainder @ before
         across = (across + across.T) / 2
-        likely = inverse.error_after(before, noise)[0] + own
-        a, b, c = float(np.trace(before)), float(np.trace(likely)), float(np.trace(across))
+        a, b, c = float(np.trace(earlier + self.noise)), float(np.trace(likely)), float(np.trace(across))
         weight = float(np.clip((a - c) / max(a + b - 2 * c, 1e-300), 0.0, 1.0))
         shared = 2 * weight * (1 - weight) * across
-        self.left = positive(weight**2 * left + (1 - weight) ** 2 * self.left + shared)
+        self.left = positive(weight**2 * left + (1 - weight) ** 2 * earlier + shared)
         self.noise = weight**2 * own + (1 - weight) ** 2 * self.noise
         self.b = weight * stepped + (1 - weight) * self.b
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from dpstats.lattice.products import (
     powered_norms,
     weighted,
 )
-from dpstats.regression.blocks import COUNT_BITS, REACH, X_BITS, Block
+from dpstats.regression.blocks import COUNT_BITS, REACH, X_BITS, Ball, Block, Coordinates
 from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT, MOMENTS
 
 Floats = NDArray[np.float64]
@@ -75,7 +76,7 @@ class Centre(Question):
     def sum_rows(self, block: Block) -> Sums:
         inside = block.weigh(np.clip(block.z, -(2.0**X_BITS), 2.0**X_BITS))
         # Entries are integers without weights.
-        inside = (inside if block.weight is None else np.rint(inside)).sum(axis=0)
+        inside = np.ones(block.y.size) @ (inside if block.weight is None else np.rint(inside))
         if self.outcome:
             inside = np.append(inside, np.rint(block.weigh(block.y) * 2.0**X_BITS).sum())
         if self.offsets is not None:
@@ -95,7 +96,8 @@ class Directions(Question):
 
     def sum_rows(self, block: Block) -> Sums:
         rows = block.rows(self.shift, intercept=False)
-        longest = np.maximum(np.sqrt(block.squared_norms(self.shift, False, None)), self.least) / block.root
+        norms = np.sqrt(block.squared_norms(Coordinates(self.shift, False, None)))
+        longest = np.maximum(norms, self.least) / block.root
         return triangle(CURVATURE, gram(inside_ball(rows, longest, 2**self.bits)))
 
 
@@ -110,7 +112,8 @@ class Norms(Question):
     ends: Floats
 
     def sum_rows(self, block: Block) -> Sums:
-        squares = block.squared_norms(self.shift, self.intercept, self.whitening)
+        at = Coordinates(self.shift, self.intercept, self.whitening)
+        squares = block.squared_norms(at)
         ends = self.ends if self.whitening is not None else self.ends * 2.0**X_BITS
         return {self.name: block.count(np.searchsorted(ends**2, squares), self.ends.size + 1)}
 
@@ -161,7 +164,7 @@ class Model(Question):
 
     def fitted(self, block: Block) -> Floats:
         """Return the fitted outcomes of rows."""
-        return block.combine(self.theta, self.shift, self.intercept)
+        return block.fit_outcomes(self.theta, self.shift, self.intercept)
 
     def residuals(self, block: Block) -> Floats:
         """Return the outcomes minus their fitted values."""
@@ -212,9 +215,14 @@ class Step(Model):
     radius: float
     bits: int
 
-    def bounded(self, block: Block) -> tuple[Floats, Floats, Floats]:
+    @cached_property
+    def ball(self) -> Ball:
+        """Where the rows are bounded."""
+        return Ball(Coordinates(self.shift, self.intercept, self.whitening), self.radius, self.bits)
+
+    def bounded(self, block: Block, *, again: bool = True) -> tuple[Floats, Floats, Floats]:
         """Return integer rows in a ball of 2^bits steps, their scaling factors, and their fitted outcomes."""
-        rows, factors = block.inside(self.shift, self.intercept, self.whitening, self.radius, self.bits)
+        rows, factors = block.bound(self.ball, again=again)
         return rows, factors, self.fitted(block)
 
 
@@ -226,11 +234,11 @@ class LinearStep(Step):
     last: bool
 
     def sum_rows(self, block: Block) -> Sums:
-        rows, factors, fitted = self.bounded(block)
+        rows, factors, fitted = self.bounded(block, again=not self.last)
         r = (block.y - fitted) / self.width
         v = np.rint(np.clip(r, -1.0, 1.0) * factors * 2.0**self.bits)
         found = {GRADIENT: weighted(v, rows)}
-        whole = block.gram(rows, self.shift, self.intercept, self.whitening, self.radius, self.bits)
+        whole = block.gram(self.ball, rows)
         if not self.last:
             return {**found, **triangle(CURVATURE, whole)}
         cut = rows[~(np.abs(r) < 1.0)]

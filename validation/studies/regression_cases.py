@@ -255,14 +255,20 @@ def measured(case: Case, replications: int, seed: int) -> list[str]:
         "" if np.isnan(width).all() else f"{np.nanmedian(width):.2f}",
         f"{1 - quiet.mean():.2f}",
         "" if np.isnan(unnamed) else f"{unnamed:.3f}",
-        "covers"
-        if inside.mean() >= LEAST
-        else "named"
-        if not quiet.any() or unnamed >= LEAST
-        else "**misses**",
+        verdict(inside, quiet),
         notes.most_common(1)[0][0] if notes else "",
         str(fits),
     ]
+
+
+def verdict(inside: NDArray[np.bool_], quiet: NDArray[np.bool_]) -> str:
+    """Return whether intervals cover, or the output names those that do not. Unclear: within two standard errors."""
+    if inside.mean() >= LEAST:
+        return "covers"
+    if not quiet.any() or inside[quiet].mean() >= LEAST:
+        return "named"
+    error = np.sqrt(LEAST * (1 - LEAST) / inside[quiet].size)
+    return "unclear" if inside[quiet].mean() + 2 * error >= LEAST else "**misses**"
 
 
 HEADER = (
@@ -290,7 +296,8 @@ def as_markdown(lines: list[list[str]], replications: int, seed: int) -> str:
         "of all slopes and of the worst one. *width*: standard error over the one without privacy, median. *named*: "
         "fraction of fits whose output says that intervals may miss, or that slopes are not identified. *unnamed "
         f"fits*: coverage in the others. A case *covers* if all slopes together reach {LEAST}, and is *named* if fits "
-        "without a note do, or if every fit has one. The reference is least squares with HC1 errors (or errors of one "
+        "without a note do, or if every fit has one. *unclear*: within two standard "
+        "errors. The reference is least squares with HC1 errors (or errors of one "
         "variance) or the largest likelihood. δ = 1e-6. Coverage over 60 fits of three slopes has a standard error of "
         "about 0.016."
     )
