@@ -15,7 +15,7 @@ from dpstats.data.labels import printable
 from dpstats.renames import renamed
 from dpstats.report import SIMULATED, Reported, Shown
 
-__all__ = ["ConfidenceInterval", "JointTest", "Summary", "about_missing", "with_missing"]
+__all__ = ["ConfidenceInterval", "JointTest", "Summary", "TermTests", "about_missing", "with_missing"]
 
 Numbers = float | NDArray[np.float64]
 Result = TypeVar("Result")
@@ -313,6 +313,60 @@ class JointTest(Exported, Reported):
         """The null hypothesis as text."""
         names = ", ".join(self.names)
         return names if "=" in names else f"{names}: all 0"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TermTests(Exported, Reported):
+    """Joint test of the coefficients of each term of a model, without additional privacy cost.
+
+    Attributes
+    ----------
+    statistic, pvalue : ndarrays of shape (n_terms,)
+        F, Wald's statistic over ``df_constraint``, and its p-value.
+    df_constraint : ndarray of shape (n_terms,)
+        Number of coefficients of each term.
+    df_denom : int
+        Degrees of freedom of the residuals.
+    names : tuple of str
+        The terms.
+    simulated : bool
+        Whether the noise of the release was simulated.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.regression import PrivateLinearRegression
+    >>> X = np.random.default_rng(0).uniform(-1, 1, size=(5000, 2))
+    >>> y = X @ [1.0, 0.0] + np.random.default_rng(1).normal(size=5000)
+    >>> model = PrivateLinearRegression(x_bounds=(-1, 1), y_bounds=(-5, 5), random_state=0).fit(X, y)
+    >>> (model.wald_test_terms().to_frame()["pvalue"] < 0.001).to_dict()
+    {'Intercept': False, 'x0': True, 'x1': False}
+    """
+
+    statistic: NDArray[np.float64]
+    pvalue: NDArray[np.float64]
+    df_constraint: NDArray[np.int64]
+    df_denom: int
+    names: tuple[str, ...]
+    simulated: bool = field(default=False, kw_only=True)
+
+    def _records(self, *options: Any) -> Records:
+        columns = {name: getattr(self, name).tolist() for name in ("statistic", "pvalue", "df_constraint")}
+        return Records(list(self.names), columns, {"df_denom": self.df_denom, "simulated": self.simulated})
+
+    def summary(self) -> Summary:
+        """Return a table. It prints as text, and shows as HTML in a notebook."""
+        numbers = zip(self.names, self.statistic, self.pvalue, self.df_constraint, strict=True)
+        return Summary(
+            "Private tests of terms",
+            [
+                ("Null hypothesis", "all coefficients of the term are 0"),
+                ("df of residuals", f"{self.df_denom:,}"),
+            ],
+            ["", "F", "P>F", "df constraint"],
+            [(name, f"{f:.3f}", f"{p:.4g}", str(df)) for name, f, p, df in numbers],
+            ["From what was released before: it costs no privacy.", *[SIMULATED] * self.simulated],
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -306,6 +306,7 @@ INSIDE = {
         "error_laws",
         "hypotheses",
         "base",
+        "row_columns",
         "engine",
         "bounded_outcome",
         "least_squares",

@@ -70,6 +70,19 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
         metavar="D",
         help="of the guarantee (default: 1e-06), greater than 0; functional is pure and has none",
     )
+    parser.add_argument(
+        "--weights",
+        metavar="NAME",
+        help="newton: column of weights, with --bounds 0,HI",
+    )
+    parser.add_argument(
+        "--offset",
+        metavar="NAME",
+        help="newton, linear or logistic: column with a known term of the linear predictor, with bounds",
+    )
+    parser.add_argument(
+        "--exposure", metavar="NAME", help="counts and gamma: column of exposures, with bounds greater than 0"
+    )
     add_unit(parser, "the mean of its numbers, and its first level and its first outcome of 0 or 1")
     add_privacy(parser, missing=("error", "drop"))
 
@@ -88,6 +101,8 @@ class _Model(NamedTuple):
         Columns to read from a file.
     levels : dict
         Declared levels of the categorical columns.
+    further : dict
+        Name and bounds of the column of weights, of offsets and of exposures, by the estimator's parameter.
     """
 
     formula: Formula | None
@@ -96,6 +111,34 @@ class _Model(NamedTuple):
     intercept: bool
     columns: list[str]
     levels: dict[str, list[str]]
+    further: dict[str, tuple[str, Pair]]
+
+
+def _further(options: argparse.Namespace, named: dict[str, Pair]) -> dict[str, tuple[str, Pair]]:
+    """Return the names and the bounds of the columns of weights, of offsets and of exposures."""
+    given = {option: getattr(options, option) for option in _BOUNDS_OF if getattr(options, option)}
+    if "offset" in given and (options.counts or options.gamma):
+        raise InvalidParameter("--offset cannot be used with --counts or --gamma. Give --exposure")
+    if "exposure" in given and not (options.counts or options.gamma):
+        raise InvalidParameter("--exposure needs --counts or --gamma. Give --offset")
+    if given and options.method != "newton":
+        raise InvalidParameter(f"--{next(iter(given))} cannot be used with --method {options.method}")
+    for option, name in given.items():
+        if name not in named:
+            raise InvalidParameter(f"--bounds must include the column of --{option}: {name}=LO,HI")
+        if (
+            list(given.values()).count(name) > 1
+            or name == options.outcome
+            or name in (getattr(options, "column", None) or [])
+        ):
+            raise InvalidParameter(
+                f"--{option} must be another column than each other option's, got {name!r}"
+            )
+    return {option: (name, named[name]) for option, name in given.items()}
+
+
+_BOUNDS_OF = {"weights": "weight_bounds", "offset": "offset_bounds", "exposure": "exposure_bounds"}
+"""The estimator's parameter of the bounds of a further column."""
 
 
 def _model(options: argparse.Namespace, d: int | None = None) -> _Model:
@@ -111,11 +154,18 @@ def _of_plan(options: argparse.Namespace, d: int) -> _Model:
     if options.levels is not None:
         raise InvalidParameter("--levels need a --formula in a plan, which has no other names of columns")
     pairs, named = bounds_of(options.bounds)
+    further = _further(options, named)
+    named = _without(named, further)
     y_bounds = _outcome_bounds(named.pop(options.outcome, None), options.outcome, options.logistic)
     if named and len(named) != d:
         raise InvalidParameter(f"--bounds must name each of the --columns ({d}) or none, got {len(named)}")
     x_bounds = by_column([*named], pairs, named) if named else per_column("--bounds", pairs, d)
-    return _Model(None, x_bounds, y_bounds, not options.no_intercept, [], {})
+    return _Model(None, x_bounds, y_bounds, not options.no_intercept, [], {}, further)
+
+
+def _without(named: dict[str, Pair], further: dict[str, tuple[str, Pair]]) -> dict[str, Pair]:
+    gone = [name for name, _ in further.values()]
+    return {name: pair for name, pair in named.items() if name not in gone}
 
 
 def _of_formula(options: argparse.Namespace) -> _Model:
@@ -127,12 +177,15 @@ def _of_formula(options: argparse.Namespace) -> _Model:
     pairs, named = bounds_of(options.bounds)
     if pairs:
         raise InvalidParameter("--bounds must name their columns where there is a formula: NAME=LO,HI")
-    return _parsed(options.formula, named, levels_of(options.levels), options.logistic)
+    further = _further(options, named)
+    return _parsed(options.formula, named, levels_of(options.levels), options.logistic, further)
 
 
 def _of_columns(options: argparse.Namespace) -> _Model:
     columns, outcome, levels = options.column or [], options.outcome, levels_of(options.levels)
     pairs, named = bounds_of(options.bounds)
+    further = _further(options, named)
+    named = _without(named, further)
     y_bounds = _outcome_bounds(named.pop(outcome, None), outcome, options.logistic)
     if not columns:
         raise InvalidParameter("--column must be given, once for each column, or --formula")
@@ -148,24 +201,34 @@ def _of_columns(options: argparse.Namespace) -> _Model:
     numbers = [name for name in columns if name not in levels]
     x_bounds = by_column(numbers, pairs, named)
     if not levels:
-        return _Model(None, x_bounds, y_bounds, not options.no_intercept, [*columns, outcome], {})
+        read = [*columns, *(name for name, _ in further.values()), outcome]
+        return _Model(None, x_bounds, y_bounds, not options.no_intercept, read, {}, further)
     each = x_bounds if isinstance(x_bounds, list) else [x_bounds] * len(numbers)
     bounds = dict(zip(numbers, each, strict=True))
     if not options.logistic:
         bounds[outcome] = y_bounds
     terms = " + ".join(f"`{name}`" for name in columns) + (" - 1" if options.no_intercept else "")
-    return _parsed(f"`{outcome}` ~ {terms}", bounds, levels, options.logistic)
+    return _parsed(f"`{outcome}` ~ {terms}", bounds, levels, options.logistic, further)
 
 
-def _parsed(text: str, bounds: dict[str, Pair], levels: dict[str, list[str]], logistic: bool) -> _Model:
+def _parsed(
+    text: str,
+    bounds: dict[str, Pair],
+    levels: dict[str, list[str]],
+    logistic: bool,
+    further: dict[str, tuple[str, Pair]],
+) -> _Model:
     from dpstats.regression.formula import parse
 
     formula = parse(text, bounds=bounds, levels=levels)
     if formula.response is None:
         raise InvalidParameter(f"--formula must have an outcome: 'y ~ x', got {text!r}")
     y_bounds = _outcome_bounds(formula.y_bounds, formula.response, logistic)
-    columns = list(dict.fromkeys([*bounds, *levels, *([formula.response] if logistic else [])]))
-    return _Model(formula, formula.x_bounds, y_bounds, formula.has_intercept, columns, levels)
+    others = [name for name, _ in further.values()]
+    if twice := [name for name in others if name in (*formula.names, formula.response)]:
+        raise InvalidParameter(f"--formula must not have the column of another option, got {twice[0]!r}")
+    columns = list(dict.fromkeys([*bounds, *levels, *([formula.response] if logistic else []), *others]))
+    return _Model(formula, formula.x_bounds, y_bounds, formula.has_intercept, columns, levels, further)
 
 
 def _outcome_bounds(bounds: Any, name: str, logistic: bool) -> Any:
@@ -197,6 +260,8 @@ def _read(table: InputTable, options: argparse.Namespace) -> tuple[Any, ...]:
     frame = table.frame(model.columns, words, text=model.levels) if of_units is None else of_units
     X, y = model.formula.rows(frame)
     design = pd.DataFrame(X, columns=list(model.formula.names))
+    for name, _ in model.further.values():
+        design[name] = frame[name].to_numpy()
     design.attrs = dict(frame.attrs)  # what a row is
     return design, y
 
@@ -226,14 +291,14 @@ def _build(options: argparse.Namespace, n: int, d: int) -> Any:
         raise InvalidParameter(
             "--delta cannot be used with --method functional, which is pure. Remove one of them"
         )
-    kind = {
+    kinds: dict[str, Any] = {
         "newton": regression.PrivateLinearRegression,
         "logistic": regression.PrivateLogisticRegression,
         "counts": regression.PrivateCountRegression,
         "gamma": regression.PrivateGammaRegression,
         "sufficient": regression.SufficientStatisticsRegression,
         "functional": regression.FunctionalMechanismRegression,
-    }[method]
+    }
     model = _model(options, d)
     given: dict[str, Any] = {"x_bounds": model.x_bounds, "fit_intercept": model.intercept}
     given["epsilon"], given["missing"] = options.epsilon, options.missing
@@ -243,7 +308,9 @@ def _build(options: argparse.Namespace, n: int, d: int) -> Any:
         given["cov_type"] = options.cov_type or "HC"
     if method != "logistic":
         given["y_bounds"] = model.y_bounds
-    return kind(**given)
+    for option, (name, pair) in model.further.items():
+        given |= {option: name, _BOUNDS_OF[option]: pair}
+    return kinds[method](**given)
 
 
 # Reports
@@ -254,6 +321,8 @@ def _report(model: Any, options: argparse.Namespace) -> tuple[list[Any], dict[st
     names = (
         "cov_type",
         "rows_",
+        "total_weight_",
+        "effective_rows_",
         "scale_",
         "clipped_share_",
         "clipped_share_std_",
@@ -271,6 +340,7 @@ def _report(model: Any, options: argparse.Namespace) -> tuple[list[Any], dict[st
         "covariance": model.params_cov_.tolist(),
         "condition": model.condition_,
         **{name.rstrip("_"): getattr(model, name) for name in names if hasattr(model, name)},
+        "terms": model.wald_test_terms().to_dict()["rows"],
         "f_test": {name: getattr(together, name) for name in ("statistic", "pvalue", "df_num", "df_denom")},
     }
     return [summary], facts

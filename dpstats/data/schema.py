@@ -17,7 +17,7 @@ from dpstats.data.rows import InvalidType, column_of
 from dpstats.data.values import MISSING, is_built_in, key_of
 from dpstats.errors import InvalidData, InvalidParameter
 
-ROLES = ("y", "groups", "labels", "units", "weight", "time", "event", "exposure")
+ROLES = ("y", "groups", "labels", "units", "weight", "time", "event", "exposure", "offset")
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Column:
 
     Attributes
     ----------
-    role : {"y", "groups", "labels", "units", "weight", "time", "event", "exposure"}
+    role : {"y", "groups", "labels", "units", "weight", "time", "event", "exposure", "offset"}
         Role of the column in the estimator, and name of its field in a `Table`.
     name : column name, optional
         Name of a column of X. None if the entries are given separately.

@@ -90,8 +90,8 @@ class Table(Rows):
         released, because one row may change the codes of others.
     names : list, optional
         Public names of the columns of ``X``.
-    weight, time, event, exposure : float64 arrays of shape (n_samples,), optional
-        Weight, time, event indicator and exposure of each row.
+    weight, time, event, exposure, offset : float64 arrays of shape (n_samples,), optional
+        Weight, time, event indicator, exposure and offset of each row.
 
     Examples
     --------
@@ -112,6 +112,7 @@ class Table(Rows):
     event: NDArray[np.float64] | None = None
     labels: NDArray[np.object_] | None = None
     exposure: NDArray[np.float64] | None = None
+    offset: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         for name, column in self.beside().items():
@@ -135,6 +136,7 @@ class Table(Rows):
             "time": self.time,
             "event": self.event,
             "exposure": self.exposure,
+            "offset": self.offset,
         }
         return {role: column for role, column in columns.items() if column is not None}
 

@@ -26,6 +26,7 @@ from dpstats.results import (
     ConfidenceInterval,
     JointTest,
     Summary,
+    TermTests,
     about_missing,
     observed_rows,
     significant,
@@ -37,6 +38,16 @@ Transform = Callable[[Any], Any]
 SomePlan = TypeVar("SomePlan", bound=DesignPlan)
 
 INTERCEPT = "Intercept"
+_LAPSING = (
+    "formula_",
+    "rows_",
+    "rows_noise_std_",
+    "total_weight_",
+    "total_weight_noise_std_",
+    "_counted",
+    "effective_rows_",
+)
+"""Attributes that an earlier fit may have set."""
 _MANY_OBSERVED = 15.0
 """Standard deviations of its noise from which the number of observed rows is large enough for intervals to hold."""
 
@@ -61,8 +72,11 @@ class _Fitted(PrivateEstimator[SomePlan], ABC):
     intercept_privacy_share_: float
     rows_: float
     rows_noise_std_: float
+    total_weight_: float
+    total_weight_noise_std_: float
+    effective_rows_: float
     _counted: float
-    """Number of rows that errors of the estimate assume, if rows may be dropped."""
+    """Number of rows that errors of the estimate assume, if rows may be dropped or have weights."""
 
 
 @parameters
@@ -90,7 +104,7 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
 
     def _set_params(self, params: Floats, cov: Floats | None, privacy: Floats | None = None) -> None:
         """Set the estimates, the covariance of their errors, and the part of it that is due to noise."""
-        for name in ("formula_", "rows_", "rows_noise_std_", "_counted"):  # set by an earlier fit
+        for name in _LAPSING:
             self.__dict__.pop(name, None)
         self.params_, self.params_cov_ = params, cov
         first = int(self.fit_intercept)
@@ -172,7 +186,7 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
     @property
     def _degrees(self) -> int:
         """Degrees of freedom of the residuals."""
-        return max(self.nobs - self.params_.size, 1)
+        return max(int(getattr(self, "effective_rows_", self.nobs)) - self.params_.size, 1)
 
     @property
     def _estimand(self) -> str:
@@ -269,7 +283,7 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
         ----------
         hypotheses : str, sequence of str or int, or array of shape (n_hypotheses, n_parameters)
             Text such as "x1 = x2", "x1 + 2 * x2 = 1" or "x1 = 0, x2 = 0". Alternatively positions in ``coef_``, or
-            rows of weights for all parameters, the intercept first. "C(plan)" tests each level of a factor.
+            rows of weights for all parameters, the intercept first. "C(plan)" tests each coefficient of a term.
 
         Returns
         -------
@@ -284,7 +298,9 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
         self._errors()
         first = int(self.fit_intercept)
         everything = range(len(self.coef_)) if asked is None else asked
-        return Hypotheses.parse(everything, self._names(), first, parameter)
+        formula = getattr(self, "formula_", None)
+        terms = None if formula is None else formula.terms
+        return Hypotheses.parse(everything, self._names(), first, parameter, terms)
 
     def f_test(self, names: Any = None) -> JointTest:
         """Test whether several coefficients are all 0, or several hypotheses all hold, without additional privacy cost.
@@ -292,8 +308,8 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
         Parameters
         ----------
         names : str, sequence of str or int, or array of shape (n_hypotheses, n_parameters), optional
-            Names of columns, positions in ``coef_``, whole factors such as "C(plan)", or hypotheses such as
-            "x1 = x2, x3 = x4 = 0". None tests all of ``coef_``.
+            Names of columns, positions in ``coef_``, whole terms of a formula such as "C(plan)" or "C(plan):age", or
+            hypotheses such as "x1 = x2, x3 = x4 = 0". None tests all of ``coef_``.
 
         Returns
         -------
@@ -306,18 +322,44 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
         q, left = len(off), self._degrees
         statistic = float(off @ np.linalg.lstsq(cov, off, rcond=None)[0]) / q
         pvalue = self._law.joint_tail(statistic, q, left)
-        simulated = self.privacy_.simulated
-        return JointTest(statistic, pvalue, q, max(left, 1), asked.names, simulated=simulated)
+        return JointTest(statistic, pvalue, q, left, asked.names, simulated=self.privacy_.simulated)
 
     def wald_test(self, hypotheses: Any) -> JointTest:
         """Test whether all hypotheses hold. The same as `f_test`."""
         return self.f_test(hypotheses)
 
+    def wald_test_terms(self) -> TermTests:
+        """Test for each term of the model whether its coefficients are all 0, without additional privacy cost.
+
+        A term is a column, or of a formula a whole factor, spline or interaction. The intercept is a term.
+
+        Returns
+        -------
+        TermTests
+            ``statistic`` (F), ``pvalue`` and ``df_constraint`` of each term, and ``df_denom``.
+        """
+        names = self._names()
+        formula = getattr(self, "formula_", None)
+        columns: Any = dict.fromkeys(names[int(self.fit_intercept) :]) if formula is None else formula.terms
+        terms = [*names[: int(self.fit_intercept)], *columns]
+        found = [self.f_test([term]) for term in terms]
+        return TermTests(
+            np.array([test.statistic for test in found]),
+            np.array([test.pvalue for test in found]),
+            np.array([test.df_num for test in found]),
+            self._degrees,
+            tuple(terms),
+            simulated=self.privacy_.simulated,
+        )
+
     # Names that statsmodels uses
 
     @property
     def nobs(self) -> int:
-        """The public number of rows, or the noisy number of observed rows if ``missing="drop"``."""
+        """The public number of rows, or the noisy number of observed rows if ``missing="drop"``.
+
+        With weights it is the noisy total weight, in units of the largest weight.
+        """
         check_is_fitted(self)
         return int(getattr(self, "_counted", self.plan_.n_samples))
 
@@ -481,7 +523,14 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
                 if hasattr(self, "rows_")
                 else []
             ),
+            *([("Total weight", self._weight_words())] if hasattr(self, "total_weight_") else []),
         ]
+
+    def _weight_words(self) -> str:
+        """Return the total weight with its noise, and the effective number of rows."""
+        total, noise = self.total_weight_, self.total_weight_noise_std_
+        words = f"{significant(total, noise)} (noise sd {significant(noise, noise / 10)})"
+        return f"{words}, as {self.effective_rows_:,.0f} equal rows"
 
     def _all_shares(self) -> Floats:
         """Return the fraction of each parameter's squared standard error due to privacy, intercept first."""
@@ -500,6 +549,14 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
         if self._noise_only():
             notes.append(
                 "Noise only: at this n and epsilon, coverage may be below the nominal level (see the plan)."
+            )
+        elif (
+            hasattr(self, "total_weight_")
+            and self.total_weight_ < _MANY_OBSERVED * self.total_weight_noise_std_
+        ):
+            notes.append(
+                "The total weight is small at this epsilon, in units of the largest weight. Intervals may cover less "
+                "often than stated. Use a smaller bound of the weights, a larger epsilon or fewer columns."
             )
         elif hasattr(self, "rows_") and self.rows_ < _MANY_OBSERVED * self.rows_noise_std_:
             notes.append(

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import xlogy
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.data.tables import Rows, Table
 from dpstats.lattice import check_finite, observed_pairs
 from dpstats.lattice.products import Integers, Sums, cut_rows, gram, inside_ball, map_items, sum_items
@@ -33,6 +34,9 @@ REACH = 4
 
 COUNTED = 2
 """Rows beyond 2^2 half-widths in any column have weight 0 in the Newton steps. The weight depends on x only."""
+
+COUNT_BITS = 20
+"""A count of rows by bins has 2^20 steps per row."""
 
 MOST_KEPT = 1 << 31
 """Bytes of rows that a fit keeps. If its rows take more, each query reads and converts them again."""
@@ -86,8 +90,10 @@ class Block:
         Outcomes, in half-widths.
     outside, far : array of shape (m,)
         Whether the outcome is outside its bounds, and whether the row is too far away to have weight.
-    exposure : array of shape (m,), optional
-        Exposures, within their bounds.
+    exposure, offsets : arrays of shape (m,), optional
+        Exposures and offsets, within their bounds.
+    weight : array of shape (m,), optional
+        Weights, as fractions of the largest weight.
     kept : dict, optional
         Last results by name, each with its key, for rows that answer further queries.
     space : array of shape (m, n_features + 1), optional
@@ -99,6 +105,8 @@ class Block:
     outside: NDArray[np.bool_]
     far: NDArray[np.bool_]
     exposure: Floats | None = None
+    offsets: Floats | None = None
+    weight: Floats | None = None
     kept: dict[str, tuple[Hashable, Any]] | None = None
     space: NDArray[np.float32] | None = None
     any_far: bool = field(init=False)
@@ -113,8 +121,26 @@ class Block:
 
     @property
     def offset(self) -> Floats | float:
-        """Logarithm of the exposure, of each row."""
-        return 0.0 if self.exposure is None else np.asarray(xlogy(1.0, self.exposure))
+        """Offset of each row, or logarithm of its exposure."""
+        if self.exposure is not None:
+            return np.asarray(xlogy(1.0, self.exposure))
+        return 0.0 if self.offsets is None else self.offsets
+
+    @property
+    def root(self) -> Floats | float:
+        """Square root of the weight of each row. A step scales the row and its residual by it."""
+        return 1.0 if self.weight is None else np.sqrt(self.weight)
+
+    def weigh(self, values: Any) -> Any:
+        """Return numbers of each row times its weight."""
+        return values if self.weight is None else (values.T * self.weight).T
+
+    def count(self, places: NDArray[np.int64], bins: int) -> Integers:
+        """Return counts of rows by bins, in steps. A row counts with its weight."""
+        if self.weight is None:
+            return as_int64(np.bincount(places, minlength=bins)) << COUNT_BITS
+        steps = np.rint(self.weight * 2.0**COUNT_BITS)
+        return as_int64(np.bincount(places, weights=steps, minlength=bins))
 
     def rows(self, shift: Floats, intercept: bool) -> Floats:
         """Return integer rows minus a shift, in steps, after a constant column if there is an intercept."""
@@ -158,7 +184,7 @@ class Block:
             return self.space[:, : ball.size].astype(np.float64), factors
         white = self.whiten(ball.at)
         norms = np.sqrt(self._remember("norms", ball.at.key, lambda: squared_norms(white)))
-        longest = np.maximum(norms, ball.radius)
+        longest = np.maximum(norms, ball.radius) / self.root
         rows, factors = inside_ball(white, longest, 2**ball.bits), ball.radius / longest
         if again and self.space is not None:
             self.space[:, : ball.size] = rows
@@ -206,6 +232,8 @@ class Blocks:
     y: Floats
     design: Design
     exposure: Floats | None = None
+    offset: Floats | None = None
+    weight: Floats | None = None
 
     def block(self, where: slice, points: NDArray[np.float32] | None = None) -> Block:
         """Return some rows. Their integers are written to ``points``, or to a new array."""
@@ -220,11 +248,18 @@ class Blocks:
         if points is None:
             points = np.empty((z.shape[0], z.shape[1] + 1), dtype=np.float32)
         points[:, :-1], points[:, -1] = np.rint(z, out=z), 1.0
-        y = (self.y[where] - design.y_center) / design.y_half
-        exposure = None
-        if self.exposure is not None and design.exposure is not None:
-            exposure = np.clip(self.exposure[where], *design.exposure)
-        return Block(points, np.clip(y, -1.0, 1.0), np.abs(y) > 1.0, far, exposure)
+        exposure, offset, weight = (
+            None if column is None or ends is None else np.clip(column[where], *ends)
+            for column, ends in (
+                (self.exposure, design.exposure),
+                (self.offset, design.offset),
+                (self.weight, design.weight),
+            )
+        )
+        if weight is not None and design.weight is not None:
+            weight = weight / design.weight[1]
+        y, outside = design.read_outcome(self.y[where], offset)
+        return Block(points, y, outside, far, exposure, None if design.outcome else offset, weight)
 
     def answer(self, question: Query) -> Sums:
         """Return the sums that a question is about."""
@@ -288,8 +323,8 @@ class DesignRows:
 
 
 def _bytes_per_row(d: int) -> int:
-    """Return the bytes of a kept row: its points, itself in a ball, and six numbers."""
-    return 8 * (d + 1) + 6 * 8
+    """Return the bytes of a kept row: its points, itself in a ball, and eight numbers."""
+    return 8 * (d + 1) + 8 * 8
 
 
 @dataclass(frozen=True)
@@ -307,13 +342,13 @@ class _BlockSums:
 def _blocks(table: Table, design: Design, drops: bool) -> Blocks:
     """Return the rows of a table, or the observed ones."""
     assert table.y is not None
-    X, y, exposure = table.X, table.y, table.exposure
-    if drops and exposure is None:
-        X, y = observed_pairs(X, y)
-    elif drops and exposure is not None:
-        both, y = observed_pairs(np.column_stack([X, exposure]), y)
-        X, exposure = both[:, :-1], both[:, -1]
-    return Blocks(X, y, design, exposure)
+    X, y, d = table.X, table.y, table.X.shape[1]
+    columns = table.beside()
+    beside = {name: columns[name] for name in ("exposure", "offset", "weight") if name in columns}
+    if drops:
+        both, y = observed_pairs(np.column_stack([X, *beside.values()]) if beside else X, y)
+        X, beside = both[:, :d], dict(zip(beside, both.T[d:], strict=True))
+    return Blocks(X, y, design, **beside)
 
 
 def _apply_columns(operation: np.ufunc, rows: Floats, values: Floats, out: Floats | None = None) -> Floats:

@@ -47,6 +47,12 @@ class PrivateCountRegression(LogLinearRegression):
     overdispersion : float, default=1.0
         Public constant alpha in the weights 1 / (1 + alpha mu) of rows with mean mu. 0 gives the weights of Poisson
         regression. 1 gives less noise for nearly all counts, because large counts have less influence.
+    weights : column name, optional
+        The column of a data frame that has the weight of each row. Weights can also be given to ``fit``.
+    weight_bounds : (low, high), optional
+        Public bounds of the weights, at least 0. Weights outside are clipped to the nearer bound. Required if rows have
+        weights. A row counts with its weight over ``high``, so the noise is proportional to ``high`` over the mean
+        weight.
     missing : {"error", "drop"}, default="error"
         Treatment of rows with a NaN or infinite entry, or with a missing outcome or exposure. "error" raises
         `InvalidData`, which reveals that such a row exists. "drop" leaves the row out, and spends one hundredth of the
@@ -78,7 +84,7 @@ class PrivateCountRegression(LogLinearRegression):
         Whether the last step was longer than it may be. Intervals may then miss.
     clipped_share_, clipped_share_std_ : float
         Noisy fraction of the counts outside ``y_bounds``, and the standard deviation of its noise.
-    rows_, rows_noise_std_ : float
+    rows_, rows_noise_std_, total_weight_, total_weight_noise_std_, effective_rows_ : float
         The same as in `PrivateLinearRegression`.
     privacy_ : PrivacyGuarantee
         Guarantee of the fit, for neighboring datasets that differ in one row. The number of rows is public.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,13 @@ class Design:
     intercept : bool
     exposure : (float, float), optional
         Bounds of the exposure of a row, the factor of its mean outcome. None: every row has exposure 1.
+    offset : (float, float), optional
+        Bounds of the offset of a row, in units of the linear predictor. None: every row has offset 0.
+    weight : (float, float), optional
+        Bounds of the weight of a row. None: every row has weight 1.
+    outcome : (float, float), optional
+        Center and half-width of the outcome, if offsets are subtracted from it. ``y_center`` and ``y_half`` then
+        describe the difference.
     """
 
     center: Floats
@@ -43,6 +50,9 @@ class Design:
     y_half: float
     intercept: bool
     exposure: tuple[float, float] | None = None
+    offset: tuple[float, float] | None = None
+    weight: tuple[float, float] | None = None
+    outcome: tuple[float, float] | None = None
 
     @classmethod
     def check(cls, x_bounds: Any, y_bounds: Any, d: int, intercept: bool) -> Design:
@@ -89,11 +99,32 @@ class Design:
 
     @property
     def offsets(self) -> tuple[float, float] | None:
-        """Center and half-width of the range of the logarithm of the exposure."""
-        if self.exposure is None:
+        """Center and half-width of the range of the offset, or of the logarithm of the exposure."""
+        if self.exposure is not None:
+            low, high = (math.log(end) for end in self.exposure)
+        elif self.offset is not None:
+            low, high = self.offset
+        else:
             return None
-        low, high = (math.log(end) for end in self.exposure)
         return low / 2 + high / 2, high / 2 - low / 2
+
+    def read_outcome(self, y: Floats, offset: Floats | None) -> tuple[Floats, NDArray[np.bool_]]:
+        """Return outcomes in half-widths, minus subtracted offsets, and whether they exceed their bounds."""
+        center, half = self.outcome or (self.y_center, self.y_half)
+        found = (y - center) / half
+        outside, inside = np.abs(found) > 1.0, np.clip(found, -1.0, 1.0)
+        if self.outcome is None or offset is None:
+            return inside, outside
+        return np.clip((inside * half + center - offset - self.y_center) / self.y_half, -1.0, 1.0), outside
+
+    def subtracting(self, offset: tuple[float, float]) -> Design:
+        """Return the design of the outcome minus an offset within these bounds."""
+        low, high = offset
+        center, half = low / 2 + high / 2, high / 2 - low / 2
+        if not self.intercept:
+            center, half = 0.0, max(abs(low), abs(high))
+        own = self.y_center, self.y_half
+        return replace(self, y_center=own[0] - center, y_half=own[1] + half, offset=offset, outcome=own)
 
     def to_units(self, shift: Floats) -> tuple[Floats, Floats]:
         """Return L and o: coefficients in the units of the data are L theta + o.

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from dpstats.data.tables import Rows
 from dpstats.lattice import check_finite_rows
-from dpstats.regression.base import Regression
 from dpstats.regression.blocks import DesignRows
 from dpstats.regression.design_plan import DesignPlan
 from dpstats.regression.linear_path import LinearPath
@@ -19,12 +18,13 @@ from dpstats.regression.log_linear_plan import LogLinearPlan
 from dpstats.regression.logistic_path import LogisticPath
 from dpstats.regression.path import Estimate, Path
 from dpstats.regression.plan import ROWS, RegressionPlan
+from dpstats.regression.row_columns import RowColumns
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released, Session
 
 
 @parameters
-class NewtonSteps(Regression[RegressionPlan]):
+class NewtonSteps(RowColumns[RegressionPlan]):
     """Base class of the regressions that take noisy Newton steps."""
 
     delta: float = 1e-6
@@ -40,13 +40,18 @@ class NewtonSteps(Regression[RegressionPlan]):
         found = walked(released, plan).estimate()
         self._set_params(found.params, getattr(found, cov), found.privacy)
         self.condition_ = found.condition
-        if plan.missing == "drop":
-            noise = float(np.max(plan.noise(ROWS).std))
-            self.rows_, self.rows_noise_std_ = (
-                plan.n_samples * float(released[ROWS][0]),
-                plan.n_samples * noise,
+        if plan.count_stage is not None:
+            count, noise = (
+                plan.n_samples * float(np.ravel(part)[0])
+                for part in (released[plan.count_stage], plan.noise(plan.count_stage).std)
             )
             self._counted = found.rows
+            if plan.count_stage == ROWS:
+                self.rows_, self.rows_noise_std_ = count, noise
+            elif plan.design.weight is not None:
+                largest = plan.design.weight[1]
+                self.total_weight_, self.total_weight_noise_std_ = largest * count, largest * noise
+                self.effective_rows_ = found.effective
         return found
 
     def _noise_only(self) -> bool:

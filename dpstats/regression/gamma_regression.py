@@ -19,7 +19,9 @@ class PrivateGammaRegression(LogLinearRegression):
 
     Parameters
     ----------
-    x_bounds, epsilon, fit_intercept, delta, exposure, exposure_bounds, missing, random_state, budget
+    x_bounds, epsilon, fit_intercept, delta, exposure, exposure_bounds, weights, weight_bounds, missing
+        The same as in `PrivateCountRegression`.
+    random_state, budget
         The same as in `PrivateCountRegression`.
     y_bounds : (0, high)
         Public bounds of the amount. Larger amounts are clipped, and the fraction of clipped amounts is released.
@@ -39,6 +41,8 @@ class PrivateGammaRegression(LogLinearRegression):
     identified_, privacy_share_, intercept_privacy_share_, condition_ : ndarrays
         The same as in `PrivateLinearRegression`.
     mean_, clip_width_, unsettled_, clipped_share_, clipped_share_std_, rows_, rows_noise_std_
+        The same as in `PrivateCountRegression`.
+    total_weight_, total_weight_noise_std_, effective_rows_
         The same as in `PrivateCountRegression`.
     privacy_ : PrivacyGuarantee
         Guarantee of the fit, for neighboring datasets that differ in one row. The number of rows is public.

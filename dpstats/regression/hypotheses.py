@@ -1,9 +1,9 @@
-"""Linear hypotheses about coefficients as text: "x1 = x2", "dose = 0.5, age = weight = 0", whole factors "C(plan)"."""
+"""Linear hypotheses about coefficients as text: "x1 = x2", "dose = 0.5, age = weight = 0", whole terms "C(plan)"."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -36,7 +36,14 @@ class Hypotheses:
     names: tuple[str, ...]
 
     @classmethod
-    def parse(cls, asked: Any, names: Sequence[str], first: int, parameter: str) -> Hypotheses:
+    def parse(
+        cls,
+        asked: Any,
+        names: Sequence[str],
+        first: int,
+        parameter: str,
+        terms: Mapping[str, Sequence[str]] | None = None,
+    ) -> Hypotheses:
         """Parse hypotheses about named coefficients.
 
         Parameters
@@ -50,12 +57,17 @@ class Hypotheses:
             The position of the first slope.
         parameter : str
             Name of ``asked`` in error messages.
+        terms : mapping of str to sequences of str, optional
+            Names of the coefficients of each term. Without it, names such as "C(plan)[T.paid]" show the factors.
         """
         size = len(names)
         if isinstance(asked, np.ndarray) and asked.ndim == 2:
             return cls._of_matrix(asked, size, parameter)
         parts = asked if isinstance(asked, Iterable) and not isinstance(asked, str) else [asked]
-        found = [hypothesis for part in parts for hypothesis in _one(part, names, first, parameter)]
+        whole = _list_factors(names) if terms is None else terms
+        # A term with one coefficient has its name.
+        whole = {term: columns for term, columns in whole.items() if term not in names}
+        found = [hypothesis for part in parts for hypothesis in _one(part, names, first, parameter, whole)]
         if not found:
             raise InvalidParameter(f"{parameter} must have at least one hypothesis, got none")
         rows = np.array([row for row, _ in found])
@@ -81,11 +93,24 @@ class Hypotheses:
         return self
 
 
-def _one(asked: Any, names: Sequence[str], first: int, parameter: str) -> list[tuple[Floats, str]]:
+def _list_factors(names: Sequence[str]) -> dict[str, list[str]]:
+    """Return the columns of each factor. Columns of its interactions do not belong to it."""
+    found: dict[str, list[str]] = {}
+    for name in names:
+        if "[" in name and name[-1] == "]" and "]:" not in name:
+            found.setdefault(name[: name.index("[")], []).append(name)
+    return found
+
+
+def _one(
+    asked: Any, names: Sequence[str], first: int, parameter: str, terms: Mapping[str, Sequence[str]]
+) -> list[tuple[Floats, str]]:
     """Return the hypotheses of one text or position: weights with a constant, whose sum is 0, and their text."""
     if isinstance(asked, str):
         return [
-            each for part in _split(asked, names) for each in _Reader(part, names, parameter).hypotheses()
+            each
+            for part in _split(asked, [*names, *terms])
+            for each in _Reader(part, names, parameter, terms).hypotheses()
         ]
     if isinstance(asked, bool) or not isinstance(asked, int | np.integer):
         raise InvalidParameter(
@@ -129,16 +154,13 @@ def _name_at(text: str, place: int, names: Iterable[str]) -> str:
 
 
 class _Reader:
-    """Reads ``side = side = ...``, where a side is a sum of coefficients, factors and numbers with signs."""
+    """Reads ``side = side = ...``, where a side is a sum of coefficients, terms and numbers with signs."""
 
-    def __init__(self, text: str, names: Sequence[str], parameter: str) -> None:
-        self._text, self._names, self._parameter = text, names, parameter
+    def __init__(
+        self, text: str, names: Sequence[str], parameter: str, terms: Mapping[str, Sequence[str]]
+    ) -> None:
+        self._text, self._names, self._parameter, self._terms = text, names, parameter, terms
         self._place = 0
-        # The columns of a factor are "factor[level]". Columns of its interactions do not belong to the factor.
-        levels = [name for name in names if "[" in name and name[-1] == "]" and "]:" not in name]
-        factors = dict.fromkeys(name[: name.index("[")] for name in levels)
-        self._levels = {factor: [n for n in levels if n.startswith(f"{factor}[")] for factor in factors}
-        self._factors = [factor for factor in factors if factor not in names]
 
     def hypotheses(self) -> list[tuple[Floats, str]]:
         sides = [self._side()]
@@ -186,14 +208,10 @@ class _Reader:
                 raise self._refused()
             return found
         rest, size = self._rest(), len(self._names)
-        name = _name_at(self._text, self._place, self._names) if rest else ""
+        name = _name_at(self._text, self._place, [*self._names, *self._terms]) if rest else ""
         if name:
             self._place += len(name)
-            return np.eye(size + 1)[[self._names.index(name)]]
-        factor = _name_at(self._text, self._place, self._factors) if rest else ""
-        if factor:
-            self._place += len(factor)
-            places = [self._names.index(level) for level in self._levels[factor]]
+            places = [self._names.index(column) for column in self._terms.get(name, [name])]
             return np.eye(size + 1)[places]
         number = _NUMBER.match(rest)
         if number is None:
@@ -223,7 +241,7 @@ class _Reader:
         return terms
 
     def _refused(self) -> InvalidParameter:
-        known = [*self._names, *self._factors]
+        known = [*self._names, *self._terms]
         shown = ", ".join(known[:_SHOWN]) + (", ..." if len(known) > _SHOWN else "")
         return InvalidParameter(
             f"{self._parameter} must be sums of coefficients ({shown}) and numbers, with = between them, got "

@@ -5,17 +5,25 @@ Proof: docs/proofs/regression.md.
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
 from dpstats.data.parameters import check_choice, check_privacy_parameters
 from dpstats.regression.engine import NewtonSteps, told_apart
 from dpstats.regression.error_laws import ErrorLaw, Student
 from dpstats.regression.least_squares import LeastSquares
 from dpstats.regression.plan import RegressionPlan, regression_plan
+from dpstats.regression.row_columns import OffsetColumn, check_offset
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
 
+Floats = NDArray[np.float64]
+
 
 @parameters
-class PrivateLinearRegression(NewtonSteps, LeastSquares[RegressionPlan]):
+class PrivateLinearRegression(NewtonSteps, OffsetColumn[RegressionPlan], LeastSquares[RegressionPlan]):
     """Private least squares, with intervals that include sampling error and privacy noise.
 
     Use this estimator for linear regression with a positive delta. For pure differential privacy (delta = 0), use
@@ -45,6 +53,17 @@ class PrivateLinearRegression(NewtonSteps, LeastSquares[RegressionPlan]):
           extent that noise explains the difference.
 
         Both divide by n - p rows, as "HC1" does. Intervals use Student's t with n - p degrees of freedom.
+    offset : column name, optional
+        The column of a data frame that has the offset of each row: a known part of the outcome, which is
+        subtracted. Offsets can also be given to ``fit``.
+    offset_bounds : (low, high), optional
+        Public bounds of the offsets. Offsets outside are clipped to the nearer bound. Required if rows have offsets.
+    weights : column name, optional
+        The column of a data frame that has the weight of each row. Weights can also be given to ``fit``.
+    weight_bounds : (low, high), optional
+        Public bounds of the weights, at least 0. Weights outside are clipped to the nearer bound. Required if rows have
+        weights. A row counts with its weight over ``high``, so the noise is proportional to ``high`` over the mean
+        weight.
     missing : {"error", "drop"}, default="error"
         Treatment of rows with a NaN or infinite entry, or with a missing outcome. "error" raises `InvalidData`, which
         reveals that such a row exists. "drop" leaves the row out, and spends one hundredth of the squared privacy
@@ -88,8 +107,13 @@ class PrivateLinearRegression(NewtonSteps, LeastSquares[RegressionPlan]):
         Standard deviation of the noise in ``clipped_share_``.
     rows_, rows_noise_std_ : float
         Noisy number of observed rows, and the standard deviation of its noise. Only with ``missing="drop"``.
+    total_weight_, total_weight_noise_std_ : float
+        Noisy sum of the weights, and the standard deviation of its noise. Only with weights.
+    effective_rows_ : float
+        Number of rows of equal weight whose mean has the same sampling variance. Only with weights.
     privacy_ : PrivacyGuarantee
-        Guarantee of the fit, for neighboring datasets that differ in one row (x, y). The number of rows is public.
+        Guarantee of the fit, for neighboring datasets that differ in one row: x, y, its offset and its weight. The
+        number of rows is public.
     plan_ : RegressionPlan
         The release plan: every released quantity and its noise.
     n_features_in_ : int
@@ -106,6 +130,10 @@ class PrivateLinearRegression(NewtonSteps, LeastSquares[RegressionPlan]):
     noise.
 
     **Estimand.** If the model does not hold, coefficients describe the best fit to the weighted rows.
+
+    **Weights.** Standard errors of type "HC" hold for sampling weights (inverse probabilities of selection) and for
+    weights of precision. Those of type "nonrobust" assume that the residual variance is inversely proportional to the
+    weight. Weights are not frequencies: a weight of 2 is one row, not two.
 
     References
     ----------
@@ -141,9 +169,25 @@ class PrivateLinearRegression(NewtonSteps, LeastSquares[RegressionPlan]):
             Public sizes.
         """
         n, design = self._declared(n_samples, n_features)
+        design = self._with_columns(design)
+        if design.offset is not None:
+            design = design.subtracting(design.offset)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
         check_choice("cov_type", self.cov_type, ["HC", "nonrobust"])
         return regression_plan("linear", design, n, epsilon, delta, self._policy())
+
+    def predict(self, X: Any, offset: Any = None) -> Floats:
+        """Return the predicted outcomes of rows, of shape (n_samples,). Releases nothing new.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to predict for.
+        offset : sequence of length n_samples, optional
+            Offsets of the rows. The default is 0 for each.
+        """
+        found = super().predict(X)
+        return found + check_offset(offset, found.size)
 
     def _notes(self) -> list[str]:
         notes = super()._notes()

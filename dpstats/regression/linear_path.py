@@ -25,7 +25,17 @@ from dpstats.regression.plan import (
     size_name,
     step_name,
 )
-from dpstats.regression.rows import OUTSIDE, SIZE, LinearStep, Moments, Question, Size, Tail, coordinates
+from dpstats.regression.rows import (
+    OUTSIDE,
+    SIZE,
+    Centre,
+    LinearStep,
+    Moments,
+    Question,
+    Size,
+    Tail,
+    coordinates,
+)
 
 Floats = NDArray[np.float64]
 
@@ -41,9 +51,15 @@ _DECAY = 2.4
 
 This is a little faster than for exponential tails."""
 _FALSE_ALARM = 0.01
+_TAIL_VARIANCE = 0.2
+"""Mean squared excess beyond 1.5 standard deviations, at most: 0.05 for normal and 0.17 for exponential residuals."""
 _LEAST_TAIL = 0.01
+_FILLED = 0.6
+"""Standard deviation of the residuals, in half-widths of the outcome's bounds, above which none is clipped."""
 _COMMON_TAIL = 0.08
 """Mean excess beyond 1.5 standard deviations for exponential residuals, in standard deviations."""
+_SKEWED = 2.6
+"""Standard deviations of its error from which the tail of the residuals counts as asymmetric."""
 _SPREADS = 2.0
 """Factor of the bias: it counts twice, because it is a fixed error and not a standard deviation."""
 _WIDTHS = np.linspace(1.5, 5.0, 71)
@@ -62,6 +78,7 @@ class LinearPath(Path):
         self.kept = 1.0
         self.meat: tuple[Floats, float] | None = None
         self.uneven = self.pulled = False
+        self.skewness = 0.0
         self.pull: Floats = np.zeros(self.p)
 
     @property
@@ -74,6 +91,9 @@ class LinearPath(Path):
         """Clipping threshold of the residuals for the correction of the intercept."""
         reach = float(np.clip(5 * (self.n * self.plan.mu / 4700) ** (1 / 3), 4.0, 10.0))
         return min(reach * self.sigma, 2.0)
+
+    def _centre_question(self, name: str) -> Question:
+        return Centre(name, True)
 
     def _own_question(self, name: str) -> Question:
         if name == TAIL:
@@ -115,13 +135,19 @@ class LinearPath(Path):
         count = plan.n_features
         size, explained = float(slopes @ slopes), (count + math.sqrt(2 * count)) * noise**2
         self.pull = slopes * math.sqrt(max(1 - explained / max(size, 1e-300), 0.0))
-        self.pulled = size > noise**2 * float(chdtri(count, _FALSE_ALARM))
+        self.pulled = size > (noise**2 + _TAIL_VARIANCE / self.n) * float(chdtri(count, _FALSE_ALARM))
         tail = float(pulls[:first].sum())
+        seen = math.hypot(noise, math.sqrt(_TAIL_VARIANCE / self.n))
+        self.skewness = abs(tail) if abs(tail) > _SKEWED * seen else 0.0
         likely = max(tail**2 - noise**2, 0.0) / 4 + _LEAST_TAIL**2 / 4 + float(self.pull @ self.pull)
         information = self.n * plan.mu**2 * plan.share(step_name(STEPS))
         costs = 4 * (self.leverage * _WIDTHS) ** 2 * self.p**2 / information
         costs += self.n * likely * np.exp(-_DECAY * (_WIDTHS - _FIRST_WIDTH))
         self.width = float(_WIDTHS[np.argmin(costs)])
+        if self.sigma > _FILLED:
+            # An outcome that fills its bounds, such as yes/no, has residuals whose skewness depends on the row. At this
+            # width nothing is clipped.
+            self.width = max(self.width, 2.0 / self.sigma)
         # Possible bias of the intercept, from the released tail and from the usual skewness of outcomes.
         known = 1 / (1 / _COMMON_TAIL**2 + 1 / noise**2)
         self.tail = _SPREADS * math.sqrt((known * tail / noise**2) ** 2 + known)
@@ -156,9 +182,7 @@ class LinearPath(Path):
         assert inverse is not None and self.meat is not None
         meat, meat_std = self.meat
         mixed, even = inverse.likely_meat(meat, meat_std)
-        # HC1 divides by n - p, for p coefficients.
-        rows = max(n - self.p, 1)
-        around = inverse.of_sampling / (math.sqrt(rows) * self.kept)
+        around = inverse.of_sampling / (math.sqrt(self._spare) * self.kept)
         # The weights of bounded rows enter the meat squared. Shrinkage keeps its difference from the curvature only
         # beyond noise and sampling error.
         sampling = _MEAT_KURTOSIS * (float(np.trace(meat)) / self.p) ** 2 / n
@@ -169,6 +193,9 @@ class LinearPath(Path):
         samples = [
             positive(around @ middle @ around) + np.outer(bias, bias) for middle in (mixed, one_variance)
         ]
+        # Skewed residuals bias the slopes by a part of this, if their skewness depends on the row.
+        errors = np.diagonal(samples[0] + self.noise + self.left)[int(self.plan.design.intercept) :]
+        skewed = self.skewness * self.sigma * beyond / self.kept > math.sqrt(float(errors.mean()))
         theta = self.whitening.T @ self.b
         parts = [*samples, self.noise, self.left]
         robust, model, noise, left = (self.whitening.T @ part @ self.whitening for part in parts)
@@ -178,7 +205,7 @@ class LinearPath(Path):
         found = self._in_units(
             theta, [robust + privacy, model + privacy, privacy, left], scale * y_half, self.outside
         )
-        return replace(found, uneven=self.uneven or self.pulled)
+        return replace(found, uneven=self.uneven or self.pulled or skewed)
 
     def _set_intercept(self, theta: Floats, samples: list[Floats], noise: Floats, left: Floats) -> float:
         """Correct the intercept by the mean residual, and return the standard deviation of the residuals.
@@ -186,7 +213,7 @@ class LinearPath(Path):
         If the tails are asymmetric, the location of clipped residuals differs from their mean. The mean residual
         corrects any such bias. The old and the corrected intercept are averaged by precision.
         """
-        n, most = self.n, self.most_residual
+        most = self.most_residual
         mean, square = self.moments
         mean_noise, square_noise = (self._std_of(name) for name in (MEAN, SQUARES))
         least = max(square_noise, _LEAST_SIZE**2 * self.sigma**2 / most**2)
@@ -195,7 +222,7 @@ class LinearPath(Path):
             return scale
         error = float(samples[0][0, 0] + noise[0, 0] + left[0, 0])
         old = error + (self.tail * self.sigma) ** 2
-        sampling, own = scale**2 / n, (most * mean_noise) ** 2
+        sampling, own = scale**2 / self.effective, (most * mean_noise) ** 2
         # The center of the rows has noise, so wrong slopes change the mean residual.
         tilt = self._std_of(CENTRE) ** 2 * float(np.trace((samples[0] + noise + left)[1:, 1:]))
         new = sampling + own + tilt

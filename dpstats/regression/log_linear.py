@@ -6,7 +6,6 @@ Proof: docs/proofs/log-linear.md.
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,10 +13,8 @@ from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_flag, check_integer, check_privacy_parameters
 from dpstats.data.rows import column_of
-from dpstats.data.schema import Column, Schema
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.inference import Estimates
-from dpstats.means.region import check_bounds
 from dpstats.regression.bounded_outcome import BoundedOutcome
 from dpstats.regression.design import Design
 from dpstats.regression.engine import NewtonSteps, told_apart
@@ -33,6 +30,8 @@ Floats = NDArray[np.float64]
 @parameters
 class LogLinearRegression(BoundedOutcome[RegressionPlan], NewtonSteps):
     """Base class of the regressions with a logarithmic link."""
+
+    _roles: ClassVar[dict[str, str]] = {"exposure": "exposure", **NewtonSteps._roles}
 
     y_bounds: Any = None
     exposure: Any = None
@@ -78,25 +77,11 @@ class LogLinearRegression(BoundedOutcome[RegressionPlan], NewtonSteps):
         design = Design.check(self.x_bounds, self.y_bounds, d, True)
         if design.y_center != design.y_half:
             raise InvalidParameter(f"y_bounds must be a pair (0, high), got {self.y_bounds!r}")
-        return replace(design, exposure=self._exposure_ends())
-
-    def _exposure_ends(self) -> tuple[float, float] | None:
-        if self.exposure_bounds is None:
-            if self.exposure is not None:
-                raise InvalidParameter("exposure_bounds must be given with exposure: a pair (low, high)")
-            return None
-        ends = check_bounds("exposure_bounds", self.exposure_bounds, 1)
-        low, high = (float(np.ravel(end)[0]) for end in ends)
-        if low <= 0:
-            raise InvalidParameter(
-                f"exposure_bounds must be greater than 0, got {self.exposure_bounds!r}. Give the smallest exposure "
-                "that can occur"
-            )
-        return low, high
+        return self._with_columns(design)
 
     # Reading rows
 
-    def fit(self, X: Any, y: Any = None, exposure: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, exposure: Any = None, weights: Any = None) -> Self:
         """Release the coefficients from the rows of ``X``.
 
         Bad parameters and bad data raise before anything is charged.
@@ -110,6 +95,9 @@ class LogLinearRegression(BoundedOutcome[RegressionPlan], NewtonSteps):
         exposure : sequence of length n_samples, or column name, optional
             Private: the exposure of each row, such as a time or a population. The mean outcome is proportional to it.
             It needs ``exposure_bounds``. Not given if the estimator names a column of ``X`` by ``exposure``.
+        weights : sequence of length n_samples, or column name, optional
+            Private: the weight of each row. It needs ``weight_bounds``. Not given if the estimator names a column of
+            ``X`` by ``weights``.
 
         Returns
         -------
@@ -120,25 +108,11 @@ class LogLinearRegression(BoundedOutcome[RegressionPlan], NewtonSteps):
         InvalidParameter
             If a parameter has a value that is not allowed.
         InvalidData
-            If X, y or the exposure cannot be read.
+            If X, y, the exposure or the weights cannot be read.
         BudgetExceeded
             If the budget cannot pay.
         """
-        if exposure is None:
-            return super().fit(X, y)
-        if self.exposure_bounds is None:
-            raise InvalidParameter("exposure_bounds must be given with exposure: a pair (low, high)")
-        if self.exposure is not None:
-            raise InvalidParameter("exposure must not be given twice: the estimator names its column")
-        return super().fit(X, (y, exposure))
-
-    def _schema(self) -> Schema:
-        schema = super()._schema()
-        if self.exposure_bounds is None:
-            return schema
-        meaning = "an exposure for each row"
-        column = Column("exposure", self.exposure, parameter="exposure", meaning=meaning)
-        return replace(schema, beside=(*schema.beside, column))
+        return self._fit_columns(X, y, exposure=exposure, weights=weights)
 
     # Results
 

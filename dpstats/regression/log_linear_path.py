@@ -35,7 +35,7 @@ from dpstats.regression.log_linear_rows import (
 from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT
 from dpstats.regression.path import Estimate, Path
 from dpstats.regression.plan import CENTRE, LAST_NORMS, NORMS, STEPS, size_name, step_name
-from dpstats.regression.rows import OUTSIDE, SIZE, Centre, Question, coordinates
+from dpstats.regression.rows import OUTSIDE, SIZE, Question, coordinates
 
 Floats = NDArray[np.float64]
 
@@ -113,8 +113,6 @@ class LogLinearPath(Path):
     # Queries
 
     def question(self, name: str) -> Question:
-        if name == CENTRE:
-            return Centre(name, False, self.plan.design.offsets)
         if name == LAST_NORMS:
             return WeightedNorms(
                 *self._model(),
@@ -370,7 +368,7 @@ class LogLinearPath(Path):
         inverse = self.inverse
         assert inverse is not None and self.meat is not None
         mixed, _ = inverse.likely_meat(*self.meat)
-        around = inverse.of_sampling / math.sqrt(max(self.n - self.p, 1))
+        around = inverse.of_sampling / math.sqrt(self._spare)
         sample = positive(around @ mixed @ around)
         left = self.left + np.eye(self.p) * (_MODEL_BIAS * self.bias) ** 2
         theta = self.whitening.T @ self.b

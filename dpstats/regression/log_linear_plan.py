@@ -26,8 +26,10 @@ from dpstats.regression.plan import (
     RegressionPlan,
     bin_integers,
     centre_integers,
+    count_name,
     made_plan,
     norms_share,
+    pair_integers,
     scalar_share,
     size_integers,
     size_name,
@@ -69,7 +71,7 @@ class LogLinearPlan(RegressionPlan):
 
     @cached_property
     def _shares(self) -> dict[str, float]:
-        return dict(shares(self.n_samples, self.mu, self.missing))
+        return dict(shares(self.n_samples, self.mu, self.count_stage))
 
     def facts(self) -> dict[str, Any]:
         """Return facts about the plan that its stages do not show, by name."""
@@ -81,9 +83,9 @@ def rate_ends() -> NDArray[np.float64]:
     return np.exp2(np.arange(-_BINS, 1, dtype=np.float64))
 
 
-def shares(n: int, mu: float, missing: str) -> list[tuple[str, float]]:
+def shares(n: int, mu: float, counted: str | None = None) -> list[tuple[str, float]]:
     """Return the stages in order with the fraction of mu^2 of each. They depend on sizes and mu only."""
-    parts = [(ROWS, _SHARES[ROWS])] if missing == "drop" else []
+    parts = [(counted, _SHARES[ROWS])] if counted else []
     norms, scalar = norms_share(n, mu), scalar_share(n, mu)
     parts.append((CENTRE, _SHARES[CENTRE]))
     if n * mu >= MANY:
@@ -119,14 +121,14 @@ def log_linear_plan(
         if name == size_name(1):
             return size_integers(name, n, 2, share)
         if name.startswith("residual size"):
-            return _sizes(name, n, share)
+            return pair_integers(name, n, share)
         if name == CALIBRATION:
             return _calibration(name, n, share)
         return weighted_integers(name, p, n, bits, share, name == step_name(STEPS))
 
     return made_plan(
         LogLinearPlan,
-        lambda mu: shares(n, mu, missing),
+        lambda mu: shares(n, mu, count_name(design, missing)),
         integers,
         design,
         n,
@@ -136,12 +138,6 @@ def log_linear_plan(
         family=family,
         overdispersion=overdispersion,
     )
-
-
-def _sizes(name: str, n: int, share: float) -> Integers:
-    """Return the integers of a stage for two means. A row adds a number in [0, 1] to one of the two sums."""
-    moved = math.isqrt(2 * 4**UNIT_BITS) + 1
-    return Integers(name, 2, 2.0**-UNIT_BITS / n, 2 << UNIT_BITS, moved, share)
 
 
 def _calibration(name: str, n: int, share: float) -> JointIntegers:

@@ -16,7 +16,7 @@ from dpstats.lattice.products import Sums, gram, inside_ball, weighted
 from dpstats.lattice.rounding import squared_norms
 from dpstats.regression.blocks import Block, Coordinates
 from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT
-from dpstats.regression.rows import COUNT_BITS, OUTSIDE, SIZE, Model, Question, Step, scalar_sum, triangle
+from dpstats.regression.rows import OUTSIDE, SIZE, Model, Question, Step, scalar_sum, triangle
 
 Floats = NDArray[np.float64]
 
@@ -80,8 +80,7 @@ class Rates(Question):
     def sum_rows(self, block: Block) -> Sums:
         shares = (block.y + 1) / 2
         rates = shares if block.exposure is None else shares / block.exposure
-        places = np.searchsorted(self.ends, rates)
-        return {self.name: as_int64(np.bincount(places, minlength=self.ends.size + 1)) << COUNT_BITS}
+        return {self.name: block.count(np.searchsorted(self.ends, rates), self.ends.size + 1)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,12 +111,12 @@ class Spread(LogLinear):
         linear = self.predict(block)
         mean, std = self.curves.evaluate(linear, "mean", "std")
         sizes = np.minimum(np.abs((block.y + 1) * self.half - mean) / (SIZE_CLIP * std), 1.0)
-        sizes = np.where(block.far, 0.0, sizes)
+        sizes = block.weigh(np.where(block.far, 0.0, sizes))
         above = linear > self.middle
         parts = np.concatenate([scalar_sum(np.where(side, sizes, 0.0)) for side in (~above, above)])
         if not self.counts:
             return {self.name: parts}
-        return {SIZE: parts, OUTSIDE: scalar_sum(block.outside)}
+        return {SIZE: parts, OUTSIDE: scalar_sum(block.weigh(block.outside))}
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,8 +131,7 @@ class WeightedNorms(LogLinear):
         (weight,) = self.curves.evaluate(self.predict(block), "weight")
         rows = block.whiten(Coordinates(self.shift, self.intercept, self.whitening))
         squares = squared_norms(rows * weight[:, None])
-        counts = np.bincount(np.searchsorted(self.ends**2, squares), minlength=self.ends.size + 1)
-        return {self.name: as_int64(counts) << COUNT_BITS}
+        return {self.name: block.count(np.searchsorted(self.ends**2, squares), self.ends.size + 1)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +154,7 @@ class LogLinearStep(Step):
         linear: Floats = self.fitted(block) + block.offset
         mean, clip, pull, weight, curved = self.curves.evaluate(linear, *names)
         white = block.whiten(self.ball.at) * weight[:, None]
-        longest = np.maximum(np.sqrt(squared_norms(white)), self.radius)
+        longest = np.maximum(np.sqrt(squared_norms(white)), self.radius) / block.root
         rows = inside_ball(white, longest, 2**self.bits)
         r = np.clip(((block.y + 1) * self.half - mean) / clip, -1.0, 1.0)
         v = np.clip((r - pull) / (1 + self.most_pull), -1.0, 1.0) * (self.radius / longest)
@@ -191,6 +189,6 @@ class Excess(LogLinear):
         beyond = np.where(block.far, 0.0, beyond)
         tilt = np.clip((linear - self.middle) / self.spread, -1.0, 1.0)
         return {
-            EXCESS: scalar_sum(np.minimum(beyond / WIDER, 1.0)),
-            TILT: scalar_sum(np.minimum(beyond, 1.0) * tilt),
+            EXCESS: scalar_sum(block.weigh(np.minimum(beyond / WIDER, 1.0))),
+            TILT: scalar_sum(block.weigh(np.minimum(beyond, 1.0) * tilt)),
         }

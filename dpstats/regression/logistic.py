@@ -22,6 +22,7 @@ from dpstats.regression.design import Design
 from dpstats.regression.engine import NewtonSteps, told_apart
 from dpstats.regression.log_odds import derivative
 from dpstats.regression.plan import RATE, RegressionPlan, regression_plan
+from dpstats.regression.row_columns import OffsetColumn, check_offset
 from dpstats.regression.scoring import CORRECT, accuracy_plan, release_accuracy
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
@@ -33,7 +34,7 @@ _EVENTS = 10  # rows with the rarer outcome per coefficient, the usual rule of t
 
 
 @parameters
-class PrivateLogisticRegression(ClassifierMixin, NewtonSteps):
+class PrivateLogisticRegression(ClassifierMixin, NewtonSteps, OffsetColumn[RegressionPlan]):
     """Private logistic regression of a binary outcome, with intervals that include sampling error and privacy noise.
 
     Parameters
@@ -51,6 +52,17 @@ class PrivateLogisticRegression(ClassifierMixin, NewtonSteps):
         Privacy parameter, in (0, 1).
     classes : pair, default=(0, 1)
         The two values of the outcome, declared and not read from the data. Coefficients model the odds of the second.
+    offset : column name, optional
+        The column of a data frame that has the offset of each row: a known term of the log odds. Offsets can
+        also be given to ``fit``.
+    offset_bounds : (low, high), optional
+        Public bounds of the offsets. Offsets outside are clipped to the nearer bound. Required if rows have offsets.
+    weights : column name, optional
+        The column of a data frame that has the weight of each row. Weights can also be given to ``fit``.
+    weight_bounds : (low, high), optional
+        Public bounds of the weights, at least 0. Weights outside are clipped to the nearer bound. Required if rows have
+        weights. A row counts with its weight over ``high``, so the noise is proportional to ``high`` over the mean
+        weight.
     missing : {"error", "drop"}, default="error"
         Treatment of rows with a NaN or infinite entry, or with a missing outcome. "error" raises `InvalidData`, which
         reveals that such a row exists. "drop" leaves the row out, and spends one hundredth of the squared privacy
@@ -79,8 +91,13 @@ class PrivateLogisticRegression(ClassifierMixin, NewtonSteps):
         No coefficient is then identified.
     rows_, rows_noise_std_ : float
         The same as in `PrivateLinearRegression`.
+    total_weight_, total_weight_noise_std_ : float
+        Noisy sum of the weights, and the standard deviation of its noise. Only with weights.
+    effective_rows_ : float
+        Number of rows of equal weight whose mean has the same sampling variance. Only with weights.
     privacy_ : PrivacyGuarantee
-        Guarantee of the fit, for neighboring datasets that differ in one row (x, y). The number of rows is public.
+        Guarantee of the fit, for neighboring datasets that differ in one row: x, y, its offset and its weight. The
+        number of rows is public.
     plan_ : RegressionPlan
         The release plan: every released quantity and its noise.
 
@@ -89,6 +106,9 @@ class PrivateLogisticRegression(ClassifierMixin, NewtonSteps):
     **Method.** The method is the same as in `PrivateLinearRegression`, but residuals are not clipped. The gradient of
     a bounded row is at most its norm, for any outcome. The Hessian is released together with the gradient, without
     additional noise.
+
+    **Weights.** Without weights, standard errors assume the model. With weights they are robust, for sampling weights:
+    the last step also releases the matrix of squared gradients.
 
     Examples
     --------
@@ -111,6 +131,7 @@ class PrivateLogisticRegression(ClassifierMixin, NewtonSteps):
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
         self._categories()
         design = Design.check(self.x_bounds, None, d, check_flag("fit_intercept", self.fit_intercept))
+        design = self._with_columns(design)
         return regression_plan("logistic", design, n, epsilon, delta, self._policy())
 
     def _categories(self) -> Categories:
@@ -137,13 +158,20 @@ class PrivateLogisticRegression(ClassifierMixin, NewtonSteps):
         self.separated_ = estimate.separated
         self.classes_ = np.array(list(self.classes))
 
-    def decision_function(self, X: Any) -> Floats:
-        """Return the log odds of the second class for each row, of shape (n_samples,). Releases nothing new."""
-        return self._linear_predictor(X)[1]
+    def decision_function(self, X: Any, offset: Any = None) -> Floats:
+        """Return the log odds of the second class for each row, of shape (n_samples,). Releases nothing new.
 
-    def predict_proba(self, X: Any) -> Floats:
-        """Return the probabilities of both classes for each row, of shape (n_samples, 2). Releases nothing new."""
-        p = expit(self.decision_function(X))
+        ``offset`` has the offsets of the rows. The default is 0 for each.
+        """
+        found = self._linear_predictor(X)[1]
+        return found + check_offset(offset, found.size)
+
+    def predict_proba(self, X: Any, offset: Any = None) -> Floats:
+        """Return the probabilities of both classes for each row, of shape (n_samples, 2). Releases nothing new.
+
+        ``offset`` has the offsets of the rows. The default is 0 for each.
+        """
+        p = expit(self.decision_function(X, offset))
         return np.stack([1 - p, p], axis=1)
 
     def predict(self, X: Any) -> NDArray[Any]:

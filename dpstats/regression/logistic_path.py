@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.regression.curvature import Curvature, Inverse
+from dpstats.regression.curvature import Curvature, Inverse, positive
 from dpstats.regression.log_odds import derivative, normal_log_odds
-from dpstats.regression.movement import CURVATURE, GRADIENT
+from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT
 from dpstats.regression.path import Estimate, Path, Seen
-from dpstats.regression.plan import RATE, STEPS, RegressionPlan, step_name
+from dpstats.regression.plan import CENTRE, RATE, STEPS, RegressionPlan, step_name
 from dpstats.regression.rows import LogisticStep, Outcome, Question, coordinates
 
 Floats = NDArray[np.float64]
@@ -34,6 +34,8 @@ class LogisticPath(Path):
     def __init__(self, plan: RegressionPlan) -> None:
         super().__init__(plan)
         self.separated = False
+        self.offset = 0.0  # mean offset over rows
+        self.meat: tuple[Floats, float] | None = None
         self.start, self.first_scale = (
             0.0,
             1.0,
@@ -56,7 +58,15 @@ class LogisticPath(Path):
         if name == RATE:
             return Outcome(name)
         white = coordinates(self.whitening, self.p)
-        return LogisticStep(*self._model(), white, self.radius, self.plan.bits)
+        meat = self.plan.design.weight is not None and name == step_name(STEPS)
+        return LogisticStep(*self._model(), white, self.radius, self.plan.bits, meat)
+
+    def take(self, name: str, released: Any) -> None:
+        if name == CENTRE and self.plan.design.offsets is not None:
+            middle, half = self.plan.design.offsets
+            self.offset = middle + half * float(np.clip(self._rescale(released)[-1], -1.0, 1.0))
+            released = released[:-1]
+        super().take(name, released)
 
     def _take_own(self, name: str, released: Any) -> None:
         if name == RATE:
@@ -65,10 +75,14 @@ class LogisticPath(Path):
             rate = float(np.clip(released[0], min(least, 0.5), max(1 - least, 0.5)))
             # The intercept comes first and has a separate coordinate.
             self.first_scale = float(self.whitening[0, 0])
-            self.b[0] = self.start = math.log(rate / (1 - rate)) / self.whitening[0, 0]
+            self.start = math.log(rate / (1 - rate)) / self.whitening[0, 0]
+            self.b[0] = self.start - self.offset / self.whitening[0, 0]
             return
         gradient, noise = released[GRADIENT] * self.radius, self._std(name, GRADIENT) * self.radius
         matrix, std = self._matrix(name, CURVATURE, released, self.p)
+        if MEAT in {block.partition(",")[0] for block in released}:
+            meat, meat_std = self._matrix(name, MEAT, released, self.p)
+            self.meat = meat * self.radius**2, meat_std * self.radius**2
         size = self.radius**2 / 4
         self.found.append(Curvature.noisy(matrix * size, std * size))
         self.seen.append(Seen(self.b, gradient, noise, self.found[-1]))
@@ -139,9 +153,17 @@ class LogisticPath(Path):
         start = self.start * self.first_scale
         return float(inverse.known @ np.diagonal(error)) / float(derivative(start))
 
+    def _sampling(self, inverse: Inverse) -> Floats:
+        """Return the sampling covariance for one row: the inverse Hessian, or with weights the sandwich."""
+        around = inverse.of_sampling
+        if self.meat is None:
+            return around
+        mixed, _ = inverse.likely_meat(*self.meat)
+        return positive(around @ mixed @ around)
+
     def estimate(self) -> Estimate:
         assert self.inverse is not None
-        sampling = self.inverse.of_sampling / self.n
+        sampling = self._sampling(self.inverse) / self.n
         theta = self.whitening.T @ self.b
         sample, noise, left = (
             self.whitening.T @ part @ self.whitening for part in (sampling, self.noise, self.left)

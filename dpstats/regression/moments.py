@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 from dpstats.lattice.products import finest, row_bits
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.stages import Block
-from dpstats.regression.blocks import X_BITS
+from dpstats.regression.blocks import COUNT_BITS, X_BITS
 from dpstats.regression.design import Design
 from dpstats.regression.design_plan import DesignPlan
 from dpstats.regression.movement import MOMENTS, gram_blocks
 from dpstats.regression.noisy_moments import MatrixNoise
-from dpstats.regression.rows import COUNT_BITS, OUTSIDE, SecondMoments
+from dpstats.regression.rows import OUTSIDE, SecondMoments
 from dpstats.release.additive import JointIntegers, additive_stages
 
 Floats = NDArray[np.float64]

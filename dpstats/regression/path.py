@@ -36,10 +36,11 @@ from dpstats.regression.plan import (
     NORMS,
     ROWS,
     STEPS,
+    WEIGHT,
     RegressionPlan,
     step_name,
 )
-from dpstats.regression.rows import Centre, Directions, Norms, Observed, Question, coordinates
+from dpstats.regression.rows import Centre, Directions, Norms, Observed, Question, TotalWeight, coordinates
 
 Floats = NDArray[np.float64]
 
@@ -76,6 +77,8 @@ class Estimate:
         Fraction of the outcomes outside their bounds. NaN if it was not released.
     rows : float
         Number of rows that the estimate uses: the noisy number of observed rows, but at least the detectable number.
+    effective : float
+        Number of rows of equal weight whose mean has the same variance.
     separated : bool
         Whether the coefficients of a logistic regression diverged.
     uneven : bool
@@ -99,6 +102,7 @@ class Estimate:
     scale: float
     outside: float
     rows: float
+    effective: float
     separated: bool = False
     uneven: bool = False
     unsettled: bool = False
@@ -135,6 +139,7 @@ class Path(ABC):
         self.p, self.d = plan.size, plan.n_features
         self.n: float = plan.n_samples
         self.each = 1.0  # number of rows over number of observed rows
+        self.unequal = 1.0  # sum of squared weights over sum of weights
         self.shift = np.zeros(self.d)  # in half-widths
         self.whitening = np.eye(self.p)
         self.radius = self.leverage = 1.0
@@ -154,8 +159,10 @@ class Path(ABC):
         shift = np.rint(self.shift * 2.0**X_BITS)
         if name == ROWS:
             return Observed(name)
+        if name == WEIGHT:
+            return TotalWeight(name)
         if name == CENTRE:
-            return Centre(name, self.plan.family == "linear")
+            return self._centre_question(name)
         if name == DIRECTIONS:
             return Directions(shift, max(np.rint(self.least * 2.0**X_BITS), 1.0), self.plan.bits)
         if name == LENGTHS:
@@ -171,6 +178,16 @@ class Path(ABC):
         return self._own_question(name)
 
     @property
+    def effective(self) -> float:
+        """Number of rows of equal weight whose mean has the same variance (Kish)."""
+        return self.n / self.unequal
+
+    @property
+    def _spare(self) -> float:
+        """Number of rows that a robust covariance is divided by, as HC1 has it."""
+        return self.n * max(1 - self.p / self.effective, 1 / self.n)
+
+    @property
     def _least_size(self) -> float:
         """Smallest eigenvalue of the curvature that a step may divide by."""
         return 0.1
@@ -179,6 +196,9 @@ class Path(ABC):
     def _common_size(self) -> float:
         """Eigenvalue of the curvature in a typical direction."""
         return 1.0
+
+    def _centre_question(self, name: str) -> Question:
+        return Centre(name, False, self.plan.design.offsets)
 
     @abstractmethod
     def _own_question(self, name: str) -> Question: ...
@@ -191,8 +211,8 @@ class Path(ABC):
 
     def take(self, name: str, released: Any) -> None:
         """Update the path with the release of a stage: averages over all rows, in which missing rows count as 0."""
-        if name == ROWS:
-            self._take_rows(float(released[0]))
+        if name in (ROWS, WEIGHT):
+            self._take_rows(name, *released)
             return
         released = self._rescale(released)
         if name == CENTRE:
@@ -216,12 +236,17 @@ class Path(ABC):
     @abstractmethod
     def _take_own(self, name: str, released: Any) -> None: ...
 
-    def _take_rows(self, share: float) -> None:
-        """Scale all later releases per observed row. An error in this number cancels in coefficients and errors."""
+    def _take_rows(self, name: str, share: float, squares: float = math.nan) -> None:
+        """Scale all later releases per observed row. An error in this number cancels in coefficients and errors.
+
+        With weights, the number of rows is the total weight, in units of the largest weight.
+        """
         plan = self.plan
-        noise = float(np.max(plan.noise(ROWS).std))
+        noise = float(np.max(plan.noise(name).std))
         self.n = plan.n_samples * min(max(share, 2 * noise, (self.p + 2) / plan.n_samples), 1.0)
         self.each = plan.n_samples / self.n
+        if name == WEIGHT:
+            self.unequal = float(np.clip((squares + noise) * self.each, 1 / self.each, 1.0))
 
     def _rescale(self, released: Any) -> Any:
         if self.each == 1.0:
@@ -443,4 +468,6 @@ class Path(ABC):
         params = matrix @ b + offset
         robust, model, privacy, left = (matrix @ cov @ matrix.T for cov in covariances)
         condition = float(inverse.raised.max() / inverse.raised.min())
-        return Estimate(params, robust, model, privacy, left, condition, scale, outside, self.n)
+        return Estimate(
+            params, robust, model, privacy, left, condition, scale, outside, self.n, self.effective
+        )

@@ -17,7 +17,7 @@ from dpstats.lattice.products import finest, row_bits
 from dpstats.privacy.gaussian import gaussian_sigma
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.stages import Block
-from dpstats.regression.blocks import X_BITS
+from dpstats.regression.blocks import COUNT_BITS, X_BITS
 from dpstats.regression.design import Design
 from dpstats.regression.design_plan import DesignPlan
 from dpstats.regression.movement import (
@@ -27,13 +27,14 @@ from dpstats.regression.movement import (
     last_integers,
     logistic_integers,
     step_integers,
+    weighted_integers,
 )
-from dpstats.regression.rows import COUNT_BITS, OUTSIDE, SIZE, UNIT_BITS
+from dpstats.regression.rows import OUTSIDE, SIZE, UNIT_BITS
 from dpstats.release.additive import Integers, JointIntegers, additive_stages
 
 Floats = NDArray[np.float64]
 
-ROWS = "observed rows"
+ROWS, WEIGHT = "observed rows", "total weight"
 CENTRE, LENGTHS, DIRECTIONS, NORMS, LAST_NORMS, RATE, TAIL, RESIDUALS = (
     "centre",
     "lengths",
@@ -128,7 +129,12 @@ class RegressionPlan(DesignPlan):
 
     @cached_property
     def _shares(self) -> dict[str, float]:
-        return dict(shares(self.family, self.n_samples, self.mu, self.design.intercept, self.missing))
+        return dict(shares(self.family, self.n_samples, self.mu, self.design.intercept, self.count_stage))
+
+    @property
+    def count_stage(self) -> str | None:
+        """The name of the stage that counts rows, or None if all rows count as one."""
+        return count_name(self.design, self.missing)
 
     def facts(self) -> dict[str, Any]:
         """Return facts about the plan that its stages do not show, by name."""
@@ -152,11 +158,16 @@ def scalar_share(n: int, mu: float) -> float:
     return min(max(30 * (20 / (n * mu)) ** 2, 0.03), 0.2) / (STEPS + 1)
 
 
+def count_name(design: Design, missing: str) -> str | None:
+    """Return the name of the stage that counts rows: the observed ones, or each with its weight. None without one."""
+    return WEIGHT if design.weight else ROWS if missing == "drop" else None
+
+
 def shares(
-    family: str, n: int, mu: float, intercept: bool, missing: str = "error"
+    family: str, n: int, mu: float, intercept: bool, counted: str | None = None
 ) -> list[tuple[str, float]]:
     """Return the stages in order with the fraction of mu^2 of each. They depend on sizes and mu only."""
-    parts = [(ROWS, _SHARES[ROWS])] if missing == "drop" else []
+    parts = [(counted, _SHARES[ROWS])] if counted else []
     parts += [(CENTRE, _SHARES[CENTRE])] if intercept else []
     norms, scalar = norms_share(n, mu), scalar_share(n, mu)
     if n * mu >= MANY:
@@ -186,23 +197,26 @@ def regression_plan(
 
     def integers(name: str, share: float, bits: int) -> Integers | JointIntegers:
         if name == CENTRE:
-            return centre_integers(d + (family == "linear"), n, share)  # also one number for the outcome
+            # Also one number for the outcome, or for the offset.
+            return centre_integers(d + (family == "linear" or design.offset is not None), n, share)
         if name == RATE:
             return scalar_integers(name, n, share)
         if name == TAIL:
             return gradient_integers(name, p, n, bits, share)
         if name == RESIDUALS:
-            return _moments(name, n, share)
+            return _moments(name, n, share, design.weight is not None)
         if name == size_name(1):
             return size_integers(name, n, 1, share)
         if name.startswith("residual size"):
             return scalar_integers(name, n, share)
+        if family == "logistic" and design.weight and name == step_name(STEPS):
+            return weighted_integers(name, p, n, bits, share, True)
         if family == "logistic":
             return logistic_integers(name, p, n, bits, share)
         return (last_integers if name == step_name(STEPS) else step_integers)(name, p, n, bits, share)
 
     def parts(mu: float) -> list[tuple[str, float]]:
-        return shares(family, n, mu, design.intercept, missing)
+        return shares(family, n, mu, design.intercept, count_name(design, missing))
 
     return made_plan(RegressionPlan, parts, integers, design, n, epsilon, delta, missing, family=family)
 
@@ -240,6 +254,8 @@ def made_plan(
             return bin_integers(name, norm_ends(n, d, mu).size + 1, n, share)
         if name == ROWS:
             return scalar_integers(name, n, share)
+        if name == WEIGHT:
+            return pair_integers(name, n, share)
         return integers(name, share, bits)
 
     def made(bits: int) -> SomePlan:
@@ -291,13 +307,21 @@ def scalar_integers(name: str, n: int, share: float) -> Integers:
     return Integers(name, 1, 2.0**-UNIT_BITS / n, moved, moved, share)
 
 
-def _moments(name: str, n: int, share: float) -> JointIntegers:
+def pair_integers(name: str, n: int, share: float) -> Integers:
+    """Return the integers of a stage for two means of numbers in [0, 1]."""
+    moved = math.isqrt(2 * 4**UNIT_BITS) + 1
+    return Integers(name, 2, 2.0**-UNIT_BITS / n, 2 << UNIT_BITS, moved, share)
+
+
+def _moments(name: str, n: int, share: float, weighted: bool) -> JointIntegers:
     """Return the integers of a stage for the means of numbers in [-1, 1] and of their squares.
 
-    The squares add no privacy cost to the mean.
+    The squares add no privacy cost to the mean. Weighted numbers are rounded once more.
     """
     weight = free_weight(FREE_SQUARES, UNIT_BITS)
     moved = math.sqrt(box_movement((1.0, weight), 2**UNIT_BITS, "l2")) / 2**UNIT_BITS * (1 + 1e-12)
+    # Half a step in each number, of two rows
+    moved += math.hypot(1.0, weight) * 1.02 / 2**UNIT_BITS if weighted else 0.0
     return JointIntegers(
         name, (unit_block(MEAN, n, 1.0), unit_block(SQUARES, n, 1 / weight)), math.inf, moved, share
     )

@@ -25,16 +25,13 @@ from dpstats.lattice.products import (
     powered_norms,
     weighted,
 )
-from dpstats.regression.blocks import REACH, X_BITS, Ball, Block, Coordinates
+from dpstats.regression.blocks import COUNT_BITS, REACH, X_BITS, Ball, Block, Coordinates
 from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT, MOMENTS
 
 Floats = NDArray[np.float64]
 
 UNIT_BITS = 30
 """Scalars and counts are at most 2^30 steps."""
-
-COUNT_BITS = 20
-"""A count of rows by bins has 2^20 steps per row."""
 
 SIZE, OUTSIDE = "size", "share outside"
 
@@ -58,6 +55,17 @@ class Observed(Question):
 
 
 @dataclass(frozen=True, eq=False)
+class TotalWeight(Question):
+    """The sums of the weights and of their squares, in units of the largest weight."""
+
+    name: str
+
+    def sum_rows(self, block: Block) -> Sums:
+        weight = block.weigh(np.ones(block.y.size))
+        return {self.name: np.concatenate([scalar_sum(weight), scalar_sum(weight**2)])}
+
+
+@dataclass(frozen=True, eq=False)
 class Centre(Question):
     """The sum of the rows, clipped to the declared bounds, and optionally of their outcomes or offsets."""
 
@@ -66,12 +74,14 @@ class Centre(Question):
     offsets: tuple[float, float] | None = None  # center and half-width of their range
 
     def sum_rows(self, block: Block) -> Sums:
-        inside = np.ones(block.y.size) @ np.clip(block.z, -(2.0**X_BITS), 2.0**X_BITS)
+        inside = block.weigh(np.clip(block.z, -(2.0**X_BITS), 2.0**X_BITS))
+        # Entries are integers without weights.
+        inside = np.ones(block.y.size) @ (inside if block.weight is None else np.rint(inside))
         if self.outcome:
-            inside = np.append(inside, np.rint(block.y * 2.0**X_BITS).sum())
+            inside = np.append(inside, np.rint(block.weigh(block.y) * 2.0**X_BITS).sum())
         if self.offsets is not None:
             middle, half = self.offsets
-            offsets = np.clip((block.offset - middle) / half, -1.0, 1.0)
+            offsets = block.weigh(np.clip((block.offset - middle) / half, -1.0, 1.0))
             inside = np.append(inside, np.rint(offsets * 2.0**X_BITS).sum())
         return {self.name: as_int64(inside)}
 
@@ -87,7 +97,8 @@ class Directions(Question):
     def sum_rows(self, block: Block) -> Sums:
         rows = block.rows(self.shift, intercept=False)
         norms = np.sqrt(block.squared_norms(Coordinates(self.shift, False, None)))
-        return triangle(CURVATURE, gram(inside_ball(rows, np.maximum(norms, self.least), 2**self.bits)))
+        longest = np.maximum(norms, self.least) / block.root
+        return triangle(CURVATURE, gram(inside_ball(rows, longest, 2**self.bits)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,9 +115,7 @@ class Norms(Question):
         at = Coordinates(self.shift, self.intercept, self.whitening)
         squares = block.squared_norms(at)
         ends = self.ends if self.whitening is not None else self.ends * 2.0**X_BITS
-        places = np.searchsorted(ends**2, squares)
-        counts = np.bincount(np.minimum(places, self.ends.size), minlength=self.ends.size + 1)
-        return {self.name: as_int64(counts) << COUNT_BITS}
+        return {self.name: block.count(np.searchsorted(ends**2, squares), self.ends.size + 1)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +125,7 @@ class Outcome(Question):
     name: str
 
     def sum_rows(self, block: Block) -> Sums:
-        return {self.name: np.array([np.count_nonzero(block.y > 0) << UNIT_BITS])}
+        return {self.name: scalar_sum(block.weigh(block.y > 0))}
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,8 +182,8 @@ class Size(Model):
 
     def sum_rows(self, block: Block) -> Sums:
         parts = np.minimum(np.abs(self.residuals(block)) / self.most, 1.0)
-        found = {SIZE if self.counts else self.name: scalar_sum(parts)}
-        return {**found, OUTSIDE: scalar_sum(block.outside)} if self.counts else found
+        found = {SIZE if self.counts else self.name: scalar_sum(block.weigh(parts))}
+        return {**found, OUTSIDE: scalar_sum(block.weigh(block.outside))} if self.counts else found
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,15 +197,19 @@ class Moments(Model):
     def sum_rows(self, block: Block) -> Sums:
         parts = np.clip(self.residuals(block) / self.most, -1.0, 1.0)
         steps = as_int64(np.rint(parts * 2.0**UNIT_BITS))
-        return {
-            self.mean: steps.sum(keepdims=True),
-            self.squares: (steps * steps >> UNIT_BITS).sum(keepdims=True),
-        }
+        squares = steps * steps >> UNIT_BITS
+        if block.weight is not None:
+            steps, squares = (as_int64(np.rint(block.weigh(part))) for part in (steps, squares))
+        return {self.mean: steps.sum(keepdims=True), self.squares: squares.sum(keepdims=True)}
 
 
 @dataclass(frozen=True, eq=False)
 class Step(Model):
-    """A step of a regression. In whitened coordinates, a row beyond ``radius`` is scaled to it with its residual."""
+    """A step of a regression. In whitened coordinates, a row beyond ``radius`` is scaled to it with its residual.
+
+    The square root of the weight scales both too, so that a row counts with its weight in the gradient and the Gram
+    matrix.
+    """
 
     whitening: Floats
     radius: float
@@ -251,15 +264,19 @@ class Tail(Step):
 
 @dataclass(frozen=True, eq=False)
 class LogisticStep(Step):
-    """Gradient and Hessian of the logistic log-likelihood."""
+    """Gradient and Hessian of the logistic log-likelihood. With ``meat``, also that of the sandwich estimator."""
+
+    meat: bool = False
 
     def sum_rows(self, block: Block) -> Sums:
         rows, factors, fitted = self.bounded(block)
-        p = expit(fitted)
+        p = expit(fitted + block.offset)
         v = np.rint(((block.y > 0) - p) * factors * 2.0**self.bits)
-        gradient = weighted(v, rows)
+        found = {GRADIENT: weighted(v, rows)}
+        if self.meat:
+            found |= triangle(MEAT, gram(np.rint(rows * (v * 2.0**-self.bits)[:, None])))
         rows *= np.sqrt(4 * p * (1 - p))[:, None]
-        return {GRADIENT: gradient, **triangle(CURVATURE, gram(np.rint(rows, out=rows)))}
+        return {**found, **triangle(CURVATURE, gram(np.rint(rows, out=rows)))}
 
 
 def coordinates(whitening: Floats, p: int) -> Floats:

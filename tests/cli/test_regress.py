@@ -361,3 +361,38 @@ def test_a_parquet_file_with_categories(
     assert "Private linear regression" in capsys.readouterr().out
     records = {record["name"]: record for record in json.loads(target.read_text())["params"]}
     assert near(records["plan[T.NA]"], SLOPES["NA"])
+
+
+def test_weights_offsets_and_exposures_are_columns(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(5)
+    rows = people().assign(
+        w=rng.uniform(0, 2, 4000), o=rng.normal(size=4000), years=rng.uniform(0.5, 2, 4000)
+    )
+    path = tmp_path / "rows.csv"
+    rows.to_csv(path, index=False)
+    further = ["--weights", "w", "--offset", "o"]
+    result = json_of(["regress", str(path), *LINEAR, "w=0,2", "o=-3,3", *further, "--seed", "1"], capsys)
+    made = PrivateLinearRegression(
+        x_bounds=(0, 80),
+        y_bounds=(0, 10),
+        weights="w",
+        weight_bounds=(0, 2),
+        offset="o",
+        offset_bounds=(-3, 3),
+        random_state=1,
+    ).fit(rows[["age", "w", "o"]], rows["cost"])
+    assert [record["estimate"] for record in result["params"]] == made.params_.tolist()
+    assert result["total_weight"] == made.total_weight_
+    assert [term["name"] for term in result["terms"]] == ["Intercept", "age"]
+    counts = ["--counts", "--formula", "any ~ age", "--bounds", "age=0,80", "any=0,3", "years=0.5,2"]
+    rates = json_of(["regress", str(path), *counts, "--exposure", "years", "--seed", "1"], capsys)
+    assert rates["n_features"] == 1
+    for words, message in (
+        ([*LINEAR, "--weights", "w"], "--bounds must include the column of --weights"),
+        ([*LINEAR, "years=0.5,2", "--exposure", "years"], "--exposure needs --counts or --gamma"),
+        ([*LINEAR, "--weights", "age"], "--weights must be another column"),
+        ([*counts, "o=-3,3", "--offset", "o"], "--offset cannot be used with --counts"),
+    ):
+        assert message in failed(["regress", str(path), *words], capsys)

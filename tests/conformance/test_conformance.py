@@ -205,6 +205,7 @@ OTHER_PAIRS = {
     "online multiplicative weights, pure": "a fit asks nothing",
     "online multiplicative weights, concentrated": "a fit asks nothing",
     "l1 extension, product null": "the pair moves signs that the null does not",
+    "logistic regression of observed rows with weights and offsets": "weights come after the outcome",
 }
 REPLAYED = [entry for entry in ENTRIES if entry.estimator is not None and entry.name not in OTHER_PAIRS]
 

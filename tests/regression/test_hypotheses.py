@@ -84,3 +84,32 @@ def test_positions_are_of_slopes_and_matrices_of_all() -> None:
 def test_what_is_no_hypothesis_is_refused(asked: object, message: str) -> None:
     with pytest.raises(InvalidParameter, match=message):
         parse(asked)
+
+
+def test_whole_terms_are_those_of_statsmodels() -> None:
+    from dpstats.regression import PrivateLinearRegression
+
+    rng = np.random.default_rng(0)
+    n = 4000
+    frame = pd.DataFrame({"age": rng.uniform(20, 70, n), "plan": rng.choice(list("abc"), n)})
+    frame["y"] = frame.age / 20 + 0.1 * (frame.plan == "b") + rng.normal(size=n)
+    spline, step = "bs(age, knots=[40, 55], degree=2)", "C(plan):I(age > 50)"
+    made = PrivateLinearRegression.from_formula(
+        f"y ~ C(plan) + {spline} + {step}",
+        frame,
+        bounds={"age": (20, 70), "y": (-5, 12)},
+        levels={"plan": list("abc")},
+        epsilon=1e6,
+        random_state=0,
+    )
+    found = made.wald_test_terms()
+    assert found.names == ("Intercept", "C(plan)", spline, step)
+    assert found.df_constraint.tolist() == [1, 2, 4, 3] and found.df_denom == made._degrees
+    outer = "bs(age, knots=[40, 55], degree=2, lower_bound=20, upper_bound=70)"
+    plain = smf.ols(f"y ~ C(plan) + {outer} + C(plan):I((age > 50) * 1.0)", frame).fit(cov_type="HC1")
+    theirs = plain.wald_test_terms(scalar=True).table.statistic.to_numpy(dtype=float)
+    assert np.allclose(found.statistic * found.df_constraint, theirs, rtol=0.1, atol=0.3)
+    for term in (spline, step):
+        assert made.f_test(term).statistic == found.statistic[found.names.index(term)]
+    assert list(found.to_frame().columns) == ["statistic", "pvalue", "df_constraint"]
+    assert "df constraint" in str(found.summary())

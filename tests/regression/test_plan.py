@@ -26,7 +26,7 @@ def plan(
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize("n", [10, 1000, 10**7])
 def test_shares_add_up_to_one_and_the_last_step_gets_most(family: str, intercept: bool, n: int) -> None:
-    parts = shares(family, n, 0.24, intercept)
+    parts = shares(family, n, 3, 0.24, intercept)
     assert math.fsum(share for _, share in parts) == pytest.approx(1, abs=1e-12)
     assert min(share for _, share in parts) > 0
     assert dict(parts)[step_name(4)] == max(share for _, share in parts)

@@ -40,8 +40,8 @@ RAND_BOUNDS = {
 
 def likelihood(
     X: Floats, y: Floats, weight: Callable[[Floats], Floats], offset: Any = 0.0
-) -> tuple[Floats, Floats]:
-    """Return the estimate without privacy, and its robust standard errors, by Newton steps."""
+) -> tuple[Floats, Floats, Floats]:
+    """Return the estimate without privacy, its robust standard errors and their covariance, by Newton steps."""
     rows = np.column_stack([np.ones(len(X)), X])
     b = np.zeros(rows.shape[1])
     b[0] = np.log(max(y.mean(), 1e-3) / np.mean(np.exp(offset)))
@@ -55,7 +55,8 @@ def likelihood(
             break
     pulls = rows * (a * (y - mean))[:, None]
     inverse = np.linalg.inv(hessian)
-    return b, np.sqrt(np.diagonal(inverse @ (pulls.T @ pulls) @ inverse))
+    cov = inverse @ (pulls.T @ pulls) @ inverse
+    return b, np.sqrt(np.diagonal(cov)), cov
 
 
 def columns(kind: str, n: int, d: int, rng: np.random.Generator) -> tuple[Floats, Any]:
@@ -207,7 +208,7 @@ def measured(cell: Cell, replications: int, seed: int) -> list[str]:
     errors, stds, beside, beside_stds, said = [], [], [], [], 0
     for _ in range(fits):
         X, y, exposure, bounds, truth = cell.dataset(rng)
-        b, std = likelihood(X, y, cell.weight, 0.0 if exposure is None else np.log(exposure))
+        b, std, _ = likelihood(X, y, cell.weight, 0.0 if exposure is None else np.log(exposure))
         made = cell.estimator(bounds, rng).fit(X, y, exposure=exposure)
         errors.append(made.params_ - truth)
         stds.append(np.append(made.intercept_standard_error_, made.standard_errors_))

@@ -205,6 +205,8 @@ FAIR = {
     "occupation_husb": (1.0, 6.0),
 }
 
+LOG_LINEAR = {"Poisson": 50.0, "negative binomial, alpha 1": 200.0, "gamma, shape 2": 100.0}
+"""Log-linear designs, and the largest outcomes that their bounds allow."""
 LINEAR = (*LINEAR_LAWS, "RAND, log expenses")
 LOGISTIC = (*LOGISTIC_LAWS, "RAND, any visit", "fair, any affair")
 DIMENSIONS = {"RAND, log expenses": (10, 17), "RAND, any visit": (10, 17), "fair, any affair": (8,)}
@@ -216,8 +218,30 @@ def dimensions(name: str) -> tuple[int, ...]:
 
 
 def family_design(family: str, name: str, d: int) -> Design:
-    """Return a design of the "linear" or the "logistic" family."""
-    return (linear_design if family == "linear" else logistic_design)(name, d)
+    """Return a design of a family: "linear", "logistic", "counts" or "gamma"."""
+    made = {"linear": linear_design, "logistic": logistic_design}.get(family, log_linear_design)
+    return made(name, d)
+
+
+@cache
+def log_linear_design(name: str, d: int) -> Design:
+    """Return a design whose mean outcome is the exponential of an index of standard deviation 1/2."""
+    coef, intercept = index_of(normal_columns, d)
+    bounds, high = np.tile([-NORMAL, NORMAL], (d, 1)), LOG_LINEAR[name]
+    outcome = partial(_positive_outcomes, name)
+
+    def rows(n: int, rng: np.random.Generator) -> Numbers:
+        return normal_columns(n, d, rng)
+
+    return Design(name, coef / 2, intercept / 2, bounds, (0.0, high), rows, outcome)
+
+
+def _positive_outcomes(name: str, X: Numbers, index: Numbers, rng: np.random.Generator) -> Numbers:
+    mean = np.exp(index)
+    if name == "gamma, shape 2":
+        return mean * rng.gamma(2.0, 0.5, len(X))
+    spread = rng.gamma(1.0, 1.0, len(X)) if name == "negative binomial, alpha 1" else 1.0
+    return rng.poisson(mean * spread).astype(float)
 
 
 @cache

@@ -7,6 +7,10 @@ alone for the test of one. Rows of the RAND experiment are real ones, with outco
     python validation/studies/regression_tests.py
     python validation/studies/regression_tests.py --only isotropic 2000x3 --replications 100 --no-write
 
+Counts and amounts have a page for themselves, ``log_linear_tests.md``:
+
+    python validation/studies/regression_tests.py --log-linear --replications 200
+
 With ``--kept FILE`` a run goes on where another one stopped, and the page has the cells of all of them.
 """
 
@@ -19,29 +23,54 @@ import math
 import sys
 import time
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from log_linear import likelihood
 from logistic import REPORT as LOGISTIC
 from regression import REPORT as LINEAR
 from regression import estimator
-from regression_cells import EPSILONS, FAILURES, Numbers
-from regression_designs import Design, dimensions, family_design
+from regression_cells import EPSILONS, FAILURES, Family, Numbers
+from regression_designs import LOG_LINEAR, Design, dimensions, family_design
 from regression_report import Report
 from scipy import optimize, stats
 
 import dpstats
 from dpstats.parallel import cut, run_blocks
 
-RESULTS = Path(__file__).resolve().parents[1] / "results" / "regression_tests.md"
+RESULTS = Path(__file__).resolve().parents[1] / "results"
 LEVEL, POWER = 0.05, 0.8
 MULTIPLES = (0.0, 1.0, 2.0, 4.0)  # of the effect at which the test without privacy has power .8
 TESTED = 3
 SIZES = ((2000, 3), (20_000, 10))
-ESTIMATORS = {"linear": "PrivateLinearRegression", "logistic": "PrivateLogisticRegression"}
-REPORTS = {"linear": LINEAR, "logistic": LOGISTIC}
+ESTIMATORS = {
+    "linear": "PrivateLinearRegression",
+    "logistic": "PrivateLogisticRegression",
+    "counts": "PrivateCountRegression",
+    "gamma": "PrivateGammaRegression",
+}
+
+
+def log_linear(family: str, designs: Sequence[str], weight: Callable[[Numbers], Numbers]) -> Report:
+    """Return the report of a log-linear family, whose reference is the fit with the same weights."""
+
+    def fit(X: Numbers, y: Numbers) -> tuple[Numbers, Numbers]:
+        found, _, cov = likelihood(X, y, weight)
+        return found, cov
+
+    return Report(Family(family, "GLM", fit, {}, ()), "log_linear", "", (), tuple(designs), ())
+
+
+REPORTS = {
+    "linear": LINEAR,
+    "logistic": LOGISTIC,
+    "counts": log_linear(
+        "counts", [name for name in LOG_LINEAR if "gamma" not in name], lambda mean: 1 / (1 + mean)
+    ),
+    "gamma": log_linear("gamma", ["gamma, shape 2"], lambda mean: 1 / mean),
+}
 DESIGNS = tuple((family, name) for family, report in REPORTS.items() for name in report.designs)
 _ENTRIES = 4_000_000
 
@@ -202,6 +231,12 @@ def sized(report: Report, name: str, columns: int) -> int:
     return min(dimensions(name), key=lambda d: abs(d - columns))
 
 
+_FAIR = (
+    " Intercepts stay what they are: columns of *fair* are positive, so that 5.5% of outcomes are left 0 under the "
+    "null hypothesis and next to none at its largest effects, which is what its power falls with."
+)
+
+
 def as_markdown(cells: Cells, command: str, seconds: float | None) -> str:
     """Return the page; no seconds where several runs made it."""
     null = [found for key, found in cells.items() if key[-1] == 0 and math.isfinite(key[4])]
@@ -225,8 +260,7 @@ def as_markdown(cells: Cells, command: str, seconds: float | None) -> str:
         f"test without privacy has power {POWER:g} (the lines of it check that). {shown_counts} datasets for a "
         "level, a fifth of that for a power: a level of .05 of the F-test has a Monte Carlo standard error of "
         f"{errors}. known: share of the tested coefficients that the output does not call noise, under the null "
-        "hypothesis. Intercepts stay what they are: columns of *fair* are positive, so that 5.5% of outcomes are left "
-        "0 under the null hypothesis and next to none at its largest effects, which is what its power falls with.",
+        f"hypothesis.{_FAIR if any(key[0] == 'logistic' for key in cells) else ''}",
         "",
     ]
     for family, report in REPORTS.items():
@@ -262,20 +296,26 @@ def main() -> None:
     parser.add_argument(
         "--kept", type=Path, help="a file of cells that are done: a run that was stopped goes on"
     )
+    parser.add_argument(
+        "--log-linear", action="store_true", help="counts and amounts, on a page for themselves"
+    )
     parser.add_argument("--no-write", action="store_true")
     options = parser.parse_args()
     sizes: list[Any] = [pair for pair in SIZES if f"{pair[0]}x{pair[1]}" in options.only] or list(SIZES)
     words = [word for word in options.only if word not in {f"{n}x{d}" for n, d in SIZES}]
-    designs = [pair for pair in DESIGNS if not words or any(word in " ".join(pair) for word in words)]
+    asked = [pair for pair in DESIGNS if (pair[0] in ("counts", "gamma")) == options.log_linear]
+    designs = [pair for pair in asked if not words or any(word in " ".join(pair) for word in words)]
     start = time.perf_counter()
     cells = study(
         designs, sizes, options.replications, seed=options.seed, jobs=options.jobs, kept=options.kept
     )
-    command = f"python validation/studies/regression_tests.py --replications {options.replications}"
+    which = " --log-linear" if options.log_linear else ""
+    command = f"python validation/studies/regression_tests.py{which} --replications {options.replications}"
     text = as_markdown(cells, command, None if options.kept else time.perf_counter() - start)
     print(text)
     if not options.no_write:
-        RESULTS.write_text(text, encoding="utf-8")
+        page = "log_linear_tests.md" if options.log_linear else "regression_tests.md"
+        (RESULTS / page).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

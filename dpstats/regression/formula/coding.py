@@ -67,9 +67,10 @@ class Factor:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A product of numbers, basis functions and indicators."""
+    """A product of numbers, basis functions and indicators, of a term of the formula."""
 
     parts: tuple[Number | SplineColumn | Indicator, ...]
+    term: str
 
     @property
     def text(self) -> str:
@@ -102,7 +103,8 @@ def list_columns(terms: list[Any], declared: Declared) -> list[Column]:
                 if not isinstance(part, Factor) or (part.name in coding and part is factors[part.name])
             ]
             # The levels of the first factor change fastest.
-            columns += [Column(choice[::-1]) for choice in itertools.product(*reversed(choices))]
+            name = ":".join(part.text for part in parts)
+            columns += [Column(choice[::-1], name) for choice in itertools.product(*reversed(choices))]
     return columns
 
 

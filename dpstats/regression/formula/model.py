@@ -63,6 +63,14 @@ class Formula:
     def __repr__(self) -> str:
         return f"Formula({self.text!r}, {len(self.names)} columns)"
 
+    @property
+    def terms(self) -> dict[str, list[str]]:
+        """The names of the columns of each term, such as the levels of a factor or the functions of a spline."""
+        found: dict[str, list[str]] = {}
+        for column in self._columns:
+            found.setdefault(column.term, []).append(column.text)
+        return found
+
     def rows(self, data: Any) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
         """Return the design of a private table, and its response (None for a formula without one).
 

@@ -33,17 +33,26 @@ TIGHT = {"epsilon": 1.0}
 MIDDLING = "probabilities on this path are far from 0 and 1, where gradient and Hessian move most"
 
 
+FURTHER = {"exposure": (0.5, 2.0), "offset": (-0.1, 0.1), "weight": (0.2, 1.0)}
+"""Ranges of the further columns that a path is made from."""
+
+
+def further(estimator: Any) -> list[str]:
+    """Return the roles of the columns that the estimator takes after the outcome."""
+    roles = getattr(estimator, "_roles", {}).values()
+    return [role for role in roles if getattr(estimator, f"{role}_bounds") is not None]
+
+
 def split(estimator: Any, data: Dataset) -> tuple[Dataset, ...]:
-    """Return rows and outcomes, which are the last column, and exposures, if the estimator takes them after that."""
-    if getattr(estimator, "exposure_bounds", None) is None:
-        return data[:, :-1], data[:, -1]
-    return data[:, :-2], data[:, -2], data[:, -1]
+    """Return rows and outcomes, which are the last column, and the further columns, if there are any after that."""
+    d = data.shape[1] - 1 - len(further(estimator))
+    return data[:, :d], *data[:, d:].T
 
 
 def table(estimator: Any, data: Dataset) -> Table:
     """Return rows as a table."""
-    X, y, *exposure = split(estimator, data)
-    return Table(X, y=y, exposure=exposure[0] if exposure else None)
+    X, y, *columns = split(estimator, data)
+    return Table(X, y=y, **dict(zip(further(estimator), columns, strict=True)))
 
 
 def given(private: Any) -> tuple[Any, Any, Any]:
@@ -132,8 +141,7 @@ def questions(estimator: Any, n: int, d: int) -> tuple[Any, list[Question]]:
         y = (y > 0).astype(float)
     elif isinstance(estimator, LogLinearRegression):
         y = rng.poisson(np.exp(1 + y)).astype(float)
-    exposures = [] if getattr(estimator, "exposure_bounds", None) is None else [rng.uniform(0.5, 2.0, n)]
-    data = np.column_stack([X, y, *exposures])
+    data = np.column_stack([X, y, *(rng.uniform(*FURTHER[role], n) for role in further(estimator))])
     plan = estimator.plan(n, d)
     asked: list[Question] = []
     path = first_path(plan)
@@ -242,8 +250,8 @@ def regression_entry(
                     yield np.append([np.inf], first[1:])[None], second[None]
 
     given = {**estimator.get_params(), "epsilon": 200.0, "random_state": 0}
-    if "exposure_bounds" in given:
-        given["exposure_bounds"] = None  # whole-package nets give outcomes only
+    for role in further(estimator):
+        given[f"{role}_bounds"] = None  # whole-package nets give outcomes only
     return Entry(
         name=name,
         covers=type(estimator),
@@ -286,6 +294,13 @@ class LittleNoise(Linear):
 
     def plan(self, n_samples: int, n_features: int) -> Any:
         return less_noise(super().plan(n_samples, n_features))
+
+
+class VeryLittleNoise(Linear):
+    """Planted bug: a quarter of the noise."""
+
+    def plan(self, n_samples: int, n_features: int) -> Any:
+        return less_noise(super().plan(n_samples, n_features), 0.25)
 
 
 class LittleLogisticNoise(Logistic):
@@ -342,6 +357,23 @@ class WidthFromTheResiduals(Linear):
 
     def _bent(self, rows: Blocks) -> Blocks:
         return _OwnWidth(*given(rows))
+
+
+class _Heavy(Blocks):
+    """Rows whose weights are divided by their bound, and not clipped to it."""
+
+    def block(self, where: slice) -> Any:
+        block = super().block(where)
+        assert self.weight is not None and self.design.weight is not None
+        return replace(block, weight=self.weight[where] / self.design.weight[1])
+
+
+class WeightsNotClipped(Linear):
+    """Planted bug: a row counts with any weight."""
+
+    def _bent(self, rows: Any) -> Blocks:
+        whole = rows.rows.whole()
+        return _Heavy(whole.X, whole.y, rows.design, offset=whole.offset, weight=whole.weight)
 
 
 class BoundsFromTheData(Linear):
@@ -410,10 +442,69 @@ def pulling(estimator: Any, n: int, d: int) -> tuple[Dataset, Dataset]:
     rng = np.random.default_rng(5)
     binary = isinstance(estimator, PrivateLogisticRegression)
     y = rng.integers(0, 2, n).astype(float) if binary else np.zeros(n)
-    data = np.column_stack([rng.uniform(-0.8, 0.8, (n, d)), y])
+    further_columns = [np.full(n, float(role == "weight")) for role in further(estimator)]
+    data = np.column_stack([rng.uniform(-0.8, 0.8, (n, d)), y, *further_columns])
+    own = [20.0 * (role == "weight") for role in further(estimator)]  # more than the largest weight
     last = next(question for question in reversed(asked) if isinstance(question, Step))
     x = at_radius(last, plan.design, np.ones(d))
-    return with_row(data, *x, 1.0), with_row(data, *x, 0.0 if binary else -1.0)
+    return with_row(data, *x, 1.0, *own), with_row(data, *x, 0.0 if binary else -1.0, *own)
+
+
+def weighted_rows(question: Question, design: Any, d: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield pairs of rows (x, y, offset, weight): the worst rows with the largest weight, and with others."""
+    heavy, wild = design.weight[1], 1e3 * design.weight[1]
+    low, high = design.offset
+    ones = np.ones(d)
+    for offsets in ((low, high), (high, low), (0.0, 1e9)):
+        yield (
+            np.append(ones, [1.0, offsets[0], heavy]),
+            np.append(-ones, [0.0 if design.outcome is None else -1.0, offsets[1], heavy]),
+        )
+    for first, second in worst_rows(question, design, d):
+        for one, other in ((heavy, heavy), (wild, -1.0), (heavy / 2, wild), (0.3 * heavy, 0.0)):
+            yield np.append(first, [0.0, one]), np.append(second, [0.0, other])
+
+
+def weighted_entries() -> Iterator[Entry]:
+    """Yield the regressions of rows with weights and offsets."""
+    columns = {"weight_bounds": (0.0, 2.0), "offset_bounds": (-0.5, 0.5)}
+    options, tight = LINEAR | columns, LINEAR | TIGHT | columns
+    pair = pulling(PrivateLinearRegression(**options), 200, 2)
+    yield regression_entry(
+        "linear regression with weights and offsets",
+        PrivateLinearRegression(**options),
+        pair,
+        on_one_way(Linear(**options), pair),
+        d=2,
+        power=0.35,
+        rows=weighted_rows,
+        bugs=(
+            planted(
+                "a quarter of the noise", on_one_way(VeryLittleNoise(**tight), pair), pair, tight, 20_000
+            ),
+            planted("weights not clipped", on_one_way(WeightsNotClipped(**tight), pair), pair, tight, 20_000),
+        ),
+    )
+    options, tight = LOGISTIC | columns, LOGISTIC | TIGHT | columns
+    options["missing"] = tight["missing"] = "drop"
+    both = pulling(PrivateLogisticRegression(**options), 200, 2)
+    yield regression_entry(
+        "logistic regression of observed rows with weights and offsets",
+        PrivateLogisticRegression(**options),
+        both,
+        on_one_way(Logistic(**options), both),
+        d=2,
+        power=0.1,
+        rows=weighted_rows,
+        # In the last step the meat is largest for sure outcomes, and the Hessian for unsure ones.
+        unattained={step_name(t): 0.8 for t in range(1, 4)} | {step_name(4): 0.55},
+        unattained_reason=MIDDLING,
+        bugs=(
+            planted(
+                "a quarter of the noise", on_one_way(LittleLogisticNoise(**tight), both), both, tight, 20_000
+            ),
+        ),
+    )
 
 
 def entries() -> Iterator[Entry]:
@@ -467,6 +558,7 @@ def entries() -> Iterator[Entry]:
         power=0.1,
         bugs=(planted("half the noise", on_one_way(LittleNoise(**tight), pair), pair, tight, 20_000),),
     )
+    yield from weighted_entries()
     logistic = PrivateLogisticRegression(**LOGISTIC)
     both, tight = pulling(logistic, 200, 2), LOGISTIC | TIGHT
     yield regression_entry(
