@@ -43,11 +43,18 @@ class ColumnType:
         """The name without its part in brackets, because the brackets of an ENUM contain values of the data."""
         return self.name.partition("(")[0]
 
+    @property
+    def cast(self) -> bool:
+        """Whether entries are read as their text, as the database has another order or form of them."""
+        return self.kind == "text" and self.name != "VARCHAR"
+
     @classmethod
     def of(cls, name: str, nullable: bool = True) -> ColumnType:
         """Return the type of DuckDB's name for it."""
         kinds = {"FLOAT": "real", "DOUBLE": "real", "VARCHAR": "text", "BOOLEAN": "truth", "DATE": "date"}
         kind = "whole" if name in _WHOLE else kinds.get(name, "time" if name == "TIMESTAMP" else "other")
+        if name == "UUID" or name.startswith("ENUM("):
+            kind = "text"
         required = not nullable and name not in ("FLOAT", "DOUBLE")
         return cls(name, "real" if name.startswith("DECIMAL(") else kind, required)
 

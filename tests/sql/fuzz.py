@@ -23,6 +23,7 @@ from dpstats.errors import InvalidParameter
 from dpstats.sensitivity.relations import tables
 from dpstats.sql import PrivateSQL
 from dpstats.sql.plan import ANSWER
+from dpstats.sql.query import SPREADS
 
 # Keys, which joins and conditions are on; and beside them one column of amounts for each private table.
 COLUMNS = {"r": ("a", "b"), "s": ("a", "c"), "p": ("a", "b")}
@@ -199,12 +200,22 @@ def random_question(rng: random.Random, *, grouped: bool = True) -> Question:
     kind, column = rng.choice(["count", "count", "column", "distinct"]), None
     amounts = [(source, name) for source, name in columns if name in VALUES]
     several: list[tuple[str, str]] = []
-    if grouped and rng.random() < 0.3:
+    entries: dict[str, str] = {}
+    if grouped and rng.random() < 0.4:
         kind = "several"
-        for each in rng.choices(["count", "column", "sum", "mean"], k=rng.choice([2, 2, 3, 4])):
-            among = amounts if each in ("sum", "mean") else columns
+        for each in rng.choices(
+            ["count", "column", "sum", "mean", "spread"], k=rng.choice([1, 2, 2, 3, 4])
+        ):
+            among = columns if each == "column" else amounts
             place = rng.choice(among) if among and each != "count" else None
-            several.append((each if place else "count", f"{place[0].alias}.{place[1]}" if place else ""))
+            text = f"{place[0].alias}.{place[1]}" if place else ""
+            if place and amounts and rng.random() < 0.4:
+                text, entry = random_value(rng, amounts, _keys(sources))
+                entries[text] = entry
+            each = rng.choice(SPREADS) if each == "spread" else each
+            several.append((each if place else "count", text))
+        if len(several) == 1 and several[0][0] not in SPREADS:
+            several.append(("count", ""))
     if kind == "several":
         pass
     elif grouped and amounts and rng.random() < 0.5:
@@ -215,11 +226,14 @@ def random_question(rng: random.Random, *, grouped: bool = True) -> Question:
         column = rng.choice(columns)
     written = "" if column is None else f"{column[0].alias}.{column[1]}"
     words = {"column": "COUNT({})", "distinct": "COUNT(DISTINCT {})", "sum": "SUM({})", "mean": "AVG({})"}
+    words |= {each: f"{each}({{}})" for each in SPREADS}
     asked = several or [(kind, written)]
     what = ", ".join(words.get(each, "COUNT(*)").format(of) for each, of in asked)
     if several:
-        what = ", ".join(f"{each} AS q{i}" for i, each in enumerate(what.split(", ")))
-        written = ", ".join(dict.fromkeys(of for _, of in several if of))
+        what = ", ".join(
+            f"{words.get(each, 'COUNT(*)').format(of)} AS q{i}" for i, (each, of) in enumerate(several)
+        )
+        written = ", ".join(entries.get(of, of) for of in dict.fromkeys(of for _, of in several if of))
     units = [f"{source.alias}.a" for source in sources if source.table != "p" and "a" in source.keys]
     differ = " OR ".join(f"{unit} <> {units[0]}" for unit in units[1:]) or "FALSE"
     by = [f"{source.alias}.{name}" for source, name in groups]
@@ -234,6 +248,37 @@ def random_question(rng: random.Random, *, grouped: bool = True) -> Question:
         f"{with_clause}SELECT count(*) FROM (SELECT {differ} AS mixed FROM {body}) WHERE mixed",
         tuple(several),
     )
+
+
+def random_value(
+    rng: random.Random, amounts: list[Any], names: list[tuple[str, tuple[str, ...]]], depth: int = 0
+) -> tuple[str, str]:
+    """Return a value that is computed from amounts, and the same with entries cut to their bounds."""
+    kind = rng.randrange(7 if depth < 2 else 2)
+    if kind == 0 and depth:
+        number = rng.choice(["0", "1", "2.5"])
+        return number, f"CAST({number} AS DOUBLE)"
+    if kind < 3:
+        source, name = rng.choice(amounts)
+        text = f"{source.alias}.{name}"
+        low, high = BOUNDS[f"{source.table}.{name}"]
+        number = f"CAST({text} AS DOUBLE)"
+        entry = f"(CASE WHEN NOT isnan({number}) THEN least(greatest({number}, {low}), {high}) END)"
+        if kind == 2 and name == "v":
+            return f"COALESCE({text}, 2)", f"coalesce({entry}, 2)"
+        return text, entry
+    one, other = (random_value(rng, amounts, names, depth + 1) for _ in range(2))
+    if kind == 3:
+        return f"-({one[0]})", f"-({one[1]})"
+    if kind == 4:
+        when = condition(rng, names, depth=2)
+        otherwise = rng.choice([("", ""), (f" ELSE {other[0]}", f" ELSE {other[1]}")])
+        return tuple(
+            f"CASE WHEN {when} THEN {then}{rest} END"
+            for then, rest in zip(one, otherwise, strict=True)  # type: ignore[return-value]
+        )
+    sign = rng.choice("+-**")
+    return f"({one[0]}) {sign} ({other[0]})", f"({one[1]}) {sign} ({other[1]})"
 
 
 def random_query(rng: random.Random) -> str:
@@ -373,27 +418,34 @@ def shares_in_cells(
     """Return (unit, what it adds to each number) of every row, cell by cell, for several aggregates."""
     several, groups = plan.query.measure, len(question.groups)
     columns = list(dict.fromkeys(of for _, of in question.several if of)) or [""]
-    bounded = [{("sum", of), ("mean", of)} & set(question.several) != set() for of in columns]
+    kinds = [{each for each, place in question.several if place == of} for of in columns]
+    bounded = [bool(each & {"sum", "mean", *SPREADS}) for each in kinds]
+    spread = [bool(each & set(SPREADS)) for each in kinds]
 
     def shares(entries: tuple[Any, ...]) -> list[int]:
         found = []
         for i, (entry, both) in enumerate(zip(entries, bounded, strict=True)):
             missing = entry is None or (both and math.isnan(entry))
             whole = several.whole(i)
-            if both:
-                measure = several.columns[i]
-                up = (
-                    0
-                    if missing
-                    else several.times(i) * (_steps(entry, replace(measure, kind="sum")) - measure.low)
-                )
-                found += [up, 0 if missing else whole - up]
+            measure, times = several.columns[i], several.times(i)
+            k = 0 if missing or not both else _steps(entry, replace(measure, kind="sum")) - measure.low
+            if missing:
+                found += [0] * (3 if spread[i] else 2 if both else 1)
+            elif spread[i]:
+                steps = whole // times
+                ends = times * k * k // steps, times * (steps - k) ** 2 // steps
+                found += [ends[0], whole - sum(ends), ends[1]]
+            elif both and several.paired:
+                found += [whole, 2 * times * k - whole]
+            elif both:
+                found += [times * k, whole - times * k]
             else:
-                found.append(0 if missing else whole)
+                found.append(2 * whole if several.paired else whole)
             if i == several.missing:
                 found.append(whole if missing else 0)
             if i == several.rows and ("count", "") in question.several:
-                assert sum(found[j] for j in several.shares(i)) == whole, "COUNT(*) leaves a row out"
+                own = found[several.shares(i)[0]] if several.paired else sum(found[j] for j in several.shares(i))
+                assert own in (whole, 2 * whole), "COUNT(*) leaves a row out"
         return found
 
     return [
