@@ -12,7 +12,7 @@ from dpstats.errors import InvalidParameter
 from dpstats.sensitivity.relations import Column
 from dpstats.sql.arrangement import Output, read_arrangement
 from dpstats.sql.calendar import list_spans, read_part
-from dpstats.sql.catalogue import Catalogue
+from dpstats.sql.catalogue import DISCOVER, Catalogue
 from dpstats.sql.conditions import Literal
 from dpstats.sql.expressions import read_entry, read_formula
 from dpstats.sql.predicates import literal
@@ -62,8 +62,17 @@ def groups_of(tree: Any, scope: Scope, catalogue: Catalogue) -> Iterator[Group]:
         if key not in catalogue.categories:
             raise InvalidParameter(
                 f"GROUP BY {known.column.name}: its values must be declared, as they would show which there are: "
-                f"categories={{'{known.table}.{known.column.name}': [...]}}, or bins="
+                f"categories={{'{known.table}.{known.column.name}': [...]}}, or bins=. With 'discover' in place of the "
+                "list, values of many rows are found."
             )
+        if catalogue.categories[key] == DISCOVER:
+            if known.type.kind not in ("whole", "text", "truth", "date", "time"):
+                refuse(
+                    f"GROUP BY undeclared values of {known.column.name}, a column of type {known.type.shown}",
+                    "they can be whole numbers, text, dates and truth values: declare bins of numbers",
+                )
+            yield Group(known.column, known.column.name, discovered=True)
+            continue
         # Declared values may be text, for example from the command line.
         words = known.type.kind in ("text", "date", "time")
         values = catalogue.categories[key]
@@ -111,7 +120,8 @@ def read_measure(
     arrangement = read_arrangement(
         tree, outputs, groups, lambda node: _aggregate(node, scope, catalogue), find_group
     )
-    if len(found) > 1 or found[0][0].kind in SPREADS:
+    discovers = any(group.discovered for group in groups)
+    if len(found) > 1 or found[0][0].kind in SPREADS or discovers:
         return _several(found, groups), "answers", arrangement
     measure, name = found[0]
     return measure, name or {"distinct": "count", "mean": "mean"}.get(measure.kind, measure.kind), arrangement
@@ -121,7 +131,10 @@ def _several(found: list[tuple[Measure, str]], groups: tuple[Group, ...]) -> Sev
     """Return several aggregates as one measure: aggregates of one column use the same numbers."""
     if len(found) > _MOST_AGGREGATES:
         raise InvalidParameter(f"SELECT must have at most {_MOST_AGGREGATES} aggregates, got {len(found)}")
+    discovers = any(group.discovered for group in groups)
     if any(measure.kind == "distinct" for measure, _ in found):
+        if discovers:
+            refuse("COUNT(DISTINCT ...) with undeclared groups", "declare categories of the groups")
         refuse(
             "COUNT(DISTINCT ...) beside other aggregates",
             "it counts values and not rows; write a separate query for it",
@@ -151,6 +164,9 @@ def _several(found: list[tuple[Measure, str]], groups: tuple[Group, ...]) -> Sev
             f"SELECT must give each column a name of its own, got {repeated!r} twice: name aggregates with AS"
         )
     shared = tuple(columns.values())
+    if discovers:
+        # The rows of a key are released with it.
+        return Several(tuple(asked), shared).of_bits(FINEST)
     every, rows = any(each.column is None for each in asked), 0
     if every and not shared:
         shared = (Measure("count"),)

@@ -9,6 +9,8 @@ from typing import Any
 
 from dpstats.errors import InvalidParameter
 
+DISCOVER = "discover"
+"""In place of declared values: values of many rows are found."""
 _WHOLE = {
     "TINYINT",
     "SMALLINT",
@@ -91,7 +93,7 @@ class Catalogue:
     tables : mapping of str to BaseTable
     views : frozenset of str
         Names of views.
-    categories : mapping of (str, str) to tuple
+    categories : mapping of (str, str) to tuple, or `DISCOVER`
         Declared values, by table and column in lower case.
     bins : mapping of (str, str) to tuple of float
         Declared edges.
@@ -102,7 +104,7 @@ class Catalogue:
 
     tables: Mapping[str, BaseTable]
     views: frozenset[str] = frozenset()
-    categories: Mapping[tuple[str, str], tuple[Any, ...]] = field(default_factory=dict)
+    categories: Mapping[tuple[str, str], tuple[Any, ...] | str] = field(default_factory=dict)
     bins: Mapping[tuple[str, str], tuple[float, ...]] = field(default_factory=dict)
     periods: Mapping[tuple[str, str], tuple[date, date]] = field(default_factory=dict)
     bounds: Mapping[tuple[str, str], tuple[float, float]] = field(default_factory=dict)

@@ -43,6 +43,17 @@ class Compiled:
         sums = ", ".join(_sums(self._query.measure))
         return f"SELECT cell, {sums} FROM ({inner}) WHERE cell IS NOT NULL GROUP BY cell", self._literals
 
+    def keys(self) -> tuple[str, list[Any]]:
+        """Return the statement for (undeclared values ..., cell, rows, exact integers ...), for each key with rows."""
+        self._literals = []
+        found = [f"k{i}" for i, group in enumerate(self._query.groups) if group.discovered]
+        places = ", ".join([*found, "cell"])
+        sums = ", ".join(["count(*)", *_sums(self._query.measure)])
+        where = " AND ".join(f"{name} IS NOT NULL" for name in [*found, "cell"])
+        return (
+            f"SELECT {places}, {sums} FROM ({self._rows(units=False)}) WHERE {where} GROUP BY {places}"
+        ), self._literals
+
     def units_above(self, part: str, powers: Iterable[int]) -> tuple[str, list[Any]]:
         """Return the statement for the number of units with a total contribution above 2^j, for each power j.
 
@@ -106,12 +117,17 @@ class Compiled:
         if units:
             unit = next(names[column] for column in query.unit if column in names)
             kept.append(f"{unit} IS NOT NULL")
-        listed = f"{unit} AS unit, {self._cell(names)} AS cell, {value}"
+        found = [f"{names[group.column]} AS k{i}" for i, group in enumerate(query.groups) if group.discovered]
+        listed = ", ".join(
+            [f"{unit} AS unit", *found, f"{self._cell(names)} AS cell", *([value] if value else [])]
+        )
         return _selected(listed, sources, [*where, *kept])
 
     def _cell(self, names: Mapping[Column, str]) -> str:
         terms = ["0"]
         for group in self._query.groups:
+            if group.discovered:
+                continue
             cases = " ".join(
                 f"WHEN {self._inside(names[group.column], value)} THEN {i}"
                 for i, value in enumerate(group.values)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -46,13 +47,15 @@ class Span:
 class Group:
     """A column that rows are grouped by, and its declared values, bins or spans of dates.
 
-    ``part`` is the part of a date, for spans (`dpstats.sql.calendar`).
+    ``part`` is the part of a date, for spans (`dpstats.sql.calendar`). Values of a ``discovered`` group are not
+    declared.
     """
 
     column: Column
     name: str
-    values: tuple[Literal | Bin | Span, ...]
+    values: tuple[Literal | Bin | Span, ...] = ()
     part: str = ""
+    discovered: bool = False
 
 
 @dataclass(frozen=True)
@@ -166,6 +169,11 @@ class Several:
     kind: str = "several"
     paired: bool = False
 
+    @property
+    def row_steps(self) -> int:
+        """The steps that a row adds to the number of rows of its key, where keys are not declared."""
+        return 1 << self.bits
+
     def times(self, place: int) -> int:
         """Return the factor that converts steps of a column into parts of its whole."""
         return (1 << self.bits) // self._range(place)
@@ -187,7 +195,7 @@ class Several:
     @property
     def parts(self) -> int:
         """Number of released numbers in a cell."""
-        return self.shares(len(self.columns) - 1).stop
+        return self.shares(len(self.columns) - 1).stop if self.columns else 0
 
     def count_weights(self, place: int) -> tuple[float, ...]:
         """Return the weights of a column's numbers that give its count of values."""
@@ -293,17 +301,37 @@ class Query:
     arrangement: Arrangement = AS_DECLARED
 
     @property
+    def discovers(self) -> bool:
+        """Whether the values of a group are not declared."""
+        return any(group.discovered for group in self.groups)
+
+    @property
     def cells(self) -> int:
-        """Number of cells of the groups."""
+        """Number of cells of the groups with declared values."""
         count = 1
         for group in self.groups:
-            count *= len(group.values)
+            count *= 1 if group.discovered else len(group.values)
         return count
 
     def cell(self, number: int) -> tuple[Any, ...]:
         """Return the values of a cell."""
-        found: list[Any] = []
+        return self.key_values(self.key((), number))
+
+    def key(self, found: Sequence[Any], number: int) -> tuple[Any, ...]:
+        """Return the undeclared values of a key, and the places of its declared ones, in the order of the groups."""
+        places: list[Any] = []
+        left = list(found)
         for group in reversed(self.groups):
+            if group.discovered:
+                places.insert(0, left.pop())
+                continue
             number, place = divmod(number, len(group.values))
-            found.insert(0, group.values[place].value)
-        return tuple(found)
+            places.insert(0, place)
+        return tuple(places)
+
+    def key_values(self, key: Sequence[Any]) -> tuple[Any, ...]:
+        """Return the values of a key."""
+        return tuple(
+            place if group.discovered else group.values[place].value
+            for group, place in zip(self.groups, key, strict=True)
+        )

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.errors import InvalidParameter
+from dpstats.groups.discovered import FoundRatio
 from dpstats.inference import (
     BONFERRONI,
     ErrorDistribution,
@@ -28,8 +29,8 @@ from dpstats.means.ratio import Noise
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.results import Exported
 from dpstats.sql.answers import SELECTED, Off, read_numbers
-from dpstats.sql.noise import LinearErrors, MeanErrors, Shaken, ShareRatio
-from dpstats.sql.plan import SQLPlan
+from dpstats.sql.noise import FoundCounts, LinearErrors, MeanErrors, Shaken, ShareRatio
+from dpstats.sql.plan import ANSWER, ROWS, SHARES, SQLPlan
 from dpstats.sql.query import Aggregate, Measure, Query, Several
 from dpstats.sql.spreads import SpreadErrors
 
@@ -135,12 +136,21 @@ class PrivateAnswers(HasEstimates, Exported):
     raw: Numbers = field(repr=False)
     off: Off = field(repr=False)
     most_rows: int | None = field(default=None, repr=False)
+    found: FoundRatio | None = field(default=None, repr=False)
     selected: float = field(default=1.0, repr=False)
 
     def show(self, places: list[int], selected: float) -> PrivateAnswers:
         """Return the answers of some cells, in this order, with the proportion of cells that values selected."""
         cells = tuple(self.cells[place] for place in places)
-        return replace(self, cells=cells, values=self.values[places], raw=self.raw[places], selected=selected)
+        found = None if self.found is None else self.found[places]
+        return replace(
+            self,
+            cells=cells,
+            values=self.values[places],
+            raw=self.raw[places],
+            found=found,
+            selected=selected,
+        )
 
     def __getitem__(self, label: str) -> Numbers:
         """Return the numbers of one aggregate, one for each cell."""
@@ -167,7 +177,7 @@ class PrivateAnswers(HasEstimates, Exported):
     def estimates(self) -> Estimates:
         """Return all numbers with the distribution of their errors, which is the noise alone."""
         shaken = self._shaken
-        errors = [_errors(each, self.several, self.raw, shaken) for each in self.several.asked]
+        errors = [_errors(each, self.several, self.raw, shaken, self.found) for each in self.several.asked]
         together = AllErrors(tuple(errors), self.off)
         std = [one.standard_error if self.off.stage is None else math.nan for one in errors]
         repeated = [cell for _ in self.labels for cell in self.cells]
@@ -210,6 +220,10 @@ class PrivateAnswers(HasEstimates, Exported):
             ("Gaussian", "standard deviation") if self.off.law == "gaussian" else ("Laplace", "scale")
         )
         several, noise = self.several, self.off.scales[0]
+        if self.found is not None:
+            rows = noise / several.row_steps
+            shares = ", and on every share of a column" if several.columns else ""
+            return f"{law} of {scale} {rows:.4g} rows on the rows of a group{shares}, in one release"
         where = [f"{noise / several.reach:.4g} rows on every share of a column"]
         if several.paired:
             # A count with a sum has half the weight of one alone.
@@ -228,6 +242,11 @@ class PrivateAnswers(HasEstimates, Exported):
             )
         else:
             notes.append("The scale of the noise is private: digits are not those that it leaves.")
+        if self.found is not None:
+            notes.append(
+                f"Groups are shown where their noisy count reaches {self.found.threshold:.1f} rows. Intervals hold "
+                "given that a group was found."
+            )
         if self.selected < 1:
             notes.append(SELECTED)
         if self.most_rows is not None:
@@ -267,6 +286,8 @@ def all_answered(query: Query, plan: SQLPlan, released: Any, guarantee: PrivacyG
     """Return the answers to several aggregates from their release."""
     several = query.measure
     assert isinstance(several, Several)
+    if query.discovers:
+        return _found_answers(query, plan, released[ANSWER], guarantee)
     raw, off, thresholds = read_numbers(query, plan, released)
     values = [_errors(each, several, raw, Shaken(off)).start for each in several.asked]
     return PrivateAnswers(
@@ -285,8 +306,43 @@ def all_answered(query: Query, plan: SQLPlan, released: Any, guarantee: PrivacyG
     )
 
 
-def _errors(item: Aggregate, several: Several, raw: Numbers, shaken: Shaken) -> LinearErrors | MeanErrors | SpreadErrors:
+def _found_answers(query: Query, plan: SQLPlan, released: Any, guarantee: PrivacyGuarantee) -> PrivateAnswers:
+    """Return the answers of the keys that were found."""
+    several, stage = query.measure, plan.discovery
+    assert isinstance(several, Several)
+    keys = released["labels"]
+    rows = np.reshape(released[ROWS], len(keys))
+    raw = (
+        np.reshape(released[SHARES], (len(keys), several.parts))
+        if several.parts
+        else np.empty((len(keys), 0))
+    )
+    off = Off((stage.touched.scale_steps(stage.counts),), law="gaussian")
+    noise = Noise(0.0, stage.count_std, 0.0, 0.0, 0.0, 0.0)
+    found = FoundRatio(rows, rows, rows, rows, rows, noise, threshold=stage.threshold)
+    errors = [_errors(each, several, raw, Shaken(off), found) for each in several.asked]
+    return PrivateAnswers(
+        tuple(group.name for group in query.groups),
+        tuple(map(query.key_values, keys)),
+        tuple(each.label for each in several.asked),
+        np.column_stack([one.start for one in errors]),
+        guarantee,
+        plan.method,
+        (),
+        query.text,
+        several,
+        raw,
+        off,
+        found=found,
+    )
+
+
+def _errors(
+    item: Aggregate, several: Several, raw: Numbers, shaken: Shaken, found: FoundRatio | None = None
+) -> LinearErrors | MeanErrors | SpreadErrors | FoundCounts:
     """Return the distribution of the errors of one aggregate, which has the answer as its start."""
+    if found is not None and item.column is None:
+        return FoundCounts(found)
     place = several.rows if item.column is None else item.column
     column = several.columns[place]
     shares = raw[:, list(several.shares(place))]
@@ -299,9 +355,7 @@ def _errors(item: Aggregate, several: Several, raw: Numbers, shaken: Shaken) -> 
     low, high = column.low * column.spacing, column.high * column.spacing
     middle, half = (low + high) / 2, (high - low) / 2
     if item.kind == "sum":
-        return _linear(
-            shares, [middle * n + half * t for n, t in zip(in_count, in_sum, strict=True)], shaken
-        )
+        return _linear(shares, [middle * n + half * t for n, t in zip(in_count, in_sum, strict=True)], shaken)
     counted = shares[:, : len(in_count)]
     T, N = counted @ np.array(in_sum), counted @ np.array(in_count)
     std = shaken.std * math.hypot(*in_count)

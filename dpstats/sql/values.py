@@ -128,9 +128,7 @@ def list_entries(value: Value) -> Iterator[Entry]:
             yield from list_entries(each)
 
 
-def write_value(
-    value: Value | None, name: Callable[[Column], str], bind: Callable[[Literal], str]
-) -> str:
+def write_value(value: Value | None, name: Callable[[Column], str], bind: Callable[[Literal], str]) -> str:
     """Return a value in DuckDB's SQL, as DOUBLE. It is NULL if an entry is missing."""
 
     def inner(part: Value | None) -> str:

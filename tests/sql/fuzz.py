@@ -203,9 +203,7 @@ def random_question(rng: random.Random, *, grouped: bool = True) -> Question:
     entries: dict[str, str] = {}
     if grouped and rng.random() < 0.4:
         kind = "several"
-        for each in rng.choices(
-            ["count", "column", "sum", "mean", "spread"], k=rng.choice([1, 2, 2, 3, 4])
-        ):
+        for each in rng.choices(["count", "column", "sum", "mean", "spread"], k=rng.choice([1, 2, 2, 3, 4])):
             among = columns if each == "column" else amounts
             place = rng.choice(among) if among and each != "count" else None
             text = f"{place[0].alias}.{place[1]}" if place else ""
@@ -417,8 +415,9 @@ def shares_in_cells(
 ) -> list[list[tuple[Any, list[int]]]]:
     """Return (unit, what it adds to each number) of every row, cell by cell, for several aggregates."""
     several, groups = plan.query.measure, len(question.groups)
-    columns = list(dict.fromkeys(of for _, of in question.several if of)) or [""]
-    kinds = [{each for each, place in question.several if place == of} for of in columns]
+    asked = question.several or ((question.kind, question.measured),)
+    columns = list(dict.fromkeys(of for _, of in asked if of)) or [""]
+    kinds = [{each for each, place in asked if place == of} for of in columns]
     bounded = [bool(each & {"sum", "mean", *SPREADS}) for each in kinds]
     spread = [bool(each & set(SPREADS)) for each in kinds]
 
@@ -444,7 +443,11 @@ def shares_in_cells(
             if i == several.missing:
                 found.append(whole if missing else 0)
             if i == several.rows and ("count", "") in question.several:
-                own = found[several.shares(i)[0]] if several.paired else sum(found[j] for j in several.shares(i))
+                own = (
+                    found[several.shares(i)[0]]
+                    if several.paired
+                    else sum(found[j] for j in several.shares(i))
+                )
                 assert own in (whole, 2 * whole), "COUNT(*) leaves a row out"
         return found
 
@@ -537,6 +540,8 @@ class Databases:
             "bounds": BOUNDS,
         }
         self.sql = self.asked(epsilon=1.0, delta=rng.choice([0.0, 0.0, 1e-4]), **declared)
+        found = dict.fromkeys(["r.a", "r.b", "r.v", "p.b"], "discover")
+        self.found = self.asked(epsilon=1.0, **{**declared, "categories": CATEGORIES | found, "bins": {}}, delta=1e-4)
         unit = {"r": "a", "s": "a"}
         self.units = self.asked(epsilon=1.0, unit=unit, unit_limit=rng.choice([2, 8]), **declared)
 
@@ -567,7 +572,7 @@ class Databases:
             self._forget()
 
     def _forget(self) -> None:
-        for made in (self.sql, self.units):
+        for made in (self.sql, self.units, self.found):
             made._data._known.clear()
 
     @contextlib.contextmanager
@@ -695,6 +700,54 @@ def check_units(data: Databases, question: Question, neighbors: int = 2) -> bool
     return True
 
 
+def check_found(data: Databases, question: Question, neighbors: int = 4) -> bool:
+    """Return whether a query is accepted where values are not declared; fail where a row moves it too far."""
+    try:
+        query = data.found._parsed(question.text)
+    except InvalidParameter:
+        return False
+    if not query.discovers:
+        return False
+    plan = data.found._planned(query)
+    stage = plan.discovery
+
+    def read() -> dict[Any, list[int]]:
+        """Return the numbers of every key, by brute force, which those that were read must be."""
+        private = data.found._read(query, plan)
+        exact: dict[Any, list[int]] = {}
+        for _, *entries in data.connection.execute(question.rows).fetchall():
+            key = entries[: len(question.groups)]
+            for i, (column, group) in enumerate(zip(question.groups, query.groups, strict=True)):
+                if not group.discovered:
+                    key[i] = CATEGORIES[column].index(key[i]) if key[i] in CATEGORIES[column] else None
+            if None in key:
+                continue
+            own = exact.setdefault(tuple(key), [0] * (1 + plan.query.measure.parts))
+            row = (None, *entries[len(question.groups) :])
+            ((_, shares),) = shares_in_cells(replace(question, groups=()), [row], plan)[0]
+            own[:] = [x + y for x, y in zip(own, [stage.row_steps, *shares], strict=True)]
+        assert list(private.keys) == sorted(exact), f"found wrongly: {question.text}"
+        assert [list(map(int, row)) for row in private.numbers] == [exact[key] for key in sorted(exact)]
+        return exact
+
+    here = read()
+    private = sorted({table.name for table in tables(query.relation) if not table.public})
+    for _ in range(neighbors):
+        with data.another_row(private):
+            near = read()
+        nothing = [0] * (1 + plan.query.measure.parts)
+        moved = [
+            [x - y for x, y in zip(here.get(key, nothing), near.get(key, nothing), strict=True)]
+            for key in {*here, *near}
+        ]
+        moved = [numbers for numbers in moved if any(numbers)]
+        assert len(moved) <= 2, f"a row is in several groups: {question.text}"
+        assert all(abs(numbers[0]) <= stage.row_steps for numbers in moved)
+        far = math.sqrt(sum(n**2 for numbers in moved for n in numbers))
+        assert far <= stage.touched.sensitivity, f"planned wrongly: {question.text}"
+    return True
+
+
 def _check_cut(truncation: Any, here: Any, near: Any, text: str) -> None:
     """Fail where a unit moves a count of units by more than one, or what is cut by more than its noise is for."""
     name = truncation.name
@@ -743,13 +796,14 @@ def run(queries: int, seed: int, per_database: int = 25) -> dict[str, int]:
 def run_questions(queries: int, seed: int, per_database: int = 25) -> dict[str, int]:
     """Check sums, means and cells, for rows and for units; return how many were accepted."""
     rng = random.Random(seed)
-    found = {"rows": 0, "units": 0}
+    found = {"rows": 0, "units": 0, "found": 0}
     for i in range(queries):
         if i % per_database == 0:
             data = Databases(rng)
         question = random_question(rng)
         found["rows"] += check(data, question, largest=rng.choice([None, None, 1, 2]))
         found["units"] += check_units(data, question)
+        found["found"] += check_found(data, question)
     return found
 
 

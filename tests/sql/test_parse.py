@@ -363,10 +363,16 @@ def test_enums_and_uuids_are_text_and_whole_numbers_have_one_type() -> None:
         "CREATE TABLE v AS SELECT CAST(CASE WHEN i % 3 = 0 THEN 'b' ELSE 'a' END AS ENUM('b', 'a')) AS e, "
         "CAST(lpad(CAST(i % 4 AS VARCHAR), 32, '0') AS UUID) AS u, CAST(i % 5 AS UTINYINT) AS n FROM range(900) t(i)"
     )
-    connection.execute("CREATE TABLE w AS SELECT CAST(i AS BIGINT) AS n, CAST(i AS VARCHAR) AS s FROM range(3) t(i)")
+    connection.execute(
+        "CREATE TABLE w AS SELECT CAST(i AS BIGINT) AS n, CAST(i AS VARCHAR) AS s FROM range(3) t(i)"
+    )
     one = "00000000-0000-0000-0000-000000000001"
     sql = PrivateSQL(
-        connection, epsilon=1e5, public_tables=["w"], random_state=0, categories={"v.e": ["a", "b"], "v.u": [one]}
+        connection,
+        epsilon=1e5,
+        public_tables=["w"],
+        random_state=0,
+        categories={"v.e": ["a", "b"], "v.u": [one]},
     )
     for text in (
         "SELECT COUNT(*) FROM v WHERE e = 'b'",
