@@ -416,14 +416,14 @@ def shares_in_cells(
     """Return (unit, what it adds to each number) of every row, cell by cell, for several aggregates."""
     several, groups = plan.query.measure, len(question.groups)
     asked = question.several or ((question.kind, question.measured),)
-    columns = list(dict.fromkeys(of for _, of in asked if of)) or [""]
+    columns = list(dict.fromkeys(of for _, of in asked if of)) or ([""] if several.columns else [])
     kinds = [{each for each, place in asked if place == of} for of in columns]
     bounded = [bool(each & {"sum", "mean", *SPREADS}) for each in kinds]
     spread = [bool(each & set(SPREADS)) for each in kinds]
 
     def shares(entries: tuple[Any, ...]) -> list[int]:
         found = []
-        for i, (entry, both) in enumerate(zip(entries, bounded, strict=True)):
+        for i, (entry, both) in enumerate(zip(entries, bounded, strict=bool(bounded))):
             missing = entry is None or (both and math.isnan(entry))
             whole = several.whole(i)
             measure, times = several.columns[i], several.times(i)
@@ -442,7 +442,7 @@ def shares_in_cells(
                 found.append(2 * whole if several.paired else whole)
             if i == several.missing:
                 found.append(whole if missing else 0)
-            if i == several.rows and ("count", "") in question.several:
+            if i == several.rows and ("count", "") in question.several and not plan.query.discovers:
                 own = (
                     found[several.shares(i)[0]]
                     if several.paired
@@ -541,7 +541,9 @@ class Databases:
         }
         self.sql = self.asked(epsilon=1.0, delta=rng.choice([0.0, 0.0, 1e-4]), **declared)
         found = dict.fromkeys(["r.a", "r.b", "r.v", "p.b"], "discover")
-        self.found = self.asked(epsilon=1.0, **{**declared, "categories": CATEGORIES | found, "bins": {}}, delta=1e-4)
+        self.found = self.asked(
+            epsilon=1.0, **{**declared, "categories": CATEGORIES | found, "bins": {}}, delta=1e-4
+        )
         unit = {"r": "a", "s": "a"}
         self.units = self.asked(epsilon=1.0, unit=unit, unit_limit=rng.choice([2, 8]), **declared)
 

@@ -168,12 +168,14 @@ def several_entries(first: Database) -> Iterator[Entry]:
     texts = {
         "Laplace": ("SELECT b, COUNT(*), SUM(a), AVG(a) FROM r GROUP BY b", {"epsilon": 1.0}),
         "Gaussian": ("SELECT COUNT(b), SUM(a), SUM(b) FROM r", {"epsilon": 1.0, "delta": 1e-2}),
+        "Laplace, a variance": ("SELECT b, COUNT(*), STDDEV(a) FROM r GROUP BY b", {"epsilon": 1.0}),
+        "Laplace, one cell": ("SELECT SUM(a), AVG(a * b) FROM r", {"epsilon": 1.0}),
     }
     for law, (text, options) in texts.items():
         asked = Asked(text, **options, **declared)
         plan = asked.read(first)[0]
         stage = plan.stages[0]
-        assert isinstance(stage, Stage) and stage.noise == law.lower()
+        assert isinstance(stage, Stage) and stage.noise == law.lower().partition(",")[0]
         half = replace(plan, stages=(replace(stage, sensitivity_steps=stage.sensitivity_steps // 2),))
         pair = first, replaced(first, "r", 0, (3, 1))
         yield entry(
