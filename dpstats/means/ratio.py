@@ -10,7 +10,7 @@ Everything goes element by element: arrays may have any shape, so that a study a
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,7 +100,7 @@ class Ratio:
     noise: Noise
     counts: bool = True
 
-    def __getitem__(self, index: Any) -> Ratio:
+    def __getitem__(self, index: Any) -> Self:
         """Return the ratios at some places."""
 
         def at(part: Floats) -> Floats:
