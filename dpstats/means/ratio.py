@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,7 +112,7 @@ class Ratio:
     noise: Noise
     counts: bool = True
 
-    def __getitem__(self, index: Any) -> Ratio:
+    def __getitem__(self, index: Any) -> Self:
         """Return the ratios at some places."""
 
         def at(part: Floats) -> Floats:

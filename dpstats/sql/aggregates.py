@@ -12,14 +12,31 @@ from dpstats.errors import InvalidParameter
 from dpstats.sensitivity.relations import Column
 from dpstats.sql.arrangement import Output, read_arrangement
 from dpstats.sql.calendar import list_spans, read_part
-from dpstats.sql.catalogue import Catalogue
+from dpstats.sql.catalogue import DISCOVER, Catalogue
 from dpstats.sql.conditions import Literal
+from dpstats.sql.expressions import read_entry, read_formula
 from dpstats.sql.predicates import literal
-from dpstats.sql.query import FINEST, Aggregate, Arrangement, Bin, Group, Measure, Several
+from dpstats.sql.query import FINEST, SPREADS, Aggregate, Arrangement, Bin, Group, Measure, Several
 from dpstats.sql.scope import Known, Scope, column_of
 from dpstats.sql.syntax import allow_only, kind_of, name_of, refuse
+from dpstats.sql.values import Formula, bound
 
 _MOST_AGGREGATES = 50
+_KINDS = {
+    "Count": "count",
+    "CountIf": "count",
+    "Sum": "sum",
+    "Avg": "mean",
+    "Variance": "var_samp",
+    "VariancePop": "var_pop",
+    "Stddev": "stddev_samp",
+    "StddevSamp": "stddev_samp",
+    "StddevPop": "stddev_pop",
+}
+"""Aggregates by the names of their nodes."""
+_SHARES = ("count", "mean", "variance")
+"""What a column has shares for: each of these includes those before it."""
+_ANSWERED = "COUNT, SUM, AVG, STDDEV and VARIANCE are answered"
 
 
 def groups_of(tree: Any, scope: Scope, catalogue: Catalogue) -> Iterator[Group]:
@@ -45,8 +62,17 @@ def groups_of(tree: Any, scope: Scope, catalogue: Catalogue) -> Iterator[Group]:
         if key not in catalogue.categories:
             raise InvalidParameter(
                 f"GROUP BY {known.column.name}: its values must be declared, as they would show which there are: "
-                f"categories={{'{known.table}.{known.column.name}': [...]}}, or bins="
+                f"categories={{'{known.table}.{known.column.name}': [...]}}, or bins=. With 'discover' in place of the "
+                "list, values of many rows are found."
             )
+        if catalogue.categories[key] == DISCOVER:
+            if known.type.kind not in ("whole", "text", "truth", "date", "time"):
+                refuse(
+                    f"GROUP BY undeclared values of {known.column.name}, a column of type {known.type.shown}",
+                    "they can be whole numbers, text, dates and truth values: declare bins of numbers",
+                )
+            yield Group(known.column, known.column.name, discovered=True)
+            continue
         # Declared values may be text, for example from the command line.
         words = known.type.kind in ("text", "date", "time")
         values = catalogue.categories[key]
@@ -90,11 +116,12 @@ def read_measure(
         found.append((_aggregate(item, scope, catalogue), name))
         outputs.append(Output(len(found) - 1, name, found[-1][0]))
     if not found:
-        raise InvalidParameter("SELECT must have an aggregate, got none: COUNT, SUM and AVG are answered")
+        raise InvalidParameter("SELECT must have an aggregate, got none: " + _ANSWERED)
     arrangement = read_arrangement(
         tree, outputs, groups, lambda node: _aggregate(node, scope, catalogue), find_group
     )
-    if len(found) > 1:
+    discovers = any(group.discovered for group in groups)
+    if len(found) > 1 or found[0][0].kind in SPREADS or discovers:
         return _several(found, groups), "answers", arrangement
     measure, name = found[0]
     return measure, name or {"distinct": "count", "mean": "mean"}.get(measure.kind, measure.kind), arrangement
@@ -104,16 +131,21 @@ def _several(found: list[tuple[Measure, str]], groups: tuple[Group, ...]) -> Sev
     """Return several aggregates as one measure: aggregates of one column use the same numbers."""
     if len(found) > _MOST_AGGREGATES:
         raise InvalidParameter(f"SELECT must have at most {_MOST_AGGREGATES} aggregates, got {len(found)}")
+    discovers = any(group.discovered for group in groups)
     if any(measure.kind == "distinct" for measure, _ in found):
+        if discovers:
+            refuse("COUNT(DISTINCT ...) with undeclared groups", "declare categories of the groups")
         refuse(
             "COUNT(DISTINCT ...) beside other aggregates",
             "it counts values and not rows; write a separate query for it",
         )
-    columns: dict[Column, Measure] = {}
+    columns: dict[Column | Formula, Measure] = {}
     for measure, _ in found:
-        if measure.column is not None and (measure.column not in columns or measure.kind != "count"):
-            shares = measure if measure.kind == "count" else replace(measure, kind="mean")
-            columns[measure.column] = shares
+        if measure.column is not None:
+            kind = {"count": "count", "sum": "mean", "mean": "mean"}.get(measure.kind, "variance")
+            known = columns.get(measure.column)
+            if known is None or _SHARES.index(kind) > _SHARES.index(known.kind):
+                columns[measure.column] = replace(measure, kind=kind)
     places = {column: i for i, column in enumerate(columns)}
     asked = [
         Aggregate(
@@ -132,6 +164,9 @@ def _several(found: list[tuple[Measure, str]], groups: tuple[Group, ...]) -> Sev
             f"SELECT must give each column a name of its own, got {repeated!r} twice: name aggregates with AS"
         )
     shared = tuple(columns.values())
+    if discovers:
+        # The rows of a key are released with it.
+        return Several(tuple(asked), shared).of_bits(FINEST)
     every, rows = any(each.column is None for each in asked), 0
     if every and not shared:
         shared = (Measure("count"),)
@@ -139,58 +174,81 @@ def _several(found: list[tuple[Measure, str]], groups: tuple[Group, ...]) -> Sev
     full = [i for i, one in enumerate(shared) if one.type is None or one.type.required]
     rows = min(full or range(len(shared)), key=lambda i: shared[i].kind != "count")
     missing = rows if every and not full else None
-    return Several(tuple(asked), shared, missing, rows).of_bits(FINEST)
+    # In a single cell no row changes its cell, so the sum of two shares moves less than each of them.
+    paired = not groups and missing is None and all(one.kind != "variance" for one in shared)
+    return Several(tuple(asked), shared, missing, rows, paired=paired).of_bits(FINEST)
 
 
 def _aggregate(node: Any, scope: Scope, catalogue: Catalogue) -> Measure:
+    where = None
+    if kind_of(node) == "Filter":
+        allow_only(node, "this", "expression")
+        allow_only(node.expression, "this")
+        node, where = node.this, node.expression.this
     kind = kind_of(node)
-    if kind not in ("Count", "Sum", "Avg"):
-        refuse(f"{kind.upper()} in SELECT", "COUNT, SUM and AVG are answered")
+    if kind not in _KINDS:
+        refuse(f"{kind.upper()} in SELECT", _ANSWERED)
     allow_only(node, "this", *(["big_int"] if kind == "Count" else []))
     inner = node.this
-    if kind == "Count":
-        if inner is None or kind_of(inner) == "Star":
-            if inner is not None:
-                allow_only(inner)
-            return Measure("count")
-        if kind_of(inner) == "Literal":
-            # COUNT(1) counts every row: a literal is never missing.
-            allow_only(inner, "this", "is_string")
-            return Measure("count")
-        if kind_of(inner) == "Distinct":
-            allow_only(inner, "expressions")
-            if len(inner.expressions) != 1:
-                refuse("COUNT(DISTINCT ...) of several columns", "it is of one")
-            known = column_of(inner.expressions[0], scope)
-            return Measure("distinct", known.column, known.type)
-        known = column_of(inner, scope)
-        return Measure("count", known.column, known.type)
+    if kind == "CountIf":
+        if where is not None:
+            refuse("FILTER of COUNT_IF", "write one condition with AND")
+        return _count_formula(None, inner, scope, catalogue)
+    if kind != "Count":
+        return _measure_values(_KINDS[kind], inner, scope, catalogue, where)
+    if inner is None or kind_of(inner) == "Star":
+        if inner is not None:
+            allow_only(inner)
+        inner = None
+    elif kind_of(inner) == "Literal":
+        # COUNT(1) counts every row: a literal is never missing.
+        allow_only(inner, "this", "is_string")
+        inner = None
+    if inner is None:
+        return Measure("count") if where is None else _count_formula(None, where, scope, catalogue)
+    if kind_of(inner) == "Distinct":
+        if where is not None:
+            refuse("FILTER of COUNT(DISTINCT ...)", "put the condition into WHERE")
+        allow_only(inner, "expressions")
+        if len(inner.expressions) != 1:
+            refuse("COUNT(DISTINCT ...) of several columns", "it is of one")
+        known = column_of(inner.expressions[0], scope)
+        return Measure("distinct", known.column, known.type)
+    if where is not None or not _is_column(inner):
+        return _count_formula(inner, where, scope, catalogue)
     known = column_of(inner, scope)
-    return _read_bounds("sum" if kind == "Sum" else "mean", known, catalogue)
+    return Measure("count", known.column, known.type)
 
 
-def _read_bounds(kind: str, known: Known, catalogue: Catalogue) -> Measure:
-    bounds = catalogue.bounds.get((known.table.lower(), known.column.name.lower()))
-    word = "SUM" if kind == "sum" else "AVG"
-    if known.type.kind not in ("whole", "real"):
-        raise InvalidParameter(f"{word}: {known.column.name} must be a number, got {known.type.shown}")
-    if bounds is None:
-        raise InvalidParameter(
-            f"{word}({known.column.name}): bounds of its values must be declared, without the data: "
-            f"bounds={{'{known.table}.{known.column.name}': (low, high)}}"
-        )
-    low, high = bounds
+def _is_column(node: Any) -> bool:
+    return kind_of(node) == "Column" or (kind_of(node) == "Paren" and _is_column(node.this))
+
+
+def _count_formula(node: Any, where: Any, scope: Scope, catalogue: Catalogue) -> Measure:
+    formula = read_formula(node, "COUNT", scope, catalogue, where)
+    return Measure("count", formula, formula.type)
+
+
+def _measure_values(kind: str, node: Any, scope: Scope, catalogue: Catalogue, where: Any) -> Measure:
+    """Return the measure of values within declared bounds."""
+    word = {"sum": "SUM", "mean": "AVG"}.get(kind, kind.upper())
+    column: Column | Formula
+    if where is None and _is_column(node):
+        entry = read_entry(column_of(node, scope), word, catalogue)
+        column, kind_of_values, (low, high) = entry.column, entry.type, (entry.low, entry.high)
+    else:
+        column = read_formula(node, word, scope, catalogue, where)
+        kind_of_values, (low, high) = column.type, bound(column.value)
     whole = (
-        known.type.kind == "whole"
+        kind_of_values.kind == "whole"
         and low == int(low)
         and high == int(high)
         and max(abs(low), abs(high)) <= 2**FINEST
     )
     # Values are rounded to at most 2^-30 of the largest value (see `Measure.of_bits`).
     spacing = 1.0 if whole else 2.0 ** (math.frexp(max(abs(low), abs(high)))[1] - 30)
-    return Measure(
-        kind, known.column, known.type, math.floor(low / spacing), math.ceil(high / spacing), spacing
-    )
+    least, most = math.floor(low / spacing), math.ceil(high / spacing)
+    return Measure(kind, column, kind_of_values, least, max(most, least + 1), spacing)
 
 
 def _read_grouping(node: Any, scope: Scope) -> tuple[str, Known]:

@@ -158,6 +158,8 @@ def arrange(query: Query, cells: Sequence[tuple[Any, ...]], values: Numbers) -> 
         Released values.
     """
     arrangement = query.arrangement
+    if not len(cells):
+        return [], 1.0
     # Bins are sorted by their edges, which rise, and other values by their value.
     by_edges = [
         {value.value: i for i, value in enumerate(group.values) if isinstance(value, Bin)}

@@ -9,6 +9,8 @@ from typing import Any
 
 from dpstats.errors import InvalidParameter
 
+DISCOVER = "discover"
+"""In place of declared values: values of many rows are found."""
 _WHOLE = {
     "TINYINT",
     "SMALLINT",
@@ -43,11 +45,18 @@ class ColumnType:
         """The name without its part in brackets, because the brackets of an ENUM contain values of the data."""
         return self.name.partition("(")[0]
 
+    @property
+    def cast(self) -> bool:
+        """Whether entries are read as their text, as the database has another order or form of them."""
+        return self.kind == "text" and self.name != "VARCHAR"
+
     @classmethod
     def of(cls, name: str, nullable: bool = True) -> ColumnType:
         """Return the type of DuckDB's name for it."""
         kinds = {"FLOAT": "real", "DOUBLE": "real", "VARCHAR": "text", "BOOLEAN": "truth", "DATE": "date"}
         kind = "whole" if name in _WHOLE else kinds.get(name, "time" if name == "TIMESTAMP" else "other")
+        if name == "UUID" or name.startswith("ENUM("):
+            kind = "text"
         required = not nullable and name not in ("FLOAT", "DOUBLE")
         return cls(name, "real" if name.startswith("DECIMAL(") else kind, required)
 
@@ -84,7 +93,7 @@ class Catalogue:
     tables : mapping of str to BaseTable
     views : frozenset of str
         Names of views.
-    categories : mapping of (str, str) to tuple
+    categories : mapping of (str, str) to tuple, or `DISCOVER`
         Declared values, by table and column in lower case.
     bins : mapping of (str, str) to tuple of float
         Declared edges.
@@ -95,7 +104,7 @@ class Catalogue:
 
     tables: Mapping[str, BaseTable]
     views: frozenset[str] = frozenset()
-    categories: Mapping[tuple[str, str], tuple[Any, ...]] = field(default_factory=dict)
+    categories: Mapping[tuple[str, str], tuple[Any, ...] | str] = field(default_factory=dict)
     bins: Mapping[tuple[str, str], tuple[float, ...]] = field(default_factory=dict)
     periods: Mapping[tuple[str, str], tuple[date, date]] = field(default_factory=dict)
     bounds: Mapping[tuple[str, str], tuple[float, float]] = field(default_factory=dict)

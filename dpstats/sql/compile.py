@@ -9,6 +9,7 @@ from dpstats.sensitivity.relations import Column, Distinct, Join, Relation, Sele
 from dpstats.sql.catalogue import BaseTable, quoted
 from dpstats.sql.conditions import Condition, Literal, written
 from dpstats.sql.query import Bin, Measure, Query, Several, Span
+from dpstats.sql.values import Formula, write_value
 
 _NAMES = """
 abs coalesce count count_star current_database current_schema current_setting duckdb_columns duckdb_functions
@@ -41,6 +42,17 @@ class Compiled:
         inner = self._rows(units=False)
         sums = ", ".join(_sums(self._query.measure))
         return f"SELECT cell, {sums} FROM ({inner}) WHERE cell IS NOT NULL GROUP BY cell", self._literals
+
+    def keys(self) -> tuple[str, list[Any]]:
+        """Return the statement for (undeclared values ..., cell, rows, exact integers ...), for each key with rows."""
+        self._literals = []
+        found = [f"k{i}" for i, group in enumerate(self._query.groups) if group.discovered]
+        places = ", ".join([*found, "cell"])
+        sums = ", ".join(["count(*)", *_sums(self._query.measure)])
+        where = " AND ".join(f"{name} IS NOT NULL" for name in [*found, "cell"])
+        return (
+            f"SELECT {places}, {sums} FROM ({self._rows(units=False)}) WHERE {where} GROUP BY {places}"
+        ), self._literals
 
     def units_above(self, part: str, powers: Iterable[int]) -> tuple[str, list[Any]]:
         """Return the statement for the number of units with a total contribution above 2^j, for each power j.
@@ -105,12 +117,17 @@ class Compiled:
         if units:
             unit = next(names[column] for column in query.unit if column in names)
             kept.append(f"{unit} IS NOT NULL")
-        listed = f"{unit} AS unit, {self._cell(names)} AS cell, {value}"
+        found = [f"{names[group.column]} AS k{i}" for i, group in enumerate(query.groups) if group.discovered]
+        listed = ", ".join(
+            [f"{unit} AS unit", *found, f"{self._cell(names)} AS cell", *([value] if value else [])]
+        )
         return _selected(listed, sources, [*where, *kept])
 
     def _cell(self, names: Mapping[Column, str]) -> str:
         terms = ["0"]
         for group in self._query.groups:
+            if group.discovered:
+                continue
             cases = " ".join(
                 f"WHEN {self._inside(names[group.column], value)} THEN {i}"
                 for i, value in enumerate(group.values)
@@ -134,18 +151,23 @@ class Compiled:
         if measure.column is None:
             return "1", []
         assert measure.type is not None
-        name = names[measure.column]
+        if isinstance(measure.column, Formula):
+            name = write_value(measure.column.value, lambda column: names[column], self._bind)
+        else:
+            name = names[measure.column]
         kept = [f"{name} IS NOT NULL"]
         if measure.kind in ("count", "distinct"):
             return "1", kept
-        if measure.type.kind == "whole":
+        if isinstance(measure.column, Formula):
+            number = name
+        elif measure.type.kind == "whole":
             number = f"CAST({name} AS HUGEINT)"
             if measure.spacing != 1:
                 number = f"CAST({name} AS DOUBLE)"
         else:
             number = f"CAST({name} AS DOUBLE)"
             kept.append(f"NOT isnan({number})")
-        if measure.spacing != 1 or measure.type.kind == "real":
+        if measure.spacing != 1 or measure.type.kind == "real" or number is name:
             # Clip to the bounds before the conversion, so that it cannot overflow, and again as an integer.
             low, high = (f"CAST({end * measure.spacing!r} AS DOUBLE)" for end in (measure.low, measure.high))
             inside = f"least(greatest({number}, {low}), {high})"
@@ -161,6 +183,8 @@ class Compiled:
             share = f"{several.whole(place)}"
             if column.kind == "mean":
                 share = f"{several.times(place)} * ({value} + {column.middle - column.low})"
+            elif column.kind == "variance":
+                share = f"({value} - ({column.low}))"
             listed.append(f"CASE WHEN {' AND '.join(kept) or 'TRUE'} THEN {share} END AS v{place}")
         return ", ".join(listed)
 
@@ -170,8 +194,9 @@ class Compiled:
         """Return the FROM items and the conditions, and fill ``names`` with the SQL of the columns."""
         if isinstance(relation, Table):
             table, alias = self._tables[relation.name], self._alias()
-            for own, _ in table.columns.values():
-                names[Column(relation.instance, own)] = f"{alias}.{quoted(own)}"
+            for own, kind in table.columns.values():
+                name = f"{alias}.{quoted(own)}"
+                names[Column(relation.instance, own)] = f"CAST({name} AS VARCHAR)" if kind.cast else name
             return [f"{table.source} AS {alias}"], []
         if isinstance(relation, Join):
             left, conditions = self._from(relation.left, names)
@@ -219,15 +244,27 @@ def _selected(listed: str, sources: list[str], where: list[str]) -> str:
 def _sums(measure: Measure | Several) -> list[str]:
     """Return the exact integers of a cell, from its values v."""
     if isinstance(measure, Several):
-        found = []
-        for place, column in enumerate(measure.columns):
-            v, whole = f"v{place}", f"CAST({measure.whole(place)} AS HUGEINT)"
-            found += (
-                [f"sum({v})", f"{whole} * count({v}) - sum({v})"] if column.kind == "mean" else [f"sum({v})"]
-            )
-            found += [f"{whole} * (count(*) - count({v}))"] if place == measure.missing else []
-        return found
+        return [text for place in range(len(measure.columns)) for text in _share_sums(measure, place)]
     if measure.kind == "mean":
         # As a BIGINT the product would overflow at 2^32 rows.
         return [f"CAST({measure.reach} AS HUGEINT) * count(v)", "sum(v)"]
     return ["sum(v)"]
+
+
+def _share_sums(several: Several, place: int) -> list[str]:
+    """Return the exact integers that a column has in a cell."""
+    v, whole = f"v{place}", f"CAST({several.whole(place)} AS HUGEINT)"
+    kind = several.columns[place].kind
+    found = [f"{2 if several.paired else 1} * sum({v})"]
+    if kind == "mean":
+        found = (
+            [f"{whole} * count({v})", f"2 * sum({v}) - {whole} * count({v})"]
+            if several.paired
+            else [f"sum({v})", f"{whole} * count({v}) - sum({v})"]
+        )
+    elif kind == "variance":
+        # The middle share is the rest of the whole, so that rounding cannot make a row add more.
+        times, steps = several.times(place), several.whole(place) // several.times(place)
+        first, last = (f"sum({times} * {k} * {k} // {steps})" for k in (v, f"({steps} - {v})"))
+        found = [first, f"{whole} * count({v}) - {first} - {last}", last]
+    return [*found, *([f"{whole} * (count(*) - count({v}))"] if place == several.missing else [])]

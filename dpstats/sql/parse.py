@@ -57,7 +57,7 @@ class _Reader:
         measure, label, arrangement = read_measure(tree, scope, groups, self._catalogue)
         unit = unit_columns(relation, self._units) if self._protects_units else ()
         if isinstance(measure, Measure) and measure.kind == "distinct":
-            assert measure.column is not None
+            assert isinstance(measure.column, Column)
             for group in groups:
                 if not all(isinstance(value, Literal) for value in group.values):
                     # A bin contains several numbers or dates, and a distinct value must be counted once.

@@ -1,6 +1,6 @@
 """Plans of answers. They are public, and fixed before any private row is read.
 
-Proofs: docs/proofs/elastic-sensitivity.md, docs/proofs/truncated-sums.md.
+Proofs: docs/proofs/elastic-sensitivity.md, docs/proofs/truncated-sums.md, docs/proofs/discovery.md.
 """
 
 from __future__ import annotations
@@ -10,13 +10,18 @@ from dataclasses import dataclass, replace
 
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import Plan
-from dpstats.privacy.stages import Smooth, Stage
-from dpstats.release.additive import Integers, additive_stages
+from dpstats.privacy.stages import Block, Discovery, Smooth, Stage
+from dpstats.privacy.stages.discovery import KEYS
+from dpstats.release.additive import Integers, JointIntegers, additive_stages
+from dpstats.release.discovery import discovery_stage
 from dpstats.sensitivity.levels import LEVEL_SHARE, level_stage, smooth_stage
 from dpstats.sql.query import Query, Several
 from dpstats.sql.truncation import Truncation
 
 ANSWER = "answer"
+ROWS, SHARES = "rows", "shares"
+"""The blocks of keys that are not declared."""
+_SAFE = 1 + 1e-12
 _FINER = 1 << 10
 """Parts of an integer in which noise with heavy tails is drawn. Its smallest scale is a few parts."""
 _LARGEST_SCALE = 2.0**52
@@ -45,10 +50,22 @@ class SQLPlan(Plan):
 
     @property
     def method(self) -> str:
-        """How the noise is scaled: by a public bound, by the smooth sensitivity, or by a threshold."""
+        """How the noise is scaled: by a public bound, by the smooth sensitivity, or by a threshold of units.
+
+        "discovery" has the public bound, and a threshold of keys.
+        """
         if self.truncations:
             return self.truncations[0].method
+        if self.query.discovers:
+            return "discovery"
         return "smooth" if isinstance(self.stages[-1], Smooth) else "public"
+
+    @property
+    def discovery(self) -> Discovery:
+        """The stage of keys that are not declared."""
+        stage = self.stages[-1]
+        assert isinstance(stage, Discovery)
+        return stage
 
     @property
     def smooth(self) -> Smooth:
@@ -75,6 +92,20 @@ def public_plan(query: Query, moved: int, guarantee: PrivacyGuarantee) -> SQLPla
         if normal[0].noise_std < stages[0].noise_std:
             return SQLPlan(normal, guarantee, query)
     return SQLPlan(stages, pure, query)
+
+
+def discovery_plan(query: Query, guarantee: PrivacyGuarantee) -> SQLPlan:
+    """Return the plan of numbers of keys that are not declared, where a row of the data is one row of the result."""
+    several = query.measure
+    assert isinstance(several, Several)
+    row = several.row_steps
+    blocks = [Block(ROWS, KEYS, 1 / row, 1.0)]
+    if several.parts:
+        blocks.append(Block(SHARES, KEYS * several.parts, 1.0, 1.0))
+    # A row leaves one key and enters another, with its shares.
+    far = math.sqrt(2 * row**2 + several.moved_squared) * _SAFE
+    touched = JointIntegers(ANSWER, tuple(blocks), math.inf, far)
+    return SQLPlan((discovery_stage(touched, row, guarantee.epsilon, guarantee.delta),), guarantee, query)
 
 
 def smooth_plan(query: Query, guarantee: PrivacyGuarantee, interval: bool) -> SQLPlan:

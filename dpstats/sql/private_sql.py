@@ -35,14 +35,27 @@ from dpstats.sensitivity.smooth import smooth_level
 from dpstats.sql.answers import PrivateAnswer, PrivateTable, answered
 from dpstats.sql.arrangement import arrange
 from dpstats.sql.calendar import read_period
-from dpstats.sql.catalogue import BaseTable, Catalogue
+from dpstats.sql.catalogue import DISCOVER, BaseTable, Catalogue
 from dpstats.sql.compile import Compiled
 from dpstats.sql.parse import parse
-from dpstats.sql.plan import ANSWER, SQLPlan, public_plan, smooth_plan, unit_plan
+from dpstats.sql.plan import (
+    ANSWER,
+    ROWS,
+    SHARES,
+    SQLPlan,
+    discovery_plan,
+    public_plan,
+    smooth_plan,
+    unit_plan,
+)
 from dpstats.sql.query import AS_DECLARED, FINEST, Measure, Query, Several
 from dpstats.sql.several import PrivateAnswers, all_answered
 from dpstats.sql.source import Source
+from dpstats.sql.syntax import refuse
 
+_DISCOVERY_BITS = 28
+"""Rows have two to this power of steps where keys are not declared: 64-bit integers hold 2^34 rows of a key."""
+_LARGEST_INTEGER = 2**62
 _COARSEST = 17
 """Values have two to this power of steps, where noise of finer ones cannot be drawn."""
 
@@ -51,13 +64,15 @@ class _Private(NamedTuple):
     """Exact numbers of an answer, in steps of its noise: all private.
 
     ``level`` is the level of noise by the smooth sensitivity. For sums over units, ``above`` has the number of units
-    above each threshold, and ``cut`` the numbers after cutting at each threshold. Both are keyed by part.
+    above each threshold, and ``cut`` the numbers after cutting at each threshold. Both are keyed by part. ``keys``
+    are the keys that have rows, where they are not declared: then ``numbers`` has a row for each.
     """
 
     numbers: NDArray[Any] | None = None
     level: int = 0
     above: dict[str, list[int]] | None = None
     cut: dict[str, NDArray[Any]] | None = None
+    keys: tuple[Any, ...] = ()
 
 
 class PrivateSQL(Releasing):
@@ -81,8 +96,10 @@ class PrivateSQL(Releasing):
     unit : str, or mapping of str to str, optional
         Column that identifies the unit of a row, for all private tables or by table. None protects one row of one
         private table. A unit protects a person with all rows in all tables.
-    categories : mapping of str to sequence, optional
-        Declared values of columns for GROUP BY, as {"table.column": [...]}. Rows with other values are ignored.
+    categories : mapping of str to sequence or "discover", optional
+        Declared values of columns for GROUP BY, as {"table.column": [...]}. Rows with other values are ignored. The
+        word "discover" in place of the values shows each value whose noisy count reaches a threshold (see `explain`).
+        This needs ``delta > 0``.
     bins : mapping of str to sequence of float or date, optional
         Declared edges of bins of numbers for GROUP BY. A bin includes its lower edge. Only the last bin includes its
         upper edge. For a column of dates, the first date and the date after the last: GROUP BY then takes DATE_TRUNC,
@@ -244,6 +261,15 @@ class PrivateSQL(Releasing):
         differ in k rows.
         """
         query = self._parsed(sql)
+        if query.discovers:
+            stage = self._planned(query).discovery
+            half, most = (stage.threshold + z * stage.count_std for z in (0.0, 1.645))
+            names = ", ".join(group.name for group in query.groups)
+            return (
+                f"{self._elastic(query, symbols=True).explain()}\n"
+                f"values of {names} are shown as they are where their noisy count reaches {stage.threshold:.1f} rows\n"
+                f"  one of {half:.0f} rows is found with probability 0.50, one of {most:.0f} rows with 0.95"
+            )
         if not self._units:
             return self._elastic(query, symbols=True).explain()
         unit = self._guarantee.unit
@@ -283,6 +309,8 @@ class PrivateSQL(Releasing):
     def _parsed(self, sql: str) -> Query:
         query = parse(sql, self._catalogue, units=self._units)
         measure = query.measure
+        if query.discovers:
+            self._check_discovery(query)
         if (
             isinstance(measure, Measure)
             and self._units
@@ -301,6 +329,26 @@ class PrivateSQL(Releasing):
             raise InvalidParameter("truncation='race' needs one count or sum; use 'threshold'")
         return query
 
+    def _check_discovery(self, query: Query) -> None:
+        """Refuse undeclared values where a row of the data may be in more than one of them."""
+        names = ", ".join(group.name for group in query.groups if group.discovered)
+        if self._units:
+            refuse(
+                f"GROUP BY undeclared values of {names} where units are protected",
+                "a unit may have several of them: declare categories",
+            )
+        if not self._guarantee.delta:
+            raise InvalidParameter(
+                f"delta must be positive to discover the values of {names}, got 0. Declare categories, or give "
+                "delta=1e-6 for example."
+            )
+        if not self._constant(query) or self._elastic(query, public=True).at_distance(0) > 1:
+            refuse(
+                f"GROUP BY undeclared values of {names} in this join",
+                "a row may be in several rows of the result: join with public tables by a key of theirs, or declare "
+                "categories",
+            )
+
     def _planned(self, query: Query) -> SQLPlan:
         """Return the plan, in the finest steps of values that its noise can be drawn in."""
         for bits in (FINEST, 28, 24, 20):
@@ -318,6 +366,8 @@ class PrivateSQL(Releasing):
             if _own_distinct(query):
                 return public_plan(query, 1, self._guarantee)
             return unit_plan(query, self._bare, self._truncation, self._powers)
+        if query.discovers:
+            return discovery_plan(replace(query, measure=query.measure.of_bits(_DISCOVERY_BITS)), self._bare)
         moved = query.measure.moved(bool(query.groups))
         if self._constant(query):
             return public_plan(query, moved * self._elastic(query, public=True).at_distance(0), self._bare)
@@ -375,6 +425,8 @@ class PrivateSQL(Releasing):
                 rows = self._data.run(*compiled.units_cut(part, truncation.each, truncation.finer))
                 cut[truncation.name] = _by_cell(rows, query, len(truncation.each))
             return _Private(above=above, cut=cut)
+        if query.discovers:
+            return _by_key(self._data.run(*compiled.keys()), query)
         found = _by_cell(self._data.run(*compiled.cells()), query, 1)[0]
         numbers = np.clip(found, -plan.largest, plan.largest) * plan.finer
         if plan.method == "public":
@@ -390,6 +442,10 @@ class PrivateSQL(Releasing):
             assert private.above is not None and private.cut is not None
             for truncation in plan.truncations:
                 truncation.release(session, private.above[truncation.name], private.cut[truncation.name])
+        elif plan.method == "discovery":
+            assert private.numbers is not None
+            shares = {SHARES: private.numbers[:, 1:]} if private.numbers.shape[1] > 1 else {}
+            session.discover(ANSWER, private.keys, {ROWS: private.numbers[:, :1], **shares})
         elif plan.method == "public":
             session.add(ANSWER, private.numbers)
         else:
@@ -425,6 +481,23 @@ def _by_cell(rows: list[tuple[Any, ...]], query: Query, times: int) -> NDArray[A
     return as_int64(flat) if np.abs(flat).max() < 2**62 else flat
 
 
+def _by_key(rows: list[tuple[Any, ...]], query: Query) -> _Private:
+    """Return the keys that have rows in their order, and the exact integers of each: the rows, and the shares.
+
+    A key has the values of all groups, as places among declared ones.
+    """
+    several = query.measure
+    assert isinstance(several, Several)
+    count = sum(group.discovered for group in query.groups)
+    found = sorted((query.key(row[:count], int(row[count])), row[count + 1 :]) for row in rows)
+    numbers = np.zeros((len(found), 1 + several.parts), dtype=np.int64)
+    for i, (_, (size, *shares)) in enumerate(found):
+        # Cut as all that a 64-bit integer cannot hold: this moves nothing further.
+        exact = [int(size) * several.row_steps, *(int(n or 0) for n in shares)]
+        numbers[i] = [max(-_LARGEST_INTEGER, min(n, _LARGEST_INTEGER)) for n in exact]
+    return _Private(numbers, keys=tuple(key for key, _ in found))
+
+
 def _with_columns(
     catalogue: Catalogue,
     categories: Mapping[str, Iterable[Any]],
@@ -433,12 +506,17 @@ def _with_columns(
 ) -> Catalogue:
     """Return a catalogue with the declarations of columns."""
     keys = catalogue.columns_of("categories", categories)
-    declared: dict[tuple[str, str], tuple[Any, ...]] = {}
+    declared: dict[tuple[str, str], tuple[Any, ...] | str] = {}
     for key, values in categories.items():
+        if isinstance(values, str) and values == DISCOVER:
+            declared[keys[key]] = DISCOVER
+            continue
         listed = () if isinstance(values, str) else tuple(values)
         if not listed or len(set(listed)) < len(listed):
             raise InvalidParameter(
-                f"categories[{key!r}] must be a sequence of different values, got {values!r}"[:300]
+                f"categories[{key!r}] must be a sequence of different values, or 'discover', got {values!r}"[
+                    :300
+                ]
             )
         declared[keys[key]] = listed
     edges: dict[tuple[str, str], tuple[float, ...]] = {}

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from dpstats.sensitivity.relations import Column, Relation
 from dpstats.sql.catalogue import ColumnType
 from dpstats.sql.conditions import Literal
+from dpstats.sql.values import Formula
 
 FINEST = 32
 """Values have at most two to this power of steps."""
 _SPARE = 4
 """Bits that wholes have beyond values: so wholes of different columns are nearly equal."""
+_NUMBERS = {"count": 1, "mean": 2, "variance": 3}
+"""How many numbers a column has in a cell."""
+SPREADS = ("var_samp", "var_pop", "stddev_samp", "stddev_pop")
+"""Aggregates of second moments."""
 
 
 @dataclass(frozen=True)
@@ -41,13 +47,15 @@ class Span:
 class Group:
     """A column that rows are grouped by, and its declared values, bins or spans of dates.
 
-    ``part`` is the part of a date, for spans (`dpstats.sql.calendar`).
+    ``part`` is the part of a date, for spans (`dpstats.sql.calendar`). Values of a ``discovered`` group are not
+    declared.
     """
 
     column: Column
     name: str
-    values: tuple[Literal | Bin | Span, ...]
+    values: tuple[Literal | Bin | Span, ...] = ()
     part: str = ""
+    discovered: bool = False
 
 
 @dataclass(frozen=True)
@@ -56,8 +64,8 @@ class Measure:
 
     Attributes
     ----------
-    kind : {"count", "distinct", "sum", "mean"}
-    column : Column, optional
+    kind : {"count", "distinct", "sum", "mean"} or one of `SPREADS`
+    column : Column or Formula, optional
         None for COUNT(*).
     type : ColumnType, optional
         Type of the column.
@@ -68,7 +76,7 @@ class Measure:
     """
 
     kind: str
-    column: Column | None = None
+    column: Column | Formula | None = None
     type: ColumnType | None = None
     low: int = 0
     high: int = 1
@@ -95,12 +103,12 @@ class Measure:
     def rounded(self) -> bool:
         """Whether values are rounded to steps: whole numbers in steps of one are not."""
         whole = self.type is None or (self.type.kind == "whole" and self.spacing == 1)
-        return self.kind in ("sum", "mean") and not whole
+        return self.kind in ("sum", "mean", "variance") and not whole
 
     def of_bits(self, bits: int) -> Measure:
         """Return the measure with at most 2^bits steps up to the largest value: longer ones, if it has more."""
         over = max((max(abs(self.low), abs(self.high)) - 1).bit_length() - bits, 0)
-        if not over or self.kind not in ("sum", "mean"):
+        if not over or self.kind not in ("sum", "mean", "variance"):
             return self
         return replace(
             self,
@@ -133,21 +141,24 @@ class Aggregate(NamedTuple):
 class Several:
     """Several aggregates that one release answers: each row adds one whole to its cell, in parts.
 
-    A value at k of R steps of its bounds adds k and R - k, and a value that is only counted adds R. If missing values
-    are counted, a row without a value adds R to a third number. All these numbers are at least 0 and add up to R,
-    for each column. docs/proofs/several-aggregates.md has the proof.
+    A value at k of R steps of its bounds adds k and R - k, and a value that is only counted adds R. With a variance it
+    adds k^2/R, (R - k)^2/R and the rest of R. If missing values are counted, a row without a value adds R to a further
+    number. All these numbers are at least 0 and add up to R, for each column. In a single cell the two shares are
+    released as their sum and their difference. docs/proofs/several-aggregates.md has the proof.
 
     Attributes
     ----------
     asked : tuple of Aggregate
     columns : tuple of Measure
-        One for each column: a "mean" has shares of both bounds, a "count" has one share.
+        One for each column: a "variance" has three shares, a "mean" those of both bounds, a "count" one.
     missing : int, optional
         The place of the column whose missing values are counted.
     rows : int
         The place of the column that COUNT(*) is taken from.
     bits : int
         The whole R is at most 2^bits, and nearly as large.
+    paired : bool
+        Whether shares are released as their sum and their difference, and counts twice.
     """
 
     asked: tuple[Aggregate, ...]
@@ -156,36 +167,62 @@ class Several:
     rows: int = 0
     bits: int = FINEST
     kind: str = "several"
+    paired: bool = False
+
+    @property
+    def row_steps(self) -> int:
+        """The steps that a row adds to the number of rows of its key, where keys are not declared."""
+        return 1 << self.bits
 
     def times(self, place: int) -> int:
         """Return the factor that converts steps of a column into parts of its whole."""
         return (1 << self.bits) // self._range(place)
 
     def whole(self, place: int) -> int:
-        """Return R: the sum of the numbers that one row adds."""
+        """Return R: the sum of the shares of one row."""
         return self.times(place) * self._range(place)
 
     def _range(self, place: int) -> int:
         column = self.columns[place]
-        return column.high - column.low if column.kind == "mean" else 1
+        return 1 if column.kind == "count" else column.high - column.low
 
     def shares(self, place: int) -> range:
         """Return the places of a column's numbers within a cell."""
-        sizes = [
-            (2 if column.kind == "mean" else 1) + (i == self.missing) for i, column in enumerate(self.columns)
-        ]
+        sizes = [_NUMBERS[column.kind] + (i == self.missing) for i, column in enumerate(self.columns)]
         first = sum(sizes[:place])
         return range(first, first + sizes[place])
 
     @property
     def parts(self) -> int:
         """Number of released numbers in a cell."""
-        return self.shares(len(self.columns) - 1).stop
+        return self.shares(len(self.columns) - 1).stop if self.columns else 0
+
+    def count_weights(self, place: int) -> tuple[float, ...]:
+        """Return the weights of a column's numbers that give its count of values."""
+        whole, kind = self.whole(place), self.columns[place].kind
+        if self.paired:
+            return (1 / (2 * whole),) if kind == "count" else (1 / whole, 0.0)
+        return (1 / whole,) * _NUMBERS[kind]
+
+    def sum_weights(self, place: int) -> tuple[float, ...]:
+        """Return the weights that give the sum of values about the middle of the bounds, in half-widths."""
+        one = 1 / self.whole(place)
+        if self.paired:
+            return 0.0, one
+        return (one, 0.0, -one) if self.columns[place].kind == "variance" else (one, -one)
+
+    def square_weights(self, place: int) -> tuple[float, ...]:
+        """Return the weights that give the sum of squares about the middle, in squared half-widths."""
+        one = 1 / self.whole(place)
+        return one, -one, one
 
     @property
     def reach(self) -> int:
         """How much a row adds to one number at most."""
-        return max(map(self.whole, range(len(self.columns))))
+        return max(
+            self.whole(place) * (2 if self.paired and column.kind == "count" else 1)
+            for place, column in enumerate(self.columns)
+        )
 
     def of_bits(self, bits: int) -> Several:
         """Return the same with shares of at most 2^bits, and with values of fewer bits than these."""
@@ -199,7 +236,7 @@ class Several:
     @property
     def moved_squared(self) -> int:
         """The square of the l2 sensitivity of all numbers together."""
-        return 2 * sum(self.whole(place) ** 2 for place in range(len(self.columns)))
+        return (4 if self.paired else 2) * sum(self.whole(place) ** 2 for place in range(len(self.columns)))
 
 
 class Having(NamedTuple):
@@ -264,17 +301,37 @@ class Query:
     arrangement: Arrangement = AS_DECLARED
 
     @property
+    def discovers(self) -> bool:
+        """Whether the values of a group are not declared."""
+        return any(group.discovered for group in self.groups)
+
+    @property
     def cells(self) -> int:
-        """Number of cells of the groups."""
+        """Number of cells of the groups with declared values."""
         count = 1
         for group in self.groups:
-            count *= len(group.values)
+            count *= 1 if group.discovered else len(group.values)
         return count
 
     def cell(self, number: int) -> tuple[Any, ...]:
         """Return the values of a cell."""
-        found: list[Any] = []
+        return self.key_values(self.key((), number))
+
+    def key(self, found: Sequence[Any], number: int) -> tuple[Any, ...]:
+        """Return the undeclared values of a key, and the places of its declared ones, in the order of the groups."""
+        places: list[Any] = []
+        left = list(found)
         for group in reversed(self.groups):
+            if group.discovered:
+                places.insert(0, left.pop())
+                continue
             number, place = divmod(number, len(group.values))
-            found.insert(0, group.values[place].value)
-        return tuple(found)
+            places.insert(0, place)
+        return tuple(places)
+
+    def key_values(self, key: Sequence[Any]) -> tuple[Any, ...]:
+        """Return the values of a key."""
+        return tuple(
+            place if group.discovered else group.values[place].value
+            for group, place in zip(self.groups, key, strict=True)
+        )

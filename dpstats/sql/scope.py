@@ -124,8 +124,9 @@ def column_of(node: Any, scope: Scope) -> Known:
 
 
 def same_type(where: str, left: Known, right: Known) -> None:
-    """Raise an error for a comparison of columns with different types."""
-    if left.type.name != right.type.name or left.type.kind == "other":
+    """Raise an error for a comparison of columns with different types; whole numbers have one, and so has text."""
+    alike = left.type.name == right.type.name or left.type.kind in ("whole", "text")
+    if left.type.kind != right.type.kind or not alike or left.type.kind == "other":
         raise InvalidParameter(
             f"{where}: {left.column.name} and {right.column.name} must have the same type, got {left.type.shown} and "
             f"{right.type.shown}"

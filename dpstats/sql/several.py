@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
-from scipy.special import ndtr, ndtri
 
 from dpstats.errors import InvalidParameter
+from dpstats.groups.discovered import FoundRatio
 from dpstats.inference import (
     BONFERRONI,
     ErrorDistribution,
@@ -26,159 +25,16 @@ from dpstats.inference import (
     SelectedErrors,
     Tail,
 )
-from dpstats.intervals import laplace_sum_tails
-from dpstats.means.ratio import Noise, Ratio, RatioErrors
+from dpstats.means.ratio import Noise
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.results import Exported
 from dpstats.sql.answers import SELECTED, Off, read_numbers
-from dpstats.sql.plan import SQLPlan
+from dpstats.sql.noise import FoundCounts, LinearErrors, MeanErrors, Shaken, ShareRatio
+from dpstats.sql.plan import ANSWER, ROWS, SHARES, SQLPlan
 from dpstats.sql.query import Aggregate, Measure, Query, Several
+from dpstats.sql.spreads import SpreadErrors
 
 Numbers = NDArray[np.float64]
-
-_TAILS = np.geomspace(0.5, 1e-14, 250)
-"""Error probabilities with a computed width, for noise of a private scale: a probability between two is the larger."""
-_LEAST_TAIL = 1e-300
-
-
-@dataclass(frozen=True, eq=False)
-class Shaken:
-    """The noise of released numbers: independent, with one distribution.
-
-    Attributes
-    ----------
-    off : Off
-    """
-
-    off: Off
-
-    @property
-    def std(self) -> float:
-        """Standard deviation of the noise of one number, in steps; NaN where its scale is private."""
-        if self.off.law == "gaussian":
-            return self.off.scales[0]
-        return self.off.std
-
-    def tails(self, distance: Numbers, weights: Sequence[Any]) -> Numbers:
-        """Return an upper bound of P(sum of weighted noise >= distance), for nonnegative weights and distances."""
-        if not self.off.known:
-            self.off.half(0.05)
-        if self.off.stage is not None:
-            return self._private_tails(distance, weights)
-        scale = self.off.scales[0]
-        if self.off.law == "gaussian":
-            norm = scale * np.sqrt(sum(np.square(weight) for weight in weights))
-            return np.asarray(ndtr(-distance / norm))
-        # Noise on whole numbers is within a step of Laplace's.
-        inside = np.maximum(distance - sum(weights), 0.0)
-        scales = [np.broadcast_to(scale * np.asarray(weight), inside.shape) for weight in weights]
-        return laplace_sum_tails(inside, np.zeros(inside.shape), scales)
-
-    def _private_tails(self, distance: Numbers, weights: Sequence[Any]) -> Numbers:
-        widths = self._widths(len(weights))
-        # The widths rise: the first that reaches the distance belongs to a probability that is not too small.
-        place = np.searchsorted(widths, distance / sum(weights), side="left")
-        return np.asarray(np.where(place == 0, 0.5, _TAILS[np.clip(place - 1, 0, _TAILS.size - 1)]))
-
-    def _widths(self, count: int) -> Numbers:
-        """Return a width for each probability, by Bonferroni's inequality for this number of terms."""
-        if count not in self._known:
-            self._known[count] = np.array([self.off.half(2 * float(tail) / count) for tail in _TAILS])
-        return self._known[count]
-
-    @cached_property
-    def _known(self) -> dict[int, Numbers]:
-        return {}
-
-    def width(self, tail: float, weights: Sequence[float]) -> float:
-        """Return the distance that the sum of weighted noise exceeds with this probability on one side."""
-
-        def excess(distance: float) -> float:
-            return float(self.tails(np.array([distance]), weights)[0]) - tail
-
-        if self.off.stage is not None:
-            widths = self._widths(len(weights))
-            # The first probability that is no larger: the width is a step of the table too large, at most.
-            place = int(np.searchsorted(-_TAILS, -tail, side="left"))
-            return float(widths[place]) * sum(weights) if place < _TAILS.size else math.inf
-        high = max(sum(weights), self.std)
-        while excess(high) > 0:
-            high *= 2
-        return float(brentq(excess, 0.0, high, xtol=1e-12 * high)) * (1 + 1e-11) if excess(0.0) > 0 else 0.0
-
-
-@dataclass(frozen=True, eq=False)
-class LinearErrors(ErrorDistribution):
-    """Errors of weighted sums of released numbers.
-
-    Attributes
-    ----------
-    values : array of shape (n_cells,)
-    weights : tuple of float
-        The absolute movement of a value for one step of each number.
-    noise : Shaken
-    """
-
-    values: Numbers
-    weights: tuple[float, ...]
-    noise: Shaken
-
-    @property
-    def start(self) -> Numbers:
-        return self.values
-
-    @property
-    def standard_error(self) -> float:
-        """Standard deviation of the noise."""
-        return self.noise.std * math.hypot(*self.weights)
-
-    def limits(self, tail: Tail) -> Limits:
-        widths = [self.noise.width(float(each), self.weights) for each in np.ravel(tail)]
-        width = np.reshape(widths, np.shape(tail))
-        return self.values - width, self.values + width
-
-    def tails(self, value: Numbers) -> Limits:
-        distance = self.values - value
-        beyond = self.noise.tails(np.abs(distance), self.weights)
-        return np.where(distance < 0, beyond, 1 - beyond), np.where(distance < 0, 1 - beyond, beyond)
-
-
-@dataclass(frozen=True, eq=False)
-class ShareRatio(Ratio):
-    """Means in half-widths of their bounds: their only error is noise.
-
-    Attributes
-    ----------
-    shaken : Shaken
-    """
-
-    shaken: Shaken = field(kw_only=True)
-
-    def score(self, value: Any) -> Numbers:
-        m, count = np.asarray(value, dtype=np.float64), self.N
-        distance = np.clip(self.T, -np.abs(count), np.abs(count)) - m * count
-        tails = self.shaken.tails(np.abs(distance), [1 - m, 1 + m])
-        return np.asarray(np.sign(distance) * -ndtri(np.maximum(tails, _LEAST_TAIL)))
-
-
-@dataclass(frozen=True, eq=False)
-class MeanErrors(RatioErrors):
-    """Errors of means of rounded values, which are half a step from the values at most.
-
-    Attributes
-    ----------
-    rounding : float
-    """
-
-    rounding: float = 0.0
-
-    def limits(self, tail: Tail) -> Limits:
-        low, high = super().limits(tail)
-        return np.maximum(low - self.rounding, self.low), np.minimum(high + self.rounding, self.high)
-
-    def score(self, value: Numbers) -> Numbers:
-        near = np.clip(self.start, value - self.rounding, value + self.rounding)
-        return super().score(near)
 
 
 @dataclass(frozen=True, eq=False)
@@ -280,12 +136,21 @@ class PrivateAnswers(HasEstimates, Exported):
     raw: Numbers = field(repr=False)
     off: Off = field(repr=False)
     most_rows: int | None = field(default=None, repr=False)
+    found: FoundRatio | None = field(default=None, repr=False)
     selected: float = field(default=1.0, repr=False)
 
     def show(self, places: list[int], selected: float) -> PrivateAnswers:
         """Return the answers of some cells, in this order, with the proportion of cells that values selected."""
         cells = tuple(self.cells[place] for place in places)
-        return replace(self, cells=cells, values=self.values[places], raw=self.raw[places], selected=selected)
+        found = None if self.found is None else self.found[places]
+        return replace(
+            self,
+            cells=cells,
+            values=self.values[places],
+            raw=self.raw[places],
+            found=found,
+            selected=selected,
+        )
 
     def __getitem__(self, label: str) -> Numbers:
         """Return the numbers of one aggregate, one for each cell."""
@@ -312,7 +177,7 @@ class PrivateAnswers(HasEstimates, Exported):
     def estimates(self) -> Estimates:
         """Return all numbers with the distribution of their errors, which is the noise alone."""
         shaken = self._shaken
-        errors = [_errors(each, self.several, self.raw, shaken) for each in self.several.asked]
+        errors = [_errors(each, self.several, self.raw, shaken, self.found) for each in self.several.asked]
         together = AllErrors(tuple(errors), self.off)
         std = [one.standard_error if self.off.stage is None else math.nan for one in errors]
         repeated = [cell for _ in self.labels for cell in self.cells]
@@ -354,8 +219,19 @@ class PrivateAnswers(HasEstimates, Exported):
         law, scale = (
             ("Gaussian", "standard deviation") if self.off.law == "gaussian" else ("Laplace", "scale")
         )
-        rows = self.off.scales[0] / self.several.reach
-        return f"{law} of {scale} {rows:.4g} rows on every share of a column, in one release"
+        several, noise = self.several, self.off.scales[0]
+        if self.found is not None:
+            rows = noise / several.row_steps
+            shares = ", and on every share of a column" if several.columns else ""
+            return f"{law} of {scale} {rows:.4g} rows on the rows of a group{shares}, in one release"
+        where = [f"{noise / several.reach:.4g} rows on every share of a column"]
+        if several.paired:
+            # A count with a sum has half the weight of one alone.
+            alone = noise / (2 << several.bits)
+            where = [f"{alone:.4g} rows on every count"] * any(one.kind == "count" for one in several.columns)
+            if any(one.kind == "mean" for one in several.columns):
+                where.append(f"{2 * alone:.4g} rows on the count of a column with a sum or a mean")
+        return f"{law} of {scale} {', '.join(where)}, in one release"
 
     @property
     def _notes(self) -> list[str]:
@@ -366,6 +242,11 @@ class PrivateAnswers(HasEstimates, Exported):
             )
         else:
             notes.append("The scale of the noise is private: digits are not those that it leaves.")
+        if self.found is not None:
+            notes.append(
+                f"Groups are shown where their noisy count reaches {self.found.threshold:.1f} rows. Intervals hold "
+                "given that a group was found."
+            )
         if self.selected < 1:
             notes.append(SELECTED)
         if self.most_rows is not None:
@@ -405,6 +286,8 @@ def all_answered(query: Query, plan: SQLPlan, released: Any, guarantee: PrivacyG
     """Return the answers to several aggregates from their release."""
     several = query.measure
     assert isinstance(several, Several)
+    if query.discovers:
+        return _found_answers(query, plan, released[ANSWER], guarantee)
     raw, off, thresholds = read_numbers(query, plan, released)
     values = [_errors(each, several, raw, Shaken(off)).start for each in several.asked]
     return PrivateAnswers(
@@ -423,27 +306,83 @@ def all_answered(query: Query, plan: SQLPlan, released: Any, guarantee: PrivacyG
     )
 
 
-def _errors(item: Aggregate, several: Several, raw: Numbers, shaken: Shaken) -> LinearErrors | MeanErrors:
+def _found_answers(query: Query, plan: SQLPlan, released: Any, guarantee: PrivacyGuarantee) -> PrivateAnswers:
+    """Return the answers of the keys that were found."""
+    several, stage = query.measure, plan.discovery
+    assert isinstance(several, Several)
+    keys = released["labels"]
+    rows = np.reshape(released[ROWS], len(keys))
+    raw = (
+        np.reshape(released[SHARES], (len(keys), several.parts))
+        if several.parts
+        else np.empty((len(keys), 0))
+    )
+    off = Off((stage.touched.scale_steps(stage.counts),), law="gaussian")
+    noise = Noise(0.0, stage.count_std, 0.0, 0.0, 0.0, 0.0)
+    found = FoundRatio(rows, rows, rows, rows, rows, noise, threshold=stage.threshold)
+    errors = [_errors(each, several, raw, Shaken(off), found) for each in several.asked]
+    return PrivateAnswers(
+        tuple(group.name for group in query.groups),
+        tuple(map(query.key_values, keys)),
+        tuple(each.label for each in several.asked),
+        np.column_stack([one.start for one in errors]),
+        guarantee,
+        plan.method,
+        (),
+        query.text,
+        several,
+        raw,
+        off,
+        found=found,
+    )
+
+
+def _errors(
+    item: Aggregate, several: Several, raw: Numbers, shaken: Shaken, found: FoundRatio | None = None
+) -> LinearErrors | MeanErrors | SpreadErrors | FoundCounts:
     """Return the distribution of the errors of one aggregate, which has the answer as its start."""
+    if found is not None and item.column is None:
+        return FoundCounts(found)
     place = several.rows if item.column is None else item.column
-    column, whole = several.columns[place], several.whole(place)
+    column = several.columns[place]
     shares = raw[:, list(several.shares(place))]
+    in_count = several.count_weights(place)
     if item.kind == "count":
-        present = shares if item.column is None or place != several.missing else shares[:, :-1]
-        return LinearErrors(present.sum(axis=1) / whole, (1 / whole,) * present.shape[1], shaken)
-    U, V = shares[:, 0], shares[:, 1]
+        if item.column is None and place == several.missing:
+            in_count = (*in_count, 1 / several.whole(place))
+        return _linear(shares, in_count, shaken)
+    in_sum = several.sum_weights(place)
     low, high = column.low * column.spacing, column.high * column.spacing
+    middle, half = (low + high) / 2, (high - low) / 2
     if item.kind == "sum":
-        ends = [(end / whole, numbers) for end, numbers in ((high, U), (low, V)) if end]
-        values = np.sum([weight * numbers for weight, numbers in ends], axis=0)
-        return LinearErrors(values, tuple(abs(weight) for weight, _ in ends), shaken)
-    T, N = U - V, U + V
-    std = shaken.std * math.sqrt(2)
-    count = max(whole, 0.0 if math.isnan(std) else std)
-    noise = Noise(0.0, count, 0.0, 0.0, 0.0, 0.0)
-    ratio = ShareRatio(T, N, N, T, N, noise, shaken=shaken)
-    half, (least, most) = (high - low) / 2, (np.full(T.shape, end) for end in (low, high))
-    return MeanErrors(ratio, (low + high) / 2, half, least, most, rounding=_rounding(column))
+        return _linear(shares, [middle * n + half * t for n, t in zip(in_count, in_sum, strict=True)], shaken)
+    counted = shares[:, : len(in_count)]
+    T, N = counted @ np.array(in_sum), counted @ np.array(in_count)
+    std = shaken.std * math.hypot(*in_count)
+    noise = Noise(0.0, max(1.0, 0.0 if math.isnan(std) else std), 0.0, 0.0, 0.0, 0.0)
+    weights = tuple(zip(in_sum, in_count, strict=True))
+    ratio = ShareRatio(T, N, N, T, N, noise, shaken=shaken, weights=weights)
+    if item.kind == "mean":
+        least, most = (np.full(T.shape, end) for end in (low, high))
+        return MeanErrors(ratio, middle, half, least, most, rounding=_rounding(column))
+    in_squares = several.square_weights(place)
+    return SpreadErrors(
+        ratio,
+        counted @ np.array(in_squares),
+        in_squares,
+        half,
+        sample=item.kind.endswith("samp"),
+        root=item.kind.startswith("stddev"),
+        rounding=_rounding(column),
+        whole=several.whole(place),
+    )
+
+
+def _linear(shares: Numbers, weights: Sequence[float], shaken: Shaken) -> LinearErrors:
+    """Return the errors of a weighted sum of the first numbers."""
+    used = [(weight, shares[:, i]) for i, weight in enumerate(weights) if weight]
+    values = np.sum([weight * numbers for weight, numbers in used], axis=0)
+    return LinearErrors(values, tuple(abs(weight) for weight, _ in used), shaken)
 
 
 def _rounding(column: Measure) -> float:

@@ -23,6 +23,7 @@ from dpstats.errors import InvalidParameter
 from dpstats.sensitivity.relations import tables
 from dpstats.sql import PrivateSQL
 from dpstats.sql.plan import ANSWER
+from dpstats.sql.query import SPREADS
 
 # Keys, which joins and conditions are on; and beside them one column of amounts for each private table.
 COLUMNS = {"r": ("a", "b"), "s": ("a", "c"), "p": ("a", "b")}
@@ -199,12 +200,20 @@ def random_question(rng: random.Random, *, grouped: bool = True) -> Question:
     kind, column = rng.choice(["count", "count", "column", "distinct"]), None
     amounts = [(source, name) for source, name in columns if name in VALUES]
     several: list[tuple[str, str]] = []
-    if grouped and rng.random() < 0.3:
+    entries: dict[str, str] = {}
+    if grouped and rng.random() < 0.4:
         kind = "several"
-        for each in rng.choices(["count", "column", "sum", "mean"], k=rng.choice([2, 2, 3, 4])):
-            among = amounts if each in ("sum", "mean") else columns
+        for each in rng.choices(["count", "column", "sum", "mean", "spread"], k=rng.choice([1, 2, 2, 3, 4])):
+            among = columns if each == "column" else amounts
             place = rng.choice(among) if among and each != "count" else None
-            several.append((each if place else "count", f"{place[0].alias}.{place[1]}" if place else ""))
+            text = f"{place[0].alias}.{place[1]}" if place else ""
+            if place and amounts and rng.random() < 0.4:
+                text, entry = random_value(rng, amounts, _keys(sources))
+                entries[text] = entry
+            each = rng.choice(SPREADS) if each == "spread" else each
+            several.append((each if place else "count", text))
+        if len(several) == 1 and several[0][0] not in SPREADS:
+            several.append(("count", ""))
     if kind == "several":
         pass
     elif grouped and amounts and rng.random() < 0.5:
@@ -215,11 +224,14 @@ def random_question(rng: random.Random, *, grouped: bool = True) -> Question:
         column = rng.choice(columns)
     written = "" if column is None else f"{column[0].alias}.{column[1]}"
     words = {"column": "COUNT({})", "distinct": "COUNT(DISTINCT {})", "sum": "SUM({})", "mean": "AVG({})"}
+    words |= {each: f"{each}({{}})" for each in SPREADS}
     asked = several or [(kind, written)]
     what = ", ".join(words.get(each, "COUNT(*)").format(of) for each, of in asked)
     if several:
-        what = ", ".join(f"{each} AS q{i}" for i, each in enumerate(what.split(", ")))
-        written = ", ".join(dict.fromkeys(of for _, of in several if of))
+        what = ", ".join(
+            f"{words.get(each, 'COUNT(*)').format(of)} AS q{i}" for i, (each, of) in enumerate(several)
+        )
+        written = ", ".join(entries.get(of, of) for of in dict.fromkeys(of for _, of in several if of))
     units = [f"{source.alias}.a" for source in sources if source.table != "p" and "a" in source.keys]
     differ = " OR ".join(f"{unit} <> {units[0]}" for unit in units[1:]) or "FALSE"
     by = [f"{source.alias}.{name}" for source, name in groups]
@@ -234,6 +246,37 @@ def random_question(rng: random.Random, *, grouped: bool = True) -> Question:
         f"{with_clause}SELECT count(*) FROM (SELECT {differ} AS mixed FROM {body}) WHERE mixed",
         tuple(several),
     )
+
+
+def random_value(
+    rng: random.Random, amounts: list[Any], names: list[tuple[str, tuple[str, ...]]], depth: int = 0
+) -> tuple[str, str]:
+    """Return a value that is computed from amounts, and the same with entries cut to their bounds."""
+    kind = rng.randrange(7 if depth < 2 else 2)
+    if kind == 0 and depth:
+        number = rng.choice(["0", "1", "2.5"])
+        return number, f"CAST({number} AS DOUBLE)"
+    if kind < 3:
+        source, name = rng.choice(amounts)
+        text = f"{source.alias}.{name}"
+        low, high = BOUNDS[f"{source.table}.{name}"]
+        number = f"CAST({text} AS DOUBLE)"
+        entry = f"(CASE WHEN NOT isnan({number}) THEN least(greatest({number}, {low}), {high}) END)"
+        if kind == 2 and name == "v":
+            return f"COALESCE({text}, 2)", f"coalesce({entry}, 2)"
+        return text, entry
+    one, other = (random_value(rng, amounts, names, depth + 1) for _ in range(2))
+    if kind == 3:
+        return f"-({one[0]})", f"-({one[1]})"
+    if kind == 4:
+        when = condition(rng, names, depth=2)
+        otherwise = rng.choice([("", ""), (f" ELSE {other[0]}", f" ELSE {other[1]}")])
+        return tuple(
+            f"CASE WHEN {when} THEN {then}{rest} END"
+            for then, rest in zip(one, otherwise, strict=True)  # type: ignore[return-value]
+        )
+    sign = rng.choice("+-**")
+    return f"({one[0]}) {sign} ({other[0]})", f"({one[1]}) {sign} ({other[1]})"
 
 
 def random_query(rng: random.Random) -> str:
@@ -372,28 +415,40 @@ def shares_in_cells(
 ) -> list[list[tuple[Any, list[int]]]]:
     """Return (unit, what it adds to each number) of every row, cell by cell, for several aggregates."""
     several, groups = plan.query.measure, len(question.groups)
-    columns = list(dict.fromkeys(of for _, of in question.several if of)) or [""]
-    bounded = [{("sum", of), ("mean", of)} & set(question.several) != set() for of in columns]
+    asked = question.several or ((question.kind, question.measured),)
+    columns = list(dict.fromkeys(of for _, of in asked if of)) or ([""] if several.columns else [])
+    kinds = [{each for each, place in asked if place == of} for of in columns]
+    bounded = [bool(each & {"sum", "mean", *SPREADS}) for each in kinds]
+    spread = [bool(each & set(SPREADS)) for each in kinds]
 
     def shares(entries: tuple[Any, ...]) -> list[int]:
         found = []
-        for i, (entry, both) in enumerate(zip(entries, bounded, strict=True)):
+        for i, (entry, both) in enumerate(zip(entries, bounded, strict=bool(bounded))):
             missing = entry is None or (both and math.isnan(entry))
             whole = several.whole(i)
-            if both:
-                measure = several.columns[i]
-                up = (
-                    0
-                    if missing
-                    else several.times(i) * (_steps(entry, replace(measure, kind="sum")) - measure.low)
-                )
-                found += [up, 0 if missing else whole - up]
+            measure, times = several.columns[i], several.times(i)
+            k = 0 if missing or not both else _steps(entry, replace(measure, kind="sum")) - measure.low
+            if missing:
+                found += [0] * (3 if spread[i] else 2 if both else 1)
+            elif spread[i]:
+                steps = whole // times
+                ends = times * k * k // steps, times * (steps - k) ** 2 // steps
+                found += [ends[0], whole - sum(ends), ends[1]]
+            elif both and several.paired:
+                found += [whole, 2 * times * k - whole]
+            elif both:
+                found += [times * k, whole - times * k]
             else:
-                found.append(0 if missing else whole)
+                found.append(2 * whole if several.paired else whole)
             if i == several.missing:
                 found.append(whole if missing else 0)
-            if i == several.rows and ("count", "") in question.several:
-                assert sum(found[j] for j in several.shares(i)) == whole, "COUNT(*) leaves a row out"
+            if i == several.rows and ("count", "") in question.several and not plan.query.discovers:
+                own = (
+                    found[several.shares(i)[0]]
+                    if several.paired
+                    else sum(found[j] for j in several.shares(i))
+                )
+                assert own in (whole, 2 * whole), "COUNT(*) leaves a row out"
         return found
 
     return [
@@ -485,6 +540,10 @@ class Databases:
             "bounds": BOUNDS,
         }
         self.sql = self.asked(epsilon=1.0, delta=rng.choice([0.0, 0.0, 1e-4]), **declared)
+        found = dict.fromkeys(["r.a", "r.b", "r.v", "p.b"], "discover")
+        self.found = self.asked(
+            epsilon=1.0, **{**declared, "categories": CATEGORIES | found, "bins": {}}, delta=1e-4
+        )
         unit = {"r": "a", "s": "a"}
         self.units = self.asked(epsilon=1.0, unit=unit, unit_limit=rng.choice([2, 8]), **declared)
 
@@ -515,7 +574,7 @@ class Databases:
             self._forget()
 
     def _forget(self) -> None:
-        for made in (self.sql, self.units):
+        for made in (self.sql, self.units, self.found):
             made._data._known.clear()
 
     @contextlib.contextmanager
@@ -643,6 +702,54 @@ def check_units(data: Databases, question: Question, neighbors: int = 2) -> bool
     return True
 
 
+def check_found(data: Databases, question: Question, neighbors: int = 4) -> bool:
+    """Return whether a query is accepted where values are not declared; fail where a row moves it too far."""
+    try:
+        query = data.found._parsed(question.text)
+    except InvalidParameter:
+        return False
+    if not query.discovers:
+        return False
+    plan = data.found._planned(query)
+    stage = plan.discovery
+
+    def read() -> dict[Any, list[int]]:
+        """Return the numbers of every key, by brute force, which those that were read must be."""
+        private = data.found._read(query, plan)
+        exact: dict[Any, list[int]] = {}
+        for _, *entries in data.connection.execute(question.rows).fetchall():
+            key = entries[: len(question.groups)]
+            for i, (column, group) in enumerate(zip(question.groups, query.groups, strict=True)):
+                if not group.discovered:
+                    key[i] = CATEGORIES[column].index(key[i]) if key[i] in CATEGORIES[column] else None
+            if None in key:
+                continue
+            own = exact.setdefault(tuple(key), [0] * (1 + plan.query.measure.parts))
+            row = (None, *entries[len(question.groups) :])
+            ((_, shares),) = shares_in_cells(replace(question, groups=()), [row], plan)[0]
+            own[:] = [x + y for x, y in zip(own, [stage.row_steps, *shares], strict=True)]
+        assert list(private.keys) == sorted(exact), f"found wrongly: {question.text}"
+        assert [list(map(int, row)) for row in private.numbers] == [exact[key] for key in sorted(exact)]
+        return exact
+
+    here = read()
+    private = sorted({table.name for table in tables(query.relation) if not table.public})
+    for _ in range(neighbors):
+        with data.another_row(private):
+            near = read()
+        nothing = [0] * (1 + plan.query.measure.parts)
+        moved = [
+            [x - y for x, y in zip(here.get(key, nothing), near.get(key, nothing), strict=True)]
+            for key in {*here, *near}
+        ]
+        moved = [numbers for numbers in moved if any(numbers)]
+        assert len(moved) <= 2, f"a row is in several groups: {question.text}"
+        assert all(abs(numbers[0]) <= stage.row_steps for numbers in moved)
+        far = math.sqrt(sum(n**2 for numbers in moved for n in numbers))
+        assert far <= stage.touched.sensitivity, f"planned wrongly: {question.text}"
+    return True
+
+
 def _check_cut(truncation: Any, here: Any, near: Any, text: str) -> None:
     """Fail where a unit moves a count of units by more than one, or what is cut by more than its noise is for."""
     name = truncation.name
@@ -691,13 +798,14 @@ def run(queries: int, seed: int, per_database: int = 25) -> dict[str, int]:
 def run_questions(queries: int, seed: int, per_database: int = 25) -> dict[str, int]:
     """Check sums, means and cells, for rows and for units; return how many were accepted."""
     rng = random.Random(seed)
-    found = {"rows": 0, "units": 0}
+    found = {"rows": 0, "units": 0, "found": 0}
     for i in range(queries):
         if i % per_database == 0:
             data = Databases(rng)
         question = random_question(rng)
         found["rows"] += check(data, question, largest=rng.choice([None, None, 1, 2]))
         found["units"] += check_units(data, question)
+        found["found"] += check_found(data, question)
     return found
 
 

@@ -44,6 +44,11 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "smooth, Laplace": ("SELECT COUNT(*), AVG(n) FROM r JOIN s USING (k)", {"epsilon": 20.0, "delta": 1e-3}),
     "units": (TEXT, {"unit": "u", "public_tables": ["s"], "epsilon": 8.0}),
     "hardly any noise": (TEXT, {"epsilon": 1e5}),
+    "spreads": ("SELECT g, STDDEV(x), VAR_POP(x), STDDEV(n), COUNT(*) FROM r GROUP BY g", {}),
+    "spreads of few rows": (
+        "SELECT g, STDDEV(x), VARIANCE(n) FROM r WHERE k = 3 GROUP BY g",
+        {"epsilon": 0.2},
+    ),
 }
 
 
@@ -70,7 +75,8 @@ def truth(connection: Any, name: str, answer: PrivateAnswers) -> np.ndarray:
     if not answer.names:
         return np.array(rows[0], dtype=float)
     by_cell = {row[0]: row[1:] for row in rows}
-    empty = [math.nan if "mean" in label else 0.0 for label in answer.labels]
+    undefined = ("mean", "stddev", "var")
+    empty = [math.nan if any(word in label for word in undefined) else 0.0 for label in answer.labels]
     found = np.array([by_cell.get(cell, empty) for (cell,) in answer.cells], dtype=float)
     if answer.thresholds:
         means = ["mean" in label for label in answer.labels]
@@ -93,7 +99,16 @@ def test_intervals_miss_as_often_as_they_state(connection: Any, name: str) -> No
     assert wrong_rates(misses, 0.1, 0.0) == []
     rates = np.mean(misses, axis=(0, 1))
     if answer.method == "public" and name != "hardly any noise":
-        assert np.all(rates[["mean" not in label for label in answer.labels for _ in answer.cells]] > 0.005)
+        assert np.all(
+            rates[
+                [
+                    "count" in label or "total" in label or "sum" in label
+                    for label in answer.labels
+                    for _ in answer.cells
+                ]
+            ]
+            > 0.005
+        )
 
 
 def test_three_aggregates_have_the_noise_of_the_sum() -> None:
@@ -198,3 +213,56 @@ def test_a_race_is_refused(connection: Any) -> None:
     made = PrivateSQL(connection, epsilon=1.0, unit="u", public_tables=["s"], truncation="race", **DECLARED)
     with pytest.raises(InvalidParameter, match="race"):
         made.query("SELECT COUNT(*), SUM(n) FROM r")
+
+
+def test_intervals_hold_given_that_a_group_was_found() -> None:
+    connection = duckdb.connect()
+    connection.execute(
+        "CREATE TABLE v AS SELECT CASE WHEN i < 40 THEN 'few' ELSE 'many' END AS g, i % 4 AS x FROM range(400) t(i)"
+    )
+    sql = PrivateSQL(
+        connection, epsilon=1.0, delta=1e-4, categories={"v.g": "discover"}, bounds={"v.x": (0, 3)}
+    )
+    query = sql._parsed("SELECT g, COUNT(*), SUM(x), AVG(x) FROM v GROUP BY g")
+    plan = sql._planned(query)
+    private, rng, misses, few = sql._read(query, plan), np.random.default_rng(0), [], 0
+    true = {"few": [40, 60, 1.5], "many": [360, 540, 1.5]}
+    for _ in range(150):
+        with Session.simulated(plan, rng) as session:
+            sql._release(private, plan, session)
+        answer = all_answered(plan.query, plan, session.released, plan.guarantee)
+        few += ("few",) in answer.cells
+        low, high = answer.confidence_interval(0.8)
+        exact = np.array([true[cell] for (cell,) in answer.cells]).T.ravel()
+        misses.append(np.mean((low > exact) | (high < exact)))
+    assert 50 < few <= 150
+    # 750 intervals or more, of a few that are dependent: five standard errors.
+    assert 0.1 < np.mean(misses) < 0.29
+
+
+def test_groups_are_discovered_only_where_a_row_is_in_one() -> None:
+    connection = duckdb.connect()
+    connection.execute(
+        "CREATE TABLE v AS SELECT i % 2 AS g, i % 3 AS u, i * 1.0::DOUBLE AS x FROM range(90) t(i)"
+    )
+    connection.execute("CREATE TABLE w AS SELECT i % 2 AS g FROM range(4) t(i)")
+    options: dict[str, Any] = {"categories": {"v.g": "discover", "v.x": "discover"}, "epsilon": 1.0}
+    text = "SELECT v.g, COUNT(*) FROM v GROUP BY v.g"
+    for more, query, message in (
+        ({}, text, "delta must be positive"),
+        ({"delta": 1e-6, "unit": "u"}, text, "where units are protected"),
+        ({"delta": 1e-6}, "SELECT x, COUNT(*) FROM v GROUP BY x", "declare bins of numbers"),
+        (
+            {"delta": 1e-6},
+            "SELECT g, COUNT(DISTINCT u) FROM v GROUP BY g",
+            "declare categories of the groups",
+        ),
+        ({"delta": 1e-6}, text.replace("FROM v", "FROM v JOIN w USING (g)"), "in this join"),
+        (
+            {"delta": 1e-6, "public_tables": ["w"]},
+            text.replace("FROM v", "FROM v JOIN w USING (g)"),
+            "in this join",
+        ),
+    ):
+        with pytest.raises(InvalidParameter, match=message):
+            PrivateSQL(connection, **options, **more).query(query)

@@ -168,12 +168,14 @@ def several_entries(first: Database) -> Iterator[Entry]:
     texts = {
         "Laplace": ("SELECT b, COUNT(*), SUM(a), AVG(a) FROM r GROUP BY b", {"epsilon": 1.0}),
         "Gaussian": ("SELECT COUNT(b), SUM(a), SUM(b) FROM r", {"epsilon": 1.0, "delta": 1e-2}),
+        "Laplace, a variance": ("SELECT b, COUNT(*), STDDEV(a) FROM r GROUP BY b", {"epsilon": 1.0}),
+        "Laplace, one cell": ("SELECT SUM(a), AVG(a * b) FROM r", {"epsilon": 1.0}),
     }
     for law, (text, options) in texts.items():
         asked = Asked(text, **options, **declared)
         plan = asked.read(first)[0]
         stage = plan.stages[0]
-        assert isinstance(stage, Stage) and stage.noise == law.lower()
+        assert isinstance(stage, Stage) and stage.noise == law.lower().partition(",")[0]
         half = replace(plan, stages=(replace(stage, sensitivity_steps=stage.sensitivity_steps // 2),))
         pair = first, replaced(first, "r", 0, (3, 1))
         yield entry(
@@ -207,7 +209,80 @@ def several_entries(first: Database) -> Iterator[Entry]:
         )
 
 
+class Discovered(Asked):
+    """Keys that nobody declared; ``factor`` is a planted bug: less noise than the guarantee needs."""
+
+    factor = 1.0
+
+    def read(self, data: Database) -> tuple[SQLPlan, Any, PrivateSQL]:
+        plan, private, sql = super().read(data)
+        stage = plan.discovery
+        touched = replace(stage.touched, scale=stage.touched.scale * self.factor)
+        return replace(plan, stages=(replace(stage, touched=touched),)), private, sql
+
+    def draw(self, data: Database, rng: np.random.Generator, size: int) -> np.ndarray:
+        plan, private, sql = self.read(data)
+        with Session.simulated(plan, rng, size) as session:
+            sql._release(private, plan, session)
+        return np.nan_to_num(session.released["answer"]["rows"][:, :, 0], nan=-1.0)
+
+    def of_all_keys(self, data: Database) -> list[dict[str, np.ndarray]]:
+        """Return the integers of the keys 0, 1, 2 and 3: zeros for a key without rows."""
+        _, private, _ = self.read(data)
+        found = np.zeros((4, private.numbers.shape[1]), dtype=np.int64)
+        for (key,), row in zip(private.keys, private.numbers, strict=True):
+            found[key] = row
+        return [{"rows": found[:, 0], "shares": found[:, 1:].ravel()}]
+
+
+class LittleDiscovered(Discovered):
+    factor = 0.25
+
+
+def discovered_entry() -> Entry:
+    """Return sums of keys that nobody declared."""
+    options = {
+        "epsilon": 3.0,
+        "delta": 1e-2,
+        "categories": {"r.b": "discover"},
+        "bounds": {"r.a": (0, 3)},
+    }
+    asked = Discovered("SELECT b, COUNT(*), SUM(a) FROM r GROUP BY b", **options)
+    full = database([(0, 0)] * 40 + [(0, 1)] * 40)
+    pair = full, replaced(full, "r", 0, (3, 1))
+    plan = asked.read(full)[0]
+    stage = plan.discovery
+    blocks = tuple(replace(block, size=2 * block.size) for block in stage.blocks)
+    wide = replace(stage.touched, blocks=blocks)
+    less = replace(wide, sensitivity=wide.sensitivity / 1.2)
+    rows = [(0, 0), (3, 1), (1, 2), (None, 3), (2, None)]
+    return entry(
+        asked,
+        "SQL, groups that are discovered",
+        pair,
+        0.2,
+        proof="discovery.md",
+        integers=asked.of_all_keys,
+        pairs=lambda: small(rows, 2, "r"),
+        stages=(wide,),
+        understated=(
+            Understated(
+                "a change of the key left out",
+                replace(plan, stages=(less,)),
+                asked.of_all_keys,
+                lambda: small(rows, 2, "r"),
+            ),
+        ),
+        bugs=(
+            PlantedBug(
+                "a quarter of the noise", LittleDiscovered(asked.text, **options).draw, *pair, 3.0, 1e-2
+            ),
+        ),
+    )
+
+
 def entries() -> Iterator[Entry]:
+    yield discovered_entry()
     elastic = "elastic-sensitivity.md"
     rows = [(0, 0), (1, 1), (None, 1)]
     public = Asked(PAIRS, epsilon=1.0, public_tables=["s"])

@@ -1,0 +1,126 @@
+"""Reading of arithmetic, CASE and COALESCE in an aggregate, as values with bounds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dpstats.errors import InvalidParameter
+from dpstats.sql.catalogue import Catalogue
+from dpstats.sql.conditions import Missing
+from dpstats.sql.predicates import condition_of
+from dpstats.sql.scope import Known, Scope, column_of
+from dpstats.sql.syntax import allow_only, kind_of, refuse
+from dpstats.sql.values import Arithmetic, Case, Entry, Formula, Number, Value, bound, list_entries
+
+LARGEST = 1e15
+"""Largest size of a bound."""
+_SIGNS = {"Add": "+", "Sub": "-", "Mul": "*"}
+
+
+def read_formula(node: Any, word: str, scope: Scope, catalogue: Catalogue, where: Any = None) -> Formula:
+    """Return the value that a node computes, named after its columns.
+
+    Parameters
+    ----------
+    node : node, optional
+        None is a value that every row has.
+    word : str
+        The aggregate, for messages.
+    scope : Scope
+    catalogue : Catalogue
+    where : node, optional
+        A condition, without which there is no value.
+    """
+    # COUNT(*) counts rows: any number in its place is never missing.
+    value = Number(1.0) if node is None else _read(node, word, scope, catalogue)
+    if where is not None:
+        value = Case(((condition_of(where, scope), value),), None)
+    if value is None or (isinstance(value, Case) and not value.values):
+        refuse(f"{word} of NULL", "it has no value")
+    names = dict.fromkeys(entry.column.name for entry in list_entries(value))
+    return Formula(value, "_".join(names) or "value")
+
+
+def read_entry(known: Known, word: str, catalogue: Catalogue) -> Entry:
+    """Return a column with its declared bounds."""
+    name = known.column.name
+    if known.type.kind not in ("whole", "real"):
+        raise InvalidParameter(f"{word}: {name} must be a number, got {known.type.shown}")
+    bounds = catalogue.bounds.get((known.table.lower(), name.lower()))
+    if bounds is None:
+        raise InvalidParameter(
+            f"{word}({name}): bounds of its values must be declared, without the data: "
+            f"bounds={{'{known.table}.{name}': (low, high)}}"
+        )
+    return Entry(known.column, known.type, *bounds)
+
+
+def _read(node: Any, word: str, scope: Scope, catalogue: Catalogue) -> Value | None:
+    kind = kind_of(node)
+
+    def read(part: Any) -> Value | None:
+        return _read(part, word, scope, catalogue)
+
+    def need(part: Any) -> Value:
+        value = read(part)
+        if value is None or (isinstance(value, Case) and not value.values):
+            refuse(f"arithmetic with NULL in {word}", "it has no value")
+        return value
+
+    if kind == "Paren":
+        allow_only(node, "this")
+        return read(node.this)
+    if kind == "Column":
+        return read_entry(column_of(node, scope), word, catalogue)
+    if kind == "Null":
+        return None
+    if kind == "Literal" and not node.args.get("is_string"):
+        allow_only(node, "this", "is_string")
+        return _check(Number(float(node.this)), word)
+    if kind == "Neg":
+        allow_only(node, "this")
+        return _check(Arithmetic("*", Number(-1.0), need(node.this)), word)
+    if kind in _SIGNS:
+        allow_only(node, "this", "expression")
+        return _check(Arithmetic(_SIGNS[kind], need(node.this), need(node.expression)), word)
+    if kind == "Div":
+        allow_only(node, "this", "expression", "typed", "safe")
+        divisor = need(node.expression)
+        if not isinstance(divisor, Number) or divisor.value == 0:
+            refuse(f"a division in {word} by something else than a number", "divide the released numbers")
+        return _check(Arithmetic("*", need(node.this), _check(Number(1 / divisor.value), word)), word)
+    if kind in ("Case", "If"):
+        return _case(node, word, scope, read)
+    if kind == "Coalesce":
+        allow_only(node, "this", "expressions")
+        value: Value | None = read(node.expressions[-1])
+        for other in [*reversed(node.expressions[:-1]), node.this]:
+            known = column_of(other, scope)
+            value = Case(((Missing(known.column), value),), read_entry(known, word, catalogue))
+        return value
+    refuse(
+        f"{kind.upper()} in {word}",
+        "it takes columns with declared bounds, numbers, + - *, CASE and COALESCE",
+    )
+
+
+def _case(node: Any, word: str, scope: Scope, read: Any) -> Case:
+    if kind_of(node) == "If":
+        allow_only(node, "this", "true", "false")
+        cases, otherwise = [node], node.args.get("false")
+    else:
+        allow_only(node, "ifs", "default", *(["this"] if node.args.get("this") is None else []))
+        cases, otherwise = node.args["ifs"], node.args.get("default")
+    found = []
+    for case in cases:
+        allow_only(case, "this", "true", *(["false"] if case is node else []))
+        found.append((condition_of(case.this, scope), read(case.args["true"])))
+    return Case(tuple(found), None if otherwise is None else read(otherwise))
+
+
+def _check(value: Arithmetic | Number, word: str) -> Arithmetic | Number:
+    """Refuse values so large that a double may not hold what follows."""
+    low, high = bound(value)
+    if not max(abs(low), abs(high)) <= LARGEST:
+        raise InvalidParameter(f"{word}: values must be within {LARGEST:g}, got bounds {low:g} and {high:g}")
+    return value
