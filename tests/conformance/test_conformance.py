@@ -515,7 +515,7 @@ def test_what_takes_one_column_is_an_estimator(estimator: PrivateEstimator) -> N
 @entries
 def test_proof_page_says_what_it_must(entry: Entry) -> None:
     page = (ROOT / "docs" / "proofs" / entry.proof).read_text(encoding="utf-8").lower()
-    for word in ("neighbour", "sensitivity", "theorem", "floating point", entry.covers.__name__.lower()):
+    for word in ("neighbo", "sensitivity", "theorem", "floating point", entry.covers.__name__.lower()):
         assert word in page, f"{entry.proof} does not say {word!r}"
 
 
