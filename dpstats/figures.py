@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 ESTIMATE = "#1f5fa8"
 REFERENCE = "#b03a2e"
-"""Colours of what is private, and of what it is compared with."""
+"""Colors of what is private, and of what it is compared with."""
 _ACROSS = 3
 
 

@@ -23,7 +23,7 @@ def check_relation(dataset: Any, neighbor: Any, relations: Iterable[Neighbors]) 
     if sizes[0] is None or sizes[1] is None:
         return
     pair = {0: Neighbors.REPLACE_ONE, 1: Neighbors.ADD_OR_REMOVE_ONE}.get(abs(sizes[0] - sizes[1]))
-    words = "no neighbours" if pair is None else f"a pair of {pair.name} ({pair.value})"
+    words = "no neighbors" if pair is None else f"a pair of {pair.name} ({pair.value})"
     for relation in sorted(set(relations), key=lambda item: item.name):
         if relation is not pair:
             raise InvalidParameter(
@@ -43,7 +43,7 @@ def _rows(data: Any) -> int | None:
 
 
 def check_apart(dataset: Any, neighbor: Any, most: int, *, counts: bool = False) -> None:
-    """Refuse tables (histograms, if they are counts) that are not neighbours, as far as this can be told."""
+    """Refuse tables (histograms, if they are counts) that are not neighbors, as far as this can be told."""
     try:
         first, second = (_table(data) for data in (dataset, neighbor))
     except (TypeError, ValueError):

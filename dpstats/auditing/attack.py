@@ -1,6 +1,6 @@
 """An audit: attack a release, and report the epsilon that the attack proves.
 
-The release is run many times on two neighbouring datasets. On one half of the runs the attack is
+The release is run many times on two neighboring datasets. On one half of the runs the attack is
 chosen: a score of the output, a threshold, a side, and which dataset plays which part. On the
 other half the chosen event is counted, and the counts bound epsilon from below. Choosing and
 counting on the same runs would accuse right releases far too often.
@@ -45,7 +45,7 @@ def audit(
     n_jobs: int = 1,
     progress: bool = False,
 ) -> AuditResult:
-    """Bound from below the epsilon of a release by attacking it on two neighbouring datasets.
+    """Bound from below the epsilon of a release by attacking it on two neighboring datasets.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def audit(
         ``size`` independent outputs along the first axis. Several releases are run once each, on
         the same dataset and with independent noise, and the claim is for all of them together.
     dataset, neighbor : object
-        Two neighbouring datasets, passed on as they are. The bound is for this pair: choose a bad one.
+        Two neighboring datasets, passed on as they are. The bound is for this pair: choose a bad one.
     epsilon, delta : float
         The claim.
     n_trials : int, default=100_000
@@ -132,7 +132,7 @@ def audit_outputs(
     Parameters
     ----------
     outputs, neighbor_outputs : sequence
-        The outputs of independent runs on a dataset and on its neighbour, equally many, at least 4:
+        The outputs of independent runs on a dataset and on its neighbor, equally many, at least 4:
         an array with one run per row, or a sequence of any objects. The first half chooses the
         event and the second half counts it, so the order must not depend on the outputs.
     epsilon, delta : float

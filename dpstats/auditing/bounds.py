@@ -37,7 +37,7 @@ def wilson_bounds(
 def epsilon_lower_bound(
     counts: Any, other_counts: Any, trials: int, delta: float = 0.0, confidence: float = 0.95
 ) -> NDArray[np.float64]:
-    """Return a lower confidence bound on epsilon from how often an event happened on two neighbours.
+    """Return a lower confidence bound on epsilon from how often an event happened on two neighbors.
 
     (epsilon, delta)-privacy means p <= e^epsilon q + delta, so epsilon >= log((p - delta)/q): p is
     bounded from below and q from above, each at (1 + confidence)/2, and the bound holds with

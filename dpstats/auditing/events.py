@@ -23,7 +23,7 @@ _CHOOSING = 0.9999
 
 @dataclass(frozen=True)
 class Event:
-    """An event {sign * score >= threshold} and whether it is likelier on the neighbour."""
+    """An event {sign * score >= threshold} and whether it is likelier on the neighbor."""
 
     score: Score
     sign: int

@@ -28,7 +28,7 @@ def exact_delta(p: Any, q: Any, epsilon: float) -> float:
     Parameters
     ----------
     p, q : array-like of shape (n_outcomes,), or mapping of outcome to probability
-        On the two neighbours. An outcome that a mapping lacks has probability 0.
+        On the two neighbors. An outcome that a mapping lacks has probability 0.
     epsilon : float
 
     Examples
@@ -48,7 +48,7 @@ def exact_epsilon(p: Any, q: Any, delta: float = 0.0) -> float:
     Parameters
     ----------
     p, q : array-like of shape (n_outcomes,), or mapping of outcome to probability
-        On the two neighbours. An outcome that a mapping lacks has probability 0.
+        On the two neighbors. An outcome that a mapping lacks has probability 0.
     delta : float, default=0.0
 
     Returns
@@ -76,13 +76,13 @@ def audit_probabilities(
     delta: float = 0.0,
     tolerance: float = 1e-9,
 ) -> ExactAuditResult:
-    """Check a claim against the exact outcome probabilities on pairs of neighbours.
+    """Check a claim against the exact outcome probabilities on pairs of neighbors.
 
     Parameters
     ----------
     probabilities : callable
         ``probabilities(dataset)`` returns the probability of every outcome: a vector, the same
-        outcomes in the same places for both neighbours, or a mapping of outcome to probability.
+        outcomes in the same places for both neighbors, or a mapping of outcome to probability.
     pairs : iterable of (dataset, neighbor)
         All pairs, for a proof by enumeration; otherwise those that are suspected.
     epsilon, delta : float

@@ -1,4 +1,4 @@
-"""What neighbours move a stage by, before noise, against what the stage states: exact, of every kind of stage.
+"""What neighbors move a stage by, before noise, against what the stage states: exact, of every kind of stage.
 
 Of one vector, of all blocks of a joint stage in their units, of scores up to what is common to all of them, of the
 utilities of what is chosen among, of a private level of noise, of a question of a stream.
@@ -51,7 +51,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Movement:
-    """What a neighbour moves one stage by, before noise.
+    """What a neighbor moves one stage by, before noise.
 
     Attributes
     ----------
@@ -163,20 +163,20 @@ def in_steps(stage: Stage | JointStage, distance: Fraction) -> float:
 
 
 def movement(first: Seen, second: Seen) -> Movement | None:
-    """Return what a neighbour moved a stage by; None of what is given nothing of the data."""
+    """Return what a neighbor moved a stage by; None of what is given nothing of the data."""
     stage, given = first.stage, (first.given, second.given)
     left_out = [isinstance(what, str) for what in given]
     if isinstance(stage, Coins | Shuffle) or all(left_out):
         return None
     if any(left_out):
         return _wrong(
-            stage.name, "whether it is released", "is left out for one neighbour and not for the other"
+            stage.name, "whether it is released", "is left out for one neighbor and not for the other"
         )
     if stage != second.stage:
         return _wrong(
             stage.name,
             "what is declared",
-            "declares, or draws, other numbers for the neighbour: they are from the data",
+            "declares, or draws, other numbers for the neighbor: they are from the data",
         )
     return _KINDS[type(stage)](stage, *given)
 
@@ -185,7 +185,7 @@ def _additive(stage: Stage | JointStage, first: Any, second: Any) -> Movement:
     (a, where), (b, other) = first, second
     words = {"laplace": "l1", "gaussian": "l2", "joint": "range, with 0"}[stage.noise]
     if not np.array_equal(where, other):
-        return _wrong(stage.name, words, "is released for one neighbour and not for the other")
+        return _wrong(stage.name, words, "is released for one neighbor and not for the other")
     if isinstance(stage, Stage) and stage.times > 1:
         # As many releases alike, each of which has the sensitivity.
         parts = [np.array_split(np.asarray(steps), stage.times) for steps in (a, b)]
@@ -195,7 +195,7 @@ def _additive(stage: Stage | JointStage, first: Any, second: Any) -> Movement:
     joint = isinstance(stage, JointStage)
     if not all(_alike(*pair) for pair in pairs):
         return _wrong(
-            stage.name, words, "is about other numbers for the neighbour: their count depends on the data"
+            stage.name, words, "is about other numbers for the neighbor: their count depends on the data"
         )
     distance, most = max(moved(stage, *pair) for pair in pairs), stated(stage)
     # In the units of the release, where its numbers have one.
@@ -240,7 +240,7 @@ def _discovery(stage: Discovery, first: Any, second: Any) -> Movement:
 def _selection(stage: Selection, first: Any, second: Any) -> Movement:
     words = "scores up to what is common to all, steps"
     if first.shape != second.shape:
-        return _wrong(stage.name, words, "has other candidates for the neighbour")
+        return _wrong(stage.name, words, "has other candidates for the neighbor")
     moves = [int(x) - int(y) for x, y in zip(first.ravel(), second.ravel(), strict=True)]
     # What all scores move by selects nothing else: what counts is the range, which is at most twice what one moves
     # by, or once, where all move the same way.
@@ -260,7 +260,7 @@ def _choice(stage: Choice, first: Any, second: Any) -> Movement:
         groups = [part.cases[0 if part.case is None else int(part.case[0])] for part in (one, other)]
         found, all_of_them = _range_of(*groups)
         if found is None:
-            return _wrong(stage.name, words, "is among other candidates for the neighbour")
+            return _wrong(stage.name, words, "is among other candidates for the neighbor")
         total, complete = total + found, complete and all_of_them
     words = words if complete else f"{words}, at {MOST_CANDIDATES:,} candidates"
     return Movement(stage.name, words, float(total), float(stage.range_steps), total <= stage.range_steps)
@@ -388,7 +388,7 @@ def _one_of(stage: OneOf, first: Any, second: Any) -> Movement:
 def _responses(stage: Responses, first: Any, second: Any) -> Movement:
     words = "rows that answer another thing"
     if first.shape != second.shape:
-        return _wrong(stage.name, words, "has another number of rows for the neighbour")
+        return _wrong(stage.name, words, "has another number of rows for the neighbor")
     count = int(np.count_nonzero(first != second))
     return Movement(stage.name, words, float(count), 1.0, count <= 1)
 
@@ -406,7 +406,7 @@ def _declared(stage: Declared, first: Any, second: Any) -> Movement:
     words = f"{stage.norm} of scores up to what is common to all" if stage.selection else stage.norm
     if first.shape != second.shape:
         return _wrong(
-            stage.name, words, "is about other numbers for the neighbour: their count depends on the data"
+            stage.name, words, "is about other numbers for the neighbor: their count depends on the data"
         )
     move = _moves(first, second)
     if stage.selection:

@@ -1,6 +1,6 @@
-"""A release run on a dataset, and again on neighbours behind a witness.
+"""A release run on a dataset, and again on neighbors behind a witness.
 
-The witness has every stage release what it released in the first run, so that what a neighbour changes is seen.
+The witness has every stage release what it released in the first run, so that what a neighbor changes is seen.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _shown(made: Any, name: str) -> Any:
 
 
 class Replay:
-    """The run on the first dataset, which runs on neighbours are compared with."""
+    """The run on the first dataset, which runs on neighbors are compared with."""
 
     def __init__(self, release: Any, run: Run, dataset: Any, seed: int, rows_apart: int = 1) -> None:
         self._release, self._run, self._dataset, self._seed = release, run, dataset, seed
@@ -137,11 +137,11 @@ class Replay:
         return compared(self._returned, returned)[0]
 
     def on(self, neighbor: Any, words: str) -> SensitivityCheck:
-        """Return the check of a neighbour."""
+        """Return the check of a neighbor."""
         if self._error is not None:
             # The fault of the call, if it fails on both.
             self._done(neighbor, Witness(self._seed))
-            course = f"the dataset is refused ({type(self._error).__name__}), and the neighbour is not"
+            course = f"the dataset is refused ({type(self._error).__name__}), and the neighbor is not"
             return SensitivityCheck((), course, NOT_REACHED, words, isinstance(self._error, InvalidData))
         second = self._first.again()
         course, again, refused = "", None, False
@@ -149,7 +149,7 @@ class Replay:
             again = self._done(neighbor, second)
         except Exception as error:
             # Not its message, which may show the data.
-            course = second.parted or f"the neighbour is refused ({type(error).__name__})"
+            course = second.parted or f"the neighbor is refused ({type(error).__name__})"
             refused = not second.parted and isinstance(error, InvalidData)
         else:
             # Whatever a release makes of the error of a stage that the first run did not ask for.
@@ -161,7 +161,7 @@ class Replay:
 
     def _output(self, again: Any) -> str:
         differ, unknown = compared(self._returned, again)
-        # What differs on the same dataset, too, is not the neighbour's doing.
+        # What differs on the same dataset, too, is not the neighbor's doing.
         if not all(map(self._excused, differ)):
             return DIFFERS
         if self._changing:

@@ -1,4 +1,4 @@
-"""Scores: what orders the outputs from likelier on the neighbour to likelier on the dataset.
+"""Scores: what orders the outputs from likelier on the neighbor to likelier on the dataset.
 
 By the lemma of Neyman and Pearson the best events are those where the likelihood ratio is large.
 Plain scores (the number itself, a projection) need no more than its order; learned scores estimate

@@ -1,6 +1,6 @@
-"""A neighbour, replayed: what it moves before noise, against what the release declares.
+"""A neighbor, replayed: what it moves before noise, against what the release declares.
 
-The release runs on a dataset, and then on a neighbour behind a witness that has every stage release what it released
+The release runs on a dataset, and then on a neighbor behind a witness that has every stage release what it released
 before. Nothing is estimated: a movement above what is declared, another course, or an output that does not follow
 from what was released, is a fact of these two datasets.
 """
@@ -25,7 +25,7 @@ def check_sensitivity(
     rows_apart: int = 1,
     seed: int = 0,
 ) -> SensitivityCheck:
-    """Replay a release on a neighbour, and compare what moved with what is declared.
+    """Replay a release on a neighbor, and compare what moved with what is declared.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def check_sensitivity(
         or ``source.statistic(value, sensitivity=..., norm=...)`` where the noise is elsewhere. With ``sensitivity``, a
         callable ``release(data)`` that returns the statistic.
     dataset, neighbor : object
-        Two neighbouring datasets, of which every run gets a copy; for an estimator with an outcome, pairs ``(X, y)``.
+        Two neighboring datasets, of which every run gets a copy; for an estimator with an outcome, pairs ``(X, y)``.
     sensitivity : float, optional
         What is declared of a statistic that ``release(data)`` returns.
     norm : {"l1", "l2", "linf"}, default="l1"
@@ -54,7 +54,7 @@ def check_sensitivity(
     ------
     InvalidParameter
         If the release touches no stage: nothing would be checked. If the tables given to an estimator are not
-        neighbours, or their numbers of rows those of another relation than the stages are for. If the release does
+        neighbors, or their numbers of rows those of another relation than the stages are for. If the release does
         not repeat itself on the same dataset.
 
     Notes
@@ -65,7 +65,7 @@ def check_sensitivity(
     exactly; those of a callable may exceed the declaration by 1e-9 of it.
 
     The release runs on the first dataset twice: what differs then (a clock, noise drawn elsewhere) is not held against
-    the neighbour, and the output is "not compared". Every run has a copy of the release, as far as it can be copied;
+    the neighbor, and the output is "not compared". Every run has a copy of the release, as far as it can be copied;
     what a function keeps elsewhere (in its closure, in globals or files) is its own affair, and may hide what moves.
     Data that are refused (`InvalidData`: NaN, say) on one side only are "refused" and not "violated"; any other error
     on one side only is a violation.

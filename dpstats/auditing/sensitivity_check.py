@@ -1,4 +1,4 @@
-"""What a neighbour moved before noise, against what was declared: the verdict, stage by stage."""
+"""What a neighbor moved before noise, against what was declared: the verdict, stage by stage."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REFUSED, LEFT_OPEN = "refused", "output not compared"
 
 @dataclass(frozen=True, slots=True)
 class SensitivityCheck(Reported):
-    """What a neighbour moved, stage by stage, against what was declared.
+    """What a neighbor moved, stage by stage, against what was declared.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class SensitivityCheck(Reported):
     output : str
         Whether what the release returns follows from what its stages released, in words.
     neighbor : str
-        Which neighbour it was, where several were tried.
+        Which neighbor it was, where several were tried.
     refused : bool
         Whether one of the two is refused as bad data (`InvalidData`), in public, before anything else differs.
 
@@ -101,7 +101,7 @@ class SensitivityCheck(Reported):
             ("Verdict", self.verdict),
             ("Course", self.course or "the same stages, in the same order"),
             ("Output", self.output),
-            *([("Neighbour", self.neighbor)] if self.neighbor else []),
+            *([("Neighbor", self.neighbor)] if self.neighbor else []),
         ]
         rows = [
             (

@@ -1,4 +1,4 @@
-"""The neighbour that moves a release most, of those that replace a row by a candidate."""
+"""The neighbor that moves a release most, of those that replace a row by a candidate."""
 
 from __future__ import annotations
 

@@ -164,7 +164,7 @@ GROUP_MEANS = ReleaseCommand(
     description="Release the means of the named columns in each declared group, with the sizes of the groups, at the "
     "price of the sums alone, and compare them. The number of rows, the names of columns, the labels of the groups and "
     "the bounds are public; sizes of groups are private; two files of the same size that differ in one row are "
-    "neighbours (with --unit: in one unit, with all its rows).",
+    "neighbors (with --unit: in one unit, with all its rows).",
     add_parameters=_add_parameters,
     build=_build,
     report=_report,

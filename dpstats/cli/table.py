@@ -130,7 +130,7 @@ TABLE = ReleaseCommand(
     description="Release the counts of all combinations of declared levels, with intervals for proportions, a test of "
     "independence and, of two by two levels, differences and ratios that count sampling error and noise. The number of "
     "rows, the names of columns and their levels are public; two files of the same size that differ in one row are "
-    "neighbours.",
+    "neighbors.",
     add_parameters=_add_parameters,
     build=_build,
     report=_report,

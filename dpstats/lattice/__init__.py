@@ -2,7 +2,7 @@
 
 A floating-point sum has a larger sensitivity than the real sum it stands for, and depends on
 the order of its terms. Here each row is first mapped, on its own, to a vector of integers
-(steps of a public spacing from a public centre) whose norm is bounded exactly. Integers add
+(steps of a public spacing from a public center) whose norm is bounded exactly. Integers add
 up exactly in any order, on any number of threads, so replacing one row moves the sum by at
 most the difference of two bounded integer rows: the stated sensitivity is a count of steps.
 

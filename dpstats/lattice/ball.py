@@ -1,4 +1,4 @@
-"""Balls: rows scaled towards the centre, so that a norm of the whole row is bounded."""
+"""Balls: rows scaled towards the center, so that a norm of the whole row is bounded."""
 
 from __future__ import annotations
 
@@ -89,9 +89,9 @@ class BallLattice(NormedLattice):
     def moments_about(
         self, rows: NDArray[np.float64], centers: NDArray[np.float64], *, powers: int
     ) -> NDArray[np.int64]:
-        """Return the first powers of `moments` of a few finite rows about each of many centres, for simulations.
+        """Return the first powers of `moments` of a few finite rows about each of many centers, for simulations.
 
-        Of shape (powers, centres, n_features), for ``powers`` of 1 or 2.
+        Of shape (powers, centers, n_features), for ``powers`` of 1 or 2.
         """
         self._check_count(len(rows))
         return sums_about(rows, replace(self, center=0.0), centers, powers)
@@ -131,7 +131,7 @@ class BallLattice(NormedLattice):
     def _project_huge(
         self, out: NDArray[np.float64], rows: NDArray[np.intp], factors: NDArray[np.float64], inside: float
     ) -> None:
-        """Prepare rows whose squares, or whose shift to the centre, overflow: first scale them to size one."""
+        """Prepare rows whose squares, or whose shift to the center, overflow: first scale them to size one."""
         huge = np.clip(out[rows], -1e300, 1e300)
         huge /= np.abs(huge).max(axis=1, keepdims=True)
         out[rows] = huge

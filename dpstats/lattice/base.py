@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
 
 BITS = 30
-"""Steps from the centre to the bound, as a power of two: rounding moves an entry by at most 2^-31 of its
+"""Steps from the center to the bound, as a power of two: rounding moves an entry by at most 2^-31 of its
 bound. Coarser lattices serve where noise of that many steps could not be drawn."""
 
 _MAX_SUM = 2**62  # bound on any integer formed, leaving room in int64 for the noise
 
-# Bounds and centres in the units of the data. Inside these neither the spacing, nor its inverse, nor
+# Bounds and centers in the units of the data. Inside these neither the spacing, nor its inverse, nor
 # its square leaves floating point, so that a finite entry can never become NaN.
 _SMALLEST, _LARGEST = 1e-140, 1e140
 
@@ -111,7 +111,7 @@ class RowLattice(ABC):
     @property
     @abstractmethod
     def largest(self) -> int | Integers:
-        """The most steps of an entry from the centre, one number or one per column."""
+        """The most steps of an entry from the center, one number or one per column."""
 
     @property
     def n_counts(self) -> int:

@@ -29,7 +29,7 @@ from dpstats.lattice.sums import Moments, Reading, stored_sums, sums_by_columns
 if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
 
-# Centres up to this many steps from the origin are taken off in steps.
+# Centers up to this many steps from the origin are taken off in steps.
 _MAX_OFFSET = 2.0**40
 _SAFE = 1 + 1e-12  # more than the rounding of a sum and a root
 
@@ -38,7 +38,7 @@ Steps = int | NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class BoxLattice(RowLattice):
-    """Each column clipped on its own: an entry is at most ``bound`` steps from its centre.
+    """Each column clipped on its own: an entry is at most ``bound`` steps from its center.
 
     ``low`` and ``high`` are the ends as declared: what is beyond them is counted by them, and not by steps.
     """
@@ -61,7 +61,7 @@ class BoxLattice(RowLattice):
         """Return the lattice of the box ``|x_j - center_j| <= clip_j``.
 
         With ``common`` one spacing serves all columns; otherwise every column has 2^bits steps. The
-        centre is moved to the nearest point of the lattice, by at most half a step.
+        center is moved to the nearest point of the lattice, by at most half a step.
         """
         low, high = (center - clip, center + clip) if ends is None else ends
         check_region(clip, center)
@@ -73,7 +73,7 @@ class BoxLattice(RowLattice):
             spacing, bound = clip * 2.0**-bits, 2**bits
         steps = np.rint(center / spacing)
         if np.all(np.abs(steps) <= _MAX_OFFSET):
-            # The nearest lattice point to the centre, so that shifting to it costs nothing.
+            # The nearest lattice point to the center, so that shifting to it costs nothing.
             center = steps * spacing if isinstance(steps, np.ndarray) else float(steps) * spacing
         return cls(center, spacing, n_features, bits, bound, low, high)
 
@@ -145,7 +145,7 @@ class BoxLattice(RowLattice):
         """Return the exact column sums of a sparse table, by one pass over its stored entries.
 
         ``X`` is a scipy.sparse table in CSR form whose rows are sorted and store no entry twice: the clip of a
-        sum is not the sum of clips. The centre must be 0, so that an entry that is not stored is zero steps from it.
+        sum is not the sum of clips. The center must be 0, so that an entry that is not stored is zero steps from it.
         """
         self._check_count(X.shape[0])
         if np.any(self.center):
@@ -182,7 +182,7 @@ class BoxLattice(RowLattice):
         return Moments(tuple(sums), counts)
 
     def _offset(self) -> tuple[Columns, bool]:
-        """Return the centre in steps, and whether it is so far away that it is subtracted before precision is lost."""
+        """Return the center in steps, and whether it is so far away that it is subtracted before precision is lost."""
         offset = np.rint(self.center / self.spacing)
         far = bool(np.any(np.abs(offset) > _MAX_OFFSET))
         return (np.zeros_like(offset) if far else offset), far

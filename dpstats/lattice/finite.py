@@ -1,4 +1,4 @@
-"""Entries that are no numbers: found in one quick pass, and refused or made the centre."""
+"""Entries that are no numbers: found in one quick pass, and refused or made the center."""
 
 from __future__ import annotations
 

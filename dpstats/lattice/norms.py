@@ -107,7 +107,7 @@ class NormedLattice(RowLattice):
         return 1.665 if self.bits >= 18 else 1.6
 
     def norm_sensitivity(self, norm: str, weight: float = 0.0, count_weight: float = 0.0) -> float:
-        """Return how far neighbours move all of `norm_sums` together, in steps.
+        """Return how far neighbors move all of `norm_sums` together, in steps.
 
         Parameters
         ----------

@@ -82,7 +82,7 @@ class RowMap(Protocol):
 
     @property
     def largest(self) -> int | Integers:
-        """The most steps of an entry from the centre."""
+        """The most steps of an entry from the center."""
 
     def _round_block(self, rows: NDArray[Any], out: NDArray[np.float64]) -> None:
         """Write floats to ``out`` whose patterns are the steps of the rows plus `_zero_pattern`."""
@@ -157,7 +157,7 @@ def sums_by_columns(X: NDArray[Any], column_map: ColumnMap, how: Reading) -> Mom
 
 
 def stored_sums(X: Any, column_map: ColumnMap, missing: str) -> NDArray[np.int64]:
-    """Add up a CSR table by one pass over its stored entries; the others must be zero steps from the centre.
+    """Add up a CSR table by one pass over its stored entries; the others must be zero steps from the center.
 
     Positions are copied before they are looked at, so that memory which another process writes to cannot pass as
     one column and be added up as another. Values are read once, by the row map, whatever they are by then.
@@ -209,7 +209,7 @@ def rounded(row_map: RowMap, rows: NDArray[Any]) -> NDArray[np.int64]:
 def sums_about(
     rows: NDArray[np.float64], about_zero: RowMap, centers: NDArray[np.float64], powers: int
 ) -> Integers:
-    """Return the column sums of a few finite rows about each of many centres: shape (powers, centres, d).
+    """Return the column sums of a few finite rows about each of many centers: shape (powers, centers, d).
 
     The rows less a centre, through the map about 0, are what the map about the centre makes of the rows. Up to the
     second power, as in `Moments`.

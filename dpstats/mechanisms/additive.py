@@ -33,7 +33,7 @@ class _AdditiveMechanism(Mechanism):
 
     The lattice is a power of two, 2^-40 of the noise or finer: a value is scaled and rounded to it
     without floating-point error, which adds at most one step per coordinate (half a step at either
-    neighbour) to the sensitivity. The noise is calibrated to the enlarged sensitivity.
+    neighbor) to the sensitivity. The noise is calibrated to the enlarged sensitivity.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class _AdditiveMechanism(Mechanism):
         ----------
         value : number or array
             The private value, already computed; its norm moves by at most ``sensitivity`` between
-            neighbouring datasets. Must be finite; integers are taken exactly, however large.
+            neighboring datasets. Must be finite; integers are taken exactly, however large.
 
         Returns
         -------
@@ -163,7 +163,7 @@ class LaplaceMechanism(_AdditiveMechanism):
     Parameters
     ----------
     sensitivity : float
-        Largest l1 distance of the value between neighbouring datasets.
+        Largest l1 distance of the value between neighboring datasets.
     epsilon : float
         Greater than 0.
     neighbors : Neighbors, default=Neighbors.REPLACE_ONE
@@ -232,7 +232,7 @@ class GaussianMechanism(_AdditiveMechanism):
     Parameters
     ----------
     sensitivity : float
-        Largest l2 distance of the value between neighbouring datasets.
+        Largest l2 distance of the value between neighboring datasets.
     epsilon : float
         Greater than 0.
     delta : float

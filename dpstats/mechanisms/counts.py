@@ -114,7 +114,7 @@ class DensityEstimate(CountEstimate):
     edges : ndarray of shape (n_bins + 1,)
         Public.
     n_rows : int or None
-        Public number of rows, if neighbours have the same; densities need it.
+        Public number of rows, if neighbors have the same; densities need it.
 
     Examples
     --------

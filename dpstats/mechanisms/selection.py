@@ -89,7 +89,7 @@ class _Selection(Mechanism):
 
     @property
     def sensitivity(self) -> float:
-        """The largest change of a utility between neighbouring datasets."""
+        """The largest change of a utility between neighboring datasets."""
         return self._sensitivity
 
     @property
@@ -175,7 +175,7 @@ class ExponentialMechanism(_SelectOne):
     Parameters
     ----------
     sensitivity : float
-        Largest change of any utility between neighbouring datasets.
+        Largest change of any utility between neighboring datasets.
     epsilon : float
         Greater than 0.
     monotone : bool, default=False
@@ -316,7 +316,7 @@ class NoisyTopK(_Selection):
     k : int
         How many to select.
     sensitivity : float
-        Largest change of any utility between neighbouring datasets.
+        Largest change of any utility between neighboring datasets.
     epsilon : float
         Of all k selections together.
     delta : float, default=0.0

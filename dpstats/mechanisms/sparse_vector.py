@@ -47,7 +47,7 @@ class AboveThreshold(_YesOrNo):
     epsilon : float
         Greater than 0; of the whole stream.
     sensitivity : float, default=1.0
-        Largest change of any question's value between neighbouring datasets.
+        Largest change of any question's value between neighboring datasets.
     neighbors : Neighbors, default=Neighbors.REPLACE_ONE
         The relation that ``sensitivity`` is for.
     random_state : None, int or numpy.random.Generator, default=None
@@ -121,7 +121,7 @@ class SparseVector(_YesOrNo):
     delta : float, default=0.0
         0 splits epsilon evenly over the answers above.
     sensitivity : float, default=1.0
-        Largest change of any question's value between neighbouring datasets.
+        Largest change of any question's value between neighboring datasets.
     calibration : {"exact", "textbook"}, default="exact"
         With delta > 0: the smallest noise whose optimal total is (epsilon, delta), or the printed
         constants, refused where they are not private. With delta = 0 the two agree.

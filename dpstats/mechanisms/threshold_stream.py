@@ -102,7 +102,7 @@ class ThresholdStream(Mechanism, ABC):
 
     @property
     def sensitivity(self) -> float:
-        """The largest change of a question's value between neighbouring datasets."""
+        """The largest change of a question's value between neighboring datasets."""
         return self._sensitivity
 
     @property

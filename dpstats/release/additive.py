@@ -64,7 +64,7 @@ class Integers:
 class JointIntegers:
     """Several vectors of integers that one stage will release together.
 
-    ``l1`` and ``l2`` are what neighbours move all blocks by, each block in its ``unit_steps``: the largest over
+    ``l1`` and ``l2`` are what neighbors move all blocks by, each block in its ``unit_steps``: the largest over
     pairs of rows of the blocks together, which is less than what the largest of each add up to.
     """
 

@@ -123,7 +123,7 @@ class ExactNoise:
         if noise == "laplace":
             draws = 1 if size is None else size
             noisy = scores + self.laplace(scale, (draws, scores.size))
-            # Stable: equal sums go to the first candidate, on neighbouring datasets alike.
+            # Stable: equal sums go to the first candidate, on neighboring datasets alike.
             ranked = np.argsort(-noisy, axis=1, kind="stable")[:, :k]
             return ranked[0] if size is None else ranked
         measurement = _opendp_selection(noise, scale, k)

@@ -341,7 +341,7 @@ class Session:
     def smooth(self, name: str, integers: Any, level: int) -> NDArray[np.float64]:
         """Release integers with noise of one of the levels of a `Smooth`, which is private as the integers are.
 
-        Both have to be those of the data: the level moves by at most one between neighbours, and is at least what the
+        Both have to be those of the data: the level moves by at most one between neighbors, and is at least what the
         integers move by, as the stage says.
         """
         stage: Smooth = self._stage(name, Smooth)
@@ -486,7 +486,7 @@ class Session:
         for t in range(stage.times):
             noisy = scores + self._noise.laplace(stage.scale_steps, taken.shape)
             noisy[taken] = np.iinfo(np.int64).min
-            # The first of equal sums, on neighbouring datasets alike.
+            # The first of equal sums, on neighboring datasets alike.
             chosen[:, t] = np.argmax(noisy, axis=1)
             taken[np.arange(count), chosen[:, t]] = True
         return chosen[0] if self._size is None else chosen

@@ -1,7 +1,7 @@
 """A witness of a release: it sees what every stage is given, and can have a second run released what the first was.
 
 Run on a dataset, a release draws simulated noise and the witness keeps, stage by stage, what was given and what came
-out. Run on a neighbour behind the same witness's `again`, every stage gives what it gave before, so that all that
+out. Run on a neighbor behind the same witness's `again`, every stage gives what it gave before, so that all that
 follows from releases is the same: what still differs was moved by the row. That is what a sensitivity is about, in
 adaptive releases too, and a run that asks for another stage shows that its course depends on more than was released.
 """
@@ -43,7 +43,7 @@ class Declared:
     norm : {"l1", "l2", "linf"}
         Of the sensitivity; for scores that the best is selected of, "linf".
     sensitivity : float
-        By how much the statistic moves at most between neighbouring datasets.
+        By how much the statistic moves at most between neighboring datasets.
     scale : float
         Of its noise.
     selection : bool
@@ -86,7 +86,7 @@ class Witness(StandIn):
     def __init__(self, seed: int = 0, first: Sequence[Seen] | None = None) -> None:
         self.seen: list[Seen] = []
         self.parted = ""
-        self.relations: set[Neighbors] = set()  # which neighbours its plans are for
+        self.relations: set[Neighbors] = set()  # which neighbors its plans are for
         self._seed = seed
         self._first = first
         self._generator = np.random.default_rng(seed)

@@ -86,7 +86,7 @@ def local_sensitivity(
 
 
 class _Remembered:
-    """A function whose results are kept: a dataset has many neighbours."""
+    """A function whose results are kept: a dataset has many neighbors."""
 
     def __init__(self, function: Function) -> None:
         self._function = function

@@ -26,11 +26,11 @@ class ElasticSensitivity:
         How often the most frequent value of a column occurs (missing ones apart), by "table.column", or by (table,
         column) where a name has a dot, for the columns that joins are on. Private, where the table is.
     cap : int, default=1
-        Of how many rows of a table neighbours differ at most.
+        Of how many rows of a table neighbors differ at most.
 
     Notes
     -----
-    Johnson, Near and Song (2018), with instances of one table told from different tables. Neighbours differ in one
+    Johnson, Near and Song (2018), with instances of one table told from different tables. Neighbors differ in one
     row of one private table. Numbers of this class are private: nothing but `explain` may be shown.
 
     Examples

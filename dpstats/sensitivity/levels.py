@@ -1,4 +1,4 @@
-"""Public levels of noise, of which neighbouring data have neighbouring ones: stages for what is smooth.
+"""Public levels of noise, of which neighboring data have neighboring ones: stages for what is smooth.
 
 Proof: docs/proofs/smooth-sensitivity.md.
 """
@@ -147,7 +147,7 @@ def smooth_noise(epsilon: float, delta: float = 0.0, *, noise: str = "student", 
 
 
 def _parts(epsilon: float, delta: float, size: int, noise: str, steady: bool) -> tuple[float, float, float]:
-    """Return what a scale may hide of a sensitivity, what is for its tail, and the ratio of neighbouring scales."""
+    """Return what a scale may hide of a sensitivity, what is for its tail, and the ratio of neighboring scales."""
     if noise == "laplace":
         share = far = epsilon / 2
         # A little less than the ratio that gives delta: the loss is in the tenth digit.

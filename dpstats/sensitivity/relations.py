@@ -31,7 +31,7 @@ class Table:
         What its columns go by in this query: another one for each time that a table is joined to itself. By default
         the table's name.
     public : bool, default=False
-        Whether no neighbour differs in it.
+        Whether no neighbor differs in it.
     n_rows : int, optional
         Its number of rows where that is public: no value is in more of them.
     """

@@ -46,7 +46,7 @@ def smooth_sensitivity(
     Notes
     -----
     Nissim, Raskhodnikova and Smith (2007), definitions 2.1 and 2.2. If ``local`` bounds these A(k) from above, and its
-    value at distance k is at most that of a neighbour at k + 1, what is returned is a smooth bound.
+    value at distance k is at most that of a neighbor at k + 1, what is returned is a smooth bound.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def smooth_level(reach: Callable[[int], int], limits: NDArray[np.integer[Any]]) 
     """Return max over k of (the least level whose limit is at least A(k)) - k, or 0: whole numbers throughout.
 
     ``reach`` is k -> A(k), never falling, and ``limits`` rise, the last being at least as large as any A(k). If
-    A(k) at some data is at most A(k + 1) at any neighbour, the level moves by at most one between neighbours, whatever
+    A(k) at some data is at most A(k + 1) at any neighbor, the level moves by at most one between neighbors, whatever
     the limits are.
     """
 

@@ -181,7 +181,7 @@ def crossing_point(
     center += float(np.clip((goal - intercept) / slope, -0.5, 0.5))
     steps = [float(np.clip(eta / slope, -0.5, 0.5)) for eta in (-0.75, -0.375, 0.0, 0.375, 0.75)]
     design = sorted({place(center + step) for step in steps})
-    if len(design) == 1:  # neighbouring whole numbers
+    if len(design) == 1:  # neighboring whole numbers
         design = [design[0] - 1, design[0], design[0] + 1]
     before = {x: seen.get(x, np.zeros(2, dtype=np.int64)) for x in design}
     final = {x: simulate(x, replications) - before[x] for x in design}

@@ -2,7 +2,7 @@
 
 A sampler is called as ``sampler(n, d, rng, **parameters)``: the parameters replace its own fields for this
 call, so any field can be varied in the grid of a study. ``true_mean(d, **parameters)`` is what the rows
-are centred at. Any other callable of this shape is a sampler too.
+are centered at. Any other callable of this shape is a sampler too.
 """
 
 from __future__ import annotations

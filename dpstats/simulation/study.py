@@ -327,7 +327,7 @@ class Study:
                 for block in finished:  # noqa: UP028
                     yield block
             finally:
-                # If a row cannot be written, the blocks that still run are cancelled; joblib warns of that.
+                # If a row cannot be written, the blocks that still run are canceled; joblib warns of that.
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", UserWarning)
                     finished.close()

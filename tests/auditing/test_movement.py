@@ -57,7 +57,7 @@ def test_additive_stages() -> None:
     assert found(several, steps(0, 0, 0, 0), steps(2, 1, 3, 0)).ratio == 1.0
     assert "count depends on the data" in found(LAPLACE, steps(1, 2), steps(1)).problem
     other = found(LAPLACE, (np.zeros((2, 1)), np.array([True])), (np.zeros((2, 1)), np.array([False])))
-    assert "for one neighbour and not for the other" in other.problem
+    assert "for one neighbor and not for the other" in other.problem
 
 
 def test_blocks_move_together() -> None:
