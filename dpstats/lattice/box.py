@@ -1,4 +1,4 @@
-"""The box: each column clipped on its own."""
+"""The box: each column clipped separately."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ Steps = int | NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class BoxLattice(RowLattice):
-    """Each column clipped on its own: an entry is at most ``bound`` steps from its center.
+    """Each column clipped separately: an entry is at most ``bound`` steps from its center.
 
-    ``low`` and ``high`` are the ends as declared: what is beyond them is counted by them, and not by steps.
+    ``low`` and ``high`` are the declared bounds. Entries outside are counted by these bounds, not by steps.
     """
 
     bound: Steps
@@ -144,8 +144,9 @@ class BoxLattice(RowLattice):
     def stored_sums(self, X: Any, *, missing: str = "error") -> NDArray[np.int64]:
         """Return the exact column sums of a sparse table, by one pass over its stored entries.
 
-        ``X`` is a scipy.sparse table in CSR form whose rows are sorted and store no entry twice: the clip of a
-        sum is not the sum of clips. The center must be 0, so that an entry that is not stored is zero steps from it.
+        ``X`` is a scipy.sparse table in CSR form whose rows are sorted and store no entry twice: the clip of
+        a sum is not the sum of clips. The center must be 0, so that an entry that is not stored is zero steps
+        from it.
         """
         self._check_count(X.shape[0])
         if np.any(self.center):
@@ -193,7 +194,7 @@ class BoxLattice(RowLattice):
 
     @property
     def _unit(self) -> float:
-        """A step, in the units of what is rounded: entries are not scaled to steps by a power of two.
+        """A step, in the units of the rounded values: entries are not scaled to steps by a power of two.
 
         Scaling by it is exact, so that rounding in the units of the data gives the same steps.
         """
@@ -236,9 +237,9 @@ class BoxLattice(RowLattice):
         if unit == 1.0:
             source = np.multiply(source, tiled(1 / self.spacing), out=out)
         np.add(source, tiled((SHIFT - offset) * unit), out=out)
-        # Clipped as integers, which every pattern of 64 bits is, a NaN's too: whatever was in memory when it was
-        # read, and whatever came of it above, these are steps inside the box. Positive floats are in the order
-        # of their patterns and negative ones below, so that for numbers this is the clip of the numbers.
+        # Patterns are clipped as integers. Every pattern of 64 bits is an integer, including a NaN's. So the
+        # results are steps inside the box for any content of the memory. Positive floats are in the order of
+        # their patterns, and negative ones are below, so for numbers this clips the numbers.
         steps = out.view(np.int64)
         zero = self._zero_pattern
         low, high = tiled(zero - self.bound), tiled(zero + self.bound)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dpstats.auditing import movement as movements
-from dpstats.auditing.movement import in_steps, moved, movement, stated, vectors
+from dpstats.auditing.movement import in_steps, measure_change, movement, stated_sensitivity, vectors
 from dpstats.privacy import (
     Block,
     Choice,
@@ -64,7 +64,7 @@ def test_blocks_move_together() -> None:
     first = {"a": np.array([0, 0]), "b": np.array([0])}
     second = {"a": np.array([2, 0]), "b": np.array([4])}
     # 1 of the first's units and 1 of the second's: sqrt 2 of 2.
-    assert moved(JOINT, first, second) == Fraction(2) and stated(JOINT) == Fraction(4)
+    assert measure_change(JOINT, first, second) == Fraction(2) and stated_sensitivity(JOINT) == Fraction(4)
     assert in_steps(JOINT, Fraction(2)) == math.sqrt(2)
     assert [vector.scale for vector in vectors(JOINT)] == [10.0, 20.0]
     item = found(JOINT, (first, True), (second, True))

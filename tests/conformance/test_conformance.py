@@ -38,7 +38,7 @@ from sklearn.utils.estimator_checks import (
 
 import dpstats
 from dpstats.auditing import audit, check_sensitivity
-from dpstats.auditing.movement import moved, noisy, stated, vectors
+from dpstats.auditing.movement import measure_change, noisy, stated_sensitivity, vectors
 from dpstats.covariance import HotellingTest
 from dpstats.errors import InvalidData
 from dpstats.groups import GroupMeans
@@ -219,7 +219,7 @@ def test_brute_force_sees_what_is_understated(entry: Entry, bug: Understated) ->
     stages = noisy(bug.plan)
     # One pair tells; the others need not be looked at.
     assert any(
-        moved(stage, *steps) > stated(stage)
+        measure_change(stage, *steps) > stated_sensitivity(stage)
         for first, second in bug.pairs()
         for stage, *steps in zip(stages, bug.integers(first), bug.integers(second), strict=True)
     )
