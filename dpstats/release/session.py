@@ -93,7 +93,8 @@ class Session:
     label : str
         Of the charge.
     size : int, optional
-        How many times everything is drawn, for simulations and audits: releases have this many rows. None is once.
+        How many times everything is drawn, for simulations and audits: releases have this many rows. None is
+        once.
 
     Notes
     -----
@@ -243,8 +244,8 @@ class Session:
         Returns
         -------
         mapping
-            ``"labels"`` and every block, of shape (found, width). In a session with a size the labels are all keys,
-            and the blocks have shape (size, k, width), with NaN for a key that was not found.
+            ``"labels"`` and every block, of shape (found, width). In a session with a size the labels are all
+            keys, and the blocks have shape (size, k, width), with NaN for a key that was not found.
         """
         stage: Discovery = self._stage(name, Discovery)
         if integers.keys() != {block.name for block in stage.blocks}:
@@ -279,7 +280,8 @@ class Session:
         ----------
         name : str
             A `Selection`.
-        scores : int64 array of shape (candidates,), or (size, candidates) where each draw has scores of its own
+        scores : int64 array of shape (candidates,), or (size, candidates) where each draw has scores of its
+        own
             Exact, in steps.
 
         Returns
@@ -341,8 +343,8 @@ class Session:
     def smooth(self, name: str, integers: Any, level: int) -> NDArray[np.float64]:
         """Release integers with noise of one of the levels of a `Smooth`, which is private as the integers are.
 
-        Both have to be those of the data: the level moves by at most one between neighbors, and is at least what the
-        integers move by, as the stage says.
+        Both have to be those of the data: the level moves by at most one between neighbors, and is at least
+        what the integers move by, as the stage says.
         """
         stage: Smooth = self._stage(name, Smooth)
         if not 0 <= level < len(stage.levels):
@@ -369,7 +371,10 @@ class Session:
         return released
 
     def respond(self, name: str, answers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return a randomized response to every answer in 0, ..., n_categories - 1: shape (n,), or (size, n)."""
+        """Return a randomized response to every answer in 0, ..., n_categories - 1:
+
+        shape (n,), or (size, n).
+        """
         stage: Responses = self._stage(name, Responses)
         self._take(name)
         flat = answers if self._size is None else np.tile(answers, self._size)
@@ -391,7 +396,10 @@ class Session:
         return signs
 
     def shuffle(self, name: str) -> NDArray[np.intp]:
-        """Return a uniform order of what a `Shuffle` is about: shape (k,), one for all draws of a simulation."""
+        """Return a uniform order of what a `Shuffle` is about:
+
+        shape (k,), one for all draws of a simulation.
+        """
         stage: Shuffle = self._stage(name, Shuffle)
         self._take(name)
         while True:

@@ -26,8 +26,9 @@ class Above(NamedTuple):
 class Stream:
     """The answers of a `Comparisons` stage, one question at a time.
 
-    Its state is the answers above that are left and the noisy threshold, and one assignment changes both: wherever
-    a question is interrupted, a threshold that was passed is never used again, if its stage draws it anew.
+    Its state is the answers above that are left and the noisy threshold, and one assignment changes both:
+    wherever a question is interrupted, a threshold that was passed is never used again, if its stage draws it
+    anew.
     """
 
     def __init__(self, stage: Comparisons, noise: Noise) -> None:
