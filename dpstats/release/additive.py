@@ -42,7 +42,7 @@ class Integers:
     share: float = 1.0
 
     def sizes(self, scale: float) -> list[tuple[int, float]]:
-        """Return how many numbers get noise of which scale in steps."""
+        """Return pairs of a number of values and the scale of their noise in steps."""
         return [(self.size, scale)]
 
     def stage(self, noise: str, scale: float, neighbors: Neighbors, concentrated: bool = False) -> Stage:
@@ -75,7 +75,7 @@ class JointIntegers:
     share: float = 1.0
 
     def sizes(self, scale: float) -> list[tuple[int, float]]:
-        """Return how many numbers get noise of which scale in steps."""
+        """Return pairs of a number of values and the scale of their noise in steps."""
         return [(block.size, scale * block.unit_steps) for block in self.blocks]
 
     def stage(self, noise: str, scale: float, neighbors: Neighbors, concentrated: bool = False) -> JointStage:
