@@ -1,7 +1,7 @@
 """The documentation site: `make docs` builds it into docs/_build/html, without a network.
 
-The source folder is the repository's root, not docs/: pages link to results and to each other by the paths that a forge
-follows, so these links are the site's too.
+The source folder is the repository's root, not docs/. Pages link to results and to each other by the paths that a
+forge follows, so the site needs the same paths.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ exclude_patterns = [
 ]
 templates_path = [str(DOCS / "_templates")]
 
-smartquotes = False  # what is in quotes is code, more often than speech
+smartquotes = False  # text in quotes is usually code
 
 # Markdown: anchors of headings as a forge makes them.
 myst_heading_anchors = 4
@@ -62,7 +62,7 @@ maximum_signature_line_length = 90
 autosummary_generate = True
 autosummary_ignore_module_all = False
 autosummary_imported_members = True
-autodoc_typehints = "none"  # types are in the docstrings, in words
+autodoc_typehints = "none"  # docstrings describe the types
 numpydoc_show_class_members = False
 
 nitpicky = True

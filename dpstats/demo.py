@@ -1,7 +1,7 @@
 """The main job on real data: private means of the RAND Health Insurance Experiment.
 
 20,190 person-years, as shipped with statsmodels. The data are public, which is
-why this demonstration may show non-private values beside the private ones.
+why this demonstration may show non-private values next to the private ones.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def load() -> Any:
 
 
 def estimator(epsilon: float = EPSILON, **options: Any) -> ClippedMean:
-    """Return the demonstration's estimator: public bounds, private spread."""
+    """Return the demonstration's estimator: public bounds, private standard deviation."""
     bounds = {column.name: (column.low, column.high) for column in COLUMNS}
     return ClippedMean(**{"epsilon": epsilon, "delta": DELTA, "bounds": bounds, **options})
 
@@ -111,7 +111,7 @@ def run(out: Path) -> str:
 
 
 def comparison(mean: ClippedMean, truth: Any) -> Summary:
-    """Return the estimator's summary with the non-private mean beside each estimate."""
+    """Return the estimator's summary with the non-private mean next to each estimate."""
     summary = mean.summary()
     rows = [
         (*row, significant(value, error))
@@ -128,9 +128,9 @@ def comparison(mean: ClippedMean, truth: Any) -> Summary:
 
 
 def price_per_person() -> Summary:
-    """Return how much more noise it takes to protect a person with all rows: by the plans, without any data."""
+    """Return the additional noise that protects a person with all rows, from the plans alone."""
     epsilon = EPSILON / ROWS_PER_PERSON
-    # The delta of a row that is DELTA for a person, by theorem 2.2: a hundredth less, for what is rounded up.
+    # The delta of a row that is DELTA for a person, by theorem 2.2, less a hundredth for rounding.
     delta = 0.99 * DELTA * math.expm1(epsilon) / math.expm1(EPSILON)
     n, d = load().shape
     plans = [estimator().plan(n, d), estimator(epsilon, delta=delta).plan(n, d)]

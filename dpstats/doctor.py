@@ -1,6 +1,6 @@
 """Checks of an installation: versions, randomness, linear algebra, optional packages, a ledger and one exact release.
 
-Every check takes well under a second. Nothing is read from the user's data, and nothing is left behind.
+Every check takes well under a second. No check reads the user's data, and no file remains.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def diagnose(folder: Path | str = ".") -> list[Check]:
     Parameters
     ----------
     folder : path
-        Where ledgers are to be written.
+        Folder of the ledgers.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """The exceptions of the package.
 
-Every one derives from a built-in that callers already catch: a wrong parameter or
-unusable data is a ``ValueError``. Messages name the parameter, what was given and what is
-allowed; they never show a value of the data.
+Every one derives from a built-in that callers already catch: a wrong parameter or unusable data is a
+``ValueError``. Messages name the parameter, the received value and the allowed values. They never show a
+value of the data.
 """
 
 __all__ = [
@@ -23,7 +23,7 @@ class DPStatsError(Exception):
 
 
 class InvalidParameter(DPStatsError, ValueError):
-    """A parameter is outside what is allowed; nothing was charged.
+    """A parameter is not allowed. Nothing was charged.
 
     Examples
     --------
@@ -70,12 +70,13 @@ class ScaleOutOfRange(InvalidParameter):
     >>> LaplaceMechanism(sensitivity=1.0, epsilon=1e-17).release(0.0)
     Traceback (most recent call last):
         ...
-    dpstats.errors.ScaleOutOfRange: the noise scale must be between 0.001 and 1e+16 lattice steps, got 2e+17: ...
+    dpstats.errors.ScaleOutOfRange: the noise scale must be between 0.001 and 1e+16 lattice steps, got 2e+17:
+    ...
     """
 
 
 class BudgetExceeded(DPStatsError, RuntimeError):
-    """A charge does not fit into what is left of a budget; nothing was charged.
+    """The charge exceeds the remaining budget. Nothing was charged.
 
     Examples
     --------
@@ -120,7 +121,7 @@ class LedgerError(DPStatsError, OSError):
 
 
 class NotDelivered(DPStatsError, OSError):
-    """What was released could not be written where it was asked for; it was charged, if a budget was given.
+    """The release could not be written to the requested file. It was charged, if a budget was given.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What pictures are drawn on, and the one that several releases share; matplotlib loads with the first one."""
+"""Axes of figures, and the figure that several releases share. matplotlib loads with the first figure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 ESTIMATE = "#1f5fa8"
 REFERENCE = "#b03a2e"
-"""Colours of what is private, and of what it is compared with."""
+"""Colors of private values, and of the values they are compared with."""
 _ACROSS = 3
 
 
@@ -35,7 +35,7 @@ def axes_or_new(ax: Any, **options: Any) -> Any:
 
 
 def plain(name: object) -> str:
-    """Return a name for a picture: matplotlib takes what is between two dollars for mathematics."""
+    """Return a name for a figure: matplotlib treats text between two dollars as mathematics."""
     return str(name).replace("$", r"\$")
 
 
@@ -71,11 +71,11 @@ def forest(
         The columns; one panel each.
     estimates : array of shape (rows, columns)
     interval : ConfidenceInterval
-        Of ends of that shape.
+        Interval with endpoints of that shape.
     title : str, optional
-        Of a new figure.
+        Title of a new figure.
     ax : matplotlib Axes, or a sequence of one for each column, optional
-        Default: those of a new figure.
+        Default: the Axes of a new figure.
     **style
         matplotlib's, of ``Axes.errorbar``.
 
@@ -94,7 +94,7 @@ def forest(
 
 
 def _panels(count: int, height: float, title: str) -> Any:
-    """Return the Axes of a new figure: so many panels of this height with one scale of rows."""
+    """Return the Axes of a new figure: panels of this height with one scale of rows."""
     across = min(_ACROSS, count)
     down = -(-count // across)
     figure = new_figure(figsize=(2.0 + 3.2 * across, down * height + 0.4))

@@ -1,8 +1,8 @@
 """Inference from released numbers: estimates, the distribution of their errors, intervals and tests.
 
-An `ErrorDistribution` knows the limits of an estimand or the tails of an estimate; the other follows by one search.
-`Estimates` answer the same questions for every estimator: intervals, tests, tables, frames. Nothing here refers to an
-estimator, a budget or a closure, so that results can be pickled and compared.
+An `ErrorDistribution` knows the limits of an estimand or the tails of an estimate; the other follows by one
+search. `Estimates` answer the same questions for every estimator: intervals, tests, tables, frames. Nothing
+here refers to an estimator, a budget or a closure, so that results can be pickled and compared.
 """
 
 from __future__ import annotations
@@ -208,8 +208,8 @@ class ChosenLimits(ErrorDistribution):
 class SelectedErrors(ErrorDistribution):
     """Errors of estimates that were selected by their values, from estimates with independent errors.
 
-    Limits have the error probability times the proportion that was selected. At most this probability of the selected
-    intervals is wrong on average: the rate of false coverage of Benjamini and Yekutieli (2005).
+    Limits have the error probability times the proportion that was selected. At most this probability of the
+    selected intervals is wrong on average: the rate of false coverage of Benjamini and Yekutieli (2005).
 
     Attributes
     ----------
@@ -354,7 +354,10 @@ SIDAK, BONFERRONI, HOLM = Together(), Bonferroni(), Holm()
 
 
 class StandardErrors:
-    """Field of `Estimates` that is computed when it is first read, where None was given: tests may not need it."""
+    """Field of `Estimates` that is computed when it is first read, where None was given:
+
+    tests may not need it.
+    """
 
     def __get__(self, estimates: Estimates, owner: type[Estimates]) -> Floats:
         state = estimates.__dict__
@@ -374,8 +377,8 @@ class Estimates(Exported, Reported):
     Attributes
     ----------
     estimate, error : arrays of one shape
-        Estimates and their standard errors, NaN where these are not known. Give None as ``error`` for the standard
-        errors of the distribution, which are computed when they are first read.
+        Estimates and their standard errors, NaN where these are not known. Give None as ``error`` for the
+        standard errors of the distribution, which are computed when they are first read.
     names : tuple of str
         A name for each estimate, in the order of ``numpy.ravel``.
     estimand : str
@@ -482,8 +485,8 @@ class Estimates(Exported, Reported):
         simultaneous : bool, optional
             Whether the level holds for all intervals simultaneously. Default: ``jointly``.
         alternative : {"two-sided", "less", "greater"}, optional
-            Default: the alternative of the estimates. A one-sided interval contains the values that a test for this
-            alternative does not reject.
+            Default: the alternative of the estimates. A one-sided interval contains the values that a test
+            for this alternative does not reject.
 
         Returns
         -------
@@ -528,8 +531,8 @@ class Estimates(Exported, Reported):
         value : float or array, default=0.0
             Value under the null hypothesis.
         alternative : {"two-sided", "less", "greater"}, optional
-            Alternative hypothesis: the estimand is not, is less than, or is greater than the value. Default: the
-            alternative of the estimates.
+            Alternative hypothesis: the estimand is not, is less than, or is greater than the value. Default:
+            the alternative of the estimates.
         simultaneous : bool, optional
             Whether p-values are adjusted for all estimates together. Default: ``jointly``.
 
@@ -651,7 +654,8 @@ class Test(Exported, Reported):
     Attributes
     ----------
     statistic : float or array
-        Distance of the estimate from the value, in standard errors. The p-value is from the error distribution.
+        Distance of the estimate from the value, in standard errors. The p-value is from the error
+        distribution.
     pvalue : float or array
     value : float or array
         Value under the null hypothesis.
@@ -743,7 +747,10 @@ class HasEstimates(Reported, ABC):
 
     @abstractmethod
     def estimates(self) -> Estimates:
-        """Return the estimates with the distribution of their errors: they can be pickled without the estimator."""
+        """Return the estimates with the distribution of their errors:
+
+        they can be pickled without the estimator.
+        """
 
     @property
     def estimate_(self) -> Any:

@@ -1,8 +1,7 @@
-"""The law of an estimate's error: sampling error plus privacy noise.
+"""The distribution of an estimate's error: sampling error plus privacy noise.
 
-A normal sampling error plus Laplace noise is not normal: its tails are those of the noise, and
-a normal interval with the right variance undercovers far out. The quantiles here are those of
-the sum itself.
+A normal sampling error plus Laplace noise is not normal. It has the tails of the noise, and a normal interval
+with the right variance undercovers at high levels. The quantiles here are for the exact sum.
 """
 
 from __future__ import annotations
@@ -46,9 +45,9 @@ def error_tails(
 def _normal_laplace_tails(
     x: NDArray[np.float64], std: NDArray[np.float64], scale: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    # With s = std, b = scale and Q the normal tail, the tail is
-    # Q(x/s) + e^{s^2/2b^2} (e^{-x/b} Q(s/b - x/s) - e^{x/b} Q(s/b + x/s))/2;
-    # the exponentials are absorbed in the scaled complementary error function.
+    # Let s = std, b = scale, and let Q be the normal tail. The tail of the sum is
+    # Q(x/s) + e^{s^2/2b^2} (e^{-x/b} Q(s/b - x/s) - e^{x/b} Q(s/b + x/s))/2.
+    # The scaled complementary error function absorbs the exponentials.
     root = math.sqrt(2)
     with np.errstate(all="ignore"):
         ratio, z = std / scale, np.where(x > 0, x / std, 0.0)
@@ -63,17 +62,22 @@ def _normal_laplace_tails(
 
 
 _APART = 1.02
-"""Laplace scales are taken to differ by this factor at least: the law of their sum is a difference of theirs."""
+"""Smallest ratio of Laplace scales.
+
+Closer scales are separated, because the tail of the sum is a difference.
+"""
 
 
 def laplace_sum_tails(
     x: NDArray[np.float64], std: NDArray[np.float64], scales: Sequence[NDArray[np.float64]]
 ) -> NDArray[np.float64]:
-    """Return P(N + L_1 + ... + L_k > x) for normal N of deviation ``std`` and Laplace L_i of these scales; x >= 0.
+    """Return P(N + L_1 + ...
 
-    Of a sum of Laplace variables of different scales b_i the characteristic function is the sum of their own with the
-    weights prod_j b_i^2/(b_i^2 - b_j^2), and so is its tail, with a normal variable added too. Scales that are nearly
-    equal are taken further apart, by making the larger ones larger.
+    + L_k > x) for normal N of deviation ``std`` and Laplace L_i of these scales; x >= 0.
+
+    The characteristic function of a sum of Laplace variables with different scales b_i is a weighted sum of
+    theirs, with weights prod_j b_i^2/(b_i^2 - b_j^2). The same holds for its tail, also with an added normal
+    variable. Nearly equal scales are separated by increasing the larger ones.
     """
     ordered = np.sort(np.stack(np.broadcast_arrays(*scales)), axis=0)
     for smaller, larger in itertools.pairwise(ordered):
@@ -97,9 +101,9 @@ def furthest(
 ) -> NDArray[np.float64]:
     """Return for each column how far from ``start`` towards ``end`` values are kept, which ``start`` is.
 
-    By division: the values that are kept lie side by side. ``kept`` is asked of several values of each column at
-    once, of shape (values, columns), since for few columns a call costs the same as for one. ``precision`` is in bits
-    of the distance.
+    By bisection: the accepted values form an interval. ``kept`` is evaluated at several values of each column
+    at once, of shape (values, columns), because for few columns a call costs the same as for one value.
+    ``precision`` is in bits of the distance.
     """
     inside, outside = np.array(start, dtype=np.float64), np.array(end, dtype=np.float64)
     bits = max(1, 6 - inside.size.bit_length() // 2)  # by which a round narrows
@@ -162,8 +166,8 @@ def half_widths(
 def simultaneous_level(confidence: float, count: int) -> float:
     """Return the level of each of ``count`` intervals that together cover with ``confidence``.
 
-    Sidak's level. It is exact for independent errors and conservative for jointly normal errors of
-    any correlation (Sidak 1967), so also for normal sampling errors of any correlation plus
-    independent Laplace noise, which is normal given its random variances.
+    Sidak's level. It is exact for independent errors and conservative for jointly normal errors of any
+    correlation (Sidak 1967). It also holds for normal sampling errors of any correlation plus independent
+    Laplace noise, which is normal given its random variances.
     """
     return math.exp(math.log(confidence) / count)

@@ -1,8 +1,8 @@
-"""A count of independent rows plus noise: exact p-values, and limits for the share that is counted.
+"""A count of independent rows plus noise: exact p-values, and limits for the proportion.
 
-With X binomial and a uniform on (-1/2, 1/2) added to Laplace noise, X + noise >= z is the uniformly most powerful test
-of a share at pure epsilon (Awan and Slavkovic 2018, 2020). Without the uniform, z -+ 1/2 gives the tails of a released
-whole number, itself included. Proof: docs/proofs/proportion.md.
+Let X be binomial, and add a uniform on (-1/2, 1/2) to Laplace noise. Then X + noise >= z is the uniformly
+most powerful test of a proportion at pure epsilon (Awan and Slavkovic 2018, 2020). Without the uniform, z -+
+1/2 gives the tails of a released integer, including itself. Proof: docs/proofs/proportion.md.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dpstats.data.arithmetic import as_int64
 Numbers = NDArray[np.float64]
 
 _LOG_LEFT_OUT = 41.0
-"""Probabilities below e^-41 = 1.6e-18 are left out of sums: no p-value is off by 1e-17."""
+"""Probabilities below e^-41 = 1.6e-18 are omitted from sums: the error of a p-value is below 1e-17."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class CountNoise:
         return 0.5 if self.law == "laplace" else 0.0
 
     def of(self, times: int) -> CountNoise:
-        """Return the noise of a sum of so many counts as this is of."""
+        """Return the noise of a sum of ``times`` counts with this noise."""
         return CountNoise(self.law, self.scale, self.times * times)
 
     def quantile(self, tail: float) -> float:
@@ -119,11 +119,14 @@ class CountNoise:
 
 @lru_cache(maxsize=64)
 def _summed(scale: float, times: int) -> tuple[Numbers, Numbers]:
-    """Return P(S = k) and P(S > k), k = 0, 1, ..., of a sum of discrete Laplace noise: by Fourier transform."""
+    """Return P(S = k) and P(S > k), k = 0, 1, ..., of a sum of discrete Laplace noise:
+
+    by Fourier transform.
+    """
     decay = math.exp(-1 / scale)
     rate = 1 / (2 * scale)
     moment = (1 - decay) ** 2 / ((1 - decay * math.exp(rate)) * (1 - decay * math.exp(-rate)))
-    # By Chernoff's bound next to nothing is further out.
+    # By Chernoff's bound almost no mass is further out.
     reach = math.ceil((_LOG_LEFT_OUT + times * math.log(moment)) / rate) + 1
     size = 1 << (2 * reach + 1).bit_length()
     angle = 2 * math.pi * np.arange(size // 2 + 1) / size
@@ -135,7 +138,10 @@ def _summed(scale: float, times: int) -> tuple[Numbers, Numbers]:
 
 
 def _binomial(n: int, share: float) -> tuple[Numbers, Numbers]:
-    """Return the counts that are at all likely, and their probabilities: the others have less than 4e-18 in all."""
+    """Return the counts that are at all likely, and their probabilities:
+
+    the others have less than 4e-18 in all.
+    """
     mean, third = n * share, _LOG_LEFT_OUT / 3
     # Bernstein's inequality.
     reach = third + math.sqrt(third**2 + 2 * _LOG_LEFT_OUT * mean * (1 - share))
@@ -143,7 +149,7 @@ def _binomial(n: int, share: float) -> tuple[Numbers, Numbers]:
     counts = np.arange(first, last + 1, dtype=np.float64)
     if not 0 < share < 1:
         return counts, (counts == mean).astype(np.float64)
-    # Each over the one before, and what is left out is next to nothing: quicker than from factorials, and as exact.
+    # Ratios of successive terms, faster than factorials and as exact. The omitted terms are negligible.
     ratios = np.log((n + 1 - counts[1:]) / counts[1:]) + (math.log(share) - math.log1p(-share))
     logs = np.concatenate([[0.0], np.cumsum(ratios)])
     weights = np.exp(logs - logs.max())
@@ -168,7 +174,8 @@ def limits(low: float, high: float, n: int, noise: CountNoise, tail: float) -> t
     Parameters
     ----------
     low, high : float
-        What the tails begin at: twice the count with its uniform, or a count without any, less and plus ``noise.half``.
+        What the tails begin at: twice the count with its uniform, or a count without any, less and plus
+        ``noise.half``.
     """
     lower = _crossing(lambda share: at_least(low, n, share, noise) - tail)
     upper = 1 - _crossing(lambda share: at_most(high, n, 1 - share, noise) - tail)
@@ -176,7 +183,7 @@ def limits(low: float, high: float, n: int, noise: CountNoise, tail: float) -> t
 
 
 def _crossing(excess: Callable[[float], float]) -> float:
-    """Return where an increasing function on [0, 1] crosses zero; the nearer end if nowhere."""
+    """Return the zero of an increasing function on [0, 1], or the nearer of 0 and 1 if there is none."""
     if excess(0.0) >= 0:
         return 0.0
     if excess(1.0) <= 0:

@@ -1,8 +1,7 @@
-"""Work in blocks, each with a seed of its own: the same results on any number of processes.
+"""Work in blocks with separate seeds: the same results on any number of processes.
 
-Simulations, calibrations and audits cut their runs into fixed blocks. A block's generator comes
-from its place in the list and not from what ran before it, so neither the number of processes
-nor their order changes a result.
+Simulations, calibrations and audits cut their runs into fixed blocks. A block's generator depends on its
+place in the list, not on earlier blocks. So neither the number of processes nor their order changes a result.
 """
 
 from __future__ import annotations
@@ -53,9 +52,9 @@ def run_blocks(
     Parameters
     ----------
     work : callable
-        Its last argument is the block's own `numpy.random.Generator`, its only source of randomness.
-        With several processes it is pickled, with what it refers to, as it is now: a generator
-        that it brings along would repeat itself in every block.
+        Its last argument is the block's own `numpy.random.Generator`, its only source of randomness. With
+        several processes it is pickled in its current state, with its references: a generator that it
+        contains would repeat itself in every block.
     blocks : sequence of tuple
         The other arguments of every call.
     random_state : None, int or numpy.random.Generator, default=None

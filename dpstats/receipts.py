@@ -1,11 +1,12 @@
 """Receipts of releases, which anybody can check without the data.
 
-A receipt states the plan of a fit, its privacy cost, the released numbers, the versions and the hashes of the proof
-pages. A check recomputes the cost from the plan's events. It cannot show that the release followed the plan, or that
-the declared bounds did not come from the data.
+A receipt states the plan of a fit, its privacy cost, the released numbers, the versions and the hashes of the
+proof pages. A check recomputes the cost from the plan's events. It cannot show that the release followed the
+plan, or that the declared bounds did not come from the data.
 
-A signature is an HMAC with SHA-256 and a secret key. It proves that a holder of the key wrote the receipt and that it
-has not changed since. Every holder can sign, the one who checks too: it proves nothing to a third person.
+A signature is an HMAC with SHA-256 and a secret key. It proves that a holder of the key wrote the receipt and
+that it has not changed since. Every holder can sign, the one who checks too: it proves nothing to a third
+person.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ class Receipt:
     Attributes
     ----------
     content : dict
-        The plan with its events, the guarantee, the released numbers, the versions and the hashes of proof pages.
+        The plan with its events, the guarantee, the released numbers, the versions and the hashes of proof
+        pages.
     digest : str
         SHA-256 of the content.
     signature : str, optional
@@ -128,7 +130,8 @@ def verify_receipt(text: str, key: bytes | str | None = None) -> list[Check]:
     Returns
     -------
     list of Check
-        One for each of content, signature, cost, versions, proofs and noise. Each has ``passed`` and ``found``.
+        One for each of content, signature, cost, versions, proofs and noise. Each has ``passed`` and
+        ``found``.
 
     Raises
     ------
@@ -252,7 +255,10 @@ def _pages() -> Iterator[tuple[Path, str]]:
 
 
 def named_files(text: str) -> set[str]:
-    """Return the source files that a page names. A name without a folder is in the folder of the name before it."""
+    """Return the source files that a page names.
+
+    A name without a folder is in the folder of the name before it.
+    """
     found, folder = set(), "dpstats"
     for name in re.findall(r"`([\w/.-]+\.py|[\w.-]+(?:/[\w.-]+)*/)`", text):
         if "/" in name.rstrip("/"):

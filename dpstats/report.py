@@ -1,7 +1,7 @@
 """A self-contained HTML page: text, tables and pictures in one file that opens anywhere.
 
-Whatever has a summary can be written as a page (`Reported`), by one core: it reads the summary's structure and what is
-public of the release, and nothing else.
+Every object with a summary can be written as a page (`Reported`), by one function. It reads only the
+summary's structure and public facts of the release.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ footer { margin-top: 2.6rem; padding-top: .6rem; border-top: 1px solid var(--lin
 
 
 class Table(Protocol):
-    """What a summary consists of; see `dpstats.results.Summary`."""
+    """Protocol of the parts of a summary; see `dpstats.results.Summary`."""
 
     @property
     def title(self) -> str: ...
@@ -101,7 +101,7 @@ class Table(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Background:
-    """What a page tells of a release beside its summary: public facts, in words.
+    """Public facts of a release that a page shows in addition to its summary.
 
     Attributes
     ----------
@@ -114,7 +114,7 @@ class Background:
     defaults : str
         The others, in a line.
     plan : str
-        What was released, at which noise, at which cost.
+        Released quantities, their noise and their cost.
     """
 
     guarantee: str = ""
@@ -144,16 +144,17 @@ class Reported(Shown):
     __slots__ = ()
 
     def to_html(self, path: str | os.PathLike[str], *, title: str | None = None) -> Path:
-        """Write a self-contained HTML page: the summary, the guarantee in plain words, what was asked and released.
+        """Write a self-contained HTML page: the summary, the guarantee in plain language, parameters and releases.
 
-        Only released numbers and public facts are in it. A picture is, where there is one and matplotlib is installed.
+        Only released numbers and public facts are in it. A picture is, where there is one and matplotlib is
+        installed.
 
         Parameters
         ----------
         path : path
             The file; one that exists is replaced, whole.
         title : str, optional
-            Default: that of the summary.
+            Default: the title of the summary.
 
         Returns
         -------
@@ -167,7 +168,7 @@ class Reported(Shown):
         return page_of(self, title).write(path)
 
     def _background(self) -> Background:
-        """Return what a page tells beside the summary: by default the guarantee, where there is one."""
+        """Return facts for a page in addition to the summary: by default the guarantee, if there is one."""
         for name in ("guarantee", "privacy"):
             guarantee = getattr(self, name, None)
             if guarantee is not None:
@@ -177,13 +178,16 @@ class Reported(Shown):
 
 @singledispatch
 def picture_of(thing: Any) -> tuple[str, Figure] | None:
-    """Return a caption and the picture of what is released; None where there is none. Packages register theirs."""
+    """Return a caption and the figure of a release, or None if there is none. Packages register theirs."""
     return None
 
 
 @singledispatch
 def draw(thing: Any, ax: Any = None, **options: Any) -> Any:
-    """Draw a result on matplotlib Axes (default: Axes of a new figure), and return them. Packages register theirs."""
+    """Draw a result on matplotlib Axes (default:
+
+    Axes of a new figure), and return them. Packages register theirs.
+    """
     raise TypeError(
         f"thing must be a result that has a picture, got {type(thing).__name__}. Use its summary()"
     )
@@ -191,7 +195,7 @@ def draw(thing: Any, ax: Any = None, **options: Any) -> Any:
 
 @singledispatch
 def page_of(thing: Any, title: str | None = None) -> Page:
-    """Return the page of what has a summary."""
+    """Return the page of an object with a summary."""
     summary, background = thing.summary(), thing._background()
     page = Page(title or summary.title)
     if background.simulated:
@@ -250,7 +254,7 @@ def told_parameters(estimator: Any) -> tuple[list[tuple[str, str]], str]:
 
 
 def told_value(value: Any) -> str:
-    """Return a parameter in words: short ones whole, long ones by their size, objects by what they are."""
+    """Return a description of a parameter: short values in full, long ones by size, objects by type."""
     if isinstance(value, float):
         return f"{value:.10g}"
     if isinstance(value, str):
@@ -351,7 +355,7 @@ class Page:
             + "</tr>"
             for row in rows
         )
-        # What is wider than a phone scrolls by itself, by the keyboard too.
+        # Content wider than a phone scrolls separately, by the keyboard too.
         self._parts.append(
             f'<div class="scroll" role="region" aria-label="{html.escape(words)}" tabindex="0">'
             f'<table class="{kind}"><caption{hidden}>{html.escape(words)}</caption>'
@@ -392,7 +396,7 @@ class Page:
         ).replace("\0", "\N{REPLACEMENT CHARACTER}")
 
     def write(self, path: str | os.PathLike[str]) -> Path:
-        """Write the page to a file, whole: until it is written, what was there stays.
+        """Write the page to a file atomically: until then, an earlier file stays complete.
 
         Raises
         ------
@@ -404,7 +408,7 @@ class Page:
                 f"path must name a file that can be written, got {os.fspath(path)!r} (it has a null character)"
             )
         target = Path(os.path.realpath(path))
-        # What is no character, a lone surrogate, becomes a question mark.
+        # A lone surrogate, which is not a character, becomes a question mark.
         content, reason = self.as_html().encode("utf-8", "replace"), None
         try:
             if target.exists() and not target.is_file():

@@ -71,8 +71,8 @@ class Records(NamedTuple):
 class Exported(Shown):
     """Results with a data frame, a dictionary, LaTeX and Markdown.
 
-    A subclass has a ``summary``, whose table is written as LaTeX and Markdown. It also has `_numbers`, the names of
-    its attributes that are one number each, or `_records`, a table of numbers.
+    A subclass has a ``summary``, whose table is written as LaTeX and Markdown. It also has `_numbers`, the
+    names of its attributes that are one number each, or `_records`, a table of numbers.
     """
 
     __slots__ = ()
@@ -93,7 +93,8 @@ class Exported(Shown):
     def to_frame(self, *options: Any) -> Any:
         """Return the numbers as a data frame of pandas, a row for each name.
 
-        The frame's ``attrs`` have what holds for all rows. Arguments are those of the summary, its level say.
+        The frame's ``attrs`` have what holds for all rows. Arguments are as for the summary, such as the
+        level.
         """
         import pandas as pd
 
@@ -493,7 +494,7 @@ class Summary(Exported, Reported):
 def about_missing(
     missing: str, counts_as: str = "the center of the bounds", what: str = "Missing entries"
 ) -> str:
-    """Return what missing entries count as, and whom a result is about; nothing where they are refused.
+    """Return the treatment of missing entries and the estimand; "" if they raise an error.
 
     Parameters
     ----------

@@ -154,6 +154,8 @@ FIGURE = re.compile(r"(?<![\w.])\d[\d,.]*(?:e[-+]?\d+)?")
 
 
 def _figures(text: str) -> set[str]:
+    # Some results omit the zero before a decimal point.
+    text = re.sub(r"(?<![\w.])\.(?=\d)", "0.", text)
     return {figure.strip(".,") for figure in FIGURE.findall(text)}
 
 

@@ -1,7 +1,7 @@
-"""What a build must keep: python docs/_site/check.py docs/_build/html
+"""Check a build of the site: python docs/_site/check.py docs/_build/html
 
-Every link and anchor leads somewhere, nothing is loaded from elsewhere, pictures are described, headings are in order.
-Pages are read as files, which is how they are looked at.
+Every link and anchor leads somewhere, nothing is loaded from elsewhere, pictures are described, headings are in
+order. Pages are read as files, which is how they are looked at.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-# What a browser fetches by itself, and not when a reader follows it.
+# Resources that a browser fetches without a click.
 LOADED = {"script", "img", "link", "source", "iframe", "video", "audio", "object", "embed"}
 
 
@@ -39,7 +39,7 @@ class Page(HTMLParser):
             self.language = given.get("lang")
         if re.fullmatch(r"h[1-6]", tag):
             self.headings.append(int(tag[1]))
-        # A thumbnail of the gallery stands beside the title of its page.
+        # A thumbnail of the gallery is next to the title of its page.
         if tag == "img" and not given.get("alt") and not given.get("src", "").endswith("_thumb.png"):
             self.undescribed.append(given.get("src", ""))
         for name in ("href", "src", "data"):
@@ -51,14 +51,14 @@ class Page(HTMLParser):
 
 
 def read(path: Path) -> Page:
-    """Return what matters of a page."""
+    """Return the anchors, links and pictures of a page."""
     page = Page()
     page.feed(path.read_text(encoding="utf-8"))
     return page
 
 
 def problems(root: Path) -> Iterator[str]:
-    """Yield what is wrong with the pages and styles below a folder."""
+    """Yield the errors in the pages and styles below a folder."""
     # Pages below _static are templates of the theme.
     found = (path for path in sorted(root.rglob("*.html")) if "_static" not in path.parts)
     pages = {path.resolve(): read(path) for path in found}
@@ -104,7 +104,7 @@ def _headings(levels: list[int]) -> Iterator[str]:
 
 
 def main(folder: str) -> int:
-    """Print what is wrong; return 1 if anything is."""
+    """Print the errors; return 1 if there are any."""
     found = list(problems(Path(folder)))
     print("\n".join(found) if found else f"{folder}: links, pictures and headings are right")
     return 1 if found else 0

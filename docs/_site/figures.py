@@ -12,7 +12,7 @@ _SAVED: WeakSet[Figure] = WeakSet()
 
 
 def title_of(figure: Figure) -> str:
-    """Return what a figure says that it shows."""
+    """Return the title of a figure."""
     titles = [figure.get_suptitle(), *(axis.get_title() for axis in figure.axes)]
     title = next((title for title in titles if title), "")
     if not title:

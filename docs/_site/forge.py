@@ -1,7 +1,7 @@
 """Pages are read on a forge, too: what a link or a file's name means there, it means on the site.
 
-A link to a folder shows that folder on a forge, and here its index; one to a script of the gallery leads to the page
-that is made of it. A page that is mentioned by its file's name becomes a link.
+A link to a folder shows that folder on a forge, and here its index. A link to a script of the gallery leads to its
+page. A page that is mentioned by its file's name becomes a link.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The table of what was measured: every page of validation/results, its date, and the command that makes it again.
+"""The table of measured results: every page of validation/results, its date, and the command that makes it again.
 
 The date is the page's own; everything else is in the table of validation/README.md.
 """

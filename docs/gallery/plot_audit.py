@@ -2,7 +2,7 @@
 Does this code really add enough noise?
 =======================================
 
-An audit attacks a release on two neighbouring datasets and reports a lower bound on its epsilon. It needs no
+An audit attacks a release on two neighboring datasets and reports a lower bound on its epsilon. It needs no
 knowledge of the code. Here it is given a right mean and a common mistake.
 """
 
@@ -24,13 +24,13 @@ def right(rows, rng, size):
 
 
 def wrong(rows, rng, size):
-    """The same, with the noise for the spread of these rows: it looks reasonable, and is not private."""
+    """Return a mean with noise for the range of these rows, which looks reasonable and is not private."""
     mean = np.clip(rows, low, high).mean()
     return mean + rng.laplace(scale=(rows.max() - rows.min()) / (n * epsilon), size=size)
 
 
 # %%
-# The neighbour replaces one row by the farthest that bounds allow, which is what the guarantee is about.
+# The neighbor replaces one row by the farthest value that the bounds allow. The guarantee covers this case.
 
 neighbor = radius.copy()
 neighbor[radius.argmin()] = high
@@ -48,5 +48,5 @@ print(f"at least {second.epsilon_lower:.3f}, claimed {epsilon:g}; violated: {sec
 broken = plot_audit(second, title="Noise for the range of the rows")
 
 # %%
-# A bound below the claim proves nothing more than that; one above it proves that the claim is wrong. The
+# A bound below the claim is consistent with it. A bound above it proves that the claim is wrong. The
 # guide on :doc:`auditing </docs/auditing>` says what an audit can see.

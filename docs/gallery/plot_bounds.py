@@ -16,9 +16,9 @@ visits = randhie.load_pandas().data[["mdvis"]]
 ends = np.array([5, 10, 20, 50, 100, 200, 500, 1000])
 
 # %%
-# Intervals are for the mean of the *clipped* population, and say so. With an upper bound of 5 that is another
-# number than the mean of all visits, however many rows there are; from 50 on the two hardly differ, and what
-# grows is the noise.
+# Intervals cover the mean of the *clipped* population, and the summary states it. With an upper bound of 5,
+# that mean differs from the mean of all visits for any number of rows. From 50 on the two are almost equal, and
+# the noise grows.
 
 fits = [ClippedMean(epsilon=0.2, delta=1e-6, bounds=(0, end), random_state=0).fit(visits) for end in ends]
 means = np.array([fit.mean_[0] for fit in fits])
@@ -40,10 +40,10 @@ axis.legend(frameon=False, fontsize=8)
 axis.grid(alpha=0.25)
 
 # %%
-# The tightest one. The table says what its interval is for, and what clipped rows cannot tell:
+# The tightest bound. The table states the estimand of its interval, and the limits of clipped rows:
 
 print(fits[0].summary())
 
 # %%
-# Choosing the bound from such a picture would be looking at the rows: bounds come from what is known without
-# them (:doc:`how </docs/choosing-privacy>`).
+# Choosing the bound from such a figure would use the rows. Bounds come from public knowledge (:doc:`how
+# </docs/choosing-privacy>`).

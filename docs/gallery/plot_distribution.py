@@ -3,7 +3,7 @@ How are the values distributed, not only their mean?
 ====================================================
 
 One release of :class:`~dpstats.quantiles.PrivateDistribution` has the whole cdf, with a band that covers the
-cdf of the population everywhere at once, for independent rows of any law.
+cdf of the population everywhere at once, for independent rows with any distribution.
 """
 
 from statsmodels.datasets import randhie
@@ -14,7 +14,7 @@ from dpstats.quantiles import PrivateDistribution
 chronic = randhie.load_pandas().data["disea"]  # index of chronic diseases
 
 # %%
-# Bounds are public, and may be generous: a value beyond counts as the nearer end.
+# Bounds are public, and may be generous: a value beyond them counts as the nearer bound.
 
 title = "Index of chronic diseases, 20,190 rows, ε = {}"
 clear = PrivateDistribution(bounds=(0, 60), bins=512, epsilon=1.0, random_state=0).fit(chronic)

@@ -11,8 +11,8 @@ from dpstats.simulation import Rademacher, Study, fit_rate
 from dpstats.simulation.pictures import plot_risk
 
 # %%
-# Signs in 16 columns, 400 rows, and epsilon from 0.03 to 3. The loss is about the released numbers, before
-# they are cut to their bounds.
+# Signs in 16 columns, 400 rows, and epsilon from 0.03 to 3. The loss uses the released numbers, before
+# they are clipped to their bounds.
 
 grid = {"n": [400], "d": [16], "epsilon": [0.03, 0.06, 0.12, 0.25, 0.5, 1.0, 2.0]}
 study = Study(

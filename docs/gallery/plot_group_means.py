@@ -26,12 +26,12 @@ axis = groups.plot()
 axis.figure.suptitle("Doctor visits a year by the percent that a family pays, ε = 1", fontsize=10)
 
 # %%
-# The groups are of very different sizes, and intervals show it: they count sampling error, the noise of the
-# sum, and that of the size. All questions below are asked of the same release, and cost nothing more.
+# The groups are of very different sizes, and intervals show it: they include sampling error, the noise of
+# the sum, and the noise of the size. All queries below use the same release, without additional cost.
 
 print(groups.pairwise().summary())
 print(groups.anova().summary())
 
 # %%
-# The rows are person-years, of which a person has up to five. What protecting persons takes, and what else
-# the release answers, is in the guide on :doc:`groups </docs/groups>`.
+# The rows are person-years, and a person has up to five. For guarantees that protect people, and other
+# answers from this release, see the guide on :doc:`groups </docs/groups>`.

@@ -2,8 +2,8 @@
 How many rows does a private test need?
 =======================================
 
-The null distribution of an identity test is public, so its power can be simulated before there are any data:
-from the number of rows and columns, the level, and epsilon alone.
+The null distribution of an identity test is public, so its power can be simulated before there are any data. It
+depends only on the number of rows and columns, the level, and epsilon.
 """
 
 import numpy as np
@@ -16,8 +16,8 @@ n_features, level = 20, 0.05
 test = RowDistanceTest(epsilon=1.0, level=level, n_calibration=199, random_state=0)
 
 # %%
-# Power against the distance of the mean from that of the null hypothesis, for 200 rows of 20 columns,
-# beside that of the chi-square test without privacy, which is known in closed form.
+# Power against the distance of the mean from the null mean, for 200 rows of 20 columns. The power of the
+# chi-square test without privacy is known in closed form.
 
 n_samples = 200
 distances = np.linspace(0.0, 1.0, 9)

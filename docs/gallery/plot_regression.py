@@ -1,9 +1,9 @@
 """
-What does privacy cost a regression?
-====================================
+The cost of privacy in a regression
+===================================
 
-Coefficients of a private regression at three values of epsilon, with intervals that count sampling error and
-noise, beside those of ordinary least squares on the same rows.
+Coefficients of a private regression at three values of epsilon, with intervals that include sampling error and noise,
+and ordinary least squares on the same rows.
 """
 
 import numpy as np
@@ -18,8 +18,7 @@ data = randhie.load_pandas().data
 visits = np.log1p(data["mdvis"].clip(upper=52))
 
 # %%
-# Bounds come from what is known without the rows: how the variables were defined, and the rules of the
-# experiment.
+# Bounds come from public knowledge: the definitions of the variables, and the rules of the experiment.
 
 bounds = {
     "lncoins": (0, np.log(101)),  # log(percent that the family pays + 1)

@@ -2,7 +2,7 @@
 How long until the event, in two arms of a trial?
 =================================================
 
-A simulated trial of 3,000 subjects, of whom some leave early. One release of
+A simulated trial of 3,000 subjects. Some leave early. One release of
 :class:`~dpstats.survival.PrivateSurvival` has the curves of both arms with bands that hold for all times
 together, medians, restricted means and a log-rank test.
 """
@@ -25,7 +25,7 @@ model.fit(np.minimum(week, left), week <= left, arm)
 axes = model.plot()
 
 # %%
-# The numbers at risk below the curves have noise, which is stated. All questions are asked of the same release.
+# The numbers at risk below the curves have noise, which is stated. All queries use the same release.
 
 print(model.summary())
 print(model.rmst_difference("new", "old").summary())

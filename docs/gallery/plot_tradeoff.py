@@ -11,8 +11,8 @@ from dpstats.plots import plot_tradeoff
 from dpstats.privacy import PrivacyGuarantee, basic_composition, compose, optimal_composition_epsilon
 
 # %%
-# Pure guarantees are made of two straight lines. Gaussian noise that is calibrated to (1, 1e-6) promises
-# more than that pair of numbers says: its plan has a curve of its own, which lies above.
+# Pure guarantees consist of two straight lines. Gaussian noise that is calibrated to (1, 1e-6) promises
+# more than that pair of numbers: its plan has a separate curve, which is above.
 
 plan = ClippedMean(clip=1.0, std=None, epsilon=1.0, delta=1e-6).plan(1000, 1)
 curves = {
@@ -24,8 +24,8 @@ alone = plot_tradeoff(curves, title="One release: how well any test can tell a r
 
 # %%
 # Ten releases of ε = 0.1. Adding epsilons up is right and pessimistic; optimal composition at δ = 1e-6 is
-# the exact price of ten such guarantees, whatever the releases are. So few of them gain next to nothing at
-# that δ, and a quarter at a larger one.
+# the exact cost of ten such guarantees, for any releases. For so few, the gain is almost nothing at that δ,
+# and a quarter at a larger one.
 
 ten = [PrivacyGuarantee(0.1)] * 10
 print("added up:              ", basic_composition(ten))

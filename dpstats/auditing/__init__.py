@@ -1,4 +1,4 @@
-"""Lower bounds on epsilon by attacking a release; sensitivities, by replaying a neighbour."""
+"""Lower bounds on epsilon by attacking a release; sensitivities by replaying a neighboring dataset."""
 
 from dpstats.auditing import pictures as pictures  # what pages draw
 from dpstats.auditing.attack import audit, audit_outputs

@@ -1,4 +1,4 @@
-"""How two datasets are apart: by one row replaced, or by one added or removed."""
+"""Checks that two datasets are neighbors: one row replaced, or one added or removed."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from dpstats.errors import InvalidParameter
 from dpstats.privacy.guarantee import Neighbors
 
 
-def parts_of(data: Any) -> tuple[Any, ...]:
+def split_parts(data: Any) -> tuple[Any, ...]:
     """Return rows, or rows and their outcome."""
     return data if isinstance(data, tuple) and len(data) == 2 else (data,)
 
 
 def check_relation(dataset: Any, neighbor: Any, relations: Iterable[Neighbors], most: int = 1) -> None:
-    """Refuse a pair that is of another relation than the stages are for, as far as this can be told.
+    """Raise an error for a pair that visibly has another relation than the stages.
 
     A unit has at most ``most`` rows.
     """
@@ -27,7 +27,7 @@ def check_relation(dataset: Any, neighbor: Any, relations: Iterable[Neighbors], 
         return
     more = abs(sizes[0] - sizes[1])
     pair = Neighbors.REPLACE_ONE if more == 0 else Neighbors.ADD_OR_REMOVE_ONE if more <= most else None
-    words = "no neighbours" if pair is None else f"a pair of {pair.name} ({pair.value})"
+    words = "no neighbors" if pair is None else f"a pair of {pair.name} ({pair.value})"
     for relation in sorted(set(relations), key=lambda item: item.name):
         if relation is not pair:
             raise InvalidParameter(
@@ -37,7 +37,7 @@ def check_relation(dataset: Any, neighbor: Any, relations: Iterable[Neighbors], 
 
 
 def _rows(data: Any) -> int | None:
-    first = parts_of(data)[0]
+    first = split_parts(data)[0]
     if isinstance(first, str | bytes | Mapping):
         return None
     try:
@@ -46,8 +46,10 @@ def _rows(data: Any) -> int | None:
         return None
 
 
-def check_apart(dataset: Any, neighbor: Any, most: int, *, counts: bool = False, added: bool = False) -> None:
-    """Refuse tables (histograms, if they are counts) that are not neighbours, as far as this can be told.
+def check_neighbors(
+    dataset: Any, neighbor: Any, most: int, *, counts: bool = False, added: bool = False
+) -> None:
+    """Raise an error for tables (or histograms, if they are counts) that are visibly not neighbors.
 
     If rows are ``added`` or removed, the tables have different numbers of rows.
     """
@@ -64,13 +66,13 @@ def check_apart(dataset: Any, neighbor: Any, most: int, *, counts: bool = False,
             less = sum(max(a - b, 0) for a, b in zip(first.ravel(), second.ravel(), strict=True))
         except TypeError:
             return
-        _refuse_apart(less, most)
+        _check_distance(less, most)
         return
     rows = [Counter(tuple(map(_value, row)) for row in table.tolist()) for table in (first, second)]
-    _refuse_apart(max((rows[0] - rows[1]).total(), (rows[1] - rows[0]).total()), most)
+    _check_distance(max((rows[0] - rows[1]).total(), (rows[1] - rows[0]).total()), most)
 
 
-def _refuse_apart(apart: Any, most: int) -> None:
+def _check_distance(apart: Any, most: int) -> None:
     if apart > most:
         raise InvalidParameter(
             f"dataset and neighbor must differ in one row (rows_apart={most}), got {apart}"
@@ -79,12 +81,12 @@ def _refuse_apart(apart: Any, most: int) -> None:
 
 def _table(data: Any) -> np.ndarray[Any, Any]:
     return np.column_stack(
-        [np.asarray(part).reshape(len(part), -1).astype(object) for part in parts_of(data)]
+        [np.asarray(part).reshape(len(part), -1).astype(object) for part in split_parts(data)]
     )
 
 
 def _value(item: Any) -> Any:
-    """Return what equals another where the values do: 1 and 1.0, and NaN and itself."""
+    """Return a key that is equal for equal values: for 1 and 1.0, and for NaN and NaN."""
     if isinstance(item, float) and item != item:
         return "NaN"
     try:

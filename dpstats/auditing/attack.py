@@ -1,6 +1,6 @@
 """An audit: attack a release, and report the epsilon that the attack proves.
 
-The release is run many times on two neighbouring datasets. On one half of the runs the attack is
+The release is run many times on two neighboring datasets. On one half of the runs the attack is
 chosen: a score of the output, a threshold, a side, and which dataset plays which part. On the
 other half the chosen event is counted, and the counts bound epsilon from below. Choosing and
 counting on the same runs would accuse right releases far too often.
@@ -17,7 +17,7 @@ from dpstats.auditing.bounds import epsilon_lower_bound
 from dpstats.auditing.events import choose_event, count_event
 from dpstats.auditing.outputs import Component, Sample, as_component, join
 from dpstats.auditing.result import AuditResult
-from dpstats.auditing.scores import Pair, split
+from dpstats.auditing.scores import Pair, split_runs
 from dpstats.data.parameters import check_integer, check_real
 from dpstats.errors import InvalidParameter
 from dpstats.parallel import cut, run_blocks
@@ -45,7 +45,7 @@ def audit(
     n_jobs: int = 1,
     progress: bool = False,
 ) -> AuditResult:
-    """Bound from below the epsilon of a release by attacking it on two neighbouring datasets.
+    """Bound from below the epsilon of a release by attacking it on two neighboring datasets.
 
     Parameters
     ----------
@@ -55,13 +55,13 @@ def audit(
         ``size`` independent outputs along the first axis. Several releases are run once each, on
         the same dataset and with independent noise, and the claim is for all of them together.
     dataset, neighbor : object
-        Two neighbouring datasets, passed on as they are. The bound is for this pair: choose a bad one.
+        Two neighboring datasets, passed on unchanged. The bound is for this pair: choose a bad one.
     epsilon, delta : float
         The claim.
     n_trials : int, default=100_000
         Runs on each dataset, at least 4.
     confidence : float, default=0.95
-        Of the lower bound. Auditing many releases at once, divide 1 - confidence by their number.
+        Confidence of the lower bound. To audit many releases at once, divide 1 - confidence by their number.
     batched : bool, default=False
     random_state : None, int or numpy.random.Generator, default=None
         Seeds the generators that are passed to ``release``; a release may draw from the operating
@@ -70,8 +70,8 @@ def audit(
         ``score(output)`` returns a number that is attacked instead of the output (of the tuple of
         outputs, for several releases). It must be fixed before the audit.
     n_jobs : int, default=1
-        Processes; -1 is one per core. The result is the same for any number. With several
-        processes, a release must not draw from a generator of its own.
+        Processes; -1 is one per core. The result is the same for any number. With several processes, a
+        release must not draw from a separate generator.
     progress : bool, default=False
         Whether to show a bar.
 
@@ -81,11 +81,11 @@ def audit(
 
     Notes
     -----
-    Numbers are their own score, and so is a learned likelihood ratio, which finds events such as "in
-    the middle". Vectors are projected on Fisher's direction for uncorrelated coordinates, and
-    classified; other objects are outcomes of a table, or encoded and classified. The scores of
-    several releases are learned likelihood ratios, added up. Whatever has the largest bound on runs
-    set aside for choosing is counted on the other half.
+    Numbers are their own score, and so is a learned likelihood ratio, which finds events such as "in the
+    middle". Vectors are projected on Fisher's direction for uncorrelated coordinates, and classified; other
+    objects are outcomes of a table, or encoded and classified. The scores of several releases are sums of
+    learned likelihood ratios. The event with the largest bound on the choosing half is counted on the other
+    half.
 
     Examples
     --------
@@ -132,7 +132,7 @@ def audit_outputs(
     Parameters
     ----------
     outputs, neighbor_outputs : sequence
-        The outputs of independent runs on a dataset and on its neighbour, equally many, at least 4:
+        The outputs of independent runs on a dataset and on its neighbor, equally many, at least 4:
         an array with one run per row, or a sequence of any objects. The first half chooses the
         event and the second half counts it, so the order must not depend on the outputs.
     epsilon, delta : float
@@ -172,7 +172,9 @@ def audit_outputs(
             f"outputs and neighbor_outputs must be equally many, at least 4, got {sizes[0]} and {sizes[1]}"
         )
     even = sizes[0] - sizes[0] % 2
-    blocks = [[_scored(as_component(given, sizes[0], name), score)[:even]] for name, given in names.items()]
+    blocks = [
+        [_apply_score(as_component(given, sizes[0], name), score)[:even]] for name, given in names.items()
+    ]
     first, second = join(blocks)
     return _attack(((first,), (second,)), epsilon, delta, confidence)
 
@@ -187,7 +189,7 @@ def _check_claim(epsilon: Any, delta: Any, confidence: Any) -> tuple[float, floa
 
 def _attack(pair: Pair, epsilon: float, delta: float, confidence: float) -> AuditResult:
     half = len(pair[0][0]) // 2
-    choosing, counting = split(pair, half)
+    choosing, counting = split_runs(pair, half)
     event, thresholds = choose_event(choosing, delta)
     counts, curve = count_event(event, thresholds, counting)
     lower = float(epsilon_lower_bound(*counts, half, delta, confidence))
@@ -218,11 +220,11 @@ def _run(
         for release in releases
     )
     if score is None or len(sample) == 1:
-        return tuple(_scored(component, score) for component in sample)
-    return (_scored(list(zip(*sample, strict=True)), score),)
+        return tuple(_apply_score(component, score) for component in sample)
+    return (_apply_score(list(zip(*sample, strict=True)), score),)
 
 
-def _scored(component: Component, score: Callable[[Any], float] | None) -> Component:
+def _apply_score(component: Component, score: Callable[[Any], float] | None) -> Component:
     if score is None:
         return component
     try:

@@ -14,10 +14,10 @@ from dpstats.data.parameters import check_real
 def probability_bounds(
     counts: Any, trials: int, confidence: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return one-sided lower and upper Clopper-Pearson bounds, each at ``confidence``."""
+    """Return lower and upper one-sided Clopper-Pearson bounds, each at ``confidence``."""
     counts = np.asarray(counts)
     tail = 1 - confidence
-    # Where a bound is known to be 0 or 1, the quantile is asked for at any valid argument and not used.
+    # If a bound is known to be 0 or 1, the quantile has an arbitrary valid argument and is not used.
     some, missed = np.maximum(counts, 1), np.maximum(trials - counts, 1)
     lower = np.where(counts > 0, betaincinv(some, trials - some + 1, tail), 0.0)
     upper = np.where(counts < trials, betainccinv(trials - missed + 1, missed, tail), 1.0)
@@ -27,7 +27,7 @@ def probability_bounds(
 def wilson_bounds(
     counts: Any, trials: int, confidence: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return Wilson's score bounds: near those of Clopper and Pearson, quick, and not guaranteed."""
+    """Return Wilson's score bounds: fast and close to Clopper and Pearson's, but not guaranteed."""
     z2 = float(ndtri(confidence)) ** 2 / trials
     share = np.asarray(counts) / trials
     half = np.sqrt(z2 * share * (1 - share) + z2**2 / 4)
@@ -37,11 +37,11 @@ def wilson_bounds(
 def epsilon_lower_bound(
     counts: Any, other_counts: Any, trials: int, delta: float = 0.0, confidence: float = 0.95
 ) -> NDArray[np.float64]:
-    """Return a lower confidence bound on epsilon from how often an event happened on two neighbours.
+    """Return a lower confidence bound on epsilon from the counts of an event on two neighbors.
 
-    (epsilon, delta)-privacy means p <= e^epsilon q + delta, so epsilon >= log((p - delta)/q): p is
-    bounded from below and q from above, each at (1 + confidence)/2, and the bound holds with
-    ``confidence`` by the union bound. The event must not have been chosen from these counts.
+    (epsilon, delta)-privacy means p <= e^epsilon q + delta, so epsilon >= log((p - delta)/q). p is bounded
+    from below and q from above, each at (1 + confidence)/2. By the union bound, the result holds with
+    ``confidence``. The event must not have been chosen from these counts.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
-"""Whether what two runs return is the same, item by item, and where it is not or cannot be told.
+"""Comparison of the outputs of two runs, item by item.
 
-What is not understood is never taken to be the same: it is said to be not compared.
+An item of an unknown type is never treated as equal. It is reported as not compared.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _PLAIN = (
     *(datetime.date, datetime.time, datetime.timedelta, decimal.Decimal, fractions.Fraction, uuid.UUID),
     pathlib.PurePath,
 )
-"""What is its repr."""
+"""Types that their repr describes completely."""
 
 
-def compared(first: Any, second: Any) -> tuple[set[Path], set[Path]]:
-    """Return where two outputs differ, and where they cannot be compared."""
+def compare_outputs(first: Any, second: Any) -> tuple[set[Path], set[Path]]:
+    """Return the places at which two outputs differ, and the places that cannot be compared."""
     differ: set[Path] = set()
     unknown: set[Path] = set()
     for path, same in _leaves(first, second, (), set()):
@@ -42,7 +42,7 @@ def compared(first: Any, second: Any) -> tuple[set[Path], set[Path]]:
 
 
 def _leaves(a: Any, b: Any, path: Path, seen: set[tuple[int, int]]) -> Iterator[tuple[Path, bool | None]]:
-    """Yield for every place whether both are the same there; None where it cannot be told."""
+    """Yield for every place whether both outputs agree there, or None if they cannot be compared."""
     if type(a) is not type(b):
         yield path, False
     elif a is None or isinstance(a, _PLAIN):
@@ -51,13 +51,13 @@ def _leaves(a: Any, b: Any, path: Path, seen: set[tuple[int, int]]) -> Iterator[
         if hasattr(a, "__dict__") and not isinstance(a, enum.Enum):
             yield from _leaves(vars(a), vars(b), (*path, "attributes"), seen)
     elif isinstance(a, Witness) or (isinstance(a, type | types.ModuleType) and a is b):
-        yield path, True  # nothing of the data
+        yield path, True  # independent of the data
     elif (id(a), id(b)) not in seen:
         one, other, within = _items(a), _items(b), seen | {(id(a), id(b))}
         if one is None or other is None:
             yield path, None
             return
-        # The order is seen, too.
+        # The order is visible too.
         if list(map(repr, one)) != list(map(repr, other)):
             yield path, False
             return
@@ -66,12 +66,12 @@ def _leaves(a: Any, b: Any, path: Path, seen: set[tuple[int, int]]) -> Iterator[
 
 
 def _items(output: Any) -> dict[Any, Any] | None:
-    """Return what a collection or an object consists of; None where this is not known."""
+    """Return the parts of a collection or an object, or None for an unknown type."""
     if isinstance(output, np.ndarray):
         return _array(output)
     if type(output).__module__.partition(".")[0] == "pandas":
         return _frame(output)
-    kept = _named(output, getattr(output, "__dict__", ()))
+    kept = _name_items(output, getattr(output, "__dict__", ()))
     if isinstance(output, Mapping):
         return {**kept, **output} if all(map(_is_plain, output)) else None
     if isinstance(output, set | frozenset):
@@ -79,7 +79,7 @@ def _items(output: Any) -> dict[Any, Any] | None:
     if isinstance(output, list | tuple):
         return {**kept, **dict(enumerate(output))}
     if isinstance(output, types.FunctionType):
-        return {"code": repr(output.__code__), "given": output.__defaults__, "closure": _held(output)}
+        return {"code": repr(output.__code__), "given": output.__defaults__, "closure": _list_closure(output)}
     if isinstance(output, types.MethodType):
         return {"function": output.__func__, "self": output.__self__}
     if isinstance(output, functools.partial):
@@ -87,7 +87,7 @@ def _items(output: Any) -> dict[Any, Any] | None:
     ours = type(output).__module__.partition(".")[0] == "dpstats"
     if dataclasses.is_dataclass(output) or ours or isinstance(output, types.SimpleNamespace):
         slots = (name for kind in type(output).__mro__ for name in _slots(kind))
-        return _named(output, [*slots, *getattr(output, "__dict__", ())])
+        return _name_items(output, [*slots, *getattr(output, "__dict__", ())])
     return None
 
 
@@ -120,7 +120,7 @@ def _array(output: np.ndarray[Any, Any]) -> dict[Any, Any]:
 
 
 def _frame(output: Any) -> dict[Any, Any] | None:
-    """Return what a table of pandas, one of its columns or an index consists of."""
+    """Return the parts of a pandas table, one of its columns or an index."""
     if not hasattr(output, "to_numpy"):
         return None
     parts: dict[Any, Any] = {"values": output.to_numpy(dtype=object), "attrs": getattr(output, "attrs", None)}
@@ -139,8 +139,8 @@ def _categories(kinds: Iterable[Any]) -> list[Any]:
     return [kind.categories.to_numpy(dtype=object) for kind in kinds if hasattr(kind, "categories")]
 
 
-def _held(function: types.FunctionType) -> list[Any]:
-    """Return what a function keeps of where it was defined."""
+def _list_closure(function: types.FunctionType) -> list[Any]:
+    """Return the values in the closure and the defaults of a function."""
     return [cell.cell_contents for cell in function.__closure__ or ()]
 
 
@@ -149,12 +149,12 @@ def _slots(kind: type) -> Iterable[str]:
     return (slots,) if isinstance(slots, str) else tuple(slots)
 
 
-def _named(output: Any, names: Iterable[str]) -> dict[Any, Any]:
+def _name_items(output: Any, names: Iterable[str]) -> dict[Any, Any]:
     return {f".{name}": getattr(output, name) for name in names if hasattr(output, name)}
 
 
 def _is_plain(item: Any) -> bool:
-    """Whether the repr of an item is all of it."""
+    """Return whether the repr of an item describes it completely."""
     if isinstance(item, tuple | frozenset):
         return all(map(_is_plain, item))
     return item is None or isinstance(item, _PLAIN)

@@ -9,21 +9,21 @@ from numpy.typing import NDArray
 
 from dpstats.auditing.bounds import epsilon_lower_bound, wilson_bounds
 from dpstats.auditing.outputs import Floats, Sample
-from dpstats.auditing.scores import Pair, Score, learned_scores, plain_scores, split
+from dpstats.auditing.scores import Pair, Score, learned_scores, plain_scores, split_runs
 from dpstats.data.arithmetic import as_int64
 
 _THRESHOLDS = 2000
 _SHORTLIST = 16
 _CURVE_POINTS = 80
 
-# The event is chosen by its bound at this confidence, on the runs set aside for that: an event that
-# looks good by luck, on few counts, does not look good at a high confidence.
+# The event is chosen by its bound at this confidence, on separate runs. At a high confidence, an event with
+# few counts does not look good by luck.
 _CHOOSING = 0.9999
 
 
 @dataclass(frozen=True)
 class Event:
-    """An event {sign * score >= threshold} and whether it is likelier on the neighbour."""
+    """An event {sign * score >= threshold}, and whether it is more probable on the neighbor."""
 
     score: Score
     sign: int
@@ -31,14 +31,14 @@ class Event:
     swapped: bool
 
     def counts(self, scores: tuple[Floats, Floats]) -> tuple[int, int]:
-        """Return how often it happened: on the dataset where it is likely, and on the other."""
+        """Return the counts of the event: on the dataset with the larger probability, and on the other."""
         first, second = (int(np.count_nonzero(self.sign * values >= self.threshold)) for values in scores)
         return (second, first) if self.swapped else (first, second)
 
     def describe(self) -> str:
-        """Return the event in words."""
+        """Return a description of the event."""
         likely, other = ("neighbor", "dataset") if self.swapped else ("dataset", "neighbor")
-        return f"{self.score.words(self.sign, self.threshold)}, likelier on the {likely} than on the {other}"
+        return f"{self.score.words(self.sign, self.threshold)}, more probable on the {likely} than on the {other}"
 
 
 def choose_event(pair: Pair, delta: float) -> tuple[Event, Floats]:
@@ -48,7 +48,7 @@ def choose_event(pair: Pair, delta: float) -> tuple[Event, Floats]:
     half, which also says which score is best; plain scores have nothing to train, and use both.
     """
     runs = len(pair[0][0])
-    training, validating = split(pair, runs // 2)
+    training, validating = split_runs(pair, runs // 2)
     left = runs - runs // 2
     best, best_bound, best_scores = None, -1.0, None
     for score in plain_scores(pair):
@@ -75,20 +75,20 @@ def count_event(
 ) -> tuple[tuple[int, int], list[tuple[int, int]]]:
     """Count an event, and the same score cut at other thresholds, on the runs set aside for counting."""
     scores = _scores(event.score, pair)
-    counted = [_at_least(np.sort(event.sign * values), thresholds).tolist() for values in scores]
+    counted = [_count_at_least(np.sort(event.sign * values), thresholds).tolist() for values in scores]
     likely, other = reversed(counted) if event.swapped else counted
     return event.counts(scores), list(zip(likely, other, strict=True))
 
 
 def _scores(score: Score, pair: Pair) -> tuple[Floats, Floats]:
-    return _checked(score, pair[0]), _checked(score, pair[1])
+    return _check_scores(score, pair[0]), _check_scores(score, pair[1])
 
 
-def _checked(score: Score, sample: Sample) -> Floats:
+def _check_scores(score: Score, sample: Sample) -> Floats:
     return np.asarray(score(sample), dtype=np.float64)
 
 
-def _at_least(ordered: Floats, thresholds: Floats) -> NDArray[np.int64]:
+def _count_at_least(ordered: Floats, thresholds: Floats) -> NDArray[np.int64]:
     return ordered.size - np.searchsorted(ordered, thresholds, side="left")
 
 
@@ -101,7 +101,7 @@ def _best_cut(score: Score, scores: tuple[Floats, Floats], delta: float) -> Even
     best, best_bound = Event(score, 1, -np.inf, False), -1.0
     for sign in (1, -1):
         if sign > 0:
-            counts = [_at_least(values, thresholds) for values in ordered]
+            counts = [_count_at_least(values, thresholds) for values in ordered]
         else:
             counts = [np.searchsorted(values, thresholds, side="right") for values in ordered]
         lower, upper = wilson_bounds(np.array(counts), trials, (1 + _CHOOSING) / 2)

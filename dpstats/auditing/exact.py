@@ -28,7 +28,7 @@ def exact_delta(p: Any, q: Any, epsilon: float) -> float:
     Parameters
     ----------
     p, q : array-like of shape (n_outcomes,), or mapping of outcome to probability
-        On the two neighbours. An outcome that a mapping lacks has probability 0.
+        On the two neighbors. An outcome that a mapping lacks has probability 0.
     epsilon : float
 
     Examples
@@ -38,7 +38,7 @@ def exact_delta(p: Any, q: Any, epsilon: float) -> float:
     0.5
     """
     epsilon = check_real("epsilon", epsilon, at_least=0)
-    first, second = _aligned(p, q)
+    first, second = _align_outcomes(p, q)
     return max(_hockey_stick(first, second, epsilon), _hockey_stick(second, first, epsilon))
 
 
@@ -48,7 +48,7 @@ def exact_epsilon(p: Any, q: Any, delta: float = 0.0) -> float:
     Parameters
     ----------
     p, q : array-like of shape (n_outcomes,), or mapping of outcome to probability
-        On the two neighbours. An outcome that a mapping lacks has probability 0.
+        On the two neighbors. An outcome that a mapping lacks has probability 0.
     delta : float, default=0.0
 
     Returns
@@ -65,7 +65,7 @@ def exact_epsilon(p: Any, q: Any, delta: float = 0.0) -> float:
     inf
     """
     delta = check_real("delta", delta, at_least=0, below=1)
-    return _epsilon(*_aligned(p, q), delta)
+    return _epsilon(*_align_outcomes(p, q), delta)
 
 
 def audit_probabilities(
@@ -76,15 +76,15 @@ def audit_probabilities(
     delta: float = 0.0,
     tolerance: float = 1e-9,
 ) -> ExactAuditResult:
-    """Check a claim against the exact outcome probabilities on pairs of neighbours.
+    """Check a claim against the exact outcome probabilities on pairs of neighbors.
 
     Parameters
     ----------
     probabilities : callable
         ``probabilities(dataset)`` returns the probability of every outcome: a vector, the same
-        outcomes in the same places for both neighbours, or a mapping of outcome to probability.
+        outcomes in the same places for both neighbors, or a mapping of outcome to probability.
     pairs : iterable of (dataset, neighbor)
-        All pairs, for a proof by enumeration; otherwise those that are suspected.
+        All pairs, for a proof by enumeration; otherwise the suspected pairs.
     epsilon, delta : float
         The claim.
     tolerance : float, default=1e-9
@@ -97,12 +97,11 @@ def audit_probabilities(
 
     Notes
     -----
-    A claim is violated if the exact epsilon at delta (1 + tolerance) exceeds epsilon + tolerance. Where
-    the probabilities are right to a relative error of r = tolerance/2 - r^2, a private release is never
-    accused: p(1 + r) - e^(epsilon + tolerance) q(1 - r) <= (1 + r)(p - e^epsilon q), and so for sums of
-    these. Normalized weights in double precision are right to about (n + x) 2^-52 for n outcomes with
-    exponents up to x: 1e-10 for half a million. State a larger tolerance for probabilities from
-    quadrature.
+    A claim is violated if the exact epsilon at delta (1 + tolerance) exceeds epsilon + tolerance. A private
+    release is never accused if the probabilities have a relative error of at most r = tolerance/2 - r^2: p(1
+    + r) - e^(epsilon + tolerance) q(1 - r) <= (1 + r)(p - e^epsilon q), and similarly for sums. Normalized
+    weights in double precision are right to about (n + x) 2^-52 for n outcomes with exponents up to x: 1e-10
+    for half a million. State a larger tolerance for probabilities from quadrature.
 
     Examples
     --------
@@ -117,7 +116,7 @@ def audit_probabilities(
     tolerance = check_real("tolerance", tolerance, at_least=0, below=1)
     worst, worst_pair, number, violated = -1.0, None, 0, False
     for pair in pairs:
-        first, second = _aligned(*(probabilities(dataset) for dataset in pair))
+        first, second = _align_outcomes(*(probabilities(dataset) for dataset in pair))
         number += 1
         violated |= _epsilon(first, second, min(1.0, delta * (1 + tolerance))) > epsilon + tolerance
         exact = _epsilon(first, second, delta)
@@ -128,13 +127,13 @@ def audit_probabilities(
     return ExactAuditResult(worst, epsilon, delta, violated, worst_pair, number)
 
 
-def _aligned(p: Any, q: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _align_outcomes(p: Any, q: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     if isinstance(p, Mapping) != isinstance(q, Mapping):
         raise InvalidParameter("p and q must be two vectors or two mappings, got one of each")
     if isinstance(p, Mapping):
         outcomes = [*p, *(outcome for outcome in q if outcome not in p)]
         p, q = ([law.get(outcome, 0.0) for outcome in outcomes] for law in (p, q))
-    first, second = _law("p", p), _law("q", q)
+    first, second = _check_distribution("p", p), _check_distribution("q", q)
     if first.size != second.size:
         raise InvalidParameter(
             f"p and q must have one probability per outcome each, got {first.size} and {second.size}"
@@ -142,7 +141,7 @@ def _aligned(p: Any, q: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     return first, second
 
 
-def _law(name: str, values: Any) -> NDArray[np.float64]:
+def _check_distribution(name: str, values: Any) -> NDArray[np.float64]:
     try:
         law = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):

@@ -1,7 +1,7 @@
-"""What neighbours move a stage by, before noise, against what the stage states: exact, of every kind of stage.
+"""Exact change of a stage under a neighboring dataset, before noise, compared with the stated sensitivity.
 
-Of one vector, of all blocks of a joint stage in their units, of scores up to what is common to all of them, of the
-utilities of what is chosen among, of a private level of noise, of a question of a stream.
+The stage may be one vector, the blocks of a joint stage in their units, or scores up to a common shift. It
+may also be the utilities of a choice, a private noise level, or a question of a stream.
 """
 
 from __future__ import annotations
@@ -40,31 +40,32 @@ Steps = NDArray[Any] | Mapping[str, NDArray[Any]]
 """Exact integers of a stage, or of the blocks of a joint one by their names."""
 
 Ends = tuple[NDArray[np.int64], NDArray[np.int64]]
-"""Lower and upper ends of windows, of shape (numbers of a tuple, windows)."""
+"""Lower and upper limits of windows, of shape (numbers of a tuple, windows)."""
 
 MOST_CANDIDATES = 100_000
-"""Tuples of a choice that are looked at: all where there are no more that could differ, else as many at random."""
+"""Largest number of tuples of a choice to compare. If more could differ, this many are chosen at random."""
 _LARGEST_REACH = 1 << 22
 _ROUNDING = 1e-9
-"""What a statistic in floating point may move by more than is declared, relative to it."""
+"""Relative amount by which the change of a floating-point statistic may exceed its declaration."""
 
 
 @dataclass(frozen=True, slots=True)
 class Movement:
-    """What a neighbour moves one stage by, before noise.
+    """Change of one stage under a neighboring dataset, before noise.
 
     Attributes
     ----------
     stage : str
         Its name.
     norm : str
-        What moved, and how it is measured, in words.
+        Description of the changed quantity and its norm.
     moved, declared : float
-        In the units of the release; in what ``norm`` says, where its numbers differ in theirs.
+        Change and declared sensitivity, in the units of the release. If its numbers have different units, in
+        the units of ``norm``.
     ok : bool
-        Whether it moved by no more than declared: compared exactly, not by these floats.
+        Whether the change is at most the declared sensitivity, compared exactly rather than by these floats.
     problem : str
-        In words, what is wrong.
+        Description of any other problem.
 
     Examples
     --------
@@ -87,14 +88,14 @@ class Movement:
 
     @property
     def ratio(self) -> float:
-        """What moved over what was declared; NaN of what is wrong in another way."""
+        """The ratio of the change to the declared sensitivity; NaN for any other problem."""
         if math.isnan(self.declared) or self.declared > 0:
             return self.moved / self.declared
         return math.inf if self.moved > 0 else 0.0
 
 
 class Vector(NamedTuple):
-    """A vector that gets noise: what it is measured in, and the scale of its noise, both in its steps."""
+    """A vector that gets noise, with its unit and the scale of its noise, both in steps."""
 
     name: str
     size: int
@@ -111,13 +112,13 @@ def noisy(plan: Plan) -> tuple[Stage | JointStage, ...]:
 
 
 def vectors(stage: Stage | JointStage) -> list[Vector]:
-    """Return what a stage adds noise to."""
+    """Return the vectors to which a stage adds noise."""
     if isinstance(stage, JointStage):
         return [Vector(b.name, b.size, b.unit_steps, stage.scale_steps(b)) for b in stage.blocks]
     return [Vector(stage.name, stage.size, 1.0, stage.scale_steps)]
 
 
-def moved(stage: Stage | JointStage, first: Steps, second: Steps) -> Fraction:
+def measure_change(stage: Stage | JointStage, first: Steps, second: Steps) -> Fraction:
     """Return the l1 distance, or the square of the l2 distance, of all integers of a stage together: exact.
 
     For joint noise it is the range of 0 and what each moves by.
@@ -133,7 +134,7 @@ def moved(stage: Stage | JointStage, first: Steps, second: Steps) -> Fraction:
     for block in stage.blocks:
         distance = _raised_distance(first[block.name], second[block.name], power)
         if distance:
-            total += distance * _per_step(block.unit_steps, power)
+            total += distance * _step_weight(block.unit_steps, power)
     return total
 
 
@@ -143,19 +144,19 @@ def _raised_distance(first: Any, second: Any, power: int) -> int:
 
 
 @lru_cache(maxsize=256)
-def _per_step(unit: float, power: int) -> Fraction:
+def _step_weight(unit: float, power: int) -> Fraction:
     """Return the weight of one step, given the number of steps in a unit."""
     return 1 / Fraction(unit) ** power
 
 
-def stated(stage: Stage | JointStage) -> Fraction:
-    """Return what a stage states that this is at most."""
+def stated_sensitivity(stage: Stage | JointStage) -> Fraction:
+    """Return the stated upper bound on this distance."""
     largest = Fraction(stage.sensitivity if isinstance(stage, JointStage) else stage.sensitivity_steps)
     return largest**2 if stage.noise == "gaussian" else largest
 
 
 def in_steps(stage: Stage | JointStage, distance: Fraction) -> float:
-    """Return such a distance as a number of steps (units, of a joint stage)."""
+    """Return such a distance as a number of steps (for a joint stage: units)."""
     return float(distance) ** 0.5 if stage.noise == "gaussian" else float(distance)
 
 
@@ -163,20 +164,20 @@ def in_steps(stage: Stage | JointStage, distance: Fraction) -> float:
 
 
 def movement(first: Seen, second: Seen) -> Movement | None:
-    """Return what a neighbour moved a stage by; None of what is given nothing of the data."""
+    """Return the change of a stage under a neighbor, or None if the stage does not use the data."""
     stage, given = first.stage, (first.given, second.given)
     left_out = [isinstance(what, str) for what in given]
     if isinstance(stage, Coins | Shuffle) or all(left_out):
         return None
     if any(left_out):
         return _wrong(
-            stage.name, "whether it is released", "is left out for one neighbour and not for the other"
+            stage.name, "whether it is released", "is left out for one neighbor and not for the other"
         )
     if stage != second.stage:
         return _wrong(
             stage.name,
-            "what is declared",
-            "declares, or draws, other numbers for the neighbour: they are from the data",
+            "its declaration",
+            "declares, or draws, other numbers for the neighbor: they are from the data",
         )
     return _KINDS[type(stage)](stage, *given)
 
@@ -185,9 +186,9 @@ def _additive(stage: Stage | JointStage, first: Any, second: Any) -> Movement:
     (a, where), (b, other) = first, second
     words = {"laplace": "l1", "gaussian": "l2", "joint": "range, with 0"}[stage.noise]
     if not np.array_equal(where, other):
-        return _wrong(stage.name, words, "is released for one neighbour and not for the other")
+        return _wrong(stage.name, words, "is released for one neighbor and not for the other")
     if isinstance(stage, Stage) and stage.times > 1:
-        # As many releases alike, each of which has the sensitivity.
+        # These are equal releases, each with this sensitivity.
         parts = [np.array_split(np.asarray(steps), stage.times) for steps in (a, b)]
         pairs: Sequence[tuple[Steps, Steps]] = list(zip(*parts, strict=True))
     else:
@@ -195,10 +196,10 @@ def _additive(stage: Stage | JointStage, first: Any, second: Any) -> Movement:
     joint = isinstance(stage, JointStage)
     if not all(_alike(*pair) for pair in pairs):
         return _wrong(
-            stage.name, words, "is about other numbers for the neighbour: their count depends on the data"
+            stage.name, words, "has other numbers for the neighbor: their count depends on the data"
         )
-    distance, most = max(moved(stage, *pair) for pair in pairs), stated(stage)
-    # In the units of the release, where its numbers have one.
+    distance, most = max(measure_change(stage, *pair) for pair in pairs), stated_sensitivity(stage)
+    # Use the units of the release, if its numbers have one unit.
     step = 1.0 if isinstance(stage, JointStage) or isinstance(stage.spacing, tuple) else stage.spacing
     words += " of all blocks, in their units" if joint else ", steps" if step == 1.0 else ""
     found, declared = (step * in_steps(stage, length) for length in (distance, most))
@@ -232,18 +233,18 @@ def _discovery(stage: Discovery, first: Any, second: Any) -> Movement:
     both = [
         {name: np.concatenate([pair[side][name] for pair in touched]) for name in absent} for side in (0, 1)
     ]
-    distance, most = moved(stage.touched, *both), stated(stage.touched)
+    distance, most = measure_change(stage.touched, *both), stated_sensitivity(stage.touched)
     found, declared = (in_steps(stage.touched, length) for length in (distance, most))
     return Movement(stage.name, words, found, declared, distance <= most)
 
 
 def _selection(stage: Selection, first: Any, second: Any) -> Movement:
-    words = "scores up to what is common to all, steps"
+    words = "scores up to a common shift, steps"
     if first.shape != second.shape:
-        return _wrong(stage.name, words, "has other candidates for the neighbour")
+        return _wrong(stage.name, words, "has other candidates for the neighbor")
     moves = [int(x) - int(y) for x, y in zip(first.ravel(), second.ravel(), strict=True)]
-    # What all scores move by selects nothing else: what counts is the range, which is at most twice what one moves
-    # by, or once, where all move the same way.
+    # A common shift of all scores does not change the selection. Their range counts: at most twice the change
+    # of one score, or once if all change in the same direction.
     spread, sides = max(moves) - min(moves), 1 if stage.monotone else 2
     return Movement(
         stage.name,
@@ -258,30 +259,30 @@ def _choice(stage: Choice, first: Any, second: Any) -> Movement:
     words, total, complete = "range of utilities, steps", Fraction(0), True
     for one, other in zip(first, second, strict=True):
         groups = [part.cases[0 if part.case is None else int(part.case[0])] for part in (one, other)]
-        found, all_of_them = _range_of(*groups)
+        found, all_of_them = _utility_range(*groups)
         if found is None:
-            return _wrong(stage.name, words, "is among other candidates for the neighbour")
+            return _wrong(stage.name, words, "is among other candidates for the neighbor")
         total, complete = total + found, complete and all_of_them
     words = words if complete else f"{words}, at {MOST_CANDIDATES:,} candidates"
     return Movement(stage.name, words, float(total), float(stage.range_steps), total <= stage.range_steps)
 
 
-def _range_of(first: Any, second: Any) -> tuple[Fraction | None, bool]:
-    """Return the range, over candidates, of what a row moves their utility by; and whether all were looked at.
+def _utility_range(first: Any, second: Any) -> tuple[Fraction | None, bool]:
+    """Return the range over candidates of the change in utility, and whether all were compared.
 
-    None where the candidates of one are not those of the other.
+    The range is None if the two datasets have different candidates.
     """
     if isinstance(first, Cells):
         return _range_of_cells(first, second), True
     if isinstance(first, Runs):
         return _range_of_runs(first, second), True
     nested = isinstance(first, Nested)
-    return _range_of_windows(_of_windows(first), _of_windows(second), first.unit, nested)
+    return _range_of_windows(_window_limits(first), _window_limits(second), first.unit, nested)
 
 
 def _range_of_cells(first: Cells, second: Cells) -> Fraction | None:
     points = np.unique(np.concatenate([first.low, first.high, second.low, second.high]))
-    pairs = list(zip(*(_of_cells(cells, points) for cells in (first, second)), strict=True))
+    pairs = list(zip(*(_cell_utilities(cells, points) for cells in (first, second)), strict=True))
     if any((a is None) != (b is None) for a, b in pairs):
         return None
     moves: list[Fraction] = [b - a for a, b in pairs if a is not None and b is not None]
@@ -329,8 +330,8 @@ def _range_of_runs(first: Runs, second: Runs) -> Fraction | None:
     return Fraction(int(change.max() - change.min()), first.unit)
 
 
-def _of_cells(cells: Cells, points: NDArray[np.int64]) -> list[Fraction | None]:
-    """Return minus the distance of every point, in units of the cells; None where it is in none."""
+def _cell_utilities(cells: Cells, points: NDArray[np.int64]) -> list[Fraction | None]:
+    """Return minus the distance of every point, in units of the cells, or None outside of all cells."""
     found: list[Fraction | None] = [None] * points.size
     for place, (low, high) in enumerate(zip(cells.low.tolist(), cells.high.tolist(), strict=True)):
         away = place - cells.best
@@ -344,8 +345,8 @@ def _of_cells(cells: Cells, points: NDArray[np.int64]) -> list[Fraction | None]:
     return found
 
 
-def _of_windows(windows: Windows | Nested) -> Ends:
-    """Return the ends of all windows until they are as wide as they get."""
+def _window_limits(windows: Windows | Nested) -> Ends:
+    """Return the limits of all windows up to the widest."""
     reach = 8
     while True:
         steps = np.arange(reach)
@@ -375,26 +376,26 @@ def _smooth(stage: Smooth, first: Any, second: Any) -> Movement:
     return Movement(stage.name, words, float(distance), float(most), distance <= most)
 
 
-def _one_of(stage: OneOf, first: Any, second: Any) -> Movement:
+def _measure_option(stage: OneOf, first: Any, second: Any) -> Movement:
     (a, option), (b, other) = first, second
     words = "l1, steps"
     if option != other:
         return _wrong(stage.name, words, "chooses its scale by the data, and not by earlier releases")
     chosen = stage.options[option]
-    distance, most = moved(chosen, np.ravel(a), np.ravel(b)), stated(chosen)
+    distance, most = measure_change(chosen, np.ravel(a), np.ravel(b)), stated_sensitivity(chosen)
     return Movement(stage.name, words, float(distance), float(most), distance <= most)
 
 
 def _responses(stage: Responses, first: Any, second: Any) -> Movement:
     words = "rows that answer another thing"
     if first.shape != second.shape:
-        return _wrong(stage.name, words, "has another number of rows for the neighbour")
+        return _wrong(stage.name, words, "has another number of rows for the neighbor")
     count = int(np.count_nonzero(first != second))
     return Movement(stage.name, words, float(count), 1.0, count <= 1)
 
 
 def _question(stage: Comparisons, first: Any, second: Any) -> Movement:
-    # What is compared, and what is released if it is above.
+    # The compared value, and the value that is released if it is above.
     most = max(
         abs(int(a) - int(b)) for a, b in zip(first, second, strict=True) if a is not None and b is not None
     )
@@ -402,11 +403,11 @@ def _question(stage: Comparisons, first: Any, second: Any) -> Movement:
     return Movement(stage.name, "value of a question, steps", float(most), float(least), most <= least)
 
 
-def _declared(stage: Declared, first: Any, second: Any) -> Movement:
-    words = f"{stage.norm} of scores up to what is common to all" if stage.selection else stage.norm
+def _measure_declared(stage: Declared, first: Any, second: Any) -> Movement:
+    words = f"{stage.norm} of scores up to a common shift" if stage.selection else stage.norm
     if first.shape != second.shape:
         return _wrong(
-            stage.name, words, "is about other numbers for the neighbour: their count depends on the data"
+            stage.name, words, "has other numbers for the neighbor: their count depends on the data"
         )
     move = _moves(first, second)
     if stage.selection:
@@ -419,7 +420,7 @@ def _declared(stage: Declared, first: Any, second: Any) -> Movement:
 
 
 def _moves(first: NDArray[Any], second: NDArray[Any]) -> list[Any]:
-    """Return differences; of integers that no float holds, exact ones."""
+    """Return differences, exact for integers that a float cannot hold."""
     if object in (first.dtype, second.dtype):
         pairs = zip(first.ravel().tolist(), second.ravel().tolist(), strict=True)
         return [Fraction(a) - Fraction(b) for a, b in pairs]
@@ -445,8 +446,8 @@ _KINDS: Mapping[type, Callable[[Any, Any, Any], Movement]] = {
     Selection: _selection,
     Choice: _choice,
     Smooth: _smooth,
-    OneOf: _one_of,
+    OneOf: _measure_option,
     Responses: _responses,
     Comparisons: _question,
-    Declared: _declared,
+    Declared: _measure_declared,
 }

@@ -1,8 +1,8 @@
 """What releases return, as numbers an attack can work on.
 
-Numbers and vectors of fixed length become float arrays. Anything else stays a list of objects,
-and is seen in two ways: as an outcome (`outcome_keys`) that is the same or not, and as a row of
-features (`Encoder`) for a classifier.
+Numbers and vectors of fixed length become float arrays. Anything else stays a list of objects and has two
+views: an outcome (`outcome_keys`) that is equal to another or not, and a row of features (`Encoder`) for a
+classifier.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _CATEGORIES = 200  # the classifier bins features into 255
 
 
 def as_component(outputs: Any, size: int, name: str = "release") -> Component:
-    """Return what ``size`` runs gave as an array of floats, or as a list of objects."""
+    """Return the outputs of ``size`` runs as an array of floats, or as a list of objects."""
     array = outputs if isinstance(outputs, np.ndarray) else None
     if array is None:
         try:
@@ -76,8 +76,8 @@ def outcome_keys(component: Component) -> list[Hashable]:
         return [_canonical(output) for output in component]
     if component.ndim == 1:
         return list((component + 0.0).tolist())  # not -0.0
-    # A number for each row that depends on all of its bits. Two rows that share one by chance are
-    # taken for one outcome, which costs power and nothing else.
+    # A number for each row that depends on all of its bits. Two rows that share one by chance count
+    # as one outcome, which only reduces the power.
     words = np.ascontiguousarray(component + 0.0).view(np.uint64)
     odd = np.random.default_rng(0).integers(2**63, size=words.shape[1], dtype=np.uint64) * 2 + 1
     mixed = words ^ (words >> np.uint64(31))
@@ -101,7 +101,7 @@ def _canonical(output: Any) -> Hashable:
 
 
 def _fields(output: Any) -> Sequence[Any] | None:
-    """Return what an output consists of, in a fixed order; None for a single value."""
+    """Return the parts of an output in a fixed order, or None for a single value."""
     if type(output) in _SINGLE:  # most leaves: the checks below are slow
         return None
     if isinstance(output, np.ndarray):
@@ -126,15 +126,15 @@ def _leaves(output: Any) -> list[Any]:
 class Encoder:
     """Objects as rows of numbers; everything about it is fixed by the outputs that it is made from.
 
-    An output is flattened into its leaves, each sequence preceded by its length. Each position has
-    a column for its number and one for its category: a code of the word that stands there, of
-    "a number", of "nothing" or, for what was not there when the encoder was made, of "unseen".
-    Two more columns hold the number of leaves and the sum of the numbers.
+    An output is flattened into its leaves, each sequence preceded by its length. Each position has a column
+    for its number and a column for its category. The category is a code of the word at that position, of "a
+    number", of "nothing", or of "unseen" for a value that the encoder has not met. Two more columns hold the
+    number of leaves and the sum of the numbers.
 
     Parameters
     ----------
     outputs : list of object
-        Of both datasets.
+        Outputs on both datasets.
     """
 
     def __init__(self, outputs: list[Any]) -> None:

@@ -1,4 +1,4 @@
-"""A picture of an audit: what was counted, against the trade-off curve of the claim."""
+"""A figure of an audit: its counts, compared with the trade-off curve of the claim."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ def plot_audit(result: AuditResult, *, title: str = "") -> Figure:
     Parameters
     ----------
     result : AuditResult
-        Of `dpstats.auditing.audit` or `audit_outputs`.
+        Result of `dpstats.auditing.audit` or `audit_outputs`.
     title : str, optional
 
     Returns
     -------
     matplotlib.figure.Figure
-        Left, the errors of the attack as a test of one dataset against the other, its score cut at
-        many thresholds, with Clopper-Pearson bounds that hold for all points together at the
-        audit's confidence. Points in red are below the claimed curve, bounds included. Right, the
-        epsilon that each threshold proves by itself, and the bound that the audit reports.
+        Left, the errors of the attack as a test of one dataset against the other, at many thresholds of its
+        score. Clopper-Pearson bounds hold for all points together at the audit's confidence. Points in red
+        are below the claimed curve, bounds included. Right, the epsilon that each threshold proves
+        separately, and the bound that the audit reports.
     """
     half = result.n_trials // 2
     figure = new_figure(figsize=(9.2, 4.6))
@@ -154,7 +154,7 @@ def _draw_errors(
 
 
 @picture_of.register
-def _of_audit(result: AuditResult) -> tuple[str, Any] | None:
+def _extract_curve(result: AuditResult) -> tuple[str, Any] | None:
     if not result.curve:
         return None
     words = (

@@ -1,6 +1,7 @@
-"""A release run on a dataset, and again on neighbours behind a witness.
+"""Runs of a release on a dataset, and on neighbors with a witness that repeats the released values.
 
-The witness has every stage release what it released in the first run, so that what a neighbour changes is seen.
+With the witness, every stage returns its value from the first run. So every difference is due to the
+neighbor.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from dpstats.auditing.apart import check_relation, parts_of
-from dpstats.auditing.compared import Path, compared
+from dpstats.auditing.apart import check_relation, split_parts
+from dpstats.auditing.compared import Path, compare_outputs
 from dpstats.auditing.sensitivity_check import (
     DIFFERS,
     FOLLOWS,
@@ -29,7 +30,7 @@ Run = Callable[[Any, Any, Witness], Any]
 
 
 def runner(release: Any, sensitivity: float | None, norm: str) -> Run:
-    """Return what runs a release on data before a witness."""
+    """Return a function that runs a release on data with a witness."""
     check_choice("norm", norm, list(NORMS))
     if isinstance(release, Releasing):
         name = type(release).__name__
@@ -44,32 +45,32 @@ def runner(release: Any, sensitivity: float | None, norm: str) -> Run:
                 "release must be a callable that returns a statistic, where sensitivity is given"
             )
 
-        def looked_at(release: Any, data: Any, witness: Witness) -> None:
+        def run_statistic(release: Any, data: Any, witness: Witness) -> None:
             witness.statistic(release(data), sensitivity=moved, norm=norm, name="statistic")
 
-        return looked_at
+        return run_statistic
     if all(callable(getattr(release, name, None)) for name in ("fit", "get_params", "set_params")):
-        return fitted
+        return fit_copy
     if not callable(release):
         raise InvalidParameter(f"release must be an estimator or a callable, got {type(release).__name__}")
     return lambda release, data, witness: release(data, witness)
 
 
-def fitted(estimator: Any, data: Any, witness: Witness) -> dict[str, Any]:
-    """Fit a copy of an estimator, and return all that can be seen of it afterwards."""
-    return seen_of(fit(estimator, data, witness))
+def fit_copy(estimator: Any, data: Any, witness: Witness) -> dict[str, Any]:
+    """Fit a copy of an estimator, and return all of its visible values."""
+    return list_visible(fit(estimator, data, witness))
 
 
 def fit(estimator: Any, data: Any, witness: Witness) -> Any:
-    """Return a copy of an estimator that is fitted before a witness."""
+    """Return a copy of an estimator, fitted with a witness."""
     if not {"random_state", "budget"} <= estimator.get_params(deep=False).keys():
         raise InvalidParameter(
             f"release must be an estimator of dpstats, or a callable that uses one, got {type(estimator).__name__}"
         )
     made = copy.copy(estimator)
     made.set_params(random_state=None, budget=None)
-    made = _copied(made).set_params(random_state=witness)
-    made.fit(*parts_of(data))
+    made = _copy_data(made).set_params(random_state=witness)
+    made.fit(*split_parts(data))
     if not witness.seen:
         name = type(made).__name__
         raise InvalidParameter(
@@ -79,9 +80,9 @@ def fit(estimator: Any, data: Any, witness: Witness) -> Any:
     return made
 
 
-def seen_of(made: Any) -> dict[str, Any]:
+def list_visible(made: Any) -> dict[str, Any]:
     """Return the public values of a fitted estimator, and all of its attributes, which a pickle contains."""
-    # With what is worked out when it is asked for; always in one order.
+    # Include values that are computed on access, always in one order.
     names = sorted({*vars(made), *dir(type(made))})
     public = {name: _shown(made, name) for name in names if name.endswith("_") and not name.startswith("_")}
     seen = {**public, "kept": vars(made), "repr": repr(made)}
@@ -96,7 +97,7 @@ def _shown(made: Any, name: str) -> Any:
 
 
 class Replay:
-    """The run on the first dataset, which runs on neighbours are compared with."""
+    """The run on the first dataset, with which runs on neighbors are compared."""
 
     def __init__(self, release: Any, run: Run, dataset: Any, seed: int, rows_apart: int = 1) -> None:
         self._release, self._run, self._dataset, self._seed = release, run, dataset, seed
@@ -114,14 +115,14 @@ class Replay:
                 "release must touch a stage, or nothing is checked: give its source as random_state to what it uses of "
                 "dpstats, or draw from it (source.laplace, source.gaussian, source.select, source.statistic)"
             )
-        self._changing = self._repeated()
+        self._changing = self._find_differences()
 
     def _done(self, data: Any, witness: Witness) -> Any:
         # Copies, as a release may change both.
-        return self._run(_copied(self._release), _copied(data), witness)
+        return self._run(_copy_data(self._release), _copy_data(data), witness)
 
-    def _repeated(self) -> set[Path]:
-        """Return where the output differs on the same dataset; refuse stages that do."""
+    def _find_differences(self) -> set[Path]:
+        """Return the differences of the output on the same dataset; raise an error for stages that differ."""
         again = self._first.again()
         try:
             returned, parted = self._done(self._dataset, again), again.finish()
@@ -134,25 +135,25 @@ class Replay:
                 "release must give the same result on the same dataset when all that it draws is replayed, so that a "
                 f"neighbor can be compared: {what}. Draw from source only, and use no clock"
             )
-        return compared(self._returned, returned)[0]
+        return compare_outputs(self._returned, returned)[0]
 
-    def on(self, neighbor: Any, words: str) -> SensitivityCheck:
-        """Return the check of a neighbour."""
+    def compare_neighbor(self, neighbor: Any, words: str) -> SensitivityCheck:
+        """Compare the release on a neighboring dataset with the first."""
         if self._error is not None:
-            # The fault of the call, if it fails on both.
+            # If it fails on both, the call is wrong.
             self._done(neighbor, Witness(self._seed))
-            course = f"the dataset is refused ({type(self._error).__name__}), and the neighbour is not"
+            course = f"the dataset is refused ({type(self._error).__name__}), and the neighbor is not"
             return SensitivityCheck((), course, NOT_REACHED, words, isinstance(self._error, InvalidData))
         second = self._first.again()
         course, again, refused = "", None, False
         try:
             again = self._done(neighbor, second)
         except Exception as error:
-            # Not its message, which may show the data.
-            course = second.parted or f"the neighbour is refused ({type(error).__name__})"
+            # Omit its message, which may show the data.
+            course = second.parted or f"the neighbor is refused ({type(error).__name__})"
             refused = not second.parted and isinstance(error, InvalidData)
         else:
-            # Whatever a release makes of the error of a stage that the first run did not ask for.
+            # A release may handle the error of a stage that the first run did not request.
             course = second.finish()
         check_relation(self._dataset, neighbor, {*self._first.relations, *second.relations}, self._rows_apart)
         output = NOT_REACHED if course else self._output(again)
@@ -160,20 +161,20 @@ class Replay:
         return SensitivityCheck(movements, course, output, words, refused)
 
     def _output(self, again: Any) -> str:
-        differ, unknown = compared(self._returned, again)
-        # What differs on the same dataset, too, is not the neighbour's doing.
-        if not all(map(self._excused, differ)):
+        differ, unknown = compare_outputs(self._returned, again)
+        # A difference on the same dataset is not due to the neighbor.
+        if not all(map(self._is_excused, differ)):
             return DIFFERS
         if self._changing:
             return NOT_REPEATED
         return NOT_COMPARED if unknown else FOLLOWS
 
-    def _excused(self, path: Path) -> bool:
+    def _is_excused(self, path: Path) -> bool:
         return any(path[:k] in self._changing for k in range(len(path) + 1))
 
 
-def _copied(given: Any) -> Any:
-    """Return a copy of what a run may change, or itself where there is no way to copy it."""
+def _copy_data(given: Any) -> Any:
+    """Return a copy of data that a run may change, or the data if they cannot be copied."""
     try:
         return copy.deepcopy(given)
     except Exception:

@@ -1,4 +1,4 @@
-"""What an audit reports."""
+"""Results of audits."""
 
 from __future__ import annotations
 
@@ -18,27 +18,25 @@ def _table(
 
 @dataclass(frozen=True, slots=True)
 class AuditResult(Reported):
-    """What an audit proved.
+    """Result of an audit.
 
     Attributes
     ----------
     epsilon_lower : float
         Lower confidence bound on the epsilon of the release at ``delta``.
     epsilon_claimed, delta : float
-        What was claimed.
-    violated : bool
-        Whether the bound exceeds the claim.
+        The claim. violated : bool Whether the bound exceeds the claim.
     confidence : float
         The bound exceeds the truth with probability at most 1 - confidence.
     n_trials : int
         Runs on each dataset; half of them chose the event, half counted it.
     event : str
-        The event that was counted, in words.
+        Description of the counted event.
     counts : tuple of int
-        How often it happened, on the dataset where it is likely and on the other.
+        Its counts, on the dataset with the larger probability and on the other.
     curve : tuple of pairs of int
         The same two counts with the score cut at other thresholds, for `dpstats.plots.plot_audit`.
-        They are a picture: the bound is that of the one event.
+        They are for the figure: the bound is for the one event.
 
     Examples
     --------
@@ -100,9 +98,8 @@ class ExactAuditResult(Reported):
     epsilon_lower : float
         The exact epsilon of the worst pair at ``delta``: of the release, where all pairs were given.
     epsilon_claimed, delta : float
-        What was claimed.
-    violated : bool
-        Whether the exact epsilon exceeds the claim by more than the rounding tolerance.
+        The claim. violated : bool Whether the exact epsilon exceeds the claim by more than the rounding
+        tolerance.
     confidence : float
         1.
     pair : tuple

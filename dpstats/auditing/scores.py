@@ -1,8 +1,8 @@
-"""Scores: what orders the outputs from likelier on the neighbour to likelier on the dataset.
+"""Scores, which order the outputs from more probable on the neighbor to more probable on the dataset.
 
-By the lemma of Neyman and Pearson the best events are those where the likelihood ratio is large.
-Plain scores (the number itself, a projection) need no more than its order; learned scores estimate
-the logarithm of the ratio from runs that are then used for nothing else but training.
+By the lemma of Neyman and Pearson, the best events have a large likelihood ratio. Plain scores (the number
+itself, a projection) only need its order. Learned scores estimate the logarithm of the ratio from separate
+training runs.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _TRAINING_ROWS = 20_000
 _SORTED = 100_000  # values that say where the bins are
 _QUADRATIC_COLUMNS = 20
 _ADDITIVE_COLUMNS = 200
-_FEWEST = 100  # runs on each dataset below which nothing but a table of outcomes is learned
+_FEWEST = 100  # with fewer runs on each dataset, only a table of outcomes is learned
 
 
 @dataclass(frozen=True)
 class Score:
-    """A score and its name; ``words`` puts an event {sign * score >= threshold} in words."""
+    """A score and its name; ``words`` describes an event {sign * score >= threshold}."""
 
     function: Callable[[Sample], Floats]
     words: Callable[[int, float], str]
@@ -45,14 +45,14 @@ class Score:
 
 
 def plain_scores(pair: Pair) -> Iterator[Score]:
-    """Yield the scores that need next to no learning: the number itself, or Fisher's direction."""
+    """Yield the scores that need almost no learning: the number itself, or Fisher's direction."""
     if any(isinstance(component, list) for component in pair[0]):
         return
     if len(pair[0]) == 1 and pair[0][0].ndim == 1:  # type: ignore[union-attr]
-        yield Score(lambda sample: _without_nan(sample[0]), _compared("output"))
+        yield Score(lambda sample: _drop_nan(sample[0]), _word_comparison("output"))
         return
-    direction = _fisher(*(_stacked(sample) for sample in pair))
-    yield Score(lambda sample: _stacked(sample) @ direction, _compared("projection"))
+    direction = _fisher(*(_stack_samples(sample) for sample in pair))
+    yield Score(lambda sample: _stack_samples(sample) @ direction, _word_comparison("projection"))
 
 
 def learned_scores(pair: Pair) -> Iterator[Score]:
@@ -80,20 +80,20 @@ def learned_scores(pair: Pair) -> Iterator[Score]:
     yield from _classifiers(first, second)
 
 
-def _compared(name: str) -> Callable[[int, float], str]:
+def _word_comparison(name: str) -> Callable[[int, float], str]:
     def words(sign: int, threshold: float) -> str:
         return f"{name} {'>=' if sign > 0 else '<='} {sign * threshold:.6g}"
 
     return words
 
 
-def _without_nan(component: Component) -> Floats:
+def _drop_nan(component: Component) -> Floats:
     values = np.asarray(component)
     missing = np.isnan(values)
     return np.where(missing, -np.inf, values) if missing.any() else values
 
 
-def _stacked(sample: Sample) -> Floats:
+def _stack_samples(sample: Sample) -> Floats:
     table = np.column_stack(sample) if len(sample) > 1 else np.asarray(sample[0])
     return table if np.isfinite(table.sum()) else np.nan_to_num(table, posinf=0.0, neginf=0.0)
 
@@ -118,7 +118,7 @@ def _log_ratio(first: Any, second: Any, n_first: int, n_second: int) -> Any:
 class _Bins:
     """Values in bins: single values, and the open intervals between them.
 
-    The single values are quantiles, so a value that has mass of its own is one of them, in a bin of its own.
+    The single values are quantiles, so a value with positive mass is one of them, in a separate bin.
     """
 
     def __init__(self, values: Floats, bins: int) -> None:
@@ -143,7 +143,7 @@ class _Bins:
         return np.asarray(places)
 
     def words(self, chosen: NDArray[np.bool_]) -> str:
-        """Return the union of the chosen bins in words."""
+        """Return a description of the union of the chosen bins."""
         ends = [-np.inf, *self.edges.tolist(), np.inf]
         changes = np.flatnonzero(np.diff(np.concatenate([[False], chosen[:-1], [False]])))
         pieces = []
@@ -159,7 +159,7 @@ class _Bins:
         return f"output in {' or '.join(pieces[:4])}{more}"
 
 
-def _binned(first: Floats, second: Floats, bins: int) -> tuple[_Bins, Floats]:
+def _bin_scores(first: Floats, second: Floats, bins: int) -> tuple[_Bins, Floats]:
     """Return bins and the logarithm of the likelihood ratio in each."""
     places = _Bins(np.concatenate([first, second]), bins)
     counts = [np.bincount(places(values), minlength=places.number) for values in (first, second)]
@@ -172,7 +172,7 @@ def _binned(first: Floats, second: Floats, bins: int) -> tuple[_Bins, Floats]:
 
 
 def _binned_score(first: Floats, second: Floats, bins: int) -> Score:
-    places, ratios = _binned(first, second, bins)
+    places, ratios = _bin_scores(first, second, bins)
 
     def words(sign: int, threshold: float) -> str:
         return places.words(sign * ratios >= threshold)
@@ -198,7 +198,8 @@ def _table(first: Component, second: Component) -> tuple[Score, int] | None:
 
     def words(sign: int, threshold: float) -> str:
         inside = {key for key in known if sign * ratios[key] >= threshold}
-        # The commonest outcomes are named first; ties are ordered by repr, which does not vary between processes.
+        # The commonest outcomes are named first; ties are ordered by repr, which does not vary between
+        # processes.
         shown = sorted(inside, key=lambda key: (-counts[0][key] - counts[1][key], repr(key)))[:4]
         examples = {}
         for component in samples:
@@ -216,7 +217,10 @@ def _repeats(keys: list[Any]) -> bool:
 
 
 def _sum(pair: Pair, bins: int) -> Score:
-    """Return the sum of the learned log-likelihood ratios of all components: the best score, if independent."""
+    """Return the sum of the learned log-likelihood ratios of all components:
+
+    the best score, if independent.
+    """
     terms = [_term(first, second, bins) for first, second in zip(*pair, strict=True)]
 
     def function(sample: Sample) -> Floats:
@@ -225,12 +229,12 @@ def _sum(pair: Pair, bins: int) -> Score:
             total += term(component)
         return total
 
-    return Score(function, _compared(f"sum of {len(terms)} learned log-likelihood ratios"))
+    return Score(function, _word_comparison(f"sum of {len(terms)} learned log-likelihood ratios"))
 
 
 def _term(first: Component, second: Component, bins: int) -> Callable[[Component], Floats]:
     if isinstance(first, np.ndarray) and isinstance(second, np.ndarray) and first.ndim == 1:
-        places, ratios = _binned(first, second, bins)
+        places, ratios = _bin_scores(first, second, bins)
         return lambda component: ratios[places(np.asarray(component))]
     table = _table(first, second)
     score = next(_classifiers(first, second)) if table is None else table[0]
@@ -264,13 +268,13 @@ def _classifiers(first: Component, second: Component) -> Iterator[Score]:
     mask = np.isin(used, categorical or [])
     labels = np.repeat([1, 0], [len(first), len(second)])
 
-    def scored(model: Any, fill: bool, name: str) -> Score:
+    def score_model(model: Any, fill: bool, name: str) -> Score:
         def function(sample: Sample) -> Floats:
             features = encode(sample[0])[:, used]
             with _threads().limit(limits=1):
                 return np.asarray(model.decision_function(np.nan_to_num(features) if fill else features))
 
-        return Score(function, _compared(name))
+        return Score(function, _word_comparison(name))
 
     # One thread: a training set this small gains nothing from more, and on a busy machine threads that
     # wait for each other take a hundred times as long.
@@ -285,13 +289,13 @@ def _classifiers(first: Component, second: Component) -> Iterator[Score]:
     )
     with _threads().limit(limits=1):
         trees.fit(table[:, used], labels)
-    yield scored(trees, False, "log-odds of boosted trees")
+    yield score_model(trees, False, "log-odds of boosted trees")
     degree = 2 if used.size <= _QUADRATIC_COLUMNS else 1
     steps = StandardScaler(), PolynomialFeatures(degree, include_bias=False), StandardScaler()
     quadratic = make_pipeline(*steps, RidgeClassifier(alpha=10.0))
     with _threads().limit(limits=1):
         quadratic.fit(filled[:, used], labels)
-    yield scored(quadratic, True, "quadratic classifier" if degree == 2 else "linear classifier")
+    yield score_model(quadratic, True, "quadratic classifier" if degree == 2 else "linear classifier")
 
 
 @cache
@@ -307,7 +311,7 @@ def _finite_or_nan(component: Component) -> Floats:
     return np.where(np.isfinite(table), table, np.nan)
 
 
-def split(pair: Pair, at: int) -> tuple[Pair, Pair]:
+def split_runs(pair: Pair, at: int) -> tuple[Pair, Pair]:
     """Cut both samples at a run: those before it, those from it on."""
     head, tail = slice(None, at), slice(at, None)
     return (part(pair[0], head), part(pair[1], head)), (part(pair[0], tail), part(pair[1], tail))

@@ -1,16 +1,16 @@
-"""A neighbour, replayed: what it moves before noise, against what the release declares.
+"""Check of a release by replaying a neighbor: its change before noise, and the declared sensitivity.
 
-The release runs on a dataset, and then on a neighbour behind a witness that has every stage release what it released
-before. Nothing is estimated: a movement above what is declared, another course, or an output that does not follow
-from what was released, is a fact of these two datasets.
+The release runs on a dataset, and then on a neighbor, where every stage returns its first released value.
+Nothing is estimated. A change above the declared sensitivity, another order of stages, or an output that does
+not follow from the releases is a fact about these two datasets.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from dpstats.auditing.apart import check_apart
-from dpstats.auditing.replay import Replay, fitted, runner
+from dpstats.auditing.apart import check_neighbors
+from dpstats.auditing.replay import Replay, fit_copy, runner
 from dpstats.auditing.sensitivity_check import SensitivityCheck
 from dpstats.data.parameters import check_integer
 from dpstats.privacy.guarantee import Neighbors, parse_neighbors
@@ -26,26 +26,25 @@ def check_sensitivity(
     rows_apart: int = 1,
     seed: int = 0,
 ) -> SensitivityCheck:
-    """Replay a release on a neighbour, and compare what moved with what is declared.
+    """Replay a release on a neighbor, and compare its changes with the declared sensitivities.
 
     Parameters
     ----------
     release : estimator or callable
         An estimator of this package: it is fitted to copies of itself, and its plan declares. Or a callable
-        ``release(data, source)``, which gives ``source`` as ``random_state`` to what it uses of this package, or draws
-        from it: ``source.laplace(value, sensitivity=...)``, ``source.gaussian(...)``, ``source.select(scores, ...)``,
-        or ``source.statistic(value, sensitivity=..., norm=...)`` where the noise is elsewhere. With ``sensitivity``, a
-        callable ``release(data)`` that returns the statistic.
+        ``release(data, source)``, which gives ``source`` as ``random_state`` to what it uses of this package,
+        or draws from it: ``source.laplace(value, sensitivity=...)``, ``source.gaussian(...)``,
+        ``source.select(scores, ...)``, or ``source.statistic(value, sensitivity=..., norm=...)`` where the
+        noise is elsewhere. With ``sensitivity``, a callable ``release(data)`` that returns the statistic.
     dataset, neighbor : object
-        Two neighbouring datasets, of which every run gets a copy; for an estimator with an outcome, pairs ``(X, y)``.
+        Two neighboring datasets. Every run gets a copy. For an estimator with an outcome, pairs ``(X, y)``.
     sensitivity : float, optional
-        What is declared of a statistic that ``release(data)`` returns.
+        Declared sensitivity of a statistic that ``release(data)`` returns.
     norm : {"l1", "l2", "linf"}, default="l1"
-        Of ``sensitivity``.
-    rows_apart : int, default=1
-        In how many rows the tables that an estimator is given may differ: more where a person has several.
+        Norm of ``sensitivity``. rows_apart : int, default=1 Largest number of rows in which the tables of an
+        estimator may differ: more than one if a person has several.
     seed : int, default=0
-        Of the simulated noise, which both runs share.
+        Seed of the simulated noise, which both runs share.
 
     Returns
     -------
@@ -54,22 +53,22 @@ def check_sensitivity(
     Raises
     ------
     InvalidParameter
-        If the release touches no stage: nothing would be checked. If the tables given to an estimator are not
-        neighbours, or their numbers of rows those of another relation than the stages are for. If the release does
-        not repeat itself on the same dataset.
+        If the release does not use a stage, so that nothing would be checked. If the tables of an estimator
+        are not neighbors, or their numbers of rows imply another relation than the stages have. If the
+        release does not repeat itself on the same dataset.
 
     Notes
     -----
-    The second run is released what the first was, stage by stage. So the stages of an adaptive release are compared
-    after the same releases, which is what composition is about; a run that asks for other stages, and an output that
-    differs, depend on something that was not released. Statistics of this package are integers and are compared
-    exactly; those of a callable may exceed the declaration by 1e-9 of it.
+    The second run receives the released values of the first, stage by stage. So the stages of an adaptive
+    release are compared given the same releases, as composition requires. A run that requests other stages,
+    or returns another output, depends on unreleased data. Statistics of this package are integers and are
+    compared exactly. Statistics of a callable may exceed the declaration by a relative 1e-9.
 
-    The release runs on the first dataset twice: what differs then (a clock, noise drawn elsewhere) is not held against
-    the neighbour, and the output is "not compared". Every run has a copy of the release, as far as it can be copied;
-    what a function keeps elsewhere (in its closure, in globals or files) is its own affair, and may hide what moves.
-    Data that are refused (`InvalidData`: NaN, say) on one side only are "refused" and not "violated"; any other error
-    on one side only is a violation.
+    The release runs on the first dataset twice. A difference between these runs (a clock, noise drawn
+    elsewhere) is not due to the neighbor, and the output is "not compared". If the release can be copied,
+    every run has a copy. State of a function elsewhere (in its closure, in globals or files) is not
+    controlled, and may hide changes. If data on one side only are rejected (`InvalidData`, for NaN), the
+    check is "refused" rather than "violated". Any other error on one side only is a violation.
 
     Examples
     --------
@@ -99,10 +98,12 @@ def check_sensitivity(
     """
     run = runner(release, sensitivity, norm)
     rows_apart = check_integer("rows_apart", rows_apart, at_least=1)
-    if run is fitted:
+    if run is fit_copy:
         tags = release.__sklearn_tags__().input_tags
-        counts = bool(tags.one_d_array and tags.positive_only)  # a histogram, of which two entries differ
+        counts = bool(tags.one_d_array and tags.positive_only)  # a histogram: two entries differ
         relation = parse_neighbors(getattr(release, "neighbors", "replace_one"))
         added = relation is Neighbors.ADD_OR_REMOVE_ONE
-        check_apart(dataset, neighbor, rows_apart, counts=counts, added=added)
-    return Replay(release, run, dataset, check_integer("seed", seed, at_least=0), rows_apart).on(neighbor, "")
+        check_neighbors(dataset, neighbor, rows_apart, counts=counts, added=added)
+    return Replay(
+        release, run, dataset, check_integer("seed", seed, at_least=0), rows_apart
+    ).compare_neighbor(neighbor, "")

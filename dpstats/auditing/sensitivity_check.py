@@ -1,4 +1,4 @@
-"""What a neighbour moved before noise, against what was declared: the verdict, stage by stage."""
+"""Result of a sensitivity check: the change and the declared sensitivity of every stage."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from dpstats.release.witness import Seen
 from dpstats.report import Reported
 from dpstats.results import Summary
 
-FOLLOWS = "follows from what was released"
-DIFFERS = "differs: it does not follow from what was released"
+FOLLOWS = "follows from the releases"
+DIFFERS = "differs: it does not follow from the releases"
 NOT_COMPARED = "not compared: it has more than numbers, text, arrays, and collections of these"
 NOT_REACHED = "not compared: the runs part before it"
 NOT_REPEATED = "not compared: two runs on the same dataset, with the same releases, return different ones"
@@ -23,21 +23,23 @@ REFUSED, LEFT_OPEN = "refused", "output not compared"
 
 @dataclass(frozen=True, slots=True)
 class SensitivityCheck(Reported):
-    """What a neighbour moved, stage by stage, against what was declared.
+    """Change of every stage under a neighboring dataset, compared with the declared sensitivity.
 
     Attributes
     ----------
     movements : tuple of Movement
-        Of every stage that is given something of the data: ``stage``, ``norm``, ``moved``, ``declared``, ``ratio``,
-        ``ok`` and ``problem``. Of a stream it is the worst question.
+        For every stage that uses the data: ``stage``, ``norm``, ``moved``, ``declared``, ``ratio``,
+        ``ok`` and ``problem``. For a stream, the values of the worst question.
     course : str
-        How the two runs part, in words; "" where both ask for the same stages in the same order.
+        Description of the first difference between the runs; "" if both request the same stages in the same
+        order.
     output : str
-        Whether what the release returns follows from what its stages released, in words.
+        Statement whether the result follows from the releases of the stages.
     neighbor : str
-        Which neighbour it was, where several were tried.
+        Description of the neighbor, if several were tried.
     refused : bool
-        Whether one of the two is refused as bad data (`InvalidData`), in public, before anything else differs.
+        Whether one of the two is rejected as bad data (`InvalidData`) before anything else differs. The error
+        is public.
 
     See Also
     --------
@@ -77,7 +79,7 @@ class SensitivityCheck(Reported):
 
     @property
     def ok(self) -> bool:
-        """Whether something moved, all within what was declared, and the output follows."""
+        """Whether some stage changed, all within the declared sensitivities, and the output follows."""
         return self.verdict == KEPT
 
     @property
@@ -92,16 +94,16 @@ class SensitivityCheck(Reported):
 
     @property
     def ratio(self) -> float:
-        """The largest of what moved over what was declared."""
+        """The largest ratio of a change to its declared sensitivity."""
         return max((item.ratio for item in self.movements if not math.isnan(item.ratio)), default=0.0)
 
     def summary(self) -> Summary:
-        """Return one row per stage; prints as text, shows as HTML in a notebook."""
+        """Return a table with one row per stage, which prints as text and shows as HTML in a notebook."""
         facts = [
             ("Verdict", self.verdict),
             ("Course", self.course or "the same stages, in the same order"),
             ("Output", self.output),
-            *([("Neighbour", self.neighbor)] if self.neighbor else []),
+            *([("Neighbor", self.neighbor)] if self.neighbor else []),
         ]
         rows = [
             (
@@ -145,8 +147,8 @@ PARTS = "disjoint parts of the rows"
 def worst_of_each(first: Sequence[Seen], second: Sequence[Seen], rows_apart: int = 1) -> tuple[Movement, ...]:
     """Compare each stage with its declaration, and count the disjoint parts that moved.
 
-    A stream counts by its worst query. A plan with stages of disjoint parts costs as much as the dearest part, because
-    a row is in one part only.
+    A stream counts by its worst query. A plan with stages of disjoint parts costs as much as the dearest
+    part, because a row is in one part only.
     """
     found: dict[str, Movement] = {}
     parts = {part for seen in first if (part := getattr(seen.stage, "part", ""))}
@@ -167,7 +169,7 @@ def worst_of_each(first: Sequence[Seen], second: Sequence[Seen], rows_apart: int
 
 
 def rank(item: Movement) -> tuple[bool, float]:
-    """Return how bad a movement is, for comparisons."""
+    """Return the severity of a change, for comparisons."""
     return not item.ok, math.inf if math.isnan(item.ratio) else item.ratio
 
 

@@ -1,4 +1,4 @@
-"""The neighbour that moves a release most, of those that replace a row by a candidate."""
+"""Search for the neighbor with the largest change, among replacements of a row by a candidate."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dpstats.auditing.apart import parts_of
+from dpstats.auditing.apart import split_parts
 from dpstats.auditing.replay import Replay, runner
 from dpstats.auditing.sensitivity_check import LEFT_OPEN, SensitivityCheck
 from dpstats.data.parameters import check_integer
@@ -32,15 +32,15 @@ def worst_neighbor(
         As for `check_sensitivity`.
     dataset : array of shape (n, d) or (n,), or a pair of these ``(X, y)``
     candidates : array of shape (m, d) or (m,), or a pair of these
-        Rows to replace others by: ends of the bounds, rows far out, NaN where it is allowed. Both are taken to a type
-        that holds them: of integers and fractions, floating point.
+        Replacement rows: rows at the bounds, rows far outside, NaN if it is allowed. Rows and candidates are
+        converted to a common type, such as floating point for integers and fractions.
     rows : iterable of int, optional
-        Which rows are replaced; default: each.
+        Indices of the replaced rows; default: all.
 
     Returns
     -------
     SensitivityCheck
-        The worst of all that were tried. Of other rows, and of other datasets, it says nothing.
+        The worst of all tried pairs. Other rows, and other datasets, may be worse.
 
     Examples
     --------
@@ -64,14 +64,14 @@ def worst_neighbor(
         raise InvalidParameter(
             f"there must be a row and a candidate, got {len(places)} rows and {len(others[0])} candidates"
         )
-    replay = Replay(release, run, _joined(data), check_integer("seed", seed, at_least=0))
+    replay = Replay(release, run, _join_parts(data), check_integer("seed", seed, at_least=0))
     found: list[SensitivityCheck] = []
     for i in places:
         for k in range(len(others[0])):
             near = [part.copy() for part in data]
             for part, other in zip(near, others, strict=True):
                 part[i] = other[k]
-            found.append(replay.on(_joined(near), f"row {i} replaced by candidate {k}"))
+            found.append(replay.compare_neighbor(_join_parts(near), f"row {i} replaced by candidate {k}"))
     # The first of the worst.
     return max(
         found, key=lambda check: (check.violated, check.verdict == LEFT_OPEN, not check.refused, check.ratio)
@@ -81,7 +81,7 @@ def worst_neighbor(
 def _alike(dataset: Any, candidates: Any) -> tuple[list[np.ndarray[Any, Any]], list[np.ndarray[Any, Any]]]:
     """Return rows and candidates, part by part of one type that holds both."""
     try:
-        data, others = ([np.asarray(part) for part in parts_of(given)] for given in (dataset, candidates))
+        data, others = ([np.asarray(part) for part in split_parts(given)] for given in (dataset, candidates))
     except ValueError:
         raise InvalidParameter("dataset and candidates must be arrays of rows") from None
     if (
@@ -91,11 +91,11 @@ def _alike(dataset: Any, candidates: Any) -> tuple[list[np.ndarray[Any, Any]], l
     ):
         raise InvalidParameter("candidates must have the same number of columns as dataset")
     for j, (part, other) in enumerate(zip(data, others, strict=True)):
-        data[j], others[j] = _promoted(part, other)
+        data[j], others[j] = _promote_types(part, other)
     return data, others
 
 
-def _promoted(
+def _promote_types(
     part: np.ndarray[Any, Any], other: np.ndarray[Any, Any]
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     if part.dtype == other.dtype:  # nothing is changed, of objects neither
@@ -115,10 +115,10 @@ def _promoted(
 
 
 def _same_numbers(before: np.ndarray[Any, Any], after: np.ndarray[Any, Any]) -> bool:
-    # As Python's numbers, which are compared exactly: int(2**53 + 1) is no float.
+    # Python's numbers are compared exactly: int(2**53 + 1) is not a float.
     pairs = zip(before.ravel().tolist(), after.ravel().tolist(), strict=True)
     return all(a == b or (a != a and b != b) for a, b in pairs)
 
 
-def _joined(parts: Sequence[Any]) -> Any:
+def _join_parts(parts: Sequence[Any]) -> Any:
     return parts[0] if len(parts) == 1 else tuple(parts)

@@ -39,8 +39,8 @@ def add_budget(commands: Any) -> None:
     new.add_argument(
         "--unit",
         metavar="NAME",
-        help="what the budget protects: the column that says whose a row is, as in the commands that release (default: "
-        "that of the first charge)",
+        help="what the budget protects: the column that names the unit of a row, as in the commands that release "
+        "(default: the unit of the first charge)",
     )
     new.add_argument(
         "--neighbors",
@@ -51,9 +51,9 @@ def add_budget(commands: Any) -> None:
     add_output(new)
     new.set_defaults(run=_new)
     for name, help_text, run in (
-        ("show", "what is spent and what is left", _show),
+        ("show", "the spent and the remaining budget", _show),
         ("history", "every charge, oldest first: when, how much, and for which table and columns", _history),
-        ("results", "what was released and charged, and not delivered", _results),
+        ("results", "results that were released and charged, and not delivered", _results),
     ):
         action = actions.add_parser(name, help=help_text, description=f"Show {help_text}.")
         action.add_argument("ledger", type=Path, help="the ledger")
@@ -161,7 +161,9 @@ def _text(result: KeptResult) -> str:
     if result.text is not None:
         return f"{head}\n\n{result.text}"
     parts = [f"{release['plan']}\nreleased: {as_json(release['released'])}" for release in result.releases]
-    return "\n".join([head, "The report was not made; what was released, by the stages of the plan:", *parts])
+    return "\n".join(
+        [head, "The report was not made. The released values, by the stages of the plan:", *parts]
+    )
 
 
 def _time(seconds: float) -> str:

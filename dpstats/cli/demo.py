@@ -16,8 +16,8 @@ def add_demo(commands: Any) -> None:
     parser = commands.add_parser(
         "demo",
         help="private means of real data, with a picture and a page",
-        description="Release private means of the RAND Health Insurance Experiment, draw a picture, and write a page "
-        "that says what was done.",
+        description="Release private means of the RAND Health Insurance Experiment, draw a figure, and write a page "
+        "that describes the release.",
         epilog=epilog(),
     )
     parser.add_argument(

@@ -20,13 +20,13 @@ def add_doctor(commands: Any) -> None:
         "doctor",
         help="check the installation: versions, randomness, exact noise, a ledger",
         description="Check versions, the source of random numbers, linear algebra and its threads, optional packages, "
-        "one exact release against its distribution, and that a ledger can be written. Nothing is left behind.",
+        "one exact release against its distribution, and that a ledger can be written. No file remains.",
         epilog=epilog(),
     )
     parser.add_argument(
         "--folder",
         default=".",
-        help="where ledgers are to be written (default: the current one)",
+        help="folder of the ledgers (default: the current one)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON in place of the table")
     parser.add_argument("--quiet", action="store_true", help="nothing on standard error but errors")

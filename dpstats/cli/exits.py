@@ -25,10 +25,10 @@ class Exit(NamedTuple):
 
 
 EXITS = (
-    Exit(0, "done", "all that was asked for was delivered"),
+    Exit(0, "done", "everything requested was delivered"),
     Exit(1, "defect", "an error that dpstats did not expect"),
-    Exit(2, "usage", "an option or an argument is outside of what is allowed", (InvalidParameter,)),
-    Exit(3, "data", "the table cannot be read, or its rows cannot be used as they are", (InvalidData,)),
+    Exit(2, "usage", "an option or an argument is not allowed", (InvalidParameter,)),
+    Exit(3, "data", "the table cannot be read, or its rows cannot be used", (InvalidData,)),
     Exit(4, "budget", "the budget cannot pay; nothing was charged", (BudgetExceeded, Exhausted)),
     Exit(5, "violation", "'audit' proves that the claim is false, or 'verify' that a receipt is"),
     Exit(

@@ -1,4 +1,7 @@
-"""What the commands write: opened before the work, whole or not at all, and one clear line where that fails."""
+"""What the commands write:
+
+opened before the work, whole or not at all, and one clear line where that fails.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,10 @@ class TableFile(NamedTuple):
 
 
 def path_or_dash(word: str) -> Path | str:
-    """Return the path in a word, or "-", which stands for standard input or output. An empty word stays empty."""
+    """Return the path in a word, or "-", which stands for standard input or output.
+
+    An empty word stays empty.
+    """
     return Path(word) if word not in ("", "-") else word
 
 
@@ -59,7 +65,7 @@ def _named_files(options: argparse.Namespace) -> Iterator[tuple[str, Path]]:
         for path in _paths(value):
             yield name if name in _POSITIONAL else f"--{name}", path
             if name in _LEDGERS:
-                yield "the results beside the ledger", results_path(path)
+                yield "the results next to the ledger", results_path(path)
 
 
 _POSITIONAL = ("file", "ledger")

@@ -162,10 +162,9 @@ def _drawn(model: Any, confidence: float) -> Any:
 GROUP_MEANS = ReleaseCommand(
     name="group-means",
     help="private means of declared groups, with intervals and comparisons",
-    description="Release the means of the named columns in each declared group, with the sizes of the groups, at the "
-    "price of the sums alone, and compare them. The number of rows, the names of columns, the labels of the groups and "
-    "the bounds are public; sizes of groups are private; two files of the same size that differ in one row are "
-    "neighbours (with --unit: in one unit, with all its rows).",
+    description="Release and compare the means of columns in declared groups, and the group sizes. Public: the number "
+    "of rows, column names, labels and bounds. Group sizes are private. Neighbors differ in one row (with --unit: "
+    "one unit).",
     add_parameters=_add_parameters,
     build=_build,
     report=_report,

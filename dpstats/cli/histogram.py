@@ -147,9 +147,8 @@ def _draw(made: Any, options: argparse.Namespace) -> Any:
 HISTOGRAM = ReleaseCommand(
     name="histogram",
     help="private counts of categories, or of bins of numbers with densities",
-    description="Release how many rows are in each of declared categories, or in each bin of numbers between declared "
-    "edges, there with densities and a band for all of them. The number of rows, the column's name, categories and "
-    "edges are public; two files of the same size that differ in one row are neighbors.",
+    description="Release the number of rows in declared categories or bins; for bins, also densities with a band. "
+    "Public: the number of rows, the column's name, categories and edges. Neighbors differ in one row.",
     add_parameters=_add_parameters,
     build=_build,
     report=_report,

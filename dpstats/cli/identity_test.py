@@ -50,8 +50,8 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
         "--test",
         choices=["row-distance", "spatial-sign", "lipschitz", "filtering", "auto"],
         default="auto",
-        help="auto (default): row-distance for 8 columns and more where its calibration takes minutes at most, else "
-        "spatial-sign",
+        help="auto (default): row-distance for 8 columns or more if its calibration takes minutes at most, and "
+        "otherwise spatial-sign",
     )
     parser.add_argument("--delta", type=float, help="of filtering (default: 1e-06); the others are pure")
     parser.add_argument(

@@ -56,7 +56,8 @@ class InputTable:
     check : callable, optional
         ``check(rows, columns)`` is called when the rows are counted, before their entries are used.
     lines : bool, default=True
-        Whether errors have line numbers. A charged release sets False, because the error would reveal something.
+        Whether errors have line numbers. A charged release sets False, because the error would reveal
+        something.
     """
 
     def __init__(
@@ -77,12 +78,15 @@ class InputTable:
 
     @property
     def read(self) -> str:
-        """Public names of the table and of the columns that were read. A long list has the first names only."""
+        """Public names of the table and of the columns that were read.
+
+        A long list has the first names only.
+        """
         more = [f"... {len(self.columns) - _NAMES} more"] if len(self.columns) > _NAMES else []
         return f"{self.name} ({', '.join([*self.columns[:_NAMES], *more])})"
 
     def frame(self, columns: list[str] | None, option: str = "--column", text: Collection[str] = ()) -> Any:
-        """Return the named columns, or all (of Parquet those of numbers), in memory.
+        """Return the named columns, or all (of Parquet: all numeric ones), in memory.
 
         Those in ``text`` are text, entry by entry. A missing entry of text is the empty one.
         """

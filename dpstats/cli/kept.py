@@ -58,7 +58,10 @@ class KeptResults:
         self.path = results_path(ledger)
 
     def check(self) -> int:
-        """Create the file if necessary and return its number of results. Raise an error if it cannot be written."""
+        """Create the file if necessary and return its number of results.
+
+        Raise an error if it cannot be written.
+        """
         with self._connection(make=True) as connection:
             connection.execute(
                 "CREATE TABLE IF NOT EXISTS results (id INTEGER PRIMARY KEY AUTOINCREMENT, time REAL NOT NULL, "
@@ -75,7 +78,10 @@ class KeptResults:
             return int(number or 0)
 
     def change(self, number: int, column: str, value: str) -> bool:
-        """Keep something more of a result: its releases, its text or its facts; return whether it is there still."""
+        """Keep something more of a result:
+
+        its releases, its text or its facts; return whether it is there still.
+        """
         with self._connection() as connection:
             done = connection.execute(f"UPDATE results SET {column} = ? WHERE id = ?", (value, number))
             return bool(done.rowcount)

@@ -32,12 +32,12 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--hard",
         action="store_true",
-        help="the bounds hold by nature, for every row (a share, an age, an answer from 1 to 5)",
+        help="the bounds hold by nature, for every row (a percentage, an age, an answer from 1 to 5)",
     )
     parser.add_argument(
         "--clipped-share",
         action="store_true",
-        help="clipped: release also what share of each column lies outside the bounds (1 to 3%% more noise)",
+        help="clipped: release also the fraction of each column outside the bounds (1 to 3%% more noise)",
     )
     parser.add_argument(
         "--bound",

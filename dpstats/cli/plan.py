@@ -26,9 +26,8 @@ def add_plans(commands: Any, releases: Iterable[ReleaseCommand]) -> Any:
     plan = commands.add_parser(
         "plan",
         help="what a release would consist of and cost; needs no data",
-        description="Say what a release would consist of, at which noise and which cost, whether a budget could pay "
-        "it, and how long its calibration takes: from public numbers alone. 'plan samples' finds the number of rows "
-        "that an error, or the power of a test, asks for.",
+        description="Show the parts of a release, their noise and cost, whether a budget could pay, and the time of "
+        "calibration, from public numbers alone. 'plan samples' finds the number of rows for an error or a power.",
         epilog=epilog(),
     )
     plans = plan.add_subparsers(dest="planned", required=True, metavar="COMMAND")
@@ -36,7 +35,7 @@ def add_plans(commands: Any, releases: Iterable[ReleaseCommand]) -> Any:
         "samples",
         help="how many rows a release needs for an error, or a test for a power",
         description="Find the number of rows at which a release has an error or a test has a power, and print the "
-        "plan of so many.",
+        "plan for that number.",
     ).add_subparsers(dest="sampled", required=True, metavar="COMMAND")
     for command in releases:
         words = f"the plan of '{command.name}' with these parameters"
@@ -70,7 +69,7 @@ def add_affordable(parser: argparse.ArgumentParser) -> None:
         "--budget",
         type=Path,
         metavar="LEDGER",
-        help="say whether this ledger could pay, and what would be left; exit status 4 if it could not",
+        help="say whether this ledger could pay, and show the remaining budget; exit status 4 if it could not",
     )
 
 

@@ -77,9 +77,9 @@ def _draw(share: Any, options: argparse.Namespace) -> Any:
 PROPORTION = ReleaseCommand(
     name="proportion",
     help="private proportion of rows with a property, with a conservative interval",
-    description="Release the private proportion of rows in which a column is 1 (--column NAME), or a word (--column "
-    "NAME=WORD), with a conservative interval that counts sampling error and noise. The number of rows is public; two "
-    "files of the same size that differ in one row are neighbors.",
+    description="Release the proportion of rows in which a column is 1 (--column NAME), or a word (--column "
+    "NAME=WORD), with a conservative interval that includes sampling error and noise. The number of rows is "
+    "public. Neighbors differ in one row.",
     add_parameters=_add_parameters,
     build=_build,
     report=_report,

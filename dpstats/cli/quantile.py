@@ -27,7 +27,7 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
         type=float,
         required=True,
         metavar=("LO", "HI"),
-        help="public ends, known without the data; wide ones cost little",
+        help="public bounds, known without the data; wide bounds cost little",
     )
     parser.add_argument(
         "--step", type=float, help="what the data are whole multiples of (1 for counts), from LO on"
@@ -36,7 +36,7 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
         "--coverage",
         choices=["regular", "any"],
         default="regular",
-        help="what intervals hold for: laws without a gap beside the quantile (default), or any law, which is wider",
+        help="distributions that intervals cover: without a gap near the quantile (default), or any, which is wider",
     )
     parser.add_argument(
         "--no-intervals", action="store_true", help="points alone, with smaller errors where there are many"
@@ -105,7 +105,7 @@ def _picture(quantile: Any, options: argparse.Namespace) -> Any:
 QUANTILE = ReleaseCommand(
     name="quantile",
     help="private quantiles of a column: one or many, with intervals",
-    description="Release quantiles of a column, chosen together, with intervals for those of the population. The "
+    description="Release quantiles of a column, chosen together, with intervals for the population quantiles. The "
     "number of rows, the column's name, bounds and step are public; two files of the same size that differ in one row "
     "are neighbors.",
     add_parameters=_add_parameters,

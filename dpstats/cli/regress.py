@@ -380,8 +380,8 @@ REGRESS = ReleaseCommand(
     name="regress",
     help="private linear, logistic, count or gamma regression, with intervals that count the noise",
     description="Release the coefficients of a linear or generalized linear model, with standard errors and intervals "
-    "that count sampling error and noise. The number of rows, the names of columns, bounds and levels are public; two "
-    "files of the same size that differ in one row are neighbors.",
+    "that include sampling error and noise. Public: the number of rows, column names, bounds and levels. Neighbors "
+    "differ in one row.",
     add_parameters=_add_parameters,
     build=_build,
     report=_report,

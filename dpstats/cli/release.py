@@ -41,12 +41,13 @@ class ReleaseCommand(NamedTuple):
     in_blocks : bool
         Whether the estimator computes sums, so that rows can be read block by block.
     all_columns : bool
-        Whether a command without ``--column`` uses all columns. For Parquet, which declares types, it uses all columns
-        of numbers.
+        Whether a command without ``--column`` uses all columns. For Parquet, which declares types, it uses
+        all columns of numbers.
     intervals : bool
         Whether the report has a confidence level.
     read : callable, optional
-        (table, options) -> the arguments of a fit, rows first, if it needs more than the rows of ``--column``.
+        (table, options) -> the arguments of a fit, rows first, if it needs more than the rows of
+        ``--column``.
     width : callable, optional
         options -> the number of columns of a plan, if the options determine it, otherwise None.
     picture : (str, callable), optional
@@ -198,7 +199,10 @@ def _release(options: argparse.Namespace) -> None:
 
 
 def _check_missing_words(options: argparse.Namespace) -> None:
-    """Refuse words that mean missing where a missing entry is an error: it would say whether a word is in the table."""
+    """Refuse words that mean missing where a missing entry is an error:
+
+    it would say whether a word is in the table.
+    """
     if options.na_values is None:
         return
     for policy in ("missing", "unknown"):
@@ -219,8 +223,8 @@ def _check_budget(options: argparse.Namespace, budget: Any, n: int, d: int) -> N
     if budget is None:
         return
     unit = getattr(options, "unit", None)
-    # How many units there are is known only when their rows are put together: at most one for each row. The column of
-    # their names is none of the numbers.
+    # How many units there are is known only when their rows are put together: at most one for each row. The
+    # column of their names is none of the numbers.
     n, d = max(n, 2), options.width(options) or (d if unit is None else max(d - 1, 1))
     plan = options.build(options, n, d).plan(n, d)
     budget.check(plan if unit is None else plan.for_data(unit, simulated=False))
@@ -228,7 +232,9 @@ def _check_budget(options: argparse.Namespace, budget: Any, n: int, d: int) -> N
 
 @contextlib.contextmanager
 def delivering(options: argparse.Namespace, what: str) -> Iterator[Any]:
-    """Open the output of a result, and yield the function that shows it. Charged results are stored until shown.
+    """Open the output of a result, and yield the function that shows it.
+
+    Charged results are stored until shown.
 
     ``what`` is the label of the charge.
     """

@@ -172,8 +172,9 @@ class PowerTarget(NamedTuple):
             raise InvalidParameter(
                 "--rho goes with --test row-distance only: which test 'auto' is depends on the number of rows"
             )
-        # "auto" chooses a test by the number of rows, which is the unknown here. Start with the test that is quick to
-        # simulate. If "auto" selects another test for the result, search again with this test, which needs fewer rows.
+        # "auto" chooses a test by the number of rows, which is the unknown here. Start with the test that is
+        # quick to simulate. If "auto" selects another test for the result, search again with this test, which
+        # needs fewer rows.
         named = self.chosen(2**32, d, options) if options.test == "auto" else options.test
         test, n = self._search(options, named, d, build)
         if options.test == "auto" and self.chosen(n, d, options) != named:

@@ -32,7 +32,7 @@ def add_simulate(commands: Any) -> None:
     parser.add_argument("--jobs", type=int, default=1, metavar="J", help="processes; -1 is one per core")
     parser.add_argument("--out", type=Path, metavar="FILE", help="keep (and resume) the rows in this file")
     parser.add_argument(
-        "--retry-failed", action="store_true", help="run the replications of --out that failed once more"
+        "--retry-failed", action="store_true", help="run the failed replications of --out again"
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--report", type=Path, metavar="FILE", help="write a self-contained HTML page")

@@ -22,7 +22,7 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
         action="append",
         required=True,
         metavar="S",
-        help="public standard deviation, once or once per column; 'private' estimates those of the selected columns "
+        help="public standard deviation, once or once per column; 'private' estimates it for the selected columns "
         "under the same guarantee, and needs --std-bound",
     )
     parser.add_argument(

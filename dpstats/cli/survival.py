@@ -28,7 +28,9 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
         help="the labels of the groups, which are public; one with a comma stands in double quotes",
     )
     parser.add_argument(
-        "--discrete", action="store_true", help="times happen at the ends of the bins only: curves are steps"
+        "--discrete",
+        action="store_true",
+        help="times are at the upper edges of the bins only: curves are steps",
     )
     parser.add_argument(
         "--unit", metavar="NAME", help="whose row it is; a subject with several rows is refused"
@@ -96,10 +98,9 @@ def _report(model: Any, options: argparse.Namespace) -> tuple[list[Any], dict[st
 SURVIVAL = ReleaseCommand(
     name="survival",
     help="private survival curves, with bands, medians and a log-rank test",
-    description="Release a table of events and censored times, from which survival curves, medians, restricted means "
-    "and, of several groups, a log-rank test follow. The number of rows, the names of columns, the horizon, the bins "
-    "and the labels of the groups are public; sizes of groups are private; two files of the same size that differ in "
-    "one row are neighbors.",
+    description="Release a table of events and censored times, for survival curves, medians, restricted means and a "
+    "log-rank test. Public: the number of rows, column names, horizon, bins and group labels. Group sizes are "
+    "private. Neighbors differ in one row.",
     add_parameters=_add_parameters,
     build=_build,
     report=_report,

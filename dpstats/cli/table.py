@@ -122,9 +122,8 @@ TABLE = ReleaseCommand(
     name="table",
     help="private table of counts, with proportions, a test of independence and effects",
     description="Release the counts of all combinations of declared levels, with intervals for proportions, a test of "
-    "independence and, of two by two levels, differences and ratios that count sampling error and noise. The number of "
-    "rows, the names of columns and their levels are public; two files of the same size that differ in one row are "
-    "neighbours.",
+    "independence and, for two by two levels, differences and ratios. Public: the number of rows, column names and "
+    "levels. Neighbors differ in one row.",
     add_parameters=_add_parameters,
     build=_build,
     report=_report,

@@ -1,10 +1,10 @@
 """From rows to integers: clip, round onto a public lattice, add up exactly.
 
-A floating-point sum has a larger sensitivity than the real sum it stands for, and depends on
-the order of its terms. Here each row is first mapped, on its own, to a vector of integers
-(steps of a public spacing from a public centre) whose norm is bounded exactly. Integers add
-up exactly in any order, on any number of threads, so replacing one row moves the sum by at
-most the difference of two bounded integer rows: the stated sensitivity is a count of steps.
+A floating-point sum has a larger sensitivity than the real sum it stands for, and depends on the order of its
+terms. Here each row is first mapped, independently of the others, to a vector of integers (steps of a public
+spacing from a public center) whose norm is bounded exactly. Integers add up exactly in any order, on any
+number of threads. So replacing one row changes the sum by at most the difference of two bounded integer rows.
+The stated sensitivity is a number of steps.
 
 Nothing in here draws noise, and nothing in it is public but the lattice itself.
 The proof is in docs/proofs/lattice.md.

@@ -1,4 +1,4 @@
-"""Balls: rows scaled towards the centre, so that a norm of the whole row is bounded."""
+"""Balls: rows scaled towards the center, so that a norm of the whole row is bounded."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class BallLattice(NormedLattice):
         return 2 * math.isqrt(self.n_features * self.radius**2)
 
     def square_sensitivity(self, norm: str) -> int:
-        # The squares of a row are non-negative and add up to at most radius^2 >> bits = top, so two
-        # rows of them differ most when each is a corner of that simplex (or, for one column, 0 and top).
+        # The squares of a row are non-negative and sum to at most radius^2 >> bits = top. Two rows of squares
+        # differ most if each is a corner of that simplex (or, for one column, 0 and top).
         top = self.radius**2 >> self.bits
         if self.n_features == 1:
             return top
@@ -75,7 +75,8 @@ class BallLattice(NormedLattice):
     def free_count(self, norm: str, weights: Sequence[float]) -> float:
         if norm != "l2" or weights[0] != 1 or len(weights) > 2:
             return super().free_count(norm, weights)
-        # Squares of a row add up to at most the square of the radius, and so do those of the squares.
+        # The sum of the squares of a row is at most the square of the radius, and so is the sum of their
+        # squares.
         return math.sqrt(3 - sum(weight**2 for weight in weights[1:])) * (1 - 1e-9)
 
     def row_size(self, norm: str) -> float:
@@ -89,15 +90,15 @@ class BallLattice(NormedLattice):
     def moments_about(
         self, rows: NDArray[np.float64], centers: NDArray[np.float64], *, powers: int
     ) -> NDArray[np.int64]:
-        """Return the first powers of `moments` of a few finite rows about each of many centres, for simulations.
+        """Return the first powers of `moments` of a few finite rows about each of many centers, for simulations.
 
-        Of shape (powers, centres, n_features), for ``powers`` of 1 or 2.
+        Of shape (powers, centers, n_features), for ``powers`` of 1 or 2.
         """
         self._check_count(len(rows))
         return sums_about(rows, replace(self, center=0.0), centers, powers)
 
     def _outside(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
-        # Outside for sure, beyond the error of a norm: a row on the sphere is not.
+        # Rows that are outside by more than the error of a norm. A row on the sphere does not count.
         norms = self._norms((rows - self.center) / self.spacing)
         return ~(norms <= self.radius * (1 + self._norm_error()))[:, None]
 
@@ -131,7 +132,10 @@ class BallLattice(NormedLattice):
     def _project_huge(
         self, out: NDArray[np.float64], rows: NDArray[np.intp], factors: NDArray[np.float64], inside: float
     ) -> None:
-        """Prepare rows whose squares, or whose shift to the centre, overflow: first scale them to size one."""
+        """Prepare rows whose squares, or whose shift to the center, overflow:
+
+        first scale them to size one.
+        """
         huge = np.clip(out[rows], -1e300, 1e300)
         huge /= np.abs(huge).max(axis=1, keepdims=True)
         out[rows] = huge
@@ -142,7 +146,7 @@ class BallLattice(NormedLattice):
         return norms
 
     def _rounding(self) -> float:
-        """Return how much rounding every entry adds to a norm at most."""
+        """Return the largest increase of a norm by rounding every entry."""
         return math.sqrt(self.n_features) / 2
 
     def _norm_error(self) -> float:
@@ -152,8 +156,8 @@ class BallLattice(NormedLattice):
     def _enforce(self, out: NDArray[np.float64]) -> None:
         """Shrink every integer row that is not certainly inside the ball.
 
-        A row is accepted only if the computed sum of squares, enlarged by a bound on its own
-        rounding error, is at most radius^2: accepted rows are inside, whatever came before.
+        A row is accepted only if the computed sum of squares, enlarged by a bound on its rounding error, is
+        at most radius^2. So accepted rows are inside, regardless of earlier computations.
         """
         while True:
             outside = np.flatnonzero(~self._certainly_inside(out))

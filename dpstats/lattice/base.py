@@ -1,4 +1,7 @@
-"""What every lattice of rows is: public numbers, a bound on the distance of two rows, a row map, exact sums."""
+"""What every lattice of rows is:
+
+public numbers, a bound on the distance of two rows, a row map, exact sums.
+"""
 
 from __future__ import annotations
 
@@ -29,12 +32,12 @@ if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
 
 BITS = 30
-"""Steps from the centre to the bound, as a power of two: rounding moves an entry by at most 2^-31 of its
+"""Steps from the center to the bound, as a power of two: rounding moves an entry by at most 2^-31 of its
 bound. Coarser lattices serve where noise of that many steps could not be drawn."""
 
 _MAX_SUM = 2**62  # bound on any integer formed, leaving room in int64 for the noise
 
-# Bounds and centres in the units of the data. Inside these neither the spacing, nor its inverse, nor
+# Bounds and centers in the units of the data. Inside these neither the spacing, nor its inverse, nor
 # its square leaves floating point, so that a finite entry can never become NaN.
 _SMALLEST, _LARGEST = 1e-140, 1e140
 
@@ -85,9 +88,10 @@ class RowLattice(ABC):
     ) -> float:
         """Return the largest distance of two rows of weighted powers and counts (see `moments`), in steps.
 
-        ``weights`` are of the powers 1, 2, ...; a power's noise is that of the sums over its weight. An entry that is
-        counted as outside counts ``outside`` times the largest step, in root mean square over the columns. With
-        ``count`` a row may be none, even powers are less `even_center`, and a row counts ``count`` times `row_size`.
+        ``weights`` belong to the powers 1, 2, ...; the noise of a power is the noise of the sums divided by
+        its weight. An entry outside counts ``outside`` times the root mean square of the columns' largest
+        steps. With ``count`` a row may be none, even powers are less `even_center`, and a row counts
+        ``count`` times `row_size`.
         """
         raise DPStatsError(f"{type(self).__name__} does not define a bound for several powers together")
 
@@ -109,17 +113,17 @@ class RowLattice(ABC):
         return 0
 
     def free_squares(self, norm: str) -> float | None:
-        """Return a weight at which squares beside the sums cost nothing; None where there is none."""
+        """Return a weight at which squares are free next to the sums, or None if there is none."""
         return None
 
     @property
     @abstractmethod
     def largest(self) -> int | Integers:
-        """The most steps of an entry from the centre, one number or one per column."""
+        """The most steps of an entry from the center, one number or one per column."""
 
     @property
     def n_counts(self) -> int:
-        """How many counts there are of what is outside: one per column, or one of the rows."""
+        """Number of counts of entries outside: one per column, or one for the rows."""
         return self.n_features
 
     def power_spacing(self, power: int) -> Columns:
@@ -134,8 +138,8 @@ class RowLattice(ABC):
     def round_rows(self, X: NDArray[Any]) -> NDArray[np.int64]:
         """Return the lattice points of the rows of ``X``, of shape (n, n_features), in steps.
 
-        Entries should be finite: others become some point of the region. This is the row map itself, one block
-        of `sums`; use it to look at single rows, to compare with brute force and to build other sums of
+        Entries should be finite: others become some point of the region. This is the row map itself, one
+        block of `sums`; use it to look at single rows, to compare with brute force and to build other sums of
         small data.
         """
         return rounded(self, X)
@@ -149,7 +153,7 @@ class RowLattice(ABC):
         threads: int | None = None,
         block: int = BLOCK,
     ) -> tuple[Integers, Integers | None]:
-        """Return the exact column sums of the lattice points of the rows of ``X``, and of their squares if asked for.
+        """Return the exact column sums of the lattice points of the rows of ``X``, and optionally of their squares.
 
         See `moments`.
         """
@@ -177,7 +181,7 @@ class RowLattice(ABC):
         powers : int
             Up to which power, at most 4: see `Moments`.
         outside : bool
-            Also count what is strictly beyond the region.
+            Also count entries strictly beyond the region.
         missing : {"error", "center"}
             What a NaN or infinite entry does: raise, or count as the center.
         threads, block : int
@@ -196,9 +200,9 @@ class RowLattice(ABC):
     def row_moments(
         self, rows: Rows, *, powers: int = 1, outside: bool = False, missing: str = "error"
     ) -> Moments:
-        """Return `moments` of private rows, wherever they are: those of the same rows in an array.
+        """Return `moments` of private rows from any source, equal to the moments of the same rows in an array.
 
-        With ``missing="drop"`` they are those of the observed rows, with their number.
+        With ``missing="drop"`` they are the moments of the observed rows, with their number.
         """
         self._check_count(rows.shape[0])
         drops = missing == "drop"
@@ -232,4 +236,4 @@ class RowLattice(ABC):
 
     @abstractmethod
     def _outside(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
-        """Say which entries (rows, of a ball) are strictly beyond the region, by public floats."""
+        """Return whether entries (for a ball, rows) are strictly beyond the region, by public floats."""

@@ -1,4 +1,4 @@
-"""The box: each column clipped on its own."""
+"""The box: each column clipped separately."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from dpstats.lattice.sums import Moments, Reading, stored_sums, sums_by_columns
 if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
 
-# Centres up to this many steps from the origin are taken off in steps.
+# Centers up to this many steps from the origin are taken off in steps.
 _MAX_OFFSET = 2.0**40
 _SAFE = 1 + 1e-12  # more than the rounding of a sum and a root
 
@@ -38,9 +38,9 @@ Steps = int | NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class BoxLattice(RowLattice):
-    """Each column clipped on its own: an entry is at most ``bound`` steps from its centre.
+    """Each column clipped separately: an entry is at most ``bound`` steps from its center.
 
-    ``low`` and ``high`` are the ends as declared: what is beyond them is counted by them, and not by steps.
+    ``low`` and ``high`` are the declared bounds. Entries outside are counted by these bounds, not by steps.
     """
 
     bound: Steps
@@ -61,7 +61,7 @@ class BoxLattice(RowLattice):
         """Return the lattice of the box ``|x_j - center_j| <= clip_j``.
 
         With ``common`` one spacing serves all columns; otherwise every column has 2^bits steps. The
-        centre is moved to the nearest point of the lattice, by at most half a step.
+        center is moved to the nearest point of the lattice, by at most half a step.
         """
         low, high = (center - clip, center + clip) if ends is None else ends
         check_region(clip, center)
@@ -73,7 +73,7 @@ class BoxLattice(RowLattice):
             spacing, bound = clip * 2.0**-bits, 2**bits
         steps = np.rint(center / spacing)
         if np.all(np.abs(steps) <= _MAX_OFFSET):
-            # The nearest lattice point to the centre, so that shifting to it costs nothing.
+            # The nearest lattice point to the center, so that shifting to it costs nothing.
             center = steps * spacing if isinstance(steps, np.ndarray) else float(steps) * spacing
         return cls(center, spacing, n_features, bits, bound, low, high)
 
@@ -152,8 +152,9 @@ class BoxLattice(RowLattice):
     def stored_sums(self, X: Any, *, missing: str = "error") -> NDArray[np.int64]:
         """Return the exact column sums of a sparse table, by one pass over its stored entries.
 
-        ``X`` is a scipy.sparse table in CSR form whose rows are sorted and store no entry twice: the clip of a
-        sum is not the sum of clips. The centre must be 0, so that an entry that is not stored is zero steps from it.
+        ``X`` is a scipy.sparse table in CSR form whose rows are sorted and store no entry twice: the clip of
+        a sum is not the sum of clips. The center must be 0, so that an entry that is not stored is zero steps
+        from it.
         """
         self._check_count(X.shape[0])
         if np.any(self.center):
@@ -190,7 +191,7 @@ class BoxLattice(RowLattice):
         return Moments(tuple(sums), counts)
 
     def _offset(self) -> tuple[Columns, bool]:
-        """Return the centre in steps, and whether it is so far away that it is subtracted before precision is lost."""
+        """Return the center in steps, and whether it is so far away that it is subtracted before precision is lost."""
         offset = np.rint(self.center / self.spacing)
         far = bool(np.any(np.abs(offset) > _MAX_OFFSET))
         return (np.zeros_like(offset) if far else offset), far
@@ -201,7 +202,7 @@ class BoxLattice(RowLattice):
 
     @property
     def _unit(self) -> float:
-        """A step, in the units of what is rounded: entries are not scaled to steps by a power of two.
+        """A step, in the units of the rounded values: entries are not scaled to steps by a power of two.
 
         Scaling by it is exact, so that rounding in the units of the data gives the same steps.
         """
@@ -244,9 +245,9 @@ class BoxLattice(RowLattice):
         if unit == 1.0:
             source = np.multiply(source, tiled(1 / self.spacing), out=out)
         np.add(source, tiled((SHIFT - offset) * unit), out=out)
-        # Clipped as integers, which every pattern of 64 bits is, a NaN's too: whatever was in memory when it was
-        # read, and whatever came of it above, these are steps inside the box. Positive floats are in the order
-        # of their patterns and negative ones below, so that for numbers this is the clip of the numbers.
+        # Patterns are clipped as integers. Every pattern of 64 bits is an integer, including a NaN's. So the
+        # results are steps inside the box for any content of the memory. Positive floats are in the order of
+        # their patterns, and negative ones are below, so for numbers this clips the numbers.
         steps = out.view(np.int64)
         zero = self._zero_pattern
         low, high = tiled(zero - self.bound), tiled(zero + self.bound)

@@ -1,7 +1,7 @@
-"""The box lattice in SQL: a database rounds, clips and adds up, and the sums are those of the same rows in memory.
+"""The box lattice in SQL: a database rounds, clips and adds up, with the same sums as for rows in memory.
 
-The operations on doubles are those of the row map, one by one and in its order, so that every entry gives the same
-integer; integers add up exactly. Rounding is by the addition of `SHIFT`: SQL's round() is of ties away from zero.
+The operations on doubles are the operations of the row map, in its order, so that every entry gives the same
+integer. Integers add up exactly. Adding `SHIFT` rounds; SQL's round() would round ties away from zero.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ def power_sums(
     powers: int,
     outside: bool,
 ) -> tuple[list[Integers], Integers, int] | None:
-    """Return the sums of powers of steps, the counts of what is outside, and how many entries are no numbers.
+    """Return the sums of powers of steps, the counts of entries outside, and the number of non-numeric entries.
 
-    The step of x is (x - shift) * factor, rounded, less ``offset``, within ``bound``; factors are of ``unit``.
-    None from rows that do not speak SQL.
+    The step of x is (x - shift) * factor, rounded, less ``offset``, within ``bound``; factors are of
+    ``unit``. None from rows that do not speak SQL.
     """
     if rows.expression(0) is None:
         return None
@@ -88,7 +88,7 @@ def _powers(k: str, largest: int, powers: int) -> Sequence[str]:
     bits = largest.bit_length() - 1
     if largest == 1 << bits:
         second = f"(({k} * {k}) >> {bits})"
-        # Raised above 0 by a multiple of the largest, of which a shift goes down as a division does.
+        # Raised above 0 by a multiple of the largest, so that the shift rounds down as the division does.
         third = f"((({k} * {second} + {1 << 62}) >> {bits}) - {1 << 62 - bits})"
         return [k, second, third, f"(({second} * {second}) >> {bits})"][:powers]
     second = f"(({k} * {k}) // {largest})"

@@ -1,4 +1,4 @@
-"""Entries that are no numbers: found in one quick pass, and refused or made the centre."""
+"""NaN and infinite entries: found in one fast pass, and rejected or replaced by the center."""
 
 from __future__ import annotations
 
@@ -35,8 +35,9 @@ def _check_table(table: Table) -> dict[str, NDArray[np.int64]]:
 def finite_or_center(rows: NDArray[Any], center: Columns, missing: str) -> NDArray[Any]:
     """Return rows of finite float64 numbers, or raise `InvalidData` if an entry is not finite and ``missing="error"``.
 
-    Entry by entry and public: a missing entry becomes the center, whatever the other rows hold. Every block becomes
-    float64, with or without a missing entry, so that no row decides the precision in which another one is compared.
+    The rule is public and applies to each entry: a missing entry becomes the center, regardless of the other
+    rows. Every block becomes float64, with or without a missing entry, so that no row decides the precision
+    in which another one is compared.
     """
     rows = np.asarray(rows, dtype=np.float64)
     if all_finite(rows):
@@ -74,13 +75,16 @@ def rows_that_count(X: NDArray[Any], missing: str) -> NDArray[np.bool_]:
 
 
 def observed(X: NDArray[Any]) -> NDArray[Any]:
-    """Return the rows without a NaN or infinite entry: whether a row is one of them depends on that row alone."""
+    """Return the rows without a NaN or infinite entry:
+
+    whether a row is one of them depends on that row alone.
+    """
     with np.errstate(all="ignore"):
         return X if all_finite(X) else X[np.isfinite(X).all(axis=1)]
 
 
 def observed_pairs(X: NDArray[Any], y: NDArray[np.float64]) -> tuple[NDArray[Any], NDArray[np.float64]]:
-    """Return the rows, and their outcomes, of which no entry and no outcome is NaN or infinite."""
+    """Return the rows whose entries and outcome are all finite, and their outcomes."""
     with np.errstate(all="ignore"):
         if all_finite(X) and all_finite(y):
             return X, y
@@ -92,14 +96,14 @@ def all_finite(rows: NDArray[Any]) -> bool:
     """Say whether every entry is finite."""
     if rows.dtype.kind != "f":
         return True
-    # A finite sum proves finite entries in one quick pass; large finite entries may still overflow. einsum adds
-    # in registers, without the care for digits that makes numpy's sum slower.
+    # A finite sum proves finite entries in one quick pass; large finite entries may still overflow. einsum
+    # adds in registers, without the care for digits that makes numpy's sum slower.
     total = np.einsum(rows, list(range(rows.ndim)), [])
     return bool(np.isfinite(total)) or bool(np.isfinite(rows).all())
 
 
 def not_finite() -> InvalidData:
-    """Return what is said where an entry is no number."""
+    """Return the error for a NaN or infinite entry."""
     return InvalidData(
         "Input X contains NaN or infinity. Remove or impute such rows first, or declare missing='drop' to leave them "
         "out, where the estimator offers it, or missing='center' to let such an entry count as the center of the clip."

@@ -1,8 +1,9 @@
 """What replacing a row moves the sums of several powers by, together: squares beside sums cost nothing.
 
-A column is scaled to z in [-1, 1], its largest step K to 1. Of z and z' let t = z - z' and s = z + z', so that
-|t| + |s| <= 2. The powers move by t, ts, t(3s^2 + t^2)/4 and ts(s^2 + t^2)/2, all of which grow in |s|: the worst
-pairs have z = 1, and what is left is one number, z'. Rounding is accounted for. Proof: docs/proofs/free-squares.md.
+A column is scaled to z in [-1, 1], its largest step K to 1. Of z and z' let t = z - z' and s = z + z', so
+that |t| + |s| <= 2. The powers change by t, ts, t(3s^2 + t^2)/4 and ts(s^2 + t^2)/2. All grow in |s|, so the
+worst pairs have z = 1, and only one number, z', remains. Rounding is accounted for. Proof:
+docs/proofs/free-squares.md.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 FREE_SQUARES = ((1 + math.sqrt(5)) / 2) ** 2.5 / 2
-"""Squares of this weight beside the sums of a box move no pair of rows further apart, in l2: phi^(5/2)/2."""
+"""Largest weight at which squares do not increase the l2 sensitivity of the sums of a box: phi^(5/2)/2."""
 
 FREE_SQUARES_L1 = 0.5
 """The same in l1."""
@@ -21,8 +22,8 @@ FREE_SQUARES_L1 = 0.5
 FREE_SQUARES_BALL = math.sqrt(0.5)
 """The same in l2 for the squares of all columns of a ball, in two columns or more."""
 
-# Rounding down leaves k*k // K less than 1 below, and the third and fourth power, which are made of it, less than 3
-# apart from what they stand for (the third on either side): so far may the difference of two of them be off.
+# Rounding down has an error below 1 in k*k // K, and below 3 in the third and fourth power, which are
+# computed from it (in the third, on either side). The differences of two have the same bounds.
 _ROUNDING = (0.0, 1.0, 3.0, 3.0)
 
 _GRID = 1 << 12
@@ -30,17 +31,18 @@ _SAFE = 1 + 1e-12  # more than the rounding of the sums below
 
 
 def free_weight(free: float, bits: int) -> float:
-    """Return a weight below one that is free in theory, with room for rounding on a lattice of so many bits."""
+    """Return a weight below the free one, with room for rounding on a lattice of this many bits."""
     return (0.9999 if bits >= 18 else 0.96) * free
 
 
 def box_movement(weights: Sequence[float], largest: int, norm: str) -> float:
-    """Return how far, in steps, a row moves one column's weighted powers: squared for "l2".
+    """Return the sensitivity of one column's weighted powers in steps, squared for "l2".
 
     Parameters
     ----------
     weights : sequence of float
-        Of the powers 1, 2, ..., up to 4: a power's noise is that of a sum over its weight.
+        Weights of the powers 1, 2, ..., up to 4. The noise of a power is the noise of a sum divided by its
+        weight.
     largest : int
         The most steps of an entry.
     norm : {"l1", "l2"}
@@ -52,7 +54,8 @@ def box_movement(weights: Sequence[float], largest: int, norm: str) -> float:
         free = weights[0] == 1 and squares_alone and w <= FREE_SQUARES_L1
         return ((2.0 if free else _largest(weights, 1)) * K + math.fsum(rounding)) * _SAFE
     if weights[0] == 1 and squares_alone and w < FREE_SQUARES:
-        # (ts + e)^2 <= (1 + theta) (ts)^2 + (1 + 1/theta) e^2, at the theta that brings the weight to the free one.
+        # (ts + e)^2 <= (1 + theta) (ts)^2 + (1 + 1/theta) e^2, at the theta that brings the weight to the
+        # free one.
         spread = (FREE_SQUARES / w) ** 2 if w else math.inf
         return (4 * K**2 + w**2 * spread / (spread - 1) if w else 4 * K**2) * _SAFE
     theta = 4 / K
@@ -61,7 +64,7 @@ def box_movement(weights: Sequence[float], largest: int, norm: str) -> float:
 
 
 def dropped_movement(weights: Sequence[float], largest: int, norm: str) -> float:
-    """Return how far, in steps, a row is from none in one column's weighted powers: squared for "l2".
+    """Return the distance of a row from no row in one column's weighted powers, in steps, squared for "l2".
 
     Even powers are measured from half of the largest, so that they lie within half of it on either side.
     """
@@ -83,8 +86,8 @@ def ball_movement(weight: float, radius: int, n_features: int) -> float:
 def _largest(weights: Sequence[float], power: int) -> float:
     """Return sup over z' of sum_b (w_b (1 - z'^b))^power, from above.
 
-    At an inner maximum the derivative is 0, so that the grid misses it by at most half of the largest second
-    derivative times the square of half a step; that of (1 - x^b)^power is at most 6 b^2.
+    At an inner maximum the derivative is 0. The error of the grid is at most half of the largest second
+    derivative times the square of half a step. The second derivative of (1 - x^b)^power is at most 6 b^2.
     """
     x = np.linspace(-1, 1, _GRID + 1)
     values = sum((w * (1 - x**b)) ** power for b, w in enumerate(weights, 1))

@@ -1,6 +1,6 @@
-"""Beside the sums of rows in a ball: the sum of their squared norms, and how many were outside.
+"""Sums of rows in a ball, of their squared norms, and counts of rows outside.
 
-The squared norm of a row moves little where the row moves far, and so costs nothing beside the row.
+If a row changes much, its squared norm changes little, so the squared norm is free next to the row.
 
 Proof: docs/proofs/lattice.md, "Squared norms and rows outside".
 """
@@ -41,7 +41,7 @@ class NormSums(NamedTuple):
     squared_norms : int64 array of shape (1,)
         Of their squared norms, in steps of `NormedLattice.square_spacing`.
     outside : int64 array of shape (1,)
-        Of 2^bits for every row that was outside the ball before it was clipped.
+        Sum of 2^bits over the rows that were outside the ball before clipping.
     """
 
     steps: NDArray[np.int64]
@@ -82,8 +82,8 @@ class NormedLattice(RowLattice):
     ) -> NormSums:
         """Return exact sums of the rows' lattice points, of their squared norms, and of who was outside.
 
-        A row is outside if its own norm, computed from the floats it came with, is beyond the radius. Parameters are
-        those of `sums`.
+        A row is outside if its norm, computed from its original floats, is beyond the radius. Parameters are
+        as for `sums`.
         """
         self._check_count(X.shape[0])
         threads = default_threads(X.size) if threads is None else threads
@@ -96,25 +96,29 @@ class NormedLattice(RowLattice):
         return NormSums(*summed_by(rows, lambda X: self.norm_sums(X, missing=missing)))
 
     def norm_rows(self, X: NDArray[Any]) -> NDArray[np.int64]:
-        """Return what `norm_sums` adds up, row by row: shape (n, n_features + 2). Entries should be finite."""
+        """Return the terms of `norm_sums` for each row:
+
+        shape (n, n_features + 2). Entries should be finite.
+        """
         return rounded(_WithNorms(self), X)
 
     def free_weight(self, norm: str) -> float:
-        """Return a weight at which squared norms are released beside the sums at no cost."""
+        """Return a weight at which squared norms are free next to the sums."""
         if norm == "l1":
             return math.sqrt(self.n_features) / 2 * (1 - 2.0**-50)
         # The closer to the root of phi^5/4, the more is added for rounding, which coarse steps would show.
         return 1.665 if self.bits >= 18 else 1.6
 
     def norm_sensitivity(self, norm: str, weight: float = 0.0, count_weight: float = 0.0) -> float:
-        """Return how far neighbours move all of `norm_sums` together, in steps.
+        """Return the joint sensitivity of `norm_sums`, in steps.
 
         Parameters
         ----------
         norm : {"l1", "l2"}
         weight, count_weight : float
-            What squared norms and rows outside are multiplied by; 0 leaves them out. Under l2 a weight is below
-            1.66509 = phi^(5/2)/2, under l1 at most sqrt(n_features)/2: up to there squared norms are free.
+            Weights of squared norms and of rows outside; 0 omits them. Under l2 a weight must be below
+            1.66509 = phi^(5/2)/2, under l1 at most sqrt(n_features)/2. Up to these limits, squared norms are
+            free.
         """
         radius, w, v = 2**self.bits, Fraction(weight), Fraction(count_weight)
         if norm == "l1":
@@ -182,7 +186,10 @@ class _WithNorms:
         return found
 
     def _counts(self, rows: NDArray[Any], norms: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Return 1 for each row that `_outside` calls outside. Only rows that are not clearly inside are looked at."""
+        """Return 1 for each row that `_outside` calls outside.
+
+        Only rows that are not clearly inside are looked at.
+        """
         unclear = np.flatnonzero(~(norms <= self.lattice.largest * (1 - 8 * self.lattice._norm_error())))
         found = np.zeros(len(rows), dtype=np.int64)
         if self.lattice._same_anywhere:

@@ -1,7 +1,7 @@
 """Exact sums of products of integer rows: Gram matrices and weighted sums, at the speed of floating-point products.
 
-Integers below 2^53 add up exactly as floats, in any order and on any processor: blocks are cut so that no partial
-sum of theirs can reach that, and are added up in 64-bit integers.
+Integers below 2^53 add up exactly as floats, in any order and on any processor. Blocks are so small that none
+of their partial sums reaches this limit. Block sums are added in 64-bit integers.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Result = TypeVar("Result")
 
 
 def row_bits(n: int) -> int:
-    """Return how fine integer rows can be, so that sums over n rows of products of two stay below 2^62."""
+    """Return the largest number of bits of integer rows with sums of n products of two entries below 2^62."""
     return min(ROW_BITS, (_SUM_BITS - n.bit_length()) // 2)
 
 
@@ -52,12 +52,12 @@ def finest(made: Callable[[int], Made], bits: int) -> Made:
 
 
 def factor_bits(p: int, bits: int) -> int:
-    """Return how fine a matrix can be whose products with integer rows of p entries below 2^bits are exact."""
+    """Return the largest number of bits of a matrix with exact products with rows of p entries below 2^bits."""
     return _EXACT_BITS - bits - max(1, (p - 1).bit_length())
 
 
 def dyadic(matrix: Floats, bits: int) -> Floats:
-    """Return a matrix whose rows are integers of so many bits times a power of two of their own: public."""
+    """Return a public matrix whose rows are integers of this many bits, each row times a power of two."""
     _, exponent = np.frexp(np.max(np.abs(matrix), axis=-1, keepdims=True, initial=0.0))
     unit = np.ldexp(1.0, exponent - bits)
     rounded: Floats = np.rint(matrix / unit) * unit
@@ -77,7 +77,7 @@ def weighted(weights: Floats, rows: Floats) -> Integers:
 def inside_ball(rows: Floats, radius: Floats | float, steps: int, norm: str = "l2") -> Floats:
     """Return integer rows whose norm is at most ``steps``, for rows whose norm is at most ``radius``, each its own.
 
-    What rounding could add is left free; a row that is not what it should be becomes zero.
+    The scale leaves room for rounding. A row that is still outside becomes zero.
     """
     p = rows.shape[1]
     room = (np.sqrt(p) if norm == "l2" else p) / 2 + 1
@@ -91,7 +91,10 @@ def inside_ball(rows: Floats, radius: Floats | float, steps: int, norm: str = "l
 
 
 def powered_norms(rows: Floats, norm: str) -> Floats:
-    """Return the squared "l2" norm of each row, or its "l1" norm: exact for integers whose sums are below 2^53."""
+    """Return the squared "l2" norm of each row, or its "l1" norm:
+
+    exact for integers whose sums are below 2^53.
+    """
     return squared_norms(rows) if norm == "l2" else np.einsum("ij->i", np.abs(rows))
 
 

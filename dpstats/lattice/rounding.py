@@ -12,15 +12,17 @@ from numpy.typing import NDArray
 from dpstats.data.arithmetic import as_int64
 
 SHIFT = 1.5 * 2.0**52
-"""Adding this to a number of size below 2^51 rounds it to the nearest integer, ties to even, and leaves that
-integer in the low bits of the float: see `pattern`."""
+"""Adding this to a number below 2^51 in absolute value rounds it to the nearest integer, ties to even.
+
+The low bits of the float then hold that integer: see `pattern`.
+"""
 
 
 def pattern(value: float) -> int:
     """Return the 64 bits of a float as an integer.
 
-    The pattern of ``SHIFT + k``, less that of ``SHIFT``, is the integer k. Multiplying both by a power of two
-    changes the exponent only, and not this difference.
+    The pattern of ``SHIFT + k`` minus the pattern of ``SHIFT`` is the integer k. Multiplying both by a power
+    of two changes the exponent only, and not this difference.
     """
     return int(np.float64(value).view(np.int64))
 

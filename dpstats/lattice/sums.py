@@ -41,12 +41,12 @@ class Moments:
     Attributes
     ----------
     powers : tuple of arrays of shape (n_features,)
-        Of the steps k, and as far as these were asked for of their second, third and fourth power over the first,
-        second and third power of the largest, K: of ``k*k // K``, of that times ``k`` over K, and of its square over K.
+        Sums of the steps k and, on request, of higher powers over powers of the largest step K: of ``k*k //
+        K``, of that times ``k`` over K, and of its square over K.
     outside : array of shape (n_features,), (1,) or (0,)
-        How many entries (rows, of a ball) are beyond the region, where this was asked for.
+        Number of entries (for a ball, rows) beyond the region, on request.
     rows : int
-        How many rows are observed, where others were dropped.
+        Number of observed rows, if others were dropped.
     """
 
     powers: tuple[Integers, ...]
@@ -59,7 +59,7 @@ class Moments:
 
     @classmethod
     def of(cls, sums: Sequence[Integers]) -> Moments:
-        """Return moments from what `all` gives."""
+        """Return moments from the values of `all`."""
         return cls(tuple(sums[:-1]), sums[-1])
 
 
@@ -71,7 +71,7 @@ class RowMap(Protocol):
 
     @property
     def n_features(self) -> int:
-        """How many integers a row becomes."""
+        """Number of integers of a row."""
 
     @property
     def bits(self) -> int: ...
@@ -82,17 +82,17 @@ class RowMap(Protocol):
 
     @property
     def largest(self) -> int | Integers:
-        """The most steps of an entry from the centre."""
+        """The most steps of an entry from the center."""
 
     def _round_block(self, rows: NDArray[Any], out: NDArray[np.float64]) -> None:
         """Write floats to ``out`` whose patterns are the steps of the rows plus `_zero_pattern`."""
 
     def _outside(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
-        """Say which entries (rows, of a ball) are beyond the region: each from itself and public numbers alone."""
+        """Return whether entries (for a ball, rows) are beyond the region, from each entry and public numbers."""
 
 
 class ColumnMap(RowMap, Protocol):
-    """A row map that takes each column on its own."""
+    """A row map that acts on each column separately."""
 
     def columns(self, chosen: Any) -> ColumnMap:
         """Return the map of some of the columns."""
@@ -114,7 +114,7 @@ class Reading:
 
 
 def default_threads(entries: int) -> int:
-    """Return how many threads a table of this many entries is worth here."""
+    """Return the useful number of threads for a table of this many entries."""
     if entries < 2 * _SHARE:
         return 1
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -128,7 +128,7 @@ def summed_by(rows: Rows, work: Callable[[NDArray[Any]], Sequence[Integers]]) ->
 
 
 def sums_by_rows(X: NDArray[Any], row_map: RowMap, how: Reading, *, in_place: bool = False) -> Moments:
-    """Add up blocks of whole rows; with ``in_place`` these are read as they lie, else side by side."""
+    """Add up blocks of whole rows; with ``in_place`` these are read without copying, and otherwise side by side."""
     rows_per_block = max(1, how.block // max(1, row_map.n_features))
     pieces = _split(X.shape[0], how.threads, rows_per_block)
 
@@ -140,7 +140,10 @@ def sums_by_rows(X: NDArray[Any], row_map: RowMap, how: Reading, *, in_place: bo
 
 
 def sums_by_columns(X: NDArray[Any], column_map: ColumnMap, how: Reading) -> Moments:
-    """Add up a wide table as several narrow ones, whose blocks stay in cache: columns do not know of each other."""
+    """Add up a wide table as several narrow ones, whose blocks stay in cache:
+
+    columns do not know of each other.
+    """
     # Cut along memory: runs of rows, or (Fortran order) runs of columns.
     runs = _rows_are_runs(X)
     width = 4 * _RUN if runs else max(1, how.block // max(1, min(X.shape[0], _RUN)))
@@ -157,10 +160,10 @@ def sums_by_columns(X: NDArray[Any], column_map: ColumnMap, how: Reading) -> Mom
 
 
 def stored_sums(X: Any, column_map: ColumnMap, missing: str) -> NDArray[np.int64]:
-    """Add up a CSR table by one pass over its stored entries; the others must be zero steps from the centre.
+    """Add up a CSR table by one pass over its stored entries; the others must be zero steps from the center.
 
-    Positions are copied before they are looked at, so that memory which another process writes to cannot pass as
-    one column and be added up as another. Values are read once, by the row map, whatever they are by then.
+    Positions are copied before they are checked. So another process that writes to the memory cannot change a
+    column between check and sum. The row map reads values once, at their current state.
     """
     total = np.zeros(column_map.n_features, dtype=np.int64)
     starts = np.array(X.indptr)
@@ -200,7 +203,7 @@ def rounded(row_map: RowMap, rows: NDArray[Any]) -> NDArray[np.int64]:
     """Return the steps of the rows of one block."""
     rows = np.ascontiguousarray(rows, dtype=np.float64)
     out = np.empty((rows.shape[0], row_map.n_features))
-    # Also what only a caller's numpy.seterr would raise: an exception would tell of an entry.
+    # A caller's numpy.seterr must not raise either: an exception would reveal an entry.
     with np.errstate(all="ignore"):
         row_map._round_block(rows, out)
     return out.view(np.int64) - row_map._zero_pattern
@@ -209,10 +212,10 @@ def rounded(row_map: RowMap, rows: NDArray[Any]) -> NDArray[np.int64]:
 def sums_about(
     rows: NDArray[np.float64], about_zero: RowMap, centers: NDArray[np.float64], powers: int
 ) -> Integers:
-    """Return the column sums of a few finite rows about each of many centres: shape (powers, centres, d).
+    """Return the column sums of a few finite rows about each of many centers: shape (powers, centers, d).
 
-    The rows less a centre, through the map about 0, are what the map about the centre makes of the rows. Up to the
-    second power, as in `Moments`.
+    The map about a center equals the map about 0 of the rows minus the center. Sums go up to the second
+    power, as in `Moments`.
     """
     sums = np.empty((powers, *centers.shape), dtype=np.int64)
     step = max(1, BLOCK // max(1, rows.size))
@@ -275,7 +278,10 @@ def _add_powers(steps: Integers, largest: int | Integers, totals: list[Integers]
 
 
 def _divide(values: Integers, largest: int | Integers) -> None:
-    """Divide in place, rounding down: by a shift where the divisor is a power of two, which is much faster."""
+    """Divide in place, rounding down:
+
+    by a shift where the divisor is a power of two, which is much faster.
+    """
     if isinstance(largest, int) and largest & (largest - 1) == 0:
         np.right_shift(values, largest.bit_length() - 1, out=values)
     else:

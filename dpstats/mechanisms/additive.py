@@ -31,9 +31,9 @@ from dpstats.results import ConfidenceInterval
 class _AdditiveMechanism(Mechanism):
     """What the two mechanisms share: a number or vector in, the same shape with noise out.
 
-    The lattice is a power of two, 2^-40 of the noise or finer: a value is scaled and rounded to it
-    without floating-point error, which adds at most one step per coordinate (half a step at either
-    neighbour) to the sensitivity. The noise is calibrated to the enlarged sensitivity.
+    The lattice is a power of two, 2^-40 of the noise or finer. A value is scaled and rounded to it without
+    floating-point error. This adds at most one step per coordinate (half a step at either neighbor) to the
+    sensitivity. The noise is calibrated to the enlarged sensitivity.
     """
 
     def __init__(
@@ -48,7 +48,8 @@ class _AdditiveMechanism(Mechanism):
         self._sensitivity = check_real("sensitivity", sensitivity, at_least=_SMALLEST, at_most=_LARGEST)
         epsilon, delta = check_privacy_parameters(epsilon, delta)
         super().__init__(PrivacyGuarantee(epsilon, delta, neighbors), random_state, budget)
-        # Fixed here, from the scale before allowances: the lattice that is stated is the one that is drawn on.
+        # Fixed here, from the scale before allowances, so that the stated lattice is the lattice of the
+        # noise.
         self._spacing = 2.0 ** (math.frexp(self._nominal_scale())[1] - 1 - 40)
         self._plans: dict[int, Plan] = {}
         self._stage(1)  # refuses what cannot be drawn
@@ -67,12 +68,12 @@ class _AdditiveMechanism(Mechanism):
 
     @property
     def plan(self) -> Plan:
-        """What the release of a single number consists of."""
+        """The plan of the release of a single number."""
         return self._plan_of(1)
 
     @property
     def event(self) -> Event:
-        """What an accountant sees of one release of a single number."""
+        """The accountant's event of one release of a single number."""
         return self._stage(1).event
 
     def release(self, value: Any) -> Any:
@@ -82,7 +83,7 @@ class _AdditiveMechanism(Mechanism):
         ----------
         value : number or array
             The private value, already computed; its norm moves by at most ``sensitivity`` between
-            neighbouring datasets. Must be finite; integers are taken exactly, however large.
+            neighboring datasets. Must be finite; integers are taken exactly, however large.
 
         Returns
         -------
@@ -163,7 +164,7 @@ class LaplaceMechanism(_AdditiveMechanism):
     Parameters
     ----------
     sensitivity : float
-        Largest l1 distance of the value between neighbouring datasets.
+        Largest l1 distance of the value between neighboring datasets.
     epsilon : float
         Greater than 0.
     neighbors : Neighbors, default=Neighbors.REPLACE_ONE
@@ -213,7 +214,7 @@ class LaplaceMechanism(_AdditiveMechanism):
     def error_bound(self, beta: float, size: int = 1) -> float:
         """Return t with P(some of ``size`` errors exceeds t) <= beta: scale * log(size/beta), theorem 3.8.
 
-        The scale is the one that is drawn for ``size`` numbers; t is a lattice step, 2^-40 of it, larger.
+        The scale is the scale of the noise for ``size`` numbers. t is larger by a lattice step, 2^-40 of it.
         """
         beta = check_real("beta", beta, above=0, below=1)
         size = check_integer("size", size, at_least=1)
@@ -232,7 +233,7 @@ class GaussianMechanism(_AdditiveMechanism):
     Parameters
     ----------
     sensitivity : float
-        Largest l2 distance of the value between neighbouring datasets.
+        Largest l2 distance of the value between neighboring datasets.
     epsilon : float
         Greater than 0.
     delta : float
@@ -247,10 +248,10 @@ class GaussianMechanism(_AdditiveMechanism):
     Attributes
     ----------
     sigma : float
-        The standard deviation of the noise of a single number: the smallest that is (epsilon, delta)-
-        private, from the exact curve, to a relative 1e-9 (for epsilon above about 20 through
-        zero-concentrated privacy, a few percent more). Noise for ``size`` numbers exceeds it by the
-        rounding allowance, at most a relative sqrt(size) sigma 2^-39/sensitivity.
+        The standard deviation of the noise of a single number: the smallest (epsilon, delta)-private value,
+        from the exact curve, to a relative 1e-9. For epsilon above about 20 it comes from zero-concentrated
+        privacy, and is a few percent larger. Noise for ``size`` numbers exceeds it by the rounding allowance,
+        at most a relative sqrt(size) sigma 2^-39/sensitivity.
     guarantee : PrivacyGuarantee
     event : Event
 

@@ -1,4 +1,4 @@
-"""What a release of counts reports: counts with the law of their noise, and of bins also densities."""
+"""Results of a release of counts: counts with the distribution of their noise and, for bins, densities."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class CountErrors(ErrorDistribution):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CountEstimate(HasEstimates, Exported):
-    """Released counts, with the law of their noise.
+    """Released counts, with the distribution of their noise.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ class CountEstimate(HasEstimates, Exported):
     scale: float
 
     def estimates(self) -> Estimates:
-        """Return the counts in these data with the distribution of their errors, which is that of the noise alone."""
+        """Return the counts in these data with the distribution of their errors, the noise alone."""
         noise = CountNoise(self.noise, self.scale)
         return Estimates(
             self.counts,
@@ -114,7 +114,7 @@ class DensityEstimate(CountEstimate):
     edges : ndarray of shape (n_bins + 1,)
         Public.
     n_rows : int or None
-        Public number of rows, if neighbours have the same; densities need it.
+        Public number of rows, if neighbors have the same; densities need it.
 
     Examples
     --------
@@ -133,7 +133,7 @@ class DensityEstimate(CountEstimate):
 
     @property
     def densities(self) -> NDArray[np.float64]:
-        """Share of the rows in each bin over its width; at least 0."""
+        """Fraction of the rows in each bin, divided by its width; at least 0."""
         return np.asarray(np.maximum(self.counts, 0.0) / (self._rows() * np.diff(self.edges)))
 
     def density_interval(
@@ -150,7 +150,7 @@ class DensityEstimate(CountEstimate):
         Returns
         -------
         ConfidenceInterval
-            At least of the level, whatever the number of rows, if these are independent.
+            With at least the level, for any number of independent rows.
         """
         level, n = check_level("confidence_level", confidence_level), self._rows()
         together = check_flag("simultaneous", simultaneous)

@@ -39,9 +39,10 @@ class Histogram(Mechanism):
     Parameters
     ----------
     categories : sequence, optional
-        Public and distinct; declared, never read off the data. A row is in a category that it equals: numbers by
-        value, exactly, whatever their type (1, 1.0 and True); text and bytes never each other; times by instant,
-        whatever their unit. None or NaN is the category of the missing rows (None, NaN, NaT, pandas.NA, masked).
+        Public and distinct; declared, never read from the data. A row is in a category that it equals.
+        Numbers are equal by exact value, for any type (1, 1.0 and True). Text never equals bytes. Times are
+        equal by instant, for any unit. None or NaN is the category of the missing rows (None, NaN, NaT,
+        pandas.NA, masked).
     epsilon : float
         Greater than 0.
     delta : float, default=0.0
@@ -54,8 +55,9 @@ class Histogram(Mechanism):
         Neighboring datasets. Replacing a row moves two counts by one each (l1 2, l2 sqrt 2). Adding or removing a row
         moves a single count by one; the number of rows is then private, and may be 0.
     unknown : {"error", "drop"}, default="error"
-        What a row in no category or bin does, and one that cannot be a category (a list): refuse the data (which
-        shows that there was one), or count nowhere. With bins one that is no number is refused in any case.
+        Treatment of a row in no category or bin, and of a row that cannot be a category (a list): raise an
+        error (which reveals that there was one), or drop it. With bins, a non-numeric row always raises an
+        error.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
@@ -118,7 +120,7 @@ class Histogram(Mechanism):
 
     @property
     def event(self) -> Event:
-        """What an accountant sees of one release."""
+        """The accountant's event of one release."""
         return self._stage.event
 
     @property
@@ -133,8 +135,8 @@ class Histogram(Mechanism):
     def release(self, data: Any) -> CountEstimate:
         """Release the counts of the rows of ``data``, a 1-d sequence of category values, or of numbers for bins.
 
-        A list, another iterable, an array, or a column of a data frame; a DuckDB relation, a Dask frame or a file of
-        one column. What a row counts as depends on that row alone, whatever the types of the others.
+        A list, another iterable, an array, or a column of a data frame; a DuckDB relation, a Dask frame or a
+        file of one column. The category of a row depends on that row alone, for any types of the others.
         """
         session = self._session_about(data)
         session.check()
@@ -199,7 +201,7 @@ class Count(Histogram):
     def release(self, condition: Any) -> CountEstimate:
         """Release the number of true entries of a 1-d sequence of booleans; a missing one is not true.
 
-        An entry that is no boolean is refused, which shows that there was one.
+        A non-Boolean entry raises an error, which reveals that there was one.
         """
         return super().release(condition)
 
@@ -211,14 +213,14 @@ class Count(Histogram):
 
 
 class _Truths:
-    """The level of what is true; an entry that is no boolean is refused."""
+    """The level of true entries; a non-Boolean entry raises an error."""
 
     def codes(self, data: Any, name: str = "data") -> NDArray[np.int64]:
         return np.where(truths("condition", data), 0, -1)
 
 
 def count_stage(size: int, guarantee: PrivacyGuarantee, name: str = _COUNTS) -> Stage:
-    """Return the stage that releases counts of rows, each of which is in at most one of ``size`` categories."""
+    """Return the stage that releases counts of rows in ``size`` categories, each row in at most one."""
     # A replaced row leaves one count and enters another; with a single category it can only do one.
     moved = 2 if guarantee.neighbors is Neighbors.REPLACE_ONE and size > 1 else 1
     bits = 0 if guarantee.delta == 0 else _FRACTION_BITS

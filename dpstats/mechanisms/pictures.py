@@ -22,9 +22,9 @@ def plot_density(result: DensityEstimate, *, confidence_level: float = 0.95, tit
     Parameters
     ----------
     result : DensityEstimate
-        Of a `Histogram` with bins.
+        Result of a `Histogram` with bins.
     confidence_level : float, default=0.95
-        Of the whole band.
+        Level of the whole band.
     title : str, optional
 
     Returns
@@ -56,7 +56,7 @@ def plot_counts(result: CountEstimate, *, confidence_level: float = 0.95, title:
     ----------
     result : CountEstimate
     confidence_level : float, default=0.95
-        Of each interval.
+        Level of each interval.
     title : str, optional
 
     Returns

@@ -38,7 +38,7 @@ class ProportionEstimate(HasEstimates, Exported):
     proportions : ndarray of shape (n_categories,)
         Unbiased, so not necessarily inside [0, 1]; they add up to 1.
     standard_errors : ndarray of shape (n_categories,)
-        Of sampling and randomization together.
+        Standard errors, from sampling and randomization together.
     n_responses : int
     simulated : bool
         Whether the noise of the mechanism is simulated.
@@ -76,7 +76,7 @@ class ProportionEstimate(HasEstimates, Exported):
 
 
 class RandomizedResponse(Mechanism):
-    """Keep each answer with a known probability, else give another category at random.
+    """Keep each answer with a known probability, and otherwise return another category at random.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ class RandomizedResponse(Mechanism):
     Attributes
     ----------
     keep_probability : float
-        Exactly what is drawn: a multiple of 2^-62.
+        The exact probability of the sampler: a multiple of 2^-62.
     guarantee : PrivacyGuarantee
         Pure epsilon for one row (one person's answer) replaced. It holds in the local model too:
         every single response is epsilon-private, whoever collects them.
@@ -173,7 +173,7 @@ class RandomizedResponse(Mechanism):
 
     @property
     def plan(self) -> Plan:
-        """What one call of `randomize` consists of and costs."""
+        """The plan of one call of `randomize`, with its cost."""
         return self._plan
 
     @property
@@ -187,13 +187,13 @@ class RandomizedResponse(Mechanism):
         return self._stage.keep_probability
 
     def randomize(self, values: Any) -> NDArray[np.int64]:
-        """Return one randomized response for each answer: a release of all of them.
+        """Return a randomized response for each answer: a release of all of them.
 
         Parameters
         ----------
         values : array-like of int or bool
-            Answers in 0, ..., n_categories - 1, of any shape; private. Numbers equal to these, of any type, are
-            answers too; anything else is refused, which shows that there was one.
+            Answers in 0, ..., n_categories - 1, of any shape; private. Numbers equal to these, of any type,
+            are answers too; anything else is refused, which shows that there was one.
 
         Returns
         -------
@@ -219,7 +219,7 @@ class RandomizedResponse(Mechanism):
         Parameters
         ----------
         responses : array-like of int
-            What `randomize` returned, for answers of independent persons.
+            What `randomize` returned, for answers of independent people.
         """
         given = self._check_values(responses, "responses").ravel()
         n = given.size
@@ -254,7 +254,7 @@ class RandomizedResponse(Mechanism):
 
 
 def _answer(item: Any, n_categories: int) -> int | None:
-    """Return the answer that an item equals, -1 for a number outside them, None for what is no whole number."""
+    """Return the answer that an item equals, -1 for another integer, or None for anything else."""
     kind, *rest = key_of(item) or ("nothing",)
     if kind != "number":
         return None

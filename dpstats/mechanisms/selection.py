@@ -80,7 +80,7 @@ class _Selection(Mechanism):
 
     @property
     def plan(self) -> Plan:
-        """What one call of `select` consists of and costs."""
+        """The plan of one call of `select`, with its cost."""
         return self._plan
 
     @property
@@ -89,7 +89,7 @@ class _Selection(Mechanism):
 
     @property
     def sensitivity(self) -> float:
-        """The largest change of a utility between neighbouring datasets."""
+        """The largest change of a utility between neighboring datasets."""
         return self._sensitivity
 
     @property
@@ -175,12 +175,12 @@ class ExponentialMechanism(_SelectOne):
     Parameters
     ----------
     sensitivity : float
-        Largest change of any utility between neighbouring datasets.
+        Largest change of any utility between neighboring datasets.
     epsilon : float
         Greater than 0.
     monotone : bool, default=False
-        Declare that adding a row never lowers (or never raises) any utility: twice the exponent. For
-        ``ADD_OR_REMOVE_ONE`` only.
+        Declare that adding a row never lowers (or never raises) any utility: twice the exponent. Requires
+        ``ADD_OR_REMOVE_ONE``.
     neighbors : Neighbors, default=Neighbors.REPLACE_ONE
     random_state : None, int or numpy.random.Generator, default=None
         None draws exactly; anything else is a simulation.
@@ -194,8 +194,8 @@ class ExponentialMechanism(_SelectOne):
 
     Notes
     -----
-    Section 3.4 of the foundations text; accuracy is its theorem 3.11. Drawn as the largest of utilities
-    plus Gumbel noise, which has the same law.
+    Section 3.4 of the foundations text; accuracy is its theorem 3.11. The sampler takes the largest of
+    utilities plus Gumbel noise, which has the same distribution.
 
     Examples
     --------
@@ -237,8 +237,8 @@ class ReportNoisyMax(_SelectOne):
     sensitivity, epsilon, neighbors, random_state, budget
         As for `ExponentialMechanism`.
     noise : {"laplace", "exponential", "gumbel"}, default="laplace"
-        Noise of scale 2 sensitivity/epsilon. "exponential" is one-sided (theorem 3.13) and has the law of
-        permute-and-flip; "gumbel" has that of the exponential mechanism.
+        Noise of scale 2 sensitivity/epsilon. "exponential" is one-sided (theorem 3.13), with the distribution
+        of permute-and-flip; "gumbel" has the distribution of the exponential mechanism.
 
     Notes
     -----
@@ -271,8 +271,8 @@ class ReportNoisyMax(_SelectOne):
 class PermuteAndFlip(ReportNoisyMax):
     """Go through the candidates in random order, and take one with probability exp(-epsilon gap/(2 sensitivity)).
 
-    Never worse than the exponential mechanism (McKenna and Sheldon 2020). Drawn as report noisy max with
-    one-sided exponential noise, which has the same law.
+    Never worse than the exponential mechanism (McKenna and Sheldon 2020). The sampler is report noisy max
+    with one-sided exponential noise, which has the same distribution.
 
     Parameters
     ----------
@@ -308,17 +308,17 @@ class PermuteAndFlip(ReportNoisyMax):
 class NoisyTopK(_Selection):
     """Select the k candidates whose utilities plus Gumbel noise are largest, at once.
 
-    The law is that of k exponential mechanisms, each without the candidates already taken
+    The distribution is the same as for k exponential mechanisms, each without the candidates already selected
     (Durfee and Rogers 2019).
 
     Parameters
     ----------
     k : int
-        How many to select.
+        Number of candidates to select.
     sensitivity : float
-        Largest change of any utility between neighbouring datasets.
+        Largest change of any utility between neighboring datasets.
     epsilon : float
-        Of all k selections together.
+        Privacy parameter of all k selections together.
     delta : float, default=0.0
         0 splits epsilon evenly; in (0, 1) the selections add up by zero-concentrated privacy, which is
         better from small k on.
@@ -356,7 +356,7 @@ class NoisyTopK(_Selection):
 
     @property
     def k(self) -> int:
-        """How many candidates are selected."""
+        """Number of selected candidates."""
         return self._stage.size
 
     def select(self, utilities: Any) -> NDArray[np.intp]:

@@ -47,7 +47,7 @@ class AboveThreshold(_YesOrNo):
     epsilon : float
         Greater than 0; of the whole stream.
     sensitivity : float, default=1.0
-        Largest change of any question's value between neighbouring datasets.
+        Largest change of any question's value between neighboring datasets.
     neighbors : Neighbors, default=Neighbors.REPLACE_ONE
         The relation that ``sensitivity`` is for.
     random_state : None, int or numpy.random.Generator, default=None
@@ -58,7 +58,7 @@ class AboveThreshold(_YesOrNo):
     Attributes
     ----------
     guarantee : PrivacyGuarantee
-        Of the whole stream.
+        Guarantee of the whole stream.
     events : tuple of Event
 
     Notes
@@ -93,7 +93,7 @@ class AboveThreshold(_YesOrNo):
         super().__init__(stage, threshold, sensitivity, guarantee, random_state, budget)
 
     def probabilities(self, values: Any) -> NDArray[np.float64]:
-        """Return the exact law of the first answer above: as private as the values.
+        """Return the exact distribution of the first answer above, which is as private as the values.
 
         Parameters
         ----------
@@ -121,7 +121,7 @@ class SparseVector(_YesOrNo):
     delta : float, default=0.0
         0 splits epsilon evenly over the answers above.
     sensitivity : float, default=1.0
-        Largest change of any question's value between neighbouring datasets.
+        Largest change of any question's value between neighboring datasets.
     calibration : {"exact", "textbook"}, default="exact"
         With delta > 0: the smallest noise whose optimal total is (epsilon, delta), or the printed
         constants, refused where they are not private. With delta = 0 the two agree.
@@ -143,7 +143,8 @@ class SparseVector(_YesOrNo):
     >>> sparse.query(99)
     Traceback (most recent call last):
         ...
-    dpstats.errors.Exhausted: this SparseVector has given its 2 answer(s) above the threshold and is exhausted; \
+    dpstats.errors.Exhausted: this SparseVector has given its 2 answer(s) above the threshold and is
+    exhausted; \
 make a new one (which costs a new guarantee)
     """
 
@@ -174,10 +175,10 @@ make a new one (which costs a new guarantee)
 
 
 class NumericSparseVector(ThresholdStream):
-    """Answer those of a stream of questions whose values are above a threshold, up to ``max_above`` of them.
+    """Release the values of a stream of questions that are above a threshold, up to ``max_above`` of them.
 
-    As `SparseVector`, but an answer above is the value with Laplace noise of its own (the noise that
-    was compared with the threshold must not be used again), and one below is None.
+    As `SparseVector`, but an answer above is the value with separate Laplace noise, and an answer below is
+    None. The noise that was compared with the threshold must not be used again.
 
     Parameters
     ----------
@@ -191,8 +192,8 @@ class NumericSparseVector(ThresholdStream):
 
     Notes
     -----
-    Algorithm 3 and theorem 3.27 of the foundations text, with the printed proportions: at delta = 0, 8/9 of
-    epsilon for the comparisons and 1/9 for the values (its 2/9 is halved by the scale). Accuracy is its
+    Algorithm 3 and theorem 3.27 of the foundations text, with the printed proportions. At delta = 0, the
+    comparisons have 8/9 of epsilon and the values 1/9 (its 2/9 is halved by the scale). Accuracy is its
     theorem 3.28.
 
     Examples
@@ -219,7 +220,8 @@ class NumericSparseVector(ThresholdStream):
         epsilon, delta = check_privacy_parameters(epsilon, delta)
         c = check_integer("max_above", max_above, at_least=1)
         guarantee = PrivacyGuarantee(epsilon, delta, neighbors)
-        # Printed: epsilon_1 and epsilon_2 in these proportions, each at delta/2; a value costs half its share.
+        # Printed: epsilon_1 and epsilon_2 in these proportions, each at delta/2; a value costs half its
+        # share.
         root = math.sqrt(512)
         share = root / (root + 1) if delta else 8 / 9
         ratio = (1 - share) / share
@@ -232,7 +234,7 @@ class NumericSparseVector(ThresholdStream):
 
         each = _calibrated(events, guarantee, printed, epsilon / c * share, calibration)
         stage = comparisons(threshold, sensitivity, each, c, guarantee, each * ratio)
-        # Calibrated on a lattice of 2^30 steps; the one of the release has others, and is what counts.
+        # Calibrated on a lattice of 2^30 steps. The lattice of the release differs, and is certified below.
         for margin in (1e-9, 1e-7, 1e-5, 1e-3):
             if covers(stage.events, guarantee):
                 break
@@ -275,7 +277,7 @@ class NumericSparseVector(ThresholdStream):
 def _calibrated(
     events: Any, guarantee: PrivacyGuarantee, printed: float, even: float, calibration: str
 ) -> float:
-    """Return what each noisy threshold may cost: by the printed constants, or the most that is private."""
+    """Return the cost of each noisy threshold: by the printed constants, or the largest private value."""
     check_choice("calibration", calibration, ["exact", "textbook"])
     check_drawable(even, guarantee.epsilon)
     even *= 1 - 2.0**-50

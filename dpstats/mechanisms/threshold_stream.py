@@ -1,4 +1,4 @@
-"""A stream of questions: a noisy threshold, fresh noise for every question, and an end.
+"""A stream of questions: a noisy threshold, new noise for every question, and a limit.
 
 Proof: docs/proofs/sparse-vector.md.
 """
@@ -47,9 +47,9 @@ def comparisons(
     """Return the stage of a stream whose every noisy threshold costs at most ``each``.
 
     That is up to and including the answer above that ends it: its noise has scale 2 sensitivity/each and a
-    question's 4 sensitivity/each. Values are rounded to a power-of-two lattice, 2^-40 of the threshold's noise or
-    finer; that adds one step to their sensitivity, and the noise is calibrated to the enlarged one. Values that are
-    above are released at a cost of ``answers``, if it is given.
+    question's 4 sensitivity/each. Values are rounded to a power-of-two lattice, 2^-40 of the threshold's
+    noise or finer. This adds one step to their sensitivity, and the noise is calibrated to the enlarged one.
+    If ``answers`` is given, values above are released at that cost.
     """
     threshold = check_real("threshold", threshold)
     sensitivity = check_real("sensitivity", sensitivity, at_least=1e-200, at_most=1e200)
@@ -102,7 +102,7 @@ class ThresholdStream(Mechanism, ABC):
 
     @property
     def sensitivity(self) -> float:
-        """The largest change of a question's value between neighbouring datasets."""
+        """The largest change of a question's value between neighboring datasets."""
         return self._sensitivity
 
     @property
@@ -112,7 +112,7 @@ class ThresholdStream(Mechanism, ABC):
 
     @property
     def n_above(self) -> int:
-        """How many there have been."""
+        """Number of answers above so far."""
         return self.max_above - self._left
 
     @property
@@ -225,8 +225,8 @@ class ThresholdStream(Mechanism, ABC):
 
         Notes
         -----
-        By quadrature over the noise of each threshold in turn, right to about 1e-12. For continuous noise.
-        Takes time in proportion to the square of the number of different values.
+        By quadrature over the noise of each threshold in turn, with an error of about 1e-12. It assumes
+        continuous noise. Takes time in proportion to the square of the number of different values.
         """
         gaps = self._gaps(values)
         above = np.asarray(answers)
@@ -244,9 +244,9 @@ class ThresholdStream(Mechanism, ABC):
     def error_bound(self, beta: float, n_queries: int) -> float:
         """Return alpha such that the answers to ``n_queries`` questions are right within alpha.
 
-        But for probability ``beta``: every answer above is for a value of at least threshold - alpha, and
-        every one below for a value of at most threshold + alpha, as long as the stream has not ended. It
-        does not end too soon if at most ``max_above`` values are at least threshold - alpha.
+        With probability 1 - ``beta``, until the stream ends, every answer above has a value of at least
+        threshold - alpha, and every answer below a value of at most threshold + alpha. The stream does not
+        end too soon if at most ``max_above`` values are at least threshold - alpha.
 
         Notes
         -----
@@ -271,7 +271,7 @@ class ThresholdStream(Mechanism, ABC):
             raise InvalidData("value must be a finite number") from None
 
     def _gaps(self, values: Any) -> NDArray[np.float64]:
-        """Return how far the threshold is above the values, in scales of a question's noise."""
+        """Return the distance of the threshold above the values, in scales of a question's noise."""
         array = exact_numbers("values", values)
         if array.ndim != 1 or not np.isfinite(floats_among(array)).all():
             raise InvalidData("values must be a 1-d array of finite numbers")

@@ -127,7 +127,7 @@ class PrivacyGuarantee:
         --------
         >>> from dpstats.privacy import PrivacyGuarantee
         >>> print(PrivacyGuarantee(1.0).explain())
-        epsilon = 1, delta = 0, neighbours: one row replaced.
+        epsilon = 1, delta = 0, neighbors: one row replaced.
         Whatever is known beforehand, the release changes the odds that a row had one value rather than another
         by a factor of at most 2.72.
         Any test at level 5% of one value against the other has power at most 13.6%.
@@ -155,7 +155,7 @@ class PrivacyGuarantee:
             )
         hypotheses = "one value against the other" if replaced else "in against out"
         lines = [
-            f"epsilon = {self.epsilon:.6g}, delta = {self.delta:.6g}, neighbours: {self.relation}.",
+            f"epsilon = {self.epsilon:.6g}, delta = {self.delta:.6g}, neighbors: {self.relation}.",
             effect,
             f"Any test at level 5% of {hypotheses} has power at most {100 * power:.1f}%.",
         ]
@@ -202,7 +202,7 @@ class PrivacyGuarantee:
         facts = [
             ("epsilon", f"{self.epsilon:.6g}"),
             ("delta", f"{self.delta:.6g}"),
-            ("Neighbours", self.relation),
+            ("Neighbors", self.relation),
         ]
         meaning = " ".join(self.explain().splitlines()[1:])
         return Summary("Privacy guarantee", facts, (), (), [meaning]).as_html()

@@ -28,10 +28,10 @@ from dpstats.release.noise import MIN_SCALE, check_scale
 
 @dataclass(frozen=True)
 class Integers:
-    """What a stage will be about: a vector of integers with a known sensitivity.
+    """Input of a stage: a vector of integers with a known sensitivity.
 
-    ``l1`` and ``l2`` are sensitivities in steps, ``spacing`` the length of a step in the units of
-    the release, ``share`` the part of the privacy it gets (of epsilon, or of mu^2).
+    ``l1`` and ``l2`` are sensitivities in steps, and ``spacing`` is the length of a step in the units of the
+    release. ``share`` is its budget fraction (of epsilon, or of mu^2).
     """
 
     name: str
@@ -42,7 +42,7 @@ class Integers:
     share: float = 1.0
 
     def sizes(self, scale: float) -> list[tuple[int, float]]:
-        """Return how many numbers get noise of which scale in steps."""
+        """Return pairs of a number of values and the scale of their noise in steps."""
         return [(self.size, scale)]
 
     def stage(self, noise: str, scale: float, neighbors: Neighbors, concentrated: bool = False) -> Stage:
@@ -64,8 +64,8 @@ class Integers:
 class JointIntegers:
     """Several vectors of integers that one stage will release together.
 
-    ``l1`` and ``l2`` are what neighbours move all blocks by, each block in its ``unit_steps``: the largest over
-    pairs of rows of the blocks together, which is less than what the largest of each add up to.
+    ``l1`` and ``l2`` are joint sensitivities of all blocks, each block in its ``unit_steps``. They are maxima
+    over pairs of rows, and smaller than the sum of the separate maxima.
     """
 
     name: str
@@ -75,7 +75,7 @@ class JointIntegers:
     share: float = 1.0
 
     def sizes(self, scale: float) -> list[tuple[int, float]]:
-        """Return how many numbers get noise of which scale in steps."""
+        """Return pairs of a number of values and the scale of their noise in steps."""
         return [(block.size, scale * block.unit_steps) for block in self.blocks]
 
     def stage(self, noise: str, scale: float, neighbors: Neighbors, concentrated: bool = False) -> JointStage:
@@ -149,7 +149,7 @@ def _drawable(item: Integers | JointIntegers, scale: float) -> float:
 
 
 def concentrated_stage(item: Integers | JointIntegers, rho: float) -> Stage | JointStage:
-    """Return Gaussian noise that costs the integers' share of rho, whatever the lattice."""
+    """Return Gaussian noise that costs the integers' fraction of rho, on any lattice."""
     scale = _concentrated_scale(item, rho)
     for _, drawn in item.sizes(scale):
         check_scale(drawn)
@@ -159,9 +159,9 @@ def concentrated_stage(item: Integers | JointIntegers, rho: float) -> Stage | Jo
 def _gaussian_scales(
     items: Sequence[Integers | JointIntegers], epsilon: float, delta: float
 ) -> tuple[list[float], bool]:
-    """Return the scales of the exact curve, or those of zero-concentrated privacy, and which they are."""
-    # The part of delta that is set aside for the noise being discrete is a budget's, so that a plan for a
-    # whole budget fits it; more of it only where this lattice needs more.
+    """Return the scales of the exact curve or of zero-concentrated privacy, and which of the two they are."""
+    # The part of delta for discrete noise is the same as a budget's, so that a plan for a whole budget fits.
+    # It is larger only if this lattice requires it.
     for share in (LATTICE_SHARE, LARGEST_LATTICE_SHARE):
         # The first factor is for the rounding of the stages' scales.
         mu = (1 - 1e-14) / gaussian_sigma(epsilon, delta * (1 - share))
@@ -180,7 +180,7 @@ def _concentrated_scale(item: Integers | JointIntegers, rho: float) -> float:
 
 
 def _total_variation(sizes: list[tuple[int, float]]) -> float:
-    # The events round up, a little more often: a part in 10^12 keeps them inside what is set aside.
+    # The events round up. A part in 10^12 keeps them inside the reserve.
     return math.fsum(TOTAL_VARIATION * size / scale**2 for size, scale in sizes) * (1 + 1e-12)
 
 

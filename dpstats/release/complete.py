@@ -1,7 +1,7 @@
 """Rows without a missing entry, for releases whose number of rows is public.
 
-The number of complete rows is released first. A random sample of complete rows follows, of a public size and in random
-order.
+The number of complete rows is released first. A random sample of complete rows follows, of a public size and
+in random order.
 
 Proof: docs/proofs/complete-cases.md.
 """
@@ -32,8 +32,8 @@ _LEAST, _MOST = 0.01, 0.25  # part of epsilon that counts the complete rows
 def plan_count(n: int, d: int, epsilon: float) -> ReleasePlan:
     """Return the plan of the count that precedes a release of ``epsilon`` in all.
 
-    The part s of epsilon is public. It minimizes s + log(100)/(s n epsilon): the noise that the release gains, and the
-    proportion of rows that the sample loses.
+    The part s of epsilon is public. It minimizes s + log(100)/(s n epsilon): the noise that the release
+    gains, and the proportion of rows that the sample loses.
 
     Examples
     --------
@@ -82,8 +82,8 @@ def release_count(rows: Rows, session: Session) -> float:
 def sample_complete(table: Table, orders: Sequence[NDArray[np.intp]], fill: Any) -> Table:
     """Return complete rows, chosen at random, in random order: private.
 
-    ``orders`` has a random order of the rows of the table, and one of the rows to return. If there are fewer complete
-    rows, copies of the public row ``fill`` are added, with the first label.
+    ``orders`` has a random order of the rows of the table, and one of the rows to return. If there are fewer
+    complete rows, copies of the public row ``fill`` are added, with the first label.
     """
     first, second = orders
     chosen = first[complete_rows(table)[first]][: len(second)]

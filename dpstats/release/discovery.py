@@ -1,4 +1,7 @@
-"""The stage that releases numbers of undeclared keys: its noise, and its threshold. Proof: docs/proofs/discovery.md."""
+"""The stage that releases numbers of undeclared keys:
+
+its noise, and its threshold. Proof: docs/proofs/discovery.md.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from dpstats.privacy.stages import Discovery, JointStage
 from dpstats.release.additive import JointIntegers, additive_stages
 
 THRESHOLD_SHARE = 0.5
-"""The share of delta that pays for the threshold, which is nearly lowest there."""
+"""Fraction of delta for the threshold. It nearly minimizes the threshold."""
 LARGEST_EPSILON = 20.0
 """A larger epsilon is lowered to this one, where the threshold is a few rows."""
 

@@ -1,8 +1,8 @@
 """The one place where a fit opens the data, plans, charges, releases and reports.
 
 Every estimator of the package is a `PrivateEstimator`. It states its columns (`_schema`) and its release
-(`plan`), reads the rows (`_read`), releases through a session (`_release`), and sets the fitted attributes (`_report`).
-Their order, and the charge, are defined here only.
+(`plan`), reads the rows (`_read`), releases through a session (`_release`), and sets the fitted attributes
+(`_report`). Their order, and the charge, are defined here only.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ from dpstats.results import about_missing, observed_rows, with_missing
 Plan = TypeVar("Plan", bound=ReleasePlan)
 
 Private = Any
-"""Private input that only `_release` sees: exact integers by the names of the stages. If a stage depends on earlier
+"""Private input that only `_release` sees: exact integers by the names of the stages.
+
+If a stage depends on earlier
 releases, it is the checked rows."""
 
 
@@ -68,7 +70,10 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
 
     _min_samples = 2
     _per_column: tuple[str, ...] = ()
-    """Parameters that may have an entry per column: a fit matches their labels with the names of the columns."""
+    """Parameters that may have an entry per column:
+
+    a fit matches their labels with the names of the columns.
+    """
 
     def plan(self, n_samples: int, n_features: int) -> Plan:
         """Return the release plan of a fit on data of this size. It sees no data."""
@@ -81,7 +86,10 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         return Schema(missing=getattr(self, "missing", "error"), bounds=labeled)
 
     def _prepare(self, plan: Plan) -> Plan:
-        """Return the plan with slow public computations done: before the charge, so that an interrupt is free."""
+        """Return the plan with slow public computations done:
+
+        before the charge, so that an interrupt is free.
+        """
         return plan
 
     def _read(self, rows: Rows, plan: Plan) -> Private:
@@ -153,12 +161,13 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features), or container of rows
-            Private rows: an array, a list of rows, or a data frame of pandas, polars (also lazy) or pyarrow. Also a
-            DuckDB relation, the path of a Parquet or CSV file, a Dask array or frame, or a Spark data frame. One
-            column may be 1-d. The number of rows and column names are public. Labeled bounds choose columns by name.
+            Private rows: an array, a list of rows, or a data frame of pandas, polars (also lazy) or pyarrow.
+            Also a DuckDB relation, the path of a Parquet or CSV file, a Dask array or frame, or a Spark data
+            frame. One column may be 1-d. The number of rows and column names are public. Labeled bounds
+            choose columns by name.
         y : sequence of length n_samples, or column name, optional
-            Private: the outcome, label or unit of each row, for estimators that need one; others ignore it. In a
-            database, a file or a cluster it is the name of a column of X.
+            Private: the outcome, label or unit of each row, for estimators that need one; others ignore it.
+            In a database, a file or a cluster it is the name of a column of X.
 
         Returns
         -------
@@ -290,8 +299,8 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
     def methods_text(self) -> str:
         """Return a paragraph on methods for a paper, from the public facts of the fit.
 
-        The paragraph states the version, the parameters, the guarantee, the release and the estimand. It ends with
-        a request in brackets for the facts that only you know. It contains no estimate.
+        The paragraph states the version, the parameters, the guarantee, the release and the estimand. It ends
+        with a request in brackets for the facts that only you know. It contains no estimate.
 
         Returns
         -------
@@ -314,13 +323,14 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
     def receipt(self, key: bytes | str | None = None) -> Receipt:
         """Return a receipt of the fit, which `dpstats.receipts.verify_receipt` checks without the data.
 
-        It states the plan, the privacy cost, the released numbers, the versions and the hashes of the proof pages.
+        It states the plan, the privacy cost, the released numbers, the versions and the hashes of the proof
+        pages.
 
         Parameters
         ----------
         key : bytes or str, optional
-            Secret key of a signature, at least 16 bytes. The signature proves that a holder of the key made the
-            receipt. It does not show that the data or the declared bounds were right.
+            Secret key of a signature, at least 16 bytes. The signature proves that a holder of the key made
+            the receipt. It does not show that the data or the declared bounds were right.
 
         Returns
         -------
@@ -352,7 +362,10 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         return estimand if self.plan_.counted is None else with_missing(estimand, about_missing("drop"))
 
     def _count_rows(self) -> list[tuple[str, str]]:
-        """Return the facts of a summary on the rows: their public size, and how many complete ones were used."""
+        """Return the facts of a summary on the rows:
+
+        their public size, and how many complete ones were used.
+        """
         plan = self.plan_
         if plan.has_private_size:
             return [("Rows", self._released_size.words), ("Columns", f"{plan.n_features:,} (public)")]

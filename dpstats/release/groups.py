@@ -1,7 +1,8 @@
 """Exact choice of one of very many candidates, which come in groups of equally good ones.
 
-A weight is a whole number of candidates times an exponential. Weights are enclosed from both sides, uniform bits are
-drawn, and where these do not say which group it is, both get finer. Proof: docs/proofs/quantiles.md, "The draw".
+A weight is an integer number of candidates times an exponential. Weights are enclosed from both sides, and
+uniform bits are drawn. If these do not determine the group, both are refined. Proof:
+docs/proofs/quantiles.md, "The draw".
 """
 
 from __future__ import annotations
@@ -53,17 +54,17 @@ class Groups(Protocol):
 
     @property
     def size(self) -> int:
-        """How many numbers a candidate has."""
+        """Number of values of a candidate."""
 
     @property
     def unit(self) -> int:
-        """What multiplies the scale of the stage: weights fall by e in so many steps."""
+        """Factor of the scale of the stage: weights fall by e in this many steps."""
 
     def rows(self, scale: float, level: int) -> Bounds:
         """Return bounds of the weights of rows; of a higher level, closer ones."""
 
     def columns(self, scale: float, level: int, row: int) -> Bounds:
-        """Return those of the groups of a row."""
+        """Return the values for the groups of a row."""
 
     def box(self, row: int, column: int) -> tuple[Integers, Integers]:
         """Return the least and the largest numbers of a group's candidates, which are all between."""
@@ -71,16 +72,16 @@ class Groups(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Windows:
-    """Tuples between windows' ends: weight e^(-(a + b)/scale) times the product of what is in the windows.
+    """Tuples between the limits of windows: weight e^(-(a + b)/scale) times the numbers of places in the windows.
 
-    A tuple that is in all windows (a, b) with a >= L and b >= M has weight e^(-(L + M)/scale) in all, up to a factor
-    common to all tuples.
+    A tuple in all windows (a, b) with a >= L and b >= M has the total weight e^(-(L + M)/scale), up to a
+    common factor.
 
     Attributes
     ----------
     ends : callable
-        Maps whole numbers a to the lower ends of the windows, and b to the upper ones: arrays of shape (size, len(a)),
-        that fall in a and rise in b.
+        Maps integers a to the lower limits of the windows, and b to the upper limits: arrays of shape (size,
+        len(a)) that decrease in a and increase in b.
     size : int
         Numbers of a tuple.
     candidates : int, optional
@@ -156,7 +157,7 @@ class Windows:
         return reach, fall
 
     def _heaviest(self, reach: int, fall: Exponentials) -> float:
-        """Return about the logarithm of what the heaviest windows weigh, to say when the rest is small; no bound."""
+        """Return an estimate of the log-weight of the heaviest windows, to judge when the rest is small; no bound."""
         some = np.unique(as_int64(np.geomspace(1, reach + 1, 32))) - 1
         lower, upper = self.ends(some, some)
         lengths = (upper[:, None, :] - lower[:, :, None] + 1).astype(np.float64)
@@ -173,25 +174,25 @@ class Windows:
         return total
 
     def _rest_log(self, reach: int, fall: Exponentials) -> float:
-        """Return a number above the logarithm of the same: whatever its size, it is one of floats."""
+        """Return an upper bound on the same logarithm, which is a float for any weight."""
         logs = [
             math.log(weight.numerator) - math.log(weight.denominator) + sum(map(math.log, counts))
             for weight, counts in self._shells(reach, fall)
         ]
         top = max(logs)
-        # Logarithms of a few thousand digits, each within some 1e-12 of what it is.
+        # Logarithms of a few thousand digits, each with an error of about 1e-12.
         return top + math.log(sum(math.exp(value - top) for value in logs)) + 1e-9 * (1 + abs(top))
 
     def _rest_over(self, top: int, reach: int, fall: Exponentials) -> float:
-        """Return a bound of the same over 2^top; infinity where that is no float."""
+        """Return a bound on the same over 2^top, or infinity if that is not a float."""
         found = self._rest_log(reach, fall) - top * math.log(2)
         return math.exp(found) * (1 + 1e-9) + 1e-300 if found < 700 else math.inf
 
     def _shells(self, reach: int, fall: Exponentials) -> Iterator[tuple[Fraction, list[int]]]:
         """Yield exponentials and counts whose products add up to no less than all windows beyond the reach weigh.
 
-        Windows grow with a and b: those up to 2^i times the reach hold no more than the last, and their exponentials
-        add up to less than 2 e^(-reach 2^(i-1)/scale)/(1 - e^(-1/scale))^2.
+        Windows grow with a and b. Windows up to 2^i times the reach hold at most as many tuples as the last
+        one. The sum of their exponentials is below 2 e^(-reach 2^(i-1)/scale)/(1 - e^(-1/scale))^2.
         """
         one = fall.above(1)
         if one >= 1:
@@ -204,7 +205,8 @@ class Windows:
             if shell == _SHELLS - 1 and self.candidates is not None:
                 counts = [self.candidates] * self.size
             elif shell == _SHELLS - 1:
-                # Without an end: each further window is one longer on each side, and outweighed twice over.
+                # Without a limit: each further window is longer by one on each side, and has at most half of
+                # the weight.
                 counts, end = [2 * count for count in counts], 2
             yield end * both * fall.above((reach << shell) + 1), counts
 
@@ -216,8 +218,8 @@ class Nested:
     Attributes
     ----------
     ends : callable
-        Maps whole numbers a to the least and the largest numbers in window a: arrays of shape (size, len(a)). Window 0
-        holds a tuple at least.
+        Maps whole numbers a to the least and the largest numbers in window a: arrays of shape (size, len(a)).
+        Window 0 holds a tuple at least.
     size : int
         Numbers of a tuple.
     candidates : int
@@ -254,7 +256,7 @@ class Nested:
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Single numbers in intervals side by side, of which one is best: weight e^(-distance/scale) times the length.
+    """Single numbers in adjacent intervals, one of them best: weight e^(-distance/scale) times the length.
 
     Attributes
     ----------
@@ -307,7 +309,8 @@ class Runs:
     Attributes
     ----------
     line, low, high : int64 arrays of shape (k,)
-        The line of each run, its first and its last place. The runs of a line are in order and lie side by side.
+        The line of each run, its first and its last place. The runs of a line are in order and lie side by
+        side.
     utility : int64 array of shape (k,)
         Of each place of a run, in steps.
     weight : int64 array of shape (k,)
@@ -384,7 +387,7 @@ class Exponentials:
 
 
 class Powers(NamedTuple):
-    """Numbers as floats of [1/2, 1) times powers of 2, whatever their size."""
+    """Numbers of any size, as floats in [1/2, 1) times powers of 2."""
 
     mantissas: NDArray[np.float64]
     exponents: Integers
@@ -396,7 +399,8 @@ class Powers(NamedTuple):
 
 @lru_cache(maxsize=64)
 def _split(rate: Fraction, count: int) -> Powers:
-    # The last is at least 2^-(1.45 rate count): a hundred and more bits are left of it, less than thirty of them lost.
+    # The last is at least 2^-(1.45 rate count). It keeps more than a hundred bits, and loses fewer than
+    # thirty.
     bits = 160 + int(rate * count * 145 / 100)
     pairs = zip(*Exponentials(rate, bits).integers(count, bits), strict=True)
     mantissas, exponents = zip(*(_mantissa(low + high, bits + 1) for low, high in pairs), strict=True)
@@ -460,7 +464,8 @@ def _weights(
 ) -> tuple[NDArray[np.float64], Integers]:
     """Return the products of windows' lengths and powers, of shape (rows, columns), each row over a power of 2.
 
-    The exponents of 2 are split off on the way, so that nothing overflows, and what is lost is far below its row's top.
+    Exponents of 2 are split off meanwhile, so that nothing overflows. Underflow is far below the largest
+    value of the row.
     """
     found = rows.mantissas[:, None] * columns.mantissas[None, :]
     exponents = rows.exponents[:, None] + columns.exponents[None, :]
@@ -510,7 +515,7 @@ def _widened(cumulative: NDArray[np.float64], rest: float, terms: int, size: int
 
 
 def choose(draw_bits: Callable[[int], int], bounds: Callable[[int], Bounds]) -> int:
-    """Return i with probability exactly proportional to its weight, of which there are bounds of every level."""
+    """Return i with probability exactly proportional to its weight, which has bounds of every precision."""
     level, count, drawn = 0, WORD, draw_bits(WORD)
     while True:
         place = located(bounds(level), drawn, count)

@@ -1,7 +1,7 @@
 """Integers with heavy tails, P(k) proportional to (s^2 + k^2)^-m: Cauchy's law for m = 1, Student's of 2m - 1 degrees.
 
-Drawn from boxes about 0 that double in width, box i with probability proportional to 2^-(2m - 1)i, and kept with the
-probability that is left: docs/proofs/smooth-sensitivity.md.
+The sampler draws from boxes about 0 that double in width, box i with probability proportional to 2^-(2m -
+1)i. It accepts with the remaining probability: docs/proofs/smooth-sensitivity.md.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def exact_heavy(scale: float, power: int, below: Callable[[int], int]) -> int:
 def simulated_heavy(
     scale: float, power: int, generator: np.random.Generator, count: int
 ) -> NDArray[np.int64]:
-    """Return integers of the same law, to the resolution of a double and within 2^61."""
+    """Return integers of the same distribution, to the resolution of a double and within 2^61."""
     found = np.empty(count, dtype=np.int64)
     left = np.arange(count)
     width = math.ceil(scale)

@@ -17,7 +17,10 @@ from dpstats.release.witness import session_of
 
 
 class Releasing:
-    """Base of what releases again and again at one guarantee: what is charged and drawn is fixed at construction."""
+    """Base of mechanisms, which release repeatedly at one guarantee.
+
+    Cost and noise are fixed at construction.
+    """
 
     def __init__(self, guarantee: PrivacyGuarantee, random_state: Any, budget: PrivacyBudget | None) -> None:
         self._source = noise_source(random_state)
@@ -54,7 +57,7 @@ class Mechanism(Releasing):
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """What an accountant sees of one release."""
+        """The accountant's event of one release."""
         return self.plan.events
 
     def _planned(self, *stages: AnyStage) -> Plan:

@@ -37,7 +37,7 @@ def write_methods(
     parameters : sequence of (name, value)
         Parameters that differ from their defaults.
     estimand : str, optional
-        What intervals cover; None if there are no intervals.
+        Estimand of the intervals; None if there are no intervals.
     null : str, optional
         Null hypothesis of a test.
     """

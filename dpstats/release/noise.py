@@ -3,10 +3,10 @@
 Both sources have the same methods and return int64 steps:
 
 * `ExactNoise` draws discrete Laplace and discrete Gaussian noise from the operating system's
-  entropy with OpenDP's samplers (Canonne, Kamath and Steinke 2020), and noise with heavy tails with our
-  own, in rational arithmetic: the law is exactly the stated one.
-* `SimulatedNoise` draws from a numpy Generator, in floating point: fast, reproducible, and the
-  same law to within the resolution of a double. It protects nobody.
+  entropy with OpenDP's samplers (Canonne, Kamath and Steinke 2020), and noise with heavy tails with a
+  separate sampler, in rational arithmetic. The distribution is exactly the stated one.
+* `SimulatedNoise` draws from a numpy Generator, in floating point. It is fast and reproducible, with the same
+  distribution up to the resolution of a double. It is not private.
 """
 
 from __future__ import annotations
@@ -53,11 +53,15 @@ class Noise(Protocol):
     ) -> NDArray[np.intp]:
         """Return the positions of the k largest of scores plus noise of a scale in steps, best first.
 
-        ``noise`` is "laplace", "exponential" (one-sided) or "gumbel". With ``size``, that many draws: (size, k).
+        ``noise`` is "laplace", "exponential" (one-sided) or "gumbel". With ``size``, that many draws: (size,
+        k).
         """
 
     def cauchy(self, scale: float, size: Size) -> NDArray[Any]:
-        """Draw P(k) proportional to 1/(scale^2 + k^2): integers of any size, Python's where noise is exact."""
+        """Draw P(k) proportional to 1/(scale^2 + k^2):
+
+        integers of any size, Python's where noise is exact.
+        """
 
     def student(self, scale: float, size: Size) -> NDArray[Any]:
         """Draw P(k) proportional to 1/(scale^2 + k^2)^2: three degrees of freedom, times scale/sqrt 3."""
@@ -70,12 +74,12 @@ class Noise(Protocol):
 
 
 class StandIn(ABC):
-    """What is given in place of a seed, and brings simulated noise of its own: see dpstats/release/witness.py."""
+    """Argument instead of a seed that has its own simulated noise: see dpstats/release/witness.py."""
 
     @property
     @abstractmethod
     def noise(self) -> Noise:
-        """What sessions draw from."""
+        """The source of noise of sessions."""
 
 
 def noise_source(random_state: Any) -> Noise:
@@ -123,7 +127,7 @@ class ExactNoise:
         if noise == "laplace":
             draws = 1 if size is None else size
             noisy = scores + self.laplace(scale, (draws, scores.size))
-            # Stable: equal sums go to the first candidate, on neighbouring datasets alike.
+            # Stable: equal sums go to the first candidate, on neighboring datasets alike.
             ranked = np.argsort(-noisy, axis=1, kind="stable")[:, :k]
             return ranked[0] if size is None else ranked
         measurement = _opendp_selection(noise, scale, k)

@@ -10,11 +10,11 @@ Estimator = TypeVar("Estimator")
 
 @dataclass_transform(kw_only_default=True, eq_default=False)
 def parameters(cls: type[Estimator]) -> type[Estimator]:
-    """Give an estimator the keyword-only ``__init__`` of its annotated attributes, those of its bases first.
+    """Give an estimator the keyword-only ``__init__`` of its annotated attributes, after its bases' attributes.
 
     A base declares what its estimators share and an estimator its own, each with its default; the constructor
-    assigns them and does nothing else, as scikit-learn wants. What is no parameter is annotated as ``ClassVar``, or in
-    a base without this decorator.
+    assigns them and does nothing else, as scikit-learn wants. Other attributes are annotated as ``ClassVar``,
+    or in a base without this decorator.
 
     >>> from sklearn.base import BaseEstimator
     >>> @parameters

@@ -1,8 +1,8 @@
-"""A session: the only way to noise. It is charged for a plan, and then draws what the plan names, once each.
+"""A session: the only access to noise. It is charged for a plan, and then draws each stage of the plan once.
 
-What reaches a source of noise comes from the stages of the plan, from which the cost is derived: neither
-can be changed without the other. The noise is drawn after the charge, by the name of a stage; a name that
-the plan lacks, a second use, a wrong length and a stage that is forgotten are errors.
+The arguments of a source of noise come from the stages of the plan, which also determine the cost. Neither
+can be changed without the other. The noise is drawn after the charge, by the name of a stage. An unknown
+name, a second use, a wrong length and a forgotten stage are errors.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from dpstats.release.noise import Noise, SimulatedNoise
 from dpstats.release.stream import Stream
 
 Released = Mapping[str, Any]
-"""What was released of each stage, by its name, in its units: public, and all that a report is given."""
+"""Released values by the name of the stage, in its units. They are public, and the only input of a report."""
 
 _BLOCK = 1 << 16  # responses that stay in cache
 
@@ -54,9 +54,9 @@ _KEEPER: ContextVar[Keeper | None] = ContextVar("keeper", default=None)
 
 @contextlib.contextmanager
 def keeping(keeper: Keeper) -> Iterator[None]:
-    """Hand what is released to ``keeper`` as soon as it is, before any report: whatever fails then, it is not lost.
+    """Pass releases to ``keeper`` immediately, before any report, so that a later error does not lose them.
 
-    Of a session that ends with an error, what it had released until then. Simulated noise is not handed on.
+    A session that ends with an error passes its releases until then. Simulated releases are not passed.
     """
     before = _KEEPER.set(keeper)
     try:
@@ -66,7 +66,7 @@ def keeping(keeper: Keeper) -> Iterator[None]:
 
 
 class Part(NamedTuple):
-    """What is chosen by itself, of a `Choice`.
+    """An independent part of a `Choice`.
 
     Attributes
     ----------
@@ -91,9 +91,10 @@ class Session:
     budget : PrivacyBudget, optional
         Charged by `open`, whole and durably, before anything is drawn.
     label : str
-        Of the charge.
+        Label of the charge.
     size : int, optional
-        How many times everything is drawn, for simulations and audits: releases have this many rows. None is once.
+        How many times everything is drawn, for simulations and audits: releases have this many rows. None is
+        once.
 
     Notes
     -----
@@ -130,7 +131,7 @@ class Session:
 
     @property
     def plan(self) -> Plan:
-        """What is released."""
+        """The plan of the session."""
         return self._plan
 
     @property
@@ -140,7 +141,7 @@ class Session:
 
     @property
     def released(self) -> Released:
-        """What has been released so far, by the name of the stage: read-only."""
+        """The releases so far, by the name of the stage: read-only."""
         return MappingProxyType(self._released)
 
     # Paying.
@@ -243,8 +244,8 @@ class Session:
         Returns
         -------
         mapping
-            ``"labels"`` and every block, of shape (found, width). In a session with a size the labels are all keys,
-            and the blocks have shape (size, k, width), with NaN for a key that was not found.
+            ``"labels"`` and every block, of shape (found, width). In a session with a size the labels are all
+            keys, and the blocks have shape (size, k, width), with NaN for a key that was not found.
         """
         stage: Discovery = self._stage(name, Discovery)
         if integers.keys() != {block.name for block in stage.blocks}:
@@ -279,7 +280,8 @@ class Session:
         ----------
         name : str
             A `Selection`.
-        scores : int64 array of shape (candidates,), or (size, candidates) where each draw has scores of its own
+        scores : int64 array of shape (candidates,), or (size, candidates) where each draw has scores of its
+        own
             Exact, in steps.
 
         Returns
@@ -311,7 +313,7 @@ class Session:
         name : str
             A `Choice`.
         parts : sequence of Part
-            The weights of what is chosen by itself, in steps of utility; together of the stage's size.
+            The weights of the independent parts, in steps of utility; together of the stage's size.
 
         Returns
         -------
@@ -341,8 +343,8 @@ class Session:
     def smooth(self, name: str, integers: Any, level: int) -> NDArray[np.float64]:
         """Release integers with noise of one of the levels of a `Smooth`, which is private as the integers are.
 
-        Both have to be those of the data: the level moves by at most one between neighbours, and is at least what the
-        integers move by, as the stage says.
+        Both must belong to the data. The level changes by at most one between neighbors, and bounds the
+        change of the integers, as the stage states.
         """
         stage: Smooth = self._stage(name, Smooth)
         if not 0 <= level < len(stage.levels):
@@ -369,7 +371,10 @@ class Session:
         return released
 
     def respond(self, name: str, answers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return a randomized response to every answer in 0, ..., n_categories - 1: shape (n,), or (size, n)."""
+        """Return a randomized response to every answer in 0, ..., n_categories - 1:
+
+        shape (n,), or (size, n).
+        """
         stage: Responses = self._stage(name, Responses)
         self._take(name)
         flat = answers if self._size is None else np.tile(answers, self._size)
@@ -391,7 +396,10 @@ class Session:
         return signs
 
     def shuffle(self, name: str) -> NDArray[np.intp]:
-        """Return a uniform order of what a `Shuffle` is about: shape (k,), one for all draws of a simulation."""
+        """Return a uniform order of the units of a `Shuffle`:
+
+        shape (k,), one for all draws of a simulation.
+        """
         stage: Shuffle = self._stage(name, Shuffle)
         self._take(name)
         while True:
@@ -413,10 +421,10 @@ class Session:
         self._take(name)
         self._skipped[name] = why
 
-    # How.
+    # Mechanics
 
     def _stage(self, name: str, *kinds: type[AnyStage]) -> Any:
-        """Return a stage that is still to be released, of the kinds that are asked for."""
+        """Return an unreleased stage of one of these kinds."""
         self._in_its_process()
         if self._tickets is None:
             raise DPStatsError("nothing can be drawn: the session is not open")
@@ -450,7 +458,7 @@ class Session:
             raise DPStatsError(
                 f"stage {name!r} releases {size} integers, got an array of {steps.shape} of type {steps.dtype}"
             )
-        # Of 64 bits without a sign: numpy's sum with signed noise would be a float.
+        # The sum of unsigned 64-bit integers with signed noise would be a float in numpy.
         return steps.astype(object) if steps.dtype == np.uint64 else steps
 
     def _noisy(
@@ -461,7 +469,7 @@ class Session:
         kept = np.asarray(where)
         if not kept.any():
             return np.zeros(shape, dtype=np.int64), np.full(shape, np.nan)
-        # A law is drawn by the method of its name.
+        # The method has the name of the distribution.
         draw: Callable[..., NDArray[np.int64]] = getattr(self._noise, noise)
         noisy = steps + draw(scale, shape)
         fits = noisy.dtype != object
@@ -479,14 +487,14 @@ class Session:
         return steps + drawn
 
     def _peeled(self, stage: Selection, scores: NDArray[np.int64]) -> NDArray[np.intp]:
-        """Select one after another, with noise anew for all that are left."""
+        """Select one after another, with new noise for all remaining candidates."""
         count = 1 if self._size is None else self._size
         taken = np.zeros((count, scores.size), dtype=bool)
         chosen = np.empty((count, stage.size), dtype=np.intp)
         for t in range(stage.times):
             noisy = scores + self._noise.laplace(stage.scale_steps, taken.shape)
             noisy[taken] = np.iinfo(np.int64).min
-            # The first of equal sums, on neighbouring datasets alike.
+            # The first of equal sums, on neighboring datasets alike.
             chosen[:, t] = np.argmax(noisy, axis=1)
             taken[np.arange(count), chosen[:, t]] = True
         return chosen[0] if self._size is None else chosen
@@ -509,7 +517,7 @@ class Session:
 def to_units(noisy: NDArray[Any], spacing: Spacing) -> NDArray[np.float64]:
     """Put Python integers back into units; what exceeds the largest float becomes that float."""
     if all(abs(number) <= 2**53 for number in noisy.ravel().tolist()):
-        # Floats as they are: a product of two is that of fractions, rounded once.
+        # Floats stay exact: a product of two is the product of fractions, rounded once.
         with np.errstate(over="ignore"):
             product = noisy.astype(np.float64) * np.asarray(spacing)
         if np.isfinite(product).all():

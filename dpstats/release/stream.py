@@ -1,4 +1,4 @@
-"""A stream of comparisons with a noisy threshold: fresh noise for every question, and an end.
+"""A stream of comparisons with a noisy threshold: new noise for every question, and a limit.
 
 Proof: docs/proofs/sparse-vector.md.
 """
@@ -26,8 +26,8 @@ class Above(NamedTuple):
 class Stream:
     """The answers of a `Comparisons` stage, one question at a time.
 
-    Its state is the answers above that are left and the noisy threshold, and one assignment changes both: wherever
-    a question is interrupted, a threshold that was passed is never used again, if its stage draws it anew.
+    Its state consists of the remaining answers above and the noisy threshold, and one assignment changes
+    both. So an interrupted question never reuses a threshold that was passed, if the stage draws a new one.
     """
 
     def __init__(self, stage: Comparisons, noise: Noise) -> None:
@@ -47,7 +47,7 @@ class Stream:
     def ask(self, steps: int, answer: int | None = None) -> Above | None:
         """Compare a value, in steps, with the noisy threshold: an `Above`, or None for below.
 
-        ``answer`` is what is released if it is above, where that is another number of the same sensitivity.
+        ``answer`` is the value to release if it is above, if that is another number of the same sensitivity.
         """
         # Before the lock, which another thread of the parent may have held at the fork.
         if os.getpid() != self._process:
@@ -71,11 +71,11 @@ class Stream:
             return Above(self._answer(steps if answer is None else answer))
 
     def _answer(self, steps: int) -> int | None:
-        """Return the value with noise of its own: that of the comparison must not be used again."""
+        """Return the value with separate noise, because the noise of the comparison must not be used again."""
         scale = self._stage.answer_scale_steps
         if scale is None:
             return None
-        # A law is drawn by the method of its name.
+        # The method has the name of the distribution.
         return steps + int(getattr(self._noise, self._stage.answer_noise)(scale, 1)[0])
 
     def _draw_ahead(self) -> int:

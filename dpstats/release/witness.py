@@ -1,9 +1,9 @@
 """A witness of a release: it sees what every stage is given, and can have a second run released what the first was.
 
-Run on a dataset, a release draws simulated noise and the witness keeps, stage by stage, what was given and what came
-out. Run on a neighbour behind the same witness's `again`, every stage gives what it gave before, so that all that
-follows from releases is the same: what still differs was moved by the row. That is what a sensitivity is about, in
-adaptive releases too, and a run that asks for another stage shows that its course depends on more than was released.
+On a dataset, a release draws simulated noise, and the witness stores the input and output of every stage. On
+a neighbor, with the same witness's `again`, every stage returns its first value. Everything that follows from
+releases is then the same, and any difference is due to the row. This isolates the sensitivity, for adaptive
+releases too. A run that requests another stage depends on unreleased data.
 """
 
 from __future__ import annotations
@@ -43,13 +43,12 @@ class Declared:
     norm : {"l1", "l2", "linf"}
         Of the sensitivity; for scores that the best is selected of, "linf".
     sensitivity : float
-        By how much the statistic moves at most between neighbouring datasets.
+        Largest change of the statistic between neighboring datasets.
     scale : float
-        Of its noise.
-    selection : bool
+        Scale of its noise. selection : bool
         Whether the best of scores is selected.
     monotone : bool
-        Of scores: whether a row moves all of them the same way.
+        Whether a row changes all scores in the same direction.
     """
 
     name: str
@@ -78,29 +77,28 @@ class Witness(StandIn):
     Parameters
     ----------
     seed : int
-        Of the simulated noise.
-    first : sequence of Seen, optional
-        A run whose releases are given again.
+        Seed of the simulated noise. first : sequence of Seen, optional
+        A run whose releases are repeated.
     """
 
     def __init__(self, seed: int = 0, first: Sequence[Seen] | None = None) -> None:
         self.seen: list[Seen] = []
         self.parted = ""
-        self.relations: set[Neighbors] = set()  # which neighbours its plans are for
+        self.relations: set[Neighbors] = set()  # which neighbors its plans are for
         self._seed = seed
         self._first = first
         self._generator = np.random.default_rng(seed)
 
     @property
     def noise(self) -> Noise:
-        """What sessions draw from."""
+        """The source of noise of sessions."""
         return WitnessedNoise(self, self._generator)
 
     def again(self) -> Witness:
         """Return a witness of a second run, which is released what this run was."""
         return Witness(self._seed, tuple(self.seen))
 
-    # What a release of somebody's own draws.
+    # Draws of a user's own release
 
     def laplace(
         self, value: Any, *, sensitivity: float, scale: float | None = None, name: str | None = None
@@ -112,9 +110,9 @@ class Witness(StandIn):
         value : number or array
         sensitivity : float
         scale : float, optional
-            Of the noise; default: the sensitivity, which is that of epsilon = 1.
+            Scale of the noise; default: the sensitivity, as for epsilon = 1.
         name : str, optional
-            Of the statistic, for the report.
+            Name of the statistic, for the report.
         """
         return self._added("laplace", "l1", value, sensitivity, scale, name)
 
@@ -176,10 +174,10 @@ class Witness(StandIn):
         of_noise = moved if scale is None else check_real("scale", scale, above=0)
         return Declared(name or f"{law} {len(self.seen) + 1}", norm, moved, of_noise, **more)
 
-    # What is seen.
+    # Recorded stages
 
     def witness(self, stage: AnyStage | Declared, given: Any, draw: Callable[[], Any]) -> Any:
-        """Keep what a stage is given, and return what it releases: drawn, or that of the first run."""
+        """Store the input of a stage, and return its release: new, or from the first run."""
         # Before the draw, and both ways: a release may change what it gives and what it gets.
         kept = _kept(given)
         if self._first is None:
@@ -199,7 +197,7 @@ class Witness(StandIn):
         return outcome
 
     def finish(self) -> str:
-        """Return how a second run that has ended parts from the first, in words; "" if it does not."""
+        """Return a description of the first difference of a finished second run; "" if there is none."""
         if self._first is not None and not self.parted and len(self.seen) < len(self._first):
             missing = self._first[len(self.seen)].stage.name
             self.parted = f"where one run asks for stage {missing!r}, the other asks for no further stage"
@@ -220,7 +218,7 @@ class WitnessedNoise(SimulatedNoise):
 def session_of(
     plan: Plan, noise: Noise, budget: PrivacyBudget | None = None, label: str = "", size: int | None = None
 ) -> Session:
-    """Return the session of a release; one that tells, where its noise has a witness."""
+    """Return the session of a release; a recording session if its noise has a witness."""
     kind = WitnessedSession if isinstance(noise, WitnessedNoise) else Session
     return kind(plan, noise, budget, label, size)
 
@@ -325,7 +323,7 @@ def _numbers(name: str, value: Any) -> NDArray[Any]:
             )
         numbers = given.astype(np.float64)
         if not isinstance(value, np.ndarray):
-            given = np.asarray(value, dtype=object)  # what is beside a float stays an integer
+            given = np.asarray(value, dtype=object)  # integers next to a float stay integers
     except InvalidParameter:
         raise
     except (TypeError, ValueError, OverflowError):
@@ -348,7 +346,7 @@ def _kept(given: Any, memo: dict[int, Any] | None = None) -> Any:
     if isinstance(given, Part):
         return Part([_kept(groups, memo) for groups in given.cases], _kept(given.case, memo))
     if isinstance(given, Windows | Nested):
-        # The windows compute their ends from the rows later.
+        # The windows compute their limits from the rows later.
         return replace(given, ends=_kept(given.ends, memo))
     if isinstance(given, FunctionType):
         cells = tuple(CellType(_kept(cell.cell_contents, memo)) for cell in given.__closure__ or ())

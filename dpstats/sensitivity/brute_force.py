@@ -19,7 +19,7 @@ _NORMS = {"l1": 1.0, "l2": 2.0, "linf": np.inf}
 
 
 def global_sensitivity(function: Function, domain: Iterable[Any], n_rows: int, *, norm: str = "l1") -> float:
-    """Return by how much replacing one row can change a function, over all datasets of ``n_rows`` rows.
+    """Return the largest change of a function by replacing one row, over all datasets of ``n_rows`` rows.
 
     Parameters
     ----------
@@ -28,9 +28,9 @@ def global_sensitivity(function: Function, domain: Iterable[Any], n_rows: int, *
     domain : iterable
         All values that a row can have: finite, and hashable.
     n_rows : int
-        At least 1. There are ``len(domain) ** n_rows`` datasets, each of which is tried.
+        Number of rows, at least 1. All ``len(domain) ** n_rows`` datasets are tried.
     norm : {"l1", "l2", "linf"}, default="l1"
-        What the distance of two results is measured by.
+        Norm of the distance of two results.
 
     Returns
     -------
@@ -51,16 +51,17 @@ def global_sensitivity(function: Function, domain: Iterable[Any], n_rows: int, *
 def local_sensitivity(
     function: Function, dataset: Sequence[Any], domain: Iterable[Any], *, distance: int = 0, norm: str = "l1"
 ) -> float:
-    """Return by how much replacing one row can change a function, of data that differ from these in few rows.
+    """Return the largest change of a function by replacing one row, over data that differ from these in few rows.
 
     Parameters
     ----------
     function, domain, norm
         As for `global_sensitivity`.
     dataset : sequence
-        The rows; with them what is returned is private.
+        The rows. If they are private, the result is private.
     distance : int, default=0
-        In how many rows data may differ from these: at 0 it is the local sensitivity, at k the A(k) that is smoothed.
+        Number of rows in which data may differ from these: 0 gives the local sensitivity, k the A(k) of
+        smooth sensitivity.
 
     Returns
     -------
@@ -86,7 +87,7 @@ def local_sensitivity(
 
 
 class _Remembered:
-    """A function whose results are kept: a dataset has many neighbours."""
+    """A function whose results are kept: a dataset has many neighbors."""
 
     def __init__(self, function: Function) -> None:
         self._function = function

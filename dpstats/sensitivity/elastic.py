@@ -21,17 +21,17 @@ class ElasticSensitivity:
     Parameters
     ----------
     query : Count
-        Of a relation: see `dpstats.sensitivity.relations`.
+        Count of a relation: see `dpstats.sensitivity.relations`.
     frequencies : mapping of str, or of (str, str), to int
-        How often the most frequent value of a column occurs (missing ones apart), by "table.column", or by (table,
-        column) where a name has a dot, for the columns that joins are on. Private, where the table is.
+        Largest frequency of a value other than missing, for each column in a join. Keys are "table.column",
+        or (table, column) if a name has a dot. Private if the table is.
     cap : int, default=1
-        Of how many rows of a table neighbours differ at most.
+        Largest number of rows of a table in which neighbors differ.
 
     Notes
     -----
-    Johnson, Near and Song (2018), with instances of one table told from different tables. Neighbours differ in one
-    row of one private table. Numbers of this class are private: nothing but `explain` may be shown.
+    Johnson, Near and Song (2018), with instances of one table distinguished from different tables. Neighbors
+    differ in one row of one private table. Numbers of this class are private: only `explain` may be shown.
 
     Examples
     --------
@@ -66,7 +66,10 @@ class ElasticSensitivity:
 
     @property
     def constant(self) -> bool:
-        """Whether it is the same at every distance: no private table is joined by a column of a private one."""
+        """Whether it is the same at every distance:
+
+        no private table is joined by a column of a private one.
+        """
         return "k)" not in self.formula
 
     @property
@@ -75,7 +78,7 @@ class ElasticSensitivity:
         return _times("2" if self._query.kind == "histogram" else "1", _symbols(self._query.of, self))
 
     def at_distance(self, k: int) -> int:
-        """Return how far one row moves the count at most, of data that differ from these in k rows."""
+        """Return the largest change of the count by one row, over data that differ from these in k rows."""
         k = check_integer("k", k, at_least=0)
         return (2 if self._query.kind == "histogram" else 1) * self._moved(self._query.of, k)
 
@@ -93,7 +96,10 @@ class ElasticSensitivity:
         return smooth_sensitivity(self.at_distance, beta=beta, growth=len(self._instances))
 
     def explain(self) -> str:
-        """Return the bound of every part in symbols; mf(t.c, k) is the frequency at distance k. No number is shown."""
+        """Return the bound of every part in symbols; mf(t.c, k) is the frequency at distance k.
+
+        No number is shown.
+        """
         lines = [f"{self._query.kind}: {self.formula}"]
         _explain(self._query.of, self, lines, "  ")
         return "\n".join(lines)
@@ -101,7 +107,7 @@ class ElasticSensitivity:
     # The recursion.
 
     def _frequency(self, column: Column, relation: Relation, k: int) -> int:
-        """Return how often a value of a column occurs at most, at distance k."""
+        """Return the largest frequency of a value of a column, at distance k."""
         if isinstance(relation, Table):
             key = relation.name, column.name
             if key not in self._frequencies:
@@ -120,11 +126,11 @@ class ElasticSensitivity:
         return self._frequency(column, relation.of, k)
 
     def _keys(self, join: Join, side: int, k: int) -> int:
-        """Return how many rows of a side of a join go with one row of the other at most."""
+        """Return the largest number of rows of one side of a join that match a row of the other."""
         return min(self._frequency(pair[side], (join.left, join.right)[side], k) for pair in join.on)
 
     def _moved(self, relation: Relation, k: int) -> int:
-        """Return how many rows come at most, and how many go at most, where one row of a table is replaced."""
+        """Return the largest number of rows that appear, or disappear, if one row of a table is replaced."""
         if isinstance(relation, Table):
             return 0 if relation.public else self._cap
         if not isinstance(relation, Join):

@@ -1,4 +1,4 @@
-"""Public levels of noise, of which neighbouring data have neighbouring ones: stages for what is smooth.
+"""Public noise levels that change by at most one between neighbors: stages for smooth sensitivities.
 
 Proof: docs/proofs/smooth-sensitivity.md.
 """
@@ -20,16 +20,25 @@ from dpstats.release.noise import check_scale
 
 LEVEL = "level of the noise"
 LEVEL_SHARE = {"laplace": 0.2, "cauchy": 0.4, "student": 0.4}
-"""Part of epsilon that the level is released for, where there is an interval: what makes it shortest, about."""
+"""Part of epsilon that the level is released for, where there is an interval:
+
+what makes it shortest, about.
+"""
 _STEADY = 0.5
-"""Part of the best ratio of levels that is taken where the level is released: an interval is many levels up."""
+"""Part of the best ratio of levels that is taken where the level is released:
+
+an interval is many levels up.
+"""
 _LEVEL_TAIL = 0.2
 """Part of the error probability of an interval that is for the level."""
 
 _LARGEST_BETA = 1.6
-"""Largest logarithm of the ratio of neighboring levels. Where rows are dense, a sensitivity is proportional to 1/beta,
-and the next level is (e^beta - 1)/beta times as large on average: 1.6 makes the product least. In use for epsilon above
-7, where beta hardly changes the share."""
+"""Largest logarithm of the ratio of neighboring levels.
+
+For dense rows, a sensitivity is proportional to 1/beta, and the next level is (e^beta - 1)/beta times as
+large on average. 1.6 minimizes the product. It applies to epsilon above 7, where beta has almost no effect on
+the budget fraction.
+"""
 _LARGEST_EPSILON = 1e9
 _MOST_LEVELS = 200_000
 
@@ -47,27 +56,28 @@ def smooth_stage(
     noise: str = "laplace",
     steady: bool = False,
 ) -> Smooth:
-    """Return the stage that releases integers with noise as large as they are sensitive near the data.
+    """Return the stage that releases integers with noise proportional to their sensitivity near the data.
 
-    Of epsilon a part is for where the integers are, and the rest for the scale of the noise: half, for Laplace's.
+    Of epsilon a part is for where the integers are, and the rest for the scale of the noise: half, for
+    Laplace's.
 
     Parameters
     ----------
     name : str
     epsilon, delta : float
-        What it costs; delta is 0 for all noise but Laplace's.
+        Its cost; delta is 0 except for Laplace noise.
     spacing : float
         The length of a step, in the units of the release.
     least : float
-        The least scale, in steps: at least 8 for noise that is not Laplace's.
+        The smallest scale, in steps: at least 8 except for Laplace noise.
     furthest : float
         The largest sensitivity that there can be, in steps and in l1.
     size : int, default=1
-        How many integers.
+        Number of integers.
     noise : {"laplace", "cauchy", "student"}
         Student's has three degrees of freedom.
     steady : bool, default=False
-        Whether levels are to be closer, at the price of more noise, as the level is released too.
+        Whether the level is released too. Levels are then closer, and the noise is larger.
     """
     if epsilon > _LARGEST_EPSILON:
         raise InvalidParameter(
@@ -89,10 +99,10 @@ class SmoothNoise(NamedTuple):
     Attributes
     ----------
     beta : float
-        What `smooth_sensitivity` is given; it returns S.
+        Argument of `smooth_sensitivity`, which returns S.
     scale : float
-        Noise is S times this times a draw of the standard law: Laplace's, Cauchy's, or Student's of 3 degrees of
-        freedom.
+        Noise is S times this times a draw of the standard law: Laplace's, Cauchy's, or Student's of 3 degrees
+        of freedom.
 
     Examples
     --------
@@ -108,10 +118,10 @@ class SmoothNoise(NamedTuple):
 
 
 def smooth_noise(epsilon: float, delta: float = 0.0, *, noise: str = "student", size: int = 1) -> SmoothNoise:
-    """Return how a smooth sensitivity becomes noise: for planning and for teaching.
+    """Return the noise for a smooth sensitivity, for planning and for teaching.
 
-    Adding such noise in floating point is no release: `dpstats.quantiles.PrivateMedian` and `dpstats.sql.PrivateSQL`
-    draw it on whole numbers, with S among public levels.
+    Adding such noise in floating point is not a release: `dpstats.quantiles.PrivateMedian` and
+    `dpstats.sql.PrivateSQL` draw it on integers, with S among public levels.
 
     Parameters
     ----------
@@ -147,7 +157,7 @@ def smooth_noise(epsilon: float, delta: float = 0.0, *, noise: str = "student", 
 
 
 def _parts(epsilon: float, delta: float, size: int, noise: str, steady: bool) -> tuple[float, float, float]:
-    """Return what a scale may hide of a sensitivity, what is for its tail, and the ratio of neighbouring scales."""
+    """Return alpha and beta of a scale, for sliding and dilation, and the ratio of neighboring scales."""
     if noise == "laplace":
         share = far = epsilon / 2
         # A little less than the ratio that gives delta: the loss is in the tenth digit.
@@ -170,20 +180,19 @@ def level_stage(epsilon: float) -> Stage:
 def half_width(
     stage: Smooth, level: float, level_scale: float, confidence_level: float, numbers: int = 1
 ) -> float:
-    """Return how far off a released integer is, in steps, but for a probability of 1 - ``confidence_level``.
+    """Return a bound on the error of a released integer, in steps, with probability ``confidence_level``.
 
     Parameters
     ----------
     stage : Smooth
-        That of the integers.
-    level : float
+        Stage of the integers. level : float
         The level as it was released, with noise of ``level_scale``.
     confidence_level : float
-        Of one integer, or of as many as ``numbers`` together.
+        Level for one integer, or for ``numbers`` integers together.
     """
     missed = 1 - confidence_level
     decay = math.exp(-1 / level_scale)
-    # P(noise < -k) = a^(k + 1)/(1 + a): the level is at most what was released and k.
+    # P(noise < -k) = a^(k + 1)/(1 + a): the level is at most the released value plus k.
     k = _least(_LEVEL_TAIL * missed * (1 + decay), level_scale)
     upper = stage.levels[int(min(max(level + k, 0), len(stage.levels) - 1))]
     return noise_width(stage.noise, upper, (1 - _LEVEL_TAIL) * missed / numbers)
@@ -205,7 +214,7 @@ def _least(tail: float, scale: float) -> int:
 
 
 def _exponent(delta: float, size: int) -> float:
-    """Return how many scales the l1 norm of so many Laplace numbers exceeds with probability delta at most."""
+    """Return the number of scales that the l1 norm of Laplace numbers exceeds with probability at most delta."""
     if size == 1:
         return math.log(2 / delta)
     # Chernoff's bound, (y/m)^m e^(m - y).

@@ -21,14 +21,16 @@ from dpstats.errors import InvalidData, InvalidParameter
 def median_smooth_sensitivity(x: Any, *, lower: float, upper: float, beta: float) -> float:
     """Return the beta-smooth sensitivity of the median: for checks and for teaching, not for release.
 
-    S = max over k of e^(-beta k) A(k), where A(k) is how far one more row can move the median of data that differ in k
-    rows. It is at least what one row moves the median by, and falls or rises by a factor of at most e^beta where a row
-    is replaced. It is a function of all rows: noise may have its scale, but no scale, plan or interval may show it.
+    S = max over k of e^(-beta k) A(k), where A(k) is how far one more row can move the median of data that
+    differ in k rows. It is at least what one row moves the median by, and falls or rises by a factor of at
+    most e^beta where a row is replaced. It is a function of all rows: noise may have its scale, but no scale,
+    plan or interval may show it.
 
     Parameters
     ----------
     x : array-like of shape (n,)
-        Private numbers; those beyond the bounds count as the nearer one. For an even n the median is the lower one.
+        Private numbers; those beyond the bounds count as the nearer one. For an even n the median is the
+        lower one.
     lower, upper : float
         Public bounds.
     beta : float
@@ -41,9 +43,9 @@ def median_smooth_sensitivity(x: Any, *, lower: float, upper: float, beta: float
 
     Notes
     -----
-    A(k) is the largest of x_(j) - x_(i) over i <= m <= j with j - i = k + 1, m the median's place, with the bounds
-    before the first row and after the last (Nissim, Raskhodnikova and Smith 2007, proposition 3.4). The best j rises
-    with i, so that halving finds all of them in n log n steps.
+    A(k) is the largest of x_(j) - x_(i) over i <= m <= j with j - i = k + 1, where m is the median's place
+    (Nissim, Raskhodnikova and Smith 2007, proposition 3.4). The bounds stand before the first row and after
+    the last. The best j increases with i, so bisection finds all of them in n log n steps.
 
     Examples
     --------
@@ -112,8 +114,8 @@ def trimmed_mean_smooth_sensitivity(x: Any, trim: int, *, lower: float, upper: f
 
     Notes
     -----
-    The median's A(k) with a window in place of the median: the largest of x_(j) - x_(i) over i <= trim + 1, j >= n -
-    trim and j - i = n - 2 trim + k, over the number of rows that are left.
+    This is the median's A(k) with a window instead of the median. It is the largest x_(j) - x_(i) over i <=
+    trim + 1, j >= n - trim and j - i = n - 2 trim + k, divided by the number of remaining rows.
 
     Examples
     --------
@@ -179,8 +181,8 @@ def _window(
 def window_reach(places: NDArray[np.integer[Any]], steps: int, first: int, last: int) -> Callable[[int], int]:
     """Return k -> how far one row moves the sum of the rows from the first to the last place, of data k rows away.
 
-    ``places`` are sorted whole numbers among 0, ..., ``steps``; the two places are counted from 1, and are the same
-    for a single order statistic. In whole numbers.
+    ``places`` are sorted whole numbers among 0, ..., ``steps``; the two places are counted from 1, and are
+    the same for a single order statistic. The result is an integer.
     """
     n = places.size
     places = places if n else np.array([steps])  # of no rows only the ends are looked at

@@ -1,4 +1,4 @@
-"""A small relational algebra: what queries with joins are made of, as far as their sensitivity goes."""
+"""A small relational algebra: the parts of queries with joins that determine their sensitivity."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class Table:
     ----------
     name : str
     instance : str, optional
-        What its columns go by in this query: another one for each time that a table is joined to itself. By default
-        the table's name.
+        Name of the instance in this query: a different one for each time that a table is joined to itself.
+        The default is the table's name.
     public : bool, default=False
-        Whether no neighbour differs in it.
+        Whether no neighbor differs in it.
     n_rows : int, optional
         Its number of rows where that is public: no value is in more of them.
     """
@@ -51,7 +51,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Select:
-    """The rows that meet a condition, whatever it is."""
+    """The rows that meet any condition."""
 
     of: Relation
     condition: Any = None
@@ -85,8 +85,8 @@ class Join:
     left, right : relation
         Instances of the same table must have different names.
     on : sequence of pairs
-        A column of ``left`` and the one of ``right`` that it equals, each a `Column` or "instance.name"; several
-        pairs, all equal at once.
+        A column of ``left`` and the column of ``right`` that it equals, each a `Column` or "instance.name".
+        Several pairs must all be equal.
     """
 
     left: Relation

@@ -1,7 +1,7 @@
 """Smooth sensitivity: how far a statistic moves at any distance from the data, falling off with the distance.
 
-What goes in is k -> A(k): how far one row moves the statistic at most, of data that differ from these in k rows. What
-comes out is as private as the data are. Proof: docs/proofs/smooth-sensitivity.md.
+The input is k -> A(k), the largest change of the statistic by one row, over data that differ from these in k
+rows. The result is as private as the data. Proof: docs/proofs/smooth-sensitivity.md.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ def smooth_sensitivity(
 ) -> float:
     """Return the beta-smooth sensitivity, max over k of e^(-beta k) A(k): for checks and for teaching.
 
-    It is as private as the data are. A release takes `smooth_level` of whole numbers instead, whose guarantee holds
-    whatever floating point does.
+    It is as private as the data. A release uses `smooth_level` of integers instead, whose guarantee does not
+    depend on floating point.
 
     Parameters
     ----------
     local : callable
-        k -> A(k), how far replacing one row can move the statistic at most, of data that differ in k rows; never
-        falling.
+        k -> A(k), how far replacing one row can move the statistic at most, of data that differ in k rows;
+        never falling.
     beta : float
         Greater than 0.
     furthest : int, optional
-        A distance beyond which A(k) is that of this one: the number of rows, say.
+        A distance beyond which A(k) is constant, such as the number of rows.
     growth : int, optional
-        In place of it, a number such that A(k) is a polynomial of at most this degree with no negative coefficient.
-        Beyond ``growth/beta`` it grows less than e^(beta k) does. One of the two is needed.
+        In place of it, a number such that A(k) is a polynomial of at most this degree with no negative
+        coefficient. Beyond ``growth/beta`` it grows less than e^(beta k) does. One of the two is needed.
 
     Returns
     -------
@@ -45,8 +45,8 @@ def smooth_sensitivity(
 
     Notes
     -----
-    Nissim, Raskhodnikova and Smith (2007), definitions 2.1 and 2.2. If ``local`` bounds these A(k) from above, and its
-    value at distance k is at most that of a neighbour at k + 1, what is returned is a smooth bound.
+    Nissim, Raskhodnikova and Smith (2007), definitions 2.1 and 2.2. The result is a smooth bound if ``local``
+    bounds these A(k) from above, and its value at distance k is at most a neighbor's value at k + 1.
 
     Examples
     --------
@@ -74,9 +74,9 @@ def smooth_sensitivity(
 def smooth_level(reach: Callable[[int], int], limits: NDArray[np.integer[Any]]) -> int:
     """Return max over k of (the least level whose limit is at least A(k)) - k, or 0: whole numbers throughout.
 
-    ``reach`` is k -> A(k), never falling, and ``limits`` rise, the last being at least as large as any A(k). If
-    A(k) at some data is at most A(k + 1) at any neighbour, the level moves by at most one between neighbours, whatever
-    the limits are.
+    ``reach`` is k -> A(k), never falling, and ``limits`` rise, the last being at least as large as any A(k).
+    If A(k) at some data is at most A(k + 1) at any neighbor, the level changes by at most one between
+    neighbors, for any limits.
     """
 
     def level(k: int) -> int:

@@ -20,7 +20,8 @@ class Adapter:
         ``function(X, rng, **parameters)`` returns the estimate. At the top level of a module, if the study
         is to run in several processes.
     attribute : str, default ``"mean_"``
-        Where the estimate goes: ``"mean_"`` for the squared error, ``"support_"``, ``"reject_"`` for the others.
+        Where the estimate goes: ``"mean_"`` for the squared error, ``"support_"``, ``"reject_"`` for the
+        others.
     **parameters
         Keyword arguments of the function with their defaults, which a grid may vary.
 

@@ -1,8 +1,8 @@
 """Two regimes: a line that breaks once, fitted to log risks, with the place of its break.
 
-The place is the best of a fine grid, at which the slopes are weighted least squares. Intervals are of the whole
-procedure, the place included, by a parametric bootstrap: log risks are drawn again about the fitted line, with their
-Monte Carlo errors, and fitted again.
+The place is the best of a fine grid, at which the slopes are weighted least squares. Intervals are of the
+whole procedure, the place included, by a parametric bootstrap: log risks are drawn again about the fitted
+line, with their Monte Carlo errors, and fitted again.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class BrokenLine:
     slopes : tuple of float
         The exponents below and above it.
     intervals : tuple of ConfidenceInterval or None
-        None where the break may lie beyond all values of the parameter but one: then that slope is not determined.
+        None where the break may lie beyond all values of the parameter but one: then that slope is not
+        determined.
     pvalue : float
         Of the hypothesis that the points lie on such a line, but for Monte Carlo error.
     """
@@ -66,7 +67,7 @@ def fit_broken_line(
     means, errors : array of shape (cells,)
         Log risks and their standard errors.
     level : float
-        Of each interval.
+        Level of each interval.
     """
     values = np.unique(x)
     free = x.size - groups.shape[1] - 3
@@ -84,8 +85,8 @@ def fit_broken_line(
     # Of the errors of the bootstrap, about the estimate.
     ends = [2 * slopes[i, 0] - np.quantile(again[i], tails[::-1]) for i in range(2)]
     low, high = np.quantile(np.append(places_again, place), tails)
-    # A break between the last two values looks like one at the last but one: the place may be anywhere up to the end,
-    # and the slope beyond it hangs on one value.
+    # A break between the last two values looks like a break at the last but one. The place may be anywhere up
+    # to the last value, and the slope beyond it depends on one value.
     step = places[1] - places[0]
     outside = (bool(low < places[0] + step), bool(high > places[-1] - step))
     low, high = values[0] if outside[0] else low, values[-1] if outside[1] else high
@@ -107,7 +108,7 @@ def fit_broken_line(
 
 
 def bent(x: Vector, place: float) -> Vector:
-    """Return what the slopes below and above a place multiply: shape (cells, 2)."""
+    """Return the regressors of the slopes below and above a place: shape (cells, 2)."""
     return np.column_stack([np.minimum(x - place, 0.0), np.maximum(x - place, 0.0)])
 
 

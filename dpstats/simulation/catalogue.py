@@ -51,7 +51,7 @@ class Entry:
     picture: Callable[[StudyResults], Figure]
 
     def study(self, name: str, grid: Any = None, replications: int | None = None, seed: int = 0) -> Study:
-        """Return the study; a mapping given as ``grid`` replaces those of its own lists that it names."""
+        """Return the study; a mapping given as ``grid`` replaces the lists that it names."""
         chosen: Any = dict(self.grid)
         if isinstance(grid, Mapping):
             chosen |= grid

@@ -19,7 +19,7 @@ from dpstats.simulation.verdicts import NOT_REPRODUCED, REPRODUCED
 
 
 class CheckedCell(NamedTuple):
-    """One cell, measured, beside what is stated for it."""
+    """The measured value of one cell, and the stated one."""
 
     parameters: Parameters
     measured: float
@@ -37,13 +37,13 @@ class Check(Reported):
     relation : str
         "equal", "at_most" or "at_least".
     lines : tuple of (parameters, measured, interval, stated, agrees)
-        Named tuples; the last says whether the interval agrees with what is stated.
+        Named tuples; the last says whether the interval agrees with the stated value.
     verdict : str
         "reproduced" if every cell agrees; intervals hold for all cells together.
     loss : str
-        What was compared.
+        Name of the compared loss.
     failures : str
-        In words, what is known of replications that failed.
+        Description of the failed replications.
 
     Examples
     --------
@@ -68,7 +68,7 @@ class Check(Reported):
         return REPRODUCED if all(line.agrees for line in self.lines) else NOT_REPRODUCED
 
     def summary(self) -> Summary:
-        """Return one row per cell."""
+        """Return a table with one row per cell."""
         rows = [
             [
                 ", ".join(f"{key}={value}" for key, value in parameters.items()),
@@ -98,7 +98,7 @@ def compare(
     loss: str | None = None,
     confidence_level: float = 0.95,
 ) -> Check:
-    """Compare the mean loss of every cell with what is stated for it: a level, a coverage, a bound.
+    """Compare the mean loss of every cell with the stated value: a level, a coverage, a bound.
 
     Parameters
     ----------
@@ -108,14 +108,16 @@ def compare(
         A bound fails only where it is outside the interval: a bound that is met by far agrees.
     loss : str, optional
     confidence_level : float, default=0.95
-        For all cells together. Intervals are Clopper and Pearson's for losses of 0 and 1, else normal.
+        Joint level for all cells. Intervals are Clopper and Pearson's for losses of 0 and 1, and otherwise
+        normal.
 
     Examples
     --------
     >>> from dpstats.means import ClippedMean
     >>> from dpstats.simulation import Gaussian, Study, compare
     >>> estimator = ClippedMean(clip=5.0, std=1.0)
-    >>> results = Study(Gaussian(), estimator, {"n": [100, 1000], "d": [1]}, 300, loss="coverage", seed=1).run()
+    >>> results = Study(Gaussian(), estimator, {"n": [100, 1000], "d": [1]}, 300, loss="coverage",
+    seed=1).run()
     >>> compare(results, 0.95).verdict
     'reproduced'
     """

@@ -24,9 +24,10 @@ from dpstats.errors import InvalidParameter
 def describe(role: str, value: Any) -> Any:
     """Return all that a value is, as JSON can hold it: equal in every process, different for different values.
 
-    Objects are their class and what a pickle of them would hold, estimators their class and parameters, functions
-    their name and a hash of code, defaults, closure and the globals that they use, arrays a hash of all entries. Of
-    installed packages (and of this one) classes and functions are their names: their code goes by the versions.
+    Objects are described by their class and the content of a pickle, estimators by their class and
+    parameters. Functions are described by their name and a hash of code, defaults, closure and used globals,
+    and arrays by a hash of all entries. Classes and functions of installed packages (and of this one) are
+    described by their names, because the versions determine their code.
 
     Parameters
     ----------
@@ -48,7 +49,7 @@ class _Description:
     def __init__(self, role: str) -> None:
         self._role = role
         self._path: list[int] = []
-        # The objects are kept beside their descriptions: an id is used again once its object is gone.
+        # Objects are stored with their descriptions, because an id is reused after its object is deleted.
         self._known: dict[int, tuple[Any, Any]] = {}
 
     def of(self, value: Any) -> Any:
@@ -101,8 +102,8 @@ class _Description:
         if value is Ellipsis or value is NotImplemented:
             return {"name": repr(value)}
         if value is check_random_state(None):
-            # numpy's global generator, which scipy's distributions refer to: its state differs between processes,
-            # and no study draws from it.
+            # numpy's global generator, which scipy's distributions refer to: its state differs between
+            # processes, and no study draws from it.
             return {"name": "numpy.random"}
         if isinstance(value, partial):
             inside = [value.func, value.args, value.keywords]
@@ -110,7 +111,7 @@ class _Description:
         if _is_global(value):
             return {"name": _qualified(value)}
         if all(callable(getattr(value, name, None)) for name in ("fit", "get_params", "set_params")):
-            # A clone has the parameters and nothing else, unless the class has a way to clone of its own.
+            # A clone has only the parameters, unless the class has its own clone method.
             said = getattr(type(value), "__sklearn_clone__", BaseEstimator.__sklearn_clone__)
             if said is BaseEstimator.__sklearn_clone__:
                 parameters = value.get_params(deep=False)
@@ -125,7 +126,7 @@ class _Description:
             reduced = value.__reduce_ex__(4) if reduce is None else reduce(value)
         except Exception:
             return self._by_repr(value)
-        if isinstance(reduced, str):  # a name alone, and not that of an installed thing
+        if isinstance(reduced, str):  # only a name, and not of an installed object
             return self._by_repr(value)
         make, arguments, state, items, pairs = (*reduced[:5], None, None, None)[:5]
         try:
@@ -154,8 +155,8 @@ class _Description:
 
     def _function(self, function: types.FunctionType) -> Any:
         name = _qualified(function)
-        # A function made inside another one is not known by its name alone, even in an installed package: what it
-        # closes over counts.
+        # A function made inside another one is not known by its name alone, even in an installed package:
+        # what it closes over counts.
         written_here = not _installed(function.__module__)
         if not written_here and "<" not in function.__qualname__:
             return {"function": name}
@@ -200,7 +201,7 @@ class _Description:
         name = _qualified(kind)
         if _installed(kind.__module__):
             return {"class": name}
-        # The methods that dataclass generates follow from the fields: only what was written counts.
+        # The methods that dataclass generates follow from the fields: only written methods count.
         skipped = _OF_EVERY_CLASS | (_OF_DATACLASSES if "__dataclass_fields__" in vars(kind) else frozenset())
         own = {key: self._member(item) for key, item in sorted(vars(kind).items()) if key not in skipped}
         bases = [self.of(base) for base in kind.__bases__]

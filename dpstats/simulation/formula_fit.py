@@ -46,9 +46,7 @@ class FormulaFit(Reported):
         Largest relative deviation of a cell from the fitted formula.
     n_cells : int
     confidence_level : float
-        Of the verdict.
-    failures : str
-        In words, what is known of replications that failed.
+        Level of the verdict. failures : str Description of the failed replications.
 
     Examples
     --------
@@ -76,8 +74,8 @@ class FormulaFit(Reported):
     def verdict(self) -> str:
         """ "reproduced" if the formula fits and every stated constant is in its interval.
 
-        "undecided" if it fits, but the interval of a constant that nothing states reaches 0: no cell shows that term.
-        Half of the error probability goes to the fit, and half to the constants together.
+        "undecided" if it fits, but the interval of a constant that nothing states reaches 0: no cell shows
+        that term. Half of the error probability goes to the fit, and half to the constants together.
         """
         fits = self.pvalue >= (1 - self.confidence_level) / 2
         inside = all(
@@ -130,12 +128,13 @@ def fit_formula(
         Positive functions of a cell's parameters.
     loss : str, optional
     constants : mapping of str to float, optional
-        What the theory states for some or all of the terms.
+        Constants of the theory for some or all of the terms.
     accuracy : float, default=0
         Relative error that the formula is known to have, as a leading term has: it is added to the Monte
         Carlo errors.
     confidence_level : float, default=0.95
-        Of the verdict; intervals of constants are widened so that half of its error covers them together.
+        Level of the verdict; intervals of constants are widened so that half of its error covers them
+        together.
 
     Examples
     --------
@@ -171,12 +170,13 @@ def fit_formula(
         parts = np.exp(logs)[:, None] * basis
         return np.asarray((parts / parts.sum(axis=0) / errors).T)
 
-    # Constants are positive, so their logs are fitted. Each starts where its term alone would explain the risk.
+    # Constants are positive, so their logs are fitted. Each starts where its term alone would explain the
+    # risk.
     alone = np.array([np.median(means - np.log(row)) for row in basis]) - math.log(len(names))
     fit = least_squares(residuals, alone, jac=jacobian, bounds=(alone - 40, alone + 40), x_scale=1.0)
     fitted = np.exp(fit.x)
-    # Intervals are normal on the scale of the constants, not of their logs: for a term that no cell shows they
-    # begin at 0.
+    # Intervals are normal on the scale of the constants, not of their logs: for a term that no cell shows
+    # they begin at 0.
     slopes = (basis / (fitted @ basis) / errors).T
     size = np.linalg.norm(slopes, axis=0)
     spread = np.sqrt(np.diag(np.linalg.pinv((slopes / size).T @ (slopes / size)))) / size

@@ -20,7 +20,10 @@ NAME = "estimator"
 
 
 def cells_of(grid: Any) -> list[dict[str, Any]]:
-    """Return the parameters of every cell: a mapping of lists is their product, the last one varying fastest."""
+    """Return the parameters of every cell:
+
+    a mapping of lists is their product, the last one varying fastest.
+    """
     if isinstance(grid, Mapping):
         for key, values in grid.items():
             if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray):
@@ -62,7 +65,7 @@ def seeds_among(of_estimator: frozenset[str]) -> list[str]:
 def owners_of(
     key: str, of_sampler: frozenset[str] | None, of_estimator: frozenset[str]
 ) -> tuple[str | None, str | None]:
-    """Return what a name of the grid is called by the sampler and by the estimator; None where it is not theirs."""
+    """Return the names of a grid parameter in the sampler and in the estimator, or None if they lack it."""
     if key in of_estimator:
         return key if of_sampler is not None and key in of_sampler else None, key
     plain = key.removeprefix("sampler__")

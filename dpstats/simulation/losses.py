@@ -1,4 +1,4 @@
-"""What a replication is measured by: one number from a fit and the truth."""
+"""Losses of a replication: one number from a fit and the true value."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def coverage(fitted: Any, X: Any, truth: NDArray[np.float64]) -> float:
 
 
 def simultaneous_coverage(fitted: Any, X: Any, truth: NDArray[np.float64]) -> float:
-    """Whether all simultaneous intervals cover at once."""
+    """Return whether all simultaneous intervals cover at once."""
     return float(_covered(fitted.confidence_interval(simultaneous=True), truth).all())
 
 
@@ -67,7 +67,7 @@ def _covered(interval: Any, truth: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 
 def rejection(fitted: Any, X: Any, truth: NDArray[np.float64]) -> float:
-    """Whether a test rejects: its level under the null hypothesis, its power elsewhere."""
+    """Return whether a test rejects: its level under the null hypothesis, its power elsewhere."""
     return float(bool(fitted.reject_))
 
 

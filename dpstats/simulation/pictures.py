@@ -23,11 +23,11 @@ _MARKERS = ("o", "s", "^", "D")
 
 _MOST_TICKS = 8
 _SIZE = 6.4, 4.4  # inches
-_NAMES_BELOW_EACH_OTHER = 18  # in a legend beside the axes
+_NAMES_BELOW_EACH_OTHER = 18  # in a legend next to the axes
 
 
 def _groups(results: StudyResults, parameter: str) -> dict[str, list[CellResult]]:
-    """Return the cells that differ in one parameter alone, by what tells them from the others."""
+    """Return the cells that differ in one parameter only, by the values of the others."""
     names = dict.fromkeys(key for cell in results.cells for key in cell.parameters if key != parameter)
     told = [name for name in names if len({repr(cell.parameters.get(name)) for cell in results.cells}) > 1]
     groups: dict[str, list[CellResult]] = {}
@@ -63,13 +63,13 @@ def draw_risk(
     parameter : str
     loss : str, optional
     terms : mapping of str to callable, optional
-        Terms of the theory. Their sum is drawn through every group, and each term by itself, dashed, where
-        there is one group only: their lines cross at the crossover, which is marked.
+        Terms of the theory. Their sum is drawn through every group. If there is one group only, each term is
+        also drawn, dashed. Their lines cross at the crossover, which is marked.
     constants : mapping of str to float, optional
         Default: 1 each.
     rate : RateFit, optional
-        Of this parameter: its line is drawn through every group, broken where one line does not fit, and its slope
-        is in the legend.
+        Of this parameter: its line is drawn through every group, broken where one line does not fit, and its
+        slope is in the legend.
     logarithmic : bool, default=True
     **style
         matplotlib's, of ``Axes.errorbar``.
@@ -125,7 +125,7 @@ def draw_risk(
     axis.set_ylabel(plain(chosen.replace("_", " ")))
     axis.grid(alpha=0.25, which="both")
     _mark_sizes(axis, results.parameter(parameter), logarithmic)
-    if len(groups) > len(_COLORS) and ax is None:  # beside the axes, where it hides nothing
+    if len(groups) > len(_COLORS) and ax is None:  # next to the axes, where it hides nothing
         columns = -(-len(groups) // _NAMES_BELOW_EACH_OTHER)
         axis.figure.set_size_inches(_SIZE[0] + 1.9 * columns, _SIZE[1])
         axis.figure.legend(fontsize=8, frameon=False, loc="outside center right", ncols=columns)
@@ -167,7 +167,7 @@ def _draw_terms(axis: Axes, x: Any, parts: Mapping[str, Any]) -> None:
 
 
 def crossover(x: Any, first: Any, second: Any) -> float | None:
-    """Return where two terms are equal, by log-log interpolation; None if they are not between the ends.
+    """Return the point at which two terms are equal, by log-log interpolation, or None outside the range.
 
     Examples
     --------
@@ -194,7 +194,7 @@ def plot_power(
     target: float | None = None,
     title: str = "",
 ) -> Figure:
-    """Draw the share of rejections against a parameter, with lines at the level and at a target power."""
+    """Draw the fraction of rejections against a parameter, with lines at the level and at a target power."""
     figure = plot_risk(results, parameter, loss="rejection", logarithmic=False, title=title)
     axis = figure.axes[0]
     for value, name in ((level, "level"), (target, "target power")):

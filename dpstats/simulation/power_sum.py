@@ -1,7 +1,7 @@
 """A sum of two powers, A x^a + B x^b, fitted to log risks, with intervals of both exponents.
 
-Each group of cells has its own A and B, and all have the exponents. Intervals are profiles: the values of an exponent
-for which the best such sum misses the points by little more than the best of all.
+Each group of cells has its own A and B, and all have the exponents. Intervals are profiles: the values of an
+exponent for which the best such sum misses the points by little more than the best of all.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class PowerSum:
     exponents : tuple of float
         The smaller one first: of the term that counts most at small values of the parameter.
     intervals : tuple of ConfidenceInterval
-        An end is infinite where the cells do not bound the exponent.
+        A limit is infinite if the cells do not bound the exponent.
     pvalue : float
-        Of the hypothesis that the risks are such a sum, but for Monte Carlo error.
+        P-value of the hypothesis that the risks are such a sum, up to Monte Carlo error.
     """
 
     exponents: tuple[float, float]
@@ -59,7 +59,7 @@ def fit_power_sum(
     means, errors : array of shape (cells,)
         Log risks and their standard errors.
     level : float
-        Of each interval.
+        Level of each interval.
     """
     free = x.size - 2 * groups.shape[1] - 2
     if free < 1:
@@ -90,7 +90,7 @@ def fit_power_sum(
     most = least + max(1.0, least / free) * float(ndtri((1 - level) / 2)) ** 2
 
     def end(which: int, side: int) -> float:
-        """Return where the profile of an exponent crosses the limit."""
+        """Return the point at which the profile of an exponent crosses the limit."""
 
         def within(value: float, start: Vector) -> tuple[bool, Vector]:
             sign = 1 if which == 0 else -1

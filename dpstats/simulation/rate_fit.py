@@ -48,31 +48,32 @@ class RateFit(Reported):
     theory : float or None
         The exponent of the theory.
     prediction : float or None
-        What the whole formula predicts for these very cells: the slope at finite size.
+        Prediction of the whole formula for these cells: the slope at finite size.
     regime : str
-        In words, which cells were used.
+        Description of the cells that were used.
     n_cells : int
     pvalue : float
-        Of the hypothesis that the points lie on a line, but for Monte Carlo error.
+        P-value of the hypothesis that the points are on a line, up to Monte Carlo error.
     tolerance : float or None
         Half-width above which an interval proves nothing.
     formula : FormulaFit or None
         The whole formula, fitted to all cells.
     sampling : ConfidenceInterval or None
-        The interval of Monte Carlo error alone: of the slope of the best line, whether the points lie on it or not.
-        ``interval`` is the same where they do; where they do not, it counts what the line misses them by, too.
+        The interval of the slope of the best line from Monte Carlo error alone. ``interval`` is the same if
+        the points are on the line. Otherwise it includes the lack of fit.
     deviation : float
         Largest relative deviation of a cell from the line.
     two : BrokenLine or None
-        Where one line does not fit: two regimes, if there are cells enough to tell.
+        Two regimes, if one line does not fit and there are enough cells.
     powers : PowerSum or None
-        Where one line does not fit: a sum of two powers, if there are cells enough to tell.
+        A sum of two powers, if one line does not fit and there are enough cells.
     failures : str
-        In words, what is known of replications that failed.
+        Description of the failed replications.
     n_groups : int
-        Of cells that differ in the parameter alone; each has its intercept, and all have the slope.
+        Number of groups of cells that differ in the parameter alone. Each has its intercept, and all have the
+        slope.
     n_replications : int or None
-        In the cell that has the fewest.
+        Number of replications in the cell with the fewest.
 
     See Also
     --------
@@ -140,12 +141,12 @@ class RateFit(Reported):
     def verdict(self) -> str:
         """How the fit compares with the theory.
 
-        * "reproduced": its exponent is in the interval, which is narrow enough, of a line that fits;
-        * "reproduced at finite size": it is not, or there is none, but the slope that the whole formula
-          predicts for these cells is (logarithms, or a smaller term that has not died out);
-        * "undecided": the interval is wider than the tolerance, there is nothing to compare with, or the exponent is
-          in the interval of a line that does not fit;
-        * "not reproduced": neither is.
+        * "reproduced": the line fits, and its interval is narrow enough and contains the exponent;
+        * "reproduced at finite size": the interval contains only the slope that the whole formula predicts
+          for these cells, because of logarithms or a smaller term;
+        * "undecided": the interval is wider than the tolerance, there is nothing to compare with, or the line
+          does not fit although its interval contains the exponent;
+        * "not reproduced": the interval contains neither.
         """
         too_wide = self.tolerance is not None and self.half_width > self.tolerance
         if self.theory is None and self.prediction is None:
@@ -153,14 +154,15 @@ class RateFit(Reported):
         met = self.theory is not None and self.interval.low <= self.theory <= self.interval.high
         if met and self.fits:
             return UNDECIDED if too_wide else REPRODUCED
-        # A prediction is the slope of a line through what the formula says of these cells: it need not fit either.
+        # A prediction is the slope of a line through what the formula says of these cells: it need not fit
+        # either.
         within = self.sampling or self.interval
         if self.prediction is not None and within.low <= self.prediction <= within.high:
             return UNDECIDED if too_wide else FINITE_SIZE
         return UNDECIDED if met else NOT_REPRODUCED
 
     def summary(self) -> Summary:
-        """Return the exponent as a table; where one line does not fit, with those of two regimes."""
+        """Return the exponent as a table; if one line does not fit, with the exponents of two regimes."""
         compared = [
             ("theory", None if self.theory is None else f"{self.theory:g}"),
             ("predicted here", None if self.prediction is None else f"{self.prediction:.3f}"),
@@ -311,9 +313,9 @@ def fit_rate(
     Notes
     -----
     Weighted least squares (statsmodels), the weights known: the variance of a log mean is the squared
-    relative Monte Carlo error. The interval is normal. Where the points do not lie on a line (p below .01) it is
-    widened by the square root of chi-square over its degrees of freedom. Then a line that breaks once is tried, and
-    a sum of two powers. Their intervals belong to their own model, which the summary names.
+    relative Monte Carlo error. The interval is normal. If the points are not on a line (p below 0.01), it is
+    widened by the square root of chi-square over its degrees of freedom. Then a line that breaks once is
+    tried, and a sum of two powers. Their intervals belong to their own model, which the summary names.
 
     Examples
     --------
@@ -400,7 +402,7 @@ class _Line(NamedTuple):
 
 
 def _weighted_line(design: Vector, response: Vector, errors: Vector) -> _Line:
-    """Return the line whose slope is that of the first column."""
+    """Return the line with the slope of the first column."""
     from statsmodels.regression.linear_model import WLS
 
     # "fixed scale": the weights are the inverse variances themselves, not only proportional to them.
@@ -421,7 +423,7 @@ def _log_parameter(results: StudyResults, parameter: str) -> Vector:
 
 
 def _groups(results: StudyResults, parameter: str) -> list[str]:
-    """Return what else each cell is: cells are compared only within the same."""
+    """Return the other parameters of each cell: cells are compared only within equal ones."""
     return [
         repr(sorted((key, repr(value)) for key, value in cell.parameters.items() if key != parameter))
         for cell in results.cells
@@ -429,7 +431,7 @@ def _groups(results: StudyResults, parameter: str) -> list[str]:
 
 
 def _varied(results: StudyResults, parameter: str, keep: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return the cells in whose group the parameter takes at least two values."""
+    """Return the cells of groups in which the parameter has at least two values."""
     x, groups = _log_parameter(results, parameter), _groups(results, parameter)
     seen: dict[str, set[float]] = {}
     for value, group, kept in zip(x, groups, keep, strict=True):

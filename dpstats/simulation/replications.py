@@ -1,4 +1,4 @@
-"""Replications: draw, fit, measure, each with a seed of its own, a block of them at a time."""
+"""Replications: draw, fit, measure, each with a separate seed, in blocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Measured risks as a fit uses them: cells with few failures, logs of means, terms of a formula in every cell."""
+"""Measured risks as a fit uses them:
+
+cells with few failures, logs of means, terms of a formula in every cell.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,10 @@ Vector = NDArray[np.float64]
 
 
 def usable_cells(results: StudyResults, loss: str, positive: bool = True) -> StudyResults:
-    """Return the results without cells in which more than a few replications failed; at least one must be left."""
+    """Return the results without cells in which more than a few replications failed.
+
+    At least one must remain.
+    """
     cells = tuple(
         cell
         for cell in results.cells
@@ -62,7 +68,7 @@ def failure_words(results: StudyResults, used: StudyResults, loss: str | None = 
 def log_means(results: StudyResults, loss: str, accuracy: float) -> tuple[Vector, Vector]:
     """Return the log mean loss of every cell, and its standard error with the formula's own relative error added."""
     mean, error = results.mean(loss), results.standard_error(loss)
-    # A loss that is the same in all replications has no Monte Carlo error, only that of rounding.
+    # A loss that is the same in all replications has only a rounding error, and no Monte Carlo error.
     return np.log(mean), np.sqrt(np.maximum(error / mean, 1e-9) ** 2 + accuracy**2)
 
 

@@ -31,7 +31,7 @@ class CrossingPoint(Reported):
     value : float
         Estimate; for `sample_complexity` a number of rows, rounded up.
     standard_error : float
-        Of the log of the estimate.
+        Standard error of the log of the estimate.
     interval : ConfidenceInterval
     target : float
     points, rejections, trials : ndarray
@@ -124,8 +124,8 @@ def crossing_point(
     Notes
     -----
     Bisection on the log scale finds the neighbourhood: a noisy answer may send it to the wrong side, but not
-    far. Then a probit parabola in log x is fitted to five new points on both sides of the target; the
-    crossing and its standard error (delta method) are those of the parabola.
+    far. Then a probit parabola in log x is fitted to five new points on both sides of the target. It gives
+    the crossing and its standard error (delta method).
 
     Examples
     --------
@@ -177,11 +177,12 @@ def crossing_point(
         share(center + step)
     goal = float(ndtri(target))
     (intercept, slope), _ = _probit(seen, center, degree=1)
-    # New points on both sides of the target, chosen before they are simulated: none is picked for its outcome.
+    # New points on both sides of the target, chosen before they are simulated: none is picked for its
+    # outcome.
     center += float(np.clip((goal - intercept) / slope, -0.5, 0.5))
     steps = [float(np.clip(eta / slope, -0.5, 0.5)) for eta in (-0.75, -0.375, 0.0, 0.375, 0.75)]
     design = sorted({place(center + step) for step in steps})
-    if len(design) == 1:  # neighbouring whole numbers
+    if len(design) == 1:  # neighboring whole numbers
         design = [design[0] - 1, design[0], design[0] + 1]
     before = {x: seen.get(x, np.zeros(2, dtype=np.int64)) for x in design}
     final = {x: simulate(x, replications) - before[x] for x in design}
@@ -216,7 +217,7 @@ def _outcomes(power: Power, x: float, rng: np.random.Generator) -> NDArray[np.in
 
 
 def _root(coefficients: NDArray[np.float64], goal: float, reach: float) -> float:
-    """Return where the polynomial rises through the goal, nearest to 0."""
+    """Return the point nearest to 0 at which the polynomial rises through the goal."""
     shifted = coefficients - np.eye(coefficients.size)[0] * goal
     roots = np.roots(shifted[::-1])
     real = roots[np.abs(roots.imag) < 1e-12].real
@@ -291,7 +292,7 @@ def sample_complexity(
 
     Examples
     --------
-    The sign test of a median, at distance .3: about ``(z_.95 + z_2/3)^2/.236^2`` = 78 rows.
+    The sign test of a median, at distance 0.3: about ``(z_0.95 + z_2/3)^2/0.236^2`` = 78 rows.
 
     >>> import numpy as np
     >>> from dpstats.simulation import sample_complexity

@@ -1,8 +1,8 @@
-"""Laws of rows, each with the mean that an estimator is after.
+"""Distributions of rows, each with the mean that an estimator targets.
 
 A sampler is called as ``sampler(n, d, rng, **parameters)``: the parameters replace its own fields for this
 call, so any field can be varied in the grid of a study. ``true_mean(d, **parameters)`` is what the rows
-are centred at. Any other callable of this shape is a sampler too.
+are centered at. Any other callable of this shape is a sampler too.
 """
 
 from __future__ import annotations
@@ -137,9 +137,9 @@ class StudentT(_Located):
 
 @dataclass(frozen=True)
 class Contaminated(_Located):
-    """Normal rows, of which a share is moved by ``shift`` in every column.
+    """Normal rows, with a fraction of them shifted by ``shift`` in every column.
 
-    ``true_mean`` is that of the rows that were not moved: what a robust estimator is after.
+    ``true_mean`` is the mean of the other rows, the target of a robust estimator.
 
     Examples
     --------
@@ -162,7 +162,7 @@ class Contaminated(_Located):
 
 @dataclass(frozen=True)
 class Rademacher(Sampler):
-    """Signs: +1 with probability (1 + mean)/2, else -1. No row is ever inside a clip of 1.
+    """Signs: +1 with probability (1 + mean)/2, and otherwise -1. No row is ever inside a clip of 1.
 
     Examples
     --------
@@ -218,7 +218,7 @@ class ProductBernoulli(Sampler):
 
 @dataclass(frozen=True)
 class SparseMeans(Sampler):
-    """Normal columns, of which the first ``n_nonzero`` have mean plus or minus ``signal`` in turn.
+    """Normal columns. The first ``n_nonzero`` have mean plus or minus ``signal`` in turn.
 
     Examples
     --------

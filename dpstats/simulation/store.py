@@ -25,11 +25,14 @@ Finished = tuple[list[Row], float, Versions]
 """A block of rows of one cell, the seconds that they took, and what its process computed with."""
 
 _FORMAT = 2
-"""Of the file. Before 2, different studies could have the same description, and rows had no versions."""
+"""Version of the file format.
+
+Before 2, different studies could have the same description, and rows had no versions.
+"""
 
 
 class StudyFileError(DPStatsError, OSError):
-    """A study's file cannot be read or written; what was finished before is in it.
+    """A study's file cannot be read or written. It contains the replications finished before.
 
     Examples
     --------
@@ -51,15 +54,15 @@ class StudyFileError(DPStatsError, OSError):
 class Store:
     """The file of a study, or memory for ``path=None``.
 
-    Blocks of rows are written in transactions, so a kill or a full disk loses the blocks that were not
-    written yet and nothing else, and never half of one. The key is (cell, replication) and rows are kept
-    in its order: the rows of an interrupted and resumed study are those of an uninterrupted one.
+    Blocks of rows are written in transactions, so a kill or a full disk loses only whole blocks that were not
+    written yet. The key is (cell, replication) and rows are stored in its order. An interrupted and resumed
+    study has the same rows as an uninterrupted one.
 
     Parameters
     ----------
     path : path or None
     description : mapping or None
-        What makes two studies the same: a file of another one is refused. None for memory.
+        Identity of the study: a file of another one raises an error. None for memory.
     cells : sequence of mapping
         The public parameters of each cell.
     losses : sequence of str
@@ -89,7 +92,8 @@ class Store:
             None if description is None else json.dumps({**description, "format": _FORMAT}, sort_keys=True)
         )
         with self._connection:
-            # The tables are looked for and made in one transaction: two processes may start on the same new file.
+            # The tables are looked for and made in one transaction: two processes may start on the same new
+            # file.
             self._connection.execute("BEGIN IMMEDIATE")
             tables = {row[0] for row in self._connection.execute("SELECT name FROM sqlite_master")}
             if tables:
@@ -141,7 +145,7 @@ class Store:
     def append(self, blocks: Iterable[Finished], *, replace_failed: bool = False) -> None:
         """Write blocks of rows, all of them or none.
 
-        Rows that are there already stay, but for those of failed replications with ``replace_failed``.
+        Existing rows stay, except rows of failed replications with ``replace_failed``.
         """
         blanks = (None,) * len(self._losses)
         names = [_quoted(name) for name in (*self._losses, "error", "versions")]

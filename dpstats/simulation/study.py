@@ -35,7 +35,7 @@ from dpstats.simulation.table import StudyResults, collect
 
 _TRIED = 20  # replications, before a study is said not to work
 BLOCK_SECONDS = 1.0
-"""What a block of replications should take, and how often results are written: a kill loses what is not."""
+"""Target time of a block of replications, and interval between writes: a kill loses unwritten results."""
 
 
 class Study:
@@ -52,19 +52,19 @@ class Study:
         Cloned, never changed. Its ``random_state`` is set for every replication: all noise is simulated.
         Cloned for every replication, unless it is one of this package's.
     grid : mapping of lists, or sequence of mappings
-        A mapping is taken as the cartesian product of its lists, the last one varying fastest. ``n`` and
-        ``d`` must be there, and are sizes of the data. Other names are parameters of the sampler, of the
-        estimator, or of both (``n_nonzero`` of sparse means, say); ``sampler__name`` and ``estimator__name`` are
-        for one of them only.
+        A mapping stands for the cartesian product of its lists, the last one varying fastest. ``n`` and ``d``
+        must be there, and are sizes of the data. Other names are parameters of the sampler, of the estimator,
+        or of both (``n_nonzero`` of sparse means, say); ``sampler__name`` and ``estimator__name`` are for one
+        of them only.
     replications : int
         Datasets drawn in every cell.
     loss : str, callable, list of these, or mapping, default="squared_error"
         "squared_error", "support_recovery", "coverage", "simultaneous_coverage", "rejection", or
         ``loss(fitted, X, true_mean)``.
     seed : int, default=0
-        Every cell has the seed ``SeedSequence(seed).spawn(...)[cell]`` and every replication a child of that:
-        results do not depend on the number of processes, on their order, or on what was resumed (if the
-        sampler, the loss and an Adapter's function keep nothing from one call to the next).
+        Every cell has the seed ``SeedSequence(seed).spawn(...)[cell]`` and every replication a child of that.
+        Results do not depend on the number of processes, on their order, or on interruptions, if the sampler,
+        the loss and an Adapter's function have no state between calls.
     name : str, default="study"
 
     Examples
@@ -162,7 +162,7 @@ class Study:
         progress: bool = False,
         retry_failed: bool = False,
     ) -> StudyResults:
-        """Run what is missing, and return the results.
+        """Run the missing replications, and return the results.
 
         Parameters
         ----------
@@ -170,21 +170,22 @@ class Study:
             SQLite file to which rows are appended as they finish. If it holds part of this study, only
             the rest is run. Default: memory.
         n_jobs : int, optional
-            Processes; -1 is one per core. Default: what ``joblib.parallel_config`` says, else one. Within
+            Processes; -1 is one per core. Default: the value of ``joblib.parallel_config``, or one. Within
             ``with joblib.parallel_config("dask"):`` the blocks go to a Dask cluster.
         progress : bool, default=False
             Whether to show a bar with the time left.
         retry_failed : bool, default=False
             Whether replications that the file has as failed are run again, with the seeds that they had:
-            after a full disk or memory, say. What they give replaces the failure, block by block.
+            after a full disk or memory, say. Their results replace the failures, block by block.
 
         Raises
         ------
         InvalidParameter
-            If no replication works: nothing is run then. If a path is given and the sampler, the estimator or a loss
-            is an object of which nothing but its class is known: a file could not tell this study from another.
+            If no replication works; then nothing is run. If a path is given, and only the class of the
+            sampler, the estimator or a loss is known, so that a file could not identify this study.
         StudyFileError
-            If the file is another study's, or cannot be written (no space left, say): what was finished is in it.
+            If the file is another study's, or cannot be written (a full disk, for example). It contains the
+            finished replications.
         """
         if n_jobs is not None and check_integer("n_jobs", n_jobs, at_least=-1) == 0:
             raise InvalidParameter("n_jobs must be a positive integer, or -1 for one per core, got 0")
@@ -227,7 +228,7 @@ class Study:
         return collect(self.name, self.cells, list(self.losses), rows, facts, store.seconds(), used)
 
     def _given(self, estimator: Any, cell: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return what a cell gives to the sampler and to the estimator, by their own names."""
+        """Return the parameters of a cell for the sampler and the estimator, by their own names."""
         names = names_of_sampler(self.sampler), names_of_estimator(estimator)
         of_sampler: dict[str, Any] = {}
         of_estimator: dict[str, Any] = {}
@@ -264,7 +265,7 @@ class Study:
         )
 
     def _block(self, cell: int) -> tuple[Work, int, Mapping[str, Any]]:
-        """Return what `run_block` needs to know of a cell."""
+        """Return the arguments of `run_block` for a cell."""
         which, place = divmod(cell, len(self._grid))
         work = Work(self.sampler, self._estimators[which], self.losses, self.seed, len(self._grid))
         return work, cell, self._grid[place]
@@ -299,7 +300,8 @@ class Study:
                         seconds.setdefault(rows[0][0], took)
                         if bar is not None:
                             bar.update(len(rows))
-                        # Not after every block: a transaction waits for the disk, which takes longer than a quick one.
+                        # Not after every block: a transaction waits for the disk, which takes longer than a
+                        # quick one.
                         if time.perf_counter() - written >= BLOCK_SECONDS:
                             store.append(_emptied(waiting), replace_failed=retry_failed)
                             written = time.perf_counter()
@@ -327,14 +329,14 @@ class Study:
                 for block in finished:  # noqa: UP028
                     yield block
             finally:
-                # If a row cannot be written, the blocks that still run are cancelled; joblib warns of that.
+                # If a row cannot be written, the blocks that still run are canceled; joblib warns of that.
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", UserWarning)
                     finished.close()
 
 
 def _blocks(missing: Mapping[int, list[int]], seconds: Mapping[int, float]) -> list[tuple[int, list[int]]]:
-    """Cut what is missing into blocks of about a second, all cells going forward together."""
+    """Cut the missing replications into blocks of about a second, in turn over all cells."""
     placed = []
     for cell, replications in missing.items():
         rest = replications[1:]
@@ -343,12 +345,15 @@ def _blocks(missing: Mapping[int, list[int]], seconds: Mapping[int, float]) -> l
         for length in cut(len(rest), size):
             placed.append((start / len(rest), cell, rest[start : start + length]))
             start += length
-    # The bar extrapolates from what is finished: that is right only if quick and slow cells advance together.
+    # The bar extrapolates from finished blocks, which requires that fast and slow cells advance together.
     return [(cell, replications) for _, cell, replications in sorted(placed, key=lambda block: block[:2])]
 
 
 def _emptied(waiting: list[Finished]) -> list[Finished]:
-    """Return the blocks that wait to be written and forget them: if writing fails, they are not written again."""
+    """Return the blocks that wait to be written and forget them:
+
+    if writing fails, they are not written again.
+    """
     taken = waiting.copy()
     waiting.clear()
     return taken
@@ -362,7 +367,7 @@ class _OfTheCell:
 
 
 def _as_run(thing: Any, given: Sequence[Mapping[str, Any]]) -> str:
-    """Return a sampler or an estimator in words, with what the cells give it in place of what it has of its own."""
+    """Return a description of a sampler or an estimator, with the parameters that the cells replace."""
     values: dict[str, Any] = {}
     for name in dict.fromkeys(key for cell in given for key in cell):
         of_cells = [cell.get(name, _OfTheCell) for cell in given]

@@ -43,10 +43,10 @@ def study_report(
     results : StudyResults or sequence of StudyResults
     title : str, optional
     findings : iterable of RateFit, FormulaFit, Check or CrossingPoint, optional
-        Anything with ``summary()``. Default: the rate in each parameter that takes at least three positive values,
-        of each loss that is no share.
+        Anything with ``summary()``. Default: the rate in each parameter that takes at least three positive
+        values, of each loss that is not a proportion.
     pictures : mapping of str to Figure, optional
-        By caption. Default: each loss against such a parameter, with the line of its rate.
+        Figures by caption. Default: each loss against such a parameter, with the line of its rate.
     command : str, optional
         Default: the command line of this process.
 
@@ -117,7 +117,7 @@ def _page_of_results(results: StudyResults, title: str | None = None) -> Page:
 
 
 def rates_of(results: StudyResults) -> list[tuple[str, str, RateFit | None]]:
-    """Return the losses, the parameters that they may have a rate in, and the rates; None of a loss that is a share.
+    """Return the losses, the parameters of possible rates, and the rates (None for a loss that is a proportion).
 
     Examples
     --------
@@ -194,8 +194,8 @@ def command_line() -> str:
 def provenance(studies: Sequence[StudyResults]) -> dict[str, str]:
     """Return versions, seeds, time and machine, as a report states them.
 
-    The versions are those with which the rows were computed, all of them; only where a study does not say
-    they are those of this process.
+    The versions are the versions with which the rows were computed. If a study does not store them, they are
+    the versions of this process.
     """
     seeds = sorted({study.facts["Seed"] for study in studies if "Seed" in study.facts})
     found: dict[str, dict[str, None]] = {}

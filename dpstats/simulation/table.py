@@ -60,20 +60,21 @@ class CellResult:
 
 @dataclass(frozen=True, slots=True)
 class StudyResults(Reported):
-    """What a study measured.
+    """Results of a study.
 
     Attributes
     ----------
     name : str
     cells : tuple of CellResult
-        In the order of the grid.
+        Cells in the order of the grid.
     losses : tuple of str
     facts : mapping of str to str
         Sampler, estimator, seed, replications: what a report prints.
     seconds : float
         Time that the replications took, added over processes.
     versions : tuple of mapping of str to str
-        What the rows were computed with, by package: more than one where a file was resumed by others.
+        Versions with which the rows were computed, by package: more than one if other versions resumed a
+        file.
 
     Examples
     --------
@@ -95,7 +96,7 @@ class StudyResults(Reported):
     versions: tuple[Mapping[str, str], ...] = ()
 
     def parameter(self, name: str) -> NDArray[Any]:
-        """Return one parameter of all cells."""
+        """Return a parameter of all cells."""
         missing = [i for i, cell in enumerate(self.cells) if name not in cell.parameters]
         if missing:
             known = ", ".join(dict.fromkeys(key for cell in self.cells for key in cell.parameters))
@@ -131,8 +132,8 @@ class StudyResults(Reported):
         loss : str, optional
             Default: the first loss of the study.
         **options
-            ``terms``, ``constants``, ``rate`` and ``logarithmic`` of `dpstats.simulation.pictures.draw_risk`; others
-            are matplotlib's, of ``Axes.errorbar``.
+            ``terms``, ``constants``, ``rate`` and ``logarithmic`` of `dpstats.simulation.pictures.draw_risk`;
+            others are matplotlib's, of ``Axes.errorbar``.
 
         Returns
         -------
@@ -153,7 +154,7 @@ class StudyResults(Reported):
         ----------
         name : str
         function : callable
-            Of a cell's parameters.
+            Function of a cell's parameters.
         instead_of : str, optional
             A parameter that the new one replaces: log sigma in place of epsilon, say.
         """
@@ -164,7 +165,7 @@ class StudyResults(Reported):
         return replace(self, cells=tuple(cells))
 
     def without(self, *names: str) -> StudyResults:
-        """Return the results without parameters that go by the others: a clip that is a function of n, say."""
+        """Return the results without parameters that depend on others, such as a clip that is a function of n."""
         cells = [
             replace(
                 cell, parameters={key: value for key, value in cell.parameters.items() if key not in names}
@@ -179,7 +180,10 @@ class StudyResults(Reported):
         return tuple(cell for cell in self.cells if cell.failures)
 
     def table(self) -> NDArray[np.void]:
-        """Return one structured row per cell: parameters, replications, failures, means and errors."""
+        """Return a structured array with one row per cell:
+
+        parameters, replications, failures, means and errors.
+        """
         names = list(dict.fromkeys(key for cell in self.cells for key in cell.parameters))
         columns: dict[str, NDArray[Any]] = {}
         for name in names:
@@ -207,7 +211,7 @@ class StudyResults(Reported):
         return pd.DataFrame.from_records(self.table())
 
     def as_records(self) -> list[dict[str, Any]]:
-        """Return `table` as plain dictionaries, for JSON; what is not a number is None."""
+        """Return `table` as plain dictionaries, for JSON; non-numeric values are None."""
         table = self.table()
         names = table.dtype.names or ()
         return [
@@ -239,10 +243,10 @@ class StudyResults(Reported):
         return {name: replace(self, cells=tuple(cells)).without("estimator") for name, cells in parts.items()}
 
     def side_by_side(self, loss: str | None = None) -> Summary:
-        """Return one loss of several named estimators: a row for every cell of the grid, a column for each estimator.
+        """Return a loss of several named estimators: a row for every cell of the grid, a column for each estimator.
 
-        Monte Carlo standard errors are in parentheses. Ratios are to the first estimator. Their standard errors count
-        that the estimators see the same rows, and are left out where a replication failed.
+        Monte Carlo standard errors are in parentheses. Ratios are to the first estimator. Their standard
+        errors count that the estimators see the same rows, and are left out where a replication failed.
         """
         chosen = self.check_loss(loss)
         parts = self.by_estimator()
@@ -263,7 +267,7 @@ class StudyResults(Reported):
         return Summary(f"Study: {self.name}, side by side", facts, columns, rows, notes)
 
     def failure_notes(self) -> list[str]:
-        """Say which cells failed, how often and why."""
+        """Return a description of the failed cells, with counts and reasons."""
         return [
             f"Cell {i + 1} failed in {count:,} of {cell.failed + cell.losses[self.losses[0]].size:,} replications: "
             f"{reason}"
@@ -272,7 +276,7 @@ class StudyResults(Reported):
         ]
 
     def version_notes(self) -> list[str]:
-        """Say so if rows were computed with different versions."""
+        """Return a warning if rows were computed with different versions."""
         differing = {
             package: " and ".join(found)
             for package in dict.fromkeys(name for used in self.versions for name in used)

@@ -9,5 +9,5 @@ NOT_REPRODUCED = "not reproduced"
 
 
 def reproduced(verdict: str) -> bool:
-    """Whether a verdict is one of the two good ones."""
+    """Return whether a verdict is one of the two good ones."""
     return verdict in (REPRODUCED, FINITE_SIZE)

@@ -17,7 +17,7 @@ _PACKAGES = ("numpy", "scipy", "scikit-learn", "statsmodels", "joblib")
 
 @cache
 def versions() -> Versions:
-    """Return what this process computes with."""
+    """Return the versions with which this process computes."""
     found = {"Python": platform.python_version(), "dpstats": __version__}
     for package in _PACKAGES:
         try:

@@ -33,7 +33,7 @@ class BlockRows:
     X : float64 array of shape (m, d)
     y : float64 array of shape (m,), optional
     names : list, optional
-        Of the columns.
+        Names of the columns.
     folds : int array of shape (m,)
         The fifth of the block that each row is in; all rows of a unit are in one.
     """
@@ -56,7 +56,7 @@ class BlockRows:
 
 
 def slots(n: int, k: int) -> list[slice]:
-    """Return where each of k blocks of n places begins and ends: a function of public numbers."""
+    """Return the first and last place of each of k blocks of n places: a function of public numbers."""
     return [slice(i * n // k, (i + 1) * n // k) for i in range(k)]
 
 
@@ -69,7 +69,7 @@ def block_rows(table: Table, order: NDArray[np.intp], k: int, drop: bool) -> Ite
         With units, the order is of these, and blocks have all rows of their units.
     order : int array of shape (n,)
     k : int
-        How many blocks.
+        Number of blocks.
     drop : bool
         Whether a row with a missing entry is left out of its block.
     """
@@ -98,7 +98,7 @@ def _rows_of_units(table: Table, n_units: int) -> Sequence[NDArray[np.intp]] | N
 def frame(X: NDArray[np.float64], names: list[Any] | None) -> Any:
     """Return rows as a data frame of pandas, or as an array where the columns have no names.
 
-    Every column is float64, whatever entries the other blocks hold.
+    Every column is float64, for any entries of the other blocks.
     """
     if names is None:
         return X

@@ -22,9 +22,9 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 GRAINS = 1 << 20
-"""Steps of a clipped value: its largest is so many."""
+"""Largest number of steps of a clipped value."""
 ABSOLUTE_UNIT = math.nextafter(1 / math.sqrt(3), 1.0)
-"""What absolute sums are measured in beside the other two, where noise is Gaussian: they get less of it."""
+"""Unit of absolute sums relative to the other two under Gaussian noise, so that they get less noise."""
 
 _LARGEST_MEAN, _LARGEST_ABSOLUTE = 0.9, 0.93
 _LEAST_STD, _LARGEST_STD = math.log(0.05), math.log(4.0)
@@ -132,22 +132,23 @@ class Noise(NamedTuple):
 
 
 class Located(NamedTuple):
-    """What clipped sums tell of the blocks' values: in units of the clip, around the released center.
+    """Estimates from clipped sums of the blocks' values, in units of the clip around the released center.
 
     Attributes
     ----------
     mean, std : arrays
-        Of the values of blocks.
+        Mean and standard deviation of the values of blocks.
     variance, excess : arrays
-        Of the error of ``mean``, and its excess kurtosis.
+        Variance of the error of ``mean``, and its excess kurtosis.
     degrees : array
         Degrees of freedom of the variance.
     shift : array
         Error of ``mean`` that a block skewness of 1 makes through the clip, in standard errors.
     found : bool array
-        Whether the center is near the values, and fewer than half of the blocks failed. If not, the sums tell nothing.
+        Whether the center is near the values, and fewer than half of the blocks failed. If not, the sums are
+        not informative.
     blocks : array
-        Blocks that did not fail, about.
+        Approximate number of blocks that did not fail.
     """
 
     mean: Floats
@@ -161,7 +162,7 @@ class Located(NamedTuple):
 
 
 def located(released: Floats, n_blocks: int, noise: Noise) -> Located:
-    """Return what the noisy sums of shape (draws, 3) tell."""
+    """Estimate location and scale from the noisy sums of shape (draws, 3)."""
     failures = np.maximum(released[:, 2], 0.0)
     blocks = np.maximum(n_blocks - failures, n_blocks / 2)
     mean, absolute = released[:, 0] / blocks, (released[:, 1] - failures) / blocks
@@ -217,8 +218,9 @@ def located(released: Floats, n_blocks: int, noise: Noise) -> Located:
 def half_widths(at: Located, tail: Tail, skewness: float) -> Floats:
     """Return half of the width of an interval that leaves ``tail`` on either side, in units of the clip.
 
-    Student's quantile counts that the variance is estimated, a Cornish-Fisher term that Laplace noise has heavy tails,
-    and the folded normal's quantile the largest shift that a block skewness of ``skewness`` makes.
+    Student's quantile accounts for the estimated variance, and a Cornish-Fisher term for the heavy tails of
+    Laplace noise. The folded normal's quantile accounts for the largest shift that a block skewness of
+    ``skewness`` causes.
     """
     tail = np.minimum(tail, _LARGEST_TAIL)
     z = normal.isf(tail)
@@ -255,7 +257,7 @@ def _absolute_by_skewness(location: Floats, scale: Floats) -> Floats:
 
 
 def _weighted(location: Floats, scale: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return u times the normal density of u at the ends of the clip and at its middle."""
+    """Return u times the normal density of u at the limits of the clip and at its middle."""
     ends = [(end - location) / scale for end in (-1.0, 0.0, 1.0)]
     low, middle, high = (end * _density(end) for end in ends)
     return low, middle, high

@@ -1,6 +1,7 @@
-"""Call a user's function on one block so that nothing but the block decides its value.
+"""Calls of a user's function on one block, so that only the block determines its value.
 
-What cannot be enforced is stated: the function must not remember blocks outside of itself, and must not measure time.
+What cannot be enforced is stated: the function must not remember blocks outside of itself, and must not
+measure time.
 """
 
 from __future__ import annotations
@@ -28,7 +29,10 @@ from dpstats.statistic.blocks import BlockRows
 Link = Callable[[float], float]
 
 SHORTEST, LONGEST = 1e-3, 1e6
-"""Limits of CPU time, in seconds, that a timer of the system can hold. No timer runs for less than a microsecond."""
+"""Limits of CPU time, in seconds, that a timer of the system can hold.
+
+No timer runs for less than a microsecond.
+"""
 
 
 class OutOfTime(BaseException):
@@ -45,7 +49,7 @@ def value_of(
 ) -> NDArray[np.float64]:
     """Return the bias-corrected values of a block: of shape (n_outputs,), all NaN if any call fails.
 
-    A call fails if it raises, runs out of time, or returns something other than so many finite numbers.
+    A call fails if it raises, runs out of time, or does not return the right number of finite numbers.
     """
     total = np.zeros(n_outputs)
     own = fresh(function)
@@ -123,7 +127,7 @@ def check_time_limit(time_limit: float | None) -> None:
 
 @contextlib.contextmanager
 def limited(seconds: float | None) -> Iterator[None]:
-    """Raise `OutOfTime` after so many seconds of CPU time."""
+    """Raise `OutOfTime` after this many seconds of CPU time."""
     if seconds is None:
         yield
         return

@@ -1,4 +1,4 @@
-"""Check on public data that the value of a block depends on its own rows alone."""
+"""Check on public data that the value of a block depends only on its rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dpstats.statistic.private_statistic import PrivateStatistic
 
 @dataclass(frozen=True, slots=True)
 class LocalityCheck(Reported):
-    """What `check_locality` found.
+    """Result of `check_locality`.
 
     Attributes
     ----------
@@ -29,7 +29,7 @@ class LocalityCheck(Reported):
     failed : int
         Blocks for which the function raised an error or returned something other than finite numbers.
     first_error : str
-        The first of these errors, in words; the data are public here.
+        The first of these errors; the data are public here.
     changed : mapping of str to int
         For every way to repeat the computation, how many blocks had another value.
 
@@ -54,7 +54,7 @@ class LocalityCheck(Reported):
     def summary(self) -> Summary:
         """Return a table. It prints as text, and shows as HTML in a notebook."""
         notes = [
-            "The function depends on the rows of a block alone, as far as this check can tell."
+            "The check found no dependence on anything except the rows of a block."
             if self.local
             else "Warning: the function depends on more than the rows of its block. PrivateStatistic does not protect "
             "data with it. Remove state that outlives a call: module variables, caches, files."
@@ -87,7 +87,7 @@ def check_locality(
         Outcomes, for functions that take them.
     n_outputs : int, default=1
     n_blocks : int, default=10
-        The rows are cut into so many blocks, of at least 5 rows.
+        Number of blocks, of at least 5 rows each.
 
     Returns
     -------

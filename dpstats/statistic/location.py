@@ -1,7 +1,7 @@
 """Locate the values of blocks: one exact choice of a center and a scale among public candidates.
 
-The values are whole steps of a public lattice of the box. Every comparison with a candidate is exact and depends on one
-value. Proof: docs/proofs/statistic.md, "The location".
+The values are whole steps of a public lattice of the box. Every comparison with a candidate is exact and
+depends on one value. Proof: docs/proofs/statistic.md, "The location".
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ VALUE_BITS = 40
 SCALES = 50
 """Scales: the half-width of the box divided by 2^(j/2), for j = 0, ..., 49."""
 UTILITY_RANGE = 2
-"""A replaced value raises the utility of a candidate by at most 1 and lowers that of another by at most 1."""
+"""A replaced value raises the utility of one candidate by at most 1, and lowers another's by at most 1."""
 
 _WIDE = 2.0  # of the outer window, in scales
 _NARROW = 0.3  # of the inner window
@@ -53,8 +53,9 @@ def n_candidates() -> int:
 def locations(steps: Integers) -> Runs:
     """Return all candidates, (scale, center) pairs, with their utility for these values.
 
-    A candidate is good if many values lie within two scales of its center, few within 0.3 scales, and about as many
-    below as above. Each of the three counts moves by at most 1 with a value, and so does their minimum.
+    A candidate is good if many values lie within two scales of its center, few within 0.3 scales, and about
+    as many below as above. Each of the three counts moves by at most 1 with a value, and so does their
+    minimum.
 
     Parameters
     ----------
@@ -108,8 +109,8 @@ def _spacings() -> Integers:
 def _prior(line: int) -> tuple[int, Integers, Integers]:
     """Return the last place of a line, where magnitudes of places begin, and the weight of a place from there on.
 
-    Half of a line's weight is uniform. The other half is uniform within 2^l places of the middle, for every l alike: a
-    box that is ten times too wide costs little.
+    Half of a line's weight is uniform. The other half is uniform within 2^l places of the middle, for every l
+    alike: a box that is ten times too wide costs little.
     """
     last = _WHOLE // int(_spacings()[line])
     reaches = [0]

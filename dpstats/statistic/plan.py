@@ -25,10 +25,10 @@ from dpstats.statistic.location import UTILITY_RANGE, n_candidates
 ORDER, DITHER, LOCATION, SUMS = "order", "dither", "location", "clipped sums"
 SIGNED, ABSOLUTE, FAILURES = "sum", "absolute sum", "failures"
 DITHER_BITS = 20
-"""Coins of a block's dither: a uniform number of so many bits."""
+"""Coins of a block's dither: a uniform number of this many bits."""
 
 FEWEST = 60
-"""Blocks that intervals need, whatever epsilon is."""
+"""Number of blocks that intervals need, for any epsilon."""
 LEAST, RECOMMENDED = 60.0, 80.0
 """Blocks times epsilon: below the first a plan is refused, below the second it warns."""
 _FOR_LOCATION = 50.0
@@ -80,7 +80,7 @@ class StatisticPlan(ReleasePlan):
 
     @property
     def planned_width(self) -> float:
-        """Width of a 95% interval over that of all blocks without noise, if their values are normal."""
+        """Width of a 95% interval relative to all blocks without noise, if their values are normal."""
         half = planned_half_width(self.n_blocks, self.clip, self.sums_noise, 0.025, self.block_skewness)
         return half * math.sqrt(self.n_blocks) / 1.96
 
@@ -141,7 +141,7 @@ def statistic_plan(
     skewness: float,
     dither: bool,
 ) -> StatisticPlan:
-    """Return the plan with the fewest blocks among those whose intervals are about the narrowest.
+    """Return the plan with the fewest blocks whose intervals are almost the narrowest.
 
     Parameters
     ----------
@@ -150,11 +150,10 @@ def statistic_plan(
     guarantee : PrivacyGuarantee
     n_outputs : int
     blocks : int, optional
-        How many; None chooses.
+        Number of blocks; None chooses.
     least_size : int
-        Of a block.
-    parameters : int
-        That the function estimates: what a block of m rows loses by estimating them is (1 + 2 parameters)/m.
+        Smallest size of a block. parameters : int Number of parameters that the function estimates. A block
+        of m rows loses (1 + 2 parameters)/m by estimating them.
     skewness : float
     dither : bool
     """

@@ -64,31 +64,34 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
     Parameters
     ----------
     function : callable
-        Takes a block of rows, and their outcomes if it has a second required argument, and returns ``n_outputs``
-        numbers. A block is a data frame of pandas if the columns have names, else an array; all entries are float64.
-        Its value must depend on the rows of its block alone: see Notes.
+        Takes a block of rows, and their outcomes if it has a second required argument, and returns
+        ``n_outputs`` numbers. A block is a data frame of pandas if the columns have names, and otherwise an
+        array; all entries are float64. Its value must depend only on the rows of its block: see Notes.
     bounds : (low, high), or sequence of n_outputs pairs, default=(-100, 100)
-        Public box that holds the values, on the scale of the link if there is one. It may be wide: a box that is ten
-        times wider costs little.
+        Public box that holds the values, on the scale of the link if there is one. It may be wide: a box that
+        is ten times wider costs little.
     n_outputs : int, default=1
-        How many numbers the function returns. Every output gets its part of epsilon: ask for the number that matters.
+        Number of values that the function returns. Every output gets its part of epsilon: ask for the number
+        that matters.
     blocks : int or "auto", default="auto"
-        How many blocks the rows are cut into.
+        Number of blocks of rows.
     parameters : int, default=1
         How many parameters the function estimates: blocks get at least 20 rows for each.
     skewness : float, default=3.0
-        Largest skewness of the influence of a row that intervals count. Give 8 for statistics of heavy-tailed rows.
+        Largest skewness of the influence of a row that intervals count. Give 8 for statistics of heavy-tailed
+        rows.
     bias : {"jackknife", "jackknife2", None}, default="jackknife"
-        Correction of the value of a block: "jackknife" removes biases of 1/m for blocks of m rows (6 calls), and
-        "jackknife2" those of 1/m and 1/m^2 (16 calls), for likelihoods.
+        Correction of the value of a block of m rows. "jackknife" removes biases of order 1/m (6 calls).
+        "jackknife2" also removes order 1/m^2 (16 calls), for likelihoods.
     resolution : float, optional
-        Step of the values of a block that are multiples of it, such as fractions or ranks: uniform noise of one step is
-        added to them. At most half of the width of the bounds.
+        Step of the values of a block that are multiples of it, such as fractions or ranks: uniform noise of
+        one step is added to them. At most half of the width of the bounds.
     link : {"fisher", "logit", "log"}, optional
-        Applied to the value of every block; estimates and limits are mapped back. Give "fisher" for correlations.
+        Applied to the value of every block; estimates and limits are mapped back. Give "fisher" for
+        correlations.
     unit : column name, optional
-        Names the person, say, that each row belongs to. Blocks are then of units with all their rows, a unit is what is
-        protected, and the number of units is public.
+        Names the person, say, that each row belongs to. Blocks then consist of units with all their rows. The
+        guarantee protects units, and their number is public.
     missing : {"error", "drop"}, default="error"
         "drop" leaves a row with a missing entry out of its block.
     time_limit : float, optional
@@ -118,14 +121,14 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
 
     Notes
     -----
-    **Privacy.** Neighbors differ in one row (one unit, with all its rows); n is public. The guarantee holds if the
-    value of a block depends on the rows of that block alone. The function runs on a copy of its own, with the same
-    seeds, on float64 copies of the rows, and prints nothing; an exception is a failed block. A function that keeps
-    state in a module, in a file or in another process breaks the guarantee. `check_locality` finds most of these, on
-    data that are not private.
+    **Privacy.** Neighbors differ in one row (one unit, with all its rows); n is public. The guarantee holds
+    if the value of a block depends on the rows of that block alone. Each call has a separate copy of the
+    function, the same seeds and float64 copies of the rows, and prints nothing. An exception is a failed
+    block. A function that keeps state in a module, in a file or in another process breaks the guarantee.
+    `check_locality` finds most of these, on data that are not private.
 
-    **Estimand.** The mean, over blocks of m rows, of the corrected statistic. It differs from the statistic of the
-    population by less than 1/m for smooth statistics.
+    **Estimand.** The mean, over blocks of m rows, of the corrected statistic. It differs from the statistic
+    of the population by less than 1/m for smooth statistics.
 
     **Not valid for** extreme quantiles, the mode, kurtosis of heavy tails. Use `PrivateQuantile` for medians.
 
@@ -345,7 +348,7 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
 
     @property
     def estimand_(self) -> str:
-        """In words, what intervals cover."""
+        """Description of the estimand of intervals."""
         check_is_fitted(self)
         units = "rows" if self.unit is None else f"{self.unit} units"
         corrected = "corrected " if self.bias else ""
@@ -356,7 +359,10 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
         return with_missing(words, about_missing(self.missing))
 
     def estimates(self) -> Estimates:
-        """Return the estimates with the distribution of their errors: they can be pickled without the estimator."""
+        """Return the estimates with the distribution of their errors:
+
+        they can be pickled without the estimator.
+        """
         check_is_fitted(self)
         low, high = self._errors.limits(_ONE_STD)
         name = str(getattr(self.function, "__name__", type(self.function).__name__))
@@ -476,5 +482,5 @@ def _uniform(coins: NDArray[np.int64]) -> NDArray[np.float64]:
 
 
 def _one(values: NDArray[Any]) -> Any:
-    """Return the single value of an array of one, else the array."""
+    """Return the value of an array of one element, and otherwise the array."""
     return values.item() if values.size == 1 else values

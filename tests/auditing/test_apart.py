@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpstats.auditing.apart import check_apart, check_relation
+from dpstats.auditing.apart import check_neighbors, check_relation
 from dpstats.errors import InvalidParameter
 from dpstats.privacy import Neighbors
 
@@ -14,17 +14,17 @@ REPLACED, ADDED = Neighbors.REPLACE_ONE, Neighbors.ADD_OR_REMOVE_ONE
 
 def test_rows_are_compared_by_their_values() -> None:
     ones = np.ones((4, 1))
-    check_apart(ones.astype(int), np.vstack([ones[1:], [[5.0]]]), 1)
-    check_apart(np.full(3, np.nan), np.array([np.nan, 1.0, np.nan]), 1)
+    check_neighbors(ones.astype(int), np.vstack([ones[1:], [[5.0]]]), 1)
+    check_neighbors(np.full(3, np.nan), np.array([np.nan, 1.0, np.nan]), 1)
     # One column without its second axis, too.
     with pytest.raises(InvalidParameter, match="got 2"):
-        check_apart(np.ones(4), np.array([1.0, 1.0, 0.0, 0.0]), 1)
+        check_neighbors(np.ones(4), np.array([1.0, 1.0, 0.0, 0.0]), 1)
     with pytest.raises(InvalidParameter, match="the same number of rows"):
-        check_apart(np.ones(4), np.ones(3), 1)
+        check_neighbors(np.ones(4), np.ones(3), 1)
     # Of counts, a row moves two.
-    check_apart(np.array([3, 0, 0]), np.array([2, 1, 0]), 1, counts=True)
+    check_neighbors(np.array([3, 0, 0]), np.array([2, 1, 0]), 1, counts=True)
     with pytest.raises(InvalidParameter, match="got 2"):
-        check_apart(np.array([3, 0, 0]), np.array([1, 1, 1]), 1, counts=True)
+        check_neighbors(np.array([3, 0, 0]), np.array([1, 1, 1]), 1, counts=True)
 
 
 def test_the_pair_must_be_of_the_relation_of_the_stages() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpstats.auditing.compared import compared
+from dpstats.auditing.compared import compare_outputs
 
 
 @dataclass
@@ -38,25 +38,25 @@ MADE = [
 
 @pytest.mark.parametrize("made", MADE)
 def test_items_that_differ_are_seen(made: Any) -> None:
-    assert compared(made(2.5), made(2.5)) == (set(), set())
-    assert compared(made(float("nan")), made(float("nan"))) == (set(), set())
-    differ, unknown = compared(made(2.5), made(np.nextafter(2.5, 3)))
+    assert compare_outputs(made(2.5), made(2.5)) == (set(), set())
+    assert compare_outputs(made(float("nan")), made(float("nan"))) == (set(), set())
+    differ, unknown = compare_outputs(made(2.5), made(np.nextafter(2.5, 3)))
     assert differ and not unknown
 
 
 def test_what_is_not_understood_is_not_the_same() -> None:
     strange = object()
     for made in (lambda x: x, lambda x: [x], lambda x: {"a": x}, lambda x: Pair(x, 1), lambda x: {x}):
-        assert compared(made(strange), made(strange))[1]
+        assert compare_outputs(made(strange), made(strange))[1]
     # What can be compared beside it is compared.
-    differ, unknown = compared((1.0, strange), (2.0, strange))
+    differ, unknown = compare_outputs((1.0, strange), (2.0, strange))
     assert differ == {("0",)} and unknown == {("1",)}
     # The same list is compared, and one that holds itself comes to an end.
     cycle: list[Any] = [1]
     cycle.append(cycle)
-    assert compared(cycle, cycle) == (set(), set())
-    assert compared([1, 2], [1])[0] == compared(1, 1.0)[0] == {()}
-    assert compared({"a": 1, "b": 2}, {"b": 2, "a": 1})[0]
+    assert compare_outputs(cycle, cycle) == (set(), set())
+    assert compare_outputs([1, 2], [1])[0] == compare_outputs(1, 1.0)[0] == {()}
+    assert compare_outputs({"a": 1, "b": 2}, {"b": 2, "a": 1})[0]
 
 
 class Kept(np.ndarray):
@@ -100,7 +100,7 @@ def with_payload(payload: int) -> Any:
     ],
 )
 def test_what_an_output_carries_beside_its_values_is_seen(made: Any) -> None:
-    differ, unknown = compared(made(1), made(2))
+    differ, unknown = compare_outputs(made(1), made(2))
     carried = not isinstance(made(1), np.ndarray) or made(1).dtype != object
     assert bool(differ or unknown) == carried
-    assert compared(made(1), made(1)) == (set(), set())
+    assert compare_outputs(made(1), made(1)) == (set(), set())

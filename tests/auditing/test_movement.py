@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dpstats.auditing import movement as movements
-from dpstats.auditing.movement import in_steps, moved, movement, stated, vectors
+from dpstats.auditing.movement import in_steps, measure_change, movement, stated_sensitivity, vectors
 from dpstats.privacy import (
     Block,
     Choice,
@@ -57,14 +57,14 @@ def test_additive_stages() -> None:
     assert found(several, steps(0, 0, 0, 0), steps(2, 1, 3, 0)).ratio == 1.0
     assert "count depends on the data" in found(LAPLACE, steps(1, 2), steps(1)).problem
     other = found(LAPLACE, (np.zeros((2, 1)), np.array([True])), (np.zeros((2, 1)), np.array([False])))
-    assert "for one neighbour and not for the other" in other.problem
+    assert "for one neighbor and not for the other" in other.problem
 
 
 def test_blocks_move_together() -> None:
     first = {"a": np.array([0, 0]), "b": np.array([0])}
     second = {"a": np.array([2, 0]), "b": np.array([4])}
     # 1 of the first's units and 1 of the second's: sqrt 2 of 2.
-    assert moved(JOINT, first, second) == Fraction(2) and stated(JOINT) == Fraction(4)
+    assert measure_change(JOINT, first, second) == Fraction(2) and stated_sensitivity(JOINT) == Fraction(4)
     assert in_steps(JOINT, Fraction(2)) == math.sqrt(2)
     assert [vector.scale for vector in vectors(JOINT)] == [10.0, 20.0]
     item = found(JOINT, (first, True), (second, True))

@@ -107,7 +107,7 @@ def test_integers_are_compared_exactly() -> None:
 def test_bad_data_are_refused_and_other_errors_violate() -> None:
     bad = X.copy()
     bad[0] = np.nan
-    for pair, which in (((X, bad), "the neighbour is refused"), ((bad, X), "the dataset is refused")):
+    for pair, which in (((X, bad), "the neighbor is refused"), ((bad, X), "the dataset is refused")):
         check = check_sensitivity(ClippedMean(clip=1.0), *pair)
         assert check.verdict == "refused" and not check.ok and not check.violated and which in check.course
 

@@ -75,10 +75,10 @@ def test_a_score_of_ones_own() -> None:
 
 
 def test_an_output_that_is_no_number_ranks_lowest() -> None:
-    found = scores._without_nan(np.array([1.0, np.nan, np.inf]))
+    found = scores._drop_nan(np.array([1.0, np.nan, np.inf]))
     assert found.tolist() == [1.0, -np.inf, np.inf]
     whole = np.array([2.0, 1.0])
-    assert scores._without_nan(whole) is whole
+    assert scores._drop_nan(whole) is whole
 
 
 def test_a_few_outcomes_are_evidence() -> None:

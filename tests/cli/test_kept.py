@@ -169,7 +169,7 @@ def test_nothing_is_charged_where_nothing_can_be_kept(
     )
     assert charges() == 0
     results_path(Path("b.db")).rmdir()
-    assert "the results beside the ledger and --json must be different files" in refused(
+    assert "the results next to the ledger and --json must be different files" in refused(
         [*MEAN, "--json", "b.db.results"], capsys
     )
 

@@ -28,7 +28,7 @@ from registry import (
 )
 from registry.search import Search
 
-from dpstats.auditing.movement import moved, stated
+from dpstats.auditing.movement import measure_change, stated_sensitivity
 from dpstats.errors import DPStatsError
 from dpstats.groups.unit_totals import UnitTotals
 from dpstats.means.totals import GaussianTotals, LaplaceTotals
@@ -93,9 +93,9 @@ def test_all_pairs_of_rows_move_totals_by_no_more_than_declared(kind: Any, bits:
         datasets.append(
             {name: np.eye(2, dtype=np.int64)[group] * int(value[0, 0]) for name, value in row.items()}
         )
-    most = max(moved(stage, first, second) for first, second in itertools.combinations(datasets, 2))
-    assert most <= stated(stage)
-    assert float(most / stated(stage)) ** (0.5 if stage.noise == "gaussian" else 1) > 0.9
+    most = max(measure_change(stage, first, second) for first, second in itertools.combinations(datasets, 2))
+    assert most <= stated_sensitivity(stage)
+    assert float(most / stated_sensitivity(stage)) ** (0.5 if stage.noise == "gaussian" else 1) > 0.9
 
 
 @pytest.mark.parametrize(("rows", "bits"), [(1, 1), (1, 3), (2, 1), (3, 2), (5, 1)])
@@ -107,8 +107,8 @@ def test_all_pairs_of_units_move_totals_by_no_more_than_declared(rows: int, bits
         for total in range(-(count << bits), (count << bits) + 1):
             found = totals.of_units(np.array([[total]]), np.array([count]))
             units.append({name: np.ravel(value) for name, value in found.items()})
-    most = max(moved(stage, first, second) for first, second in itertools.combinations(units, 2))
-    assert most <= stated(stage)
+    most = max(measure_change(stage, first, second) for first, second in itertools.combinations(units, 2))
+    assert most <= stated_sensitivity(stage)
 
 
 @pytest.mark.parametrize("bits", [20, 26])

@@ -38,7 +38,7 @@ from sklearn.utils.estimator_checks import (
 
 import dpstats
 from dpstats.auditing import audit, check_sensitivity
-from dpstats.auditing.movement import moved, noisy, stated, vectors
+from dpstats.auditing.movement import measure_change, noisy, stated_sensitivity, vectors
 from dpstats.covariance import HotellingTest
 from dpstats.errors import InvalidData
 from dpstats.groups import GroupMeans
@@ -226,7 +226,7 @@ def test_brute_force_sees_what_is_understated(entry: Entry, bug: Understated) ->
     stages = noisy(bug.plan)
     # One pair tells; the others need not be looked at.
     assert any(
-        moved(stage, *steps) > stated(stage)
+        measure_change(stage, *steps) > stated_sensitivity(stage)
         for first, second in bug.pairs()
         for stage, *steps in zip(stages, bug.integers(first), bug.integers(second), strict=True)
     )
@@ -522,7 +522,7 @@ def test_what_takes_one_column_is_an_estimator(estimator: PrivateEstimator) -> N
 @entries
 def test_proof_page_says_what_it_must(entry: Entry) -> None:
     page = (ROOT / "docs" / "proofs" / entry.proof).read_text(encoding="utf-8").lower()
-    for word in ("neighbour", "sensitivity", "theorem", "floating point", entry.covers.__name__.lower()):
+    for word in ("neighbo", "sensitivity", "theorem", "floating point", entry.covers.__name__.lower()):
         assert word in page, f"{entry.proof} does not say {word!r}"
 
 

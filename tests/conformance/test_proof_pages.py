@@ -26,13 +26,13 @@ ROOT = Path(__file__).resolve().parents[2]
 PROOFS = ROOT / "docs" / "proofs"
 # What several entries rest on has a page of its own.
 PAGES = sorted({entry.proof for entry in ENTRIES} | {"free-squares.md"})
-HEADER = "| stage | of | noise | neighbours | sensitivity in steps |"
+HEADER = "| stage | of | noise | neighbors | sensitivity in steps |"
 
 # What every page must have, once the text is in lower case.
 REQUIRED = {
-    "what is proved": r"\*\*what is proved",
+    "the claim": r"\*\*(?:claim|what is proved)\.\*\*",
     "the code": r"`dpstats/[\w/]+\.py`",
-    "the neighbours": r"\*\*neighbours\.\*\*|## neighbours",
+    "the neighbors": r"\*\*neighbou?rs\.\*\*|## neighbou?rs",
     "the sensitivity": r"sensitivity",
     "a theorem": r"(^#+|\*\*|^)\s*theorem",
     "its proof": r"\*proof",
@@ -59,7 +59,7 @@ class Row(NamedTuple):
     stage: str
     of: str
     noise: str
-    neighbours: str
+    neighbors: str
     sensitivity: str
 
 
@@ -107,7 +107,7 @@ def check_table(entry: Entry, rows: list[Row]) -> None:
         stated = [
             row
             for row in rows
-            if (row.stage, row.of, row.noise, row.neighbours)
+            if (row.stage, row.of, row.noise, row.neighbors)
             == (stage.name, kind_of(entry), stage.noise, stage.neighbors.name.lower())
         ]
         assert len(stated) == 1, f"{entry.proof} has {len(stated)} rows for {entry.name}: {stage.name}"
@@ -201,7 +201,7 @@ def test_a_page_that_says_something_else_of_several_blocks_would_be_noticed(name
         {"sensitivity": "1 + 2 * sum(K)"},
         {"sensitivity": "sum(K)"},
         {"noise": "gaussian"},
-        {"neighbours": "add_or_remove_one"},
+        {"neighbors": "add_or_remove_one"},
         {"of": "l2"},
     ],
     ids=str,

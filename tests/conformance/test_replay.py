@@ -28,8 +28,8 @@ from registry.reading import fit_data, settings, table_of, width
 from sklearn.base import clone
 
 from dpstats import report
-from dpstats.auditing.compared import compared
-from dpstats.auditing.replay import Replay, fit, seen_of
+from dpstats.auditing.compared import compare_outputs
+from dpstats.auditing.replay import Replay, fit, list_visible
 from dpstats.auditing.sensitivity_check import FOLLOWS
 from dpstats.data.counts import read_counts
 from dpstats.errors import Exhausted
@@ -124,7 +124,7 @@ def check_follows(run: Callable[[Any, Witness], Any], first: Any, other: Any) ->
     """Fail unless a run on other data that releases the same returns the same, by the same course."""
     # In mappings, as what differs in all rows is no neighbor.
     replay = Replay(None, lambda _, data, witness: run(data["data"], witness), {"data": first}, 0)
-    check = replay.on({"data": other}, "")
+    check = replay.compare_neighbor({"data": other}, "")
     assert not check.course, check.course
     assert check.output == FOLLOWS
 
@@ -146,7 +146,7 @@ def all_of(made: Any) -> Any:
     found = answers(made)
     for name, marked in marks(found, ""):
         assert marked, f"{name} does not say that its noise is simulated"
-    return found, page(made), seen_of(made)
+    return found, page(made), list_visible(made)
 
 
 def marks(found: Any, name: str) -> Iterator[tuple[str, bool]]:
@@ -203,7 +203,7 @@ def test_a_second_release_follows_from_what_it_released(entry: Entry) -> None:
     def run(X: Any, witness: Witness) -> Any:
         found = fitted(made, public, witness)
         again = found.predict if isinstance(found, PrivateTest) else found.score
-        return again(*fit_data(made, X)), seen_of(found)
+        return again(*fit_data(made, X)), list_visible(found)
 
     # Rows that are all alike, too: some statistics of these are no numbers.
     for other in (rows_of(made, d, 1), np.ones((N, d))):
@@ -473,7 +473,7 @@ def check_carries_what_was_released(release: Release) -> None:
     first = Witness()
     release.run(release.held(0), first)
     whole = [release.run(release.held(seed), first.again()) for seed in (0, 1)]
-    assert any(compared(a.given, b.given)[0] for a, b in zip(*whole, strict=True))
+    assert any(compare_outputs(a.given, b.given)[0] for a, b in zip(*whole, strict=True))
     stages = range(len(first.seen) + 1)
     # By turns, from either; and two by two, as what looks for something and measures it goes together.
     for places in ([k % 2 for k in stages], [(k + 1) % 2 for k in stages], [k // 2 % 2 for k in stages]):
@@ -486,7 +486,7 @@ def check_carries_what_was_released(release: Release) -> None:
 
             seen = release.run(private, Exchanged(first.seen, exchange))
         for k, (stage, given, _) in enumerate(seen):
-            differ, unknown = compared(given, whole[places[k]][k].given)
+            differ, unknown = compare_outputs(given, whole[places[k]][k].given)
             assert not differ and not unknown, f"stage {stage.name!r} knows of rows what was not released"
 
 
@@ -540,7 +540,7 @@ class Scribbled(Witness):
             scribble(changed, 1)
         kept, place = self.seen[-1], len(self.seen) - 1
         again = kept if self._first is None else self._first[place]
-        differ, unknown = compared(
+        differ, unknown = compare_outputs(
             (before, after, after), (plain(kept.given), plain(kept.outcome), plain(again.outcome))
         )
         for changed in (outcome, given):

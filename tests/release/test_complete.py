@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from scipy.stats import binom
 from sklearn.base import clone
 
-from dpstats.auditing.replay import Replay, fit, seen_of
+from dpstats.auditing.replay import Replay, fit, list_visible
 from dpstats.auditing.sensitivity_check import FOLLOWS
 from dpstats.covariance import HotellingTest, PrivateCorrelation, PrivateCovariance, PrivatePCA
 from dpstats.errors import BudgetExceeded, InvalidData, InvalidParameter
@@ -96,7 +96,7 @@ def test_nothing_but_the_releases_is_seen(name: str) -> None:
 
     def run(X: Any, witness: Any) -> Any:
         fitted = fit(made, X if len(X) == 2 else X[0], witness)
-        return str(fitted.summary()), str(fitted.plan_), fitted.methods_text(), seen_of(fitted)
+        return str(fitted.summary()), str(fitted.plan_), fitted.methods_text(), list_visible(fitted)
 
     found = [{"data": data(name, seed)} for seed in (0, 1)]
     replay = Replay(None, lambda _, given, witness: run(given["data"], witness), found[0], 0)

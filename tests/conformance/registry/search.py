@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dpstats.auditing.movement import moved, noisy, stated
+from dpstats.auditing.movement import measure_change, noisy, stated_sensitivity
 from dpstats.privacy import JointStage, Stage
 from registry.entry import Dataset, Entry
 
@@ -51,7 +51,9 @@ class Search:
         a, b = self.entry.integers(first), self.entry.integers(second)
         if not len(a) == len(b) == len(self.stages):
             raise ValueError(f"{self.entry.name}: integers must be those of {len(self.stages)} stages")
-        return [moved(self.stages[k], a[k], b[k]) / stated(self.stages[k]) for k in places]
+        return [
+            measure_change(self.stages[k], a[k], b[k]) / stated_sensitivity(self.stages[k]) for k in places
+        ]
 
     def run(self, target: float = math.inf) -> dict[str, float]:
         """Return the largest ratio of norms of every stage; a stage that reaches ``target`` is not searched further."""
