@@ -31,8 +31,8 @@ from dpstats.sql.query import Measure, Query, Several
 Numbers = NDArray[np.float64]
 
 SELECTED = (
-    "The rows were selected by their noisy values. The intervals count this: of those that are shown, on average at "
-    "least the stated level is right (false coverage rate)."
+    "The rows were selected by their noisy values. The intervals account for this: on average, at least the stated "
+    "fraction of the intervals shown is right (false coverage rate)."
 )
 _LEAST_MISSED = 1e-15
 """Smallest error probability. Below it, the confidence level rounds to 1, and the interval is infinite."""
@@ -265,16 +265,16 @@ class PrivateTable(HasEstimates, Exported):
         notes = []
         if known:
             notes.append(
-                "The interval counts the noise and nothing else: it is for these data, and no population."
+                "The interval reflects privacy noise only. It covers the answer for these data, not for a population."
             )
         if self.selected < 1:
             notes.append(SELECTED)
         if self.method == "smooth" and not known:
-            notes.append("The scale of the noise is private: digits are not those that it leaves.")
+            notes.append("The noise scale is private, so the printed digits do not show the precision.")
         if self.thresholds and self.measure.kind != "mean":
             notes.append(
-                f"What a {self.guarantee.unit} adds beyond the threshold is left out: of the whole there is a lower "
-                "bound only."
+                f"The contribution of a {self.guarantee.unit} beyond the threshold is left out. For the total there is "
+                "only a lower bound."
             )
         return notes
 

@@ -238,10 +238,10 @@ class PrivateAnswers(HasEstimates, Exported):
         notes = []
         if self.off.known:
             notes.append(
-                "Intervals count the noise and nothing else: they are for these data, and no population."
+                "Intervals reflect privacy noise only. They cover the answers for these data, not for a population."
             )
         else:
-            notes.append("The scale of the noise is private: digits are not those that it leaves.")
+            notes.append("The noise scale is private, so the printed digits do not show the precision.")
         if self.found is not None:
             notes.append(
                 f"Groups are shown where their noisy count reaches {self.found.threshold:.1f} rows. Intervals hold "
@@ -255,7 +255,7 @@ class PrivateAnswers(HasEstimates, Exported):
             )
         if self.thresholds:
             notes.append(
-                f"A {self.guarantee.unit} with more rows than the threshold is cut: of the whole there is no interval."
+                f"A {self.guarantee.unit} with more rows than the threshold is cut, so the total has no interval."
             )
         if self.several.missing is not None:
             column = self.several.columns[self.several.missing].column
