@@ -130,7 +130,9 @@ def test_summaries_say_what_is_counted_and_of_what(connection: Any) -> None:
     ]
     (units,) = answers(connection, "units", 1)
     assert (
-        "at most" in units.estimand and "only a lower bound" in " ".join(str(units).split()) and "<table" in units._repr_html_()
+        "at most" in units.estimand
+        and "only a lower bound" in " ".join(str(units).split())
+        and "<table" in units._repr_html_()
     )
     (smooth,) = answers(connection, "smooth", 1)
     assert "private scale" in str(smooth)
