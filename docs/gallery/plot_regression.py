@@ -1,6 +1,6 @@
 """
-The cost of privacy in a regression
-===================================
+What does privacy cost a regression?
+====================================
 
 Coefficients of a private regression at three values of epsilon, with intervals that include sampling error and noise,
 and ordinary least squares on the same rows.

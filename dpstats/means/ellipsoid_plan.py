@@ -209,6 +209,10 @@ class EllipsoidEstimator(PrivateEstimator[Plan], ABC):
     bounds: Any
     bounds_are: str
 
+    @abstractmethod
+    def plan(self, n_samples: int, n_features: int) -> Plan:
+        """Return the release plan of a fit on data of this size. It sees no data."""
+
     def _fill(self, d: int) -> Floats:
         low, high, _ = self._region(d)
         return low / 2 + high / 2

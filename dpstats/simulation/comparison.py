@@ -116,8 +116,8 @@ def compare(
     >>> from dpstats.means import ClippedMean
     >>> from dpstats.simulation import Gaussian, Study, compare
     >>> estimator = ClippedMean(clip=5.0, std=1.0)
-    >>> results = Study(Gaussian(), estimator, {"n": [100, 1000], "d": [1]}, 300, loss="coverage",
-    seed=1).run()
+    >>> grid = {"n": [100, 1000], "d": [1]}
+    >>> results = Study(Gaussian(), estimator, grid, 300, loss="coverage", seed=1).run()
     >>> compare(results, 0.95).verdict
     'reproduced'
     """

@@ -49,6 +49,7 @@ COUNTS = [*LINEAR, "--counts"]
 FUNCTIONAL = [*LINEAR, "--method", "functional"]
 SUFFICIENT = [*LINEAR, "--method", "sufficient"]
 NAMED = ["--bounds", "a=0,1", "b=0,5", "c=0,7"]
+BESIDE = ["--outcome", "b", *NAMED]
 FORMULA = ["--formula", "b ~ a + c", *NAMED]
 LABELS = ["--by", "b", "--groups", "x,y", "--bounds", "0", "1"]
 OPTIONS: dict[str, tuple[ReleaseCommand, Changes]] = {
@@ -71,6 +72,11 @@ OPTIONS: dict[str, tuple[ReleaseCommand, Changes]] = {
             "epsilon": (CLIPPED, [*CLIPPED, "--epsilon", "0.3"], {"epsilon": 0.3}),
             "delta": (CLIPPED, [*CLIPPED, "--delta", "1e-5"], {"delta": 1e-5}),
             "missing": (CLIPPED, [*CLIPPED, "--missing", "center"], {"missing": "center"}),
+            "neighbors": (
+                CLIPPED,
+                [*CLIPPED, "--neighbors", "add_or_remove"],
+                {"neighbors": "add_or_remove"},
+            ),
         },
     ),
     "mean, adaptive": (
@@ -131,6 +137,21 @@ OPTIONS: dict[str, tuple[ReleaseCommand, Changes]] = {
             "method": (LINEAR, FUNCTIONAL, {"class": "FunctionalMechanismRegression"}),
             "no_intercept": (LINEAR, [*LINEAR, "--no-intercept"], {"fit_intercept": False}),
             "cov_type": (LINEAR, [*LINEAR, "--cov-type", "nonrobust"], {"cov_type": "nonrobust"}),
+            "weights": (
+                BESIDE,
+                [*BESIDE, "--weights", "c"],
+                {"x_bounds": [0.0, 1.0], "weight_bounds": [0.0, 7.0]},
+            ),
+            "offset": (
+                BESIDE,
+                [*BESIDE, "--offset", "c"],
+                {"x_bounds": [0.0, 1.0], "offset_bounds": [0.0, 7.0]},
+            ),
+            "exposure": (
+                [*BESIDE, "--counts"],
+                [*BESIDE[:4], "c=1,7", "b=0,5", "--counts", "--exposure", "c"],
+                {"x_bounds": [0.0, 1.0], "exposure_bounds": [1.0, 7.0]},
+            ),
             "epsilon": (LINEAR, [*LINEAR, "--epsilon", "0.3"], {"epsilon": 0.3}),
             "delta": (LINEAR, [*LINEAR, "--delta", "1e-5"], {"delta": 1e-5}),
         },
@@ -180,6 +201,7 @@ OPTIONS: dict[str, tuple[ReleaseCommand, Changes]] = {
             "bounds": (LABELS, [*LABELS[:4], "--bounds", "0", "7"], {"bounds": [0.0, 7.0]}),
             "hard": (LABELS, [*LABELS, "--hard"], {"bounds_are": "hard"}),
             "missing": (LABELS, [*LABELS, "--missing", "drop"], {"missing": "drop"}),
+            "neighbors": (LABELS, [*LABELS, "--neighbors", "add_or_remove"], {"neighbors": "add_or_remove"}),
             "epsilon": (LABELS, [*LABELS, "--epsilon", "0.3"], {"epsilon": 0.3}),
             "delta": (LABELS, [*LABELS, "--delta", "1e-5"], {"delta": 1e-5}),
         },
@@ -220,6 +242,7 @@ OPTIONS |= {
         {
             "levels": (WORDS, [*WORDS[:3], "c=u,v,w"], {"levels": {"a": ["x", "y"], "c": ["u", "v", "w"]}}),
             "unknown": (WORDS, [*WORDS, "--unknown", "drop"], {"unknown": "drop"}),
+            "neighbors": (WORDS, [*WORDS, "--neighbors", "add_or_remove"], {"neighbors": "add_or_remove"}),
             "epsilon": (WORDS, [*WORDS, "--epsilon", "0.3"], {"epsilon": 0.3}),
             "delta": (WORDS, [*WORDS, "--delta", "1e-5"], {"delta": 1e-5}),
         },
@@ -230,6 +253,7 @@ OPTIONS |= {
             "bins": (BINS, ["--bins", "0", "2"], {"bins": [0.0, 2.0]}),
             "categories": (BINS, ["--categories", 'a,"b,c"'], {"categories": ["a", "b,c"], "bins": None}),
             "unknown": (BINS, [*BINS, "--unknown", "drop"], {"unknown": "drop"}),
+            "neighbors": (BINS, [*BINS, "--neighbors", "add_or_remove"], {"neighbors": "add_or_remove"}),
             "epsilon": (BINS, [*BINS, "--epsilon", "0.3"], {"epsilon": 0.3}),
             "delta": (BINS, [*BINS, "--delta", "1e-5"], {"delta": 1e-5}),
         },

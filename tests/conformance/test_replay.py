@@ -422,6 +422,9 @@ def overwrite(held: Any, other: Any) -> bool:
     if isinstance(held, MappingProxyType | tuple):
         places = held.keys() if isinstance(held, Mapping) else range(len(held))
         return len(held) == len(other) and all(overwrite(held[place], other[place]) for place in places)
+    if isinstance(held, dict) and not other:
+        held.clear()  # remembered when it was asked for
+        return True
     if isinstance(held, dict | list):
         places = held.keys() if isinstance(held, dict) else range(len(held))
         for place in places:

@@ -289,9 +289,7 @@ def test_where_noise_dominates_the_middle_is_reported_and_said() -> None:
     middle = 10 * math.sqrt(50 / 3)
     assert np.mean(shrunk) < 1.03 * middle < 0.7 * np.mean(cut)
     notes = " ".join(fitted.summary().notes)
-    assert (
-        "shrunk towards the middle" in notes and "Exceeds" not in notes and "exceeds bound/sqrt(3)" in notes
-    )
+    assert "shrunk toward the middle" in notes and "Exceeds" not in notes and "exceeds bound/sqrt(3)" in notes
 
 
 @pytest.mark.parametrize("delta", [1e-6, 0.0])

@@ -179,9 +179,9 @@ def test_few_rows_are_said_to_cover_less():
         str(PrivateVariance(clip=4.0, interval="normal", random_state=0).fit(rows[:n]).summary())
         for n in (9, 10)
     )
-    assert "Below 10 rows" in few and "Below 10 rows" not in enough
+    assert "With fewer than 10 rows" in few and "With fewer than 10 rows" not in enough
     moments = PrivateVariance(clip=4.0, random_state=0).fit(rows[:5])
-    assert "Below 10 rows" not in str(moments.summary())
+    assert "With fewer than 10 rows" not in str(moments.summary())
 
 
 def test_the_expected_error_of_few_rows_has_their_degrees_of_freedom():

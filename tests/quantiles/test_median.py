@@ -114,7 +114,10 @@ def test_pure_noise_is_the_smaller_one_and_in_the_interval() -> None:
 
     assert 2 * error(0.0) < error(1e-6)
     made = PrivateMedian(bounds=(-50, 50), delta=0, confidence_level=0.9, random_state=0).fit(x)
-    assert "for these rows" in str(made.summary()) and made.confidence_interval(0.9).confidence_level == 0.9
+    assert (
+        "median of these rows" in str(made.summary())
+        and made.confidence_interval(0.9).confidence_level == 0.9
+    )
     with pytest.raises(InvalidParameter, match=r"confidence_level must be 0\.9"):
         made.confidence_interval(0.95)
     with pytest.raises(DPStatsError, match="no interval"):

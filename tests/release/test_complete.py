@@ -100,7 +100,7 @@ def test_nothing_but_the_releases_is_seen(name: str) -> None:
 
     found = [{"data": data(name, seed)} for seed in (0, 1)]
     replay = Replay(None, lambda _, given, witness: run(given["data"], witness), found[0], 0)
-    check = replay.on(found[1], "")
+    check = replay.compare_neighbor(found[1], "")
     assert not check.course, check.course
     assert check.output == FOLLOWS
 
