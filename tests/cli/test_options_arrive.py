@@ -49,7 +49,6 @@ COUNTS = [*LINEAR, "--counts"]
 FUNCTIONAL = [*LINEAR, "--method", "functional"]
 SUFFICIENT = [*LINEAR, "--method", "sufficient"]
 NAMED = ["--bounds", "a=0,1", "b=0,5", "c=0,7"]
-BESIDE = ["--outcome", "b", *NAMED]
 FORMULA = ["--formula", "b ~ a + c", *NAMED]
 LABELS = ["--by", "b", "--groups", "x,y", "--bounds", "0", "1"]
 OPTIONS: dict[str, tuple[ReleaseCommand, Changes]] = {
@@ -138,19 +137,19 @@ OPTIONS: dict[str, tuple[ReleaseCommand, Changes]] = {
             "no_intercept": (LINEAR, [*LINEAR, "--no-intercept"], {"fit_intercept": False}),
             "cov_type": (LINEAR, [*LINEAR, "--cov-type", "nonrobust"], {"cov_type": "nonrobust"}),
             "weights": (
-                BESIDE,
-                [*BESIDE, "--weights", "c"],
-                {"x_bounds": [0.0, 1.0], "weight_bounds": [0.0, 7.0]},
+                LINEAR,
+                [*LINEAR, "d=0,9", "--weights", "d"],
+                {"weights": "d", "weight_bounds": [0.0, 9.0]},
             ),
             "offset": (
-                BESIDE,
-                [*BESIDE, "--offset", "c"],
-                {"x_bounds": [0.0, 1.0], "offset_bounds": [0.0, 7.0]},
+                LINEAR,
+                [*LINEAR, "d=0,9", "--offset", "d"],
+                {"offset": "d", "offset_bounds": [0.0, 9.0]},
             ),
             "exposure": (
-                [*BESIDE, "--counts"],
-                [*BESIDE[:4], "c=1,7", "b=0,5", "--counts", "--exposure", "c"],
-                {"x_bounds": [0.0, 1.0], "exposure_bounds": [1.0, 7.0]},
+                ["--counts", *LINEAR],
+                ["--counts", *LINEAR, "d=1,9", "--exposure", "d"],
+                {"exposure": "d", "exposure_bounds": [1.0, 9.0]},
             ),
             "epsilon": (LINEAR, [*LINEAR, "--epsilon", "0.3"], {"epsilon": 0.3}),
             "delta": (LINEAR, [*LINEAR, "--delta", "1e-5"], {"delta": 1e-5}),

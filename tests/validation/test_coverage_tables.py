@@ -23,6 +23,10 @@ COLUMNS = {
 EXCUSES = {
     "adaptive_screen.md": {"coverage, tails": "rows that may go unnoticed"},
     "group_means_peers.md": {"plugged in": "by hand, plugged in"},
+    "log_linear_peers.md": {
+        "Poisson, mean 0.02": "Blocks with few events",
+        "100,000": "Blocks with few events",
+    },
     "mean_comparison.md": {
         "symmetric: coverage": "the summary of a fit says what it assumed",
         "Bernoulli(.02)": "the summary of a fit says what it assumed",
