@@ -122,7 +122,9 @@ def _further(options: argparse.Namespace, named: dict[str, Pair]) -> dict[str, t
     if "exposure" in given and not (options.counts or options.gamma):
         raise InvalidParameter("--exposure needs --counts or --gamma. Give --offset")
     if given and options.method != "newton":
-        raise InvalidParameter(f"--{next(iter(given))} cannot be used with --method {options.method}. Remove one of them")
+        raise InvalidParameter(
+            f"--{next(iter(given))} cannot be used with --method {options.method}. Remove one of them"
+        )
     for option, name in given.items():
         if name not in named:
             raise InvalidParameter(f"--bounds must include the column of --{option}: {name}=LO,HI")

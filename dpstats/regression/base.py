@@ -540,7 +540,7 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
     def _notes(self) -> list[str]:
         """Return the assumptions of the coefficients, and advice if noise hides some of them."""
         notes = [
-            "z and intervals count sampling error and privacy noise. The last column is the share of privacy in the "
+            "z and intervals count sampling error and privacy noise. The last column is the privacy fraction of the "
             "squared standard error: the noise, and what the noise leaves uncorrected."
         ]
         if sentence := about_missing(self.plan_.missing):

@@ -132,7 +132,7 @@ class PrivateLinearRegression(NewtonSteps, OffsetColumn[RegressionPlan], LeastSq
     **Estimand.** If the model does not hold, coefficients describe the best fit to the weighted rows.
 
     **Weights.** Standard errors of type "HC" hold for sampling weights (inverse probabilities of selection) and for
-    weights of precision. Those of type "nonrobust" assume that the residual variance is inversely proportional to the
+    weights of precision. Type "nonrobust" assumes that the residual variance is inversely proportional to the
     weight. Weights are not frequencies: a weight of 2 is one row, not two.
 
     References

@@ -145,8 +145,8 @@ class LinearPath(Path):
         costs += self.n * likely * np.exp(-_DECAY * (_WIDTHS - _FIRST_WIDTH))
         self.width = float(_WIDTHS[np.argmin(costs)])
         if self.sigma > _FILLED:
-            # An outcome that fills its bounds, such as yes/no, has residuals whose skewness depends on the row. At this
-            # width nothing is clipped.
+            # An outcome that fills its bounds, such as yes/no, has residuals whose skewness depends on the row. This
+            # width clips no residual.
             self.width = max(self.width, 2.0 / self.sigma)
         # Possible bias of the intercept, from the released tail and from the usual skewness of outcomes.
         known = 1 / (1 / _COMMON_TAIL**2 + 1 / noise**2)

@@ -1,4 +1,4 @@
-"""Further columns of a regression beside the outcome: weights, offsets and exposures, with declared bounds."""
+"""Further columns of a regression: weights, offsets and exposures, with declared bounds."""
 
 from __future__ import annotations
 

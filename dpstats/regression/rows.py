@@ -217,7 +217,7 @@ class Step(Model):
 
     @cached_property
     def ball(self) -> Ball:
-        """Where the rows are bounded."""
+        """Return the ball that bounds the rows."""
         return Ball(Coordinates(self.shift, self.intercept, self.whitening), self.radius, self.bits)
 
     def bounded(self, block: Block, *, again: bool = True) -> tuple[Floats, Floats, Floats]:
@@ -264,7 +264,7 @@ class Tail(Step):
 
 @dataclass(frozen=True, eq=False)
 class LogisticStep(Step):
-    """Gradient and Hessian of the logistic log-likelihood. With ``meat``, also that of the sandwich estimator."""
+    """Gradient and Hessian of the logistic log-likelihood. With ``meat``, the middle of the sandwich estimator too."""
 
     meat: bool = False
 

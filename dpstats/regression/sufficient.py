@@ -87,8 +87,8 @@ class SufficientStatisticsRegression(FromMoments):
     **Method.** The divisor is the noisy matrix plus a ridge of second order in the noise. The ridge removes the bias
     of the inverse to that order.
 
-    **Standard errors** are of first order, given the release. They include the error due to the ridge, and use the
-    noise at the worse endpoint of the interval. If most rows are scaled down, standard errors are somewhat too large.
+    **Standard errors** are of first order, given the release. They include the error due to the ridge. The noise is
+    that at the worse endpoint of the interval. If most rows are scaled down, standard errors are somewhat too large.
     An example are columns that are all indicators.
 
     **Estimand.** If the model does not hold, coefficients describe the best fit to the weighted rows.

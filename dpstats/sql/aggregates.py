@@ -35,7 +35,7 @@ _KINDS = {
 }
 """Aggregates by the names of their nodes."""
 _SHARES = ("count", "mean", "variance")
-"""What a column has shares for: each of these includes those before it."""
+"""Kinds of shares of a column. Each kind includes the previous kinds."""
 _ANSWERED = "COUNT, SUM, AVG, STDDEV and VARIANCE are answered"
 
 

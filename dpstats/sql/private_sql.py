@@ -267,7 +267,7 @@ class PrivateSQL(Releasing):
             names = ", ".join(group.name for group in query.groups)
             return (
                 f"{self._elastic(query, symbols=True).explain()}\n"
-                f"values of {names} are shown as they are where their noisy count reaches {stage.threshold:.1f} rows\n"
+                f"values of {names} are shown if their noisy count reaches {stage.threshold:.1f} rows\n"
                 f"  one of {half:.0f} rows is found with probability 0.50, one of {most:.0f} rows with 0.95"
             )
         if not self._units:
@@ -345,7 +345,7 @@ class PrivateSQL(Releasing):
         if not self._constant(query) or self._elastic(query, public=True).at_distance(0) > 1:
             refuse(
                 f"GROUP BY undeclared values of {names} in this join",
-                "a row may be in several rows of the result: join with public tables by a key of theirs, or declare "
+                "a row may be in several rows of the result: join with public tables by their keys, or declare "
                 "categories",
             )
 
@@ -426,7 +426,7 @@ class PrivateSQL(Releasing):
                 cut[truncation.name] = _by_cell(rows, query, len(truncation.each))
             return _Private(above=above, cut=cut)
         if query.discovers:
-            return _by_key(self._data.run(*compiled.keys()), query)
+            return _read_keys(self._data.run(*compiled.keys()), query)
         found = _by_cell(self._data.run(*compiled.cells()), query, 1)[0]
         numbers = np.clip(found, -plan.largest, plan.largest) * plan.finer
         if plan.method == "public":
@@ -481,8 +481,8 @@ def _by_cell(rows: list[tuple[Any, ...]], query: Query, times: int) -> NDArray[A
     return as_int64(flat) if np.abs(flat).max() < 2**62 else flat
 
 
-def _by_key(rows: list[tuple[Any, ...]], query: Query) -> _Private:
-    """Return the keys that have rows in their order, and the exact integers of each: the rows, and the shares.
+def _read_keys(rows: list[tuple[Any, ...]], query: Query) -> _Private:
+    """Return the keys that have rows in their order, and the exact integers of each key: its rows and its parts.
 
     A key has the values of all groups, as places among declared ones.
     """

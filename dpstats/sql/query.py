@@ -143,14 +143,16 @@ class Several:
 
     A value at k of R steps of its bounds adds k and R - k, and a value that is only counted adds R. With a variance it
     adds k^2/R, (R - k)^2/R and the rest of R. If missing values are counted, a row without a value adds R to a further
-    number. All these numbers are at least 0 and add up to R, for each column. In a single cell the two shares are
+    number. All these numbers are at least 0 and add up to R, for each column.
+
+    In a single cell the two shares are
     released as their sum and their difference. docs/proofs/several-aggregates.md has the proof.
 
     Attributes
     ----------
     asked : tuple of Aggregate
     columns : tuple of Measure
-        One for each column: a "variance" has three shares, a "mean" those of both bounds, a "count" one.
+        One for each column: a "variance" has three shares, a "mean" has two, and a "count" has one.
     missing : int, optional
         The place of the column whose missing values are counted.
     rows : int
@@ -179,7 +181,7 @@ class Several:
         return (1 << self.bits) // self._range(place)
 
     def whole(self, place: int) -> int:
-        """Return R: the sum of the shares of one row."""
+        """Return R, the sum of the parts of one row."""
         return self.times(place) * self._range(place)
 
     def _range(self, place: int) -> int:

@@ -35,7 +35,7 @@ class SquareRatio(Ratio):
     in_squares : tuple of float
         The weights of the released numbers in the sum of squares about the middle.
     one_less : int
-        What is subtracted from a number of rows.
+        The number to subtract from a number of rows.
     """
 
     mean: ShareRatio = field(kw_only=True)
@@ -100,7 +100,7 @@ class SpreadErrors(ErrorDistribution):
 
     @property
     def start(self) -> Numbers:
-        ratio = self._about(self.mean.estimate)
+        ratio = self._center(self.mean.estimate)
         return self._in_units(np.sqrt(ratio.most * (ratio.estimate + 1) / 2))
 
     @property
@@ -118,7 +118,7 @@ class SpreadErrors(ErrorDistribution):
         # The right mean is among some, and for each of these the variance is inside its limits.
         low, high = self.mean.ends(normal_quantile(_MEAN_SHARE / 2 * np.asarray(tail)))
         middle = self.mean.estimate
-        ratio = self._about(np.concatenate([middle + (end - middle) * _NODES for end in (low, high)]))
+        ratio = self._center(np.concatenate([middle + (end - middle) * _NODES for end in (low, high)]))
         z = normal_quantile((1 - _MEAN_SHARE) * np.asarray(tail))
         ends = hull(ratio, np.asarray(z, dtype=np.float64))
         least, most = (ratio.most * (end + 1) / 2 for end in (ends[0].min(axis=0), ends[1].max(axis=0)))
@@ -128,7 +128,7 @@ class SpreadErrors(ErrorDistribution):
         inside = np.maximum(np.sqrt(least) - off, 0.0), np.minimum(np.sqrt(most) + off, np.sqrt(ratio.most))
         return self._in_units(inside[0]), self._in_units(inside[1])
 
-    def _about(self, about: Numbers) -> SquareRatio:
+    def _center(self, about: Numbers) -> SquareRatio:
         mean = self.mean
         squares = self.squares - 2 * about * mean.T + about**2 * mean.N
         return SquareRatio(
