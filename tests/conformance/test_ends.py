@@ -70,7 +70,7 @@ def neighbors(draw: st.DrawFn, ends: np.ndarray, d: int) -> tuple[np.ndarray, np
 def test_a_row_at_an_end_moves_no_release_further_than_its_plan_declares(entry: Entry) -> None:
     estimator, checked = entry.estimator, []
 
-    @settings_of_hypothesis(max_examples=6, derandomize=True, database=None, deadline=None)
+    @settings_of_hypothesis(max_examples=10, derandomize=True, database=None, deadline=None)
     @given(neighbors(ends_of(estimator), width(entry)))
     def moves(pair: tuple[np.ndarray, np.ndarray]) -> None:
         if has_private_size(estimator):
