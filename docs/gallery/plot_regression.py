@@ -1,6 +1,6 @@
 """
-What does privacy cost a regression?
-====================================
+Is a private regression much less precise?
+==========================================
 
 Coefficients of a private regression at three values of epsilon, with intervals that include sampling error and noise,
 and ordinary least squares on the same rows.
