@@ -347,13 +347,15 @@ def _cell_utilities(cells: Cells, points: NDArray[np.int64]) -> list[Fraction | 
 
 def _window_limits(windows: Windows | Nested) -> Ends:
     """Return the limits of all windows up to the widest."""
-    reach = 8
+    def ends(steps: NDArray[np.int64]) -> Ends:
+        return windows.ends(steps) if isinstance(windows, Nested) else windows.ends(steps, steps)
+
+    # Tied rows have windows that stand still before they are the widest.
+    widest, reach = ends(np.array([_LARGEST_REACH])), 8
     while True:
-        steps = np.arange(reach)
-        lower, upper = windows.ends(steps) if isinstance(windows, Nested) else windows.ends(steps, steps)
-        still = (lower[:, -1] == lower[:, reach // 2]).all() and (upper[:, -1] == upper[:, reach // 2]).all()
-        if still or reach >= _LARGEST_REACH:
-            return lower, upper
+        found = ends(np.arange(reach))
+        if reach >= _LARGEST_REACH or np.array_equal([side[:, -1:] for side in found], widest):
+            return found
         reach *= 2
 
 

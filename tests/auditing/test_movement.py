@@ -24,7 +24,7 @@ from dpstats.privacy import (
     Stage,
 )
 from dpstats.quantiles.halving import cells
-from dpstats.quantiles.joint import windows
+from dpstats.quantiles.joint import group_windows, windows
 from dpstats.release.groups import Runs
 from dpstats.release.session import Part
 from dpstats.release.witness import Declared, Seen
@@ -138,6 +138,13 @@ def test_a_choice_among_other_points_is_wrong() -> None:
         for other in others:
             assert "other candidates" in found(stage, (first,), (other,)).problem
             assert "other candidates" in found(stage, (other,), (first,)).problem
+
+
+def test_windows_of_tied_rows_are_compared_up_to_the_widest() -> None:
+    # Windows of 20 equal rows stand still for 20 steps before they reach the upper end.
+    stage, places = Choice("points", 1, 4, 4.0, 12), np.zeros(20, dtype=np.int64)
+    given = [(Part([group_windows(x, (10,), 20, 11)]),) for x in (places, places[1:])]
+    assert found(stage, *given).ok and found(stage, *given).moved == found(stage, *given[::-1]).moved > 0
 
 
 def test_many_candidates_are_sampled_and_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
