@@ -107,9 +107,11 @@ class Source(ABC):
         parts = _split(y, len(columns))
         if parts is None:
             words = ", ".join(column.role for column in columns)
+            others = " and ".join(column.parameter for column in columns if column.parameter != "y")
             raise InvalidData(
                 f"y must be {len(columns)} columns ({words}): a data frame or an array of as many columns, a tuple of "
                 "sequences, or a list of the names of columns of X"
+                + (f". Or pass {others} by keyword" if others else "")
             )
         return {column.role: part for column, part in zip(columns, parts, strict=True)}
 

@@ -116,7 +116,7 @@ def test_exposures_that_do_not_fit_the_declaration_are_refused() -> None:
         PrivateCountRegression(**BOUNDS).fit(X, Y, exposure=EXPOSURE)
     with pytest.raises(InvalidParameter, match="exposure must not be given twice"):
         PrivateCountRegression(**EXPOSED, exposure="years").fit(FRAME, "visits", exposure="years")
-    with pytest.raises(InvalidData, match=r"y must be 2 columns \(y, exposure\)"):
+    with pytest.raises(InvalidData, match=r"y must be 2 columns \(y, exposure\).*pass exposure by keyword"):
         PrivateCountRegression(**EXPOSED).fit(X, Y)
     with pytest.raises(InvalidData, match="exposure must have an entry for each row"):
         PrivateCountRegression(**EXPOSED).fit(X, Y, exposure=EXPOSURE[:-1])
