@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,17 +78,57 @@ class NoisyShare:
         noise = (1 - share) ** 2 * self.having_noise.variance + share**2 * self.lacking_noise.variance
         return float(np.sqrt(size * share * (1 - share) + noise) / size)
 
+    @cached_property
+    def _alone(self) -> NoisyShares:
+        return NoisyShares.stack([self])
+
     def pvalues(self, shares: Numbers) -> Limits:
-        """Return P(statistic at most the observed) and P(statistic at least the observed) for each proportion.
+        """Return P(statistic at most the observed) and P(statistic at least the observed) for each proportion."""
+        below, above = self._alone.pvalues(np.asarray(shares, dtype=np.float64)[..., None])
+        return below[..., 0], above[..., 0]
+
+    def limits(self, tail: float) -> tuple[float, float]:
+        """Return the smallest and largest proportion not rejected. If all are, return the least rejected one."""
+        low, high = self._alone.limits(np.array([tail]))
+        return float(low[0]), float(high[0])
+
+
+@dataclass(frozen=True)
+class NoisyShares:
+    """Several noisy shares in arrays of shape (k,). Their limits are found together, in a few calls."""
+
+    having: Numbers
+    lacking: Numbers
+    size: Numbers
+    having_variance: Numbers
+    lacking_variance: Numbers
+    having_fourth: Numbers
+    lacking_fourth: Numbers
+
+    @classmethod
+    def stack(cls, shares: Sequence[NoisyShare]) -> NoisyShares:
+        """Return the shares as arrays."""
+        rows = [
+            (
+                *(share.having, share.lacking, share.size),
+                *(share.having_noise.variance, share.lacking_noise.variance),
+                *(share.having_noise.fourth, share.lacking_noise.fourth),
+            )
+            for share in shares
+        ]
+        return cls(*np.array(rows, dtype=np.float64).T)
+
+    def pvalues(self, shares: Numbers) -> Limits:
+        """Return P(statistic at most the observed) and P(statistic at least the observed): arrays of shape (..., k).
 
         The statistic is a binomial deviation plus Laplace or Gaussian noise. The tails use the skewness of the first
         and two cumulants of the second.
         """
-        t = np.asarray(shares, dtype=np.float64)
+        t = shares
         away = (1 - t) * self.having - t * self.lacking
         sampling = self.size * t * (1 - t)
-        noise = (1 - t) ** 2 * self.having_noise.variance + t**2 * self.lacking_noise.variance
-        fourth = (1 - t) ** 4 * self.having_noise.fourth + t**4 * self.lacking_noise.fourth
+        noise = (1 - t) ** 2 * self.having_variance + t**2 * self.lacking_variance
+        fourth = (1 - t) ** 4 * self.having_fourth + t**4 * self.lacking_fourth
         with np.errstate(divide="ignore", invalid="ignore"):
             # On the longer side of the binomial, use the larger variance of Bernstein's inequality.
             skew = sampling / (sampling + noise) * np.maximum(np.sign(away) * (1 - 2 * t), 0.0) / 3
@@ -99,27 +140,37 @@ class NoisyShare:
         below, above = (error_tails(side * away - _CONTINUITY, std, "laplace", scale) for side in (-1, 1))
         return below, above
 
-    def limits(self, tail: float) -> tuple[float, float]:
-        """Return the smallest and largest proportion not rejected. If all are, return the least rejected one."""
-        grid = np.linspace(0.0, 1.0, _STEPS + 1)
-        # Near 0 and 1 the grid is as fine as the resolution of counts in a group of this size.
-        fine = np.geomspace(0.01 / self.size, 0.5, _STEPS // 4) if self.size > 1 else grid
-        # In a large group, proportions one grid step away may be rejected. Add the observed proportion, which is not.
-        observed = self.having / (self.having + self.lacking) if self.having + self.lacking > 0 else 0.0
-        grid = np.unique(np.concatenate([grid, fine, 1 - fine, [min(max(observed, 0.0), 1.0)]]))
-        kept = self._kept(grid, tail)
-        if not kept.any():
-            least = float(grid[np.argmax(np.minimum(*self.pvalues(grid)))])
-            return least, least
-        first, last = int(np.argmax(kept)), int(kept.size - 1 - np.argmax(kept[::-1]))
-        inside = grid[[first, last]]
-        outside = grid[[max(first - 1, 0), min(last + 1, grid.size - 1)]]
-        low, high = furthest(inside, outside, lambda shares: self._kept(shares, tail))
-        return float(low), float(high)
+    def limits(self, tail: Numbers) -> Limits:
+        """Return the smallest and largest proportions not rejected. If all are, return the least rejected ones."""
+        grid = self._grid()
+        least = np.minimum(*self.pvalues(grid))
+        kept, place = least >= tail, np.arange(len(self.size))
+        some = kept.any(axis=0)
+        first = np.where(some, kept.argmax(axis=0), least.argmax(axis=0))
+        last = np.where(some, len(grid) - 1 - kept[::-1].argmax(axis=0), first)
+        beyond = np.where(some, np.maximum(first - 1, 0), first), np.where(some, last + 1, last)
+        inside, outside = (
+            np.concatenate([grid[low, place], grid[np.minimum(high, len(grid) - 1), place]])
+            for low, high in ((first, last), beyond)
+        )
 
-    def _kept(self, shares: Numbers, tail: float) -> NDArray[np.bool_]:
-        below, above = self.pvalues(shares)
-        return np.asarray((below >= tail) & (above >= tail))
+        def is_kept(values: Numbers) -> NDArray[np.bool_]:
+            pairs = self.pvalues(values.reshape(-1, 2, len(self.size)))
+            return np.asarray(np.minimum(*pairs) >= tail).reshape(values.shape)
+
+        low, high = furthest(inside, outside, is_kept).reshape(2, -1)
+        return low, high
+
+    def _grid(self) -> Numbers:
+        """Return proportions in increasing order, among which limits are found: shape (count, k)."""
+        even = np.repeat(np.linspace(0.0, 1.0, _STEPS + 1)[:, None], len(self.size), axis=1)
+        # Near 0 and 1 the grid is as fine as the resolution of counts in a group of this size.
+        fine = np.where(self.size > 1, np.geomspace(0.01 / self.size, 0.5, _STEPS // 4), 0.0)
+        # In a large group, proportions one grid step away may be rejected. Add the observed proportion, which is not.
+        rows = self.having + self.lacking
+        with np.errstate(divide="ignore", invalid="ignore"):
+            observed = np.clip(np.where(rows > 0, self.having / rows, 0.0), 0.0, 1.0)
+        return np.sort(np.concatenate([even, fine, 1 - fine, observed[None]]), axis=0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,9 +204,15 @@ class ShareErrors(ErrorDistribution):
 
     def limits(self, tail: Tail) -> Limits:
         tails = np.broadcast_to(tail, self.estimate.shape).ravel()
-        ends = [share.limits(float(each)) for share, each in zip(self.shares, tails, strict=True)]
-        low, high = np.reshape(ends, (*self.estimate.shape, 2)).T
-        return low.T, high.T
+        ends = np.empty((2, tails.size))
+        noisy = np.array([isinstance(share, NoisyShare) for share in self.shares], dtype=bool)
+        if noisy.any():
+            together = NoisyShares.stack([share for share in self.shares if isinstance(share, NoisyShare)])
+            ends[:, noisy] = together.limits(tails[noisy])
+        for place in np.flatnonzero(~noisy).tolist():
+            ends[:, place] = self.shares[place].limits(float(tails[place]))
+        low, high = ends.reshape(2, *self.estimate.shape)
+        return low, high
 
     def tails(self, value: Numbers) -> Limits:
         pairs = [share.pvalues(each) for share, each in zip(self.shares, value.reshape(-1, 1), strict=True)]
