@@ -488,7 +488,7 @@ def test_what_intervals_assume_is_in_their_estimand() -> None:
     assert safe.estimand == fitted.estimand_ and "spread is an upper bound, and nothing else" in safe.estimand
     tails = fitted.confidence_interval(estimand="tails")
     rows, shift = fitted.plan_.screen.unnoticed
-    assert "no heavier than normal ones of the stated spread" in tails.estimand
+    assert "at most as heavy as normal ones of the stated standard deviation" in tails.estimand
     assert (
         f"fewer than {rows:,} clipped rows" in tails.estimand
         and f"up to {shift:.2g} stated sd" in tails.estimand
