@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
 
 _COUNT_WEIGHT = {"gaussian": math.sqrt(0.1), "laplace": 0.05}
-"""Of a count of what is clipped, which costs the mean 1.2% and 2.5% more noise."""
+"""Weight of the count of clipped entries, which adds 1.2% and 2.5% to the noise of the mean."""
 
 
 _ONE_GROUP = {
@@ -546,8 +546,8 @@ class ClippedMean(PrivateSize, ColumnEstimator[ClippedMeanPlan]):
     def cov_params_(self) -> NDArray[np.float64]:
         """Covariance matrix of ``mean_``: sampling variance (where ``std`` is known) plus noise variance.
 
-        Columns are taken as uncorrelated in their sampling error, of which only standard deviations are
-        known; the noise is independent across columns.
+        Sampling errors are assumed to be uncorrelated across columns, because only their standard deviations are
+        known. The noise is independent across columns.
         """
         check_is_fitted(self)
         return np.diag(self._sampling_std() ** 2 + self.noise_std_**2)
@@ -612,7 +612,7 @@ class ClippedMean(PrivateSize, ColumnEstimator[ClippedMeanPlan]):
         ]
 
     def _edge_note(self) -> list[str]:
-        """Say of which columns the estimate is so near an end that rows beyond it are to be expected."""
+        """Return a note that lists the columns whose estimate is so close to a bound that clipping is likely."""
         plan = self.plan_
         if plan.clip_norm == "l2":
             return []

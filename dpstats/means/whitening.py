@@ -30,7 +30,7 @@ class WhitenedBall(NormedLattice):
     """Rows are shifted to ``center``, multiplied by ``whitening``, and projected on ``ball``, which is about 0.
 
     ``whitening`` is one factor per column, or a matrix that multiplies a row from the right. A matrix product may
-    round a row differently at another place in the table, but never by what other rows hold.
+    round a row differently at another place in the table, but its rounding never depends on other rows.
     """
 
     ball: BallLattice
@@ -73,7 +73,7 @@ class WhitenedBall(NormedLattice):
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """Upper bounds on the spread of the rows.
+    """Upper bounds on the standard deviations, or on the covariance, of the rows.
 
     Attributes
     ----------
@@ -126,11 +126,11 @@ class Shape:
         return lattice.spacing * self.std if per_column else lattice.spacing
 
     def unwhiten(self, released: Numbers) -> Numbers:
-        """Return what was released in the steps of `step` in the units of the columns."""
+        """Convert a release in the steps of `step` to the units of the columns."""
         return released if self.factor is None else released @ self.factor.T
 
     def whiten(self, released: Numbers) -> Numbers:
-        """Return what was released in the steps of `step` in whitened units."""
+        """Convert a release in the steps of `step` to whitened units."""
         return released if self.factor is not None else released / self.std
 
     def covariance(self, d: int) -> Numbers:
