@@ -1,4 +1,4 @@
-"""One-shot Gumbel selection, and rows clipped on the support about what earlier stages released.
+"""One-shot Gumbel selection, and rows clipped on the support about the releases of earlier stages.
 
 Lengths are in units of a column's standard deviation, unless said otherwise. Proof: docs/proofs/sparse-mean.md.
 """
@@ -26,7 +26,7 @@ def gumbel_parts(
 ) -> Parts:
     """Plan one-shot Gumbel selection, and the release of rows clipped on the support.
 
-    Where few columns are left out, all are released instead, and the selection is from what was released.
+    If few columns would be left out, all are released instead, and the selection uses the released means.
     """
     std, target = setting.std, setting.target
     clip = check_real("clip", clip, above=0)
@@ -90,7 +90,7 @@ def _concentrated(setting: Setting, problem: Problem, design: Design, unit: floa
 
 
 def _with_squares(sums: Integers, ball: BallLattice, n: int) -> JointIntegers:
-    """Return the sums of a stage with the squares of every column, which cost nothing beside them."""
+    """Return the sums of a stage with the squares of every column, which add no privacy cost."""
     weight = ball.free_squares("l2")
     assert weight is not None
     moved = ball.joint_sensitivity("l2", (1.0, weight))
