@@ -28,7 +28,7 @@ from dpstats.data.tables import Rows
 from dpstats.errors import InvalidParameter
 from dpstats.inference import BONFERRONI, Limits
 from dpstats.lattice import BallLattice, NormedLattice, NormSums
-from dpstats.means.adaptive_notes import notes_of
+from dpstats.means.adaptive_notes import build_notes
 from dpstats.means.adaptive_plan import (
     ASSUMPTIONS,
     OUTSIDE,
@@ -313,7 +313,7 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan]):
         norm2, reach2 = shape.largest_norm2(bound, d), float(np.max(reach)) ** 2
         law, exponent = ("gaussian", 1) if delta > 0 else ("laplace", 2)
 
-        def at(
+        def plan_bits(
             bits: int,
         ) -> tuple[Staging, tuple[NormedLattice, ...], tuple[Stage | JointStage, ...]]:
             # The stages' shares divide the whole budget: compute its noise on a ball of radius 1.
@@ -340,7 +340,7 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan]):
                 integers.append(joint_integers(name, lattice, radius, step, n, share, count, law))
             return staging, lattices, additive_stages(integers, epsilon, delta)
 
-        staging, lattices, stages = finest(at)
+        staging, lattices, stages = finest(plan_bits)
         return AdaptiveMeanPlan(
             stages,
             PrivacyGuarantee(epsilon, delta),
@@ -485,7 +485,7 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan]):
             if isinstance(plan, WhitenedMeanPlan):
                 self._report_whitened(WhitenedMean(plan, plan.walk(plan.reading(released))))
             else:
-                self._located_by(released, plan)
+                self._report_location(released, plan)
 
     def _report_whitened(self, found: WhitenedMean) -> None:
         self._found = found
@@ -495,7 +495,7 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan]):
         self.mean_ = mean_in_box(found.estimate, found.error, *found.plan.box)
         self.noise_std_, self.noise_scale_ = found.noise_std, found.noise_std
 
-    def _located_by(self, released: Released, plan: AdaptiveMeanPlan) -> None:
+    def _report_location(self, released: Released, plan: AdaptiveMeanPlan) -> None:
         trail = plan.trail(released)
         self.stage_means_ = np.stack(trail.estimates)
         found = self._found = locate(plan, released, trail)
@@ -608,7 +608,7 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan]):
             said = self._found.notes(estimand, shorter, self._names(beyond), bool(np.any(moved)))
             return [*self._simulated_note(), *said]
         assert isinstance(distribution, AdaptiveErrors)
-        said = notes_of(
+        said = build_notes(
             plan,
             distribution.located,
             estimand=estimand,

@@ -14,7 +14,7 @@ _MUCH_SHORTER = 0.8  # intervals that assume tails are worth naming from there o
 _LOOSE = 0.7  # ratio of the released to the stated standard deviation below which the latter is loose
 
 
-def notes_of(
+def build_notes(
     plan: AdaptiveMeanPlan,
     located: Located,
     *,

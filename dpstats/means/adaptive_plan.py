@@ -201,7 +201,7 @@ class AdaptiveMeanPlan(DeclaredBox, ReleasePlan):
         radii = tuple(scale * radius for scale, radius in zip(scales, self.staging.radii, strict=True))
         biases, spreads = self.course.bounds(radii, variance)
         staging = replace(self.staging, radii=radii, biases=tuple(biases), spreads=tuple(spreads))
-        stages = tuple(_resized(stage, scale) for stage, scale in zip(self.stages, scales, strict=True))
+        stages = tuple(_resize(stage, scale) for stage, scale in zip(self.stages, scales, strict=True))
         return replace(self, stages=stages, staging=staging)
 
     @cached_property
@@ -355,7 +355,7 @@ class Trail:
             self._variance = course.upper_variance(t, radius, np.sum(white * white, axis=-1), square)
 
 
-def _resized(stage: Any, scale: float) -> Any:
+def _resize(stage: Any, scale: float) -> Any:
     """Return a joint stage in the units of a ball that is ``scale`` times as large."""
     factors = {SUMS: scale, SQUARED_NORMS: scale**2, OUTSIDE: 1.0}
     blocks = tuple(

@@ -311,7 +311,7 @@ class ClippedMean(PrivateSize, ColumnEstimator[ClippedMeanPlan]):
             lattice = self._lattice(region, d, bits)
             free = lattice.free_squares("l1" if law == "laplace" else "l2")
             if self._estimates_std() and free is None:
-                return lattice, Weights((1.0, 1.0)), self._apart(lattice, n, epsilon, share, counts)
+                return lattice, Weights((1.0, 1.0)), self._separate_stages(lattice, n, epsilon, share, counts)
             powers = (1.0, free) if self._estimates_std() and free is not None else (1.0,)
             rows = (
                 lattice.free_count("l1" if law == "laplace" else "l2", powers) if missing == "drop" else 0.0
@@ -364,10 +364,10 @@ class ClippedMean(PrivateSize, ColumnEstimator[ClippedMeanPlan]):
             totals=totals,
         )
 
-    def _apart(
+    def _separate_stages(
         self, lattice: RowLattice, n: int, epsilon: float, share: float, counts: bool
     ) -> tuple[Stage, ...]:
-        """Return stages of their own for the mean and the squares, where these are not free: a ball, and delta = 0."""
+        """Return separate stages for the mean and the squares, if these are not free: a ball, and delta = 0."""
         if counts:
             raise InvalidParameter(
                 "clipped_share=True is not offered for clip_norm='l2' with std='private' and delta = 0; use delta > 0, "

@@ -30,7 +30,7 @@ from dpstats.means.staging import (
     Staging,
     add_stage,
     all_shares,
-    average_of,
+    bound_average,
     center_error,
     plan_recursion,
     plan_stages,
@@ -237,10 +237,10 @@ def plan_following(
         return fixed
     _, chosen, columns = next(item for item in found if item[0] <= least + math.log(SPARE_STAGES))
     units = (noise / chosen**exponent).tolist()
-    return _enlarged(Course(setting, tails, units, columns[-1].tolist(), square_weight), chosen)
+    return _enlarge(Course(setting, tails, units, columns[-1].tolist(), square_weight), chosen)
 
 
-def _enlarged(course: Course, shares: Numbers) -> Staging:
+def _enlarge(course: Course, shares: Numbers) -> Staging:
     """Return the stages with the largest balls that raise the planned error by a few percent at most.
 
     Rows whose tails are heavier than planned are clipped less. All points move along the grid by the same number.
@@ -264,7 +264,7 @@ def _enlarged(course: Course, shares: Numbers) -> Staging:
 
 def _fixed_cost(staging: Staging, n: int, noise: float, exponent: int, weight: float) -> float:
     """Return the mean logarithm of the planned widths of stages with fixed radii."""
-    known = average_of(staging, noise, exponent)
+    known = bound_average(staging, noise, exponent)
     widths = [
         planned_width(known._replace(common=math.sqrt(known.common**2 - 1 + variance)), n, weight)
         for variance in _PLANNED_FOR

@@ -60,11 +60,11 @@ def laplace_sum_quantile(tail: float, std: float, scales: NDArray[np.float64], b
     t = step * np.arange(1, math.ceil(end / step) + 1)
     weights = np.exp(_log_phi(t, s, b)) / t
 
-    def beyond(x: float) -> float:
+    def tail_above(x: float) -> float:
         return 0.5 - step / math.pi * (x / 2 + float(np.sin(t * x) @ weights))
 
     def excess(x: float) -> float:
-        return (beyond(x - shift) + beyond(x + shift)) / 2 - tail
+        return (tail_above(x - shift) + tail_above(x + shift)) / 2 - tail
 
     return unit * float(brentq(excess, 0.0, high, xtol=1e-13, rtol=1e-12))
 

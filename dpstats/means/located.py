@@ -101,7 +101,7 @@ def locate(plan: AdaptiveMeanPlan, released: Released, trail: Trail) -> Found:
     upper, wider = _spread(plan, last)
     variance = upper
     if unclip and not wider:
-        variance = _unclipped(plan, last, upper)
+        variance = _unclip_variance(plan, last, upper)
     if not wider:
         variance = min(variance, 1.0) if plan.private_std else 1.0
     if plan.follows:
@@ -117,7 +117,7 @@ def locate(plan: AdaptiveMeanPlan, released: Released, trail: Trail) -> Found:
     count = float(last[OUTSIDE][0])
     # Assume the stated variance only, or the released one if it refutes the stated one.
     stated = upper if wider else 1.0
-    found = _from_last_stage(plan, last, estimates[-1], screen.share(count), stated, upper)
+    found = _bound_last_stage(plan, last, estimates[-1], screen.share(count), stated, upper)
     refuted = count > screen.most(variance)
     safe = Located(estimates[-1], *found, variance, wider, refuted=refuted, spread=spread)
     return Found(plan, replace(average, refuted=refuted), safe)
@@ -142,7 +142,7 @@ def _spread(plan: AdaptiveMeanPlan, last: Mapping[str, Numbers]) -> tuple[float,
     return max(variance, 0.0) + _SPREAD_LIMIT * noise, refuted
 
 
-def _unclipped(plan: AdaptiveMeanPlan, last: Mapping[str, Numbers], variance: float) -> float:
+def _unclip_variance(plan: AdaptiveMeanPlan, last: Mapping[str, Numbers], variance: float) -> float:
     """Return the variance of rows with normal tails, from the variance of the same rows clipped by the last stage."""
     d, shift = plan.n_features, plan.shape.whiten(last[SUMS])
     noise2 = plan.staging.slopes[-1] ** 2 / plan.precisions[-1]
@@ -150,7 +150,7 @@ def _unclipped(plan: AdaptiveMeanPlan, last: Mapping[str, Numbers], variance: fl
     return float(unclipped(variance + about, plan.staging.radii[-1] ** 2, d)) - about
 
 
-def _from_last_stage(
+def _bound_last_stage(
     plan: AdaptiveMeanPlan,
     last: Mapping[str, Numbers],
     estimate: Numbers,

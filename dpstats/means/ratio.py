@@ -115,11 +115,11 @@ class Ratio:
     def __getitem__(self, index: Any) -> Self:
         """Return the ratios at some places."""
 
-        def at(part: Floats) -> Floats:
+        def select(part: Floats) -> Floats:
             found: Floats = np.broadcast_to(part, self.shape)[index]
             return found
 
-        T, N, Q, X, R = (at(part) for part in (self.T, self.N, self.Q, self.X, self.R))
+        T, N, Q, X, R = (select(part) for part in (self.T, self.N, self.Q, self.X, self.R))
         return replace(self, T=T, N=N, Q=Q, X=X, R=R)
 
     @property

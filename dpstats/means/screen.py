@@ -54,11 +54,11 @@ class Screen:
     def most(self, variance: float = 1.0) -> float:
         """Return the count that contradicts the assumption if it is exceeded."""
         expected = self.expected(variance)
-        return expected + math.hypot(_SURPRISE * math.sqrt(expected), self._exceeded(_SURPRISE))
+        return expected + math.hypot(_SURPRISE * math.sqrt(expected), self._noise_limit(_SURPRISE))
 
     def share(self, count: float) -> float:
         """Return an upper limit of the probability that a row is clipped."""
-        noise = math.hypot(self._exceeded(_LIMIT), _LIMIT * math.sqrt(max(count, 0.0)))
+        noise = math.hypot(self._noise_limit(_LIMIT), _LIMIT * math.sqrt(max(count, 0.0)))
         return min(max(count + noise, 0.0) / self.n, 1.0)
 
     @property
@@ -68,10 +68,10 @@ class Screen:
 
     def unnoticed_at(self, variance: float) -> tuple[int, float]:
         """Return the same for tails that are judged by a variance; the distance is in stated standard deviations."""
-        rows = min(math.ceil(self.most(variance) + self._exceeded(_LIMIT)), self.n)
+        rows = min(math.ceil(self.most(variance) + self._noise_limit(_LIMIT)), self.n)
         return rows, clipping_factor(rows / self.n, self.d * (1 + self.error), self.radius)
 
-    def _exceeded(self, deviations: float) -> float:
+    def _noise_limit(self, deviations: float) -> float:
         """Return the value that the noise exceeds as rarely as a normal variable exceeds this many deviations."""
         if self.noise == "laplace":
             deviations = -math.log(2 * ndtr(-deviations)) / math.sqrt(2)

@@ -185,14 +185,14 @@ def plan_stages(
         return shortest
     # Where noise dominates, short intervals want larger balls than small errors do.
     nearest = _least(planned_error, setting, curves, noise, exponent, 1.0)
-    known = [average_of(staging, noise, exponent) for staging in (nearest, shortest)]
+    known = [bound_average(staging, noise, exponent) for staging in (nearest, shortest)]
     chosen = int(planned_error(known[0], n) >= MOST_LOST * planned_error(known[1], n))
     found, error = (nearest, shortest)[chosen], planned_error(known[chosen], n, 0.0)
     if error**2 < norm2 / _DROWNED**2:
         return found
     # Where it hides most of the box, no interval is short; balls that are smaller still cost less than their noise.
     smaller = plan_stages(n, d, "variance", norm2, reach2, noise, exponent)
-    less = planned_error(average_of(smaller, noise, exponent), n, 0.0) < error
+    less = planned_error(bound_average(smaller, noise, exponent), n, 0.0) < error
     return smaller if less else found
 
 
@@ -216,7 +216,7 @@ def _least(
     return Staging(*(tuple(column.tolist()) for column in (chosen, *columns)))
 
 
-def average_of(staging: Staging, noise: float, exponent: int) -> Known:
+def bound_average(staging: Staging, noise: float, exponent: int) -> Known:
     """Return the bounds on the error of the average of planned stages."""
     shares, radii, slopes, biases, spreads = (
         np.array(part)
@@ -367,7 +367,9 @@ def _subgaussian_curves(d: int, q: Numbers, u: Numbers) -> Curves:
     z = special.ndtri(1 - u / 2)
     # Raise the bound by more than the error of the sum over the grid, and by the part below its last u. That part,
     # int_0^u z ds, is at most u (z + 1/z).
-    constant = 1.005 * np.maximum(_beyond(z, u) - np.sqrt(q) * _beyond(z / np.sqrt(q), u), 0.0)
+    constant = 1.005 * np.maximum(
+        _integrate_tail(z, u) - np.sqrt(q) * _integrate_tail(z / np.sqrt(q), u), 0.0
+    )
     constant += u[-1] * (z[-1] + 1 / z[-1])
     ones = np.ones_like(q)
     return Curves(q, constant, np.zeros_like(q), *_clipped_together(d, q, u), ones, ones)
@@ -379,7 +381,7 @@ def _clipped_together(d: int, q: Numbers, u: Numbers) -> tuple[Numbers, Numbers]
     Rows are assumed to have the norms of normal rows. Outside the ball the loss x - clip x grows by 1 along x and by
     1 - B/||x|| across it.
     """
-    across = u - 2 * np.sqrt(q) * _beyond(1 / np.sqrt(q), u) + q * _beyond(1 / q, u)
+    across = u - 2 * np.sqrt(q) * _integrate_tail(1 / np.sqrt(q), u) + q * _integrate_tail(1 / q, u)
     mean = np.sqrt(2) * np.exp(special.gammaln((d + 1) / 2) - special.gammaln(d / 2))  # E chi_d
     square = d * special.chdtrc(d + 2, q) - 2 * np.sqrt(q) * mean * special.chdtrc(d + 1, q) + q * u
     # Raise by more than the error of the sum over the grid: a difference that is lost to rounding cannot be a bound.
@@ -387,7 +389,7 @@ def _clipped_together(d: int, q: Numbers, u: Numbers) -> tuple[Numbers, Numbers]
     return variation, np.sqrt(np.maximum(square, 1e-9 * q * u) / d)
 
 
-def _beyond(values: Numbers, u: Numbers) -> Numbers:
+def _integrate_tail(values: Numbers, u: Numbers) -> Numbers:
     """Return int_0^u values(s) ds for every u of the grid, by the trapezoid rule in log s."""
     steps = values * u * np.log(u[0] / u[1])
     sums = np.cumsum(((steps[:-1] + steps[1:]) / 2)[::-1])[::-1]

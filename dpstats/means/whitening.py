@@ -47,13 +47,13 @@ class WhitenedBall(NormedLattice):
         return self.ball.largest
 
     def _outside(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
-        return self.ball._outside(self._whitened(rows, np.empty(rows.shape)))
+        return self.ball._outside(self._whiten(rows, np.empty(rows.shape)))
 
     def _round_block(self, rows: NDArray[Any], out: Numbers) -> None:
-        self.ball._round_block(self._whitened(rows, out), out)
+        self.ball._round_block(self._whiten(rows, out), out)
 
     def _round_normed(self, rows: NDArray[Any], out: Numbers) -> Numbers:
-        return self.ball._round_normed(self._whitened(rows, out), out)
+        return self.ball._round_normed(self._whiten(rows, out), out)
 
     def _norm_error(self) -> float:
         return self.ball._norm_error()
@@ -62,7 +62,7 @@ class WhitenedBall(NormedLattice):
     def _same_anywhere(self) -> bool:
         return self.whitening.ndim == 1
 
-    def _whitened(self, rows: NDArray[Any], out: Numbers) -> Numbers:
+    def _whiten(self, rows: NDArray[Any], out: Numbers) -> Numbers:
         np.subtract(rows, self.center, out=out, dtype=np.float64)
         if self.whitening.ndim == 1:
             np.multiply(out, self.whitening, out=out)

@@ -116,7 +116,7 @@ def _design(problem: Problem, share: float | None, clip: float) -> Design:
     return Design(share, clip, each, rest * rho)
 
 
-def balls_of(problem: Problem, design: Design) -> Balls:
+def plan_balls(problem: Problem, design: Design) -> Balls:
     """Return the balls that the release of a design, with Gaussian noise, is planned in."""
     # Gaussian noise alone, on its rows, has the exact curve.
     alone = problem.split or design.share is None
@@ -127,7 +127,7 @@ def balls_of(problem: Problem, design: Design) -> Balls:
     )
 
 
-def cross_of(problem: Problem, design: Design) -> float:
+def plan_cross_radius(problem: Problem, design: Design) -> float:
     """Return the l1 radius that the release of a design, with Laplace noise, is planned in."""
     size = released(problem, design)
     if problem.split:
@@ -143,8 +143,8 @@ def released(problem: Problem, design: Design) -> int:
 def noise_variance(problem: Problem, design: Design) -> float:
     """Return the planned variance of the noise in a column of the estimate."""
     if problem.delta == 0:
-        return 2 * (2 * cross_of(problem, design) / (problem.n_release * design.rest)) ** 2
-    return 1 / balls_of(problem, design).precision
+        return 2 * (2 * plan_cross_radius(problem, design) / (problem.n_release * design.rest)) ** 2
+    return 1 / plan_balls(problem, design).precision
 
 
 def planned_error(problem: Problem, design: Design) -> float:
@@ -179,8 +179,8 @@ def release_bias(problem: Problem, design: Design) -> float:
     """Return a bound on the clipping bias of a released mean, for any column of mean 0 and variance 1."""
     if problem.delta == 0:
         norm = problem.n_features + problem.n_nonzero * problem.max_signal
-        return min(1.0, norm / (4 * cross_of(problem, design)))
-    balls = balls_of(problem, design)
+        return min(1.0, norm / (4 * plan_cross_radius(problem, design)))
+    balls = plan_balls(problem, design)
     weights = np.array(balls.shares) / np.array(balls.radii) ** 2
     norms = np.hypot(math.sqrt(problem.n_features), balls.distances)
     return min(1.0, float(np.average(norms / (4 * np.array(balls.radii)), weights=weights)))

@@ -112,7 +112,7 @@ def _half_widths(plan: SparseMeanPlan, report: Report, tail: float, population: 
         return half_widths(tail, np.full(unit.size, plan.n_release**-0.5), plan.law, scale)
     last = last_stage(plan, report)
     if isinstance(plan.balls[-1], CrossLattice):
-        return _of_cross(last, tail, population)
+        return _cross_half_widths(last, tail, population)
     left = tail * (1 - _FOR_PLACE - (_FOR_SPREAD if plan.private_spread else 0.0))
     mean = np.zeros_like(last.shift)
     for _ in range(3):
@@ -185,7 +185,7 @@ def _upper_std(plan: SparseMeanPlan, report: Report, tail: float) -> Numbers:
     return result
 
 
-def _of_cross(last: Released, tail: float, population: bool) -> Numbers:
+def _cross_half_widths(last: Released, tail: float, population: bool) -> Numbers:
     s, scale = last.shift.size, np.full(last.shift.size, last.noise)
     mean = np.zeros(s)
     for _ in range(3):

@@ -188,7 +188,7 @@ class SparseMeanPlan(ReleasePlan):
 
     def report(self, released: Released) -> Report:
         """Return the release, with the selected columns in order."""
-        shifts = [item[name] for name, item in zip(self.means, self._of_means(released), strict=True)]
+        shifts = [item[name] for name, item in zip(self.means, self._mean_releases(released), strict=True)]
         chosen = np.arange(self.n_features) if self.everything else np.sort(released[SUPPORT])
         if self.balls:
             average = RunningMean(np.zeros(np.shape(shifts[0])))
@@ -207,7 +207,7 @@ class SparseMeanPlan(ReleasePlan):
         squares = released[LAST][SQUARES] if self.private_spread else None
         return Report(chosen[kept], means[kept], answers[-1][kept], shifts[-1], squares, kept)
 
-    def _of_means(self, released: Released) -> list[Mapping[str, NDArray[np.float64]]]:
+    def _mean_releases(self, released: Released) -> list[Mapping[str, NDArray[np.float64]]]:
         """Return the release of every stage, by the names of its parts."""
         found = [released[stage.name] for stage in self.stages if not isinstance(stage, Selection)]
         return [

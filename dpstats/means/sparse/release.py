@@ -51,14 +51,14 @@ def release_on_support(private: Halves, plan: SparseMeanPlan, session: Session) 
         joint = isinstance(stage, JointStage)
         exact = np.empty((2 if joint else 1, *supports.shape), dtype=np.int64)
         for t, rows in enumerate(columns):
-            exact[:, which == t] = _sums_about(rows, ball, average.value[which == t], len(exact))
+            exact[:, which == t] = _center_sums(rows, ball, average.value[which == t], len(exact))
         if one:
             exact = exact[:, 0]
         found = session.add(stage.name, {name: exact[0], SQUARES: exact[1]} if joint else exact[0])
         average.include(noise, found[name] if joint else found)
 
 
-def _sums_about(
+def _center_sums(
     rows: NDArray[np.float64], ball: BallLattice, centers: NDArray[np.float64], powers: int
 ) -> NDArray[np.int64]:
     """Return the sums of the rows about each of the centers, and of as many powers: shape (powers, centers, s)."""
