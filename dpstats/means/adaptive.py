@@ -593,7 +593,7 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan]):
             ("Stages", f"{len(self.plan_.stages)}, {self.plan_.law.capitalize()} noise"),
             ("Intervals cover", interval.estimand),
         ]
-        return self._framed(
+        return self._build_summary(
             "Private adaptive mean", facts, table, self._notes(interval.confidence_level, name)
         )
 

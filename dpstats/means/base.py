@@ -182,7 +182,7 @@ class ColumnEstimator(HasEstimates, PrivateEstimator[Plan]):
 
     # The parts of a summary.
 
-    def _framed(
+    def _build_summary(
         self,
         title: str,
         facts: Sequence[tuple[str, str]],

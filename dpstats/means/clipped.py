@@ -581,7 +581,7 @@ class ClippedMean(PrivateSize, ColumnEstimator[ClippedMeanPlan]):
             ("Noise", f"Gaussian, {law}" if plan.distribution == "gaussian" else "Laplace"),
             ("Intervals cover", interval.estimand),
         ]
-        return self._framed("Private clipped mean", facts, table, self._notes(name))
+        return self._build_summary("Private clipped mean", facts, table, self._notes(name))
 
     def _notes(self, estimand: str) -> list[str]:
         plan = self.plan_

@@ -403,7 +403,7 @@ class PrivateVariance(PrivateSize, ColumnEstimator[PrivateVariancePlan]):
             ("Noise", plan.noise(SQUARES).law.capitalize()),
             ("Intervals cover", interval.estimand),
         ]
-        return self._framed("Private variance", facts, table, notes)
+        return self._build_summary("Private variance", facts, table, notes)
 
 
 def observed_errors(observed: ObservedSums, plan: PrivateVariancePlan) -> tuple[SquareErrors, Numbers]:

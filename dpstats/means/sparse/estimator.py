@@ -448,7 +448,7 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
             ("Selection", plan.selection_words()),
             *plan.found_if_above(),
         ]
-        return self._framed("Private sparse mean", facts, table, notes)
+        return self._build_summary("Private sparse mean", facts, table, notes)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
