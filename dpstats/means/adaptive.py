@@ -506,7 +506,7 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan]):
         if plan.screen is not None:
             count = float(released[plan.last.name][OUTSIDE][0])
             self.clipped_rows_ = min(max(count, 0.0), float(plan.n_samples))
-        # Report the average, the more precise estimate under any assumption: intervals about the last stage hold it.
+        # The average is more precise, regardless of how its bias is bounded. Intervals about the last stage contain it.
         error = math.sqrt(plan.sampling_at(located.variance) + plan.noise_variance) * plan.stds
         self.mean_ = mean_in_box(located.estimate, error, *plan.box)
         self.noise_std_ = math.sqrt(plan.noise_variance) * plan.stds

@@ -295,9 +295,9 @@ class AdaptiveMeanPlan(DeclaredBox, ReleasePlan):
         Returns
         -------
         float
-            Sampling variance, noise variance and squared bias bound, added over the columns. If noise dominates, it
-            is at most the error of reporting the middle of the box, on average over the box. Bounds on the bias are
-            seldom attained: under "variance" the actual error can be several times smaller.
+            Sampling variance, noise variance and squared bias bound, added over the columns. If noise dominates, the
+            sum is at most the error of reporting the middle of the box, on average over the box. Bounds on the bias
+            are seldom attained: under "variance" the actual error can be several times smaller.
         """
         squares = self.stds**2
         sampling = self.sampling_variance * squares
