@@ -347,6 +347,7 @@ def _cell_utilities(cells: Cells, points: NDArray[np.int64]) -> list[Fraction | 
 
 def _window_limits(windows: Windows | Nested) -> Ends:
     """Return the limits of all windows up to the widest."""
+
     def ends(steps: NDArray[np.int64]) -> Ends:
         return windows.ends(steps) if isinstance(windows, Nested) else windows.ends(steps, steps)
 

@@ -1,8 +1,8 @@
-"""Are all means equal? One-way analysis of variance from released totals, its null law by a public simulation.
+"""One-way analysis of variance from released totals: a test of equal means by public simulation.
 
-The statistic is Wald's, with a spread for every group that is at least the pooled one, and weights that a count near 0
-makes nearly nothing. Its law depends on the sizes of the groups and of the noise: so groups of the released sizes, all
-with the released common mean, are released again and again with the same noise.
+The statistic is Wald's. Each group's variance is at least the pooled one, and a count close to 0 has a weight close to
+0. The null distribution depends on the sizes of the groups and of the noise. It is simulated: groups of the released
+sizes, all with the released common mean, are released repeatedly with the same noise.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dpstats.means.ratio import Noise, Ratio
 Floats = NDArray[np.float64]
 
 _PRIOR = 0.5
-"""Of what a group's sum of squares would be at the pooled spread: how far its own is believed to be from that."""
+"""Prior standard deviation of a group's sum of squares, as a fraction of its value at the pooled variance."""
 _BLOCK = 1 << 21
 
 
@@ -25,14 +25,14 @@ def statistic(ratio: Ratio) -> tuple[Floats, Floats]:
     count = np.maximum(ratio.N, 0.0)
     own, pooled = _squares(ratio, m, count)
     spread = np.maximum(own, count * pooled) + noise.total**2 + m**2 * noise.count**2
-    # Of all rows together: weights that go by noisy counts would draw it towards 0.
+    # Use the mean of all rows together: weights from noisy counts would draw it towards 0.
     rows = np.maximum(ratio.N.sum(axis=-2, keepdims=True), noise.count * np.sqrt(ratio.N.shape[-2]))
     mean = np.clip(ratio.T.sum(axis=-2, keepdims=True) / rows, -1.0, 1.0)
     return ((ratio.T - mean * ratio.N) ** 2 / spread).sum(axis=-2), mean
 
 
 def _squares(ratio: Ratio, about: Floats, count: Floats) -> tuple[Floats, Floats]:
-    """Return the groups' sums of squares about some values, and the pooled spread of a row."""
+    """Return the groups' sums of squares about some values, and the pooled variance of a row."""
     own = np.maximum(ratio.Q - 2 * about * ratio.X + about**2 * ratio.R, 0.0)
     rows = np.maximum(count.sum(axis=-2, keepdims=True), 1.0)
     return own, np.minimum(own.sum(axis=-2, keepdims=True) / rows, 1.0)
@@ -44,7 +44,7 @@ def null_statistics(ratio: Ratio, n_simulations: int, rng: np.random.Generator) 
     _, mean = statistic(ratio)
     count = np.broadcast_to(np.maximum(ratio.N, 0.0), ratio.shape)
     own, pooled = _squares(ratio, mean, count)
-    # A group's own sum of squares as far as the noise lets it be told from the pooled one.
+    # Shrink a group's own sum of squares towards the pooled one: the more, the larger the noise.
     prior = (_PRIOR * count * pooled) ** 2
     off = (
         noise.square**2
@@ -56,18 +56,18 @@ def null_statistics(ratio: Ratio, n_simulations: int, rng: np.random.Generator) 
     within = np.minimum(within, count * (1 - mean**2))
     step = max(1, _BLOCK // max(1, within.size))
     parts = [
-        statistic(_released(count, mean, within, noise, min(step, n_simulations - done), rng))[0]
+        statistic(_simulate_release(count, mean, within, noise, min(step, n_simulations - done), rng))[0]
         for done in range(0, n_simulations, step)
     ]
     return np.concatenate(parts)
 
 
-def _released(
+def _simulate_release(
     count: Floats, mean: Floats, within: Floats, noise: Noise, size: int, rng: np.random.Generator
 ) -> Ratio:
     shape = (size, *within.shape)
     about = np.sqrt(within) * rng.standard_normal(shape)
-    # Sums of squares about the mean, as those of normal rows would vary.
+    # Sums of squares about the mean vary as for normal rows.
     rows = np.maximum(count, 1.0)
     squares = within * rng.chisquare(rows, shape) / rows
     total = mean * count + about

@@ -1,8 +1,8 @@
 """Differences of means of groups: the distribution of their errors, and all pairs together.
 
-Two means are asked together: those that are as far from what was released as a normal variable's z in all, in the root
-of the sum of their squares. How far apart these can be are the ends of the interval for the difference. Where both
-intervals are symmetric these are the usual ones; where noise leaves one of them open, they are open too.
+Pairs of means are tested together. A pair is accepted if the root of the sum of its two squared scores is at most the
+normal quantile z. The limits of the difference are the least and the largest difference of accepted pairs. If both
+intervals are symmetric, these are the standard limits. If noise leaves one interval open, the limits are open too.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _FAR = 1e-10
 
 @dataclass(frozen=True, eq=False)
 class DifferenceErrors(ScoreErrors):
-    """Errors of the means of some groups less those of others.
+    """Errors of the differences between the means of some groups and of others.
 
     Attributes
     ----------
     first, second : Ratio
-        In half-widths of the bounds.
+        The ratios of the groups, in half-widths of the bounds.
     half : float or array
         These half-widths.
     """
@@ -99,7 +99,7 @@ def apart(first: Ratio, second: Ratio, z: float | Floats) -> tuple[Floats, Float
 def difference_score(first: Ratio, second: Ratio, difference: float | Floats = 0.0) -> Floats:
     """Return the least z that lets two ratios differ by ``difference``, as a standard normal variable.
 
-    Its sign is that of the difference of the estimates less ``difference``.
+    Its sign is the sign of the difference of the estimates less ``difference``.
     """
     a, b, by = np.broadcast_arrays(first.estimate, second.estimate, difference)
     if len(a) > _MOST:

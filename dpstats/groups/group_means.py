@@ -281,7 +281,7 @@ class GroupMeans(_Fitted):
         variance = (ratio.Q - 2 * m * ratio.X + m**2 * ratio.R) / rows
         self.std_ = self.plan_.half * np.sqrt(np.clip(variance, 0.0, (1 - m) * (1 + m)))
 
-    # What a user asks.
+    # Queries
 
     @property
     def _found(self) -> FoundRatio | None:
@@ -368,7 +368,7 @@ class GroupMeans(_Fitted):
         )
 
     def pairwise(self, method: str = "tukey") -> Differences:
-        """Compare the means of all pairs of groups, from what was released: it costs no privacy.
+        """Compare the means of all pairs of groups, from the release: without additional privacy cost.
 
         Parameters
         ----------
@@ -485,7 +485,7 @@ class GroupMeans(_Fitted):
         Parameters
         ----------
         ax : matplotlib Axes, or a sequence of one for each column, optional
-            Default: those of a new figure, a panel for each column.
+            Default: the axes of a new figure, a panel for each column.
         confidence_level : float, default=0.95
         **style
             matplotlib's, of ``Axes.errorbar``: colors and labels.
@@ -497,13 +497,13 @@ class GroupMeans(_Fitted):
         from dpstats.figures import forest
 
         interval = self.confidence_interval(confidence_level)
-        labels = [f"{group}  ({self._rows_of(k)})" for k, group in enumerate(self.groups_)]
+        labels = [f"{group}  ({self._describe_rows(k)})" for k, group in enumerate(self.groups_)]
         title = f"Private means of groups, {100 * interval.confidence_level:g}% intervals"
         simulated = " (simulated noise)" if self.privacy_.simulated else ""
         return forest(labels, self._names(), self.means_, interval, title=title + simulated, ax=ax, **style)
 
-    def _rows_of(self, place: int) -> str:
-        """Return how many rows a group has, to what its noise leaves of that."""
+    def _describe_rows(self, place: int) -> str:
+        """Return the number of rows of a group as text, or an upper limit if noise hides the number."""
         if self.counts_[place] < 2 * self.counts_noise_std_:
             return f"fewer than {max(self.counts_[place], 0.0) + 2 * self.counts_noise_std_:.0f} rows"
         return f"{self._count(place)} rows"

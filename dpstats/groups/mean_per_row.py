@@ -1,4 +1,4 @@
-"""The mean of all rows where a unit has several: a ratio of sums over units, which are what is protected.
+"""The mean of all rows if a unit has several: a ratio of sums over units, the units of privacy.
 
 Proof: docs/proofs/mean-per-row.md.
 """
@@ -44,22 +44,22 @@ class MeanPerRowPlan(RatioPlan[UnitTotals]):
     """The plan of a `MeanPerRow`; ``n_planned`` is a number of units."""
 
     def mean_noise(self, n_rows: float) -> Floats:
-        """Return the standard deviation of the noise in a mean of so many rows, in units of the data.
+        """Return the standard deviation of the noise in a mean of ``n_rows`` rows, in units of the data.
 
-        For a mean in the middle of its bounds; at an end the noise of the count adds a fifth to it.
+        For a mean in the middle of its bounds. At a bound, the noise of the count adds a fifth to it.
         """
         return self.half * self.totals_noise.total * self.totals.max_rows / n_rows
 
     def notes(self) -> list[str]:
-        """Return what a reader of the plan has to know, one line each."""
+        """Return the notes that a reader of the plan needs, one line each."""
         n = _EXAMPLE if self.n_planned is None else self.n_planned
         noise = ", ".join(f"{value:.3g}" for value in self.mean_noise(n)[:6])
         units = f"each of {n} units" if self.n_planned is None else "each"
         most, more = self.totals.max_rows, ", ..." if self.n_features > 6 else ""
         return [
             f"totals are in half-widths of the bounds, and parts of {most} rows",
-            f"if {units} has one row: noise of the mean {noise}{more}; with k rows each, of which at most {most} "
-            "count, a k-th of it",
+            f"if {units} has one row: noise of the mean {noise}{more}; with k rows each, a k-th of it (at most {most} "
+            "rows count)",
         ]
 
     def __str__(self) -> str:
@@ -144,8 +144,8 @@ class MeanPerRow(_Fitted):
 
     Notes
     -----
-    **Estimand.** Intervals cover the mean of the population's rows, of which at most ``max_rows`` of a unit
-    count, after clipping.
+    **Estimand.** Intervals cover the mean of the population's rows after clipping. At most ``max_rows`` rows of a unit
+    count.
 
     **Intervals.** Intervals invert a test of every value (Fieller 1954). They assume independent units. Rows of
     one unit can depend on each other in any way.
@@ -223,13 +223,13 @@ class MeanPerRow(_Fitted):
     def _schema(self) -> Schema:
         if self.unit is None and self.columns is not None:
             raise InvalidParameter("columns must be given with unit, the column that says whose row it is")
-        meaning = "whose row it is (or unit, the column of a data frame that says so)"
+        meaning = "whose row it is (or unit, the column of a data frame with this information)"
         parameter = "y" if self.unit is None else "unit"
         units = Column("units", self.unit, None, parameter, unit_places, meaning)
         return replace(super()._schema(), numbers=column_list(self.columns), beside=(units,))
 
     def _word(self) -> str:
-        """Return what a unit is called."""
+        """Return the name of a unit."""
         if self.called is not None and not (isinstance(self.called, str) and self.called.strip()):
             raise InvalidParameter(
                 f"called must be the name of a unit, such as 'person', got {self.called!r}"

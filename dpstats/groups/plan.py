@@ -1,4 +1,4 @@
-"""Plans of releasing totals whose ratios are means, in half-widths of declared bounds; and that of groups."""
+"""Plans for releases of totals whose ratios are means, in half-widths of declared bounds; and the plan of groups."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _EXAMPLE = 1000  # rows
 
 
 class Totals(Protocol):
-    """What is released, as far as its noise is concerned."""
+    """The noise of released totals."""
 
     def noise(self, stage: JointStage) -> Noise: ...
 
@@ -32,7 +32,7 @@ Of = TypeVar("Of", bound=Totals)
 
 @dataclass(frozen=True)
 class RatioPlan(ReleasePlan, Generic[Of]):
-    """The plan of releasing sums whose ratios are means, with the public facts that the fit and its report go by.
+    """The plan of releasing sums whose ratios are means, with the public facts that the fit and its report use.
 
     Attributes
     ----------
@@ -77,9 +77,9 @@ class GroupMeansPlan(RatioPlan[GaussianTotals | LaplaceTotals]):
     groups: tuple[Any, ...]
 
     def mean_noise(self, n_rows: float) -> NDArray[np.float64]:
-        """Return the standard deviation of the noise in the mean of a group of so many rows, in units of the data.
+        """Return the standard deviation of the noise in the mean of a group of ``n_rows`` rows, in units of the data.
 
-        For a mean in the middle of its bounds; at an end that of the count comes to it, which is about as large.
+        For a mean in the middle of its bounds. At a bound, the noise of the count is added, which is about as large.
         """
         return self.half * self.totals_noise.total / n_rows
 
@@ -98,9 +98,9 @@ class GroupMeansPlan(RatioPlan[GaussianTotals | LaplaceTotals]):
         found = [f"a group of n/{len(self.groups)} = {each:.6g} rows: noise of its mean {noise}{more}"]
         if each < enough:
             found.append(
-                f"warning: groups of fewer than {enough:.0f} rows cannot be told from noise, and n/{len(self.groups)} "
-                "is fewer: their intervals will be the bounds (more rows, a larger epsilon, fewer columns or groups "
-                "help)"
+                f"warning: groups of fewer than {enough:.0f} rows cannot be distinguished from noise, and "
+                f"n/{len(self.groups)} is fewer: their intervals will be the bounds (more rows, a larger epsilon, "
+                "fewer columns or groups help)"
             )
         return found
 

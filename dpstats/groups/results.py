@@ -27,7 +27,7 @@ class AnalysisOfVariance(Exported, Reported):
         (1 + number of simulated statistics as large)/(1 + number of simulations).
     n_groups, n_simulations : int
     names : sequence of str
-        Of the columns.
+        Names of the columns.
     simulated : bool
         Whether the noise of the release was simulated.
     """

@@ -1,7 +1,7 @@
-"""What a unit with several rows adds to totals, in integers, and how far replacing a unit moves all totals together.
+"""Integer totals over units with several rows, and their joint sensitivity to replacing a unit.
 
 A unit is the number c of its rows, at most m, and the sum s of their z in [-1, 1]^d: |s| <= c in every column. In parts
-of m, the sums of c, s^2 and c^2 beside those of s cost nothing, and that of s c a little. Proof:
+of m, the sums of c, s^2 and c^2 add no noise to the sum of s, and the sum of s c adds a little. Proof:
 docs/proofs/mean-per-row.md.
 """
 
@@ -39,7 +39,7 @@ COUNT_WEIGHT, SQUARE_WEIGHT, SPREAD_WEIGHT = 1.5, 0.7, 0.5
 PRODUCT_WEIGHT = 0.25
 """Costs 3% more noise on all."""
 ADDED_COUNT_WEIGHT = 1.0
-"""Of the number of rows, if a unit is added or removed: it then costs as much as the sums."""
+"""Weight of the number of rows, if a unit is added or removed: it then costs as much as the sums."""
 
 _SAFE = 1 + 1e-12
 
@@ -59,7 +59,7 @@ class UnitTotals:
         return self.max_rows << self.bits
 
     def integers(self) -> JointIntegers:
-        """Return what a stage about them needs to know, in parts of ``max_rows`` rows."""
+        """Return the integers of a stage that releases these totals, in parts of ``max_rows`` rows."""
         M, d = float(self.largest), self.n_features
         step, root = 1 / M, math.sqrt(d)
         added = self.neighbors is Neighbors.ADD_OR_REMOVE_ONE
@@ -72,11 +72,11 @@ class UnitTotals:
             Block(PRODUCTS, d, step, 1 / PRODUCT_WEIGHT),
         )
         if added:
-            # All parts of a unit are at most M, also after rounding, and together where all of its rows are at one end.
+            # All parts of a unit are at most M, also after rounding. All reach M if all rows are at one bound.
             weights = (count, 1.0, SQUARE_WEIGHT, SPREAD_WEIGHT, PRODUCT_WEIGHT)
             moved = math.fsum(weight**2 for weight in weights) * M**2
             return JointIntegers(TOTALS, blocks, math.inf, math.sqrt(d * moved) * _SAFE)
-        # Squares and products are rounded down: two of them are off by less than a step.
+        # Squares and products are rounded down: the difference of two has an error below one step.
         theta = 4 / M
         exact = 4 * (1 + PRODUCT_WEIGHT**2) * M**2
         rounding = SQUARE_WEIGHT**2 + SPREAD_WEIGHT**2 + PRODUCT_WEIGHT**2
@@ -84,7 +84,7 @@ class UnitTotals:
         return JointIntegers(TOTALS, blocks, math.inf, math.sqrt(d * moved) * _SAFE)
 
     def of_units(self, sums: Steps, counts: Steps) -> dict[str, Steps]:
-        """Return what units add: their sums in steps, of shape (units, d), and their numbers of rows."""
+        """Return the contribution of each unit, given the sums in steps, of shape (units, d), and the row counts."""
         M, rows = self.largest, counts[:, None] << self.bits
         return {
             ROWS: rows,
@@ -100,7 +100,7 @@ class UnitTotals:
         return Noise(std[SUMS], std[ROWS], std[SQUARES], std[PRODUCTS], std[ROWS_SQUARED], 0.0)
 
     def ratio(self, released: Any, noise: Noise) -> Ratio:
-        """Return what released totals say of the means, of shape (..., n_features)."""
+        """Return the ratios of the released totals that estimate the means, of shape (..., n_features)."""
         T, N, Q, X, R = (
             np.asarray(released[name], dtype=np.float64)
             for name in (SUMS, ROWS, SQUARES, PRODUCTS, ROWS_SQUARED)
@@ -118,8 +118,8 @@ def unit_sums(
 ) -> dict[str, Steps]:
     """Return the exact totals of all units: each is cut to its ``max_rows`` rows before they are added up.
 
-    Of more rows those of the smallest hashes of their steps are taken: the same whatever their order, and whatever
-    other units there are.
+    A unit with more rows keeps the rows with the smallest hashes of their steps. This choice does not depend on the
+    order of the rows, nor on other units.
     """
     steps = lattice.round_rows(X[kept])
     own = codes[kept]

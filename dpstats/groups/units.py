@@ -28,8 +28,8 @@ def one_row_per_unit(
 ) -> Any:
     """Return a data frame with one row for each unit, so that every release from it protects units.
 
-    The row of a unit depends on its own rows only. A guarantee for one row replaced then holds for one unit replaced,
-    with all its rows. The number of units is public; the number of rows of each unit is private.
+    The row of a unit depends only on the rows of this unit. A guarantee for one row replaced then holds for one unit
+    replaced, with all its rows. The number of units is public; the number of rows of each unit is private.
 
     Parameters
     ----------
@@ -40,9 +40,9 @@ def one_row_per_unit(
         error, which reveals that there is one.
     how : mapping {column: "mean" | "sum" | "min" | "max" | "first" | "count"}
         Aggregate of each column. Missing entries are skipped. A unit with only missing entries gets a missing
-        entry, or the count 0. "first" is the entry of the unit's first row, and allows columns of any type: use
-        it if all rows of a unit have the same entry. Functions are rejected, because they could depend on other
-        units.
+        entry, or the count 0. The aggregate "first" is the entry of the unit's first row, and allows columns of any
+        type: use it if all rows of a unit have the same entry. Functions are rejected, because they could depend on
+        other units.
     max_rows : int, optional
         Largest number of rows of a unit that count. If a unit has more, the rows with the smallest hashes count,
         regardless of the order of the rows and of other units. It bounds sums and counts.
@@ -104,7 +104,7 @@ def one_row_per_unit(
     for name, kind in how.items():
         kept = _KINDS[kind](read[name], rows)
         made[name] = take(frame, name, kept) if kind == "first" else kept
-    return _framed(made, word)
+    return _build_frame(made, word)
 
 
 class Units:
@@ -142,25 +142,25 @@ class Units:
         return len(self.firsts)
 
     def rows(self, columns: Any, max_rows: int | None) -> list[NDArray[np.int64]]:
-        """Return the rows of each unit in the order of the data, at most so many."""
+        """Return the rows of each unit in the order of the data, at most ``max_rows``."""
         order = np.argsort(self.codes, kind="stable")
         found = np.split(order, np.flatnonzero(np.diff(self.codes[order])) + 1)
         if max_rows is None:
             return found
         columns = list(columns)
-        return [own if len(own) <= max_rows else _kept(own, columns, max_rows) for own in found]
+        return [own if len(own) <= max_rows else _choose_rows(own, columns, max_rows) for own in found]
 
 
 def _order(key: Any) -> tuple[str, Any]:
-    """Return what units are sorted by: numbers by size, all else by their text."""
+    """Return the sort key of a unit: numbers sort by size, other keys by their text."""
     kind, *rest = key
     if rest and isinstance(rest[0], Decimal):  # which does not compare with fractions
         rest = [Fraction(rest[0]) if rest[0].is_finite() else float(rest[0])]
     return (kind, (0, rest[0], "")) if kind == "number" else (kind, (1, 0, repr(rest)))
 
 
-def _kept(own: NDArray[np.int64], columns: Sequence[Sequence[Any]], most: int) -> NDArray[np.int64]:
-    """Return the rows of a unit that are kept: those of the smallest hashes of their entries."""
+def _choose_rows(own: NDArray[np.int64], columns: Sequence[Sequence[Any]], most: int) -> NDArray[np.int64]:
+    """Return the kept rows of a unit: the rows with the smallest hashes of their entries."""
     hashes = [
         hashlib.sha256(repr([key_of(values[row]) for values in columns]).encode()).digest() for row in own
     ]
@@ -182,7 +182,7 @@ def _check_how(how: Any) -> None:
 
 
 def _column(frame: Any, name: Any, kind: str) -> Any:
-    """Return a column's entries: numbers, or whatever they are where no arithmetic is done."""
+    """Return a column's entries: as numbers, or unchanged if the aggregate needs no arithmetic."""
     values = column(frame, name)
     if kind not in ("first", "count"):
         return column_of(f"frame[{name!r}]", values)
@@ -190,7 +190,7 @@ def _column(frame: Any, name: Any, kind: str) -> Any:
     return found if where is None else [found[place] for place in where]
 
 
-# What is kept of a unit's entries. Sums are rounded once, so that the order of rows is nothing to them.
+# Aggregates of a unit's entries. Sums are rounded once, so that they do not depend on the order of rows.
 
 
 def _present(values: Floats, own: NDArray[np.int64]) -> list[float]:
@@ -211,12 +211,12 @@ def _mean(values: list[float]) -> float:
     return _sum(values) / len(values) if values else math.nan
 
 
-def _of_numbers(kept: Callable[[list[float]], float]) -> Callable[[Any, list[NDArray[np.int64]]], Any]:
+def _aggregate_numbers(kept: Callable[[list[float]], float]) -> Callable[[Any, list[NDArray[np.int64]]], Any]:
     return lambda values, rows: np.array([kept(_present(values, own)) for own in rows], dtype=np.float64)
 
 
 def _first(values: Any, rows: list[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Return where each unit's first entry is; of a unit that has none, where a missing one is."""
+    """Return the row of each unit's first entry that is not missing, or its first row if all are missing."""
     return np.array([next((row for row in own if not is_missing(values[row])), own[0]) for own in rows])
 
 
@@ -225,17 +225,17 @@ def _count(values: Any, rows: list[NDArray[np.int64]]) -> NDArray[np.int64]:
 
 
 _KINDS: dict[str, Callable[[Any, list[NDArray[np.int64]]], Any]] = {
-    "mean": _of_numbers(_mean),
-    "sum": _of_numbers(_sum),
-    "min": _of_numbers(lambda values: min(values, default=math.nan)),
-    "max": _of_numbers(lambda values: max(values, default=math.nan)),
+    "mean": _aggregate_numbers(_mean),
+    "sum": _aggregate_numbers(_sum),
+    "min": _aggregate_numbers(lambda values: min(values, default=math.nan)),
+    "max": _aggregate_numbers(lambda values: max(values, default=math.nan)),
     "first": _first,
     "count": _count,
 }
 
 
-def _framed(made: Mapping[Any, Any], word: str) -> Any:
-    """Return columns as a data frame that says what its rows are."""
+def _build_frame(made: Mapping[Any, Any], word: str) -> Any:
+    """Return columns as a data frame that declares the unit of its rows."""
     import pandas as pd
 
     return declare_unit(pd.DataFrame(dict(made)), word)

@@ -1,8 +1,8 @@
 """The adaptive mean: clip about a center that earlier releases have found.
 
-A clipped mean about a public center pays for how far the mean may be from it. Here the rows are
-clipped to a ball about the average of the stages released so far; the balls shrink as the average
-gets better, by a plan that no data enter (dpstats/means/staging.py).
+A clipped mean about a public center pays for the distance that the mean may have from it. Here the rows are clipped
+to a ball about the average of the stages released so far. The balls shrink as the average gets more precise, by a
+plan that does not depend on the data (dpstats/means/staging.py).
 
 Proof: docs/proofs/adaptive-mean.md.
 """
@@ -28,7 +28,7 @@ from dpstats.data.tables import Rows
 from dpstats.errors import InvalidParameter
 from dpstats.inference import BONFERRONI, Limits
 from dpstats.lattice import BallLattice, NormedLattice, NormSums
-from dpstats.means.adaptive_notes import notes_of
+from dpstats.means.adaptive_notes import build_notes
 from dpstats.means.adaptive_plan import (
     ASSUMPTIONS,
     OUTSIDE,
@@ -106,10 +106,10 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan]):
         not depend on it. Intervals under "symmetric" and "variance" do:
 
         * "subgaussian": in each column (with ``cov``: in every direction), ``|Y_j|`` is stochastically no larger than
-          ``|N(0, 1)|``. ``||Y||^2`` is no larger than a chi-square with n_features degrees of freedom. The last
-          stage counts the rows that it clips. By that count, default intervals assume the public standard
-          deviation only. ``estimand="tails"`` gives shorter intervals, which assume these tails unless the
-          count refutes them.
+          ``|N(0, 1)|``. Likewise, ``||Y||^2`` is no larger than a chi-square with n_features degrees of freedom. The
+          last stage counts the rows that it clips. By that count, default intervals assume the public standard
+          deviation only. Shorter intervals, by ``estimand="tails"``, assume these tails unless the count refutes them.
+
         * "symmetric": Y and -Y have the same distribution, and the mean of clipped rows follows the center at least as
           it does for normal rows. The error is smallest, and heavy tails are allowed.
         * "variance": the standard deviations (with ``cov``: the covariance) are upper bounds. Intervals are wide and
@@ -122,10 +122,10 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan]):
         correlated columns, or if ``std`` or ``std_bound`` may be much too large. ``plan`` says which route a fit
         takes. One column, ``delta=0``, ``tails="variance"`` and too few rows keep the route without a covariance.
     missing : {"error", "drop", "center"}, default="error"
-        Treatment of NaN and infinite entries. "error" raises `InvalidData`; the error reveals that such an
-        entry exists, which the guarantee does not cover. "drop" leaves out rows with such an entry: a part of epsilon
-        counts the complete rows, and the estimate uses a random sample of them, of public size. "center" replaces
-        entries with the center of the stage, which pulls the estimate towards earlier stages.
+        Treatment of NaN and infinite entries. With "error", the fit raises `InvalidData`; the error reveals that such
+        an entry exists, which the guarantee does not cover. With "drop", it leaves out rows with such an entry: a part
+        of epsilon counts the complete rows, and the estimate uses a random sample of them, of public size. With
+        "center", it replaces entries with the center of the stage, which pulls the estimate towards earlier stages.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise from the operating system's entropy source. Any other value simulates
         reproducible noise: the result is then not private.
@@ -190,8 +190,8 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan]):
 
     With ``cov="private"`` intervals are normal, and about the last stage. They account for its released covariance.
     ``estimand="clipped"`` gives intervals for the mean of the shrunk rows, which assume no distribution. They
-    cover the population mean only if rows are symmetric. ``estimand="tails"`` assumes that tails are at most those of
-    normal rows with the released covariance.
+    cover the population mean only if rows are symmetric. ``estimand="tails"`` assumes that tails are at most as heavy
+    as the tails of normal rows with the released covariance.
 
     References
     ----------
@@ -313,15 +313,15 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan]):
         norm2, reach2 = shape.largest_norm2(bound, d), float(np.max(reach)) ** 2
         law, exponent = ("gaussian", 1) if delta > 0 else ("laplace", 2)
 
-        def at(
+        def plan_bits(
             bits: int,
         ) -> tuple[Staging, tuple[NormedLattice, ...], tuple[Stage | JointStage, ...]]:
-            # The noise of the whole budget on a ball of radius 1 is what the shares divide.
+            # The stages' shares divide the whole budget: compute its noise on a ball of radius 1.
             ball = BallLattice.build(1.0, 0.0, d, bits=bits)
             (whole,) = additive_stages([sum_integers("", ball, ball.spacing / n)], epsilon, delta)
             noise = float(whole.noise_std) ** 2
             numbers = (n, d, tails, norm2, reach2, noise, exponent)
-            # Under "variance" nothing but the stated spread is known of rows outside a ball.
+            # Under "variance", only the stated standard deviation bounds the effect of rows outside a ball.
             if private_std and tails != "variance":
                 staging = plan_following(*numbers, ball.free_weight("l2" if delta > 0 else "l1"))
             else:
@@ -340,7 +340,7 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan]):
                 integers.append(joint_integers(name, lattice, radius, step, n, share, count, law))
             return staging, lattices, additive_stages(integers, epsilon, delta)
 
-        staging, lattices, stages = finest(at)
+        staging, lattices, stages = finest(plan_bits)
         return AdaptiveMeanPlan(
             stages,
             PrivacyGuarantee(epsilon, delta),
@@ -450,8 +450,8 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan]):
     ) -> Any:
         """Return the exact sums of stage t about a center, or about each of a batch of centers.
 
-        The ball has ``scale`` times the planned radius. Missing entries were refused before the charge, if at all, and
-        never are after it, whatever became of the memory since.
+        The ball has ``scale`` times the planned radius. Missing entries are rejected only before the charge, and never
+        after it, even if the memory has changed since.
         """
         lattice, stage = plan.lattices[t], plan.stages[t]
         joint = isinstance(stage, JointStage)
@@ -480,12 +480,12 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan]):
         return joint_steps(NormSums(sums[:, :d], sums[:, d : d + 1], sums[:, d + 1 :]), stage)
 
     def _report(self, released: Released, plan: AdaptiveMeanPlan | WhitenedMeanPlan) -> None:
-        # Whatever was released is reported, also where the caller has numpy raise.
+        # Report every release, even if the caller has set numpy to raise errors.
         with np.errstate(all="ignore"):
             if isinstance(plan, WhitenedMeanPlan):
                 self._report_whitened(WhitenedMean(plan, plan.walk(plan.reading(released))))
             else:
-                self._located_by(released, plan)
+                self._report_location(released, plan)
 
     def _report_whitened(self, found: WhitenedMean) -> None:
         self._found = found
@@ -495,7 +495,7 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan]):
         self.mean_ = mean_in_box(found.estimate, found.error, *found.plan.box)
         self.noise_std_, self.noise_scale_ = found.noise_std, found.noise_std
 
-    def _located_by(self, released: Released, plan: AdaptiveMeanPlan) -> None:
+    def _report_location(self, released: Released, plan: AdaptiveMeanPlan) -> None:
         trail = plan.trail(released)
         self.stage_means_ = np.stack(trail.estimates)
         found = self._found = locate(plan, released, trail)
@@ -506,7 +506,7 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan]):
         if plan.screen is not None:
             count = float(released[plan.last.name][OUTSIDE][0])
             self.clipped_rows_ = min(max(count, 0.0), float(plan.n_samples))
-        # The average is the more precise, whatever bounds its bias: intervals about the last stage hold it too.
+        # The average is more precise, regardless of how its bias is bounded. Intervals about the last stage contain it.
         error = math.sqrt(plan.sampling_at(located.variance) + plan.noise_variance) * plan.stds
         self.mean_ = mean_in_box(located.estimate, error, *plan.box)
         self.noise_std_ = math.sqrt(plan.noise_variance) * plan.stds
@@ -549,7 +549,7 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan]):
     def cov_params_(self) -> Numbers:
         """Covariance matrix of the average of the stages: a bound on its sampling part, plus the noise.
 
-        Without ``cov`` columns are taken as uncorrelated in their sampling error.
+        Without ``cov``, sampling errors are assumed to be uncorrelated across columns.
         """
         check_is_fitted(self)
         found = self._found
@@ -593,7 +593,7 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan]):
             ("Stages", f"{len(self.plan_.stages)}, {self.plan_.law.capitalize()} noise"),
             ("Intervals cover", interval.estimand),
         ]
-        return self._framed(
+        return self._build_summary(
             "Private adaptive mean", facts, table, self._notes(interval.confidence_level, name)
         )
 
@@ -608,7 +608,7 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan]):
             said = self._found.notes(estimand, shorter, self._names(beyond), bool(np.any(moved)))
             return [*self._simulated_note(), *said]
         assert isinstance(distribution, AdaptiveErrors)
-        said = notes_of(
+        said = build_notes(
             plan,
             distribution.located,
             estimand=estimand,

@@ -11,10 +11,10 @@ from dpstats.means.adaptive_plan import AdaptiveMeanPlan
 from dpstats.means.located import Located
 
 _MUCH_SHORTER = 0.8  # intervals that assume tails are worth naming from there on
-_LOOSE = 0.7  # a released spread, over the stated one, that shows that to be loose
+_LOOSE = 0.7  # ratio of the released to the stated standard deviation below which the latter is loose
 
 
-def notes_of(
+def build_notes(
     plan: AdaptiveMeanPlan,
     located: Located,
     *,
@@ -33,7 +33,8 @@ def notes_of(
         Where the mean is, as released, for the intervals of the summary.
     estimand : {"population", "tails"}
     shorter : float
-        The width of the intervals that assume tails, over that of the intervals shown; 1 if there are no others.
+        Ratio of the width of the intervals that assume tails to the width of the intervals shown; 1 if there are no
+        others.
     clipped_rows : float
         How many rows the last stage clipped, as released; 0 without a screen.
     beyond : sequence of str
@@ -61,7 +62,7 @@ def notes_of(
         )
     elif estimand == "population":
         notes.append(
-            f"{counted}. The intervals include the largest bias that so many rows, and the noise of their count, allow "
+            f"{counted}. The intervals include the largest bias that these rows, and the noise of their count, allow "
             "at the stated standard deviation."
         )
         if shorter < _MUCH_SHORTER:

@@ -31,20 +31,22 @@ Numbers = NDArray[np.float64]
 
 ASSUMPTIONS = {
     "subgaussian": (
-        "the tails of the rows are no heavier than normal ones of the stated spread, in each column and in the "
-        "distance from the mean"
+        "the tails of the rows are at most as heavy as normal ones of the stated standard deviation, in each column "
+        "and in the distance from the mean"
     ),
     "symmetric": (
-        "the rows are symmetric about the mean, and no less gathered about it than normal ones of the stated spread"
+        "the rows are symmetric about the mean, and at least as concentrated about it as normal ones of the stated "
+        "standard deviation"
     ),
-    "variance": "the stated spread is an upper bound, and nothing else",
+    "variance": "the stated standard deviation is an upper bound, and nothing else",
 }
-"""What ``tails`` assumes about the rows, in words."""
-_OWN = "normal ones of the rows' own spread"
+"""The assumption about the rows that each value of ``tails`` makes, as text."""
+_OWN = "normal ones of the rows' own standard deviation"
 OWN_SPREAD = {
-    name: words.replace("normal ones of the stated spread", _OWN) for name, words in ASSUMPTIONS.items()
+    name: words.replace("normal ones of the stated standard deviation", _OWN)
+    for name, words in ASSUMPTIONS.items()
 }
-"""The same where the balls follow the spread of the rows."""
+"""The assumptions if the balls follow the standard deviation of the rows."""
 
 SUMS, SQUARED_NORMS, OUTSIDE = "mean", "squared norm", "clipped rows"
 
@@ -72,9 +74,9 @@ class AdaptiveMeanPlan(DeclaredBox, ReleasePlan):
     std : float or tuple of float
         Upper bounds on the standard deviation of the columns.
     private_std : bool
-        Whether the sampling error is judged from the released spread, and not from these.
+        Whether the sampling error is computed from the released standard deviation, and not from these.
     fallback : str
-        Reason for not releasing the covariance, where ``cov="private"`` asked for it; else empty.
+        Reason for not releasing the covariance, although ``cov="private"`` requested it. Otherwise empty.
     """
 
     lattices: tuple[NormedLattice, ...] = field(repr=False, compare=False)
@@ -92,7 +94,7 @@ class AdaptiveMeanPlan(DeclaredBox, ReleasePlan):
 
     @property
     def assumption(self) -> str:
-        """What ``tails`` assumes about the rows, in words."""
+        """The assumption of ``tails`` about the rows, as text."""
         return (OWN_SPREAD if self.follows else ASSUMPTIONS)[self.tails]
 
     def facts(self) -> dict[str, Any]:
@@ -111,7 +113,8 @@ class AdaptiveMeanPlan(DeclaredBox, ReleasePlan):
         ]
         if self.follows:
             notes.append(
-                "the balls follow the released spread: radii and noise are at most those at std_bound, as printed"
+                "the balls follow the released standard deviation: radii and noise are at most the printed values, at "
+                "std_bound"
             )
         if self.screen is not None:
             rows, shift = self.screen.unnoticed
@@ -129,7 +132,7 @@ class AdaptiveMeanPlan(DeclaredBox, ReleasePlan):
         return min(math.hypot(random, self.bias), most / math.sqrt(3)), min(half, most)
 
     def warnings(self) -> list[str]:
-        """Return what should make one think again before spending anything."""
+        """Return the reasons to reconsider the plan before any budget is spent."""
         noisy = int(np.count_nonzero(math.sqrt(self.noise_variance) * self.stds > self.half / math.sqrt(3)))
         if not noisy:
             return []
@@ -141,7 +144,7 @@ class AdaptiveMeanPlan(DeclaredBox, ReleasePlan):
 
     @property
     def law(self) -> str:
-        """The law of the noise: "gaussian" or "laplace"."""
+        """The distribution of the noise: "gaussian" or "laplace"."""
         return self.last.noise
 
     def last_noise_std(self, name: str) -> float:
@@ -169,12 +172,12 @@ class AdaptiveMeanPlan(DeclaredBox, ReleasePlan):
 
     @property
     def follows(self) -> bool:
-        """Whether the radii follow the released spread; those of the plan are then the largest."""
+        """Whether the radii follow the released standard deviation; the planned radii are then the largest."""
         return bool(self.staging.points)
 
     @cached_property
     def course(self) -> Course:
-        """The public numbers that radii are computed from, where they follow the released spread."""
+        """The public numbers that radii are computed from, if they follow the released standard deviation."""
         n, d, staging = self.n_samples, self.n_features, self.staging
         laplace = self.law == "laplace"
         setting = Setting.build(n, d, 1 / self.prior, self.reach2, laplace=laplace)
@@ -198,7 +201,7 @@ class AdaptiveMeanPlan(DeclaredBox, ReleasePlan):
         radii = tuple(scale * radius for scale, radius in zip(scales, self.staging.radii, strict=True))
         biases, spreads = self.course.bounds(radii, variance)
         staging = replace(self.staging, radii=radii, biases=tuple(biases), spreads=tuple(spreads))
-        stages = tuple(_resized(stage, scale) for stage, scale in zip(self.stages, scales, strict=True))
+        stages = tuple(_resize(stage, scale) for stage, scale in zip(self.stages, scales, strict=True))
         return replace(self, stages=stages, staging=staging)
 
     @cached_property
@@ -213,14 +216,14 @@ class AdaptiveMeanPlan(DeclaredBox, ReleasePlan):
 
     @property
     def sampling_variance(self) -> float:
-        """Bound on the sampling variance of a column of the estimate, whitened, at the stated spread."""
+        """Bound on the sampling variance of a column of the estimate, whitened, at the stated standard deviation."""
         return self.sampling_at(1.0)
 
     def sampling_at(self, variance: float) -> float:
         """Return the bound on the sampling variance for rows of this variance, whitened."""
         spreads = np.array(self.staging.spreads)
         if variance != 1.0:
-            # What the stages' bounds add to the rows' own spread is the error of their centers.
+            # The stages' bounds exceed the standard deviation of the rows by the error of the centers.
             own = math.sqrt(variance) / np.array(self.staging.slopes)
             spreads = np.hypot(own, np.sqrt(np.maximum(spreads**2 - 1, 0.0)))
         return float(self.weights @ spreads) ** 2 / self.n_samples
@@ -258,9 +261,9 @@ class AdaptiveMeanPlan(DeclaredBox, ReleasePlan):
         return result
 
     def center(self, estimates: Sequence[Numbers], scales: Sequence[Any] = ()) -> Numbers:
-        """Return the center of the next stage: the average so far, shrunk by what is known of the mean's size.
+        """Return the center of the next stage: the average so far, shrunk by the bound on the mean's size.
 
-        ``scales`` are the radii of the stages over the planned ones, where they follow the spread.
+        ``scales`` are the ratios of the radii to the planned radii, if they follow the released standard deviation.
         """
         middle = np.full(self.n_features, self.middle)
         if not estimates:
@@ -292,9 +295,9 @@ class AdaptiveMeanPlan(DeclaredBox, ReleasePlan):
         Returns
         -------
         float
-            Sampling variance, noise variance and squared bias bound, added over the columns; where noise dominates,
-            no more than what reporting the middle of the box costs on average over the box. Bounds on the
-            bias are seldom attained: under "variance" the actual error can be several times smaller.
+            Sampling variance, noise variance and squared bias bound, added over the columns. If noise dominates, the
+            sum is at most the error of reporting the middle of the box, on average over the box. Bounds on the bias
+            are seldom attained: under "variance" the actual error can be several times smaller.
         """
         squares = self.stds**2
         sampling = self.sampling_variance * squares
@@ -316,7 +319,7 @@ class Trail:
     Attributes
     ----------
     estimates : list of array of shape (..., n_features)
-        The estimate of the mean of every stage: its center, and what was released about it.
+        The estimate of the mean of every stage: its center, plus the released mean about that center.
     scales : list of float or array
         Their radii over the planned ones.
     """
@@ -352,7 +355,7 @@ class Trail:
             self._variance = course.upper_variance(t, radius, np.sum(white * white, axis=-1), square)
 
 
-def _resized(stage: Any, scale: float) -> Any:
+def _resize(stage: Any, scale: float) -> Any:
     """Return a joint stage in the units of a ball that is ``scale`` times as large."""
     factors = {SUMS: scale, SQUARED_NORMS: scale**2, OUTSIDE: 1.0}
     blocks = tuple(
@@ -377,7 +380,7 @@ def joint_integers(
     count_share: float,
     noise: str,
 ) -> JointIntegers:
-    """Return what a joint stage is about: the mean; squared norms, which are free; and clipped rows.
+    """Return the integers of a joint stage: the mean, squared norms without additional cost, and clipped rows.
 
     Parameters
     ----------
@@ -386,7 +389,7 @@ def joint_integers(
     step : float or array of shape (n_features,)
         A step of the sums, over n.
     share, count_share : float
-        The stage's part of the privacy, and the count's part of that; 0 is no count.
+        The stage's part of the privacy, and the count's part of the stage; 0 releases no count.
     """
     norm = "l1" if noise == "laplace" else "l2"
     weight = lattice.free_weight(norm)
@@ -407,7 +410,7 @@ def joint_integers(
 
 
 def joint_steps(sums: NormSums, stage: JointStage) -> dict[str, NDArray[np.int64]]:
-    """Return what a joint stage releases of the sums of its rows, by the names of its blocks."""
+    """Return the sums that a joint stage releases, by the names of its blocks."""
     found = {SUMS: sums.steps, SQUARED_NORMS: sums.squared_norms, OUTSIDE: sums.outside}
     return {block.name: found[block.name] for block in stage.blocks}
 

@@ -24,8 +24,8 @@ Numbers = NDArray[np.float64]
 class ColumnEstimator(HasEstimates, PrivateEstimator[Plan]):
     """Base of the estimators that report a number for each column.
 
-    Subclasses have the parameter ``missing`` beside those of a `PrivateEstimator`. They report a number for each of
-    some columns, and `_distribution` is that of their errors.
+    Subclasses have the parameters of a `PrivateEstimator` and ``missing``. They report one number per column, for some
+    columns, and `_distribution` is the distribution of the errors of these numbers.
     """
 
     missing: str
@@ -33,15 +33,15 @@ class ColumnEstimator(HasEstimates, PrivateEstimator[Plan]):
     _together: ClassVar[Together] = SIDAK
     """How the intervals of several columns cover together."""
 
-    # What an estimator knows of its numbers.
+    # Estimand and errors
 
     @abstractmethod
     def _estimands(self) -> dict[str, str]:
-        """Return what intervals can cover, each in words by its name; the first is the default."""
+        """Return the estimands that intervals can cover, each as text by its name; the first is the default."""
 
     @abstractmethod
     def _about_missing(self) -> str:
-        """Return what missing entries of the fit counted as, as `about_missing` has it."""
+        """Return the treatment of missing entries in the fit, as `about_missing` describes it."""
 
     @abstractmethod
     def _distribution(self, estimand: str) -> ErrorDistribution:
@@ -51,16 +51,16 @@ class ColumnEstimator(HasEstimates, PrivateEstimator[Plan]):
     def _estimates(self) -> Limits:
         """Return the estimates that intervals are about, and their standard errors."""
 
-    # What a user asks.
+    # Queries
 
     @property
     def estimand_(self) -> str:
-        """In words, what intervals cover if nothing else is asked for."""
+        """The estimand of intervals by default, as text."""
         check_is_fitted(self)
         return self._covered(next(iter(self._estimands())))
 
     def _covered(self, name: str) -> str:
-        """Return in words what intervals for an estimand cover, given what missing entries counted as."""
+        """Return the text of an estimand, given the treatment of missing entries."""
         return with_missing(self._estimands()[name], self._about_missing())
 
     def _estimand(self, name: Any) -> str:
@@ -75,7 +75,7 @@ class ColumnEstimator(HasEstimates, PrivateEstimator[Plan]):
         Parameters
         ----------
         estimand : str, optional
-            What intervals cover; see the estimator.
+            The estimand of the intervals; see the estimator.
         """
         check_is_fitted(self)
         name = self._estimand(estimand)
@@ -108,12 +108,12 @@ class ColumnEstimator(HasEstimates, PrivateEstimator[Plan]):
         alternative : {"two-sided", "less", "greater"}, default="two-sided"
             One-sided: the values that a test for this alternative does not reject.
         estimand : str, optional
-            What to cover; see the estimator.
+            The estimand to cover; see the estimator.
 
         Returns
         -------
         ConfidenceInterval
-            ``low`` and ``high``, one number per column, and the ``estimand`` in words.
+            ``low`` and ``high``, one number per column, and the ``estimand`` as text.
         """
         found = self.estimates(estimand=estimand)
         return found.confidence_interval(confidence_level, simultaneous=simultaneous, alternative=alternative)
@@ -126,7 +126,7 @@ class ColumnEstimator(HasEstimates, PrivateEstimator[Plan]):
         simultaneous: bool | None = None,
         estimand: str | None = None,
     ) -> Test:
-        """Test whether each column's estimand is ``value``, from what was released: it costs no privacy.
+        """Test whether each column's estimand is ``value``, from the release: without additional privacy cost.
 
         It rejects at level a where the interval of level 1 - a excludes the value. For pairs of measurements, fit
         their differences.
@@ -134,14 +134,14 @@ class ColumnEstimator(HasEstimates, PrivateEstimator[Plan]):
         Parameters
         ----------
         value : float or array of shape (n_features,), default=0.0
-            With labels it goes by the names of the columns.
+            A labeled value is matched to the columns by name.
         alternative : {"two-sided", "less", "greater"}, default="two-sided"
             What speaks against the null hypothesis: that the estimand is not, is less than, or is greater than the
             value.
         simultaneous : bool, default=False
             Adjust the p-values for all columns together.
         estimand : str, optional
-            What is tested; see `confidence_interval`.
+            The estimand to test; see `confidence_interval`.
 
         Returns
         -------
@@ -182,7 +182,7 @@ class ColumnEstimator(HasEstimates, PrivateEstimator[Plan]):
 
     # The parts of a summary.
 
-    def _framed(
+    def _build_summary(
         self,
         title: str,
         facts: Sequence[tuple[str, str]],
@@ -213,7 +213,7 @@ def with_noise(header: str, values: Numbers, errors: Numbers) -> dict[str, list[
 
 
 def of_interval(interval: ConfidenceInterval, errors: Numbers) -> dict[str, list[str]]:
-    """Return the columns of a table for the ends of intervals."""
+    """Return the columns of a table for the endpoints of intervals."""
     percent = f"{100 * interval.confidence_level:g}%"
     headers = f"[{percent} low", f"{percent} high]"
     return {

@@ -1,4 +1,4 @@
-"""What a public box for the mean does to an estimate and to its interval.
+"""Estimates and intervals of a mean that lies in a public box.
 
 Proof: docs/proofs/adaptive-mean.md, "The box".
 """
@@ -18,7 +18,7 @@ def mean_in_box(value: Any, std: Any, low: Any, high: Any) -> Numbers:
     """Return the expected mean, given an estimate, for a mean that is uniform in the box and a normal error.
 
     It is the estimate where that is precise, the middle of the box where noise dominates, and inside the box
-    always. For every mean in the box its mean squared error is below that of ``value`` (Hartigan 2004).
+    always. For every mean in the box its mean squared error is below the error of ``value`` (Hartigan 2004).
 
     Parameters
     ----------
@@ -35,8 +35,8 @@ def mean_in_box(value: Any, std: Any, low: Any, high: Any) -> Numbers:
     >>> [round(float(mean_in_box(12.0, std, -10.0, 10.0)), 2) for std in (0.1, 1.0, 100.0)]
     [10.0, 9.63, 0.04]
     """
-    # In standard deviations about the end that the value is nearer to, mirrored so that this is the upper one:
-    # a normal variable about ``gap`` beyond the end, given that it is within ``width`` below it.
+    # Use standard deviations as units and the bound closest to the value as origin, mirrored to be the upper bound.
+    # The mean is then a normal variable about ``gap``, given that it lies between -``width`` and 0.
     middle, half = (np.asarray(low) + high) / 2, (np.asarray(high) - low) / 2
     offset = value - middle
     gap, width = (np.abs(offset) - half) / std, 2 * half / std
@@ -44,7 +44,7 @@ def mean_in_box(value: Any, std: Any, low: Any, high: Any) -> Numbers:
     with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
         far = np.exp(-width * (width / 2 + gap))
         inside = gap - (1 - far) / (_mills(gap) - far * _mills(gap + width))
-        # Far out the law is exponential; in a narrow box it is uniform, up to its slope.
+        # Far out the distribution is exponential; in a narrow box it is uniform, up to its slope.
         exponential = -1 / gap + width / np.expm1(np.minimum(gap * width, 700.0))
         uniform = -width / 2 + width**2 * (gap + width / 2) / 12
     inside = np.where(gap > 1e3, exponential, inside)
@@ -63,10 +63,10 @@ def _mills(x: Numbers) -> Numbers:
 def within_box(
     value: Numbers, half: Numbers, estimate: Numbers, low: Numbers, high: Numbers, *, hard: bool = False
 ) -> tuple[Numbers, Numbers]:
-    """Return intervals ``value`` +- ``half`` cut to the box, and open beyond an end that the value is beyond.
+    """Return intervals ``value`` +- ``half`` cut to the box, and open on a side where the value is outside the box.
 
-    Where the value is beyond an end, and ``half`` is less than the box, the mean may as well be outside: the
-    interval reaches to infinity there, unless the box is ``hard``. It always holds ``estimate``, which a cut could
+    If the value is outside the box and the box is wider than the interval, the mean may lie outside too. The interval
+    is then infinite on that side, unless the box is ``hard``. It always contains the ``estimate``, which a cut could
     leave outside.
     """
     bottom = np.minimum(np.maximum(value - half, low), estimate)
@@ -79,8 +79,8 @@ def within_box(
 
 
 def outside_box(value: Numbers, half: Numbers, low: Numbers, high: Numbers) -> tuple[Any, Any]:
-    """Return which values are beyond the lower end of the box, and which beyond the upper, by more than noise says."""
-    # An interval that is all of the line says nothing of the box, and does not excuse the value.
+    """Mark the values below the box, and the values above it, by more than noise explains."""
+    # An infinite interval is not evidence about the box: judge the value alone.
     precise = (half < (high - low) / 2) | np.isinf(half)
     below = ((value < low) & precise) | (value + half <= low)
     above = ((value > high) & precise) | (value - half >= high)

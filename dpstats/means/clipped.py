@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
 
 _COUNT_WEIGHT = {"gaussian": math.sqrt(0.1), "laplace": 0.05}
-"""Of a count of what is clipped, which costs the mean 1.2% and 2.5% more noise."""
+"""Weight of the count of clipped entries, which adds 1.2% and 2.5% to the noise of the mean."""
 
 
 _ONE_GROUP = {
@@ -311,7 +311,7 @@ class ClippedMean(PrivateSize, ColumnEstimator[ClippedMeanPlan]):
             lattice = self._lattice(region, d, bits)
             free = lattice.free_squares("l1" if law == "laplace" else "l2")
             if self._estimates_std() and free is None:
-                return lattice, Weights((1.0, 1.0)), self._apart(lattice, n, epsilon, share, counts)
+                return lattice, Weights((1.0, 1.0)), self._separate_stages(lattice, n, epsilon, share, counts)
             powers = (1.0, free) if self._estimates_std() and free is not None else (1.0,)
             rows = (
                 lattice.free_count("l1" if law == "laplace" else "l2", powers) if missing == "drop" else 0.0
@@ -364,10 +364,10 @@ class ClippedMean(PrivateSize, ColumnEstimator[ClippedMeanPlan]):
             totals=totals,
         )
 
-    def _apart(
+    def _separate_stages(
         self, lattice: RowLattice, n: int, epsilon: float, share: float, counts: bool
     ) -> tuple[Stage, ...]:
-        """Return stages of their own for the mean and the squares, where these are not free: a ball, and delta = 0."""
+        """Return separate stages for the mean and the squares, if these are not free: a ball, and delta = 0."""
         if counts:
             raise InvalidParameter(
                 "clipped_share=True is not offered for clip_norm='l2' with std='private' and delta = 0; use delta > 0, "
@@ -546,8 +546,8 @@ class ClippedMean(PrivateSize, ColumnEstimator[ClippedMeanPlan]):
     def cov_params_(self) -> NDArray[np.float64]:
         """Covariance matrix of ``mean_``: sampling variance (where ``std`` is known) plus noise variance.
 
-        Columns are taken as uncorrelated in their sampling error, of which only standard deviations are
-        known; the noise is independent across columns.
+        Sampling errors are assumed to be uncorrelated across columns, because only their standard deviations are
+        known. The noise is independent across columns.
         """
         check_is_fitted(self)
         return np.diag(self._sampling_std() ** 2 + self.noise_std_**2)
@@ -581,7 +581,7 @@ class ClippedMean(PrivateSize, ColumnEstimator[ClippedMeanPlan]):
             ("Noise", f"Gaussian, {law}" if plan.distribution == "gaussian" else "Laplace"),
             ("Intervals cover", interval.estimand),
         ]
-        return self._framed("Private clipped mean", facts, table, self._notes(name))
+        return self._build_summary("Private clipped mean", facts, table, self._notes(name))
 
     def _notes(self, estimand: str) -> list[str]:
         plan = self.plan_
@@ -612,7 +612,7 @@ class ClippedMean(PrivateSize, ColumnEstimator[ClippedMeanPlan]):
         ]
 
     def _edge_note(self) -> list[str]:
-        """Say of which columns the estimate is so near an end that rows beyond it are to be expected."""
+        """Return a note that lists the columns whose estimate is so close to a bound that clipping is likely."""
         plan = self.plan_
         if plan.clip_norm == "l2":
             return []

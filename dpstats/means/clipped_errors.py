@@ -33,7 +33,7 @@ class BoxErrors(ErrorDistribution):
         About the center.
     center : array of shape (d,)
     low, high : arrays of shape (d,)
-        Ends of the clip.
+        Clipping bounds.
     std : array of shape (d,), optional
         Bounds on the standard deviations of the rows before they are clipped. With it the limits are of the
         population mean.
@@ -66,7 +66,7 @@ class BoxErrors(ErrorDistribution):
 
 @dataclass(frozen=True, eq=False)
 class BallErrors(ErrorDistribution):
-    """Errors of the mean of rows that are clipped to a ball, where only bounds on their spread are known.
+    """Errors of the mean of rows clipped to a ball, from upper bounds on their standard deviations.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class BallErrors(ErrorDistribution):
         Bounds on the standard deviations of the rows before they are clipped.
     radius : float
     population : bool
-        Whether the limits are of the population mean, or of that of the clipped rows.
+        Whether the limits are for the population mean, or for the mean of the clipped rows.
     """
 
     score: Score

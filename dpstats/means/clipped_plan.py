@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
 
 _DROWNED = (
-    "the noise is larger than what the bounds leave open: the estimate will say little more than they do (more rows, a "
-    "larger epsilon, fewer columns or tighter bounds help)"
+    "the noise is larger than the uncertainty that the bounds leave: the estimate will add little to them (more rows, "
+    "a larger epsilon, fewer columns or tighter bounds help)"
 )
 
 
 @dataclass(frozen=True)
 class ClippedMeanPlan(ReleasePlan):
-    """The plan of a `ClippedMean`, with the public facts that the fit and its report go by.
+    """The plan of a `ClippedMean`, with the public facts that the fit and its report use.
 
     ``std`` is the public standard deviation, where there is one. ``totals`` is set if the number of rows is private:
     the mean is then a ratio of these. The lattice is part of the plan, so that the clip that is applied is the one the
@@ -52,7 +52,7 @@ class ClippedMeanPlan(ReleasePlan):
 
     @property
     def estimates_std(self) -> bool:
-        """Whether the spread is released too."""
+        """Whether the standard deviation is released too."""
         return len(self.weights.powers) > 1
 
     def expected_error(self, std: float | NDArray[np.float64] | None = None) -> float:
@@ -103,7 +103,7 @@ class ClippedMeanPlan(ReleasePlan):
         return np.asarray(self.totals.noise(self.totals_stage).total / self.n_planned * np.asarray(self.clip))
 
     def notes(self) -> list[str]:
-        """Return what a reader of the plan has to know, one line each."""
+        """Return the notes that a reader of the plan needs, one line each."""
         # Wider than if nothing were known but the bounds.
         if self.n_planned is None:
             return []

@@ -1,4 +1,4 @@
-"""How wide to clip.
+"""Choice of the clipping threshold.
 
 Public facts in, public numbers out: nothing here sees data.
 """

@@ -1,10 +1,11 @@
-"""Stages whose balls follow the spread of the rows: the radius of each is a function of earlier releases.
+"""Stages whose balls follow the standard deviation of the rows: each radius is a function of earlier releases.
 
-Where a stated spread is loose, balls planned for it are too large, and so is their noise. Every stage releases the
-squared norms of its clipped rows beside their sums, at no cost. Their mean gives an upper limit of the spread, from
-which the radius of the next ball follows. Noise is planned in parts of a radius, so that no cost depends on it.
+If a stated standard deviation is loose, balls planned for it are too large, and so is their noise. Every stage
+releases the sum of its clipped rows and the sum of their squared norms, which adds no privacy cost. The mean squared
+norm gives an upper limit of the standard deviation, and this limit sets the radius of the next ball. Noise is planned
+as a fraction of the radius, so the privacy cost does not depend on the radius.
 
-Proof: docs/proofs/adaptive-mean.md, "Balls that follow the spread".
+Proof: docs/proofs/adaptive-mean.md, section "Balls that follow the spread".
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from dpstats.means.staging import (
     Staging,
     add_stage,
     all_shares,
-    average_of,
+    bound_average,
     center_error,
     plan_recursion,
     plan_stages,
@@ -39,16 +40,16 @@ from dpstats.means.staging import (
 
 Numbers = NDArray[np.float64]
 
-# Variances of the rows, in units of the stated one, that the shares are planned for: a right bound, and bounds that
-# are three and ten times too large.
+# Variances of the rows, in units of the stated one, that the stages' shares are planned for: an exact bound, and
+# bounds that are three and ten times too large.
 _PLANNED_FOR = (1.0, 1 / 9, 1 / 100)
-# Balls follow the spread where that shortens the planned intervals by this factor, on average over these.
+# Balls follow the standard deviation if this shortens the planned intervals by this factor, on average over these.
 _GAIN = 0.98
 # How much larger the planned error may be for larger balls.
 _ROOM = 1.02
 # Deviations of the noise that the limit of a released variance is above it.
 RAISED = 1.0
-# No spread is taken to be smaller, in units of the stated variance.
+# Smallest variance that is used, in units of the stated variance.
 _LEAST = 2.0**-80
 _WIDEST = 0.999  # probability beyond the smallest radius that has bounds
 _RATIOS = np.geomspace(1e-6, 1e8, 1500)  # of the squared radius to the variance of a column, over d
@@ -67,7 +68,8 @@ class Course:
     points : sequence of int or array
         Where the radius of each stage is on the grid of curves.
     square_weight : float
-        What squared norms are multiplied by in the release: their noise is that of the sums, times the radius, over it.
+        Factor of the squared norms in the release. Their noise is the noise of the sums, times the radius, over this
+        factor.
     """
 
     setting: Setting
@@ -81,7 +83,7 @@ class Course:
         return stage_curves(self.setting.d, self.tails).at(self.points[t])
 
     def radius(self, t: int, known: Known, variance: Any) -> Any:
-        """Return the radius of a stage, from what is known and an upper limit of the variance of a column."""
+        """Return the radius of a stage, from the known bounds and an upper limit of the variance of a column."""
         norm, _, least = center_error(self.setting, known, variance)
         return np.maximum(np.sqrt((variance + norm) * self.curves(t).q), least)
 
@@ -90,12 +92,12 @@ class Course:
         return self.curves(t).slope ** 2 / (self.units[t] * radius**2)
 
     def after(self, t: int, known: Known, radius: Any, variance: Any) -> Known:
-        """Return what is known after a stage, if its planned curves hold."""
+        """Return the known bounds after a stage, if its planned curves hold."""
         norm, one, _ = center_error(self.setting, known, variance)
         return add_stage(known, self.information(t, radius), norm, one, self.curves(t), variance)[0]
 
     def upper_variance(self, t: int, radius: Any, shift2: Any, square: Any) -> Any:
-        """Return an upper limit of the variance of a column, from what a stage released: whitened, and at most 1.
+        """Return an upper limit of the variance of a column, from the release of a stage: whitened, and at most 1.
 
         It is corrected for what clipping takes from rows whose norms are normal.
 
@@ -103,7 +105,7 @@ class Course:
         ----------
         t : int
         radius : float or array
-            Of the stage.
+            Radius of the stage.
         shift2 : float or array
             Squared norm of the released mean of the clipped rows about the center.
         square : float or array
@@ -120,7 +122,7 @@ class Course:
         return np.sqrt(self.units[t]) * radius**2 / self.square_weight
 
     def follow(self, variance: float) -> tuple[Known, list[Any]]:
-        """Return what is known at the end, and the radii, for rows of this variance: a plan, without noise drawn."""
+        """Return the known bounds after all stages, and the radii, for rows of this variance: a plan without noise."""
         d = self.setting.d
         known, raised = Known(*np.zeros(4)), 1.0
         radii = []
@@ -136,7 +138,7 @@ class Course:
         return known, radii
 
     def bounds(self, radii: Sequence[float], variance: float) -> tuple[list[float], list[float]]:
-        """Return the bias bounds and the spreads of stages of these radii, for rows of this variance.
+        """Return the bias bounds and the standard deviations of stages of these radii, for rows of this variance.
 
         A radius that was computed from too small a variance has the bounds of the smaller ball that it is then;
         infinity where nearly all rows may be outside.
@@ -174,13 +176,13 @@ def released_variance(
     square_noise : float or array
         Standard deviation of the noise of the released mean of squared norms.
     """
-    # ||y||^2 counts the noise of y and, once more, a part in n of the variance.
+    # ||y||^2 includes the noise of y, and 1/n of the variance in addition.
     variance = (square - shift2 + d * noise2) * n / (n - 1) / d
     return variance, np.hypot(square_noise, np.sqrt(4 * shift2 * noise2 + 2 * d * noise2**2)) / d
 
 
 def unclipped(moment: Any, radius2: Any, d: int) -> Any:
-    """Return the second moment of a column of normal rows, from that of the same rows clipped to a ball."""
+    """Return the second moment of a column of normal rows, from the moment of the same rows clipped to a ball."""
     ratios, clipped = _clipped_moments(d)
     # Of rows of second moment m, E min(||x||^2, B^2)/d is m g(B^2/m).
     found = np.interp(-np.log(moment * d / radius2), clipped, ratios, left=np.inf)
@@ -189,7 +191,7 @@ def unclipped(moment: Any, radius2: Any, d: int) -> Any:
 
 @lru_cache(maxsize=64)
 def _clipped_moments(d: int) -> tuple[Numbers, Numbers]:
-    """Return logarithms of B^2/(d m), and minus those of d E min(||x||^2, B^2)/(d B^2), which rise with them."""
+    """Return log(B^2/(d m)), and -log(d E min(||x||^2, B^2)/(d B^2)), which increases with the former."""
     b = _RATIOS * d
     clipped = special.chdtr(d + 2, b) * d / b + special.chdtrc(d, b)
     return np.log(_RATIOS), -np.log(clipped)
@@ -206,9 +208,9 @@ def plan_following(
     exponent: int,
     square_weight: float,
 ) -> Staging:
-    """Return stages whose radii follow the spread, or those of `plan_stages` where that gains too little.
+    """Return stages whose radii follow the standard deviation, or the result of `plan_stages` if that gains too little.
 
-    Parameters are those of `plan_stages`; radii and bounds are those at the stated spread, the largest.
+    Parameters are as in `plan_stages`. Radii and bounds are given at the stated standard deviation: the largest.
 
     Examples
     --------
@@ -235,10 +237,10 @@ def plan_following(
         return fixed
     _, chosen, columns = next(item for item in found if item[0] <= least + math.log(SPARE_STAGES))
     units = (noise / chosen**exponent).tolist()
-    return _enlarged(Course(setting, tails, units, columns[-1].tolist(), square_weight), chosen)
+    return _enlarge(Course(setting, tails, units, columns[-1].tolist(), square_weight), chosen)
 
 
-def _enlarged(course: Course, shares: Numbers) -> Staging:
+def _enlarge(course: Course, shares: Numbers) -> Staging:
     """Return the stages with the largest balls that raise the planned error by a few percent at most.
 
     Rows whose tails are heavier than planned are clipped less. All points move along the grid by the same number.
@@ -261,8 +263,8 @@ def _enlarged(course: Course, shares: Numbers) -> Staging:
 
 
 def _fixed_cost(staging: Staging, n: int, noise: float, exponent: int, weight: float) -> float:
-    """Return the mean logarithm of planned widths of stages whose radii do not follow the spread."""
-    known = average_of(staging, noise, exponent)
+    """Return the mean logarithm of the planned widths of stages with fixed radii."""
+    known = bound_average(staging, noise, exponent)
     widths = [
         planned_width(known._replace(common=math.sqrt(known.common**2 - 1 + variance)), n, weight)
         for variance in _PLANNED_FOR

@@ -1,7 +1,7 @@
-"""The law of a normal variable plus a weighted sum of Laplace variables: its quantiles.
+"""Quantiles of a normal variable plus a weighted sum of Laplace variables.
 
 An adaptive mean at delta = 0 carries the noise of several stages, whose sum is neither normal nor
-Laplace. Its characteristic function is exp(-s^2 t^2/2) prod 1/(1 + b_k^2 t^2), from which
+Laplace. Its characteristic function is phi(t) = exp(-s^2 t^2/2) prod 1/(1 + b_k^2 t^2). Inversion gives
 P(S > x) = 1/2 - (1/pi) int_0^inf sin(tx) phi(t)/t dt.
 """
 
@@ -19,7 +19,7 @@ from scipy.optimize import brentq
 _LEAST_NORMAL = 1e-3
 
 _SMALLEST_TAIL = (
-    1e-9  # below, what is computed is lost in rounding: the exponential bound serves, which is larger
+    1e-9  # below it, rounding hides the computed tail: use the exponential bound, which is larger
 )
 
 
@@ -46,13 +46,13 @@ def laplace_sum_quantile(tail: float, std: float, scales: NDArray[np.float64], b
     """
     largest = float(scales.max())
     std = max(std, _LEAST_NORMAL * largest)
-    # In units of the largest part.
+    # Use the largest part as the unit.
     unit = max(std, largest)
     s, b, shift = std / unit, scales / unit, abs(bias) / unit
     high = _chernoff(tail, s, b) + shift
     if tail < _SMALLEST_TAIL:
         return unit * high
-    # A sum with this step counts the law's copies at distance 2 pi/step too: put them where it has no mass.
+    # A sum with this step also counts copies of the distribution, 2 pi/step apart: move them beyond its mass.
     step = 2 * math.pi / (high + shift + _chernoff(1e-10 * tail, s, b))
     end = 1.0
     while _log_phi(np.array([end]), s, b)[0] > math.log(tail) - 25:
@@ -60,11 +60,11 @@ def laplace_sum_quantile(tail: float, std: float, scales: NDArray[np.float64], b
     t = step * np.arange(1, math.ceil(end / step) + 1)
     weights = np.exp(_log_phi(t, s, b)) / t
 
-    def beyond(x: float) -> float:
+    def tail_above(x: float) -> float:
         return 0.5 - step / math.pi * (x / 2 + float(np.sin(t * x) @ weights))
 
     def excess(x: float) -> float:
-        return (beyond(x - shift) + beyond(x + shift)) / 2 - tail
+        return (tail_above(x - shift) + tail_above(x + shift)) / 2 - tail
 
     return unit * float(brentq(excess, 0.0, high, xtol=1e-13, rtol=1e-12))
 

@@ -24,7 +24,8 @@ from dpstats.release.session import Released
 
 Numbers = NDArray[np.float64]
 
-# Deviations that a released spread must exceed the stated one by, and those of its upper limit.
+# Number of standard deviations by which the released variance must exceed the stated one, and the number for its upper
+# limit.
 _SURPRISE, _SPREAD_LIMIT = 2.6, 2.0
 
 
@@ -35,7 +36,7 @@ class Located:
     Attributes
     ----------
     estimate : array of shape (d,)
-        In the units of the data.
+        The estimate, in the units of the data.
     sampling : float or array of shape (d,)
         Standard deviation of its sampling error.
     noises : array of shape (m,)
@@ -43,9 +44,9 @@ class Located:
     bias : float or array of shape (d,)
         Bound on its bias; infinite where there is none.
     variance : float
-        Of the rows: what sampling error is judged from.
+        Variance of the rows, from which the sampling error is computed.
     wider : bool
-        Whether that is the released one, since it refutes the stated one.
+        Whether this is the released variance, because it refutes the stated one.
     refuted : bool
         Whether more rows were clipped than the assumption about tails allows.
     spread : float
@@ -72,12 +73,12 @@ class Found(NamedTuple):
     Attributes
     ----------
     plan : AdaptiveMeanPlan
-        With the radii of this release.
+        The plan, with the radii of this release.
     average : Located
         The average of the stages, under the assumption on tails.
     safe : Located
-        What holds for all rows of the stated spread: the estimate of the last stage, by the count of the rows that it
-        clipped. Without a count, ``average``.
+        Valid for all rows of the stated standard deviation: the estimate of the last stage, by the count of the rows
+        that it clipped. Without a count, ``average``.
     """
 
     plan: AdaptiveMeanPlan
@@ -86,12 +87,12 @@ class Found(NamedTuple):
 
 
 def locate(plan: AdaptiveMeanPlan, released: Released, trail: Trail) -> Found:
-    """Return where the mean is, and the plan with the radii of this release."""
+    """Locate the mean, and return it with the plan at the radii of this release."""
     estimates = trail.estimates
     last: Mapping[str, Numbers] = released[plan.last.name]
     unclip = False
     if plan.follows:
-        # Where the tails are those of symmetric rows, the spread is that of the clipped rows.
+        # Under symmetric tails, use the variance of the clipped rows.
         unclip = plan.tails == "subgaussian"
         scales = [float(scale) for scale in trail.scales]
         resized = {SUMS: scales[-1], SQUARED_NORMS: scales[-1] ** 2}
@@ -100,7 +101,7 @@ def locate(plan: AdaptiveMeanPlan, released: Released, trail: Trail) -> Found:
     upper, wider = _spread(plan, last)
     variance = upper
     if unclip and not wider:
-        variance = _unclipped(plan, last, upper)
+        variance = _unclip_variance(plan, last, upper)
     if not wider:
         variance = min(variance, 1.0) if plan.private_std else 1.0
     if plan.follows:
@@ -114,9 +115,9 @@ def locate(plan: AdaptiveMeanPlan, released: Released, trail: Trail) -> Found:
     if screen is None:
         return Found(plan, average, average)
     count = float(last[OUTSIDE][0])
-    # The stated spread is what is left to assume, or the released one if that refutes it.
+    # Assume the stated variance only, or the released one if it refutes the stated one.
     stated = upper if wider else 1.0
-    found = _from_last_stage(plan, last, estimates[-1], screen.share(count), stated, upper)
+    found = _bound_last_stage(plan, last, estimates[-1], screen.share(count), stated, upper)
     refuted = count > screen.most(variance)
     safe = Located(estimates[-1], *found, variance, wider, refuted=refuted, spread=spread)
     return Found(plan, replace(average, refuted=refuted), safe)
@@ -141,15 +142,15 @@ def _spread(plan: AdaptiveMeanPlan, last: Mapping[str, Numbers]) -> tuple[float,
     return max(variance, 0.0) + _SPREAD_LIMIT * noise, refuted
 
 
-def _unclipped(plan: AdaptiveMeanPlan, last: Mapping[str, Numbers], variance: float) -> float:
-    """Return the variance of rows with normal tails, from that of the same rows as the last stage clips them."""
+def _unclip_variance(plan: AdaptiveMeanPlan, last: Mapping[str, Numbers], variance: float) -> float:
+    """Return the variance of rows with normal tails, from the variance of the same rows clipped by the last stage."""
     d, shift = plan.n_features, plan.shape.whiten(last[SUMS])
     noise2 = plan.staging.slopes[-1] ** 2 / plan.precisions[-1]
     about = max(float(shift @ shift) - d * noise2, 0.0) / d
     return float(unclipped(variance + about, plan.staging.radii[-1] ** 2, d)) - about
 
 
-def _from_last_stage(
+def _bound_last_stage(
     plan: AdaptiveMeanPlan,
     last: Mapping[str, Numbers],
     estimate: Numbers,
@@ -157,9 +158,9 @@ def _from_last_stage(
     variance: float,
     clipped: float,
 ) -> tuple[Any, Numbers, Any]:
-    """Return sampling error, noise and bias of the last stage's own estimate, if it clipped a share of the rows.
+    """Return sampling error, noise and bias of the last stage's own estimate, if it clipped this fraction of the rows.
 
-    ``variance`` bounds that of the rows, and ``clipped`` that of the clipped rows, where it is private.
+    ``variance`` bounds the variance of the rows. If the variance is private, ``clipped`` bounds it for clipped rows.
     """
     n, noise = plan.n_samples, plan.precisions[-1] ** -0.5
     shift = last[SUMS]

@@ -1,6 +1,6 @@
 """What the means release of their rows: exact sums of powers and counts, on the finest lattice that can be drawn.
 
-Proof of what they cost together: docs/proofs/free-squares.md.
+Proof of their joint sensitivity: docs/proofs/free-squares.md.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ _COARSEST = 8
 
 @dataclass(frozen=True)
 class Weights:
-    """What is released together, and how precisely: noise is that of sums of the same size over the weight.
+    """Moments that are released together, and their precision: each has the common noise divided by its weight.
 
     Attributes
     ----------
     powers : tuple of float
-        Of the mean, the second moment, and so on; what has weight 0 is not released.
+        Weights of the mean, the second moment, and so on. A moment of weight 0 is not released.
     outside : float
-        Of the share of entries (rows, of a ball) outside the clip, each as large as the clip.
+        Weight of the fraction of entries (for a ball: of rows) outside the clip, each as large as the clip.
     rows : float
-        Of the share of rows that are observed, each as large as the clip: 0 where all are.
+        Weight of the fraction of observed rows, each as large as the clip: 0 if all are observed.
     """
 
     powers: tuple[float, ...] = (1.0,)
@@ -63,7 +63,7 @@ class Weights:
         share: float = 1.0,
         neighbors: Neighbors = Neighbors.REPLACE_ONE,
     ) -> Integers | JointIntegers:
-        """Return what a stage about these of n rows needs to know."""
+        """Return the integers of a stage that releases these moments of n rows."""
         if not self.outside and not self.rows and sum(weight > 0 for weight in self.powers) == 1:
             return (
                 squares_integers(lattice, n, share)
@@ -92,7 +92,7 @@ class Weights:
 
     def exact(self, lattice: RowLattice, moments: Moments) -> dict[str, Any]:
         """Return the exact integers of the stage, or of its blocks, by name."""
-        # Where rows may be none, even powers are measured from a point between their ends.
+        # If rows may be missing, even powers are measured from a point between their bounds.
         none = (0, lattice.even_center if self.rows else 0) * 2
         found = {
             name: sums - moments.rows * center
@@ -107,7 +107,7 @@ class Weights:
 
 
 def flat(released: Mapping[str, Any]) -> dict[str, NDArray[np.float64]]:
-    """Return what was released by the names of stages and, of those that release several, of blocks."""
+    """Return the released values by name: of a stage, or of a block in a stage with several."""
     return {
         name: values
         for stage, item in released.items()
@@ -116,24 +116,24 @@ def flat(released: Mapping[str, Any]) -> dict[str, NDArray[np.float64]]:
 
 
 def sum_integers(name: str, lattice: RowLattice, step: Columns, share: float = 1.0) -> Integers:
-    """Return what a stage about the sum of the rows needs to know; ``step`` is a lattice step in its units."""
+    """Return the integers of a stage that releases the sum of the rows; ``step`` is a lattice step in its units."""
     l1, l2 = lattice.sensitivity("l1"), lattice.sensitivity("l2")
     return Integers(name, lattice.n_features, frozen(step), l1, l2, share)
 
 
 def mean_integers(lattice: RowLattice, n: int, share: float = 1.0) -> Integers:
-    """Return that of the mean of n rows."""
+    """Return the integers of a stage that releases the mean of n rows."""
     return sum_integers(MEAN, lattice, lattice.spacing / n, share)
 
 
 def squares_integers(lattice: RowLattice, n: int, share: float = 1.0) -> Integers:
-    """Return that of the mean square of n rows about the center."""
+    """Return the integers of a stage that releases the mean square of n rows about the center."""
     l1, l2 = lattice.square_sensitivity("l1"), lattice.square_sensitivity("l2")
     return Integers(SQUARES, lattice.n_features, frozen(lattice.square_spacing / n), l1, l2, share)
 
 
 def finest(made: Callable[[int], Made]) -> Made:
-    """Return what is made with the most bits for which noise can be drawn: a public choice."""
+    """Build an object with the most bits for which noise can be drawn: a public choice."""
     for bits in range(BITS, _COARSEST, -4):
         try:
             return made(bits)

@@ -37,11 +37,11 @@ class ObservedSums:
     rows_std : float
         The standard deviation of that noise.
     sums : tuple of arrays of shape (d,)
-        Of the powers 1 to 4; zeros where a power is not released.
+        Noisy sums of the powers 1 to 4; zeros for a power that is not released.
     stds : tuple of arrays of shape (d,)
         Standard deviations of their noise, without the part that is the noise of ``rows``.
     centers : tuple of float
-        How much of that noise each has: what was taken off a row's power.
+        Factor of the noise of ``rows`` in each sum: the center that is subtracted from the power of a row.
     law : {"gaussian", "laplace"}
     """
 
@@ -54,7 +54,7 @@ class ObservedSums:
 
     @classmethod
     def of(cls, values: Mapping[str, Numbers], plan: Any) -> ObservedSums:
-        """Return what a plan with a clip, a lattice and the number of rows among its stages has released."""
+        """Collect the releases of a plan with a clip, a lattice and a stage for the number of rows."""
         n, d, lattice = plan.divisor, plan.n_features, plan.lattice
         clip = np.full(d, plan.region.clip, dtype=np.float64)
         rows, rows_std = n * values[ROWS], n * float(np.max(plan.noise(ROWS).std))
@@ -111,7 +111,7 @@ class SquareErrors(ErrorDistribution):
     shift : array of shape (d,)
         How far from the center that may be, for the noise.
     bias : array of shape (d,)
-        By how much the noise of ``mean`` lowers a sum of squares.
+        Amount by which the noise of ``mean`` lowers a sum of squares.
     correction : array of shape (1,)
         The factor of an average of squares.
     ratio : array of shape (d,)

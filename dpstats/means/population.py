@@ -1,4 +1,4 @@
-"""From the mean of clipped rows to that of the population, by the variance alone.
+"""Bounds on the population mean from the mean of clipped rows, by the variance alone.
 
 Sharp bounds for rows of a known largest standard deviation: nothing else is assumed of them. Proof:
 docs/proofs/clipped-mean.md.
@@ -17,10 +17,10 @@ Numbers = NDArray[np.float64]
 def population_ends(
     low: Numbers, high: Numbers, std: Numbers, a: Numbers, b: Numbers
 ) -> tuple[Numbers, Numbers]:
-    """Return what the population mean lies between, where that of rows clipped to [a, b] lies in [low, high].
+    """Return limits of the population mean, if the mean of rows clipped to [a, b] lies in [low, high].
 
-    ``std`` is an upper bound on the standard deviation of the rows before they are clipped. Infinite where the
-    clipped mean may be at an end of the clip.
+    ``std`` is an upper bound on the standard deviation of the rows before they are clipped. A limit is infinite if
+    the clipped mean may equal the bound a or b on its side.
 
     >>> import numpy as np
     >>> one = np.ones(1)
@@ -32,7 +32,7 @@ def population_ends(
 
 
 def _upper(high: Numbers, std: Numbers, a: Numbers, b: Numbers) -> Numbers:
-    # What is computed may lie beyond an end by a rounding.
+    # A rounding error may put ``high`` outside [a, b].
     room, above = b - high, np.maximum(high - a, 0.0)
     with np.errstate(all="ignore"):
         near = high + std**2 / (4 * room)
@@ -41,7 +41,7 @@ def _upper(high: Numbers, std: Numbers, a: Numbers, b: Numbers) -> Numbers:
 
 
 def population_bias_in_ball(distance: float, offset: Numbers, std: Numbers, radius: float) -> Numbers:
-    """Return how far each column's mean can be from that of rows clipped to a ball.
+    """Return the largest distance of each column's mean from the mean of rows clipped to a ball.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def population_bias_in_ball(distance: float, offset: Numbers, std: Numbers, radi
     Returns
     -------
     array of shape (n_features,)
-        Infinite where nothing is known.
+        Infinite if no bound exists.
     """
     _, kappa = _population_norm(distance, std, radius)
     if kappa >= 1:
@@ -69,8 +69,8 @@ def population_bias_in_ball(distance: float, offset: Numbers, std: Numbers, radi
 def clipped_variance_in_ball(distance: float, offset: Numbers, std: Numbers, radius: float) -> Numbers:
     """Return bounds on the variances of the columns of rows clipped to a ball.
 
-    Clipping can raise the variance of a column: it moves an entry where another entry of its row is large. Parameters
-    are those of `population_bias_in_ball`.
+    Clipping can raise the variance of a column: it moves an entry if another entry of its row is large. Parameters
+    are as in `population_bias_in_ball`.
 
     >>> import numpy as np
     >>> std = np.array([0.1, 5.0])
@@ -91,7 +91,7 @@ def clipped_variance_in_ball(distance: float, offset: Numbers, std: Numbers, rad
 
 
 def _population_norm(distance: float, std: Numbers, radius: float) -> tuple[float, float]:
-    """Return a bound on the norm of the population mean, and kappa; of at least 1 where nothing is known."""
+    """Return a bound on the norm of the population mean, and kappa, which is at least 1 if no bound exists."""
     room, spread = radius - distance, float(np.sum(std**2))
     if room <= 0:
         return math.inf, math.inf

@@ -1,10 +1,10 @@
-"""Which values a ratio of two noisy sums may have, by asking of every value whether what was released refutes it.
+"""Limits of a ratio of two noisy sums, by a test of every value against the release.
 
-Fieller's way (1954): for a ratio m of the sums of s and c the sum of s - m c has mean 0, and how far T - m N is from it
-is known without dividing by N. A count that noise has made small, or negative, refutes little, and intervals are
-wide then, up to all that the bounds allow. No law of the rows is assumed. Proof: docs/proofs/group-means.md.
+Fieller's method (1954): for a ratio m of the sums of s and c, the sum of s - m c has mean 0. The distance of T - m N
+from 0 is tested without a division by N. A count that noise has made small, or negative, rejects few values.
+Intervals are then wide, up to the bounds. No distribution of the rows is assumed. Proof: docs/proofs/group-means.md.
 
-Everything goes element by element: arrays may have any shape, so that a study asks of many releases at once.
+All computations are elementwise: arrays may have any shape, so that a study evaluates many releases at once.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ Floats = NDArray[np.float64]
 
 _GRID = 48
 _BITS = 28
-"""Precision of the ends between two values of the grid."""
+"""Precision of the limits between two values of the grid."""
 _RAISED = 1.0
-"""By how many standard deviations of its noise a released spread is raised: it is as often too small as too large."""
+"""Standard deviations of its noise by which a released variance is raised: it is too small half of the time."""
 _LEAST_TAIL = 1e-300
 
 
@@ -42,8 +42,8 @@ class Noise:
     square_spread : float
         The covariance of Q's noise and R's.
     laplace : float
-        0 where the noise is normal. Else T and N are made of Laplace variables of this scale: three a column, of which
-        T is the third less the first and N the sum of all three, averaged over the columns.
+        0 if the noise is normal. Otherwise T and N consist of Laplace variables of this scale, three per column. T is
+        the third minus the first. N is the sum of all three, averaged over the columns.
     columns : int
         How many columns N is averaged over.
     """
@@ -64,9 +64,9 @@ class Noise:
         return RowsNoise(self.count, (self.laplace / d,) * 3 * d if self.laplace else ())
 
     def scales(self, value: Floats) -> tuple[list[Floats], Floats]:
-        """Return the scales of the Laplace variables in T - m N, and the variance of what is taken as normal.
+        """Return the scales of the Laplace variables in T - m N, and the variance of the normal remainder.
 
-        What N has of other columns is many small parts: taken as normal.
+        The noise in N from other columns has many small parts: it is approximated as normal.
         """
         b, share = self.laplace, np.asarray(value) / self.columns
         rest = 3 * (self.columns - 1) * 2 * (b * share) ** 2
@@ -75,7 +75,7 @@ class Noise:
 
 @dataclass(frozen=True)
 class NoiseApart(Noise):
-    """The same where T and N have noise of their own: under Laplace noise each is one variable.
+    """The same if T and N have separate noise: under Laplace noise each is one variable.
 
     ``laplace`` is then the scale of T's noise, or the largest of several columns.
     """
@@ -91,7 +91,7 @@ class NoiseApart(Noise):
 
 @dataclass(frozen=True, eq=False)
 class Ratio:
-    """What is known of ratios in [-1, 1]: noisy sums of s and c, |s| <= c <= 1, and of s^2, s c and c^2.
+    """Ratios in [-1, 1] from noisy sums: of s and c, |s| <= c <= 1, and of s^2, s c and c^2.
 
     Attributes
     ----------
@@ -115,11 +115,11 @@ class Ratio:
     def __getitem__(self, index: Any) -> Self:
         """Return the ratios at some places."""
 
-        def at(part: Floats) -> Floats:
+        def select(part: Floats) -> Floats:
             found: Floats = np.broadcast_to(part, self.shape)[index]
             return found
 
-        T, N, Q, X, R = (at(part) for part in (self.T, self.N, self.Q, self.X, self.R))
+        T, N, Q, X, R = (select(part) for part in (self.T, self.N, self.Q, self.X, self.R))
         return replace(self, T=T, N=N, Q=Q, X=X, R=R)
 
     @property
@@ -129,13 +129,14 @@ class Ratio:
 
     @property
     def estimate(self) -> Floats:
-        """T/N inside the bounds; a count below its noise is taken to be as large as that, which draws towards 0."""
+        """T/N inside the bounds; a count below its noise is raised to the noise, which draws the ratio towards 0."""
         return np.clip(self.T / np.maximum(self.N, self.noise.count), -1.0, 1.0)
 
     def score(self, value: Any) -> Floats:
-        """Return how far T - m N is above 0 where the ratio is m, as a standard normal variable would be.
+        """Return T - m N as the value of a standard normal variable, if the ratio is m.
 
-        Of a T beyond what N allows the nearest that is allowed: no further from any value in the bounds.
+        A T outside the range that N allows is moved to the nearest allowed value: no further from any value in the
+        bounds.
         """
         m, count = np.asarray(value, dtype=np.float64), self.N
         total = np.clip(self.T, -np.abs(count), np.abs(count))
@@ -150,10 +151,10 @@ class Ratio:
     def sampling_variance(self, value: Any) -> Floats:
         """Return an upper estimate of the variance of the sum of s - m c over the rows.
 
-        The sum of squares about m is straight from what was released, and raised by a standard deviation of its noise.
-        Rows that are far from an end only rarely vary in proportion to how far their mean is from it, as counts do: it
-        is raised so for values further from an end than the estimate is. Rows within the bounds cannot vary by more
-        than (1 - m)(1 + m).
+        The sum of squares about m is computed from the release, and raised by one standard deviation of its noise.
+        If most rows are at a bound, their variance is proportional to the distance of their mean from it, as for rare
+        counts. The sum is therefore raised in proportion for values further from a bound than the estimate is. Rows
+        within the bounds have a variance of at most (1 - m)(1 + m).
         """
         m, noise = np.asarray(value, dtype=np.float64), self.noise
         about = self.Q - 2 * m * self.X + m**2 * self.R
@@ -170,7 +171,7 @@ class Ratio:
         start = self.estimate
         with np.errstate(divide="ignore", invalid="ignore"):
             further = np.maximum((1 + m) / (1 + start), (1 - m) / (1 - start))
-            # At an end nothing is known but that bound.
+            # At a bound of the ratio, only the largest variance applies.
             raised = np.where(np.isfinite(further), found * np.maximum(further, 1.0), np.inf)
         return np.minimum(raised, most * (1 - m) * (1 + m))
 
@@ -227,14 +228,14 @@ class RatioErrors(ScoreErrors):
 
 
 def hull(ratio: Ratio, z: Floats) -> tuple[Floats, Floats]:
-    """Return the ends of the values whose score is at most z in size, found on a grid, and then by division."""
+    """Return the limits of the values whose absolute score is at most z, found on a grid, and then by bisection."""
     shape = np.broadcast_shapes(ratio.shape, z.shape)
     start = np.broadcast_to(ratio.estimate, shape)
     z = np.broadcast_to(z, shape)
     places = np.linspace(-1.0, 1.0, _GRID + 1).reshape(-1, *[1] * len(shape))
     grid = np.sort(np.concatenate([np.broadcast_to(places, (_GRID + 1, *shape)), start[None]]), axis=0)
     kept = np.abs(ratio.score(grid)) <= z
-    # The estimate is inside, also where a count that is noise takes it to be somewhere else.
+    # The estimate is inside, even if a count that is mostly noise moves the accepted values elsewhere.
     kept |= grid == start
     first = np.argmax(kept, axis=0)
     last = len(grid) - 1 - np.argmax(kept[::-1], axis=0)

@@ -21,13 +21,13 @@ _SHOWN = 6
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """Public: the box |x_j - center_j| <= clip_j, its ends as they were declared, and what they mean.
+    """The public box |x_j - center_j| <= clip_j: its bounds as declared, and their meaning.
 
     Attributes
     ----------
     center, clip, low, high : float or array of shape (n_features,)
     hard : bool
-        Whether rows lie inside by nature, as a share or an age does, so that clipping changes none.
+        Whether rows cannot lie outside, such as a fraction or an age, so that clipping changes none.
     """
 
     center: Columns
@@ -38,7 +38,7 @@ class Region:
 
     @property
     def middle(self) -> str:
-        """In words, the center of the bounds."""
+        """The center of the bounds, as text."""
         return f"the center of the bounds ({public_numbers(self.center)})"
 
     @classmethod
@@ -61,7 +61,7 @@ class Region:
 
 
 def public_numbers(values: Columns) -> str:
-    """Return public numbers in words: one where all are equal, and at most the first few."""
+    """Return public numbers as text: one if all are equal, and otherwise at most the first few."""
     distinct = np.atleast_1d(values)
     if np.all(distinct == distinct[0]):
         return f"{distinct[0]:g}"
@@ -70,10 +70,10 @@ def public_numbers(values: Columns) -> str:
 
 
 def check_bounds(name: str, bounds: Any, d: int) -> tuple[Columns, Columns]:
-    """Return public ends, low below high: one pair, or one per column in an array of shape (n_features, 2).
+    """Return public bounds, low below high: one pair, or one per column in an array of shape (n_features, 2).
 
-    A mapping {column: (low, high)} has its pairs in order: a fit has brought them into that of the columns, and a plan
-    knows no names.
+    The pairs of a mapping {column: (low, high)} are used in their order: a fit has sorted them like the columns, and a
+    plan has no column names.
     """
     words = (
         f"{name} must be a pair (low, high) of numbers, or one pair per column: an array of shape ({d}, 2)"

@@ -24,8 +24,8 @@ def required_samples(
     ----------
     estimator : PrivateEstimator
         Any estimator whose ``plan(n, d).expected_error()`` is in closed form; it is not changed.
-        For `SparseMean` that error is the one of the right selection: sizes at which signals of ``max_signal``
-        may be missed are passed over.
+        For `SparseMean` that error assumes the right selection: sizes at which signals of ``max_signal`` may be
+        missed are skipped.
     n_features : int
         Number of columns.
     target_error : float
@@ -33,14 +33,14 @@ def required_samples(
         ``plan(n, n_features).expected_error(std)``. For a root mean square error of r in each of d
         columns it is ``d * r**2``.
     std : float or array of shape (n_features,), optional
-        Standard deviation of the columns, for ``expected_error``. Default: what the plan takes them to be, which
-        for `PrivateVariance` leaves the sampling error out.
+        Standard deviation of the columns, for ``expected_error``. Default: the values that the plan assumes, which
+        for `PrivateVariance` leave the sampling error out.
 
     Returns
     -------
     int
-        An n whose plan keeps to ``target_error`` while that of n - 1 does not (or the
-        fewest rows that the estimator takes, if these do).
+        A number n of rows whose plan meets ``target_error``, while the plan of n - 1 rows does not. If the fewest
+        rows that the estimator accepts suffice, their number.
 
     Raises
     ------

@@ -1,8 +1,9 @@
-"""Limits of a mean, or of a mean square, from noisy moments, by asking of every value whether the data refute it.
+"""Limits of a mean, or of a mean square, from noisy moments, by a test of every value.
 
-A value m is refuted by how far the estimate is from it, measured by the spread that the rows have *about m*: for
-rare or skewed rows that is the spread that they would have if m were right, where a spread about the estimate is
-nearly none when the rows seen are all alike. No law of the rows is assumed. Proof: docs/proofs/clipped-mean.md.
+A value m is rejected if the estimate is too far from it, relative to the standard deviation of the rows *about m*.
+For rare or skewed rows, this is the standard deviation that they would have if m were right. About the estimate, it
+would be close to 0 if all observed rows are equal. No distribution of the rows is assumed. Proof:
+docs/proofs/clipped-mean.md.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from dpstats.privacy.plan import Added
 Numbers = NDArray[np.float64]
 
 _RAISED = 1.0
-"""By how many standard deviations of its noise a released spread is raised: it is as often too small as too large."""
+"""Standard deviations of its noise by which a released variance is raised: it is too small half of the time."""
 
 
 @dataclass(frozen=True, eq=False)
 class Score(ErrorDistribution):
-    """What is known of the means of some columns, each between public ends.
+    """Score tests of the means of some columns, each between public bounds.
 
     Attributes
     ----------
@@ -36,7 +37,7 @@ class Score(ErrorDistribution):
     n : int
         Number of rows that the estimate averages: degrees of freedom.
     low, high : array of shape (d,)
-        What the means lie between.
+        Public bounds of the means.
     variance : callable
         Bound on the variance of a row, given its mean: `Known`, `About` or `OfSquares`.
     """
@@ -50,9 +51,10 @@ class Score(ErrorDistribution):
 
     @property
     def start(self) -> Numbers:
-        """The estimate, brought into the box.
+        """The estimate, moved into the box.
 
-        It is no further from any value there than it was: what was not refuted is not, and the nearer end never is.
+        The move increases no distance to a value in the box. So it adds no rejected values, and the nearest bound is
+        never rejected.
         """
         return np.clip(self.estimate, self.low, self.high)
 
@@ -84,9 +86,10 @@ class Known:
 class About:
     """The variance from noisy first and second moments, and the standard deviations of their noise.
 
-    The second moment about m is Q - 2mT + m^2, straight from what was released. Rows that are far from an end only
-    rarely have a variance in proportion to how far their mean is from it, as counts have: for values further from an
-    end than the estimate is, the variance is raised so. No entry within the clip has one above (clip - m)(clip + m).
+    The second moment about m is Q - 2mT + m^2, computed from the release. If most rows are at a bound, their variance
+    is proportional to the distance of their mean from it, as for rare counts. The variance is therefore raised in
+    proportion for values further from a bound than the estimate is. Entries within the clip have a variance of at
+    most (clip - m)(clip + m).
     """
 
     first: Numbers
@@ -103,7 +106,7 @@ class About:
         largest = np.maximum((clip - value) * (clip + value), 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
             further = np.maximum((value + clip) / (start + clip), (clip - value) / (clip - start))
-            # At an end nothing is known but that bound.
+            # At a bound of the mean, only the largest variance applies.
             return np.where(
                 np.isfinite(further), np.minimum(found * np.maximum(further, 1.0), largest), largest
             )

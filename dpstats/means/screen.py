@@ -1,7 +1,8 @@
 """Checking what an adaptive mean assumes about tails: how many rows its last stage clips.
 
-Beside the last sums a noisy count of the clipped rows is released. Under the assumption few are; where more
-are, the bound on the bias is replaced by one that goes by the count and assumes a spread only.
+The last stage releases its sums and a noisy count of the rows that it clips. Under the assumption, it clips few rows.
+If it clips more, the bound on the bias is replaced by a bound that uses the count and assumes only a standard
+deviation.
 
 Proof: docs/proofs/adaptive-mean.md, "The screen" and "The last stage alone".
 """
@@ -18,8 +19,8 @@ from scipy.special import chdtrc, ndtr
 
 Numbers = NDArray[np.float64]
 
-# Deviations that a count exceeds what it may be by, where the assumption holds, with probability .0047; and
-# those of the upper limits (.01) that a bound on the bias goes by where it does not.
+# Number of standard deviations above its mean at which a count refutes the assumption: if the assumption holds, the
+# probability is 0.0047. Then the number for upper limits (0.01): they bound the bias if it does not hold.
 _SURPRISE, _LIMIT = 2.6, 2.33
 
 
@@ -31,7 +32,7 @@ class Screen:
     ----------
     n, d : int
     radius : float
-        Of the last ball.
+        Radius of the last ball.
     error : float
         Bound on the mean square of a column of the last center's error.
     noise : {"gaussian", "laplace"}
@@ -47,17 +48,17 @@ class Screen:
     noise_std: float
 
     def expected(self, variance: float = 1.0) -> float:
-        """Return how many rows are clipped at most on average, if their tails are normal ones of this variance."""
+        """Return the largest expected number of clipped rows, if their tails are at most normal with this variance."""
         return self.n * float(chdtrc(self.d, self.radius**2 / (variance + self.error)))
 
     def most(self, variance: float = 1.0) -> float:
         """Return the count that contradicts the assumption if it is exceeded."""
         expected = self.expected(variance)
-        return expected + math.hypot(_SURPRISE * math.sqrt(expected), self._exceeded(_SURPRISE))
+        return expected + math.hypot(_SURPRISE * math.sqrt(expected), self._noise_limit(_SURPRISE))
 
     def share(self, count: float) -> float:
         """Return an upper limit of the probability that a row is clipped."""
-        noise = math.hypot(self._exceeded(_LIMIT), _LIMIT * math.sqrt(max(count, 0.0)))
+        noise = math.hypot(self._noise_limit(_LIMIT), _LIMIT * math.sqrt(max(count, 0.0)))
         return min(max(count + noise, 0.0) / self.n, 1.0)
 
     @property
@@ -67,11 +68,11 @@ class Screen:
 
     def unnoticed_at(self, variance: float) -> tuple[int, float]:
         """Return the same for tails that are judged by a variance; the distance is in stated standard deviations."""
-        rows = min(math.ceil(self.most(variance) + self._exceeded(_LIMIT)), self.n)
+        rows = min(math.ceil(self.most(variance) + self._noise_limit(_LIMIT)), self.n)
         return rows, clipping_factor(rows / self.n, self.d * (1 + self.error), self.radius)
 
-    def _exceeded(self, deviations: float) -> float:
-        """Return what the noise exceeds as seldom as a normal variable exceeds this many deviations."""
+    def _noise_limit(self, deviations: float) -> float:
+        """Return the value that the noise exceeds as rarely as a normal variable exceeds this many deviations."""
         if self.noise == "laplace":
             deviations = -math.log(2 * ndtr(-deviations)) / math.sqrt(2)
         return deviations * self.noise_std
@@ -87,7 +88,7 @@ def clipping_factor(share: float, square: float, radius: float) -> float:
 
 
 def displacement(length: float, share: float, spread: float, radius: float) -> float | None:
-    """Return how far the mean is from the center at most, or None where the last stage does not bound it.
+    """Return the largest distance of the mean from the center, or None if the last stage does not bound it.
 
     Parameters
     ----------
@@ -100,7 +101,7 @@ def displacement(length: float, share: float, spread: float, radius: float) -> f
     radius : float
     """
     # ||E(x - clip x)|| <= max over p <= share of sqrt(p q) - B p, with q = E||x||^2 <= spread + r^2. The root of
-    # r = length + that is in one of two branches: the best p is below the share, or it is the share.
+    # r = length + this maximum is in one of two branches: the best p is below ``share``, or equal to it.
     if share >= 1:
         return None
     junction = math.sqrt(max(4 * radius**2 * share - spread, 0.0))
@@ -111,7 +112,7 @@ def displacement(length: float, share: float, spread: float, radius: float) -> f
 
 
 class LastStage(NamedTuple):
-    """What the last stage alone says, assuming a spread and nothing else: bounds for each column, whitened."""
+    """Bounds for each column from the last stage alone, whitened, assuming only a bound on the variance."""
 
     bias: Numbers
     distance: Numbers  # of the mean from the center

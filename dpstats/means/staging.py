@@ -1,10 +1,15 @@
 """How an adaptive mean spends its privacy: shares, clip radii and stages, planned without data.
 
-One idea: plan the shortest honest interval, or the least error where noise dominates. Each stage clips the rows to a
-ball about a public center, and the center of the next is the average so far. The recursion carries three public
-numbers for one column, in units of its standard deviation: the information (inverse variance of the noise) so far, a
-bound on the clipping bias, and from these a bound on the second moment of the center's error; the radius of a stage is
-the one of the least price after it.
+The plan minimizes the width of a valid interval, or the error if noise dominates. Each stage clips the rows to a ball
+about a public center, and the center of the next stage is the average so far.
+
+The recursion carries three public numbers for one column, in units of its standard deviation:
+
+* the information so far, which is the inverse variance of the noise;
+* a bound on the clipping bias;
+* from these, a bound on the second moment of the center's error.
+
+The radius of a stage minimizes the price after it.
 
 Proof of the bounds: docs/proofs/adaptive-mean.md.
 """
@@ -38,7 +43,7 @@ _DROWNED = 6
 # Probability that a center's error leaves the next ball with less than half of the rows inside. Where that
 # happens the mean may be lost, and no average over runs shows it: it is kept below what intervals promise.
 _LOST = 3e-4
-# What a unit of bias costs in units of interval width: above 1 it is kept small, as it is no random error.
+# Cost of a unit of bias in units of interval width. Above 1 it keeps the bias small, because bias is not random.
 BIAS_WEIGHT = {"subgaussian": 3.0, "symmetric": 1.0, "variance": 1.0}
 
 
@@ -59,7 +64,8 @@ class Staging:
     spreads : tuple of float
         Bound on the standard deviation of one column of one clipped row, over the slope.
     points : tuple of int
-        Where each radius is on the grid of `Curves`, for stages whose radii follow the released spread; else empty.
+        Index of each radius on the grid of `Curves`, if the radii follow the released standard deviation. Otherwise
+        empty.
     """
 
     shares: tuple[float, ...]
@@ -99,7 +105,7 @@ class Setting:
 
 
 class Known(NamedTuple):
-    """What bounds the error of the average of the stages so far; arrays of any one shape.
+    """Bounds on the error of the average of the stages so far; arrays of a common shape.
 
     ``norm`` quantities bound root mean squares over the columns, ``one`` quantities any one column; they
     differ only where bounds over standard deviations do.
@@ -112,7 +118,7 @@ class Known(NamedTuple):
 
     @classmethod
     def nothing(cls, shape: tuple[int, ...] = ()) -> Known:
-        """Return what is known before the first stage."""
+        """Return the bounds before the first stage."""
         return cls(*np.zeros((4, *shape)))
 
 
@@ -122,7 +128,7 @@ class Curves:
 
     The bias is at most ``constant * sqrt(1 + P) + shift * sqrt(P)``. It varies with the center's error, about its
     mean and in root mean square, by the smaller of ``variation * sqrt(P)`` and ``loss * sqrt(1 + P)``.
-    ``spread`` is that of `Staging` over sqrt(1 + P).
+    ``spread`` is the standard deviation in `Staging` over sqrt(1 + P).
     """
 
     q: Numbers
@@ -138,7 +144,7 @@ class Curves:
         return Curves(*(getattr(self, name)[k] for name in self.__slots__))
 
     def rescaled(self, slope: Any) -> Curves:
-        """Return the curves of a stage that divides by another slope than the one of these radii."""
+        """Return the curves of a stage that divides by another slope than these radii have."""
         part = self.slope / slope
         shift = np.maximum(1 / slope - 1, 1 - part)
         return replace(self, shift=shift, variation=self.variation * part, loss=self.loss * part, slope=slope)
@@ -179,14 +185,14 @@ def plan_stages(
         return shortest
     # Where noise dominates, short intervals want larger balls than small errors do.
     nearest = _least(planned_error, setting, curves, noise, exponent, 1.0)
-    known = [average_of(staging, noise, exponent) for staging in (nearest, shortest)]
+    known = [bound_average(staging, noise, exponent) for staging in (nearest, shortest)]
     chosen = int(planned_error(known[0], n) >= MOST_LOST * planned_error(known[1], n))
     found, error = (nearest, shortest)[chosen], planned_error(known[chosen], n, 0.0)
     if error**2 < norm2 / _DROWNED**2:
         return found
     # Where it hides most of the box, no interval is short; balls that are smaller still cost less than their noise.
     smaller = plan_stages(n, d, "variance", norm2, reach2, noise, exponent)
-    less = planned_error(average_of(smaller, noise, exponent), n, 0.0) < error
+    less = planned_error(bound_average(smaller, noise, exponent), n, 0.0) < error
     return smaller if less else found
 
 
@@ -210,8 +216,8 @@ def _least(
     return Staging(*(tuple(column.tolist()) for column in (chosen, *columns)))
 
 
-def average_of(staging: Staging, noise: float, exponent: int) -> Known:
-    """Return what is known of the average of planned stages."""
+def bound_average(staging: Staging, noise: float, exponent: int) -> Known:
+    """Return the bounds on the error of the average of planned stages."""
     shares, radii, slopes, biases, spreads = (
         np.array(part)
         for part in (staging.shares, staging.radii, staging.slopes, staging.biases, staging.spreads)
@@ -224,14 +230,14 @@ def average_of(staging: Staging, noise: float, exponent: int) -> Known:
 
 
 def all_shares(count: int) -> Numbers:
-    """Return the shares of so many stages that are tried, just below 1 together, whatever the rounding of the sum."""
+    """Return the candidate shares of ``count`` stages: their sum stays below 1 even after rounding."""
     shares = np.power.outer(_GROWTH if count > 1 else _GROWTH[:1], np.arange(count) / max(count - 1, 1))
     shares *= (1 - 1e-14) / shares.sum(axis=1, keepdims=True)
     return shares
 
 
 def _far(d: int, *, laplace: bool) -> tuple[float, float]:
-    """Return how many standard deviations a center's noise may reach, in one direction and in norm.
+    """Return the largest allowed noise of a center, in standard deviations, in one direction and in norm.
 
     A Laplace vector that is far out is a typical one plus one far coordinate.
     """
@@ -244,7 +250,7 @@ def _far(d: int, *, laplace: bool) -> tuple[float, float]:
 def center_error(setting: Setting, known: Known, variance: Any = 1.0) -> tuple[Any, Any, Any]:
     """Return bounds on the mean squared error of the next center, and the least radius of the next ball.
 
-    The bounds are for the mean over the columns, and for any one column; ``variance`` is that of a column of the rows.
+    The bounds are for the mean over the columns, and for any one column. ``variance`` is the variance of a column.
     """
     n, d, norm2, far = setting.n, setting.d, setting.norm2, setting.far
     info = known.info
@@ -262,7 +268,7 @@ def center_error(setting: Setting, known: Known, variance: Any = 1.0) -> tuple[A
 def add_stage(
     known: Known, step: Any, norm: Any, one: Any, curves: Curves, variance: Any = 1.0
 ) -> tuple[Known, Any, Any]:
-    """Return what is known after a stage of information ``step``, and the bias bound and the spread of that stage."""
+    """Return the bounds after a stage of information ``step``, and the stage's bias bound and standard deviation."""
     far, near = np.sqrt(variance + norm), np.sqrt(variance + one)
     new_norm = curves.constant * far + curves.shift * np.sqrt(norm)
     new_one = curves.constant * near + curves.shift * np.sqrt(one)
@@ -298,7 +304,7 @@ def plan_recursion(
     weight: float,
     price: Callable[[Known, int, float], Any] = planned_width,
 ) -> tuple[tuple[Any, ...], Numbers]:
-    """Plan every row of ``unit`` (noise variance of each stage at radius 1) and price what is known in the end."""
+    """Plan every row of ``unit`` (noise variance of each stage at radius 1), and price the bounds after all stages."""
     groups, stages = unit.shape
     rows = np.arange(groups)
     known = Known.nothing((groups,))
@@ -321,7 +327,7 @@ def plan_recursion(
 
 @lru_cache(maxsize=64)
 def stage_curves(d: int, tails: str, largest: float | None = None) -> Curves:
-    """Return what clipping does under the assumption on tails, on a grid of radii.
+    """Return the effects of clipping under the assumption on tails, on a grid of radii.
 
     ``largest`` is the largest probability beyond a radius; None is the largest that is planned.
     """
@@ -344,8 +350,8 @@ def _variance_curves(d: int) -> Curves:
 
 
 def _symmetric_curves(d: int, q: Numbers, u: Numbers) -> Curves:
-    # The slope of E clip(X - c) in the mean, at c = mu, for normal rows; for others it may be up to 1, and
-    # the stage is then off by (1/slope - 1) times the center's error.
+    # The slope of E clip(X - c) in the mean, at c = mu, for normal rows. For other rows it may be up to 1. The
+    # stage then has an error of (1/slope - 1) times the center's error.
     slope = 1 - u
     if d > 1:
         inverse = np.exp(special.gammaln((d - 1) / 2) - special.gammaln(d / 2)) / np.sqrt(2)  # E 1/chi_d
@@ -359,29 +365,31 @@ def _symmetric_curves(d: int, q: Numbers, u: Numbers) -> Curves:
 def _subgaussian_curves(d: int, q: Numbers, u: Numbers) -> Curves:
     # int_0^u z(s) (1 - sqrt(q(u)/q(s))) ds: the comonotone bound on E|x_j| (1 - B/||x||)_+.
     z = special.ndtri(1 - u / 2)
-    # Raised by more than the error of the sum over the grid, and by what is beyond its last u: int_0^u z ds is
-    # at most u (z + 1/z).
-    constant = 1.005 * np.maximum(_beyond(z, u) - np.sqrt(q) * _beyond(z / np.sqrt(q), u), 0.0)
+    # Raise the bound by more than the error of the sum over the grid, and by the part below its last u. That part,
+    # int_0^u z ds, is at most u (z + 1/z).
+    constant = 1.005 * np.maximum(
+        _integrate_tail(z, u) - np.sqrt(q) * _integrate_tail(z / np.sqrt(q), u), 0.0
+    )
     constant += u[-1] * (z[-1] + 1 / z[-1])
     ones = np.ones_like(q)
     return Curves(q, constant, np.zeros_like(q), *_clipped_together(d, q, u), ones, ones)
 
 
 def _clipped_together(d: int, q: Numbers, u: Numbers) -> tuple[Numbers, Numbers]:
-    """Return root mean squares, per column, of the slope of what clipping loses, and of the loss itself.
+    """Return root mean squares, per column, of the slope of the clipping loss, and of the loss itself.
 
-    For rows with normal norms. Outside the ball the loss x - clip x grows by 1 along x and by 1 - B/||x||
-    across it.
+    Rows are assumed to have the norms of normal rows. Outside the ball the loss x - clip x grows by 1 along x and by
+    1 - B/||x|| across it.
     """
-    across = u - 2 * np.sqrt(q) * _beyond(1 / np.sqrt(q), u) + q * _beyond(1 / q, u)
+    across = u - 2 * np.sqrt(q) * _integrate_tail(1 / np.sqrt(q), u) + q * _integrate_tail(1 / q, u)
     mean = np.sqrt(2) * np.exp(special.gammaln((d + 1) / 2) - special.gammaln(d / 2))  # E chi_d
     square = d * special.chdtrc(d + 2, q) - 2 * np.sqrt(q) * mean * special.chdtrc(d + 1, q) + q * u
-    # Raised by more than the error of the sum over the grid; a difference that is lost to rounding is no bound.
+    # Raise by more than the error of the sum over the grid: a difference that is lost to rounding cannot be a bound.
     variation = 1.1 * np.sqrt((u + (d - 1) * np.maximum(across, 0.0)) / d)
     return variation, np.sqrt(np.maximum(square, 1e-9 * q * u) / d)
 
 
-def _beyond(values: Numbers, u: Numbers) -> Numbers:
+def _integrate_tail(values: Numbers, u: Numbers) -> Numbers:
     """Return int_0^u values(s) ds for every u of the grid, by the trapezoid rule in log s."""
     steps = values * u * np.log(u[0] / u[1])
     sums = np.cumsum(((steps[:-1] + steps[1:]) / 2)[::-1])[::-1]

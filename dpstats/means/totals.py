@@ -64,16 +64,16 @@ class GaussianTotals:
         if self.neighbors is Neighbors.ADD_OR_REMOVE_ONE:
             # Rounding down a square leaves it less than a step further from the center.
             moved = ADDED_COUNT_WEIGHT**2 * 4.0**self.bits + (2.0**self.bits + 1) ** 2
-            return self._integers_with(ADDED_COUNT_WEIGHT, ADDED_SQUARE_WEIGHT, moved)
+            return self._build_integers(ADDED_COUNT_WEIGHT, ADDED_SQUARE_WEIGHT, moved)
         steps = 2.0**self.bits
         # Of a column: two values in one group, or in two; a row in none is nearer to all of them.
         K, center = steps, float(self.center)
         at_end = (COUNT_WEIGHT**2 + 1) * K**2 + (SQUARE_WEIGHT * (K - center)) ** 2
         in_middle = COUNT_WEIGHT**2 * K**2 + K + (SQUARE_WEIGHT * center) ** 2
         moved = max(box_movement((1.0, SQUARE_WEIGHT), 2**self.bits, "l2"), 2 * max(at_end, in_middle))
-        return self._integers_with(COUNT_WEIGHT, SQUARE_WEIGHT, moved)
+        return self._build_integers(COUNT_WEIGHT, SQUARE_WEIGHT, moved)
 
-    def _integers_with(self, count: float, square: float, moved: float) -> JointIntegers:
+    def _build_integers(self, count: float, square: float, moved: float) -> JointIntegers:
         """Return the integers with these weights, whose squared movement in a column is ``moved``."""
         spacing, size = 2.0**-self.bits, self.n_groups * self.n_features
         blocks = (
@@ -97,10 +97,10 @@ class GaussianTotals:
     def ratio(self, released: dict[str, Floats], noise: Noise) -> Ratio:
         """Return the ratios of released totals, of shape (..., n_groups, n_features)."""
         N = released[COUNTS][..., None]
-        T, about = (self._shaped(released[name]) for name in (SUMS, SQUARES))
+        T, about = (self._reshape(released[name]) for name in (SUMS, SQUARES))
         return Ratio(T, N, about + self.center * 2.0**-self.bits * N, T, N, noise)
 
-    def _shaped(self, values: Floats) -> Floats:
+    def _reshape(self, values: Floats) -> Floats:
         return values.reshape(*values.shape[:-1], self.n_groups, self.n_features)
 
 
@@ -192,12 +192,12 @@ def group_sums(X: NDArray[np.generic], codes: Steps, lattice: BoxLattice, totals
         inside = codes[part] >= 0
         own = codes[part][inside]
         found = totals.rows(lattice.round_rows(X[part][inside]))
-        return {name: _by_group(values, own, K) for name, values in found.items()}
+        return {name: _sum_groups(values, own, K) for name, values in found.items()}
 
     return summed(work, len(X), totals.n_features)
 
 
-def _by_group(values: Steps, codes: Steps, n_groups: int) -> Steps:
+def _sum_groups(values: Steps, codes: Steps, n_groups: int) -> Steps:
     width = values.shape[1]
     place = codes[:, None] * width + np.arange(width)
     sums = np.bincount(place.ravel(), weights=values.ravel().astype(np.float64), minlength=n_groups * width)

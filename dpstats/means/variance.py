@@ -42,16 +42,16 @@ Numbers = NDArray[np.float64]
 
 _FEW_ROWS = 10  # below them, intervals for normal rows cover less than stated
 _SQUARES_WEIGHT = {"gaussian": 2.5, "laplace": 4.0}
-"""Of the squares beside the sums: the least noise of the variance where the mean is near the center."""
+"""Weight of the squares, relative to the sums: the least noise of the variance if the mean is close to the center."""
 _ROWS_WEIGHT = {"gaussian": 1.5, "laplace": 2.0}
 """Weight of the number of rows if it is private, for little noise of the variance of columns well inside the bounds."""
 _HIGHER_WEIGHT = 0.7
-"""Of the third and fourth moment, which only widths need: about the shortest intervals over the cells of the study."""
+"""Weight of the third and fourth moments, which only widths need: about the shortest intervals in the study's cells."""
 
 
 @dataclass(frozen=True)
 class PrivateVariancePlan(ReleasePlan):
-    """The plan of a `PrivateVariance`: second moments, and what its kind of interval and estimate need beside them."""
+    """The plan of a `PrivateVariance`: second moments, and the other moments that its interval and estimate need."""
 
     lattice: RowLattice = field(repr=False, compare=False)
     region: Region = field(repr=False, compare=False)
@@ -327,7 +327,7 @@ class PrivateVariance(PrivateSize, ColumnEstimator[PrivateVariancePlan]):
         raised_std = correction * np.sqrt(raised)
         # No column that stays within the clip has a larger second moment about any center inside it.
         largest = correction * clip**2
-        # An entry is at most so far, squared, from what it is measured about.
+        # Bound on the squared distance of an entry from the point that squares are measured from.
         widest = (clip + np.minimum(np.abs(shift) + np.sqrt(of_mean), clip)) ** 2
         ratio = widest
         if plan.interval == "moments":
@@ -403,7 +403,7 @@ class PrivateVariance(PrivateSize, ColumnEstimator[PrivateVariancePlan]):
             ("Noise", plan.noise(SQUARES).law.capitalize()),
             ("Intervals cover", interval.estimand),
         ]
-        return self._framed("Private variance", facts, table, notes)
+        return self._build_summary("Private variance", facts, table, notes)
 
 
 def observed_errors(observed: ObservedSums, plan: PrivateVariancePlan) -> tuple[SquareErrors, Numbers]:
@@ -437,8 +437,9 @@ def _ratio_of_moments(
 ) -> Numbers:
     """Return an upper estimate of E(x - m)^4 over E(x - m)^2: the former raised, and the latter lowered, by its error.
 
-    Errors are one standard deviation of the noise and, of the fourth moment, of what sampling can be at most for
-    squares of up to ``widest``. Infinite where the second moment is not above its noise.
+    An error is one standard deviation of the noise. The error of the fourth moment also includes the largest standard
+    deviation of sampling, for squares of up to ``widest``. The result is infinite if the second moment is not above
+    its noise.
     """
     d = raw.size
     m1, m2, m3, m4 = (values.get(name, np.zeros(d)) for name in (MEAN, SQUARES, CUBES, FOURTHS))
@@ -446,7 +447,7 @@ def _ratio_of_moments(
     fourth = m4 - 4 * m1 * m3 + 6 * m1**2 * m2 - 3 * m1**4
     by_mean = -4 * m3 + 12 * m1 * m2 - 12 * m1**3
     noise = s4 + 16 * m1**2 * s3 + 36 * m1**4 * s2 + by_mean**2 * s1
-    # Sampling: squares of squares lie in [0, widest^2], so that those of mean a vary by at most a widest^2.
+    # Sampling: squares of squares lie in [0, widest^2]. If their mean is a, their variance is at most a widest^2.
     above = np.maximum(fourth, 0.0) + np.sqrt(noise)
     above = above + np.sqrt(above * widest**2 / n)
     second = raw - raw_std

@@ -30,7 +30,7 @@ class WhitenedBall(NormedLattice):
     """Rows are shifted to ``center``, multiplied by ``whitening``, and projected on ``ball``, which is about 0.
 
     ``whitening`` is one factor per column, or a matrix that multiplies a row from the right. A matrix product may
-    round a row differently at another place in the table, but never by what other rows hold.
+    round a row differently at another place in the table, but its rounding never depends on other rows.
     """
 
     ball: BallLattice
@@ -47,13 +47,13 @@ class WhitenedBall(NormedLattice):
         return self.ball.largest
 
     def _outside(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
-        return self.ball._outside(self._whitened(rows, np.empty(rows.shape)))
+        return self.ball._outside(self._whiten(rows, np.empty(rows.shape)))
 
     def _round_block(self, rows: NDArray[Any], out: Numbers) -> None:
-        self.ball._round_block(self._whitened(rows, out), out)
+        self.ball._round_block(self._whiten(rows, out), out)
 
     def _round_normed(self, rows: NDArray[Any], out: Numbers) -> Numbers:
-        return self.ball._round_normed(self._whitened(rows, out), out)
+        return self.ball._round_normed(self._whiten(rows, out), out)
 
     def _norm_error(self) -> float:
         return self.ball._norm_error()
@@ -62,7 +62,7 @@ class WhitenedBall(NormedLattice):
     def _same_anywhere(self) -> bool:
         return self.whitening.ndim == 1
 
-    def _whitened(self, rows: NDArray[Any], out: Numbers) -> Numbers:
+    def _whiten(self, rows: NDArray[Any], out: Numbers) -> Numbers:
         np.subtract(rows, self.center, out=out, dtype=np.float64)
         if self.whitening.ndim == 1:
             np.multiply(out, self.whitening, out=out)
@@ -73,7 +73,7 @@ class WhitenedBall(NormedLattice):
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """Upper bounds on the spread of the rows.
+    """Upper bounds on the standard deviations, or on the covariance, of the rows.
 
     Attributes
     ----------
@@ -126,11 +126,11 @@ class Shape:
         return lattice.spacing * self.std if per_column else lattice.spacing
 
     def unwhiten(self, released: Numbers) -> Numbers:
-        """Return what was released in the steps of `step` in the units of the columns."""
+        """Convert a release in the steps of `step` to the units of the columns."""
         return released if self.factor is None else released @ self.factor.T
 
     def whiten(self, released: Numbers) -> Numbers:
-        """Return what was released in the steps of `step` in whitened units."""
+        """Convert a release in the steps of `step` to whitened units."""
         return released if self.factor is not None else released / self.std
 
     def covariance(self, d: int) -> Numbers:

@@ -98,7 +98,8 @@ def test_adaptive_mean_states_its_assumption(table: Path, capsys: pytest.Capture
     arguments = ["mean", str(table), *ADAPTIVE, "--bound", "200", "--std", "12", "--epsilon", "5"]
     assert main(arguments) == 0
     out = capsys.readouterr().out
-    assert "Private adaptive mean" in out and "the stated spread is an upper bound, and nothing else" in out
+    assert "Private adaptive mean" in out
+    assert "the stated standard deviation is an upper bound, and nothing else" in out
     assert 'estimand="tails" gives intervals of' in " ".join(out.split())
     result = json_of([*arguments, "--column", "visits", "--std", "4", "--tails", "variance"], capsys)
     assert result["estimator"] == "AdaptiveMean" and result["tails"] == "variance"

@@ -19,7 +19,7 @@ def test_what_a_plan_says() -> None:
 
 def test_groups_that_noise_will_hide_are_said_beforehand() -> None:
     plan = GroupMeans(groups=range(50), bounds=(0, 1), epsilon=0.2).plan(500, 1)
-    assert any("cannot be told from noise" in note for note in plan.notes())
+    assert any("cannot be distinguished from noise" in note for note in plan.notes())
 
 
 def test_noise_of_means_is_what_the_plan_says() -> None:

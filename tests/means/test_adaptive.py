@@ -485,10 +485,11 @@ def test_rare_rows_are_covered_unless_an_interval_assumes_tails() -> None:
 def test_what_intervals_assume_is_in_their_estimand() -> None:
     fitted = AdaptiveMean(random_state=0, **OPTIONS).fit(X)
     safe = fitted.confidence_interval()
-    assert safe.estimand == fitted.estimand_ and "spread is an upper bound, and nothing else" in safe.estimand
+    assert safe.estimand == fitted.estimand_
+    assert "standard deviation is an upper bound, and nothing else" in safe.estimand
     tails = fitted.confidence_interval(estimand="tails")
     rows, shift = fitted.plan_.screen.unnoticed
-    assert "no heavier than normal ones of the stated spread" in tails.estimand
+    assert "at most as heavy as normal ones of the stated standard deviation" in tails.estimand
     assert (
         f"fewer than {rows:,} clipped rows" in tails.estimand
         and f"up to {shift:.2g} stated sd" in tails.estimand

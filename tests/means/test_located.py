@@ -59,7 +59,7 @@ def test_skewed_rows_are_noticed_and_covered_all_the_same(law: str, n: int, d: i
     fitted = AdaptiveMean(bound=10.0, std=1.0, random_state=rng).fit(rows)
     notes = " ".join(fitted.summary().notes)
     assert 'REFUTED: tails="subgaussian"' in notes and "would then clip at most" in notes
-    assert "the stated spread is an upper bound" in fitted.confidence_interval().estimand
+    assert "the stated standard deviation is an upper bound" in fitted.confidence_interval().estimand
 
 
 def test_normal_rows_are_seldom_accused() -> None:

@@ -191,7 +191,7 @@ def test_errors_count_where_noise_dominates(
 
     def planned() -> float:
         stages = plan_stages.__wrapped__(n, d, "subgaussian", 100.0, 100.0, noise, 1)
-        return float(staging.planned_error(staging.average_of(stages, noise, 1), n))
+        return float(staging.planned_error(staging.bound_average(stages, noise, 1), n))
 
     least = planned()
     monkeypatch.setattr(staging, "MOST_LOST", 0.0)

@@ -13,9 +13,9 @@ import numpy as np
 from scipy.special import ndtr
 from scipy.stats import chi2
 
-_GROWTH = (1.0, 1.5, 2.2, 3.0, 4.0, 6.0, 9.0, 14.0, 20.0)  # share of a stage over that of the one before
+_GROWTH = (1.0, 1.5, 2.2, 3.0, 4.0, 6.0, 9.0, 14.0, 20.0)  # ratio of consecutive stages' privacy
 _MAX_STAGES = 3
-# Radius of the last ball over the one that normal rows need, where its bias is to be bounded.
+# Ratio of the radius of the last ball to the radius that normal rows need, if its bias must be bounded.
 _WIDER = tuple(1.25**k for k in range(30))
 _LONGER = 1.25  # an interval may be this much longer than the shortest, for a better estimate
 _NORMAL_95 = 1.959964
@@ -55,11 +55,12 @@ def release_balls(
 ) -> Balls:
     """Return the balls that plan the least noise, or with ``intervals`` the shortest interval for any rows.
 
-    One ball about 0 is among those tried. A row of unit variances lies within sqrt(s + r^2) + 2 of a center that is
-    within r of its mean. The first center is 0, r = max_signal sqrt(s); a later one errs by its noise, and by
-    sampling: sqrt(2 log(d/s)) standard errors in columns that were selected for their sampling error.
+    A single ball about 0 is among the candidates. A row of unit variances lies within sqrt(s + r^2) + 2 of a center
+    that is within r of its mean. The first center is 0, with r = max_signal sqrt(s). Later centers have two errors:
+    noise, and sampling error. The latter is sqrt(2 log(d/s)) standard errors in columns selected for their sampling
+    error.
 
-    Intervals are about the last stage, whose bias is at most about sqrt(s + r^2)/4R for any rows of these variances.
+    Intervals use the last stage. Its bias is at most about sqrt(s + r^2)/4R for any rows of these variances.
     """
     sampling = s * (1 + 2 * math.log(d / s)) / n
     largest = float(chi2.ppf(0.95, s))

@@ -1,4 +1,4 @@
-"""How far clipping moves a mean at most, for any rows of which only standard deviations are known.
+"""Bounds on the bias that clipping adds to a mean, for any rows with known standard deviations.
 
 Public numbers and releases in, numbers out. Lengths are in units of a column's standard deviation, about the center
 of the last stage. Proofs: docs/proofs/sparse-mean.md, "What the intervals cover".

@@ -1,8 +1,8 @@
-"""What the sparse mean decides before any data: the share of its selection, and where scores are clipped.
+"""The design of a sparse mean, chosen without data: the privacy of its selection, and the clipping of its scores.
 
-It decides by the error that is planned, for signals of every size that data could show, on normal columns; and then
-clips the scores as wide as these allow, as other columns need. Lengths are in units of a column's standard
-deviation. Proof: docs/proofs/sparse-mean.md.
+The design minimizes the planned error, for signals of every size that data could show, on normal columns. It then
+clips the scores as wide as normal columns allow, because other columns need this. Lengths are in units of a column's
+standard deviation. Proof: docs/proofs/sparse-mean.md.
 """
 
 from __future__ import annotations
@@ -59,18 +59,18 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """What was decided, and what follows from it.
+    """The decisions, and their consequences.
 
     Attributes
     ----------
     share : float or None
         Part of the privacy (of rho, or of epsilon) that goes to the selection; None releases every column.
     clip : float
-        Where scores are clipped.
+        Clipping threshold of the scores.
     each : float
-        What each selection costs: a bounded range.
+        Privacy cost of each selection, as a bounded range.
     rest : float
-        What is left for the release: rho, or epsilon where delta = 0; all of it with ``split``.
+        Budget of the release: rho, or epsilon if delta = 0. With ``split``, the whole budget.
     """
 
     share: float | None
@@ -81,7 +81,7 @@ class Design:
 
 @lru_cache(maxsize=256)
 def planned_design(problem: Problem) -> Design:
-    """Return the design of the least planned error; among wider scores, the one that finds most in any columns."""
+    """Return the design of the least planned error; among wider scores, the best for any columns."""
     narrow = min(problem.wide or _CLIPS[0], problem.clip)
     shares = (1.0,) if problem.split else _SHARES if problem.share is None else (problem.share,)
     designs = [_design(problem, share, narrow) for share in shares]
@@ -104,7 +104,7 @@ def planned_design(problem: Problem) -> Design:
 
 
 def _design(problem: Problem, share: float | None, clip: float) -> Design:
-    """Return what a share of the privacy pays for."""
+    """Return the design whose selection uses this fraction of the privacy."""
     s, epsilon = problem.n_nonzero, problem.epsilon
     selected, rest = (1.0, 1.0) if problem.split else (share or 0.0, 1 - (share or 0.0))
     if problem.delta == 0:
@@ -116,7 +116,7 @@ def _design(problem: Problem, share: float | None, clip: float) -> Design:
     return Design(share, clip, each, rest * rho)
 
 
-def balls_of(problem: Problem, design: Design) -> Balls:
+def plan_balls(problem: Problem, design: Design) -> Balls:
     """Return the balls that the release of a design, with Gaussian noise, is planned in."""
     # Gaussian noise alone, on its rows, has the exact curve.
     alone = problem.split or design.share is None
@@ -127,7 +127,7 @@ def balls_of(problem: Problem, design: Design) -> Balls:
     )
 
 
-def cross_of(problem: Problem, design: Design) -> float:
+def plan_cross_radius(problem: Problem, design: Design) -> float:
     """Return the l1 radius that the release of a design, with Laplace noise, is planned in."""
     size = released(problem, design)
     if problem.split:
@@ -136,22 +136,22 @@ def cross_of(problem: Problem, design: Design) -> float:
 
 
 def released(problem: Problem, design: Design) -> int:
-    """Return how many columns are released."""
+    """Return the number of released columns."""
     return problem.n_features if design.share is None else problem.n_nonzero
 
 
 def noise_variance(problem: Problem, design: Design) -> float:
     """Return the planned variance of the noise in a column of the estimate."""
     if problem.delta == 0:
-        return 2 * (2 * cross_of(problem, design) / (problem.n_release * design.rest)) ** 2
-    return 1 / balls_of(problem, design).precision
+        return 2 * (2 * plan_cross_radius(problem, design) / (problem.n_release * design.rest)) ** 2
+    return 1 / plan_balls(problem, design).precision
 
 
 def planned_error(problem: Problem, design: Design) -> float:
     """Return the mean logarithm of the squared error per signal, over signals that data could show, up to the largest.
 
-    Signals are spread evenly over the logarithm, from the size that sampling error alone gives one of d columns, as
-    nothing is known of theirs. All signals of a table are taken as of one size; columns are normal.
+    Signal sizes are unknown. They are spaced evenly on the log scale, from the size that sampling error alone gives
+    one of d columns. All signals of a table are assumed to have the same size; columns are normal.
     """
     n, d, s = problem.n_release, problem.n_features, problem.n_nonzero
     weakest_shown = math.sqrt(2 * math.log(max(d / s, math.e)) / n)
@@ -162,7 +162,7 @@ def planned_error(problem: Problem, design: Design) -> float:
 
 
 def found(problem: Problem, design: Design, law: str, signals: Numbers) -> Numbers:
-    """Return the share of signals that is found, where all have one of these sizes."""
+    """Return the fraction of signals that is found, if all have one of these sizes."""
     n, d, s = problem.n_select, problem.n_features, problem.n_nonzero
     if design.share is not None:
         # Twice the sensitivity of a mean, over what a selection costs.
@@ -176,11 +176,11 @@ def found(problem: Problem, design: Design, law: str, signals: Numbers) -> Numbe
 
 
 def release_bias(problem: Problem, design: Design) -> float:
-    """Return how far clipping moves a released mean at most, of any column of mean 0 and variance 1."""
+    """Return a bound on the clipping bias of a released mean, for any column of mean 0 and variance 1."""
     if problem.delta == 0:
         norm = problem.n_features + problem.n_nonzero * problem.max_signal
-        return min(1.0, norm / (4 * cross_of(problem, design)))
-    balls = balls_of(problem, design)
+        return min(1.0, norm / (4 * plan_cross_radius(problem, design)))
+    balls = plan_balls(problem, design)
     weights = np.array(balls.shares) / np.array(balls.radii) ** 2
     norms = np.hypot(math.sqrt(problem.n_features), balls.distances)
     return min(1.0, float(np.average(norms / (4 * np.array(balls.radii)), weights=weights)))

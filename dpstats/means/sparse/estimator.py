@@ -46,7 +46,7 @@ from dpstats.results import Summary, about_missing
 if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
 
-_LARGEST_SIGNAL = 1e6  # in standard deviations; further away, clipping leaves nothing of a column
+_LARGEST_SIGNAL = 1e6  # in standard deviations; further away, clipping removes the whole column
 
 
 class _NotSplit(InvalidParameter, AttributeError):
@@ -69,8 +69,9 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
         Privacy parameter, in [0, 1). Zero gives pure differential privacy, with Laplace noise. With a positive
         value, the default selection adds Gaussian noise to the estimate.
     clip : float
-        Public bound on the size of an entry. "peeling" clips every entry to it. "gumbel" uses it for the scores
-        only, if it is below ``selection_clip``: its estimates are clipped by ``std`` and ``max_signal``.
+        Public bound on the size of an entry. With "peeling", every entry is clipped to it. With "gumbel", it is used
+        for the scores only, if it is below ``selection_clip``. Estimates are then clipped by ``std`` and
+        ``max_signal``.
     std : {"private"}, float or array-like of shape (n_features,)
         Public standard deviation of the columns, or an upper bound on it. A pandas Series is matched to the columns of
         ``X`` by name. "private" releases the standard deviations of the selected columns with their means, without
@@ -82,9 +83,9 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
         delta is positive, later stages correct most of their bias; the summary reports a signal that is too
         large to correct.
     selection : {"gumbel", "peeling"}, default="gumbel"
-        "gumbel" selects all columns at once and then releases their means, clipped as rows. "peeling" is
-        algorithm 9.2.2: it selects one column after another by a noisy maximum, and releases the means with
-        Laplace noise.
+        Selection of the columns. With "gumbel", all columns are selected at once and their means are then released,
+        clipped as rows. With "peeling", algorithm 9.2.2, columns are selected one after another by a noisy maximum,
+        and the means are released with Laplace noise.
     calibration : {"exact", "textbook"}, default="exact"
         For "peeling". "exact" computes the smallest sufficient noise by exact composition. "textbook" uses the printed
         noise, and raises `NotPrivate` if that noise does not give the requested delta.
@@ -100,10 +101,10 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
         because clipping moves their mean away from zero. By default the plan finds the weakest signals in
         columns of any shape, among thresholds with almost no cost for normal columns.
     missing : {"error", "drop", "center"}, default="error"
-        Treatment of NaN and infinite entries. "error" raises `InvalidData`; the error reveals that such an entry
-        exists, which the guarantee does not cover. "drop" leaves out rows with such an entry: a part of epsilon counts
-        the complete rows, and the estimate uses a random sample of them, of public size. "center" replaces entries
-        with 0.
+        Treatment of NaN and infinite entries. With "error", the fit raises `InvalidData`; the error reveals that such
+        an entry exists, which the guarantee does not cover. With "drop", it leaves out rows with such an entry: a part
+        of epsilon counts the complete rows, and the estimate uses a random sample of them, of public size. With
+        "center", it replaces entries with 0.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise from the operating system's entropy source. Any other value simulates
         reproducible noise: the result is then not private.
@@ -290,7 +291,7 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
         )
 
     def _spread(self, d: int) -> tuple[bool, Columns]:
-        """Return whether the spread is private, and the public bound on it."""
+        """Return whether the standard deviation is private, and its public bound."""
         if not isinstance(self.std, str):
             if self.std_bound is not None:
                 raise InvalidParameter(
@@ -305,7 +306,7 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
         return True, check_columns("std_bound", self.std_bound, d, above=0)
 
     def _maker(self) -> Callable[[Setting, int], Parts]:
-        """Return what plans this kind of selection, from public facts and a fineness of the lattice."""
+        """Return the planner of this kind of selection, a function of public facts and of the lattice's bits."""
         kind = check_choice("selection", self.selection, ["gumbel", "peeling"])
         calibration = check_choice("calibration", self.calibration, ["exact", "textbook"])
         if kind == "peeling":
@@ -320,7 +321,7 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
         )
 
     def _schema(self) -> Schema:
-        # Halves go by the order of the rows.
+        # The two halves depend on the order of the rows.
         return replace(super()._schema(), sparse=True, ordered=bool(self.split))
 
     def _read(self, rows: Rows, plan: SparseMeanPlan) -> Halves:
@@ -373,7 +374,7 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
     def cov_params_(self) -> NDArray[np.float64]:
         """Covariance matrix of the selected columns' means, (n_nonzero, n_nonzero); needs ``split=True``.
 
-        Columns are taken as uncorrelated in their sampling error, of which only standard deviations are known.
+        Sampling errors are assumed to be uncorrelated across columns: only their standard deviations are known.
         """
         self._check_split()
         noise = self.noise_scale_ * self.plan_.noise_std / self.plan_.noise_scale
@@ -447,7 +448,7 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
             ("Selection", plan.selection_words()),
             *plan.found_if_above(),
         ]
-        return self._framed("Private sparse mean", facts, table, notes)
+        return self._build_summary("Private sparse mean", facts, table, notes)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -1,4 +1,4 @@
-"""One-shot Gumbel selection, and rows clipped on the support about what earlier stages released.
+"""One-shot Gumbel selection, and rows clipped on the support about the releases of earlier stages.
 
 Lengths are in units of a column's standard deviation, unless said otherwise. Proof: docs/proofs/sparse-mean.md.
 """
@@ -13,7 +13,15 @@ import numpy as np
 from dpstats.data.parameters import check_real
 from dpstats.errors import InvalidParameter
 from dpstats.lattice import BallLattice, BoxLattice, CrossLattice
-from dpstats.means.sparse.design import Design, Problem, balls_of, cross_of, planned_design, released, weakest
+from dpstats.means.sparse.design import (
+    Design,
+    Problem,
+    plan_balls,
+    plan_cross_radius,
+    planned_design,
+    released,
+    weakest,
+)
 from dpstats.means.sparse.plan import LAST, SQUARES, SUPPORT, Parts, Setting
 from dpstats.means.sparse.recovery import LAWS
 from dpstats.privacy.rounding import quotient_up
@@ -26,7 +34,7 @@ def gumbel_parts(
 ) -> Parts:
     """Plan one-shot Gumbel selection, and the release of rows clipped on the support.
 
-    Where few columns are left out, all are released instead, and the selection is from what was released.
+    If few columns would be left out, all are released instead, and the selection uses the released means.
     """
     std, target = setting.std, setting.target
     clip = check_real("clip", clip, above=0)
@@ -45,7 +53,7 @@ def gumbel_parts(
     )
     design = planned_design(problem)
     unit = std if isinstance(std, float) else 1.0
-    balls, stages = (_pure if target.delta == 0 else _concentrated)(setting, problem, design, unit, bits)
+    balls, stages = (_pure if target.delta == 0 else _plan_gaussian)(setting, problem, design, unit, bits)
     if design.share is None:
         return Parts(None, None, balls, stages, {law: weakest(problem, design, law) for law in LAWS})
     bounds = np.minimum(clip, design.clip * np.asarray(std))
@@ -70,27 +78,29 @@ def _pure(setting: Setting, problem: Problem, design: Design, unit: float, bits:
         raise InvalidParameter(
             "std='private' needs delta > 0: squares add no cost to sums under Gaussian noise only"
         )
-    ball = CrossLattice.build(cross_of(problem, design) * unit, 0.0, released(problem, design), bits=bits)
+    ball = CrossLattice.build(
+        plan_cross_radius(problem, design) * unit, 0.0, released(problem, design), bits=bits
+    )
     integers = _integers(ball, problem.n_release, _name(design), 1.0)
     return (ball,), additive_stages([integers], design.rest, 0.0)
 
 
-def _concentrated(setting: Setting, problem: Problem, design: Design, unit: float, bits: int) -> _Release:
+def _plan_gaussian(setting: Setting, problem: Problem, design: Design, unit: float, bits: int) -> _Release:
     """Return Gaussian noise in up to three balls."""
-    n, size, planned = problem.n_release, released(problem, design), balls_of(problem, design)
+    n, size, planned = problem.n_release, released(problem, design), plan_balls(problem, design)
     balls = tuple(BallLattice.build(radius * unit, 0.0, size, bits=bits) for radius in planned.radii)
     *first, last = [
         _integers(ball, n, f"{_name(design)}, stage {t}", part)
         for t, (ball, part) in enumerate(zip(balls, planned.shares, strict=True), 1)
     ]
-    integers = [*first, _with_squares(last, balls[-1], n) if setting.private_spread else last]
+    integers = [*first, _add_squares(last, balls[-1], n) if setting.private_spread else last]
     if problem.split or design.share is None:
         return balls, additive_stages(integers, problem.epsilon, problem.delta)
     return balls, tuple(concentrated_stage(item, design.rest) for item in integers)
 
 
-def _with_squares(sums: Integers, ball: BallLattice, n: int) -> JointIntegers:
-    """Return the sums of a stage with the squares of every column, which cost nothing beside them."""
+def _add_squares(sums: Integers, ball: BallLattice, n: int) -> JointIntegers:
+    """Return the sums of a stage with the squares of every column, which add no privacy cost."""
     weight = ball.free_squares("l2")
     assert weight is not None
     moved = ball.joint_sensitivity("l2", (1.0, weight))

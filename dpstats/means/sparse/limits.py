@@ -1,6 +1,6 @@
 """What a sparse mean says of the means it selected: intervals that count clipping, and whether a mean is too far out.
 
-From a plan and what was released alone. Lengths are in units of a column's standard deviation, unless said
+They use only the plan and the release. Lengths are in units of a column's standard deviation, unless stated
 otherwise. Proof: docs/proofs/sparse-mean.md, "What the intervals cover".
 """
 
@@ -23,8 +23,8 @@ from dpstats.means.sparse.plan import SQUARES, Report, SparseMeanPlan
 
 Numbers = NDArray[np.float64]
 
-# Parts of the error probability that are for where the mean is, and for the spread of the columns where it is
-# released; the rest is for the mean.
+# Parts of the error probability for the distance of the mean from the center, and for the standard deviations of the
+# columns if they are released. The rest is for the mean.
 _FOR_PLACE, _FOR_SPREAD = 0.05, 0.05
 _EDGE = 1.0  # this close to the surface, nearly every row was clipped
 
@@ -38,7 +38,7 @@ class Released(NamedTuple):
     noise : float
         Standard deviation, or scale of Laplace noise.
     radius : float
-        Of the ball that rows are clipped to.
+        Radius of the ball that rows are clipped to.
     n : int
         Number of rows.
     """
@@ -65,9 +65,9 @@ def _unit(plan: SparseMeanPlan) -> float:
 class SelectedErrors(ErrorDistribution):
     """Errors of the selected columns' means, about the last stage's answer, in the units of the data.
 
-    Of the rows only standard deviations are known, so that the bias of clipping is bounded from these; limits are
-    infinite where it may have taken everything. For clipped rows there is none. Limits are valid given the selection,
-    if the rows are exchangeable: the second half did not take part in it.
+    Only the standard deviations of the rows are known, and they bound the bias of clipping. Limits are infinite if
+    clipping may have removed everything. Limits for the mean of clipped rows have no such bias. Limits are valid given
+    the selection, if the rows are exchangeable: the second half is not used in it.
     """
 
     plan: SparseMeanPlan
@@ -112,7 +112,7 @@ def _half_widths(plan: SparseMeanPlan, report: Report, tail: float, population: 
         return half_widths(tail, np.full(unit.size, plan.n_release**-0.5), plan.law, scale)
     last = last_stage(plan, report)
     if isinstance(plan.balls[-1], CrossLattice):
-        return _of_cross(last, tail, population)
+        return _cross_half_widths(last, tail, population)
     left = tail * (1 - _FOR_PLACE - (_FOR_SPREAD if plan.private_spread else 0.0))
     mean = np.zeros_like(last.shift)
     for _ in range(3):
@@ -143,10 +143,10 @@ def _variances(plan: SparseMeanPlan, report: Report) -> tuple[Numbers, Numbers]:
 
 
 def beyond(plan: SparseMeanPlan, report: Report) -> bool:
-    """Say whether the release lies at the edge of what can be released: some mean is further out than was allowed for.
+    """Check whether the release lies at the edge of its range: some mean is larger than the plan allows for.
 
-    Rows that the plan allows for have a mean at least two standard deviations inside (sqrt(s) of them in l1); where
-    nearly all are clipped on one side, it is on the surface.
+    Rows that the plan allows for have a mean at least two standard deviations inside (sqrt(s) of them in l1). If
+    nearly all rows are clipped on one side, the mean is on the surface.
     """
     if not plan.balls:
         lattice = plan.lattice
@@ -185,7 +185,7 @@ def _upper_std(plan: SparseMeanPlan, report: Report, tail: float) -> Numbers:
     return result
 
 
-def _of_cross(last: Released, tail: float, population: bool) -> Numbers:
+def _cross_half_widths(last: Released, tail: float, population: bool) -> Numbers:
     s, scale = last.shift.size, np.full(last.shift.size, last.noise)
     mean = np.zeros(s)
     for _ in range(3):

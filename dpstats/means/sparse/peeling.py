@@ -19,7 +19,7 @@ from dpstats.privacy.stages import Selection, Stage
 from dpstats.privacy.totals import pure_delta
 from dpstats.release.noise import check_scale
 
-# Set aside of epsilon, so that what is calibrated here is certified, also beside other releases, with rounding up.
+# Reserve of epsilon, so that the calibrated noise is certified with rounding up, also together with other releases.
 _CERTIFIED = 1 - 2e-5
 
 

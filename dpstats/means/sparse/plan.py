@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
 
 SUPPORT = "support"
-"""The name of the selection in a plan, and of what it released."""
+"""The name of the selection in a plan, and of its release."""
 
 LAST = "last stage"
 """The name of a stage that releases a mean, and with it squares."""
@@ -49,10 +49,10 @@ class Setting:
 
 
 class Parts(NamedTuple):
-    """What a kind of selection plans: the scores' lattice, the selection, and the release of its columns.
+    """The plan of a kind of selection: the scores' lattice, the selection, and the release of its columns.
 
-    With ``balls``, rows are clipped on the support, one ball for each stage; without, each column is released
-    from the scores' lattice. Without a selection every column is released, and ``weakest`` says what is found.
+    With ``balls``, rows are clipped on the support, one ball for each stage. Without, each column is released from the
+    scores' lattice. Without a selection every column is released, and ``weakest`` has the signals that are found.
     """
 
     lattice: BoxLattice | None
@@ -64,7 +64,7 @@ class Parts(NamedTuple):
 
 @dataclass
 class RunningMean:
-    """What the stages so far say about a mean: every stage is about it, and answers with a shift."""
+    """The average of the stages so far: the center of the next stage, which releases a shift from it."""
 
     value: NDArray[np.float64]
     precision: float = 0.0
@@ -79,7 +79,7 @@ class RunningMean:
 
 
 class Report(NamedTuple):
-    """What was released of the selected columns, in the units of the data but for ``shift`` and ``squares``.
+    """The release for the selected columns, in the units of the data except for ``shift`` and ``squares``.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ class Report(NamedTuple):
         The same of all columns that were released, about the center of that stage; in standard deviations where rows
         are standardised.
     squares : array of shape (k,) or None
-        Mean squares of these about that center, where the spread is private.
+        Mean squares of these columns about that center, if the standard deviation is private.
     kept : array of shape (n_nonzero,)
         The places of the selected columns among those that were released.
     """
@@ -108,7 +108,7 @@ class Report(NamedTuple):
 
 @dataclass(frozen=True)
 class SparseMeanPlan(ReleasePlan):
-    """The plan of a `SparseMean`, with the public facts that the fit and its report go by.
+    """The plan of a `SparseMean`, with the public facts that the fit and its report use.
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ class SparseMeanPlan(ReleasePlan):
     n_release : int
         How many rows the estimate is from: all of them, or the second half.
     std : float or tuple of float
-        The public bound: ``std``, or ``std_bound`` where the spread is private.
+        The public bound: ``std``, or ``std_bound`` if the standard deviation is private.
     private_spread : bool
     max_signal : float
     selection_threshold : float
@@ -153,17 +153,17 @@ class SparseMeanPlan(ReleasePlan):
 
     @property
     def noise_stds(self) -> tuple[float, ...]:
-        """Standard deviation of the noise of every stage's mean; units are those of `noise_scale`."""
+        """Standard deviation of the noise of every stage's mean, in the units of `noise_scale`."""
         return tuple(float(self.noise(name).std) for name in self.means)
 
     @property
     def law(self) -> str:
-        """The law of the noise of the means."""
+        """The distribution of the noise of the means."""
         return self.noise(self.means[0]).law
 
     @property
     def weights(self) -> NDArray[np.float64]:
-        """What each stage counts in the estimate: by its inverse variance."""
+        """The weight of each stage in the estimate: proportional to its inverse variance."""
         precision = np.array(self.noise_stds) ** -2
         result: NDArray[np.float64] = precision / precision.sum()
         return result
@@ -183,12 +183,12 @@ class SparseMeanPlan(ReleasePlan):
 
     @property
     def scales(self) -> NDArray[np.float64] | None:
-        """By what rows are divided: the standard deviations, where these are an array and rows are standardised."""
+        """The divisors of standardized rows: the standard deviations, if these are an array."""
         return np.asarray(self.std) if isinstance(self.std, tuple) and self.balls else None
 
     def report(self, released: Released) -> Report:
-        """Return what was released, in order."""
-        shifts = [item[name] for name, item in zip(self.means, self._of_means(released), strict=True)]
+        """Return the release, with the selected columns in order."""
+        shifts = [item[name] for name, item in zip(self.means, self._mean_releases(released), strict=True)]
         chosen = np.arange(self.n_features) if self.everything else np.sort(released[SUPPORT])
         if self.balls:
             average = RunningMean(np.zeros(np.shape(shifts[0])))
@@ -207,8 +207,8 @@ class SparseMeanPlan(ReleasePlan):
         squares = released[LAST][SQUARES] if self.private_spread else None
         return Report(chosen[kept], means[kept], answers[-1][kept], shifts[-1], squares, kept)
 
-    def _of_means(self, released: Released) -> list[Mapping[str, NDArray[np.float64]]]:
-        """Return what every stage released, by the names of its parts."""
+    def _mean_releases(self, released: Released) -> list[Mapping[str, NDArray[np.float64]]]:
+        """Return the release of every stage, by the names of its parts."""
         found = [released[stage.name] for stage in self.stages if not isinstance(stage, Selection)]
         return [
             item if isinstance(item, Mapping) else {name: item}
@@ -239,7 +239,7 @@ class SparseMeanPlan(ReleasePlan):
         return "\n".join(lines)
 
     def findings(self) -> list[str]:
-        """Return which signals are found, in which columns, in words."""
+        """Describe the signals that are found, for normal and for any columns."""
         if self.n_nonzero == self.n_features:
             return ["every column is kept"]
         normal, worst = self.selection_threshold, self.selection_threshold_any
@@ -250,7 +250,7 @@ class SparseMeanPlan(ReleasePlan):
         return [f"signals above about {normal:.2g} std are found in normal columns, above {worst:.2g} in any"]
 
     def selection_words(self) -> str:
-        """Return how columns are selected, in words."""
+        """Describe the selection of the columns."""
         if self.everything:
             return f"{self.n_nonzero} columns, the largest of all means released"
         return f"{self.n_nonzero} columns, {self.selections[0].noise} noise"

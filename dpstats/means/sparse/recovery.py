@@ -1,8 +1,8 @@
 """Which columns a noisy selection finds: how many of the signals there are, and how weak they may be.
 
 Public facts in, public numbers out. Lengths are in units of a column's standard deviation. A score is the size of a
-clipped column's mean; many columns are taken by the share of them that is above a level. What the statements assume:
-docs/proofs/sparse-mean.md, "What is found".
+clipped column's mean. For many columns, the fraction above a level is replaced by its probability. Assumptions:
+docs/proofs/sparse-mean.md, "Detectable signals".
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Tail = Callable[[Numbers, Numbers], Numbers]
 """The probability that a score, of these sizes without noise, is above a level with it."""
 
 SURE = 0.95
-"""Share of the signals that are found, from which on these count as found."""
+"""Smallest fraction of found signals at which signals of that size count as found."""
 
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(25)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
@@ -45,8 +45,8 @@ def normal_score(signal: Numbers, clip: float) -> Score:
 def worst_score(signal: Numbers, clip: float) -> Score:
     """Return the least that the score of any column of variance 1 and this mean can be; the largest at a mean of 0.
 
-    Clipping takes at most E(x - clip)_+ off a mean, which is at most (sqrt(1 + r^2) - r)/2 for r = clip - mean
-    (Scarf 1958), and adds at most that of a mean of 0. It does not spread a column.
+    Clipping lowers a mean by at most E(x - clip)_+. This is at most (sqrt(1 + r^2) - r)/2 for r = clip - mean
+    (Scarf 1958). Clipping raises a mean by at most this bound at a mean of 0. It does not raise the variance.
     """
     room = clip - signal
     lost = (np.hypot(1.0, room) - room) / 2
@@ -63,13 +63,13 @@ def mean_score(signal: Numbers, bias: float) -> Score:
 
 
 LAWS = ("normal", "any")
-"""Columns of variance 1 that statements are about: normal ones, or whatever are worst."""
+"""Distributions of columns of variance 1 that statements cover: normal ones, or the worst case."""
 
 _SCORES = {"normal": normal_score, "any": worst_score}
 
 
 def gumbel_tail(scale: float) -> Tail:
-    """Return that of Gumbel noise, which is added to sizes."""
+    """Return the tail probability of scores with Gumbel noise, which is added to sizes."""
 
     def tail(level: Numbers, size: Numbers) -> Numbers:
         return -np.expm1(-np.exp(-np.maximum((level - size) / scale, -30.0)))
@@ -78,7 +78,7 @@ def gumbel_tail(scale: float) -> Tail:
 
 
 def additive_tail(noise: str, scale: float) -> Tail:
-    """Return that of normal or Laplace noise, which is added to means before their size is taken."""
+    """Return the tail probability of scores with normal or Laplace noise, added to the means themselves."""
 
     def upper(x: Numbers) -> Numbers:
         if noise == "gaussian":
@@ -92,10 +92,10 @@ def additive_tail(noise: str, scale: float) -> Tail:
 
 
 def share_found(null: Score, signal: Score, tail: Tail, n: int, d: int, s: int) -> Numbers:
-    """Return the share of s signals among the s largest noisy scores, all signals having one of the scores given.
+    """Return the fraction of s signals among the s largest noisy scores, if all signals have one of these scores.
 
-    The level t at which s columns are expected above, (d - s) P(null > t) + s P(signal > t) = s, gives the
-    share P(signal > t).
+    At the level t, s columns are expected above: (d - s) P(null > t) + s P(signal > t) = s. The fraction is then
+    P(signal > t).
     """
 
     def above(score: Score, level: Numbers) -> Numbers:
@@ -117,7 +117,7 @@ def share_found(null: Score, signal: Score, tail: Tail, n: int, d: int, s: int) 
 
 
 def weakest_found(found: Callable[[Numbers], Numbers]) -> float:
-    """Return the weakest signal of which a share of at least `SURE` is found; infinity where none is that strong."""
+    """Return the weakest signal size with a fraction found of at least `SURE`; infinity if no size suffices."""
     low, high = 1e-9, _LARGEST
     if found(np.array([high]))[0] < SURE:
         return math.inf
@@ -131,10 +131,10 @@ def weakest_found(found: Callable[[Numbers], Numbers]) -> float:
 
 
 def selected_share(law: str, signals: Numbers, clip: float, scale: float, n: int, d: int, s: int) -> Numbers:
-    """Return the share of signals that noise of scale ``scale`` on the means of clipped columns lets through.
+    """Return the fraction of signals selected by the means of clipped columns with noise of scale ``scale``.
 
-    The noise is Gumbel; drawn anew for each column that is selected, Laplace noise of that scale lets about as many
-    through, as its upper tail is the same.
+    The noise is Gumbel. Laplace noise of that scale, sampled again for each selected column, selects about as many
+    signals, because its upper tail is the same.
     """
     null, given = (_SCORES[law](np.asarray(m, dtype=float), clip) for m in (np.zeros(1), signals))
     return share_found(null, given, gumbel_tail(scale), n, d, s)

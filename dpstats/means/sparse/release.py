@@ -1,4 +1,4 @@
-"""The private side of the sparse mean: what is released of the columns that were selected.
+"""The private side of the sparse mean: the release for the selected columns.
 
 Everything here sees data. Proof: docs/proofs/sparse-mean.md.
 """
@@ -18,9 +18,9 @@ from dpstats.release.session import Session
 
 
 class Halves(NamedTuple):
-    """Private: the sizes of the clipped sums, which select, and what the stages are about.
+    """Private: the sizes of the clipped sums for the selection, and the input of the stages.
 
-    With balls the latter are the rows of the other half (without ``split``: all rows), else their sums.
+    With balls the input is the rows of the other half (without ``split``: all rows). Otherwise it is their sums.
     """
 
     scores: NDArray[np.int64]
@@ -28,7 +28,7 @@ class Halves(NamedTuple):
 
 
 def release_on_support(private: Halves, plan: SparseMeanPlan, session: Session) -> None:
-    """Select columns, and release every stage on what was selected, in each draw of the session."""
+    """Select columns, and release every stage on the selected columns, in each draw of the session."""
     one = session.size is None
     if plan.everything:
         supports = np.tile(np.arange(plan.n_features), (session.size or 1, 1))
@@ -47,18 +47,18 @@ def release_on_support(private: Halves, plan: SparseMeanPlan, session: Session) 
     average = RunningMean(np.zeros(supports.shape))
     stages = [stage for stage in plan.stages if stage.name != SUPPORT]
     for stage, name, noise, ball in zip(stages, plan.means, plan.noise_stds, plan.balls, strict=True):
-        # A stage is about the average of the ones before, which is public and, where many are drawn, is many.
+        # The center of a stage is the public average of earlier stages: one average per draw of the session.
         joint = isinstance(stage, JointStage)
         exact = np.empty((2 if joint else 1, *supports.shape), dtype=np.int64)
         for t, rows in enumerate(columns):
-            exact[:, which == t] = _sums_about(rows, ball, average.value[which == t], len(exact))
+            exact[:, which == t] = _center_sums(rows, ball, average.value[which == t], len(exact))
         if one:
             exact = exact[:, 0]
         found = session.add(stage.name, {name: exact[0], SQUARES: exact[1]} if joint else exact[0])
         average.include(noise, found[name] if joint else found)
 
 
-def _sums_about(
+def _center_sums(
     rows: NDArray[np.float64], ball: BallLattice, centers: NDArray[np.float64], powers: int
 ) -> NDArray[np.int64]:
     """Return the sums of the rows about each of the centers, and of as many powers: shape (powers, centers, s)."""
