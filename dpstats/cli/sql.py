@@ -29,9 +29,8 @@ def add_sql(commands: Any, plans: Any) -> None:
     parser = commands.add_parser(
         "sql",
         help="a private answer to one query with joins",
-        description="Release the answer to a query: COUNT, SUM and AVG, joins by equal columns, conditions, and "
-        "GROUP BY declared values. Several aggregates are one release. Names, types and declarations are public. A "
-        "query without a known bound is refused, and costs nothing.",
+        description="Release the answer to a query. Several aggregates are one release. Names, types and declarations "
+        "are public. A query without a known bound is refused, and costs nothing.",
         epilog=epilog(),
     )
     _add_parameters(parser)
@@ -56,7 +55,12 @@ def add_sql(commands: Any, plans: Any) -> None:
 
 
 def _add_parameters(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("query", help="one SELECT, in DuckDB's dialect")
+    parser.add_argument(
+        "query",
+        help="one SELECT, in DuckDB's dialect: COUNT, SUM, AVG, STDDEV and VARIANCE, also of values computed with "
+        "+ - *, CASE and COALESCE; FILTER; joins and semi-joins by equal columns; WHERE; GROUP BY with HAVING, ORDER "
+        "BY and LIMIT",
+    )
     parser.add_argument(
         "--table",
         type=_table_file,
@@ -73,7 +77,7 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="a table that anybody may know; repeatable",
+        help="a table that anybody may know, for joins with less noise; repeatable",
     )
     parser.add_argument(
         "--unit",
@@ -92,14 +96,15 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
         "--bins",
         action="append",
         metavar="NAME.COLUMN=E,E,...",
-        help="declared edges of bins of numbers to GROUP BY; of dates the first and the one after the last; repeatable",
+        help="declared edges of bins of numbers to GROUP BY; for YEAR, QUARTER, MONTH or DATE_TRUNC of a date, the "
+        "first date and the one after the last; repeatable",
     )
     parser.add_argument(
         "--bounds",
         action="append",
         nargs=1,
         metavar="NAME.COLUMN=LO,HI",
-        help="declared bounds of what SUM and AVG are of; repeatable",
+        help="declared bounds of a column in SUM, AVG, STDDEV, VARIANCE or a computed value; repeatable",
     )
     parser.add_argument(
         "--type",

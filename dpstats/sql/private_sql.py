@@ -1,4 +1,4 @@
-"""Private SQL: counts, sums and means of queries with joins, each one release.
+"""Private SQL: counts, sums, means and spreads of queries with joins, each one release.
 
 Proofs: docs/proofs/elastic-sensitivity.md, docs/proofs/truncated-sums.md, docs/proofs/several-aggregates.md.
 """
@@ -78,8 +78,8 @@ class _Private(NamedTuple):
 class PrivateSQL(Releasing):
     """Private answers to SQL queries over private tables, with noise for the effect of one row through all joins.
 
-    Every answer is a separate release. Queries compute a COUNT, a SUM or an AVG, and may have joins, conditions and
-    GROUP BY over declared values.
+    Use this class for questions about joined tables, or tables of a database. Every answer is a separate release; all
+    aggregates of a query are one. Notes list the clauses, and what each of them needs declared.
 
     Parameters
     ----------
@@ -92,10 +92,12 @@ class PrivateSQL(Releasing):
         Privacy parameter of each answer, in [0, 0.5]. 0 gives pure differential privacy. With a positive value, noise
         with a private scale is Laplace noise, as in the textbook. This is usually more noise.
     public_tables : sequence of str, default=()
-        Public tables. They are the same for all neighboring databases.
+        Public tables. They are the same for all neighboring databases. A join with a public table often has the noise
+        of a query without a join.
     unit : str, or mapping of str to str, optional
         Column that identifies the unit of a row, for all private tables or by table. None protects one row of one
-        private table. A unit protects a person with all rows in all tables.
+        private table. A unit protects a person with all rows in all tables. Joins of private tables must then be by
+        this column.
     categories : mapping of str to sequence or "discover", optional
         Declared values of columns for GROUP BY, as {"table.column": [...]}. Rows with other values are ignored. The
         word "discover" in place of the values shows each value whose noisy count reaches a threshold (see `explain`).
@@ -105,8 +107,8 @@ class PrivateSQL(Releasing):
         upper edge. For a column of dates, the first date and the date after the last: GROUP BY then takes DATE_TRUNC,
         YEAR, QUARTER and MONTH of the column. Other dates are ignored.
     bounds : mapping of str to (float, float), optional
-        Declared bounds of columns for SUM and AVG, as {"table.column": (low, high)}. Values outside count as the nearer
-        bound, and NaN as missing.
+        Declared bounds of columns for SUM, AVG, STDDEV, VARIANCE and computed values, as
+        {"table.column": (low, high)}. Values outside count as the nearer bound, and NaN as missing.
     types : mapping of str to str, optional
         Declared types of columns of CSV files, as {"table.column": "BIGINT"}: BIGINT, DOUBLE, VARCHAR, BOOLEAN, DATE or
         TIMESTAMP. Other columns are text. An entry that does not have the declared type is missing.
@@ -129,7 +131,22 @@ class PrivateSQL(Releasing):
     tables of the same sizes.
 
     **Queries.** The text of a query never runs. It is parsed, checked for a bounded sensitivity, and compiled to a new
-    statement with bound literals. An unsupported query raises an error before anything is charged.
+    statement with bound literals. A query is one SELECT of the following parts. Any other part raises an error before
+    anything is charged.
+
+    * COUNT and COUNT_IF need no declaration. COUNT(DISTINCT column) must be the only aggregate.
+    * SUM, AVG, STDDEV, STDDEV_POP, VARIANCE and VAR_POP need ``bounds`` of their column.
+    * Computed values need ``bounds`` of each of their columns: + - *, division by a number, CASE and COALESCE.
+      Conditions in CASE and in FILTER (WHERE ...) need none.
+    * GROUP BY needs ``categories`` or ``bins`` of its columns. With "discover" it needs ``delta > 0``, no ``unit``, and
+      a query where a row of the data is in at most one row of the result.
+    * GROUP BY YEAR, QUARTER or MONTH, EXTRACT and DATE_TRUNC of a date need its period in ``bins``.
+    * HAVING, ORDER BY and LIMIT of a GROUP BY need no declaration. They act on released values, without additional
+      privacy cost.
+    * Inner joins by equal columns, SEMI JOIN and ``column IN (SELECT column ...)`` need ``public_tables`` for tables
+      that are public. A join of private tables has noise of a private scale.
+    * WHERE takes comparisons, BETWEEN, IN, LIKE, IS NULL, AND, OR and NOT. Columns of CSV files are text without
+      ``types``.
 
     References
     ----------
@@ -240,9 +257,9 @@ class PrivateSQL(Releasing):
         return answer
 
     def query(self, sql: str) -> PrivateTable | PrivateAnswers:
-        """Release the answer to a query with COUNT, SUM and AVG; with GROUP BY one number for each cell.
+        """Release the answer to a query; with GROUP BY, each aggregate of each group.
 
-        Several aggregates are one release, with all of epsilon for each answer.
+        Several aggregates are one release, with all of epsilon for each answer. Notes of the class list the clauses.
 
         Returns
         -------
