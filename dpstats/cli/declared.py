@@ -11,6 +11,9 @@ from dpstats.errors import InvalidParameter
 Pair = tuple[float, float]
 Pairs = list[Pair]
 
+DISCOVER = "discover"
+"""In place of declared labels: labels of many rows are found."""
+
 
 def bounds_of(given: list[list[str]] | None) -> tuple[Pairs, dict[str, Pair]]:
     """Parse the arguments of ``--bounds``:
@@ -55,6 +58,26 @@ def levels_of(given: list[str] | None, option: str = "--levels") -> dict[str, li
             raise InvalidParameter(f"{option} must name each column once, got {name!r} twice")
         found[name] = levels
     return found
+
+
+def categories_of(given: list[str] | None) -> dict[str, Any]:
+    """Parse the arguments of ``--levels``, NAME=A,B,... or NAME=discover."""
+    named = [text.partition("=") for text in given or []]
+    discovered = [name for name, _, words in named if words == DISCOVER]
+    found: dict[str, Any] = dict(levels_of(["".join(parts) for parts in named if parts[2] != DISCOVER]))
+    for name in discovered:
+        if name in found:
+            raise InvalidParameter(f"--levels must name each column once, got {name!r} twice")
+        found[name] = DISCOVER
+    return found
+
+
+def check_discovery(option: str, delta: float) -> None:
+    """Raise an error for a discovery of labels without a positive delta."""
+    if delta == 0:
+        raise InvalidParameter(
+            f"--delta must be positive with {option}, got 0. Declare the labels, or give --delta 1e-6 for example."
+        )
 
 
 def by_column(columns: list[str], pairs: Pairs, named: dict[str, Pair]) -> Any:

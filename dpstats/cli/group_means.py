@@ -1,12 +1,13 @@
-"""``dpstats group-means``: private means of declared groups, and how they compare."""
+"""``dpstats group-means``: private means of declared or discovered groups, and how they compare."""
 
 from __future__ import annotations
 
 import argparse
 import csv
+from dataclasses import replace
 from typing import Any
 
-from dpstats.cli.declared import bounds_of, by_column
+from dpstats.cli.declared import DISCOVER, bounds_of, by_column, check_discovery
 from dpstats.cli.input import InputTable
 from dpstats.cli.options import add_privacy, per_column
 from dpstats.cli.release import ReleaseCommand, private_size
@@ -20,7 +21,8 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
         "--groups",
         required=True,
         metavar="A,B,...",
-        help="the labels, which are public; one with a comma stands in double quotes",
+        help="the labels, which are public; one with a comma stands in double quotes. The word discover shows the "
+        "labels of many rows, which needs a positive --delta",
     )
     parser.add_argument(
         "--bounds",
@@ -43,8 +45,13 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
     add_privacy(parser, 1e-6, missing=("error", "drop"), neighbors=True)
 
 
-def _groups(options: argparse.Namespace) -> list[str]:
-    return next(csv.reader([options.groups]), [])
+def _groups(options: argparse.Namespace) -> list[str] | str:
+    """Return the declared labels, or the word for none. In double quotes, the word is a label."""
+    return DISCOVER if _discovers(options) else next(csv.reader([options.groups]), [])
+
+
+def _discovers(options: argparse.Namespace) -> bool:
+    return bool(options.groups == DISCOVER)
 
 
 def _read(table: InputTable, options: argparse.Namespace) -> tuple[Any, ...]:
@@ -55,18 +62,26 @@ def _read(table: InputTable, options: argparse.Namespace) -> tuple[Any, ...]:
         raise InvalidParameter("--column must name each column once, and not the column of --by")
     if unknown := [name for name in bounds_of(options.bounds)[1] if name not in columns]:
         raise InvalidParameter(f"--bounds must name a column of --column, got {unknown[0]!r}")
-    if options.unit is None:
+    if options.unit is None and not _discovers(options):
         return table.parts(columns, options.by, "--column and --by", text=[options.by])
     how = {**dict.fromkeys(columns, "mean"), options.by: "first"}
     frame = read_rows(table, options, how, "--column and --by", text=[options.by])
-    return frame[columns], frame[options.by]
+    labels = frame[options.by]
+    # In a file, a missing label is empty, and must not be discovered.
+    return frame[columns], labels.where(labels != "", None) if _discovers(options) else labels
 
 
 def _build(options: argparse.Namespace, n: int, d: int) -> Any:
     from dpstats.groups import GroupMeans
 
     groups = _groups(options)
-    if (options.pairwise or options.anova) and len(groups) < 2:
+    if groups == DISCOVER:
+        check_discovery(f"--groups {DISCOVER}", options.delta)
+        if options.anova:
+            raise InvalidParameter(
+                f"--anova needs declared groups, got --groups {DISCOVER}. Use --pairwise holm instead."
+            )
+    elif (options.pairwise or options.anova) and len(groups) < 2:
         raise InvalidParameter("--pairwise and --anova compare groups: --groups must have two or more")
     pairs, named = bounds_of(options.bounds)
     if "column" in options:
@@ -99,8 +114,12 @@ def _report(model: Any, options: argparse.Namespace) -> tuple[list[Any], dict[st
         "confidence_level": options.confidence,
         **private_size(model, options.confidence),
         "count_noise_std": model.counts_noise_std_,
-        "group_means": _records(model, options.confidence),
+        "group_means": _records(model, options.confidence, found=_discovers(options)),
     }
+    few = len(model.groups_) < 2
+    if options.pairwise and few:
+        words = "No pairs are compared, because fewer than two groups were found."
+        summary = replace(summary, notes=[*summary.notes, words])
     tables = [summary]
     if options.anova:
         found = model.anova()
@@ -111,28 +130,35 @@ def _report(model: Any, options: argparse.Namespace) -> tuple[list[Any], dict[st
                 names, found.statistic.tolist(), found.pvalue.tolist(), strict=True
             )
         ]
-    if options.pairwise:
+    if options.pairwise and few:
+        facts["pairwise"] = []
+    elif options.pairwise:
         pairs = model.pairwise(options.pairwise)
         tables.append(pairs.summary(options.confidence))
         facts["pairwise"] = _pairs(pairs, options.pairwise, options.confidence)
     return tables, facts
 
 
-def _records(model: Any, confidence: float) -> list[dict[str, Any]]:
-    """Return a record per group and column."""
-    counts = [count for count in model.counts_.tolist() for _ in range(model.plan_.n_features)]
+def _records(model: Any, confidence: float, found: bool) -> list[dict[str, Any]]:
+    """Return a record per group and column; of groups that were found, with intervals of their sizes."""
+    sizes = [{"rows": count} for count in model.counts_.tolist()]
+    if found:
+        interval = model.count_interval(confidence)
+        for size, low, high in zip(sizes, interval.low.tolist(), interval.high.tolist(), strict=True):
+            size |= {"rows_low": low, "rows_high": high}
+    rows = [size for size in sizes for _ in range(model.plan_.n_features)]
     return [
         {
             "group": str(row["group"]),
-            "rows": rows,
+            **size,
             "column": row["column"],
             "mean": row["estimate"],
             "low": row["low"],
             "high": row["high"],
             "std": std,
         }
-        for row, rows, std in zip(
-            model.to_dict(confidence)["rows"], counts, model.std_.ravel().tolist(), strict=True
+        for row, size, std in zip(
+            model.to_dict(confidence)["rows"], rows, model.std_.ravel().tolist(), strict=True
         )
     ]
 
@@ -161,10 +187,10 @@ def _drawn(model: Any, confidence: float) -> Any:
 
 GROUP_MEANS = ReleaseCommand(
     name="group-means",
-    help="private means of declared groups, with intervals and comparisons",
-    description="Release and compare the means of columns in declared groups, and the group sizes. Public: the number "
-    "of rows, column names, labels and bounds. Group sizes are private. Neighbors differ in one row (with --unit: "
-    "one unit).",
+    help="private means of declared or discovered groups, with intervals and comparisons",
+    description="Release and compare the means of columns in groups, and the group sizes. Public: the number of rows, "
+    "column names, declared labels and bounds. Group sizes are private. Neighbors differ in one row (with --unit: one "
+    "unit).",
     add_parameters=_add_parameters,
     build=_build,
     report=_report,

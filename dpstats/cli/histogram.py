@@ -6,6 +6,7 @@ import argparse
 import csv
 from typing import TYPE_CHECKING, Any
 
+from dpstats.cli.declared import DISCOVER
 from dpstats.cli.input import InputTable
 from dpstats.cli.options import add_privacy
 from dpstats.cli.release import ReleaseCommand
@@ -88,6 +89,10 @@ def _one(options: argparse.Namespace) -> int:
 
 
 def _build(options: argparse.Namespace, n: int, d: int) -> Any:
+    if options.categories == DISCOVER:
+        raise InvalidParameter(
+            f"--categories must be declared, got {DISCOVER}. Discover them with 'dpstats sql', COUNT and --levels."
+        )
     words = None if options.categories is None else next(csv.reader([options.categories]), [])
     return ColumnHistogram(
         categories=words,

@@ -8,7 +8,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from dpstats.cli.declared import bounds_of, levels_of
+from dpstats.cli.declared import DISCOVER, bounds_of, categories_of, check_discovery, levels_of
 from dpstats.cli.exits import epilog
 from dpstats.cli.files import TableFile, output
 from dpstats.cli.options import add_output, spell_notes
@@ -90,7 +90,8 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
         "--levels",
         action="append",
         metavar="NAME.COLUMN=A,B,...",
-        help="declared values to GROUP BY; repeatable",
+        help="declared values to GROUP BY, or the word discover: values of many rows are then shown, which needs a "
+        "positive --delta; repeatable",
     )
     parser.add_argument(
         "--bins",
@@ -144,6 +145,10 @@ def _sql(options: argparse.Namespace) -> None:
     bounds, named = bounds_of(options.bounds)
     if bounds:
         raise InvalidParameter("--bounds must be NAME.COLUMN=LO,HI, got bounds without a name")
+    categories = categories_of(options.levels)
+    for name in categories:
+        if categories[name] == DISCOVER:
+            check_discovery(f"--levels {name}={DISCOVER}", options.delta)
     budget = ledger_budget(options.budget)
     what = charge_label(options, f"{_sources(options)}: {options.query}")
     if budget is not None:
@@ -154,7 +159,7 @@ def _sql(options: argparse.Namespace) -> None:
         delta=options.delta,
         public_tables=options.public,
         unit=_unit(options.unit),
-        categories=levels_of(options.levels),
+        categories=categories,
         bins={name: tuple(map(_edge, edges)) for name, edges in levels_of(options.bins, "--bins").items()},
         bounds=named,
         types=_types(options.type),

@@ -15,6 +15,7 @@ from tests.cli.commands import failed, json_of
 
 LABELS = ["--by", "plan", "--groups", "free,half,NA"]
 VISITS = [*LABELS, "--column", "visits", "--bounds", "0", "20"]
+DISCOVERED = ["--by", "plan", "--groups", "discover", "--column", "visits", "--bounds", "0", "20"]
 
 
 def people(n: int = 4000) -> pd.DataFrame:
@@ -123,6 +124,12 @@ def test_a_plan(capsys: pytest.CaptureFixture[str]) -> None:
             "--bounds must name a column of --column, got 'nix'",
         ),
         ([*VISITS, "--unit", "visits"], "--unit must be a column that is not in"),
+        ([*DISCOVERED, "--delta", "0"], "--delta must be positive with --groups discover, got 0"),
+        ([*DISCOVERED, "--anova"], "--anova needs declared groups"),
+        (
+            [*DISCOVERED, "--neighbors", "add_or_remove"],
+            "neighbors must be 'replace_one' with --groups discover",
+        ),
         ([*VISITS, "--plot", "means.txt"], "--plot must name a png, pdf or svg file"),
         (
             [*LABELS, "--column", "name", "--bounds", "0", "1"],
@@ -168,3 +175,76 @@ def test_words_that_are_one_number_are_different_labels(
     ]
     found = json_of(["group-means", str(tmp_path / "rows.csv"), *options, "--seed", "0"], capsys)
     assert [round(row["rows"]) for row in found["group_means"]] == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize("unit", [None, "person"])
+def test_labels_that_are_not_declared_are_discovered(
+    unit: str | None, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = people()
+    rows.loc[rows.index % 10 < 4, "plan"] = None
+    rows.loc[:1, "plan"] = "rare"
+    rows.to_csv(file, index=False)
+    more = ["--column", "age", "--bounds", "age=0,80", "--pairwise", "holm", "--confidence", "0.9"]
+    command = [
+        "group-means",
+        str(file),
+        *DISCOVERED,
+        *more,
+        "--seed",
+        "3",
+        *(["--unit", unit] if unit else []),
+    ]
+    result = json_of(command, capsys)
+    if unit is not None:
+        rows = one_row_per_unit(
+            rows.astype({unit: str}).fillna({"plan": ""}),
+            unit,
+            {"visits": "mean", "age": "mean", "plan": "first"},
+        )
+    model = GroupMeans(groups="discover", bounds=[(0, 20), (0, 80)], random_state=3)
+    model.fit(rows[["visits", "age"]], rows["plan"].replace("", None))
+    size, mean = model.count_interval(0.9), model.confidence_interval(0.9)
+    # Rows without a label are no group, and neither are labels of few rows.
+    assert model.groups_ == ("NA", "free", "half")
+    assert result["groups"] == "discover" and result["threshold"] == model.plan_.threshold
+    assert result["plan"]["stages"][0]["threshold"] == model.plan_.threshold
+    assert len(result["group_means"]) == 6 and len(result["pairwise"]) == 6
+    assert result["group_means"][3] == {
+        "group": "free",
+        "rows": model.counts_[1],
+        "rows_low": size.low[1],
+        "rows_high": size.high[1],
+        "column": "age",
+        "mean": model.means_[1, 1],
+        "low": mean.low[1, 1],
+        "high": mean.high[1, 1],
+        "std": model.std_[1, 1],
+    }
+    assert any("given that it was found" in note for note in result["notes"])
+
+
+def test_a_word_in_quotes_is_a_label(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    people().replace({"plan": {"free": "discover"}}).to_csv(file, index=False)
+    quoted = [*DISCOVERED[:3], '"discover"', *DISCOVERED[4:]]
+    result = json_of(["group-means", str(file), *quoted, "--seed", "1"], capsys)
+    assert result["groups"] == ["discover"] and len(result["group_means"]) == 1
+
+
+def test_a_paid_release_that_finds_no_groups_is_a_result(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    budget = PrivacyBudget(1.0, 1e-6, ledger="b.db")
+    more = ["--epsilon", "0.01", "--pairwise", "--budget", "b.db", "--plot", "means.png"]
+    people(300).to_csv(file, index=False)
+    result = json_of(["group-means", str(file), *DISCOVERED, *more], capsys)
+    assert result["group_means"] == result["pairwise"] == []
+    assert any("fewer than two groups were found" in note for note in result["notes"])
+    assert len(budget.history()) == 1 and Path("means.png").stat().st_size > 5000
+
+
+def test_a_plan_of_a_discovery_has_its_threshold(capsys: pytest.CaptureFixture[str]) -> None:
+    plan = ["plan", "group-means", "--rows", "2000", "--columns", "1", *DISCOVERED[:4], "--bounds", "0", "20"]
+    assert main(plan) == 0
+    assert "a group of 45 rows is found with probability 0.50" in capsys.readouterr().out
+    assert "--delta must be positive" in failed([*plan, "--delta", "0"], capsys)

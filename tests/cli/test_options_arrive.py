@@ -51,6 +51,7 @@ SUFFICIENT = [*LINEAR, "--method", "sufficient"]
 NAMED = ["--bounds", "a=0,1", "b=0,5", "c=0,7"]
 FORMULA = ["--formula", "b ~ a + c", *NAMED]
 LABELS = ["--by", "b", "--groups", "x,y", "--bounds", "0", "1"]
+DISCOVERED = ["--by", "b", "--groups", "discover", "--bounds", "0", "1"]
 OPTIONS: dict[str, tuple[ReleaseCommand, Changes]] = {
     "mean": (
         MEAN,
@@ -203,6 +204,17 @@ OPTIONS: dict[str, tuple[ReleaseCommand, Changes]] = {
             "neighbors": (LABELS, [*LABELS, "--neighbors", "add_or_remove"], {"neighbors": "add_or_remove"}),
             "epsilon": (LABELS, [*LABELS, "--epsilon", "0.3"], {"epsilon": 0.3}),
             "delta": (LABELS, [*LABELS, "--delta", "1e-5"], {"delta": 1e-5}),
+        },
+    ),
+    "group-means, discovered": (
+        GROUP_MEANS,
+        {
+            "groups": (LABELS, DISCOVERED, {"groups": "discover"}),
+            "bounds": (DISCOVERED, [*DISCOVERED[:4], "--bounds", "0", "7"], {"bounds": [0.0, 7.0]}),
+            "hard": (DISCOVERED, [*DISCOVERED, "--hard"], {"bounds_are": "hard"}),
+            "missing": (DISCOVERED, [*DISCOVERED, "--missing", "drop"], {"missing": "drop"}),
+            "epsilon": (DISCOVERED, [*DISCOVERED, "--epsilon", "0.3"], {"epsilon": 0.3}),
+            "delta": (DISCOVERED, [*DISCOVERED, "--delta", "1e-5"], {"delta": 1e-5}),
         },
     ),
     "identity-test": (

@@ -175,3 +175,43 @@ def test_a_plan_of_a_query(files: list[str], capsys: pytest.CaptureFixture[str])
     assert found["budget"]["remaining_after"]["epsilon"] == 0.5 and found["stages"]
     assert main([*plan, "3", "--budget", "b.db"]) == 4
     assert "it cannot pay" in capsys.readouterr().out
+
+
+def test_values_that_are_not_declared_are_discovered(
+    files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("visit.csv").write_text(
+        "kind,day\n" + "new,2023-01-05\nold,2024-02-05\n,2024-02-05\n" * 90 + "rare,\n"
+    )
+    query = "SELECT kind, COUNT(*) FROM visit GROUP BY kind"
+    command = ["sql", query, *files, "--levels", "visit.kind=discover", "--delta", "1e-6", "--seed", "3"]
+    found = json_of(command, capsys)
+    made = PrivateSQL(
+        {"visit": "visit.csv"}, epsilon=1.0, delta=1e-6, categories={"visit.kind": "discover"}, random_state=3
+    )
+    assert found["cells"] == made.query(query).records() and found["method"] == "discovery"
+    assert [cell["kind"] for cell in found["cells"]] == ["new", "old"]
+    assert found["plan"]["stages"][0]["threshold"] == made.plan_for(query).discovery.threshold
+    assert any("given that a group was found" in note for note in found["notes"])
+    days = ["sql", "SELECT day, COUNT(*) FROM visit GROUP BY day", *files, "--type", "visit.day=DATE"]
+    days += ["--levels", "visit.day=discover", "--delta", "1e-6", "--seed", "3"]
+    assert [cell["day"] for cell in json_of(days, capsys)["cells"]] == ["2023-01-05", "2024-02-05"]
+    assert main([*command[:-2], "--explain"]) == 0
+    assert "is found with probability 0.50" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--delta", "0"], "--delta must be positive with --levels visit.kind=discover, got 0"),
+        (["--levels", "visit.kind=new,old"], "--levels must name each column once, got 'visit.kind' twice"),
+        (["--levels", "visit.kind=discover"], "--levels must name each column once, got 'visit.kind' twice"),
+        (["--unit", "person"], "a unit may have several of them"),
+    ],
+)
+def test_a_discovery_that_is_refused_costs_nothing(
+    files: list[str], arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    query = "SELECT kind, COUNT(*) FROM visit GROUP BY kind"
+    command = ["sql", query, *files, "--levels", "visit.kind=discover", "--delta", "1e-6", "--budget", "b.db"]
+    assert message in refused([*command, *arguments], capsys)
