@@ -60,7 +60,7 @@ def levels_of(given: list[str] | None, option: str = "--levels") -> dict[str, li
     return found
 
 
-def categories_of(given: list[str] | None) -> dict[str, Any]:
+def read_categories(given: list[str] | None) -> dict[str, Any]:
     """Parse the arguments of ``--levels``, NAME=A,B,... or NAME=discover."""
     named = [text.partition("=") for text in given or []]
     discovered = [name for name, _, words in named if words == DISCOVER]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dpstats.cli.declared import bounds_of, by_column, categories_of, levels_of
+from dpstats.cli.declared import bounds_of, by_column, levels_of, read_categories
 from dpstats.errors import InvalidParameter
 
 
@@ -77,9 +77,9 @@ def test_bounds_that_leave_a_column_out(pairs: list, named: dict, message: str) 
 
 
 def test_categories_are_levels_or_discovered() -> None:
-    assert categories_of(None) == {}
+    assert read_categories(None) == {}
     given = ["v.a=x,y", "v.b=discover", "v.c=discover,y", "v.d=a=b,c"]
-    assert categories_of(given) == {
+    assert read_categories(given) == {
         "v.a": ["x", "y"],
         "v.b": "discover",
         "v.c": ["discover", "y"],
@@ -87,6 +87,6 @@ def test_categories_are_levels_or_discovered() -> None:
     }
     for twice in (["v.a=discover", "v.a=x,y"], ["v.a=discover", "v.a=discover"]):
         with pytest.raises(InvalidParameter, match=r"--levels must name each column once, got 'v\.a' twice"):
-            categories_of(twice)
+            read_categories(twice)
     with pytest.raises(InvalidParameter, match="of two different levels or more, got 'v=discovery'"):
-        categories_of(["v=discovery"])
+        read_categories(["v=discovery"])
