@@ -228,22 +228,22 @@ def test_commands_of_the_page_on_tables_run(
     for command in commands:
         assert main(shlex.split(command)[1:]) == 0
         assert "20,190 (public)" in capsys.readouterr().out
-    assert len(commands) == 3 and (tmp_path / "out.json").exists() and (tmp_path / "table.png").exists()
+    assert len(commands) == 4 and (tmp_path / "out.json").exists() and (tmp_path / "table.png").exists()
 
 
 def test_commands_of_the_page_on_sql_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    rows = [f"{i % 20},{i}" for i in range(200)]
-    (tmp_path / "visit.csv").write_text("\n".join(["person,cost", *rows]))
+    rows = [f"{i % 20},{i},{i % 2}" for i in range(200)]
+    (tmp_path / "visit.csv").write_text("\n".join(["person,cost,clinic", *rows]))
     (tmp_path / "person.csv").write_text("\n".join(["id,age", *(f"{i},{60 + i}" for i in range(20))]))
     page = (ROOT / "docs" / "sql.md").read_text(encoding="utf-8")
     commands = re.search(r"```shell\n(.*?)```", page, re.DOTALL).group(1).splitlines()
     for command in commands:
         assert main(shlex.split(command)[1:]) == 0
         assert "simulated noise" in capsys.readouterr().out
-    assert len(commands) == 3 and (tmp_path / "out.json").exists()
+    assert len(commands) == 4 and (tmp_path / "out.json").exists()
 
 
 def test_commands_of_the_page_on_the_command_line_run(
