@@ -44,31 +44,23 @@ def _pair(texts: list[str]) -> Pair:
     return low, high
 
 
-def levels_of(given: list[str] | None, option: str = "--levels") -> dict[str, list[str]]:
-    """Parse the arguments of ``--levels``, NAME=A,B,... A level with a comma is in double quotes."""
-    found: dict[str, list[str]] = {}
+def levels_of(given: list[str] | None, option: str = "--levels", *, discover: bool = False) -> dict[str, Any]:
+    """Parse the arguments of ``--levels``, NAME=A,B,... A level with a comma is in double quotes.
+
+    With ``discover``, NAME=discover is allowed too, for labels that are not declared.
+    """
+    found: dict[str, Any] = {}
     for text in given or []:
         name, equals, words = text.partition("=")
-        levels = next(csv.reader([words]), [])
-        if not equals or len(levels) < 2 or len(set(levels)) < len(levels):
+        undeclared = discover and words == DISCOVER
+        levels = DISCOVER if undeclared else next(csv.reader([words]), [])
+        if not equals or (not undeclared and (len(levels) < 2 or len(set(levels)) < len(levels))):
             raise InvalidParameter(
                 f"{option} must be NAME=A,B,... of two different levels or more, got {text!r}"
             )
         if name in found:
             raise InvalidParameter(f"{option} must name each column once, got {name!r} twice")
         found[name] = levels
-    return found
-
-
-def read_categories(given: list[str] | None) -> dict[str, Any]:
-    """Parse the arguments of ``--levels``, NAME=A,B,... or NAME=discover."""
-    named = [text.partition("=") for text in given or []]
-    discovered = [name for name, _, words in named if words == DISCOVER]
-    found: dict[str, Any] = dict(levels_of(["".join(parts) for parts in named if parts[2] != DISCOVER]))
-    for name in discovered:
-        if name in found:
-            raise InvalidParameter(f"--levels must name each column once, got {name!r} twice")
-        found[name] = DISCOVER
     return found
 
 

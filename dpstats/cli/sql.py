@@ -8,7 +8,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from dpstats.cli.declared import DISCOVER, bounds_of, check_discovery, levels_of, read_categories
+from dpstats.cli.declared import DISCOVER, bounds_of, check_discovery, levels_of
 from dpstats.cli.exits import epilog
 from dpstats.cli.files import TableFile, output
 from dpstats.cli.options import add_output, spell_notes
@@ -145,7 +145,7 @@ def _sql(options: argparse.Namespace) -> None:
     bounds, named = bounds_of(options.bounds)
     if bounds:
         raise InvalidParameter("--bounds must be NAME.COLUMN=LO,HI, got bounds without a name")
-    categories = read_categories(options.levels)
+    categories = levels_of(options.levels, discover=True)
     for name in categories:
         if categories[name] == DISCOVER:
             check_discovery(f"--levels {name}={DISCOVER}", options.delta)

@@ -145,8 +145,8 @@ class Several:
     adds k^2/R, (R - k)^2/R and the rest of R. If missing values are counted, a row without a value adds R to a further
     number. All these numbers are at least 0 and add up to R, for each column.
 
-    In a single cell the two shares are
-    released as their sum and their difference. docs/proofs/several-aggregates.md has the proof.
+    In a single cell the two shares are released as their sum and their difference. The proof is in
+    docs/proofs/several-aggregates.md.
 
     Attributes
     ----------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dpstats.cli.declared import bounds_of, by_column, levels_of, read_categories
+from dpstats.cli.declared import bounds_of, by_column, levels_of
 from dpstats.errors import InvalidParameter
 
 
@@ -77,9 +77,9 @@ def test_bounds_that_leave_a_column_out(pairs: list, named: dict, message: str) 
 
 
 def test_categories_are_levels_or_discovered() -> None:
-    assert read_categories(None) == {}
+    assert levels_of(None, discover=True) == {}
     given = ["v.a=x,y", "v.b=discover", "v.c=discover,y", "v.d=a=b,c"]
-    assert read_categories(given) == {
+    assert levels_of(given, discover=True) == {
         "v.a": ["x", "y"],
         "v.b": "discover",
         "v.c": ["discover", "y"],
@@ -87,6 +87,6 @@ def test_categories_are_levels_or_discovered() -> None:
     }
     for twice in (["v.a=discover", "v.a=x,y"], ["v.a=discover", "v.a=discover"]):
         with pytest.raises(InvalidParameter, match=r"--levels must name each column once, got 'v\.a' twice"):
-            read_categories(twice)
+            levels_of(twice, discover=True)
     with pytest.raises(InvalidParameter, match="of two different levels or more, got 'v=discovery'"):
-        read_categories(["v=discovery"])
+        levels_of(["v=discovery"], discover=True)
