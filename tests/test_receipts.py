@@ -57,6 +57,10 @@ CHANGES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     ),
     "no events": (lambda found: found["events"].clear(), "cost"),
     "an event of another kind": (lambda found: found["events"][0].update(event="Event"), "cost"),
+    "a function in place of an event": (
+        lambda found: found["events"].append({"event": "as_event", "item": 1.0, "neighbors": "REPLACE_ONE"}),
+        "cost",
+    ),
     "an event that is no mapping": (lambda found: found["events"].append("x"), "cost"),
     "a number without a value": (lambda found: found["events"][0].update(mu=float("nan")), "cost"),
     "a negative number": (lambda found: found["events"][0].update(mu=-1.0), "cost"),

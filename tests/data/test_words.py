@@ -13,7 +13,7 @@ import pytest
 
 from dpstats.data.levels import Categories
 from dpstats.data.rows import column_of
-from dpstats.data.words import FOREIGN, MISSING_WORDS, Words, number, number_sql, numbers
+from dpstats.data.words import FOREIGN, MISSING_WORDS, Words, level, number, number_sql, numbers
 from dpstats.errors import InvalidData
 
 WORDS = {
@@ -133,3 +133,11 @@ def test_the_page_lists_the_words_that_are_missing() -> None:
     page = (Path(__file__).parents[2] / "docs/missing-data.md").read_text(encoding="utf-8")
     listed = page.split("these words are missing, too:")[1].split("`true`")[0]
     assert set(re.findall(r"`([^`]+)`", listed)) == MISSING_WORDS - {""} | {"NaN"}
+
+
+@pytest.mark.parametrize("word", [*sorted(MISSING_WORDS), "NaN", "nan", "-nan", " NA "])
+def test_every_missing_word_is_the_level_of_missing_entries(word: str) -> None:
+    codes = {None: 3, 1.0: 4, "here": 5}
+    assert level(word, lambda entry: codes.get(entry, -1)) == 3
+    # A level with this text comes first.
+    assert level(word, lambda entry: {word: 6, **codes}.get(entry, -1)) == 6

@@ -263,3 +263,14 @@ def test_scikit_learn_conventions_without_predictions() -> None:
     one_column = {"check_fit1d": "one column may have one dimension"}
     made = WithoutPredict(groups=[0, 1, 2], bounds=(-1, 1))
     check_estimator(made, on_skip=None, expected_failed_checks=one_column)
+
+
+@pytest.mark.parametrize(
+    ("in_noise", "hidden"), [(-3.0, True), (0.0, True), (1.5, True), (1.99, True), (2.01, False), (50.0, False)]
+)
+def test_a_count_within_two_deviations_of_noise_is_a_limit(in_noise: float, hidden: bool) -> None:
+    made = GroupMeans(groups=["a", "b"], bounds=(0, 1), random_state=0).fit(np.zeros((99, 1)), ["a"] * 99)
+    made.counts_[1] = in_noise * made.counts_noise_std_
+    label = made.plot().get_yticklabels()[-1].get_text() + made.plot().get_yticklabels()[0].get_text()
+    limit = (max(in_noise, 0) + 2) * made.counts_noise_std_
+    assert (f"fewer than {limit:.0f} rows" in label) is hidden

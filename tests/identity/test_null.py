@@ -77,3 +77,24 @@ def test_a_kept_calibration_of_another_size_is_not_used(tmp_path) -> None:
     null._memory.clear()
     np.save(next(tmp_path.iterdir()), known[:50])
     assert np.array_equal(SpatialSignTest(cache_dir=tmp_path, **options)._null_statistics(plan), known)
+
+
+class _Planted:
+    """An object that runs code where it is unpickled."""
+
+    def __init__(self, place) -> None:
+        self.place = place
+
+    def __reduce__(self):
+        return (open, (str(self.place), "w"))
+
+
+def test_a_file_of_the_cache_never_runs_code(tmp_path) -> None:
+    options = {"random_state": 0, "epsilon": 0.81, **FAST}
+    plan = SpatialSignTest(**options).plan(60, 3)
+    cache = tmp_path / "cache"
+    known = SpatialSignTest(cache_dir=cache, **options)._null_statistics(plan)
+    null._memory.clear()
+    np.save(next(cache.iterdir()), np.array([_Planted(tmp_path / "ran")] * 199, dtype=object))
+    assert np.array_equal(SpatialSignTest(cache_dir=cache, **options)._null_statistics(plan), known)
+    assert not (tmp_path / "ran").exists()

@@ -480,3 +480,13 @@ def test_an_exhausted_budget_refuses_before_the_value_is_looked_at(kind):
     for bad in (np.nan, [1.0, np.inf]):
         with pytest.raises(BudgetExceeded):
             mechanism(kind, budget=budget).release(bad)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "checked"), [(100.0, 0.5, 0), (100.1, 1e-9, 1), (1.0, 0.51, 1), (101.0, 0.6, 1)]
+)
+def test_a_claim_beyond_everyday_numbers_is_checked(monkeypatch, epsilon, delta, checked):
+    claims = []
+    monkeypatch.setattr(GaussianMechanism, "_check_claim", lambda self: claims.append(self))
+    GaussianMechanism(1.0, epsilon, delta)
+    assert len(claims) == checked

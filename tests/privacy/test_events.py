@@ -19,6 +19,8 @@ from dpstats.privacy.events import (
     Gaussian,
     Pure,
     as_event,
+    dearer,
+    number_names,
 )
 
 ADD_OR_REMOVE = Neighbors.ADD_OR_REMOVE_ONE
@@ -351,3 +353,24 @@ def test_other_things_are_no_events(item):
 def test_bad_parameters_are_named(call, name):
     with pytest.raises(InvalidParameter, match=f"^{name} must be"):
         call()
+
+
+@pytest.mark.parametrize(
+    ("event", "numbers"),
+    [
+        (Pure(0.5), (0.7,)),
+        (Gaussian(0.5, 1e-9), (0.4, 1e-8)),
+        (ZCDP(0.1), (0.2,)),
+        (BoundedRange(0.4), (0.3,)),
+        (DiscreteLaplace(3, 2.0), (4, 2.5)),
+        (DiscreteLaplace(3, 2.0), (2, 1.5)),
+        (Approximate(0.5, 1e-6), (0.4, 1e-5)),
+    ],
+    ids=str,
+)
+def test_the_dearer_of_two_events_costs_at_least_each(event, numbers):
+    # Whatever the order of the two, and whichever field is larger.
+    worst, given = dearer(event, [Fraction(number) for number in numbers])
+    assert [getattr(given, name) for name in number_names(given)] == pytest.approx(numbers)
+    for epsilon in EPSILONS:
+        assert worst.profile(epsilon) >= max(event.profile(epsilon), given.profile(epsilon))

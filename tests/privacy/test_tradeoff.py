@@ -83,3 +83,23 @@ def test_the_picture_has_a_curve_for_each(tmp_path):
 def test_bad_input():
     with pytest.raises(InvalidParameter, match="type_one_error must be"):
         tradeoff_curve(PrivacyGuarantee(1.0), 1.5)
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        PrivacyGuarantee(0.7, 1e-2),
+        Pure(1.3),
+        Gaussian(0.7),
+        Gaussian(0.7, total_variation=0.03),
+        DiscreteLaplace(3, 2.0),
+    ],
+    ids=str,
+)
+def test_a_curve_is_its_own_inverse(item):
+    # Either of two neighbors can be the null hypothesis, so both errors have one relation.
+    errors = np.linspace(0.0, 1.0, 41)
+    curve = tradeoff_curve(item, errors)
+    assert np.all(np.diff(curve) <= 1e-15) and np.all(curve <= 1 - errors)
+    inside = curve > 1e-6
+    np.testing.assert_allclose(tradeoff_curve(item, curve)[inside], errors[inside], atol=1e-9)

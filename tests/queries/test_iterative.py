@@ -224,3 +224,19 @@ def test_rows_that_the_start_answers_exactly_end_no_round() -> None:
     for seed in range(3):
         found = made(random_state=seed, max_updates=5, epsilon=1.0, delta=1e-6).fit(np.full(4, 250))
         assert found.n_rounds_ == found.plan_.rounds == 6
+
+
+def test_after_a_round_within_the_target_hypotheses_are_refined(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = made(max_updates=5).plan(1000)
+    rules: list[str] = []
+    for rule in ("updated", "refined"):
+        kept = getattr(type(plan.rule), rule)
+        monkeypatch.setattr(
+            type(plan.rule), rule, lambda *given, rule=rule, kept=kept: rules.append(rule) or kept(*given)
+        )
+    search = Search(plan)
+    for off in (1.0, 0.0, 1.0, 1.0):
+        answer = plan.rule.answer(plan.queries.query(0), search.hypothesis)
+        search.step(0, answer + off * (plan.stop + 0.01))
+    # Once near, a check that noise moves beyond the target does not bring the steps of the start back.
+    assert rules.count("refined") == 3

@@ -111,3 +111,11 @@ def test_a_sample_size_is_rounded_up_and_fitted_to_new_outcomes(monkeypatch: pyt
     assert found.value == np.ceil(estimate)
     # The last fit has the replications of its design only: outcomes that chose the design do not count.
     assert {trials for _, trials in fits[-1].values()} == {200}
+
+
+@pytest.mark.parametrize("level", [0.5, 0.95])
+def test_intervals_have_the_normal_quantile_of_both_sides(level: float) -> None:
+    found = crossing_point(normal_test, 4, 10_000, replications=100, confidence_level=level, random_state=1)
+    half = ndtri((1 + level) / 2) * found.standard_error
+    assert np.log(found.interval.high / found.value) == pytest.approx(half)
+    assert np.log(found.value / found.interval.low) == pytest.approx(half)

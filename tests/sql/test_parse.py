@@ -407,3 +407,10 @@ def test_values_are_not_counted_apart_in_bins(unit: str | None) -> None:
     sql = PrivateSQL(connection, epsilon=1.0, bins={"v.age": [0, 50, 100]}, unit=unit)
     with pytest.raises(InvalidParameter, match="GROUP BY age, which has bins"):
         sql.query("SELECT age, COUNT(DISTINCT person) FROM v GROUP BY age")
+
+
+def test_a_query_of_the_most_characters_is_read() -> None:
+    text = "SELECT COUNT(*) FROM r".ljust(20_000)
+    assert read(text).measure.kind == "count"
+    with pytest.raises(InvalidParameter, match="at most 20,000 characters, got 20,001"):
+        read(text + " ")

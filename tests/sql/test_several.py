@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import pickle
+import re
 from typing import Any
 
 import duckdb
@@ -266,3 +267,15 @@ def test_groups_are_discovered_only_where_a_row_is_in_one() -> None:
     ):
         with pytest.raises(InvalidParameter, match=message):
             PrivateSQL(connection, **options, **more).query(query)
+
+
+def test_the_stated_noise_is_that_of_the_answers(connection: Any) -> None:
+    # The printed scale of a share, against the spread of many answers. Laplace noise has 1.41 scales, and the rows with
+    # an entry are one share.
+    for text in ("SELECT g, COUNT(*), COUNT(y) FROM r GROUP BY g", TEXT):
+        made = PrivateSQL(connection, epsilon=1.0, random_state=1, **DECLARED)
+        found = [made.query(text) for _ in range(60)]
+        said = re.search(r"Laplace of scale ([\d.]+) rows on every share", str(found[0].summary()))
+        assert said is not None
+        counts = np.array([each["count_y"] for each in found])
+        assert counts.std(axis=0).mean() == pytest.approx(2**0.5 * float(said[1]), rel=0.2)

@@ -65,6 +65,7 @@ def test_a_snapshot_begins_at_once(connection: Any) -> None:
         "DROP TABLE r; CREATE TABLE r (a BIGINT, name VARCHAR COLLATE NOCASE)",
         "ALTER TABLE r DROP COLUMN name",
         "DROP TABLE r",
+        "ALTER TABLE r RENAME TO w; ALTER TABLE w RENAME TO R",
     ],
 )
 def test_what_is_no_more_the_table_that_was_declared_is_refused(connection: Any, change: str) -> None:

@@ -110,6 +110,9 @@ def test_rows_at_no_level() -> None:
     assert made.independence(n_simulations=99).pvalue == 0.01
     assert made.goodness_of_fit(np.full((2, 3), 1 / 6), n_simulations=99).pvalue == 0.01
     assert "Rows in no cell: 3" in str(made.summary())
+    # Expected counts add up to the rows in cells, and not to all rows.
+    assert made.independence(n_simulations=99).expected.sum() == pytest.approx(65)
+    assert made.goodness_of_fit(np.full((2, 3), 1 / 6), n_simulations=99).expected.sum() == pytest.approx(65)
     assert exact(levels={**LEVELS, "visits": [0, None]}, unknown="drop").fit(rows).counts_[0, 1] == 1
 
 
@@ -189,3 +192,16 @@ def test_a_relation_of_duckdb_is_a_table_of_labels() -> None:
     made = ContingencyTable(levels=levels, random_state=0).fit(rows)
     same = ContingencyTable(levels=levels, random_state=0).fit([("x", 1), ("y", 0), ("x", 1)])
     assert np.array_equal(made.counts_, same.counts_)
+
+
+@pytest.mark.parametrize(
+    ("options", "conservative"),
+    [({}, True), ({"unknown": "drop"}, False), ({"neighbors": "add_or_remove"}, False)],
+    ids=str,
+)
+def test_only_intervals_with_a_public_total_are_called_conservative(
+    options: dict[str, Any], conservative: bool
+) -> None:
+    made = ContingencyTable(levels=LEVELS, random_state=0, **options).fit(ROWS)
+    for summary, expected in ((made.summary(), conservative), (made.estimates(axis="plan").summary(), False)):
+        assert any("They are conservative." in note for note in summary.notes) is expected
