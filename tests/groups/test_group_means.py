@@ -266,7 +266,8 @@ def test_scikit_learn_conventions_without_predictions() -> None:
 
 
 @pytest.mark.parametrize(
-    ("in_noise", "hidden"), [(-3.0, True), (0.0, True), (1.5, True), (1.99, True), (2.01, False), (50.0, False)]
+    ("in_noise", "hidden"),
+    [(-3.0, True), (0.0, True), (1.5, True), (1.99, True), (2.01, False), (50.0, False)],
 )
 def test_a_count_within_two_deviations_of_noise_is_a_limit(in_noise: float, hidden: bool) -> None:
     made = GroupMeans(groups=["a", "b"], bounds=(0, 1), random_state=0).fit(np.zeros((99, 1)), ["a"] * 99)
