@@ -11,6 +11,8 @@ NETS = " ".join(
     f"tests/nets/test_{name}.py" for name in ("units", "orders", "more_rows", "summaries", "parameters")
 )
 """Nets over every estimator."""
+RECORDED = "tests/nets/test_recorded.py"
+"""Seeded numbers of all packages: asked after the tests that know what is right."""
 
 # Beside the folder of tests that mirrors a package; every entry is a step of its own.
 WIDER = {
@@ -125,6 +127,6 @@ def steps(mutant: Mutant, root: Path) -> list[str]:
         rest += f" --ignore={own}"
     if package:
         found.append(rest)
-    # The examples of the docstrings.
-    found += [mutant.file, *WIDER.get(package, [])]
+    # Then the examples of the docstrings.
+    found += [mutant.file, *WIDER.get(package, []), RECORDED]
     return list(dict.fromkeys(found))

@@ -281,3 +281,10 @@ def test_predict_is_the_estimate_for_every_row():
     np.testing.assert_array_equal(made.predict(X[:5]), np.tile(made.mean_, (5, 1)))
     with pytest.raises(InvalidData, match="sparse"):
         made.predict(scipy.sparse.csr_matrix(X))
+
+
+@pytest.mark.parametrize(("n", "warned"), [(60, True), (4000, False)])
+def test_a_summary_warns_where_the_plan_does(n, warned):
+    made = SparseMean(**{**OPTIONS, "epsilon": 0.5}, random_state=0).fit(rows(n))
+    assert ("warning" in str(made.plan_)) is warned
+    assert any(made.plan_.warning() in note for note in made.summary().notes) is warned
