@@ -502,9 +502,13 @@ class GroupMeans(_Fitted):
         simulated = " (simulated noise)" if self.privacy_.simulated else ""
         return forest(labels, self._names(), self.means_, interval, title=title + simulated, ax=ax, **style)
 
+    def _is_hidden(self, place: int) -> bool:
+        """Return whether the noise hides a group: its count cannot be distinguished from 0."""
+        return bool(self.counts_[place] < 2 * self.counts_noise_std_)
+
     def _describe_rows(self, place: int) -> str:
         """Return the number of rows of a group as text, or an upper limit if noise hides the number."""
-        if self.counts_[place] < 2 * self.counts_noise_std_:
+        if self._is_hidden(place):
             return f"fewer than {max(self.counts_[place], 0.0) + 2 * self.counts_noise_std_:.0f} rows"
         return f"{self._count(place)} rows"
 
@@ -570,11 +574,7 @@ class GroupMeans(_Fitted):
                 "each group given that it was found."
             )
             return notes + self._clip_notes()
-        hidden = [
-            str(group)
-            for group, count in zip(self.groups_, self.counts_, strict=True)
-            if count < 2 * self.counts_noise_std_
-        ]
+        hidden = [str(group) for place, group in enumerate(self.groups_) if self._is_hidden(place)]
         if hidden:
             shown = ", ".join(hidden[:_SHOWN]) + (
                 f" and {len(hidden) - _SHOWN} more" if len(hidden) > _SHOWN else ""

@@ -275,3 +275,4 @@ def test_a_count_within_two_deviations_of_noise_is_a_limit(in_noise: float, hidd
     label = made.plot().get_yticklabels()[-1].get_text() + made.plot().get_yticklabels()[0].get_text()
     limit = (max(in_noise, 0) + 2) * made.counts_noise_std_
     assert (f"fewer than {limit:.0f} rows" in label) is hidden
+    assert any("Noise only: b." in note for note in made.summary().notes) is hidden
