@@ -181,8 +181,8 @@ def located(released: Floats, n_blocks: int, noise: Noise) -> Located:
             (first**2 * spread[0] + 2 * first * second * spread[2] + second**2 * spread[1]) / blocks
         )
 
-    # The number of failures divides the sums and is taken off the absolute one.
-    of_failures = -mean, absolute - 1
+    # One failure more divides the sums by one block less, and is taken off the absolute one.
+    of_failures = mean, absolute - 1
 
     def noises(first: Floats, second: Floats) -> list[Floats]:
         return [

@@ -115,3 +115,18 @@ def test_skewed_blocks_widen_the_interval() -> None:
     shift = found.shift[0] * 3
     folded = stats.foldnorm.ppf(0.95, shift) / stats.norm.isf(0.025)
     assert widths[2] / widths[0] == pytest.approx(folded, rel=1e-3)
+
+
+@pytest.mark.parametrize("signed", [-30.0, 0.0, 25.0])
+@pytest.mark.parametrize("which", [0, 1, 2])
+def test_the_noise_of_each_sum_moves_the_estimate_by_its_derivative(signed: float, which: int) -> None:
+    released, step, std = np.array([[signed, 60.0, 12.0]]), 1e-4, 2.5
+    ends = [
+        located(released + side * step * np.eye(3)[which], 100, Noise("gaussian", 0.0, 0.0, 0.0)).mean[0]
+        for side in (-1, 1)
+    ]
+    derivative = (ends[1] - ends[0]) / (2 * step)
+    noise = [std * (k == which) for k in range(3)]
+    added = located(released, 100, Noise("gaussian", *noise)).variance[0]
+    added -= located(released, 100, Noise("gaussian", 0.0, 0.0, 0.0)).variance[0]
+    assert added == pytest.approx((derivative * std) ** 2, rel=1e-4)
