@@ -251,7 +251,7 @@ class PrivateCorrelation(_Fitted, HasEstimates, PrivateEstimator[AnyPlan]):
                 )
             return None
         name = "clipped" if estimand is None else check_choice("estimand", estimand, ESTIMANDS)
-        return self._found.of_population() if name == "population" else self._found
+        return self._found.correct_for_shrinking() if name == "population" else self._found
 
     def estimates(self, *, estimand: str | None = None) -> Estimates:
         """Return the correlations with the distribution of their errors: a row for each pair of columns.

@@ -152,7 +152,7 @@ class ShrunkCorrelations:
     slope : float
         Derivative of the covariance of shrunk white rows in their covariance. 1 for correlations of shrunk rows.
     population : bool
-        Whether the correlations are those of a population of elliptical rows.
+        Whether the estimand is a population of elliptical rows.
     """
 
     ellipsoid: Ellipsoid
@@ -162,7 +162,7 @@ class ShrunkCorrelations:
     slope: float = 1.0
     population: bool = False
 
-    def of_population(self) -> ShrunkCorrelations:
+    def correct_for_shrinking(self) -> ShrunkCorrelations:
         """Return the correlations of the population, if its rows have an elliptical distribution."""
         products, d = self.products, len(self.units)
         assert products.outside is not None

@@ -79,7 +79,7 @@ def test_the_stated_noise_is_that_of_releases() -> None:
     ]
     # The ellipsoid differs from release to release, and so do correlations of shrunk rows. Those of the population do
     # not. The standard deviation of 150 errors is within 23% of its mean with a probability of 1 - 1e-4.
-    found = [one._found.of_population() for one in made]
+    found = [one._found.correct_for_shrinking() for one in made]
     spread = np.std([one.correlation[0, 1] for one in found])
     assert spread == pytest.approx(np.mean([one.noise[0, 1] for one in found]), rel=0.25)
     outside = [one.clipped_rows_ for one in made]

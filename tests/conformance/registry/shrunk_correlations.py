@@ -13,6 +13,7 @@ from dpstats.covariance import PrivateCorrelation
 from dpstats.covariance.shrunk_correlations import LAST_SHARE, ROUND_SHARES
 from dpstats.release.session import Session
 from registry.ellipsoids import (
+    FAR,
     core_of,
     far_pair,
     likelihood,
@@ -73,6 +74,8 @@ class CountNotCharged(PrivateCorrelation):
 def entries() -> Iterator[Entry]:
     options = {"method": "pearson", "bounds": (-3.0, 2.0), "epsilon": 2.0, "delta": 1e-2}
     estimator, pair = PrivateCorrelation(**options), far_pair()
+    # Extended rows are nearly orthogonal if rows are, which the constant is small for.
+    pair[0][0], pair[1][0] = (FAR, FAR), (-FAR, FAR)
     plan = estimator.plan(*pair[0].shape)
 
     def bug(name: str, kind: type) -> PlantedBug:
