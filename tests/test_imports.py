@@ -70,7 +70,9 @@ INSIDE = {
         "hotelling",
         "principal_components",
         "concordance",
+        "private_correlation",
         "rank_correlation",
+        "shrunk_correlations",
         "__init__",
     ],
     "statistic": [

@@ -2,8 +2,8 @@
 
 from dpstats.covariance.hotelling import HotellingTest
 from dpstats.covariance.principal_components import PrivatePCA
+from dpstats.covariance.private_correlation import PrivateCorrelation
 from dpstats.covariance.private_covariance import PrivateCovariance
-from dpstats.covariance.rank_correlation import PrivateCorrelation
 
 __all__ = ["HotellingTest", "PrivateCorrelation", "PrivateCovariance", "PrivatePCA"]
 

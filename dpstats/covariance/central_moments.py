@@ -23,12 +23,10 @@ from dpstats.covariance.box_moments import (
     THIRDS,
     CovariancePlan,
 )
+from dpstats.covariance.error_distributions import MOST_NOISE
 from dpstats.lattice.products import above_diagonal
 
 Floats = NDArray[np.float64]
-
-MOST_NOISE = 0.3
-"""The noise of a variance over the variance, above which its correlations are not identified."""
 
 
 @dataclass(frozen=True, eq=False)

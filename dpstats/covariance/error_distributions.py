@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,23 @@ Floats = NDArray[np.float64]
 
 _MOST = 0.99
 """Fisher's transformation is used for correlations up to here, and up to two standard errors below 1."""
+
+
+MOST_NOISE = 0.3
+"""The noise of a variance over the variance, above which its correlations are not identified."""
+_SHOWN = 5
+
+
+def unidentified_note(names: Sequence[str], known: NDArray[np.bool_]) -> list[str]:
+    """Return a note that names the columns with unidentified correlations, if there are any."""
+    unknown = [name for name, found in zip(names, known, strict=True) if not found]
+    if not unknown:
+        return []
+    shown = ", ".join(unknown[:_SHOWN]) + (" and others" if len(unknown) > _SHOWN else "")
+    return [
+        f"Not identified: {shown}. The noise of the variance exceeds {MOST_NOISE:g} of it, so the correlation "
+        "is shown as 0 with the interval [-1, 1]. Use narrower bounds, fewer columns or a larger epsilon."
+    ]
 
 
 @dataclass(frozen=True, eq=False)

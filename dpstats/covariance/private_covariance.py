@@ -20,8 +20,8 @@ from dpstats.covariance.box_moments import (
     moment_integers,
     read_moments,
 )
-from dpstats.covariance.central_moments import MOST_NOISE, CentralMoments
-from dpstats.covariance.error_distributions import BoundedErrors, CorrelationErrors
+from dpstats.covariance.central_moments import CentralMoments
+from dpstats.covariance.error_distributions import BoundedErrors, CorrelationErrors, unidentified_note
 from dpstats.data.parameters import check_integer, check_privacy_parameters
 from dpstats.data.tables import Rows
 from dpstats.errors import InvalidParameter
@@ -40,7 +40,6 @@ from dpstats.release.session import Released
 Floats = NDArray[np.float64]
 
 _FEW_ROWS = 50
-_SHOWN = 5
 
 
 @parameters
@@ -262,14 +261,7 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan]):
         i, j = np.triu_indices(d, 1)
         names = self._labels()
         estimate, error = moments.correlation[i, j], np.sqrt(moments.correlation_variance[i, j])
-        unknown = [name for name, known in zip(names, moments.identified, strict=True) if not known]
-        notes = self._notes()
-        if unknown:
-            shown = ", ".join(unknown[:_SHOWN]) + (" and others" if len(unknown) > _SHOWN else "")
-            notes.append(
-                f"Not identified: {shown}. The noise of the variance exceeds {MOST_NOISE:g} of it, so the correlation "
-                "is shown as 0 with the interval [-1, 1]. Use narrower bounds, fewer columns or a larger epsilon."
-            )
+        notes = [*self._notes(), *unidentified_note(names, moments.identified)]
         return Estimates(
             estimate,
             np.where(np.isfinite(error), error, np.nan),

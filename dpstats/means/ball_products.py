@@ -44,6 +44,8 @@ class Extension:
         Whether the fourth powers of the entries are released too.
     count : float
         Weight of the number of rows outside the ball. 0 without it.
+    norms : bool
+        Whether the fourth powers of the norms of the rows are released too. Not with signs or ``fourths``.
     """
 
     n_features: int
@@ -52,6 +54,7 @@ class Extension:
     bits: int
     fourths: bool = False
     count: float = 0.0
+    norms: bool = False
 
     @property
     def constants(self) -> tuple[int, ...]:
@@ -78,7 +81,16 @@ class Extension:
         # The squares of a row, in units of 2^bits, are rounded to integers.
         squares = (self.radius / unit) ** 2 + self.n_features / 2 / unit
         fourths = 2 * FOURTHS_WEIGHT * squares**4 if self.fourths else 0.0
-        return math.sqrt(2 + signed + fourths + self.count**2) * _SAFE
+        # Fourth powers of norms cost nothing but the rounding of their squares.
+        rounding = (
+            (2 * (self.radius / unit) ** 2 + 0.5 / unit) / unit * self._norms_weight if self.norms else 0.0
+        )
+        return math.hypot(math.sqrt(2 + signed + fourths) + rounding, self.count) * _SAFE
+
+    @property
+    def _norms_weight(self) -> float:
+        """Weight of the fourth powers of norms: the largest at which they add no cost."""
+        return (2.0**self.bits / self.radius) ** 2 / _SAFE
 
     def integers(self, name: str, n: int, share: float) -> JointIntegers:
         """Return the blocks of the stage for n rows."""
@@ -97,6 +109,10 @@ class Extension:
         if self.fourths:
             weight = math.sqrt(FOURTHS_WEIGHT)
             blocks.append(Block(f"{name}, fourths", self.n_features, 1 / unit / n, unit / weight))
+        if self.norms:
+            blocks.append(
+                Block(f"{name}, fourth powers of norms", 1, 1 / unit / n, unit / self._norms_weight)
+            )
         if self.count:
             blocks.append(Block(f"{name}, outside", 1, 2.0**-self.bits, 2.0**self.bits / self.count))
         return JointIntegers(name, tuple(blocks), math.inf, self.movement, share)
@@ -117,6 +133,9 @@ class Extension:
         if self.fourths:
             squares = np.rint(inside**2 * 2.0**-self.bits)
             found[f"{name}, fourths"] = as_int64((squares**2).sum(axis=-2))
+        if self.norms:
+            norms = np.rint(np.einsum("...ij,...ij->...i", inside, inside) * 2.0**-self.bits)
+            found[f"{name}, fourth powers of norms"] = as_int64((norms**2).sum(axis=-1, keepdims=True))
         if self.count:
             found[f"{name}, outside"] = outside.sum(axis=-1, keepdims=True, dtype=np.int64) << self.bits
         return found
@@ -152,6 +171,10 @@ class Extension:
             float(np.asarray(plan.noise(f"{name}, fourths").std)) / ball**4 if self.fourths else 0.0,
             np.asarray(released[f"{name}, outside"])[..., 0] if self.count else None,
             float(np.asarray(plan.noise(f"{name}, outside").std)) if self.count else 0.0,
+            np.asarray(released[f"{name}, fourth powers of norms"])[..., 0] / ball**4 if self.norms else None,
+            float(np.asarray(plan.noise(f"{name}, fourth powers of norms").std)) / ball**4
+            if self.norms
+            else 0.0,
         )
 
 
@@ -177,6 +200,9 @@ class BallProducts:
     outside : array of shape (...), optional
         Number of rows outside the ball.
     outside_std : float
+    norms : array of shape (...), optional
+        Averages of the fourth powers of |u|.
+    norms_std : float
     """
 
     n: int
@@ -194,6 +220,8 @@ class BallProducts:
     fourths_std: float = 0.0
     outside: Floats | None = None
     outside_std: float = 0.0
+    norms: Floats | None = None
+    norms_std: float = 0.0
 
     @property
     def covariance(self) -> Floats:

@@ -258,7 +258,10 @@ UNDECLARED = {
     },
     HotellingTest: {"_found": "the last ellipsoid, and what was released of rows in it"},
     PrivatePCA: {"_found": "what was released of the scores, for intervals"},
-    PrivateCorrelation: {"_sums": "the released sums, before correlations are cut to their range"},
+    PrivateCorrelation: {
+        "_sums": "the released sums, before correlations are cut to their range",
+        "_found": "what the stages released: products of shrunk rows",
+    },
     PrivateCovariance: {"_sums": "the released sums over n, which the moments of higher order are for"},
     PrivateVariance: {
         "_score": "the same of the released variance, before it is cut to its range",

@@ -128,7 +128,8 @@ def test_what_is_printed() -> None:
 @pytest.mark.parametrize(
     ("options", "size", "words"),
     [
-        ({"method": "pearson"}, (10, 2), "use PrivateCovariance"),
+        ({"method": "pearson"}, (10, 2), "bounds must be"),
+        ({"bounds": (0, 1)}, (10, 2), "bounds must be None for method='kendall'"),
         ({"method": "spearman"}, (10, 2), "method must be"),
         ({"delta": 0.0}, (10, 2), "delta must be greater than 0"),
         ({}, (10, 1), "n_features must be at least 2"),

@@ -251,6 +251,10 @@ CASES: dict[str, tuple[Make, Asked]] = {
     ),
     "components, scaled": (lambda g: PrivatePCA(n_components=2, scale="std", **g.box).fit(g.table), {}),
     "correlation": (lambda g: PrivateCorrelation(**g.seed).fit(g.table[:300]), {}),
+    "correlation, Pearson": (
+        lambda g: PrivateCorrelation(method="pearson", **g.box).fit(g.table),
+        {"population": lambda fitted: fitted.estimates(estimand="population").confidence_interval(0.9)},
+    ),
     "covariance": (
         lambda g: PrivateCovariance(**g.box).fit(g.table),
         {"correlation": lambda fitted: fitted.correlation()},

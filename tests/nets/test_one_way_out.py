@@ -149,6 +149,7 @@ EXTRA = {
     "SparseMean": {"estimand"},
     "PrivateVariance": {"estimand"},
     "PrivatePCA": {"estimand"},
+    "PrivateCorrelation": {"estimand"},
     "PrivateProportion": {"interval"},
     "WorkloadAnswers": {"estimand"},
     "PrivateDistribution": {"q"},

@@ -1,0 +1,280 @@
+"""Pearson's correlations of rows that are shrunk into a released ellipsoid: the plan, and public algebra.
+
+The ellipsoid takes the shape of the rows, so the noise of a correlation does not depend on the bounds. Proof:
+docs/proofs/ball-products.md, "Correlations".
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import chdtr, chdtri
+
+from dpstats.covariance.error_distributions import MOST_NOISE
+from dpstats.means.ball_products import BallProducts, Extension
+from dpstats.means.ellipsoid_plan import (
+    EllipsoidPlan,
+    Frame,
+    Step,
+    Walk,
+    plan_rounds,
+)
+from dpstats.means.ellipsoids import Ellipsoid
+from dpstats.privacy.gaussian import gaussian_sigma
+from dpstats.privacy.guarantee import PrivacyGuarantee
+
+Floats = NDArray[np.float64]
+
+STAGE = "products of shrunk rows"
+ROUND_SHARES = (0.03, 0.03, 0.03, 0.06)
+"""Fraction of the squared mu for each round. The last one sets the shape; the others only come near to it."""
+LAST_SHARE = 1 - sum(ROUND_SHARES)
+_MEAN = 1 / 3
+"""The constant of an extended row, over the radius of the ball."""
+_COUNT = math.sqrt(0.05)
+"""Weight of the number of shrunk rows."""
+_INSIDE = np.linspace(0.8, 0.9999, 400)
+"""Fractions of normal rows that the last ellipsoid may hold."""
+_LEAST_SLOPE = 0.3
+_LEAST_SPREAD = 0.3
+"""Least average of |u|^4, over the square of the average of |u|^2: noise can make a released one smaller."""
+
+
+@dataclass(frozen=True)
+class ShrunkCorrelationPlan(EllipsoidPlan):
+    """The plan of a `PrivateCorrelation` by Pearson: rounds that find an ellipsoid, and products of the rows in it.
+
+    Attributes
+    ----------
+    frame : Frame
+        Public center and half-widths of the rows.
+    bits : int
+        Extended rows have norms of at most 2^bits steps.
+    radius2 : float
+        Squared radius of the last ball, for white rows of variance 1.
+    """
+
+    radius2: float
+
+    @property
+    def extension(self) -> Extension:
+        """Extension of rows in the last stage."""
+        return _extension(self.n_features, self.bits)
+
+    @property
+    def noise_ratio(self) -> float:
+        """Ratio of the noise of a correlation to its sampling error, for independent normal columns."""
+        first, second = _normal_moments(self.radius2, self.n_features)
+        d = self.n_features
+        noise = float(np.asarray(self.noise(f"{STAGE}, diagonal").std)) / math.sqrt(2)
+        ball = (self.extension.radius / 2.0**self.bits) ** 2
+        sampling = math.sqrt(second / (d * (d + 2)) / self.n_samples)
+        assert first > 0
+        return noise / ball * self.radius2 / sampling
+
+    def facts(self) -> dict[str, Any]:
+        """Return facts about the plan that its stages do not show, by name."""
+        return {"noise_ratio": self.noise_ratio}
+
+    def notes(self) -> list[str]:
+        """Return the facts as text, one line each."""
+        return [
+            "finds an ellipsoid around most rows first: the noise has the shape of the rows",
+            f"for normal rows the noise of a correlation is {self.noise_ratio:.2g} times its sampling error",
+        ]
+
+    def last_step(self, found: Ellipsoid) -> Step:
+        """Return the step of the last stage, for the ellipsoid that the rounds found."""
+        radius = np.sqrt(found.squared_radius(self.radius2 / self.n_features))
+        return Step(STAGE, self.extension, found, radius)
+
+    def walk(self, release: Walk) -> ShrunkCorrelations:
+        step = self.last_step(self.find(release))
+        return ShrunkCorrelations(step.ellipsoid, step.radius, release(step), self.frame)
+
+
+def plan_shrunk_correlations(
+    n: int, d: int, guarantee: PrivacyGuarantee, low: Floats, high: Floats
+) -> ShrunkCorrelationPlan:
+    """Return the plan for public sizes and bounds."""
+    frame = Frame(low / 2 + high / 2, high / 2 - low / 2, False, False, False)
+    mu = math.sqrt(LAST_SHARE) / gaussian_sigma(guarantee.epsilon, guarantee.delta)
+    radius2 = _best_radius2(n, d, (1 + _MEAN**2) * math.sqrt(1 + _COUNT**2 / 2) / (mu * n))
+    return plan_rounds(
+        n,
+        guarantee,
+        ROUND_SHARES,
+        lambda bits: [(STAGE, _extension(d, bits), LAST_SHARE)],
+        lambda stages, bits: ShrunkCorrelationPlan(
+            stages, guarantee, n, d, frame=frame, bits=bits, radius2=radius2, n_rounds=len(ROUND_SHARES)
+        ),
+    )
+
+
+def _extension(d: int, bits: int) -> Extension:
+    return Extension(d, _MEAN, 0.0, bits, count=_COUNT, norms=True)
+
+
+def _normal_moments(radius2: Any, d: int) -> tuple[Any, Any]:
+    """Return the averages of |u|^2 and |u|^4, for normal rows that are shrunk into a ball."""
+    outside = 1 - chdtr(d, radius2)
+    first = d * chdtr(d + 2, radius2) + radius2 * outside
+    second = d * (d + 2) * chdtr(d + 4, radius2) + radius2**2 * outside
+    return first, second
+
+
+def _best_radius2(n: int, d: int, noise: float) -> float:
+    """Return the squared radius with the least error of a product of two white normal columns.
+
+    ``noise`` is the noise of a product over the squared radius.
+    """
+    radius2 = chdtri(d, 1 - _INSIDE)
+    first, second = _normal_moments(radius2, d)
+    slope = first / d - 2 * radius2 * (1 - chdtr(d, radius2)) / (d * (d + 2))
+    error = (second / (d * (d + 2)) / n + (noise * radius2) ** 2) / slope**2
+    return float(radius2[np.argmin(error)])
+
+
+@dataclass(frozen=True, eq=False)
+class ShrunkCorrelations:
+    """Public: the last ellipsoid, its radius, and the released products of the rows in it.
+
+    Attributes
+    ----------
+    ellipsoid : Ellipsoid
+    radius : array of shape ()
+    products : BallProducts
+    frame : Frame
+    slope : float
+        Derivative of the covariance of shrunk white rows in their covariance. 1 for correlations of shrunk rows.
+    population : bool
+        Whether the estimand is a population of elliptical rows.
+    """
+
+    ellipsoid: Ellipsoid
+    radius: Floats
+    products: BallProducts
+    frame: Frame
+    slope: float = 1.0
+    population: bool = False
+
+    def correct_for_shrinking(self) -> ShrunkCorrelations:
+        """Return the correlations of the population, if its rows have an elliptical distribution."""
+        products, d = self.products, len(self.units)
+        assert products.outside is not None
+        outside = float(np.clip(products.outside / products.n, 0.0, 1.0))
+        square = float(np.trace(products.products))
+        slope = 1 - 2 * outside / ((d + 2) * square) if square > 0 else 0.0
+        return replace(self, slope=max(slope, _LEAST_SLOPE), population=True)
+
+    @property
+    def estimand(self) -> str:
+        """Description of the covered quantities."""
+        if self.population:
+            return "the correlation of the population, if rows have an elliptical distribution"
+        return "the correlation of rows shrunk into the released ellipsoid"
+
+    @property
+    def clipped_rows(self) -> float:
+        """Noisy number of rows that were shrunk."""
+        return float(np.clip(np.asarray(self.products.outside), 0.0, self.products.n))
+
+    def note(self) -> str:
+        """Return a note on the shrunk rows and the assumptions."""
+        words = f"About {self.clipped_rows:,.0f} rows were shrunk into the ellipsoid. "
+        if self.population:
+            return (
+                words
+                + "Rows that are not elliptical can have another correlation, which the interval misses."
+            )
+        return words + 'For the correlation of a population of elliptical rows, use estimand="population".'
+
+    @property
+    def units(self) -> Floats:
+        """Matrix from rows of the unit ball to the units of the data."""
+        return np.asarray(self.frame.half[:, None] * self.ellipsoid.unwhitening * self.radius)
+
+    @property
+    def _spread(self) -> Floats:
+        """Covariance of the shrunk rows in the ball; with a slope, of rows that shrinking turned into these."""
+        found = self.products.covariance
+        round_part = np.trace(found) / len(found) * np.eye(len(found))
+        return np.asarray(round_part + (found - round_part) / self.slope)
+
+    @property
+    def _scaled(self) -> Floats:
+        """Rows of ``units`` over the standard deviations of the columns. They are 0 without a positive variance."""
+        units = self.units
+        variance = np.einsum("ij,jk,ik->i", units, self._spread, units)
+        known = variance > 0
+        return np.where(known[:, None], units, 0.0) / np.sqrt(np.where(known, variance, 1.0))[:, None]
+
+    @property
+    def identified(self) -> NDArray[np.bool_]:
+        """Whether the noise of the variance of a column is at most ``MOST_NOISE`` of it."""
+        squared = (self._scaled**2).sum(axis=1)
+        noise = math.sqrt(2) * self.products.products_std * squared / self.slope
+        return np.asarray((squared > 0) & (noise <= MOST_NOISE))
+
+    @property
+    def correlation(self) -> Floats:
+        """Correlations. They are 0 if a column is not identified, and 1 on the diagonal."""
+        scaled, known = self._scaled, self.identified
+        found = np.where(known[:, None] & known, scaled @ self._spread @ scaled.T, 0.0)
+        np.fill_diagonal(found, 1.0)
+        return np.asarray(found)
+
+    @property
+    def noise(self) -> Floats:
+        """Standard deviations of the noise of ``correlation``; infinite if a column is not identified."""
+        scaled, known, r = self._scaled, self.identified, self.correlation
+        d = len(r)
+        found = np.where(known[:, None] & known, 0.0, np.inf)
+        for i, j in zip(*np.triu_indices(d, 1), strict=True):
+            if known[i] and known[j]:
+                found[i, j] = found[j, i] = self._noise(scaled[i], scaled[j], r[i, j])
+        np.fill_diagonal(found, 0.0)
+        return found
+
+    def _noise(self, first: Floats, second: Floats, r: float) -> float:
+        """Return the standard deviation of the noise of a correlation, by its derivative in the products."""
+        products = self.products
+        slope = (np.outer(first, second) + np.outer(second, first)) / 2
+        slope -= r / 2 * (np.outer(first, first) + np.outer(second, second))
+        size = (slope**2).sum()
+        mean = products.mean_std**2 * (
+            4 * ((slope @ products.mean) ** 2).sum() + 2 * products.mean_std**2 * size
+        )
+        return math.sqrt(2 * products.products_std**2 * size + mean) / self.slope
+
+    @property
+    def rest(self) -> Floats:
+        """Bound on the error of the slope, which is a derivative: it holds where rows are round after whitening.
+
+        It is the change that the slope makes, times the distance of the whitened rows from round ones.
+        """
+        values = np.linalg.eigvalsh(self.products.covariance)
+        mean = max(float(values.mean()), math.sqrt(2) * self.products.products_std)
+        far = min(float(np.abs(values / mean - 1).max()), 1.0)
+        return np.asarray(far * np.abs(self.correlation - replace(self, slope=1.0).correlation))
+
+    @property
+    def error(self) -> Floats:
+        """Standard errors: sampling, noise, and the error of the slope; infinite if a column is not identified."""
+        return np.asarray(np.sqrt(self.sampling**2 + self.noise**2 + self.rest**2))
+
+    @property
+    def sampling(self) -> Floats:
+        """Standard deviations of the sampling errors, for rows with an elliptical distribution."""
+        products, d = self.products, len(self.units)
+        assert products.norms is not None
+        square = max(float(np.trace(products.covariance)), math.sqrt(2 * d) * products.products_std)
+        fourth = max(float(products.norms) + products.norms_std, _LEAST_SPREAD * square**2)
+        radial = fourth * d / (d + 2) / square**2
+        return np.asarray(
+            math.sqrt(radial / products.n) * (1 - np.clip(self.correlation, -1.0, 1.0) ** 2) / self.slope
+        )
