@@ -78,6 +78,9 @@ def test_the_curve_of_a_proportion_crosses_its_interval() -> None:
     low, high = made.confidence_interval(0.9)
     assert np.interp(low, x, p) == pytest.approx(0.1, abs=5e-3) == np.interp(high, x, p)
     assert "90%" in axis.get_legend().get_texts()[1].get_text()
+    # The interval is drawn at the height at which the curve crosses it.
+    (drawn,) = axis.collections[0].get_segments()
+    np.testing.assert_allclose(drawn, [[low, 0.1], [high, 0.1]])
 
 
 def test_a_mosaic_has_the_areas_of_the_proportions() -> None:

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from dpstats import receipts
 from dpstats.errors import InvalidParameter
+from dpstats.groups import one_row_per_unit
 from dpstats.means import ClippedMean
 from dpstats.receipts import named_files, verify_receipt
 from tests.nets.test_one_way_out import EVERY
@@ -130,3 +132,11 @@ def test_a_wheel_has_the_pages(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(receipts, "__file__", str(package / "receipts.py"))
         assert set(receipts.proof_hashes("dpstats.means.clipped")) == {"a.md"}
+
+
+def test_a_receipt_names_the_unit_of_the_guarantee() -> None:
+    visits = pd.DataFrame({"person": np.arange(400) // 2, "x": np.linspace(-1, 1, 400)})
+    persons = one_row_per_unit(visits, unit="person", how={"x": "mean"})
+    made = ClippedMean(clip=1.0, epsilon=0.5).fit(persons[["x"]])
+    assert made.receipt().content["guarantee"]["unit"] == made.privacy_.unit == "person"
+    assert json.loads(TEXT)["guarantee"]["unit"] == "row"

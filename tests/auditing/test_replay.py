@@ -11,6 +11,7 @@ import pytest
 from dpstats.auditing import check_sensitivity, worst_neighbor
 from dpstats.errors import InvalidParameter
 from dpstats.means import ClippedMean
+from dpstats.privacy import PrivacyBudget
 from tests.auditing.pairs import NEAR, ROWS, X, Z, clipped_sum
 
 
@@ -122,3 +123,23 @@ def test_bad_data_are_refused_and_other_errors_violate() -> None:
     # On both, it is the call that is wrong.
     with pytest.raises(ZeroDivisionError):
         check_sensitivity(fails, ROWS, ROWS)
+
+
+def test_a_check_leaves_the_estimator_as_it_was() -> None:
+    # Planted: the replay took the caller's budget away, so that the next fit was free.
+    budget = PrivacyBudget(5.0)
+    made = ClippedMean(clip=1.0, budget=budget)
+    check_sensitivity(made, ROWS, NEAR)
+    assert made.budget is budget and budget.history() == () and not hasattr(made, "mean_")
+    made.fit(ROWS)
+    assert len(budget.history()) == 1
+
+
+@pytest.mark.parametrize("law", ["laplace", "gaussian"])
+def test_the_declared_sensitivity_is_compared_and_not_the_scale(law: str) -> None:
+    def release(data: Any, witness: Any) -> Any:
+        return getattr(witness, law)(float(np.sum(data)), sensitivity=1.0, scale=50.0)
+
+    # The sum moves by 3: a violation of the stated 1, however much noise there is.
+    check = check_sensitivity(release, np.array([0.0, 1.0]), np.array([3.0, 1.0]))
+    assert check.violated and check.ratio == pytest.approx(3.0)

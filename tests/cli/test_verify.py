@@ -46,6 +46,8 @@ def test_a_changed_receipt_is_a_violation(receipt: Path, capsys: pytest.CaptureF
     [
         (["receipt.json", "--key-file", "nowhere"], "--key-file must name a file that can be read"),
         (["nowhere"], "file must name a file that can be read"),
+        (["."], "file must name a file that can be read"),
+        (["receipt.json", "--key-file", "."], "--key-file must name a file that can be read"),
         (["key"], "receipt must be a file that"),
         (["binary"], "file must be a receipt in UTF-8"),
         (["receipt.json", "--key-file", "binary"], "key must be text or bytes of at least 16 bytes"),

@@ -79,3 +79,25 @@ def test_tables_of_survival_print_their_frames() -> None:
         model.difference(0, 2, 2.0),
     ):
         check(found.summary(), found.to_frame(), 2)
+
+
+def test_every_summary_of_a_simulated_release_says_so() -> None:
+    groups, table, survival = (fitted(name) for name in ("GroupMeans", "ContingencyTable", "PrivateSurvival"))
+    line = fitted("PrivateLinearRegression")
+    results = [
+        *(fitted(name) for name in FITTED),
+        *(fitted(name).estimates() for name in FITTED),
+        *(fitted(name).result_ for name in TESTS),
+        groups.anova(99),
+        groups.pairwise(),
+        groups.difference(0, 1),
+        table.independence(n_simulations=99),
+        table.goodness_of_fit(np.full((3, 2), 1 / 6), n_simulations=99),
+        table.odds_ratio(groups=(0, 1)),
+        survival.median(0),
+        survival.log_rank(),
+        line.f_test(),
+        fitted("ClippedMean").test(0.1),
+    ]
+    for result in results:
+        assert "not a private release" in " ".join(str(result.summary()).split()), type(result).__name__

@@ -123,3 +123,11 @@ def test_counts_of_a_large_domain_are_not_read_as_rows() -> None:
             made = WorkloadAnswers(**given, epsilon=1e6, random_state=0).fit(counts)
             assert made.plan_.n_samples == 10
             assert made.linear_ * 10 == pytest.approx(queries.answers(counts), abs=0.1)
+
+
+@pytest.mark.parametrize("d", [1, 3])
+def test_a_table_has_as_many_attributes_as_the_domain(d: int) -> None:
+    with pytest.raises(
+        InvalidParameter, match=f"n_features must be 2, one per attribute of the domain, got {d}"
+    ):
+        WorkloadAnswers(domain=DOMAIN, workload=1).plan(100, d)
