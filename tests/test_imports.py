@@ -62,17 +62,17 @@ ORDER = [
 INSIDE = {
     "covariance": [
         "box_moments",
+        "error_distributions",
         "central_moments",
         "eigenvalues",
-        "error_distributions",
         "private_covariance",
         "t_squared",
         "hotelling",
         "principal_components",
         "concordance",
-        "private_correlation",
         "rank_correlation",
         "shrunk_correlations",
+        "private_correlation",
         "__init__",
     ],
     "statistic": [

@@ -236,11 +236,11 @@ class ShrunkCorrelations:
         found = np.where(known[:, None] & known, 0.0, np.inf)
         for i, j in zip(*np.triu_indices(d, 1), strict=True):
             if known[i] and known[j]:
-                found[i, j] = found[j, i] = self._noise(scaled[i], scaled[j], r[i, j])
+                found[i, j] = found[j, i] = self._pair_error(scaled[i], scaled[j], r[i, j])
         np.fill_diagonal(found, 0.0)
         return found
 
-    def _noise(self, first: Floats, second: Floats, r: float) -> float:
+    def _pair_error(self, first: Floats, second: Floats, r: float) -> float:
         """Return the standard deviation of the noise of a correlation, by its derivative in the products."""
         products = self.products
         slope = (np.outer(first, second) + np.outer(second, first)) / 2

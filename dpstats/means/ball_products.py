@@ -81,7 +81,7 @@ class Extension:
         # The squares of a row, in units of 2^bits, are rounded to integers.
         squares = (self.radius / unit) ** 2 + self.n_features / 2 / unit
         fourths = 2 * FOURTHS_WEIGHT * squares**4 if self.fourths else 0.0
-        # Fourth powers of norms cost nothing but the rounding of their squares.
+        # Fourth powers of norms cost only the rounding of their squares.
         rounding = (
             (2 * (self.radius / unit) ** 2 + 0.5 / unit) / unit * self._norms_weight if self.norms else 0.0
         )

@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from dpstats.cli import main
 from dpstats.cli.audit import add_audit
 from dpstats.cli.budget import add_budget
 from dpstats.cli.demo import add_demo
@@ -550,3 +552,28 @@ def test_options_of_the_demonstration_arrive(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr("dpstats.demo.run", spy(seen))
     assert run_spied(add_demo, ["demo", "--out", str(tmp_path / "d")]).keys() == {"out", "quiet"}
     assert seen["arguments"] == (tmp_path / "d",)
+
+
+PICTURED = {
+    "group-means": ["--column", "x", "--by", "g", "--groups", "a,b,c", "--bounds", "0", "9"],
+    "quantile": ["--column", "x", "--quantile", "0.5", "--bounds", "0", "9"],
+    "histogram": ["--column", "x", "--bins", *map(str, range(10))],
+    "table": ["--levels", "g=a,b,c", "--levels", "h=u,v"],
+    "survival": ["--time", "x", "--event", "e", "--horizon", "8", "--bins", "4"],
+}
+
+
+@pytest.mark.parametrize("name", PICTURED)
+def test_a_picture_has_the_level_that_was_asked(name: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {"x": rng.uniform(0, 9, 400), "g": rng.choice([*"abc"], 400), "h": rng.choice([*"uv"], 400), "e": 1}
+    )
+    table.to_csv(tmp_path / "t.csv", index=False)
+    drawn = []
+    for level in ("0.5", "0.99", "0.5"):
+        picture = tmp_path / f"{len(drawn)}.png"
+        files = [str(tmp_path / "t.csv"), "--plot", str(picture), "--quiet"]
+        assert main([name, *files, *PICTURED[name], "--seed", "1", "--confidence", level]) == 0
+        drawn.append(picture.read_bytes())
+    assert drawn[0] == drawn[2] != drawn[1]

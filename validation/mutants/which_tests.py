@@ -128,5 +128,7 @@ def steps(mutant: Mutant, root: Path) -> list[str]:
     if package:
         found.append(rest)
     # Then the examples of the docstrings.
-    found += [mutant.file, *WIDER.get(package, []), RECORDED]
+    found += [mutant.file, *WIDER.get(package, [])]
+    if (root / RECORDED).exists():
+        found.append(RECORDED)
     return list(dict.fromkeys(found))

@@ -1,0 +1,31 @@
+"""Private correlations by either method: labels, words, and estimands that are refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpstats.covariance import PrivateCorrelation
+from dpstats.errors import InvalidParameter
+from tests.covariance.test_shrunk_correlations import normal
+
+
+def test_labels_and_words() -> None:
+    X = pd.DataFrame(normal(np.random.default_rng(8), 2000), columns=["a", "b", "c"])
+    bounds = {"c": (-5, 5), "a": (-6, 6), "b": (-7, 7)}
+    made = PrivateCorrelation(method="pearson", bounds=bounds, random_state=0).fit(X)
+    assert made.plan_.frame.half.tolist() == [6, 7, 5]
+    assert made.to_frame().index.tolist() == ["a, b", "a, c", "b, c"]
+    assert "rows shrunk into the released ellipsoid" in made.estimand_
+    text = str(made.summary(estimand="population"))
+    assert "elliptical distribution" in text and "rows were shrunk" in text
+
+
+def test_an_estimand_of_tau_is_refused() -> None:
+    made = PrivateCorrelation(random_state=0).fit(normal(np.random.default_rng(9), 60))
+    with pytest.raises(InvalidParameter, match="estimand must be None for method='kendall'"):
+        made.confidence_interval(estimand="population")
+    shrunk = PrivateCorrelation(method="pearson", bounds=(-4, 4), random_state=0)
+    with pytest.raises(InvalidParameter, match="estimand must be"):
+        shrunk.fit(normal(np.random.default_rng(9), 600)).estimates(estimand="all")
