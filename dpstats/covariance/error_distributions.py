@@ -1,4 +1,4 @@
-"""The distribution of the errors of covariances and correlations: normal, inside what is possible."""
+"""The distribution of the errors of covariances and correlations: normal, cut to the possible values."""
 
 from __future__ import annotations
 

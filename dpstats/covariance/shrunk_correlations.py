@@ -222,9 +222,10 @@ class ShrunkCorrelations:
 
     @property
     def correlation(self) -> Floats:
-        """Correlations. They are 0 if a column is not identified, and 1 on the diagonal."""
+        """Correlations from -1 to 1. They are 0 if a column is not identified, and 1 on the diagonal."""
         scaled, known = self._scaled, self.identified
-        found = np.where(known[:, None] & known, scaled @ self._spread @ scaled.T, 0.0)
+        # Noise can move an estimate beyond 1.
+        found = np.where(known[:, None] & known, np.clip(scaled @ self._spread @ scaled.T, -1.0, 1.0), 0.0)
         np.fill_diagonal(found, 1.0)
         return np.asarray(found)
 

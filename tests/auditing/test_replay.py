@@ -125,20 +125,28 @@ def test_bad_data_are_refused_and_other_errors_violate() -> None:
         check_sensitivity(fails, ROWS, ROWS)
 
 
-def test_a_check_leaves_the_estimator_as_it_was() -> None:
-    # Planted: the replay took the caller's budget away, so that the next fit was free.
+class _Uncopied(ClippedMean):
+    """An estimator that has something in it that cannot be copied."""
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        raise TypeError("not copied")
+
+
+@pytest.mark.parametrize("kind", [ClippedMean, _Uncopied])
+def test_a_check_leaves_the_estimator_as_it_was(kind: Any) -> None:
+    # Planted: the replay took away the budget of an estimator without a copy, so that the next fit was free.
     budget = PrivacyBudget(5.0)
-    made = ClippedMean(clip=1.0, budget=budget)
+    made = kind(clip=1.0, budget=budget)
     check_sensitivity(made, ROWS, NEAR)
     assert made.budget is budget and budget.history() == () and not hasattr(made, "mean_")
     made.fit(ROWS)
     assert len(budget.history()) == 1
 
 
-@pytest.mark.parametrize("law", ["laplace", "gaussian"])
-def test_the_declared_sensitivity_is_compared_and_not_the_scale(law: str) -> None:
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+def test_the_declared_sensitivity_is_compared_and_not_the_scale(noise: str) -> None:
     def release(data: Any, witness: Any) -> Any:
-        return getattr(witness, law)(float(np.sum(data)), sensitivity=1.0, scale=50.0)
+        return getattr(witness, noise)(float(np.sum(data)), sensitivity=1.0, scale=50.0)
 
     # The sum moves by 3: a violation of the stated 1, however much noise there is.
     check = check_sensitivity(release, np.array([0.0, 1.0]), np.array([3.0, 1.0]))

@@ -22,6 +22,17 @@ def test_labels_and_words() -> None:
     assert "elliptical distribution" in text and "rows were shrunk" in text
 
 
+def test_a_column_twice_has_a_correlation_of_at_most_one() -> None:
+    X = normal(np.random.default_rng(1), 2001)[:, [0, 1, 0]]
+    for seed in range(10):
+        made = PrivateCorrelation(method="pearson", bounds=(-5, 5), random_state=seed).fit(X)
+        for estimand in ("clipped", "population"):
+            found = made.estimates(estimand=estimand)
+            low, high = found.confidence_interval()
+            assert 0.98 < found.estimate[1] <= 1 and high[1] <= 1 and low[1] <= found.estimate[1]
+        assert np.abs(made.correlation_).max() <= 1
+
+
 def test_an_estimand_of_tau_is_refused() -> None:
     made = PrivateCorrelation(random_state=0).fit(normal(np.random.default_rng(9), 60))
     with pytest.raises(InvalidParameter, match="estimand must be None for method='kendall'"):

@@ -17,7 +17,7 @@ COUNTED = Extension(2, 1 / 3, 0.0, 18, count=0.2, norms=True)
 
 
 def blocks(extension: Extension, row: np.ndarray) -> np.ndarray:
-    """Return what a row adds to all blocks, in units of the stated movement."""
+    """Return the numbers that a row adds to all blocks, in units of the stated movement."""
     found = extension.sums("s", row[None])
     units = {block.name: block.unit_steps for block in extension.integers("s", 2, 1.0).blocks}
     return np.concatenate([values / units[name] for name, values in found.items()])
@@ -75,8 +75,8 @@ def test_the_stated_noise_is_that_of_releases() -> None:
         PrivateCorrelation(method="pearson", bounds=(-5, 5), epsilon=0.5, random_state=seed).fit(X)
         for seed in range(150)
     ]
-    # The ellipsoid differs from release to release, and so do correlations of shrunk rows. Those of the population do
-    # not. The standard deviation of 150 errors is within 23% of its mean with a probability of 1 - 1e-4.
+    # The ellipsoid differs from release to release, and so do correlations of shrunk rows, but not correlations of the
+    # population. The standard deviation of 150 errors is within 23% of its mean with a probability of 1 - 1e-4.
     found = [one._found.correct_for_shrinking() for one in made]
     spread = np.std([one.correlation[0, 1] for one in found])
     assert spread == pytest.approx(np.mean([one.noise[0, 1] for one in found]), rel=0.25)

@@ -1,7 +1,8 @@
 """Numbers of seeded releases, plans and accountants, and a record of them: `recorded.json`.
 
-The other nets know what is right. This one knows only what was: it notices each change of a number, in parts of the
-package that no formula or simulation reaches. A change that is meant is explained in CHANGELOG.md and recorded:
+The other nets compare numbers with formulas and simulations. This one compares them with those of an earlier version.
+So it notices each change of a number, and cannot tell whether the number is right. Explain an intended change in
+CHANGELOG.md, and record it:
 
     python -m tests.nets.recorded         # the scenes whose numbers changed
     python -m tests.nets.recorded --write
@@ -66,7 +67,7 @@ def differences(now: Digest, then: Digest) -> list[str]:
     return sorted(found)
 
 
-def told(model: Any) -> dict[str, Any]:
+def describe_fit(model: Any) -> dict[str, Any]:
     """Return the numbers of a fit, its plan and its answers, and the number of notes."""
     summary = model.summary()
     found: dict[str, Any] = {
@@ -143,7 +144,7 @@ CHANGES: dict[str, list[dict[str, Any]]] = {
 }
 
 
-def changed(name: str, change: dict[str, Any]) -> Any:
+def fit_changed(name: str, change: dict[str, Any]) -> Any:
     """Fit an estimator with other parameters on rows that it is given elsewhere, with missing entries or without."""
     made = clone(fitted(name)).set_params(**change)
     holes = change.get("missing", "error") != "error"
@@ -174,7 +175,7 @@ def changed(name: str, change: dict[str, Any]) -> Any:
         **dict.fromkeys(("SpatialSignTest", "RowDistanceTest"), (rows[:50],)),
         **dict.fromkeys(("PrivateLinearRegression", "SufficientStatisticsRegression"), (rows, line)),
     }
-    return told(made.fit(*given.get(name, (rows,))))
+    return describe_fit(made.fit(*given.get(name, (rows,))))
 
 
 EVENTS = [
@@ -214,8 +215,8 @@ def accounting() -> dict[str, Any]:
     return found
 
 
-def released() -> dict[str, Any]:
-    """Return what mechanisms release."""
+def release_mechanisms() -> dict[str, Any]:
+    """Return the released numbers of mechanisms."""
     m, found = mechanisms, {}
     values = np.array([3.0, -1.0, 2.5, 0.4, 2.4])
     for epsilon in (0.2, 1.0, 5.0):
@@ -266,14 +267,14 @@ def sensitivities() -> dict[str, Any]:
     return found
 
 
-def studied() -> dict[str, Any]:
+def run_studies() -> dict[str, Any]:
     crossing = simulation.crossing_point(
         lambda x, rng: rng.random(10) < 1 / (1 + np.exp(3 - x)), 0.5, 20, replications=100, random_state=1
     )
     return {"crossing": crossing}
 
 
-def audited() -> dict[str, Any]:
+def run_audits() -> dict[str, Any]:
     rng = np.random.default_rng(0)
     one, two = rng.laplace(size=4000), 1 + rng.laplace(size=4000)
     return {
@@ -311,7 +312,7 @@ def database() -> Any:
     return made
 
 
-def queried(text: str, **options: Any) -> dict[str, Any]:
+def answer_query(text: str, **options: Any) -> dict[str, Any]:
     """Return the answer of a query, or that there is none, with its sensitivity and plan."""
     made = PrivateSQL(
         database(),
@@ -442,7 +443,7 @@ def table() -> str:
     return str(path)
 
 
-def commanded(command: list[str]) -> dict[str, Any]:
+def run_json(command: list[str]) -> dict[str, Any]:
     """Return the JSON of a command with simulated noise."""
     name, *given = command
     if name == "sql":
@@ -457,8 +458,8 @@ def commanded(command: list[str]) -> dict[str, Any]:
     return found | {"notes": len(found.get("notes", []))}
 
 
-def chosen() -> dict[str, Any]:
-    """Return tests that are chosen by what is public, and plans at many sizes."""
+def make_plans() -> dict[str, Any]:
+    """Return plans of means at many public sizes."""
     found: dict[str, Any] = {}
     for n, d, epsilon in itertools.product((30, 1000), (1, 8), (0.1, 1.0)):
         for made in (
@@ -474,7 +475,7 @@ def chosen() -> dict[str, Any]:
     return found
 
 
-def answered() -> dict[str, Any]:
+def answer_workloads() -> dict[str, Any]:
     """Return answers to linear queries of every kind."""
     q = queries.LinearQueries
     made = {
@@ -489,7 +490,7 @@ def answered() -> dict[str, Any]:
         for kind in (queries.WorkloadAnswers, queries.MarginalMWEM):
             with contextlib.suppress(Exception):
                 model = kind(workload=workload, epsilon=1.0, random_state=0).fit(counts)
-                found[f"{name}, {kind.__name__}"] = told(model)
+                found[f"{name}, {kind.__name__}"] = describe_fit(model)
     return found
 
 
@@ -499,25 +500,25 @@ SCENES: dict[str, Callable[[], Any]] = {
         for name in CASES
         for epsilon in (0.3, 1.0)
     },
-    **{f"told of {name}": lambda name=name: told(fitted(name)) for name in EVERY},
+    **{f"told of {name}": lambda name=name: describe_fit(fitted(name)) for name in EVERY},
     **{
-        f"{name}, {change}": partial(changed, name, change)
+        f"{name}, {change}": partial(fit_changed, name, change)
         for name, changes in CHANGES.items()
         for change in changes
     },
     **{
-        f"{text}, {options}": partial(queried, text, **options)
+        f"{text}, {options}": partial(answer_query, text, **options)
         for text in SQL
         for options in ({}, {"delta": 1e-6}, {"unit": "u", "public_tables": ["s"]})
     },
-    **{f"dpstats {' '.join(command)}": partial(commanded, command) for command in COMMANDS},
+    **{f"dpstats {' '.join(command)}": partial(run_json, command) for command in COMMANDS},
     "accounting": accounting,
-    "mechanisms": released,
+    "mechanisms": release_mechanisms,
     "sensitivities": sensitivities,
-    "studies": studied,
-    "audits": audited,
-    "plans": chosen,
-    "linear queries": answered,
+    "studies": run_studies,
+    "audits": run_audits,
+    "plans": make_plans,
+    "linear queries": answer_workloads,
 }
 
 
@@ -527,7 +528,7 @@ def record() -> Mapping[str, Digest]:
 
 
 def changes(name: str) -> list[str]:
-    """Return what differs from the record of a scene."""
+    """Return the differences from the record of a scene."""
     return differences(digest(SCENES[name]()), record().get(name, {}))
 
 

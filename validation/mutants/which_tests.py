@@ -12,7 +12,7 @@ NETS = " ".join(
 )
 """Nets over every estimator."""
 RECORDED = "tests/nets/test_recorded.py"
-"""Seeded numbers of all packages: asked after the tests that know what is right."""
+"""Seeded numbers of all packages: asked after the tests of formulas and simulations."""
 
 # Beside the folder of tests that mirrors a package; every entry is a step of its own.
 WIDER = {
