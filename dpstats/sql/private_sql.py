@@ -136,8 +136,8 @@ class PrivateSQL(Releasing):
 
     * COUNT and COUNT_IF need no declaration. COUNT(DISTINCT column) must be the only aggregate.
     * SUM, AVG, STDDEV, STDDEV_POP, VARIANCE and VAR_POP need ``bounds`` of their column.
-    * Computed values need ``bounds`` of each of their columns: + - *, division by a number, CASE and COALESCE.
-      Conditions in CASE and in FILTER (WHERE ...) need none.
+    * Computed values need ``bounds`` of each of their columns: ``+``, ``-``, ``*``, division by a number, CASE and
+      COALESCE. Conditions in CASE and in FILTER (WHERE ...) need none.
     * GROUP BY needs ``categories`` or ``bins`` of its columns. With "discover" it needs ``delta > 0``, no ``unit``, and
       a query where a row of the data is in at most one row of the result.
     * GROUP BY YEAR, QUARTER or MONTH, EXTRACT and DATE_TRUNC of a date need its period in ``bins``.
