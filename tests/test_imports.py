@@ -303,6 +303,7 @@ INSIDE = {
         "families",
         "log_linear_rows",
         "log_linear_plan",
+        "log_linear_tables",
         "log_linear_path",
         "scoring",
         "error_laws",

@@ -9,6 +9,7 @@ Source: breadth.md of the design, section 3.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -40,6 +41,11 @@ class Family(ABC):
     linear: ClassVar[Floats]
     quadratic: ClassVar[Floats]
     start: ClassVar[tuple[float, float]]
+
+    def dispersions(self) -> tuple[Floats, Floats]:
+        """Return phi and alpha of every pair of the values that a fit chooses from."""
+        linear, quadratic = np.meshgrid(self.linear, self.quadratic, indexing="ij")
+        return linear, quadratic
 
     @abstractmethod
     def weight(self, mean: Floats) -> Floats:
@@ -126,6 +132,7 @@ class Gamma(Family):
 COUNTS, GAMMA = "counts", "gamma"
 
 
+@cache
 def make_family(name: str, overdispersion: float = 1.0) -> Family:
     """Return the family of a plan."""
     if name == COUNTS:

@@ -22,16 +22,15 @@ from dpstats.regression.families import make_family
 from dpstats.regression.log_linear_plan import CALIBRATION, RATES, LogLinearPlan, rate_ends
 from dpstats.regression.log_linear_rows import (
     EXCESS,
-    SIZE_CLIP,
     TILT,
     WIDER,
-    Curves,
     Excess,
     LogLinearStep,
     Rates,
     Spread,
     WeightedNorms,
 )
+from dpstats.regression.log_linear_tables import WEIGHTS, Predictors, expect_sizes, tabulate
 from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT
 from dpstats.regression.path import Estimate, Path
 from dpstats.regression.plan import CENTRE, LAST_NORMS, NORMS, STEPS, size_name, step_name
@@ -61,13 +60,6 @@ _SEEN = 4.0
 """A bin of rates counts from this many standard deviations of its noise."""
 _START_ERROR = 0.3
 """Standard deviation of the error of the log mean at the start."""
-_NEAR = 2.5
-"""Rows within this many standard deviations of the center have their own curvature and expected residual."""
-_POINTS = 241
-_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
-_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
-_UP = np.where(np.abs(_NODES) < 1e-9, 0.5, _NODES > 0)
-"""Part of each node that belongs to rows above the center."""
 
 
 class LogLinearPath(Path):
@@ -116,7 +108,7 @@ class LogLinearPath(Path):
         if name == LAST_NORMS:
             return WeightedNorms(
                 *self._model(),
-                self.curves,
+                self.tables.curves,
                 self._half,
                 name,
                 coordinates(self.whitening, self.p),
@@ -130,18 +122,18 @@ class LogLinearPath(Path):
             return Rates(name, rate_ends())
         if name == CALIBRATION:
             reach, spread = self._reach, _TILT * self._calibrated_spread
-            return Excess(*model, self.curves, self._half, reach, self.middle, spread)
+            return Excess(*model, self.tables.curves, self._half, reach, self.middle, spread)
         for t in range(1, STEPS + 1):
             if name == size_name(t):
-                return Spread(*model, self.curves, self._half, name, self.middle, t == 1)
+                return Spread(*model, self.tables.curves, self._half, name, self.middle, t == 1)
         return LogLinearStep(
             *model,
             coordinates(self.whitening, self.p),
             self.radius,
             self.plan.bits,
-            self.curves,
+            self.tables.curves,
             self._half,
-            self.most_pull,
+            self.tables.most_pull,
             name == step_name(STEPS),
         )
 
@@ -190,10 +182,11 @@ class LogLinearPath(Path):
         block = (name, SIZE) if isinstance(released, Mapping) else None
         sizes = np.asarray(released[SIZE] if isinstance(released, Mapping) else released)
         noise = max(self._std(*block) if block else self._std_of(name), 1e-4)
-        linear, quadratic = np.meshgrid(self.family.linear, self.family.quadratic, indexing="ij")
-        expected = self._expected_sizes((linear[..., None], quadratic[..., None]))
+        linear, quadratic = self.family.dispersions()
+        at, off = (self.family, self.tables, self.dispersion), self._level_error
+        expected = expect_sizes(*at, every=True)
         # A wrong level of the mean changes the sizes too.
-        ahead, behind = (self._expected_sizes(self.dispersion, sign * self._level_error) for sign in (1, -1))
+        ahead, behind = expect_sizes(*at, off), expect_sizes(*at, -off)
         blur = noise**2 + (0.01 * float(sizes.sum())) ** 2
         fitness = sum(
             (expected[half] - sizes[half]) ** 2 / (blur + ((ahead[half] - behind[half]) / 2) ** 2)
@@ -208,13 +201,6 @@ class LogLinearPath(Path):
         best = np.unravel_index(int(np.argmin(fitness)), fitness.shape)
         self.dispersion = float(linear[best]), float(quadratic[best])
         self._tabulate() if name == size_name(1) else self._choose_width()
-
-    def _expected_sizes(self, dispersion: Any, off: float = 0.0) -> tuple[Any, Any]:
-        """Return the expected sizes of residuals below and above the middle, if the log mean is higher by ``off``."""
-        at = np.exp(self._nodes)
-        most = SIZE_CLIP * self.family.std(at, self.dispersion)
-        share = self.family.absolute(at * math.exp(off), at, dispersion, most) / most
-        return share @ (_WEIGHTS * (1 - _UP)), share @ (_WEIGHTS * _UP)
 
     @property
     def _level_error(self) -> float:
@@ -250,63 +236,21 @@ class LogLinearPath(Path):
         return max(self.spread, 0.05)
 
     @property
-    def _nodes(self) -> Floats:
-        offsets = self.plan.design.offsets
-        sd = math.hypot(self.spread, 0.0 if offsets is None else min(offsets[1] / 2, 1.0))
-        grid = self.curves
-        end = grid.low + grid.spacing * (grid.mean.size - 1)
-        found: Floats = np.clip(self.middle + min(sd, 2.5) * _NODES, grid.low, end)
-        return found
+    def _predictors(self) -> Predictors:
+        offsets, spread = self.plan.design.offsets, self.spread
+        total = math.hypot(spread, 0.0 if offsets is None else min(offsets[1] / 2, 1.0))
+        return Predictors(self.middle, spread, total, math.log(2 * self._half))
 
-    def _tabulate(self, points: int = _POINTS) -> None:
+    def _tabulate(self) -> None:
         """Tabulate the public functions for the present coefficients, dispersion and threshold."""
-        family, dispersion, center = self.family, self.dispersion, self.middle
-        largest = math.log(2 * self._half)
-        low = max(center - 6, largest - 25)
-        high = max(min(center + 5, largest), low + 1)
-        spacing = (high - low) / (points - 1)
-        mean = np.exp(low + spacing * np.arange(points))
-        clip, weight = family.clip(mean, self.width, dispersion), family.weight(mean)
-        pull = family.clipped_mean(mean, mean, clip, dispersion) / clip
-        step = 0.02
-        ahead, behind = (
-            family.clipped_mean(mean * math.exp(sign * step), mean, clip, dispersion) for sign in (1, -1)
-        )
-        slope = np.maximum(
-            (ahead - behind) / (2 * step) / clip, 1e-9
-        )  # of the clipped residual, in thresholds
-        size = weight * clip
-        self.curves = Curves(
-            low, spacing, mean, family.std(mean, dispersion), clip, pull, size, np.zeros(points)
-        )
-        sd, center = min(self.spread, 2.5), min(max(center, low), high)
-        self.scale = float(self.curves.evaluate(np.array([center]), "weight")[0][0])
-        curves = replace(self.curves, weight=size / self.scale, curved=slope)
-        at_weight, at_slope, at_pull = curves.evaluate(self._nodes, "weight", "curved", "pull")
-        # Expected curvature of a typical row, in its units
-        self.curvature = self.scale * float(_WEIGHTS @ (at_weight * at_slope))
-        ratio = slope / size * self.scale**2
-        near = np.abs(curves.points() - center) <= max(_NEAR * sd, 0.1) + spacing
-        self.most_curved = float(ratio[near].max())
-        self.most_pull = float(np.abs(pull[near]).max())
-        self.curves = replace(
-            curves,
-            curved=np.minimum(ratio / self.most_curved, 1.0),
-            pull=np.clip(pull, -self.most_pull, self.most_pull),
-        )
-        # Error of the log mean if the expected clipped residual were left out
-        self.bias = float(_WEIGHTS @ (np.abs(at_pull) / at_slope))
+        self.tables = tabulate(self.family, self._predictors, self.dispersion, self.width)
 
     def _choose_width(self) -> None:
         """Choose the clipping threshold that minimizes the planned noise and the error of the working distribution."""
-        share = self.plan.share(step_name(STEPS))
-        costs = []
-        for width in _WIDTHS:
-            self.width = width
-            self._tabulate(31)
-            unit = self.scale * (1 + self.most_pull) / self.curvature
-            noise = 2.06 * self.leverage * math.sqrt(self.p) * unit / (self.n * self.plan.mu)
-            costs.append(noise**2 / share + (_MODEL_BIAS * self.bias) ** 2)
+        tables = tabulate(self.family, self._predictors, self.dispersion, _WIDTHS, 31)
+        unit = tables.scale * (1 + tables.most_pull) / tables.curvature
+        noise = 2.06 * self.leverage * math.sqrt(self.p) * unit / (self.n * self.plan.mu)
+        costs = noise**2 / self.plan.share(step_name(STEPS)) + (_MODEL_BIAS * tables.bias) ** 2
         self.width = _WIDTHS[int(np.argmin(costs))]
         self._tabulate()
 
@@ -314,10 +258,10 @@ class LogLinearPath(Path):
 
     def _take_step(self, name: str, released: Mapping[str, Floats]) -> None:
         t = next(t for t in range(1, STEPS + 1) if name == step_name(t))
-        unit = self.radius * self.scale * (1 + self.most_pull) / self.curvature
+        unit = self.radius * self.tables.scale * (1 + self.tables.most_pull) / self.tables.curvature
         gradient, noise = released[GRADIENT] * unit, self._std(name, GRADIENT) * unit
         matrix, std = self._matrix(name, CURVATURE, released, self.p)
-        size = self.radius**2 * self.most_curved / self.curvature
+        size = self.radius**2 * self.tables.most_curved / self.tables.curvature
         self.found.append(Curvature.noisy(matrix * size, std * size))
         inverse = self._inverse()
         if t == 1:
@@ -370,7 +314,7 @@ class LogLinearPath(Path):
         mixed, _ = inverse.likely_meat(*self.meat)
         around = inverse.of_sampling / math.sqrt(self._spare)
         sample = positive(around @ mixed @ around)
-        left = self.left + np.eye(self.p) * (_MODEL_BIAS * self.bias) ** 2
+        left = self.left + np.eye(self.p) * (_MODEL_BIAS * self.tables.bias) ** 2
         theta = self.whitening.T @ self.b
         sample, noise, left = (
             self.whitening.T @ part @ self.whitening for part in (sample, self.noise, left)
@@ -386,7 +330,7 @@ class LogLinearPath(Path):
             unsettled=self.unsettled,
             dispersion=self.dispersion,
             width=self.width,
-            typical=float(_WEIGHTS @ np.exp(self._nodes)),
+            typical=float(WEIGHTS @ np.exp(self.tables.nodes)),
         )
 
     @property
@@ -404,24 +348,24 @@ class LogLinearPath(Path):
         assert self.calibration is not None
         family, dispersion, reach = self.family, self.dispersion, self._reach
         longer = 1 + WIDER * (reach - 1)
-        sd, nodes = self._calibrated_spread, self._nodes
+        sd, nodes = self._calibrated_spread, self.tables.nodes
         tilt = np.clip((nodes - self.middle) / (_TILT * sd), -1.0, 1.0)
-        mean, clip = self.curves.evaluate(nodes, "mean", "clip")
+        mean, clip = self.tables.curves.evaluate(nodes, "mean", "clip")
 
         def above(ends: float) -> Floats:
             return family.excess(mean, dispersion, mean + ends * clip) / clip
 
         short = (above(1.0) - above(reach)) / (reach - 1)
         long = (above(1.0) - above(longer)) / (longer - 1)
-        rows = np.array([_WEIGHTS @ long, _WEIGHTS @ (short * tilt)])
+        rows = np.array([WEIGHTS @ long, WEIGHTS @ (short * tilt)])
         released = np.array([float(self.calibration[EXCESS][0]), float(self.calibration[TILT][0])])
         stds = np.array([self._std(CALIBRATION, EXCESS), self._std(CALIBRATION, TILT)])
         units = np.array([WIDER, 1.0])
         off = units * (released - rows)
         lever = mean / clip / (reach - 1)
-        cross = float(_WEIGHTS @ (lever * tilt))
-        effect = np.array([[_WEIGHTS @ lever, cross], [cross, _WEIGHTS @ (lever * tilt**2)]])
-        prior = np.array([_LEVEL_BIAS * self.bias, _SLOPE_BIAS * self.bias * _TILT]) ** 2
+        cross = float(WEIGHTS @ (lever * tilt))
+        effect = np.array([[WEIGHTS @ lever, cross], [cross, WEIGHTS @ (lever * tilt**2)]])
+        prior = np.array([_LEVEL_BIAS * self.tables.bias, _SLOPE_BIAS * self.tables.bias * _TILT]) ** 2
         weighed = effect.T / (units * stds) ** 2
         after = np.linalg.inv(np.diag(1 / np.maximum(prior, _NO_BIAS)) + weighed @ effect)
         level, slope = after @ weighed @ off

@@ -67,7 +67,7 @@ class Curves:
         left = np.minimum(as_int64(place), last - 1)
         part = place - left
         tables = [getattr(self, name) for name in names]
-        return [table[left] * (1 - part) + table[left + 1] * part for table in tables]
+        return [table[..., left] * (1 - part) + table[..., left + 1] * part for table in tables]
 
 
 @dataclass(frozen=True, eq=False)

@@ -89,9 +89,9 @@ def test_expected_clipped_residuals_are_subtracted() -> None:
     path = exact("counts", y, 400)
     path.width = 2.0
     path._tabulate()
-    assert path.bias > 0.05 and path.most_pull > 0
+    assert path.tables.bias > 0.05 and path.tables.most_pull > 0
     # A positive residual is cut more often than a negative one.
-    assert (path.curves.pull <= 1e-9).all()
+    assert (path.tables.curves.pull <= 1e-9).all()
 
 
 def test_a_long_last_step_is_said_and_counted() -> None:

@@ -1,0 +1,145 @@
+"""Public functions of a log-linear path, over the linear predictor, under a working distribution.
+
+Source: breadth.md of the design, section 3.3. Proof: docs/proofs/log-linear.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.regression.families import Family
+from dpstats.regression.log_linear_rows import SIZE_CLIP, Curves
+
+Floats = NDArray[np.float64]
+
+_NEAR = 2.5
+"""Rows within this many standard deviations of the center have their own curvature and expected residual."""
+_FARTHEST_NODES = 2.5
+"""Largest standard deviation of the linear predictor that a quadrature uses."""
+_NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
+WEIGHTS = WEIGHTS / WEIGHTS.sum()
+_UP = np.where(np.abs(_NODES) < 1e-9, 0.5, _NODES > 0)
+"""Part of each node that belongs to rows above the center."""
+
+
+@dataclass(frozen=True)
+class Predictors:
+    """The distribution of the linear predictor over rows, as far as a path knows it.
+
+    Attributes
+    ----------
+    center : float
+        The linear predictor of a row at the center, with the average offset.
+    spread, total : float
+        Standard deviation over rows, without and with offsets.
+    largest : float
+        Logarithm of the largest allowed outcome.
+    """
+
+    center: float
+    spread: float
+    total: float
+    largest: float
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """Functions of the linear predictor, and what a path needs to know of them. For several widths, arrays.
+
+    Attributes
+    ----------
+    nodes : array of shape (9,)
+        Linear predictors of the quadrature over rows, with weights ``WEIGHTS``.
+    scale : float
+        Weight times threshold of a row at the center.
+    curvature : float
+        Expected curvature of a typical row, in its units.
+    most_curved : float
+        Largest curvature of a row near the center.
+    most_pull : float
+        Largest absolute expected clipped residual near the center, over its threshold.
+    bias : float
+        Error of the log mean if the expected clipped residual were left out.
+    """
+
+    curves: Curves
+    nodes: Floats
+    scale: Any
+    curvature: Any
+    most_curved: Any
+    most_pull: Any
+    bias: Any
+
+
+@lru_cache(maxsize=1024)
+def tabulate(
+    family: Family,
+    predictors: Predictors,
+    dispersion: tuple[float, float],
+    width: float | tuple[float, ...],
+    points: int = 241,
+) -> Tables:
+    """Tabulate the public functions for one clipping threshold, or for several along a first axis.
+
+    The result depends on the arguments only, so the replay of a path looks up the tables of the release.
+    """
+    widths: Any = np.array(width)[:, None] if isinstance(width, tuple) else width
+    center, largest = predictors.center, predictors.largest
+    low = max(center - 6, largest - 25)
+    high = max(min(center + 5, largest), low + 1)
+    spacing = (high - low) / (points - 1)
+    mean = np.exp(low + spacing * np.arange(points))
+    clip, weight = family.clip(mean, widths, dispersion), family.weight(mean)
+    pull = family.clipped_mean(mean, mean, clip, dispersion) / clip
+    step = 0.02
+    ahead, behind = (
+        family.clipped_mean(mean * math.exp(sign * step), mean, clip, dispersion) for sign in (1, -1)
+    )
+    # Slope of the clipped residual, in thresholds
+    slope = np.maximum((ahead - behind) / (2 * step) / clip, 1e-9)
+    size = weight * clip
+    curves = Curves(low, spacing, mean, family.std(mean, dispersion), clip, pull, size, slope)
+    sd, center = min(predictors.spread, _FARTHEST_NODES), min(max(center, low), high)
+    scale = curves.evaluate(np.array([center]), "weight")[0][..., 0]
+    curves = replace(curves, weight=size / scale[..., None])
+    end = low + spacing * (points - 1)
+    nodes = np.clip(predictors.center + min(predictors.total, _FARTHEST_NODES) * _NODES, low, end)
+    at_weight, at_slope, at_pull = curves.evaluate(nodes, "weight", "curved", "pull")
+    ratio = slope / size * (scale**2)[..., None]
+    near = np.abs(curves.points() - center) <= max(_NEAR * sd, 0.1) + spacing
+    most_curved = ratio[..., near].max(axis=-1)
+    most_pull = np.abs(pull[..., near]).max(axis=-1)
+    return Tables(
+        replace(
+            curves,
+            curved=np.minimum(ratio / most_curved[..., None], 1.0),
+            pull=np.clip(pull, -most_pull[..., None], most_pull[..., None]),
+        ),
+        nodes,
+        scale,
+        scale * ((at_weight * at_slope) @ WEIGHTS),
+        most_curved,
+        most_pull,
+        (np.abs(at_pull) / at_slope) @ WEIGHTS,
+    )
+
+
+@lru_cache(maxsize=1024)
+def expect_sizes(
+    family: Family, tables: Tables, dispersion: tuple[float, float], off: float = 0.0, every: bool = False
+) -> tuple[Any, Any]:
+    """Return the expected sizes of residuals below and above the middle, if the log mean is higher by ``off``.
+
+    With ``every``, under each dispersion that the family chooses from. Sizes are in units of ``dispersion``.
+    """
+    at = np.exp(tables.nodes)
+    most = SIZE_CLIP * family.std(at, dispersion)
+    under: Any = tuple(part[..., None] for part in family.dispersions()) if every else dispersion
+    share = family.absolute(at * math.exp(off), at, under, most) / most
+    return share @ (WEIGHTS * (1 - _UP)), share @ (WEIGHTS * _UP)
