@@ -31,6 +31,7 @@ ORDER = [
     "intervals",
     "inference",
     "noisy_counts",
+    "found_counts",
     "privacy",
     "receipts",
     "lattice",

@@ -1,4 +1,4 @@
-"""``dpstats histogram``: private counts of declared categories, or of bins of numbers with densities."""
+"""``dpstats histogram``: private counts of declared or discovered categories, or of bins with densities."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import csv
 from typing import TYPE_CHECKING, Any
 
-from dpstats.cli.declared import DISCOVER
+from dpstats.cli.declared import DISCOVER, check_discovery
 from dpstats.cli.input import InputTable
 from dpstats.cli.options import add_privacy
 from dpstats.cli.release import ReleaseCommand
@@ -23,7 +23,12 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
     kind.add_argument(
         "--bins", nargs="+", type=float, metavar="E", help="public and increasing edges of bins of numbers"
     )
-    kind.add_argument("--categories", metavar="A,B,...", help="public categories, as text")
+    kind.add_argument(
+        "--categories",
+        metavar="A,B,...",
+        help="public categories, as text. The word discover shows the "
+        "categories of many rows, which needs a positive --delta",
+    )
     add_unit(parser, "the mean of its numbers, or its first category")
     parser.add_argument(
         "--unknown",
@@ -90,18 +95,27 @@ def _one(options: argparse.Namespace) -> int:
 
 def _build(options: argparse.Namespace, n: int, d: int) -> Any:
     if options.categories == DISCOVER:
-        raise InvalidParameter(
-            f"--categories must be declared, got {DISCOVER}. Discover them with 'dpstats sql', COUNT and --levels."
-        )
-    words = None if options.categories is None else next(csv.reader([options.categories]), [])
+        check_discovery(f"--categories {DISCOVER}", options.delta)
+        if options.neighbors != "replace_one":
+            raise InvalidParameter(
+                f"--neighbors must be replace_one with --categories {DISCOVER}, got {options.neighbors}. Declare the "
+                "categories."
+            )
     return ColumnHistogram(
-        categories=words,
+        categories=_categories(options),
         bins=options.bins,
         epsilon=options.epsilon,
         delta=options.delta,
         unknown=options.unknown,
         neighbors=options.neighbors,
     )
+
+
+def _categories(options: argparse.Namespace) -> Any:
+    """Return the declared categories, or the word for discovered ones."""
+    if options.categories in (None, DISCOVER):
+        return options.categories
+    return next(csv.reader([options.categories]), [])
 
 
 def _report(made: Any, options: argparse.Namespace) -> tuple[list[Any], dict[str, Any]]:
@@ -152,8 +166,9 @@ def _draw(made: Any, options: argparse.Namespace) -> Any:
 HISTOGRAM = ReleaseCommand(
     name="histogram",
     help="private counts of categories, or of bins of numbers with densities",
-    description="Release the number of rows in declared categories or bins; for bins, also densities with a band. "
-    "Public: the number of rows, the column's name, categories and edges. Neighbors differ in one row.",
+    description="Release the number of rows in declared or discovered categories, or in bins; for bins, also "
+    "densities with a band. Public: the number of rows, the column's name, categories and edges. Neighbors differ in "
+    "one row.",
     add_parameters=_add_parameters,
     build=_build,
     report=_report,

@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 from dpstats.data.columns import distinct
 from dpstats.data.values import key_of
 
+DISCOVER = "discover"
+"""In place of declared labels: labels of many rows are found."""
+
 _LONGEST = 400  # digits of a decimal number; a longer fraction would take too long
 _MICROSECOND = 10**12  # in attoseconds
 _START = datetime.datetime(1970, 1, 1)

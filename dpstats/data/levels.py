@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.columns import distinct
+from dpstats.data.keys import read_labels
 from dpstats.data.rows import column_of
 from dpstats.data.values import Key, key_of
 from dpstats.data.words import Words, level
@@ -21,6 +22,14 @@ class Levels(Protocol):
 
     def codes(self, data: Any, name: str = "data") -> NDArray[np.int64]:
         """Return the position of the level of each entry, or -1 for an undeclared level."""
+
+
+class Undeclared:
+    """Labels that nobody declared: the code of an entry is the label itself, as `read_labels` spells it."""
+
+    def codes(self, data: Any, name: str = "data") -> NDArray[Any]:
+        """Return the label of each entry, or None for an entry without a label."""
+        return read_labels(data, name)
 
 
 class Categories:

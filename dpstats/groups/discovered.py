@@ -12,13 +12,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
 
-from dpstats.data.keys import in_order
+from dpstats.data.keys import DISCOVER, in_order
 from dpstats.data.tables import Table
 from dpstats.errors import InvalidParameter
+from dpstats.found_counts import FURTHEST, FoundCounts
 from dpstats.groups.plan import GroupMeansPlan
-from dpstats.inference import normal_quantile
 from dpstats.lattice import BoxLattice
 from dpstats.lattice.finite import rows_that_count
 from dpstats.means.moments import finest
@@ -32,12 +31,8 @@ from dpstats.release.discovery import discovery_stage
 
 Floats = NDArray[np.float64]
 
-DISCOVER = "discover"
-
-_FARTHEST, _NODES = 8.0, 65
-_HALVINGS = 60
+_NODES = 65
 _AT_ONCE = 10**6  # scores
-_LEAST_TAIL = 1e-300
 
 
 @dataclass(frozen=True)
@@ -156,20 +151,19 @@ class FoundRatio(Ratio):
 
     threshold: float = 0.0
 
+    @cached_property
+    def found(self) -> FoundCounts:
+        """The noisy counts, and the sizes that they estimate."""
+        return FoundCounts(self.N, self.noise.count, self.threshold)
+
+    @property
+    def sizes(self) -> Floats:
+        """The sizes of the groups for which the release has the median N."""
+        return self.found.sizes
+
     @property
     def estimate(self) -> Floats:
         return np.asarray(np.clip(self.T / np.maximum(self.sizes, self.noise.count), -1.0, 1.0))
-
-    @cached_property
-    def sizes(self) -> Floats:
-        """The sizes of the groups for which the release has the median N."""
-        return np.asarray(np.maximum(self._find_sizes(np.zeros(1))[0], 1.0))
-
-    def size_limits(self, tail: float) -> tuple[Floats, Floats]:
-        """Return lower and upper limits of the sizes, each wrong with this probability."""
-        z = float(normal_quantile(tail))
-        low, high = np.maximum(self._find_sizes(np.array([z, -z])), 1.0)
-        return low, high
 
     def score(self, value: Any) -> Floats:
         m = np.asarray(value, dtype=np.float64)
@@ -195,32 +189,6 @@ class FoundRatio(Ratio):
     @cached_property
     def _nodes(self) -> tuple[Floats, Floats]:
         """Return sizes, and the squared scores of N: above the least, as some size is the right one."""
-        sizes = np.maximum(self._find_sizes(np.linspace(_FARTHEST, -_FARTHEST, _NODES)), 1.0)
-        squares = self._size_score(sizes) ** 2
+        sizes = np.maximum(self.found.find_sizes(np.linspace(FURTHEST, -FURTHEST, _NODES)), 1.0)
+        squares = self.found.score_sizes(sizes) ** 2
         return sizes, squares - squares.min(axis=0)
-
-    def _find_sizes(self, z: Floats) -> Floats:
-        """Return the sizes at which the score of N is z: shape (len(z), *N.shape)."""
-        target = z.reshape(z.size, *[1] * self.N.ndim)
-        low = np.broadcast_to(np.maximum(self.N - self.threshold, 0.0), (z.size, *self.N.shape))
-        high = low + self.threshold + (_FARTHEST + 4) * self.noise.count
-        for _ in range(_HALVINGS):
-            middle = (low + high) / 2
-            below = self._size_score(middle) > target
-            low, high = np.where(below, middle, low), np.where(below, high, middle)
-        return np.asarray(low)
-
-    def _size_score(self, size: Floats) -> Floats:
-        """Return the score of N for groups of these sizes that were found: a standard normal variable."""
-        scale, threshold = self.noise.count, self.threshold
-        at, least, most = (self.N - size) / scale, (threshold - size) / scale, threshold / scale
-        all_of_it = _compute_mass(least, most)
-        above = np.clip(_compute_mass(at, most) / all_of_it, _LEAST_TAIL, 1.0)
-        below = np.clip(_compute_mass(least, at) / all_of_it, _LEAST_TAIL, 1.0)
-        return np.asarray(np.where(above <= below, -ndtri(above), ndtri(below)))
-
-
-def _compute_mass(low: Floats, high: Floats | float) -> Floats:
-    """Return P(low < N < high) for a standard normal N, from the nearer tail."""
-    right = np.asarray(low) > 0
-    return np.asarray(np.where(right, ndtr(-low) - ndtr(-np.asarray(high)), ndtr(high) - ndtr(low)))

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from dpstats.data.keys import DISCOVER
 from dpstats.data.levels import Categories
 from dpstats.data.parameters import (
     check_choice,
@@ -30,7 +31,6 @@ from dpstats.groups.base import RatioEstimator, place_of_group
 from dpstats.groups.contrasts import DifferenceErrors, Tukey
 from dpstats.groups.differences import Differences
 from dpstats.groups.discovered import (
-    DISCOVER,
     DiscoveredMeansPlan,
     FoundRatio,
     discovered_means_plan,
@@ -312,7 +312,7 @@ class GroupMeans(_Fitted):
                 "Use counts_ and counts_noise_std_ instead."
             )
         level = usual_level(confidence_level)
-        low, high = (limit[:, 0] for limit in self._found.size_limits((1 - level) / 2))
+        low, high = (limit[:, 0] for limit in self._found.found.limits((1 - level) / 2))
         return ConfidenceInterval(
             low, high, level, "the rows of each group in these data, given that it was found"
         )

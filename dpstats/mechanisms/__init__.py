@@ -3,7 +3,7 @@
 from dpstats.errors import Exhausted
 from dpstats.mechanisms import pictures as pictures  # what pages draw
 from dpstats.mechanisms.additive import GaussianMechanism, LaplaceMechanism
-from dpstats.mechanisms.counts import CountEstimate, DensityEstimate
+from dpstats.mechanisms.counts import CountEstimate, DensityEstimate, FoundEstimate
 from dpstats.mechanisms.histogram import Count, Histogram
 from dpstats.mechanisms.randomized_response import ProportionEstimate, RandomizedResponse
 from dpstats.mechanisms.selection import ExponentialMechanism, NoisyTopK, PermuteAndFlip, ReportNoisyMax
@@ -16,6 +16,7 @@ __all__ = [
     "DensityEstimate",
     "Exhausted",
     "ExponentialMechanism",
+    "FoundEstimate",
     "GaussianMechanism",
     "Histogram",
     "LaplaceMechanism",

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_flag, check_level
 from dpstats.errors import InvalidParameter
+from dpstats.found_counts import FoundCounts
 from dpstats.inference import (
     ErrorDistribution,
     Estimates,
@@ -101,6 +102,55 @@ class CountEstimate(HasEstimates, Exported):
                 ("Noise", f"{self.noise.capitalize()} of scale {self.scale:.4g}"),
             ],
             exact=self.noise == "laplace",
+            simulated=self.guarantee.simulated,
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FoundEstimate(CountEstimate):
+    """Released counts of categories that nobody declared: intervals hold given that a category was found.
+
+    Attributes
+    ----------
+    noisy : ndarray of shape (n_categories,)
+        The noisy counts. Each reaches the threshold, so they are too large: ``counts`` correct them.
+    threshold : float
+        The least noisy count that is released, in rows.
+
+    Examples
+    --------
+    >>> from dpstats.mechanisms import Histogram
+    >>> words = ["rent"] * 500 + ["food"] * 35
+    >>> result = Histogram("discover", epsilon=1.0, delta=1e-6, random_state=1).release(words)
+    >>> result.categories, result.noisy.round(), result.counts.round()
+    (('food', 'rent'), array([ 37., 505.]), array([ 35., 505.]))
+    >>> result.confidence_interval().low.round()
+    array([ 14., 493.])
+    """
+
+    noisy: NDArray[np.float64]
+    threshold: float
+
+    def estimates(self) -> Estimates:
+        """Return the counts in these data with the distribution of their errors, the noise of a found category."""
+        found = FoundCounts(self.noisy, self.scale, self.threshold)
+        return Estimates(
+            self.counts,
+            found.standard_error,
+            tuple(map(str, self.categories)),
+            "the counts in these data, given that the category was found",
+            found,
+            title="Private counts of discovered categories",
+            header="count",
+            facts=[
+                *self.guarantee.facts(),
+                ("Noise", f"Gaussian of scale {self.scale:.4g}"),
+                ("Threshold", f"{self.threshold:.1f} rows"),
+            ],
+            notes=[
+                f"{len(self.categories)} categories found. Other categories have noisy counts below the threshold, or "
+                "no rows. Intervals are not simultaneous."
+            ],
             simulated=self.guarantee.simulated,
         )
 

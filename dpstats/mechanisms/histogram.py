@@ -1,10 +1,12 @@
-"""Private counts: of rows with a property, and of rows in each of declared categories.
+"""Private counts: of rows with a property, and of rows in each of declared or discovered categories.
 
-Proof: docs/proofs/histogram.md.
+Proofs: docs/proofs/histogram.md, docs/proofs/discovery.md.
 """
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,22 +16,28 @@ from numpy.typing import NDArray
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.columns import truths
 from dpstats.data.counts import Tally
-from dpstats.data.levels import Bins, Categories
+from dpstats.data.keys import DISCOVER, in_order
+from dpstats.data.levels import Bins, Categories, Undeclared
 from dpstats.data.opening import open_source
 from dpstats.data.parameters import check_choice, check_privacy_parameters
 from dpstats.data.schema import Schema
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.errors import DPStatsError, InvalidData, InvalidParameter
+from dpstats.found_counts import FoundCounts
 from dpstats.lattice import isqrt_up
-from dpstats.mechanisms.counts import CountEstimate, DensityEstimate
+from dpstats.mechanisms.counts import CountEstimate, DensityEstimate, FoundEstimate
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.events import Event
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee, parse_neighbors
 from dpstats.privacy.plan import Plan
-from dpstats.privacy.stages import Stage
-from dpstats.release.additive import Integers, additive_stages
+from dpstats.privacy.stages import Block, Discovery, Stage
+from dpstats.privacy.stages.discovery import KEYS
+from dpstats.release.additive import Integers, JointIntegers, additive_stages
+from dpstats.release.discovery import discovery_stage
 from dpstats.release.mechanism import Mechanism
 
 _COUNTS = "counts"
+_ROWS = "rows"
+_MOST_ROWS = 2**31
 _FRACTION_BITS = 30  # Gaussian noise needs a lattice finer than whole counts
 
 
@@ -38,11 +46,11 @@ class Histogram(Mechanism):
 
     Parameters
     ----------
-    categories : sequence, optional
+    categories : sequence or "discover", optional
         Public and distinct; declared, never read from the data. A row is in a category that it equals.
         Numbers are equal by exact value, for any type (1, 1.0 and True). Text never equals bytes. Times are
         equal by instant, for any unit. None or NaN is the category of the missing rows (None, NaN, NaT,
-        pandas.NA, masked).
+        pandas.NA, masked). The word "discover" releases categories that nobody declared (see Notes).
     epsilon : float
         Greater than 0.
     delta : float, default=0.0
@@ -53,7 +61,7 @@ class Histogram(Mechanism):
         has densities (`DensityEstimate`).
     neighbors : {"replace_one", "add_or_remove"} or Neighbors, default="replace_one"
         Neighboring datasets. Replacing a row moves two counts by one each (l1 2, l2 sqrt 2). Adding or removing a row
-        moves a single count by one; the number of rows is then private, and may be 0.
+        moves a single count by one; the number of rows is then private, and may be 0. "discover" needs "replace_one".
     unknown : {"error", "drop"}, default="error"
         Treatment of a row in no category or bin, and of a row that cannot be a category (a list): raise an
         error (which reveals that there was one), or drop it. With bins, a non-numeric row always raises an
@@ -66,10 +74,19 @@ class Histogram(Mechanism):
     Attributes
     ----------
     categories : tuple
+        Empty for "discover".
     guarantee : PrivacyGuarantee
     event : Event
+        With "discover" there are two: see ``events``.
     scale : float
-        Scale (Laplace) or standard deviation (Gaussian) of the noise.
+        Scale (Laplace) or standard deviation (Gaussian) of the noise. With "discover", before the threshold
+        conditions it.
+
+    Notes
+    -----
+    **Discovered categories.** With "discover" every category is released whose noisy count reaches ``threshold``: 31
+    rows at epsilon = 1 and delta = 1e-6. Categories are shown verbatim, so never discover secrets, such as names. Rows
+    without a value count nowhere. It needs ``delta > 0``.
 
     Examples
     --------
@@ -83,6 +100,10 @@ class Histogram(Mechanism):
     >>> ages = Histogram(bins=[0, 20, 40, 100], epsilon=1.0, random_state=0).release([31, 8, 15, 62, 20] * 20)
     >>> ages.densities.round(4)
     array([0.0205, 0.0205, 0.0028])
+    >>> words = ["rent"] * 500 + ["food"] * 300 + ["a rare word"]
+    >>> found = Histogram("discover", epsilon=1.0, delta=1e-6, random_state=0).release(words)
+    >>> found.categories, found.counts.round()
+    (('food', 'rent'), array([299., 504.]))
     """
 
     def __init__(
@@ -101,17 +122,23 @@ class Histogram(Mechanism):
             raise InvalidParameter(
                 f"categories or bins must be given, one of them, got {'none' if bins is None else 'both'}"
             )
-        self._categories = Categories(categories) if bins is None else Bins(bins)
+        self._discovers = isinstance(categories, str) and categories == DISCOVER
+        self._categories: Categories | Bins | None = None
+        if not self._discovers:
+            self._categories = Categories(categories) if bins is None else Bins(bins)
         self._unknown = check_choice("unknown", unknown, ["error", "drop"])
         epsilon, delta = check_privacy_parameters(epsilon, delta)
         relation = parse_neighbors(neighbors)
         super().__init__(PrivacyGuarantee(epsilon, delta, relation), random_state, budget)
-        self._plan = self._planned(count_stage(len(self._categories), self._guarantee))
+        if self._categories is None:
+            self._plan = self._planned(found_stage(self._guarantee))
+        else:
+            self._plan = self._planned(count_stage(len(self._categories), self._guarantee))
 
     @property
     def categories(self) -> tuple[Any, ...]:
-        """The declared categories, in order."""
-        return self._categories.values
+        """The declared categories, in order; none for "discover"."""
+        return () if self._categories is None else self._categories.values
 
     @property
     def plan(self) -> Plan:
@@ -121,6 +148,10 @@ class Histogram(Mechanism):
     @property
     def event(self) -> Event:
         """The accountant's event of one release."""
+        if self._discovers:
+            raise DPStatsError(
+                "a release of discovered categories has two events. Use events instead of event"
+            )
         return self._stage.event
 
     @property
@@ -128,9 +159,21 @@ class Histogram(Mechanism):
         return self._plan.additive[0]
 
     @property
+    def _discovery(self) -> Discovery:
+        (stage,) = self._plan.stages
+        if not isinstance(stage, Discovery):
+            raise InvalidParameter("categories must be 'discover' for a threshold, got declared categories")
+        return stage
+
+    @property
     def scale(self) -> float:
         """Scale (Laplace) or standard deviation (Gaussian) of the noise."""
-        return float(np.asarray(self._stage.noise_scale))
+        return self._discovery.count_std if self._discovers else float(np.asarray(self._stage.noise_scale))
+
+    @property
+    def threshold(self) -> float:
+        """The least noisy count of a released category, in rows, for "discover"."""
+        return self._discovery.threshold
 
     def release(self, data: Any) -> CountEstimate:
         """Release the counts of the rows of ``data``, a 1-d sequence of category values, or of numbers for bins.
@@ -140,25 +183,50 @@ class Histogram(Mechanism):
         """
         session = self._session_about(data)
         session.check()
+        if self._categories is None:
+            labels, rows = self._count_labels(data)
+            with session:
+                found = session.discover(_COUNTS, labels, {_ROWS: rows})
+            return self._report_found(found, session.plan.guarantee)
         steps, n_rows = self._steps(data)
         with session:
             counts = session.add(_COUNTS, steps)
-        found = self.categories, counts, session.plan.guarantee, self._stage.noise, self.scale
+        numbers = self.categories, counts, session.plan.guarantee, self._stage.noise, self.scale
         if not isinstance(self._categories, Bins):
-            return CountEstimate(*found)
+            return CountEstimate(*numbers)
         public = self._guarantee.neighbors is Neighbors.REPLACE_ONE
-        return DensityEstimate(*found, self._categories.edges, n_rows if public else None)
+        return DensityEstimate(*numbers, self._categories.edges, n_rows if public else None)
+
+    def _count_labels(self, data: Any) -> tuple[list[Any], NDArray[np.int64]]:
+        """Return the labels of the data in their order, and the exact count of each in steps."""
+        source = open_source(data)
+        rows = source.read(Schema(levels=(Undeclared(),), plain=True).resolve(source.names)).whole()
+        if rows.shape[0] > _MOST_ROWS:
+            raise InvalidData("data must have at most 2^31 rows")
+        counted = Counter(rows.X[:, 0].tolist())
+        del counted[None]
+        labels = in_order(counted)
+        counts = np.array([counted[label] for label in labels], dtype=np.int64).reshape(-1, 1)
+        return labels, counts * self._discovery.row_steps
+
+    def _report_found(self, released: Any, guarantee: PrivacyGuarantee) -> FoundEstimate:
+        """Return the estimates of the categories that were found."""
+        noisy = np.ravel(released[_ROWS])
+        sizes = FoundCounts(noisy, self.scale, self.threshold).sizes
+        return FoundEstimate(
+            released["labels"], sizes, guarantee, "gaussian", self.scale, noisy, self.threshold
+        )
 
     def _steps(self, data: Any) -> tuple[NDArray[np.int64], int]:
         """Return the exact counts, in steps of the stage's lattice, and how many rows there are."""
-        source = open_source(data)
-        schema = Schema(levels=(self._categories,), plain=True).resolve(source.names)
-        rows = source.read(schema)
-        counts, n_rows = Tally((len(self._categories),)).of(rows), rows.shape[0]
+        source, levels = open_source(data), self._categories
+        assert levels is not None
+        rows = source.read(Schema(levels=(levels,), plain=True).resolve(source.names))
+        counts, n_rows = Tally((len(levels),)).of(rows), rows.shape[0]
         if self._unknown == "error" and counts[-1]:
             raise InvalidData(
-                f"data must hold declared {self._categories.kind} only, got a value outside the declared "
-                f"{self._categories.kind}; declare it, or give unknown='drop'"
+                f"data must hold declared {levels.kind} only, got a value outside the declared "
+                f"{levels.kind}; declare it, or give unknown='drop'"
             )
         return count_steps(self._stage, counts[:-1], n_rows), n_rows
 
@@ -228,8 +296,30 @@ def count_stage(size: int, guarantee: PrivacyGuarantee, name: str = _COUNTS) -> 
     return additive_stages([item], guarantee.epsilon, guarantee.delta, neighbors=guarantee.neighbors)[0]
 
 
+def found_stage(guarantee: PrivacyGuarantee) -> Discovery:
+    """Return the stage that releases counts of categories that nobody declared, each row in at most one."""
+    if guarantee.delta == 0:
+        raise InvalidParameter(
+            "delta must be positive for categories='discover', got 0. Declare the categories, or give delta=1e-6 for "
+            "example."
+        )
+    if guarantee.neighbors is not Neighbors.REPLACE_ONE:
+        raise InvalidParameter(
+            "neighbors must be 'replace_one' for categories='discover', got 'add_or_remove'. Declare the categories."
+        )
+    row = 1 << _FRACTION_BITS
+    # A row leaves one category and enters another.
+    blocks = (Block(_ROWS, KEYS, 1 / row, 1.0),)
+    return discovery_stage(
+        JointIntegers(_COUNTS, blocks, math.inf, float(isqrt_up(2 * row**2))),
+        row,
+        guarantee.epsilon,
+        guarantee.delta,
+    )
+
+
 def count_steps(stage: Stage, counts: NDArray[np.int64], n_rows: int) -> NDArray[np.int64]:
     """Return exact counts in the steps of the stage that releases them."""
-    if n_rows > 2**31:
+    if n_rows > _MOST_ROWS:
         raise InvalidData("data must have at most 2^31 rows")
     return as_int64(counts) * int(1 / float(np.asarray(stage.spacing)))

@@ -8,11 +8,12 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+from dpstats.data.keys import DISCOVER
 from dpstats.errors import InvalidParameter
 from dpstats.sensitivity.relations import Column
 from dpstats.sql.arrangement import Output, read_arrangement
 from dpstats.sql.calendar import list_spans, read_part
-from dpstats.sql.catalogue import DISCOVER, Catalogue
+from dpstats.sql.catalogue import Catalogue
 from dpstats.sql.conditions import Literal
 from dpstats.sql.expressions import read_entry, read_formula
 from dpstats.sql.predicates import literal

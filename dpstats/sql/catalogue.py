@@ -9,8 +9,6 @@ from typing import Any
 
 from dpstats.errors import InvalidParameter
 
-DISCOVER = "discover"
-"""In place of declared values: values of many rows are found."""
 _WHOLE = {
     "TINYINT",
     "SMALLINT",
@@ -93,7 +91,7 @@ class Catalogue:
     tables : mapping of str to BaseTable
     views : frozenset of str
         Names of views.
-    categories : mapping of (str, str) to tuple, or `DISCOVER`
+    categories : mapping of (str, str) to tuple, or "discover"
         Declared values, by table and column in lower case.
     bins : mapping of (str, str) to tuple of float
         Declared edges.

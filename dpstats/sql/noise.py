@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
-from dpstats.groups.discovered import FoundRatio
 from dpstats.inference import ErrorDistribution, Limits, Tail
 from dpstats.intervals import laplace_sum_tails
 from dpstats.means.ratio import Ratio, RatioErrors
@@ -174,35 +173,3 @@ class MeanErrors(RatioErrors):
     def score(self, value: Numbers) -> Numbers:
         near = np.clip(self.start, value - self.rounding, value + self.rounding)
         return super().score(near)
-
-
-@dataclass(frozen=True, eq=False)
-class FoundCounts(ErrorDistribution):
-    """Errors of the numbers of rows of keys that nobody declared: intervals hold given that a key was found.
-
-    Attributes
-    ----------
-    found : FoundRatio
-    """
-
-    found: FoundRatio
-
-    @property
-    def start(self) -> Numbers:
-        return self.found.sizes
-
-    @property
-    def standard_error(self) -> Numbers:
-        """Standard deviation of the noise, before it is conditioned."""
-        return np.full(self.start.shape, self.found.noise.count)
-
-    @property
-    def box(self) -> Limits:
-        return np.ones(self.start.shape), np.full(self.start.shape, np.inf)
-
-    def limits(self, tail: Tail) -> Limits:
-        if not np.ndim(tail):
-            return self.found.size_limits(float(tail))
-        pairs = [self.found[i : i + 1].size_limits(float(each)) for i, each in enumerate(np.ravel(tail))]
-        low, high = (np.concatenate([pair[side] for pair in pairs]) for side in (0, 1))
-        return low, high

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
+from dpstats.data.keys import DISCOVER
 from dpstats.data.parameters import (
     check_choice,
     check_flag,
@@ -35,7 +36,7 @@ from dpstats.sensitivity.smooth import smooth_level
 from dpstats.sql.answers import PrivateAnswer, PrivateTable, answered
 from dpstats.sql.arrangement import arrange
 from dpstats.sql.calendar import read_period
-from dpstats.sql.catalogue import DISCOVER, BaseTable, Catalogue
+from dpstats.sql.catalogue import BaseTable, Catalogue
 from dpstats.sql.compile import Compiled
 from dpstats.sql.parse import parse
 from dpstats.sql.plan import (

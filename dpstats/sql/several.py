@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.errors import InvalidParameter
-from dpstats.groups.discovered import FoundRatio
+from dpstats.found_counts import FoundCounts
 from dpstats.inference import (
     BONFERRONI,
     ErrorDistribution,
@@ -29,7 +29,7 @@ from dpstats.means.ratio import Noise
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.results import Exported
 from dpstats.sql.answers import SELECTED, Off, read_numbers
-from dpstats.sql.noise import FoundCounts, LinearErrors, MeanErrors, Shaken, ShareRatio
+from dpstats.sql.noise import LinearErrors, MeanErrors, Shaken, ShareRatio
 from dpstats.sql.plan import ANSWER, ROWS, SHARES, SQLPlan
 from dpstats.sql.query import Aggregate, Measure, Query, Several
 from dpstats.sql.spreads import SpreadErrors
@@ -136,7 +136,7 @@ class PrivateAnswers(HasEstimates, Exported):
     raw: Numbers = field(repr=False)
     off: Off = field(repr=False)
     most_rows: int | None = field(default=None, repr=False)
-    found: FoundRatio | None = field(default=None, repr=False)
+    found: FoundCounts | None = field(default=None, repr=False)
     selected: float = field(default=1.0, repr=False)
 
     def show(self, places: list[int], selected: float) -> PrivateAnswers:
@@ -318,8 +318,7 @@ def _found_answers(query: Query, plan: SQLPlan, released: Any, guarantee: Privac
         else np.empty((len(keys), 0))
     )
     off = Off((stage.touched.scale_steps(stage.counts),), law="gaussian")
-    noise = Noise(0.0, stage.count_std, 0.0, 0.0, 0.0, 0.0)
-    found = FoundRatio(rows, rows, rows, rows, rows, noise, threshold=stage.threshold)
+    found = FoundCounts(rows, stage.count_std, stage.threshold)
     errors = [_errors(each, several, raw, Shaken(off), found) for each in several.asked]
     return PrivateAnswers(
         tuple(group.name for group in query.groups),
@@ -338,11 +337,11 @@ def _found_answers(query: Query, plan: SQLPlan, released: Any, guarantee: Privac
 
 
 def _errors(
-    item: Aggregate, several: Several, raw: Numbers, shaken: Shaken, found: FoundRatio | None = None
+    item: Aggregate, several: Several, raw: Numbers, shaken: Shaken, found: FoundCounts | None = None
 ) -> LinearErrors | MeanErrors | SpreadErrors | FoundCounts:
     """Return the distribution of the errors of one aggregate, which has the answer as its start."""
     if found is not None and item.column is None:
-        return FoundCounts(found)
+        return found
     place = several.rows if item.column is None else item.column
     column = several.columns[place]
     shares = raw[:, list(several.shares(place))]

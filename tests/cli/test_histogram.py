@@ -49,3 +49,15 @@ def test_parameters_are_the_histograms() -> None:
     made = ColumnHistogram(bins=[0, 1], epsilon=1.0).set_params(epsilon=0.5)
     assert made.get_params() == {"bins": [0, 1], "epsilon": 0.5}
     assert made.plan(10).additive[0].scale_steps == 2.0 and made.plan(10).n_samples == 10
+
+
+def test_categories_are_discovered(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("c.csv").write_text("a\n" + "x\n" * 200 + "y\n" * 3 + "\n" * 50)
+    given = ["histogram", "c.csv", "--column", "a", "--categories", "discover", "--seed", "0"]
+    found = json_of([*given, "--delta", "1e-6"], capsys)
+    result = Histogram("discover", 1.0, 1e-6, random_state=0).release(["x"] * 200 + ["y"] * 3)
+    assert [record["name"] for record in found["categories"]] == ["x"]
+    assert found["categories"][0]["count"] == result.counts[0]
+    assert "--delta must be positive with --categories discover" in refused(given, capsys)
+    private = [*given, "--delta", "1e-6", "--neighbors", "add_or_remove"]
+    assert "--neighbors must be replace_one with --categories discover" in refused(private, capsys)

@@ -241,6 +241,7 @@ OPTIONS: dict[str, tuple[ReleaseCommand, Changes]] = {
 }
 WORDS = ["--levels", "a=x,y", "--levels", "c=u,v"]
 BINS = ["--bins", "0", "1", "4"]
+FOUND = ["--categories", "discover", "--delta", "1e-6"]
 OPTIONS |= {
     "proportion": (
         PROPORTION,
@@ -258,6 +259,14 @@ OPTIONS |= {
             "neighbors": (WORDS, [*WORDS, "--neighbors", "add_or_remove"], {"neighbors": "add_or_remove"}),
             "epsilon": (WORDS, [*WORDS, "--epsilon", "0.3"], {"epsilon": 0.3}),
             "delta": (WORDS, [*WORDS, "--delta", "1e-5"], {"delta": 1e-5}),
+        },
+    ),
+    "histogram, discovered": (
+        HISTOGRAM,
+        {
+            "categories": (["--categories", "a"], FOUND, {"categories": "discover", "delta": 1e-6}),
+            "epsilon": (FOUND, [*FOUND, "--epsilon", "0.3"], {"epsilon": 0.3}),
+            "delta": (FOUND, [*FOUND, "--delta", "1e-5"], {"delta": 1e-5}),
         },
     ),
     "histogram": (

@@ -31,6 +31,7 @@ from dpstats.means.moments import CUBES, FOURTHS, MEAN, OUTSIDE, SQUARES
 from dpstats.means.moments import ROWS as OBSERVED
 from dpstats.means.totals import COUNTS as TOTALED
 from dpstats.mechanisms import Count, Histogram
+from dpstats.privacy import Discovery
 from dpstats.quantiles import PrivateMedian, PrivateQuantile
 from dpstats.queries import MarginalMWEM
 from dpstats.ranks.rank_tests import RankTest
@@ -188,12 +189,18 @@ COUNTS = [entry for entry in ENTRIES if issubclass(entry.covers, Histogram)]
 def test_every_row_is_counted_once(entry: Entry, n: int) -> None:
     yes_or_no = issubclass(entry.covers, Count)
     first, other = (True, False) if yes_or_no else (entry.dataset[0], 2)
-    one = round(1 / entry.plan.additive[0].spacing)
-    (before,) = entry.integers([first] * n)
+    (stage,) = entry.plan.stages
+    one = stage.row_steps if isinstance(stage, Discovery) else round(1 / stage.spacing)
+
+    def read(rows: list[Any]) -> np.ndarray:
+        (steps,) = entry.integers(rows)
+        return np.asarray(steps["rows"] if isinstance(stage, Discovery) else steps)
+
+    before = read([first] * n)
     assert first != other and sum(before) == n * one
     for i in range(n):
-        (after,) = entry.integers([*[first] * i, other, *[first] * (n - i - 1)])
-        moved = sorted((np.asarray(after) - np.asarray(before)).tolist())
+        after = read([*[first] * i, other, *[first] * (n - i - 1)])
+        moved = sorted((after - before).tolist())
         assert [k for k in moved if k] == ([-one] if yes_or_no else [-one, one])
 
 

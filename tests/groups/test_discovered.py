@@ -192,7 +192,7 @@ def test_intervals_cover_given_that_a_group_was_found(size):
     # Coverage below 0.92 at a true level of 0.95 has probability 5e-4 in 600 draws, for each of four intervals.
     for name, (rows, mean) in ROWS.items():
         ratio = found_ratio(releases(size, rows), PLAN)
-        low, high = ratio.size_limits(0.025)
+        low, high = ratio.found.limits(0.025)
         assert ((low <= size) & (size <= high)).mean() >= 0.92, name
         assert (np.abs(ratio.score(np.full(ratio.shape, mean))) <= norm.isf(0.025)).mean() >= 0.92, name
 

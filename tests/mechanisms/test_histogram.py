@@ -8,7 +8,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from dpstats.errors import BudgetExceeded, InvalidData, InvalidParameter
+from dpstats.errors import BudgetExceeded, DPStatsError, InvalidData, InvalidParameter
 from dpstats.mechanisms import Count, Histogram
 from dpstats.privacy import Neighbors, PrivacyBudget, PrivacyGuarantee, gaussian_sigma
 from tests.data.awkward import COLUMNS, Raises, objects
@@ -239,3 +239,69 @@ def test_an_exhausted_budget_refuses_before_the_data_are_looked_at():
     # Otherwise a refusal of bad data would tell of them for nothing.
     with pytest.raises(BudgetExceeded):
         Histogram(["a", "b"], 1.0, budget=PrivacyBudget(0.1)).release(["a", object()])
+
+
+# Categories that nobody declared
+
+WORDS = ["b"] * 400 + ["a"] * 90 + ["c"] * 3 + ["d", None, float("nan")]
+FOUND = {"categories": "discover", "epsilon": 1.0, "delta": 1e-6}
+
+
+@pytest.mark.parametrize("seed", [None, 0])
+def test_large_categories_are_found_and_small_ones_are_not(seed):
+    # A category of 90 rows is missed with probability 1e-21, one of 3 rows is found with 2e-6.
+    made = Histogram(**FOUND, random_state=seed)
+    result = made.release(WORDS)
+    assert made.threshold < 32 and made.categories == () and result.categories == ("a", "b")
+    np.testing.assert_allclose(result.counts, [90, 400], atol=8 * made.scale)
+    low, high = result.confidence_interval()
+    assert (low <= result.counts).all() and (result.counts <= high).all() and low.min() >= 1
+    text = str(result.summary())
+    assert (
+        "2 categories found" in text and "Threshold" in text and "given that the category was found" in text
+    )
+    assert len(made.events) == 2 and result.guarantee.epsilon == 1.0
+    with pytest.raises(DPStatsError, match="Use events instead"):
+        _ = made.event
+
+
+def test_discovered_labels_are_read_one_by_one_and_come_in_their_order(tmp_path):
+    rng = np.random.default_rng(0)
+    numbers = [3] * 100 + [1.0] * 100 + [True] * 100 + ["3"] * 200
+    mixed = [numbers[i] for i in rng.permutation(len(numbers))]
+    result = Histogram("discover", 35.0, 1e-6, random_state=0).release(numbers)
+    assert result.categories == (1, 3, "3") and np.abs(result.counts - [200, 100, 200]).max() < 6
+    again = Histogram("discover", 35.0, 1e-6, random_state=0).release(mixed)
+    assert again.categories == result.categories and np.array_equal(again.counts, result.counts)
+    words = pd.DataFrame({"w": WORDS})
+    words.to_csv(tmp_path / "w.csv", index=False)
+    first, *others = (
+        Histogram(**FOUND, random_state=2).release(data)
+        for data in (
+            WORDS,
+            words,
+            pl.DataFrame(words["w"].astype(str).where(words["w"].notna(), None).to_frame()).lazy(),
+        )
+    )
+    for other in (*others, Histogram(**FOUND, random_state=2).release(str(tmp_path / "w.csv"))):
+        assert other.categories == first.categories and np.array_equal(other.counts, first.counts)
+
+
+def test_nothing_found_is_a_result_and_a_budget_is_charged():
+    budget = PrivacyBudget(epsilon=1.0, delta=1e-6)
+    result = Histogram(**FOUND, budget=budget).release(["a", "b"])
+    assert result.categories == () and result.counts.shape == (0,)
+    assert "0 categories found" in str(result.summary()) and result.confidence_interval().low.shape == (0,)
+    with pytest.raises(BudgetExceeded):
+        Histogram(**FOUND, budget=budget).release(["a"])
+
+
+def test_what_a_discovery_needs():
+    with pytest.raises(InvalidParameter, match="delta must be positive for categories='discover', got 0"):
+        Histogram("discover", 1.0)
+    with pytest.raises(InvalidParameter, match="neighbors must be 'replace_one' for categories='discover'"):
+        Histogram("discover", 1.0, 1e-6, neighbors="add_or_remove")
+    with pytest.raises(InvalidParameter, match="categories must be 'discover' for a threshold"):
+        _ = Histogram(["a"], 1.0).threshold
+    for epsilon in (1e-4, 0.01, 100.0):
+        assert Histogram("discover", epsilon, 1e-9).threshold > 1

@@ -237,6 +237,8 @@ def release_mechanisms() -> dict[str, Any]:
         found[f"top {epsilon}"] = [np.asarray(top.select(values)) for _ in range(10)]
         counts = m.Histogram([0, 1, 2], epsilon, random_state=3).release(LABELS.tolist())
         found[f"histogram {epsilon}"] = counts.to_dict(0.9)
+        words = m.Histogram("discover", epsilon, 1e-6, random_state=3).release(100 * LABELS.tolist())
+        found[f"histogram, discovered {epsilon}"] = words.to_dict(0.9)
         answers = m.RandomizedResponse(epsilon, 3, random_state=3)
         shares = answers.estimate(answers.randomize(LABELS))
         found[f"responses {epsilon}"] = shares.to_dict(0.9)

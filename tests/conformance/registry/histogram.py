@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from dpstats.mechanisms import Count, Histogram
-from dpstats.privacy import Neighbors, Plan
-from registry.entry import Dataset, Draw, Entry, PlantedBug, less_noise
+from dpstats.privacy import Discovery, Neighbors, Plan
+from registry.entry import Dataset, Draw, Entry, PlantedBug, Understated, less_noise
 
 
 def _small_datasets(categories: int, size: int) -> Iterator[tuple[int, ...]]:
@@ -132,8 +133,68 @@ def _true(rows: Dataset) -> np.ndarray:
     return np.array(rows, dtype=bool)
 
 
+_FOUND = partial(Histogram, "discover", 3.0, 1e-2)
+_KEYS = (0, 1, 2, 3)
+
+
+def _all_keys(rows: Dataset) -> list[dict[str, np.ndarray]]:
+    """Return the exact counts of all keys in steps: 0 for a key without rows."""
+    labels, steps = _FOUND()._count_labels(list(rows))
+    known = dict(zip(labels, steps[:, 0].tolist(), strict=True))
+    return [{"rows": np.array([known.get(key, 0) for key in _KEYS])}]
+
+
+def _found(noise: float = 1.0) -> Draw:
+    """Return the batched core of a release of discovered counts: -1 for a key that is not found."""
+
+    def draw(rows: Dataset, rng: np.random.Generator, size: int) -> np.ndarray:
+        made = _FOUND(random_state=rng)
+        labels, steps = made._count_labels(list(rows))
+        with made._session(less_noise(made.plan, noise), size) as session:
+            session.discover("counts", labels, {"rows": steps})
+        return np.nan_to_num(session.released["counts"]["rows"][:, :, 0], nan=-1.0)
+
+    return draw
+
+
+def _found_public(rows: Dataset, budget: Any) -> tuple[Plan, np.ndarray]:
+    made = _FOUND(budget=budget)
+    result = made.release(list(rows))
+    known = dict(zip(result.categories, result.counts.tolist(), strict=True))
+    return made.plan, np.array([known.get(key, -1.0) for key in _KEYS])
+
+
+def _found_entry() -> Entry:
+    """Return counts of categories that nobody declared."""
+    plan = _FOUND().plan
+    (stage,) = plan.stages
+    assert isinstance(stage, Discovery)
+    blocks = tuple(replace(block, size=2 * block.size) for block in stage.blocks)
+    wide = replace(stage.touched, blocks=blocks)
+    pairs = _count_pairs(3, Neighbors.REPLACE_ONE)
+    pair = (0,) * 40 + (1,) * 40, (1,) + (0,) * 39 + (1,) * 40
+    one_key = replace(wide, sensitivity=wide.sensitivity / 2**0.5)
+    return Entry(
+        name="histogram, discovered",
+        covers=Histogram,
+        proof="discovery.md",
+        plan=plan,
+        integers=_all_keys,
+        pairs=pairs,
+        draw=_found(),
+        dataset=pair[0],
+        neighbor=pair[1],
+        power=0.4,
+        public=_found_public,
+        stages=(wide,),
+        bugs=(PlantedBug("a quarter of the noise", _found(0.25), *pair, 3.0, 1e-2),),
+        understated=(Understated("one key per row", replace(plan, stages=(one_key,)), _all_keys, pairs),),
+    )
+
+
 def entries() -> Iterator[Entry]:
     yield from _mixed_entries()
+    yield _found_entry()
     both = itertools.product(Neighbors, ((1.0, 0.0), (3.0, 1e-2)))
     for neighbors, (epsilon, delta) in both:
         build = partial(Histogram, range(3), epsilon, delta, neighbors=neighbors)

@@ -1,0 +1,111 @@
+"""Counts of keys that nobody declared: their sizes, and intervals given that a key was found.
+
+Proof: docs/proofs/discovery.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
+
+from dpstats.inference import ErrorDistribution, Limits, Tail, normal_quantile
+
+Floats = NDArray[np.float64]
+
+FURTHEST = 8.0
+"""Standard scores that are looked at, on either side of 0."""
+
+_HALVINGS = 60
+_LEAST_TAIL = 1e-300
+
+
+@dataclass(frozen=True, eq=False)
+class FoundCounts(ErrorDistribution):
+    """Noisy counts of keys that were found, and the errors of the sizes that they estimate.
+
+    The noisy count of a key of c rows that was found has a normal distribution, cut to the range from the threshold to
+    c + threshold. Its upper tail has a uniform distribution, so a size is kept unless that tail is extreme.
+
+    Attributes
+    ----------
+    N : array
+        Noisy counts of rows.
+    scale : float
+        Standard deviation of the noise before it is conditioned, in rows.
+    threshold : float
+        The least noisy count that was released.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.found_counts import FoundCounts
+    >>> found = FoundCounts(np.array([45.5, 300.0]), 6.0, 45.0)
+    >>> found.sizes.round(), [limits.round() for limits in found.limits(0.025)]
+    (array([  2., 300.]), [array([  1., 288.]), array([ 51., 312.])])
+    """
+
+    N: Floats
+    scale: float
+    threshold: float
+
+    @cached_property
+    def sizes(self) -> Floats:
+        """The sizes for which the noisy counts are the medians."""
+        return np.asarray(np.maximum(self.find_sizes(np.zeros(1))[0], 1.0))
+
+    @property
+    def start(self) -> Floats:
+        return self.sizes
+
+    @property
+    def standard_error(self) -> Floats:
+        """Standard deviation of the noise, before it is conditioned."""
+        return np.full(self.N.shape, self.scale)
+
+    @property
+    def box(self) -> Limits:
+        return np.ones(self.N.shape), np.full(self.N.shape, np.inf)
+
+    def __getitem__(self, places: Any) -> FoundCounts:
+        return FoundCounts(self.N[places], self.scale, self.threshold)
+
+    def limits(self, tail: Tail) -> Limits:
+        """Return lower and upper limits of the sizes, each wrong with this probability, or with one for each key."""
+        if np.ndim(tail):
+            pairs = [self[i : i + 1].limits(float(each)) for i, each in enumerate(np.ravel(tail))]
+            low, high = (np.concatenate([pair[side] for pair in pairs]) for side in (0, 1))
+            return low, high
+        z = float(normal_quantile(tail))
+        low, high = np.maximum(self.find_sizes(np.array([z, -z])), 1.0)
+        return low, high
+
+    def find_sizes(self, z: Floats) -> Floats:
+        """Return the sizes at which the scores of the noisy counts are z: shape (len(z), *N.shape)."""
+        target = z.reshape(z.size, *[1] * self.N.ndim)
+        low = np.broadcast_to(np.maximum(self.N - self.threshold, 0.0), (z.size, *self.N.shape))
+        high = low + self.threshold + (FURTHEST + 4) * self.scale
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            below = self.score_sizes(middle) > target
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        return np.asarray(low)
+
+    def score_sizes(self, size: Floats) -> Floats:
+        """Return the scores of the noisy counts, if keys have these sizes and were found: standard normal variables."""
+        at, least = (self.N - size) / self.scale, (self.threshold - size) / self.scale
+        most = self.threshold / self.scale
+        all_of_it = _compute_mass(least, most)
+        above = np.clip(_compute_mass(at, most) / all_of_it, _LEAST_TAIL, 1.0)
+        below = np.clip(_compute_mass(least, at) / all_of_it, _LEAST_TAIL, 1.0)
+        return np.asarray(np.where(above <= below, -ndtri(above), ndtri(below)))
+
+
+def _compute_mass(low: Floats, high: Floats | float) -> Floats:
+    """Return P(low < N < high) for a standard normal N, from the nearer tail."""
+    right = np.asarray(low) > 0
+    return np.asarray(np.where(right, ndtr(-low) - ndtr(-np.asarray(high)), ndtr(high) - ndtr(low)))
