@@ -1,0 +1,3 @@
+library(testthat)
+library(dpstats)
+test_check("dpstats")
