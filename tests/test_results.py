@@ -32,6 +32,7 @@ def test_an_interval_around_a_number_and_around_an_array():
     np.testing.assert_array_equal(several.low, [0.5, 1.0])
     np.testing.assert_array_equal(several.high, [1.5, 3.0])
     assert several.simultaneous
+    assert ConfidenceInterval.around(5, 2, 0.9, "the mean", True).simultaneous
     zero_d = ConfidenceInterval.around(np.array(5.0), 2.0, 0.9, "")
     assert type(zero_d.high) is float
 
@@ -52,6 +53,12 @@ SUMMARY = Summary(
     [("age", "41.2", "40.9"), ("<b>income & co</b>", "1", "-2")],
     ["A note that is long enough to be wrapped over more than one line of the table, whatever its width is."],
 )
+
+
+def test_a_latex_table_has_a_column_for_each_entry_of_a_row():
+    lines = SUMMARY.to_latex().splitlines()
+    assert lines[0] == r"\begin{tabular}{lrr}"
+    assert {line.count(" & ") for line in lines if line.endswith(r"\\")} == {2}
 
 
 def test_text_is_aligned():

@@ -65,6 +65,13 @@ def test_rows_without_names_have_nothing_beside():
         made.fit(da.zeros((4, 2)), "y")
 
 
+def test_a_column_of_labels_has_a_name_of_several_letters():
+    dd = pytest.importorskip("dask.dataframe")
+    frame = dd.from_pandas(pd.DataFrame({"a": [0.5], "p": [1], "plan": [0]}), npartitions=1)
+    for beside in ("plan", ("plan",)):
+        assert open_source(frame).having(["a"], beside).beside == ("plan",)
+
+
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_what_is_counted_has_a_name_that_no_block_of_a_stage_has(delta):
     dd = pytest.importorskip("dask.dataframe")

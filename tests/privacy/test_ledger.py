@@ -608,19 +608,22 @@ def test_another_plan_is_another_budget(path, old, new):
         planned_budget(path, Pure(0.3), DiscreteLaplace(2, 7.0))
 
 
-def test_planned_charges_are_never_dearer_than_what_was_certified(path):
-    # .5 and .5 fill a pure budget of 1; the ledger's own first charge was dearer by a last digit, and the new
-    # second is dearer than the ledger's: together they cost more than 1.
+@pytest.mark.parametrize("dearer", [0, 1])
+def test_planned_charges_are_never_dearer_than_what_was_certified(path, dearer):
+    # .5 and .5 fill a pure budget of 1. One charge of the ledger was dearer by a last digit, and the new other one is
+    # dearer than the ledger's: together they cost more than 1.
     def open_pure():
         return PrivacyBudget(1.0, 0.0, method="pld", planned=[Pure(0.5), Pure(0.5)], ledger=path)
 
     open_pure().charge(Pure(0.5))
-    rewrite_planned(
-        path,
-        lambda text: text.replace("epsilon=0.5", "epsilon=0.5000000000000001", 1).replace(
-            "epsilon=0.5)", "epsilon=0.4999999999999999)", 1
-        ),
-    )
+    numbers = ["0.5000000000000001", "0.4999999999999999"]
+    first, second = numbers if dearer == 0 else numbers[::-1]
+
+    def set_numbers(text):
+        before, middle, after = text.split("epsilon=0.5)")
+        return f"{before}epsilon={first}){middle}epsilon={second}){after}"
+
+    rewrite_planned(path, set_numbers)
     with pytest.raises(LedgerError, match="may cost more than the budget"):
         open_pure()
     # Where the new plan is nowhere dearer than the ledger's, that is the plan that was certified.

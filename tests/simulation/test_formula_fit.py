@@ -16,6 +16,8 @@ def test_constants_cover_and_false_verdicts_are_as_rare_as_stated() -> None:
     assert np.abs(constants.mean(axis=0) - 1).max() < 0.02
     # 5% of 300; at most 33 but for probability 1e-4.
     assert sum(fit.verdict == "not reproduced" for fit in fits) <= 33
+    # p-values are uniform: their mean is within 4 standard errors of a half.
+    assert np.mean([fit.pvalue for fit in fits]) == pytest.approx(0.5, abs=4 * 0.2887 / 300**0.5)
 
 
 @pytest.mark.parametrize("wrong", [0.25, 0.8, 1.25])
