@@ -246,13 +246,12 @@ def hotelling(scale: float, rng: np.random.Generator) -> Iterator[Cell]:
     n, d = 5000, 10
     size = brentq(lambda c: ncf.sf(f.ppf(1 - LEVEL, d, n - d), d, n - d, c) - 0.9, 1, 2000)
     for share in (None, 0.5, 0.3, 0.1):
-        P = normal_rows(POOL, d, 0.7, rng)
         root = np.linalg.cholesky(0.7 ** np.abs(np.subtract.outer(range(d), range(d))))
         options: dict[str, Any] = {"bounds": (-5, 5)} | ({} if share is None else {"groups": [False, True]})
         made = planned(HotellingTest, n, d, **options)
         rejected = []
         for k in range(max(int(150 * scale), 5)):
-            X, direction = P[rng.integers(POOL, size=n)], rng.normal(size=d)
+            X, direction = normal_rows(n, d, 0.7, rng), rng.normal(size=d)
             shift = root @ direction / np.linalg.norm(direction) * np.sqrt(size / n)
             y = None if share is None else rng.random(n) < share
             moved = X + shift if y is None else X + np.outer(y, shift) / np.sqrt(share * (1 - share))

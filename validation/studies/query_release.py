@@ -4,10 +4,12 @@ Errors are largest and mean absolute errors of cells, as shares of the rows, ove
 attributes, at delta = 1e-6, on these data (sampling error is no part of them). "unbiased" are the answers before a
 distribution is fitted, from which intervals are.
 Independent noise is one Gaussian (or Laplace, pure) release of all cells at the sensitivity of all tables together.
-AIM is `validation/peers/aim.py`. Tables are of public data, and cut at public places.
+AIM is `validation/peers/aim.py`, and OpenDP's own as its users call it. Tables are of public data, and cut at public
+places.
 
     PYTHONPATH=. python validation/studies/query_release.py --fast
     PYTHONPATH=. python validation/studies/query_release.py --replications 20
+    PYTHONPATH=. python validation/studies/query_release.py --opendp 3
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import argparse
 import itertools
 import math
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -36,8 +39,10 @@ from dpstats.release.session import Session
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "peers"))
 from aim import aim
+from environment import prepare, run_in_peers
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "query_release.md"
+OPENDP = "opendp[mbi]==0.16.0"
 DELTA = 1e-6
 EPSILONS = (0.1, 1.0, 4.0)
 SEARCHES = (
@@ -178,7 +183,9 @@ def independent(
     }
 
 
-def peer(case: Case, queries: MarginalQueries, epsilon: float, rng: np.random.Generator) -> dict[str, Floats]:
+def aim_of(
+    case: Case, queries: MarginalQueries, epsilon: float, rng: np.random.Generator
+) -> dict[str, Floats]:
     shape = case.domain.shape
     p = aim(case.counts.reshape(shape).astype(float), list(queries.tables), zcdp_rho(epsilon, DELTA), rng)
     return {"AIM (own, dense)": np.asarray(queries.answers(p.ravel()))}
@@ -201,8 +208,54 @@ METHODS: tuple[Callable[..., dict[str, Floats]], ...] = (
     mwem(2),
     iterative,
     independent,
-    peer,
+    aim_of,
 )
+
+
+def opendp_aim(cases: list[Case], tables: Any, releases: int, seed: int) -> str:
+    """Return errors of OpenDP's own AIM beside ours, and write them."""
+    rng, rows = np.random.default_rng(seed), []
+    python = prepare(OPENDP)
+    for case in cases:
+        queries = LinearQueries.marginals(case.domain, tables)
+        assert isinstance(queries, MarginalQueries)
+        truth, d = queries.answers(case.counts) / case.counts.sum(), len(case.domain)
+        with tempfile.TemporaryDirectory() as folder:
+            np.savez(
+                source := Path(folder) / "tables.npz",
+                counts=case.counts.reshape(case.domain.shape),
+                tables=[[j in table for j in range(d)] for table in queries.tables],
+                rho=zcdp_rho(1.0, DELTA),
+                releases=releases,
+            )
+            peer = run_in_peers(RESULTS.parents[1] / "peers" / "opendp_aim.py", str(source), python=python)
+        found = {"OpenDP's AIM": (np.array(peer["answers"]), float(np.mean(peer["seconds"])))}
+        for method in (workload(), mwem(None), aim_of):
+            start = time.perf_counter()
+            runs = [method(case, queries, 1.0, rng) for _ in range(releases)]
+            seconds = (time.perf_counter() - start) / releases / len(runs[0])
+            found |= {name: (np.array([run[name] for run in runs]), seconds) for name in runs[0]}
+        for name, (answers, seconds) in found.items():
+            off = np.abs(answers - truth)
+            rows.append(
+                f"| {case.name} | {name} | {off.max(axis=1).mean():.4f} | {off.mean():.5f} | {seconds:.1f} |"
+            )
+    text = "\n".join(
+        [
+            "# Query release beside OpenDP's AIM",
+            "",
+            f"{time.strftime('%Y-%m-%d')}, `python validation/studies/query_release.py --opendp {releases}`, dpstats "
+            f"{dpstats.__version__}, {OPENDP}; means over {releases} releases at epsilon = 1, delta = 1e-6, of all "
+            "tables of two and three attributes. OpenDP's AIM has its default options and protects a row that is added "
+            "or removed, which is less than a replaced row.",
+            "",
+            "| table | answers | largest error | mean error | seconds |",
+            "|---|---|---|---|---|",
+            *rows,
+        ]
+    )
+    RESULTS.with_name("query_opendp.md").write_text(text + "\n", encoding="utf-8")
+    return text
 
 
 def one_block(case: Case, tables: Any, epsilon: float, rng: np.random.Generator) -> dict[str, list[float]]:
@@ -354,11 +407,15 @@ def main(arguments: list[str] | None = None) -> str:
         "--fast", action="store_true", help="one replication of pairs of Fair's table; writes nothing"
     )
     parser.add_argument("--no-write", action="store_true")
+    parser.add_argument("--opendp", type=int, help="releases of OpenDP's own AIM, beside ours, alone")
     options = parser.parse_args(arguments)
     start = time.perf_counter()
     cases = (
         [fair()] if options.fast else [case for case in (rand_hie(), fair(), flights()) if case is not None]
     )
+    if options.opendp:
+        print(text := opendp_aim(cases, (2, 3), options.opendp, options.seed))
+        return text
     replications = 1 if options.fast else options.replications
     tables: Any = 2 if options.fast else (2, 3)
     rows = errors_of(cases, tables, replications, options.jobs, options.seed)
