@@ -20,10 +20,11 @@ from scipy.special import ndtr, ndtri
 
 from dpstats.data.parameters import check_choice, check_flag, check_level
 from dpstats.errors import DPStatsError, InvalidParameter
+from dpstats.exports import Records
 from dpstats.figures import draw_intervals, new_figure
 from dpstats.intervals import furthest, simultaneous_level
-from dpstats.report import SIMULATED, Reported
-from dpstats.results import ConfidenceInterval, Exported, Records, Summary, plain, significant
+from dpstats.report import SIMULATED, Printed, Reported
+from dpstats.results import ConfidenceInterval, Summary, plain, significant
 
 Floats = NDArray[np.float64]
 Limits = tuple[Floats, Floats]
@@ -153,21 +154,18 @@ class ScoreErrors(ErrorDistribution):
 
 
 @dataclass(frozen=True, eq=False)
-class ChosenLimits(ErrorDistribution):
-    """Errors of estimates with one known interval each: the release chose its bounds.
+class NoLimits(ErrorDistribution):
+    """Errors of which nothing is known, so that there are neither intervals nor p-values.
 
     Attributes
     ----------
     estimate : array
-    low, high : arrays
-    level : float, optional
-        Level of the intervals; None if there are none.
+    reason : str
+        Why, and what to do about it.
     """
 
     estimate: Floats
-    low: Floats
-    high: Floats
-    level: float | None
+    reason: str
 
     @property
     def start(self) -> Floats:
@@ -175,13 +173,37 @@ class ChosenLimits(ErrorDistribution):
 
     @property
     def known(self) -> bool:
-        return self.level is not None
+        return False
 
     def confirm_level(self, confidence_level: float | None) -> float:
-        if self.level is None:
-            raise DPStatsError(
-                "there are no intervals: nothing was released for them. Fit with confidence_level=0.95, for example."
-            )
+        raise DPStatsError(self.reason)
+
+    def tails(self, value: Floats) -> Limits:
+        raise DPStatsError(self.reason)
+
+
+@dataclass(frozen=True, eq=False)
+class ChosenLimits(ErrorDistribution):
+    """Errors of estimates with one known interval each: the release chose its bounds.
+
+    Attributes
+    ----------
+    estimate : array
+    low, high : arrays
+    level : float
+        Level of the intervals.
+    """
+
+    estimate: Floats
+    low: Floats
+    high: Floats
+    level: float
+
+    @property
+    def start(self) -> Floats:
+        return self.estimate
+
+    def confirm_level(self, confidence_level: float | None) -> float:
         if confidence_level is not None and super().confirm_level(confidence_level) != self.level:
             raise InvalidParameter(
                 f"confidence_level must be {self.level:g}, for which the ends were chosen, got {confidence_level:g}; "
@@ -190,7 +212,7 @@ class ChosenLimits(ErrorDistribution):
         return self.level
 
     def limits(self, tail: Tail) -> Limits:
-        if self.level is None or not np.allclose(tail, (1 - self.level) / 2, rtol=1e-9, atol=0.0):
+        if not np.allclose(tail, (1 - self.level) / 2, rtol=1e-9, atol=0.0):
             raise DPStatsError(
                 "these intervals have one form: two bounds, for each estimate separately, at the level of the fit. "
                 "Give another confidence_level to the estimator."
@@ -202,6 +224,16 @@ class ChosenLimits(ErrorDistribution):
             "there are no p-values: the bounds of intervals were chosen for one level. A value outside an interval of "
             "level 0.95 is rejected at level 0.05."
         )
+
+
+def chosen_limits(estimate: Floats, low: Any, high: Any, level: float | None) -> ErrorDistribution:
+    """Return the errors of estimates whose limits the release chose for a level; None where it chose none."""
+    if level is None:
+        return NoLimits(
+            estimate,
+            "there are no intervals: nothing was released for them. Fit with confidence_level=0.95, for example.",
+        )
+    return ChosenLimits(estimate, np.asarray(low), np.asarray(high), level)
 
 
 @dataclass(frozen=True, eq=False)
@@ -350,6 +382,25 @@ class Holm(Bonferroni):
         return found.reshape(np.shape(pvalues))
 
 
+class AtOnce(Together):
+    """Intervals that cover together as they are, and p-values that hold for all tests.
+
+    Parameters
+    ----------
+    words : str
+        The reason.
+    """
+
+    def __init__(self, words: str) -> None:
+        self.words = words
+
+    def each(self, level: float, count: int) -> float:
+        return level
+
+    def adjusted(self, pvalues: Floats) -> Floats:
+        return pvalues
+
+
 SIDAK, BONFERRONI, HOLM = Together(), Bonferroni(), Holm()
 
 
@@ -370,8 +421,36 @@ class StandardErrors:
         estimates.__dict__["_error"] = error
 
 
+class Inference(Reported):
+    """Base of estimates, and of the objects that have them: the forms of results at a confidence level."""
+
+    def summary(self, confidence_level: float | None = None) -> Summary:
+        """Return a table of estimates and intervals. It prints as text, and shows as HTML in a notebook."""
+        raise TypeError(f"{type(self).__name__} does not define summary")
+
+    def _records(self, confidence_level: float | None = None) -> Records:
+        """Return estimates, standard errors and intervals, as numbers."""
+        raise TypeError(f"{type(self).__name__} does not define _records")
+
+    def to_frame(self, confidence_level: float | None = None) -> Any:
+        """Return estimates, standard errors and intervals as a data frame of pandas, a row for each estimate."""
+        return self._records(confidence_level).as_frame()
+
+    def to_dict(self, confidence_level: float | None = None) -> dict[str, Any]:
+        """Return the same as JSON has it."""
+        return self._records(confidence_level).as_dict()
+
+    def to_latex(self, confidence_level: float | None = None) -> str:
+        """Return the table of the summary as a LaTeX tabular, for the package booktabs."""
+        return self.summary(confidence_level).to_latex()
+
+    def to_markdown(self, confidence_level: float | None = None) -> str:
+        """Return the table of the summary in Markdown."""
+        return self.summary(confidence_level).to_markdown()
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class Estimates(Exported, Reported):
+class Estimates(Inference, Printed):
     """Estimates with the distribution of their errors.
 
     Attributes
@@ -560,7 +639,7 @@ class Estimates(Exported, Reported):
         return Test(plain(statistic), plain(adjusted), plain(at), side, self, adjust)
 
     def summary(self, confidence_level: float | None = None) -> Summary:
-        """Return a table. It prints as text, and shows as HTML in a notebook."""
+        """Return a table of estimates and intervals. It prints as text, and shows as HTML in a notebook."""
         low, high, level = self._ends(confidence_level)
         error, estimate = np.ravel(self.error), np.ravel(self.estimate)
         percent = f"{100 * level:g}%"
@@ -639,16 +718,13 @@ class Estimates(Exported, Reported):
         frame = super().to_frame(confidence_level)
         return frame if self.index is None else frame.set_axis(self.index)
 
-    def __repr__(self) -> str:
-        return str(self.summary())
-
 
 # Set here, because a dataclass takes what stands in its body for a default.
 Estimates.error = StandardErrors()
 
 
 @dataclass(frozen=True, eq=False)
-class Test(Exported, Reported):
+class Test(Reported):
     """Test of the value of each estimand, without additional privacy cost.
 
     Attributes
@@ -742,7 +818,7 @@ class Test(Exported, Reported):
         )
 
 
-class HasEstimates(Reported, ABC):
+class HasEstimates(Inference, ABC):
     """Base of the objects with `Estimates`, which share their intervals, tests, tables and plot."""
 
     @abstractmethod
@@ -824,21 +900,8 @@ class HasEstimates(Reported, ABC):
             confidence_level, simultaneous=simultaneous, alternative=alternative
         )
 
-    def to_frame(self, confidence_level: float | None = None) -> Any:
-        """Return estimates, standard errors and intervals as a data frame of pandas, a row for each estimate."""
-        return self.estimates().to_frame(confidence_level)
-
-    def to_dict(self, confidence_level: float | None = None) -> dict[str, Any]:
-        """Return the same as JSON has it."""
-        return self.estimates().to_dict(confidence_level)
-
-    def to_latex(self, confidence_level: float | None = None) -> str:
-        """Return the table of the summary as a LaTeX tabular, for the package booktabs."""
-        return self.summary(confidence_level).to_latex()
-
-    def to_markdown(self, confidence_level: float | None = None) -> str:
-        """Return the table of the summary in Markdown."""
-        return self.summary(confidence_level).to_markdown()
+    def _records(self, confidence_level: float | None = None) -> Records:
+        return self.estimates()._records(confidence_level)
 
     def plot(self, ax: Any = None, confidence_level: float | None = None, **style: Any) -> Any:
         """Draw the estimates with their intervals, and return the Axes; see `Estimates.plot`."""

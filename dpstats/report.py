@@ -21,10 +21,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import singledispatch
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from dpstats import __version__
 from dpstats.errors import InvalidParameter
+from dpstats.exports import Exported, Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -83,22 +84,6 @@ footer { margin-top: 2.6rem; padding-top: .6rem; border-top: 1px solid var(--lin
 """
 
 
-class Table(Protocol):
-    """Protocol of the parts of a summary; see `dpstats.results.Summary`."""
-
-    @property
-    def title(self) -> str: ...
-    @property
-    def facts(self) -> Sequence[tuple[str, str]]: ...
-    @property
-    def columns(self) -> Sequence[str]: ...
-    @property
-    def notes(self) -> Sequence[str]: ...
-
-    def aligned(self, blank: str) -> list[list[str]]:
-        """Return the rows, decimal points of a column below each other."""
-
-
 @dataclass(frozen=True, slots=True)
 class Background:
     """Public facts of a release that a page shows in addition to its summary.
@@ -124,21 +109,7 @@ class Background:
     plan: str = ""
 
 
-class Shown:
-    """Base of the objects with a summary, which a notebook shows as HTML."""
-
-    __slots__ = ()
-
-    def summary(self) -> Any:
-        """Return a table. It prints as text, and shows as HTML in a notebook."""
-        raise TypeError(f"{type(self).__name__} does not define summary")
-
-    def _repr_html_(self) -> str | None:
-        page: str = self.summary().as_html()
-        return page
-
-
-class Reported(Shown):
+class Reported(Exported):
     """Base of the objects with a summary that can be written as a page."""
 
     __slots__ = ()
@@ -174,6 +145,17 @@ class Reported(Shown):
             if guarantee is not None:
                 return Background(guarantee.explain(), guarantee.simulated)
         return Background(simulated=getattr(self, "simulated", False))
+
+
+class Printed(Reported):
+    """Base of the results that print as their summary."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return str(self.summary())
+
+    __repr__ = __str__
 
 
 @singledispatch

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.labels import printable
+from dpstats.exports import Records
 from dpstats.renames import renamed
-from dpstats.report import SIMULATED, Reported, Shown
+from dpstats.report import SIMULATED, Reported
 
 __all__ = ["ConfidenceInterval", "JointTest", "Summary", "TermTests", "about_missing", "with_missing"]
 
 Numbers = float | NDArray[np.float64]
-Result = TypeVar("Result")
+Result = TypeVar("Result", bound="HypothesisTest")
 
 
 class OneNumber(np.ndarray[Any, np.dtype[np.float64]]):
@@ -51,98 +53,21 @@ def plain(values: Any) -> Any:
     return array.view(OneNumber) if array.size == 1 and array.dtype == np.float64 else array
 
 
-class Records(NamedTuple):
-    """A table of numbers, for machines.
-
-    Attributes
-    ----------
-    names : sequence of str
-        Names of the rows.
-    columns : mapping of str to list
-    facts : mapping of str
-        Facts about all rows.
-    """
-
-    names: Sequence[str]
-    columns: Mapping[str, list[Any]]
-    facts: Mapping[str, Any]
-
-
-class Exported(Shown):
-    """Results with a data frame, a dictionary, LaTeX and Markdown.
-
-    A subclass has a ``summary``, whose table is written as LaTeX and Markdown. It also has `_numbers`, the
-    names of its attributes that are one number each, or `_records`, a table of numbers.
-    """
+class HypothesisTest(Reported):
+    """Base of the results of one test: `_numbers` names the attributes that are one number each."""
 
     __slots__ = ()
 
     _numbers: ClassVar[tuple[str, ...]] = ()
 
-    def _records(self, *options: Any) -> Records:
-        """Return a table of numbers: by default one row, of the numbers of a test of a hypothesis."""
+    @abstractmethod
+    def summary(self) -> Summary:
+        """Return a table. It prints as text, and shows as HTML in a notebook."""
+
+    def _records(self) -> Records:
         null = getattr(self, "null", "")
         columns = {name: [getattr(self, name)] for name in self._numbers}
-        return Records([null], columns, {"null": null, "simulated": self._is_simulated()})
-
-    def _is_simulated(self) -> bool:
-        """Return whether the noise of the release was simulated."""
-        privacy = getattr(self, "privacy", None)
-        return bool(getattr(self, "simulated", privacy is not None and privacy.simulated))
-
-    def to_frame(self, *options: Any) -> Any:
-        """Return the numbers as a data frame of pandas, a row for each name.
-
-        The frame's ``attrs`` have what holds for all rows. Arguments are as for the summary, such as the
-        level.
-        """
-        import pandas as pd
-
-        records = self._records(*options)
-        frame = pd.DataFrame(dict(records.columns), index=list(records.names))
-        frame.attrs.update(records.facts)
-        return frame
-
-    def to_dict(self, *options: Any) -> dict[str, Any]:
-        """Return the same as JSON has it: facts, and a list of rows."""
-        names, columns, facts = self._records(*options)
-        rows = zip(names, *columns.values(), strict=True)
-        return {
-            **facts,
-            "rows": [
-                {
-                    "name": name,
-                    **{key: None if cell != cell else cell for key, cell in zip(columns, cells, strict=True)},
-                }
-                for name, *cells in rows
-            ],
-        }
-
-    def to_markdown(self, *options: Any) -> str:
-        """Return the table of the summary in Markdown."""
-        summary = self.summary(*options)
-        rules = ["---", *["---:"] * (len(summary.columns) - 1)]
-        return "\n".join(
-            "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
-            for row in [list(summary.columns), rules, *map(list, summary.rows)]
-        )
-
-    def to_latex(self, *options: Any) -> str:
-        """Return the table of the summary as a LaTeX tabular, for the package booktabs."""
-        summary = self.summary(*options)
-        head, *body = (" & ".join(map(_in_latex, row)) + r" \\" for row in [summary.columns, *summary.rows])
-        columns = "l" + "r" * (len(summary.columns) - 1)
-        return "\n".join(
-            [
-                rf"\begin{{tabular}}{{{columns}}}",
-                r"\toprule",
-                head,
-                r"\midrule",
-                *body,
-                r"\bottomrule",
-                r"\end{tabular}",
-            ]
-        )
+        return Records([null], columns, {"null": null, "simulated": self._background().simulated})
 
 
 class HasResult(Reported, Generic[Result]):
@@ -150,7 +75,7 @@ class HasResult(Reported, Generic[Result]):
 
     result_: Result
 
-    def _result(self) -> Any:
+    def _result(self) -> Result:
         from sklearn.utils.validation import check_is_fitted
 
         check_is_fitted(self, "result_")
@@ -158,29 +83,14 @@ class HasResult(Reported, Generic[Result]):
 
     def summary(self) -> Summary:
         """Return a table. It prints as text, and shows as HTML in a notebook."""
-        found: Summary = self._result().summary()
-        return found
+        return self._result().summary()
 
-    def to_frame(self) -> Any:
-        """Return the numbers of the test as a data frame of pandas, in one row."""
-        return self._result().to_frame()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the same as JSON has it."""
-        found: dict[str, Any] = self._result().to_dict()
-        return found
-
-    def to_latex(self) -> str:
-        """Return the table of the summary as a LaTeX tabular, for the package booktabs."""
-        return self.summary().to_latex()
-
-    def to_markdown(self) -> str:
-        """Return the table of the summary in Markdown."""
-        return self.summary().to_markdown()
+    def _records(self) -> Records:
+        return self._result()._records()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ConfidenceInterval(Exported):
+class ConfidenceInterval(Reported):
     """A confidence interval, or one per column.
 
     Unpacks and indexes as the pair ``(low, high)``, as scipy's does.
@@ -237,7 +147,7 @@ class ConfidenceInterval(Exported):
         facts = [("Level", f"{100 * self.confidence_level:g}%"), ("Intervals cover", self.estimand)]
         return Summary("Confidence intervals", facts, ["", "low", "high"], rows, [together])
 
-    def _records(self, *options: Any) -> Records:
+    def _records(self) -> Records:
         columns = {"low": np.ravel(self.low).tolist(), "high": np.ravel(self.high).tolist()}
         facts = {
             "estimand": self.estimand,
@@ -257,7 +167,7 @@ class ConfidenceInterval(Exported):
 
 
 @dataclass(frozen=True, slots=True)
-class JointTest(Exported, Reported):
+class JointTest(HypothesisTest):
     """Joint test of several hypotheses, such as all coefficients are 0, without additional privacy cost.
 
     Attributes
@@ -317,7 +227,7 @@ class JointTest(Exported, Reported):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TermTests(Exported, Reported):
+class TermTests(Reported):
     """Joint test of the coefficients of each term of a model, without additional privacy cost.
 
     Attributes
@@ -351,7 +261,7 @@ class TermTests(Exported, Reported):
     names: tuple[str, ...]
     simulated: bool = field(default=False, kw_only=True)
 
-    def _records(self, *options: Any) -> Records:
+    def _records(self) -> Records:
         columns = {name: getattr(self, name).tolist() for name in ("statistic", "pvalue", "df_constraint")}
         return Records(list(self.names), columns, {"df_denom": self.df_denom, "simulated": self.simulated})
 
@@ -371,7 +281,7 @@ class TermTests(Exported, Reported):
 
 
 @dataclass(frozen=True, slots=True)
-class Summary(Exported, Reported):
+class Summary(Reported):
     """A titled table with facts above and notes below: text in a terminal, HTML in a notebook.
 
     Attributes
@@ -409,7 +319,31 @@ class Summary(Exported, Reported):
         """Return the summary itself."""
         return self
 
-    def _records(self, *options: Any) -> Records:
+    def to_latex(self) -> str:
+        """Return the table as a LaTeX tabular, for the package booktabs."""
+        head, *body = (" & ".join(map(_in_latex, row)) + r" \\" for row in [self.columns, *self.rows])
+        columns = "l" + "r" * (len(self.columns) - 1)
+        return "\n".join(
+            [
+                rf"\begin{{tabular}}{{{columns}}}",
+                r"\toprule",
+                head,
+                r"\midrule",
+                *body,
+                r"\bottomrule",
+                r"\end{tabular}",
+            ]
+        )
+
+    def to_markdown(self) -> str:
+        """Return the table in Markdown."""
+        rules = ["---", *["---:"] * (len(self.columns) - 1)]
+        return "\n".join(
+            "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
+            for row in [list(self.columns), rules, *map(list, self.rows)]
+        )
+
+    def _records(self) -> Records:
         names = [row[0] for row in self.rows]
         cells = zip(*(row[1:] for row in self.rows), strict=True)
         columns = dict(zip(self.columns[1:], map(list, cells), strict=True)) if self.rows else {}

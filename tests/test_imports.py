@@ -25,6 +25,7 @@ ORDER = [
     "checks",
     "data",
     "parallel",
+    "exports",
     "report",
     "results",
     "figures",

@@ -5,19 +5,34 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from dpstats.report import Reported, draw
+from dpstats.exports import Records
+from dpstats.report import Printed, draw
 from dpstats.results import Summary
 
 
-def _table(
-    title: str, facts: list[tuple[str, str]], claimed: float, delta: float, lower: float, violated: bool
-) -> Summary:
-    row = (f"{claimed:.4g}", f"{delta:.3g}", f"{lower:.4g}", "violated" if violated else "not violated")
-    return Summary(title, facts, ("epsilon claimed", "delta", "proved at least", "claim"), [row])
+class _Audit(Printed):
+    """Base of the results of audits: their table has the claim and the bound."""
+
+    __slots__ = ()
+
+    epsilon_lower: float
+    epsilon_claimed: float
+    delta: float
+    violated: bool
+    confidence: float
+
+    def _table(self, title: str, facts: list[tuple[str, str]]) -> Summary:
+        verdict = "violated" if self.violated else "not violated"
+        row = (f"{self.epsilon_claimed:.4g}", f"{self.delta:.3g}", f"{self.epsilon_lower:.4g}", verdict)
+        return Summary(title, facts, ("epsilon claimed", "delta", "proved at least", "claim"), [row])
+
+    def _one_row(self, name: str, **facts: Any) -> Records:
+        keys = ("epsilon_claimed", "delta", "epsilon_lower", "violated", "confidence")
+        return Records([name], {key: [getattr(self, key)] for key in keys}, facts)
 
 
 @dataclass(frozen=True, slots=True)
-class AuditResult(Reported):
+class AuditResult(_Audit):
     """Result of an audit.
 
     Attributes
@@ -65,9 +80,10 @@ class AuditResult(Reported):
             ("Counts", f"{self.counts[0]:,} against {self.counts[1]:,} in {self.n_trials // 2:,} runs each"),
             ("Confidence", f"{self.confidence:g}"),
         ]
-        return _table(
-            "Privacy audit", facts, self.epsilon_claimed, self.delta, self.epsilon_lower, self.violated
-        )
+        return self._table("Privacy audit", facts)
+
+    def _records(self) -> Records:
+        return self._one_row(self.event, n_trials=self.n_trials, counts=list(self.counts))
 
     def plot(self, ax: Any = None, **style: Any) -> Any:
         """Draw the errors of the attack against the trade-off curve of the claim.
@@ -85,12 +101,9 @@ class AuditResult(Reported):
         """
         return draw(self, ax, **style)
 
-    def __str__(self) -> str:
-        return str(self.summary())
-
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ExactAuditResult(Reported):
+class ExactAuditResult(_Audit):
     """What outcome probabilities prove: no sampling, no confidence.
 
     Attributes
@@ -126,8 +139,7 @@ class ExactAuditResult(Reported):
     def summary(self) -> Summary:
         """Return the result as a table."""
         facts = [("Pairs", f"{self.n_pairs:,}, both ways"), ("Method", "exact outcome probabilities")]
-        title = "Privacy audit from exact probabilities"
-        return _table(title, facts, self.epsilon_claimed, self.delta, self.epsilon_lower, self.violated)
+        return self._table("Privacy audit from exact probabilities", facts)
 
-    def __str__(self) -> str:
-        return str(self.summary())
+    def _records(self) -> Records:
+        return self._one_row(str(self.pair), n_pairs=self.n_pairs)

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dpstats.auditing.movement import Movement, movement
+from dpstats.exports import Records
 from dpstats.release.witness import Seen
-from dpstats.report import Reported
+from dpstats.report import Printed
 from dpstats.results import Summary
 
 FOLLOWS = "follows from the releases"
@@ -21,8 +22,8 @@ KEPT, VIOLATED, NOTHING_MOVED = "kept", "violated", "nothing moved"
 REFUSED, LEFT_OPEN = "refused", "output not compared"
 
 
-@dataclass(frozen=True, slots=True)
-class SensitivityCheck(Reported):
+@dataclass(frozen=True, slots=True, repr=False)
+class SensitivityCheck(Printed):
     """Change of every stage under a neighboring dataset, compared with the declared sensitivity.
 
     Attributes
@@ -97,6 +98,14 @@ class SensitivityCheck(Reported):
         """The largest ratio of a change to its declared sensitivity."""
         return max((item.ratio for item in self.movements if not math.isnan(item.ratio)), default=0.0)
 
+    def _records(self) -> Records:
+        keys = ("norm", "moved", "declared", "ratio", "ok", "problem")
+        return Records(
+            [item.stage for item in self.movements],
+            {key: [getattr(item, key) for item in self.movements] for key in keys},
+            {key: getattr(self, key) for key in ("verdict", "course", "output", "neighbor")},
+        )
+
     def summary(self) -> Summary:
         """Return a table with one row per stage, which prints as text and shows as HTML in a notebook."""
         facts = [
@@ -134,11 +143,6 @@ class SensitivityCheck(Reported):
             rows,
             notes,
         )
-
-    def __str__(self) -> str:
-        return str(self.summary())
-
-    __repr__ = __str__
 
 
 PARTS = "disjoint parts of the rows"

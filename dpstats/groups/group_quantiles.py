@@ -19,7 +19,7 @@ from dpstats.errors import InvalidParameter
 from dpstats.groups.base import place_of_group
 from dpstats.groups.differences import Differences
 from dpstats.groups.quantile_plan import ROWS, GroupQuantilesPlan, group_quantiles_plan
-from dpstats.inference import ChosenLimits, Estimates
+from dpstats.inference import Estimates, chosen_limits
 from dpstats.lattice.finite import rows_that_count
 from dpstats.quantiles.column import OneColumn, check_sizes
 from dpstats.quantiles.grid import check_grid
@@ -257,7 +257,7 @@ class GroupQuantiles(_Fitted):
             np.full(points.shape, np.nan),
             tuple(str(group) for group in self.groups_),
             self.estimand_,
-            ChosenLimits(points, self.low_, self.high_, plan.confidence_level),
+            chosen_limits(points, self.low_, self.high_, plan.confidence_level),
             title="Private medians of groups"
             if plan.q == 0.5
             else f"Private quantiles of groups, q = {plan.q:g}",
@@ -305,7 +305,7 @@ class GroupQuantiles(_Fitted):
             self._name_estimand(
                 f"the difference of the populations' {'medians' if plan.q == 0.5 else 'quantiles'}"
             ),
-            ChosenLimits(estimate, *self._difference_limits(i, j), plan.confidence_level),
+            chosen_limits(estimate, *self._difference_limits(i, j), plan.confidence_level),
             title="Private difference of medians" if plan.q == 0.5 else "Private difference of quantiles",
             header="difference",
             labels={"first": [self.groups_[i]], "second": [self.groups_[j]], "column": [self._name]},

@@ -8,15 +8,16 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.exports import Records
 from dpstats.inference import FREE
 from dpstats.report import SIMULATED, Reported
-from dpstats.results import Exported, Records, Summary
+from dpstats.results import Summary
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class AnalysisOfVariance(Exported, Reported):
+class AnalysisOfVariance(Reported):
     """Are the means of all groups equal? One test for each column.
 
     Attributes

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.report import Reported
-from dpstats.results import Exported, Summary
+from dpstats.results import HypothesisTest, Summary
 
 _FULL_POWER = 0.99  # below, a note says that the power is bounded
 
 
 @dataclass(frozen=True, slots=True)
-class TestResult(Exported, Reported):
+class TestResult(HypothesisTest):
     """Result of a private identity test: a released statistic and its p-value.
 
     The null hypothesis is the whole distribution of the rows, not only the mean. For the mean alone, use the ``test``

@@ -17,6 +17,7 @@ from dpstats.data.labels import declare_unit
 from dpstats.data.parameters import check_columns, check_integer, check_privacy_parameters
 from dpstats.data.tables import Rows
 from dpstats.errors import InvalidData
+from dpstats.exports import Records
 from dpstats.mechanisms.histogram import count_stage, count_steps
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
@@ -170,6 +171,13 @@ class CompleteCases(TransformerMixin, PrivateEstimator[ReleasePlan]):
         orders = draw_orders([n, m], self.random_state)
         rows = sample_complete(table, orders, fill).X
         return declare_unit(frame_like(X, rows, table.names), self.privacy_.unit)
+
+    def _records(self) -> Records:
+        check_is_fitted(self)
+        columns = {"estimate": [self.rows_], "noise_std": [self.rows_noise_std_]}
+        return Records(
+            ["complete rows"], columns, {"n_rows": self.n_rows_, "simulated": self.privacy_.simulated}
+        )
 
     def summary(self) -> Summary:
         """Return a table of the count; prints as text, shows as HTML in a notebook."""

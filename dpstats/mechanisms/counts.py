@@ -24,7 +24,7 @@ from dpstats.inference import (
 from dpstats.noisy_counts import CountNoise, limits
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.report import SIMULATED
-from dpstats.results import ConfidenceInterval, Exported, Summary, significant
+from dpstats.results import ConfidenceInterval, Summary, significant
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +57,7 @@ class CountErrors(ErrorDistribution):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CountEstimate(HasEstimates, Exported):
+class CountEstimate(HasEstimates):
     """Released counts, with the distribution of their noise.
 
     Attributes

@@ -24,13 +24,12 @@ from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import Plan
 from dpstats.privacy.stages import Responses
 from dpstats.release.mechanism import Mechanism
-from dpstats.results import Exported
 
 _RESPONSES = "responses"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ProportionEstimate(HasEstimates, Exported):
+class ProportionEstimate(HasEstimates):
     """Estimated proportions of the categories, from randomized responses.
 
     Attributes

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpstats.data.parameters import check_choice, check_privacy_parameters
 from dpstats.errors import BudgetExceeded, DPStatsError, InvalidParameter, LedgerError
+from dpstats.exports import Records
 from dpstats.privacy.filters import METHODS, PLD, Amounts, Cost, Filter
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.ledger import LedgerStore, MemoryStore, Record, Spent, planned_numbers
@@ -299,6 +300,17 @@ class PrivacyBudget(Reported):
 
     def _full_label(self, label: str) -> str:
         return ": ".join(part for part in (self._label, label) if part)
+
+    def _records(self) -> Records:
+        entries = self.history()
+        columns = {
+            "epsilon": [entry.guarantee.epsilon for entry in entries],
+            "delta": [entry.guarantee.delta for entry in entries],
+            "time": [entry.time for entry in entries],
+        }
+        keys = ("total", "spent", "remaining")
+        facts = {"method": self.method, **{key: getattr(self, key).to_dict() for key in keys}}
+        return Records([entry.label for entry in entries], columns, facts)
 
     def summary(self) -> Summary:
         """Return a table of the charges and the remaining budget; text, or HTML in a notebook."""

@@ -5,10 +5,14 @@ from __future__ import annotations
 import enum
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpstats.errors import InvalidParameter
+from dpstats.exports import Exported, Records
 from dpstats.privacy.rounding import check_cost
+
+if TYPE_CHECKING:
+    from dpstats.results import Summary
 
 
 class Neighbors(enum.Enum):
@@ -52,7 +56,7 @@ def delta_of_two(epsilon: float, delta: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class PrivacyGuarantee:
+class PrivacyGuarantee(Exported):
     """An (epsilon, delta) differential-privacy guarantee.
 
     For all neighboring datasets D, D' and all sets S of outputs,
@@ -196,13 +200,13 @@ class PrivacyGuarantee:
             **unit,
         }
 
-    def _repr_html_(self) -> str:
+    def _records(self) -> Records:
+        return Records([str(self)], {"epsilon": [self.epsilon], "delta": [self.delta]}, self.to_dict())
+
+    def summary(self) -> Summary:
+        """Return a table with the meaning of the guarantee. It prints as text, and shows as HTML in a notebook."""
         from dpstats.results import Summary  # on demand: this module needs the standard library only
 
-        facts = [
-            ("epsilon", f"{self.epsilon:.6g}"),
-            ("delta", f"{self.delta:.6g}"),
-            ("Neighbors", self.relation),
-        ]
+        row = (self.relation, f"{self.epsilon:.6g}", f"{self.delta:.6g}")
         meaning = " ".join(self.explain().splitlines()[1:])
-        return Summary("Privacy guarantee", facts, (), (), [meaning]).as_html()
+        return Summary("Privacy guarantee", [], ("Neighbors", "epsilon", "delta"), [row], [meaning])

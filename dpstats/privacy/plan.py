@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.errors import DPStatsError, InvalidParameter
+from dpstats.exports import Exported, Records
 from dpstats.privacy.composition import common_neighbors
 from dpstats.privacy.events import Event, as_event
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.stages import AnyStage, JointStage, Selection, Stage
 from dpstats.privacy.totals import certifies, compose, covers
 from dpstats.privacy.tradeoff import tradeoff_curve
-from dpstats.results import Exported, Records, Summary
+from dpstats.results import Summary
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,24 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from dpstats.inference import ErrorDistribution, Limits, Tail, Together
+from dpstats.inference import AtOnce, ErrorDistribution, Limits, Tail
 
 Numbers = NDArray[np.float64]
 
 
-class ByBand(Together):
-    """A band, which covers all values read from it simultaneously."""
-
-    words = "the band, which covers all quantiles at once"
-
-    def each(self, level: float, count: int) -> float:
-        return level
-
-    def adjusted(self, pvalues: Numbers) -> Numbers:
-        return pvalues
-
-
-BAND = ByBand()
+BAND = AtOnce("the band, which covers all quantiles at once")
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ import numpy as np
 from dpstats.data.parameters import check_level, check_missing, check_privacy_parameters
 from dpstats.data.tables import Rows
 from dpstats.errors import InvalidParameter
-from dpstats.inference import ChosenLimits, Estimates
+from dpstats.inference import Estimates, chosen_limits
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import LEAST_HEAVY, Smooth, Stage
@@ -249,7 +249,7 @@ class PrivateMedian(OneColumn[MedianPlan]):
             np.asarray(np.nan),
             (self._name,),
             self.estimand_,
-            ChosenLimits(median, np.asarray(low), np.asarray(high), level),
+            chosen_limits(median, low, high, level),
             title="Private median by smooth sensitivity",
             header="median",
             facts=[*self._first_facts(), ("Bounds", f"{grid.low:g} to {grid.high:g} (public)")],

@@ -19,7 +19,7 @@ from dpstats.data.parameters import (
 )
 from dpstats.data.tables import Rows
 from dpstats.errors import InvalidParameter
-from dpstats.inference import ChosenLimits, Estimates
+from dpstats.inference import Estimates, chosen_limits
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.quantiles.column import OneColumn, check_sizes
 from dpstats.quantiles.grid import check_grid, sorted_places
@@ -318,7 +318,7 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
             np.full(points.shape, np.nan),
             tuple(f"{x:g}" for x in check_fractions(self.q)),
             self.estimand_,
-            ChosenLimits(points, np.asarray(self.low_), np.asarray(self.high_), plan.confidence_level),
+            chosen_limits(points, self.low_, self.high_, plan.confidence_level),
             title="Private quantiles",
             header="quantile",
             facts=[

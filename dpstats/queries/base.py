@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from dpstats.data.parameters import check_integer, check_level, check_random_state
+from dpstats.data.parameters import check_integer, check_random_state
 from dpstats.data.schema import Schema
 from dpstats.data.tables import Rows
 from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.inference import AtOnce, ChosenLimits, Estimates, HasEstimates, usual_level
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.queries.counted import counts_of, domain_schema
@@ -20,12 +22,13 @@ from dpstats.queries.domain import Domain, check_domain
 from dpstats.queries.linear import LinearQueries, query_values
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.parameters import parameters
-from dpstats.results import ConfidenceInterval, Summary
+from dpstats.results import Summary
 
 Numbers = NDArray[np.float64]
 Plan = TypeVar("Plan", bound=ReleasePlan)
 
 _SHOWN = 20  # queries of a summary
+_BOUND = AtOnce("the bound, which holds for all answers at once")
 
 
 class _Fitted(PrivateEstimator[Plan]):
@@ -116,30 +119,63 @@ class HistogramRelease(_Fitted[Plan], ABC):
         domain = self._domain()
         return points if domain is None else domain.rows(points)
 
-    def confidence_interval(self, confidence_level: float | None = None) -> ConfidenceInterval:
-        """Return simultaneous intervals for the answers of all declared queries on these data.
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array, tags.input_tags.one_d_array = False, True
+        tags.input_tags.positive_only = True
+        return tags
 
-        Parameters
-        ----------
-        confidence_level : float, optional
-            At most 1 - beta, the level that the bound was planned for. Default: 1 - beta.
 
-        Returns
-        -------
-        ConfidenceInterval
-            ``predict()`` plus and minus ``error_bound_``, within [0, 1]. It includes noise, but not sampling error.
-        """
-        answers, bound = self.predict(), self.error_bound_
-        level = check_level(
-            "confidence_level", 1 - self.beta if confidence_level is None else confidence_level
-        )
-        if level > 1 - self.beta + 1e-12:
+@dataclass(frozen=True, eq=False)
+class BoundedErrors(ChosenLimits):
+    """Errors that a bound holds for, at one level: intervals of a lower level are the same."""
+
+    def confirm_level(self, confidence_level: float | None) -> float:
+        level = usual_level(self.level if confidence_level is None else confidence_level)
+        if level > self.level + 1e-12:
             raise InvalidParameter(
-                f"confidence_level must be at most 1 - beta = {1 - self.beta:g}, which the release was planned for, "
+                f"confidence_level must be at most 1 - beta = {self.level:g}, which the release was planned for, "
                 f"got {level:g}"
             )
+        return self.level
+
+
+class BoundedAnswers(HasEstimates, HistogramRelease[Plan]):
+    """Base class of the estimators whose bound holds for all declared queries together."""
+
+    def estimates(self) -> Estimates:
+        """Return the answers to all declared queries, ``predict()`` plus and minus ``error_bound_``, within [0, 1].
+
+        Intervals are simultaneous, at level 1 - beta. They include noise, but not sampling error.
+        """
+        return self._estimates()
+
+    def _estimates(self, first: int | None = None) -> Estimates:
+        """Return the first answers."""
+        answers, bound, queries = self.predict()[:first], self.error_bound_, self._declared()
         ends = np.clip(answers - bound, 0.0, 1.0), np.clip(answers + bound, 0.0, 1.0)
-        return ConfidenceInterval(*ends, 1 - self.beta, "the answers on these data", simultaneous=True)
+        more = queries.n_queries - answers.size
+        return Estimates(
+            answers,
+            np.full(answers.shape, np.nan),
+            tuple(queries.label(j) for j in range(answers.size)),
+            "the answers on these data",
+            BoundedErrors(answers, *ends, 1 - self.beta),
+            title="Private answers to linear queries",
+            header="share",
+            facts=[
+                ("Estimator", type(self).__name__),
+                ("Rows", f"{self.plan_.n_samples:,} (public)"),
+                ("Universe", f"{queries.size:,} points"),
+                ("Privacy", str(self.privacy_)),
+                *self._facts(),
+                ("Every answer within", f"{bound:.4g} of the data's, but for probability {self.beta:g}"),
+            ],
+            notes=[*self._notes(), *([f"{more:,} more queries: predict()."] if more else [])],
+            together=_BOUND,
+            jointly=True,
+            simulated=self.privacy_.simulated,
+        )
 
     def _facts(self) -> list[tuple[str, str]]:
         """Return further facts about the fit, as text."""
@@ -151,49 +187,11 @@ class HistogramRelease(_Fitted[Plan], ABC):
         ]
         if self.error_bound_ >= 0.5:
             notes.append("The bound is vacuous: the answer 1/2 to every query is never further off.")
-        if self.privacy_.simulated:
-            notes.append("Simulated noise, not a private release: random_state was given.")
         return notes
 
-    def summary(self) -> Summary:
+    def summary(self, confidence_level: float | None = None) -> Summary:
         """Return a table of the first answers. It prints as text, and shows as HTML in a notebook."""
-        interval, queries = self.confidence_interval(), self._declared()
-        answers, plan = self.predict(), self.plan_
-        shown = range(min(queries.n_queries, _SHOWN))
-        percent = f"{100 * (1 - self.beta):g}%"
-        rows = [
-            (
-                queries.label(j),
-                f"{answers[j]:.4f}",
-                f"{np.asarray(interval.low)[j]:.4f}",
-                f"{np.asarray(interval.high)[j]:.4f}",
-            )
-            for j in shown
-        ]
-        more = queries.n_queries - len(rows)
-        return Summary(
-            "Private answers to linear queries",
-            [
-                ("Estimator", type(self).__name__),
-                ("Rows", f"{plan.n_samples:,} (public)"),
-                ("Universe", f"{queries.size:,} points"),
-                ("Privacy", str(self.privacy_)),
-                *self._facts(),
-                (
-                    "Every answer within",
-                    f"{self.error_bound_:.4g} of the data's, but for probability {self.beta:g}",
-                ),
-            ],
-            ["", "share", f"[{percent} low", f"{percent} high]"],
-            rows,
-            [*self._notes(), *([f"{more:,} more queries: predict()."] if more else [])],
-        )
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array, tags.input_tags.one_d_array = False, True
-        tags.input_tags.positive_only = True
-        return tags
+        return self._estimates(_SHOWN).summary(confidence_level)
 
 
 def as_queries(queries: Any, size: int | None = None, name: str = "queries") -> LinearQueries:

@@ -22,7 +22,7 @@ from dpstats.data.parameters import (
 from dpstats.data.tables import Rows
 from dpstats.errors import InvalidParameter
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.queries.base import HistogramRelease, as_queries
+from dpstats.queries.base import BoundedAnswers, as_queries
 from dpstats.queries.bounds import median_updates, whole
 from dpstats.queries.counts import data_steps, hypothesis_steps
 from dpstats.queries.linear import LinearQueries
@@ -80,7 +80,7 @@ class Search:
 
 
 @parameters
-class IterativeConstruction(HistogramRelease[ConstructionPlan]):
+class IterativeConstruction(BoundedAnswers[ConstructionPlan]):
     """Answer many queries with a hypothesis that learns from the worst of them (algorithm 8).
 
     In every round, the exponential mechanism selects the query with the largest error of the hypothesis. The answer of

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from dpstats.data.parameters import check_integer, check_level
 from dpstats.data.tables import Rows
 from dpstats.errors import InvalidParameter
+from dpstats.inference import Estimates, HasEstimates, NoLimits
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.queries.counted import counts_of
 from dpstats.queries.domain import TIMES, Counts
@@ -34,16 +35,21 @@ from dpstats.queries.synthetic import SyntheticDistribution
 from dpstats.queries.workload import FULL_TABLE, WorkloadRelease
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released, Session
+from dpstats.report import SIMULATED
 from dpstats.results import Summary
 
 Numbers = NDArray[np.float64]
 
 _SHOWN = 40
 _MOST_ROUNDS = 1000
+_UNKNOWN = (
+    "there are no intervals for all answers: their errors are not known. marginal() has intervals of the tables that "
+    "were measured."
+)
 
 
 @parameters
-class MarginalMWEM(WorkloadRelease[MwemPlan]):
+class MarginalMWEM(HasEstimates, WorkloadRelease[MwemPlan]):
     """Private distribution that answers many tables of attributes, learned from a few measured tables.
 
     Use this estimator for many tables and few rows: it spends epsilon on the tables of its rounds only. If the
@@ -210,7 +216,24 @@ class MarginalMWEM(WorkloadRelease[MwemPlan]):
         codes = np.indices(queries.shapes[0]).reshape(len(table), -1).T
         return domain.frame(codes, table, {"share": self.predict(queries), "low": low, "high": high}, backend)
 
-    def summary(self) -> Summary:
+    def estimates(self) -> Estimates:
+        """Return the answers to the workload, as a result that can be pickled alone.
+
+        Their errors are not known, so there are no intervals. `marginal` has those of measured tables.
+        """
+        check_is_fitted(self, "answers_")
+        return Estimates(
+            self.answers_,
+            np.full(self.answers_.shape, np.nan),
+            tuple(self.queries_.label(j) for j in range(self.answers_.size)),
+            "the answers on these data",
+            NoLimits(self.answers_, _UNKNOWN),
+            title="Private answers by MWEM",
+            header="share",
+            simulated=self.privacy_.simulated,
+        )
+
+    def summary(self, confidence_level: float | None = None) -> Summary:
         """Return a table of the measured tables by round. It prints as text, and shows as HTML in a notebook."""
         check_is_fitted(self, "answers_")
         plan, queries = self.plan_, self.queries_
@@ -235,6 +258,5 @@ class MarginalMWEM(WorkloadRelease[MwemPlan]):
         notes = [
             "Answers are of one distribution. Only for tables that were measured is the error known: marginal()."
         ]
-        if self.privacy_.simulated:
-            notes.append("Simulated noise, not a private release: random_state was given.")
+        notes += [SIMULATED] * self.privacy_.simulated
         return Summary("Private tables by MWEM", facts, ["round", "measured", "cells"], rows, notes)

@@ -26,7 +26,7 @@ from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.rounding import quotient_up
 from dpstats.privacy.stages import Selection
-from dpstats.queries.base import HistogramRelease, as_queries
+from dpstats.queries.base import BoundedAnswers, as_queries
 from dpstats.queries.bounds import AccuracyBound, net_bound
 from dpstats.queries.counts import ROW, data_steps, hypothesis_steps
 from dpstats.queries.linear import FRACTION_BITS, LinearQueries
@@ -76,7 +76,7 @@ class NetPlan(ReleasePlan):
 
 
 @parameters
-class _Databases(HistogramRelease[NetPlan]):
+class _Databases(BoundedAnswers[NetPlan]):
     """Base class of the estimators that choose one of many databases."""
 
     queries: Any = None

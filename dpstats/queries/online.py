@@ -18,6 +18,7 @@ from dpstats.data.counts import MOST_ROWS
 from dpstats.data.parameters import check_choice, check_integer, check_privacy_parameters, check_real
 from dpstats.data.tables import Rows
 from dpstats.errors import DPStatsError, Exhausted, InvalidParameter
+from dpstats.exports import Records
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Comparisons
@@ -29,6 +30,7 @@ from dpstats.queries.updates import MultiplicativeWeights
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released, Session
 from dpstats.release.stream import Stream
+from dpstats.report import SIMULATED
 from dpstats.results import Summary
 
 Numbers = NDArray[np.float64]
@@ -336,16 +338,28 @@ class OnlineMultiplicativeWeights(HistogramRelease[OnlinePlan]):
         """Raise an error, because the bound holds for answers of `answer`, and not for the last hypothesis."""
         raise DPStatsError("answer() must have given the answer: error_bound_ does not hold for predict()")
 
+    def _records(self) -> Records:
+        check_is_fitted(self, "plan_")
+        columns = {
+            "so_far": [self.n_asked_, self.n_updates_],
+            "left": [self.plan_.n_queries - self.n_asked_, self.updates_left_],
+        }
+        facts = {
+            "error_bound": self.error_bound_,
+            "beta": self.plan_.beta,
+            "simulated": self.privacy_.simulated,
+        }
+        return Records(["queries", "updates"], columns, facts)
+
     def summary(self) -> Summary:
         """Return the state and the error bound of the stream. It prints as text, and shows as HTML in a notebook."""
-        check_is_fitted(self, "plan_")
+        names, columns, _ = self._records()
         plan = self.plan_
         notes = [
             "The bound is about the answers of answer(); predict() answers from the last hypothesis, without one."
         ]
         notes += plan.notes()
-        if self.privacy_.simulated:
-            notes.append("Simulated noise, not a private release: random_state was given.")
+        notes += [SIMULATED] * self.privacy_.simulated
         return Summary(
             "Private answers to a stream of queries",
             [
@@ -360,8 +374,8 @@ class OnlineMultiplicativeWeights(HistogramRelease[OnlinePlan]):
             ],
             ["", "so far", "left"],
             [
-                ("queries", f"{self.n_asked_:,}", f"{plan.n_queries - self.n_asked_:,}"),
-                ("updates", f"{self.n_updates_:,}", f"{self.updates_left_:,}"),
+                (name, *(f"{count:,}" for count in counts))
+                for name, *counts in zip(names, *columns.values(), strict=True)
             ],
             notes,
         )

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.report import Reported
-from dpstats.results import Exported, Summary, significant
+from dpstats.results import HypothesisTest, Summary, significant
 
 
 @dataclass(frozen=True, slots=True)
-class RankTestResult(Exported, Reported):
+class RankTestResult(HypothesisTest):
     """Result of a private rank test.
 
     Attributes

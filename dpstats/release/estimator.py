@@ -28,6 +28,7 @@ from dpstats.data.schema import Schema, check_columns_again, check_names, record
 from dpstats.data.source import Source
 from dpstats.data.tables import Rows
 from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.exports import Records
 from dpstats.privacy.budget import PrivacyBudget, check_budget
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import Counted, ReleasePlan
@@ -40,7 +41,7 @@ from dpstats.release.private_size import ReleasedSize, check_container, has_priv
 from dpstats.release.session import Released, Session
 from dpstats.release.witness import session_of
 from dpstats.report import Background, Reported, told_parameters, told_value
-from dpstats.results import about_missing, observed_rows, with_missing
+from dpstats.results import Summary, about_missing, observed_rows, with_missing
 
 Plan = TypeVar("Plan", bound=ReleasePlan)
 
@@ -346,16 +347,19 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         0.5
         """
         check_is_fitted(self)
-        numbers = getattr(self, "to_dict", None)
-        return make_receipt(
-            type(self), self.plan_, self.privacy_, None if numbers is None else numbers(), key
-        )
+        # Without numbers of its own, the records of an estimator are those of its plan.
+        numbers = None if type(self)._records is PrivateEstimator._records else self.to_dict()
+        return make_receipt(type(self), self.plan_, self.privacy_, numbers, key)
 
-    def summary(self) -> Any:
+    def summary(self) -> Summary:
         """Return a table of the released stages; prints as text, shows as HTML in a notebook."""
         check_is_fitted(self)
         facts = [("Estimator", type(self).__name__), *self.privacy_.facts()]
         return replace(self.plan_.summary(), title="Release", facts=facts)
+
+    def _records(self) -> Records:
+        check_is_fitted(self)
+        return self.plan_._records()
 
     def _state_missing(self, estimand: str) -> str:
         """Return an estimand, and that incomplete rows are left out if they are."""

@@ -11,7 +11,8 @@ from scipy.special import ndtri
 from scipy.stats import beta as beta_law
 
 from dpstats.data.parameters import check_choice, check_real
-from dpstats.report import Reported
+from dpstats.exports import Records
+from dpstats.report import Printed
 from dpstats.results import ConfidenceInterval, Summary
 from dpstats.simulation.risks import Term, Vector, failure_words, interval_words, usable_cells
 from dpstats.simulation.table import Parameters, StudyResults
@@ -29,7 +30,7 @@ class CheckedCell(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Check(Reported):
+class Check(Printed):
     """Measured means against stated values, cell by cell.
 
     Attributes
@@ -67,11 +68,30 @@ class Check(Reported):
         """ "reproduced" if all agree."""
         return REPRODUCED if all(line.agrees for line in self.lines) else NOT_REPRODUCED
 
+    def _records(self) -> Records:
+        return Records(
+            [_name(line.parameters) for line in self.lines],
+            {
+                **{key: [line.parameters.get(key) for line in self.lines] for key in self._keys},
+                "measured": [line.measured for line in self.lines],
+                "low": [line.interval.low for line in self.lines],
+                "high": [line.interval.high for line in self.lines],
+                "stated": [line.stated for line in self.lines],
+                "agrees": [line.agrees for line in self.lines],
+            },
+            {key: getattr(self, key) for key in ("loss", "relation", "confidence_level", "verdict")},
+        )
+
+    @property
+    def _keys(self) -> list[str]:
+        """The names of the parameters of all cells."""
+        return list(dict.fromkeys(key for line in self.lines for key in line.parameters))
+
     def summary(self) -> Summary:
         """Return a table with one row per cell."""
         rows = [
             [
-                ", ".join(f"{key}={value}" for key, value in parameters.items()),
+                _name(parameters),
                 f"{measured:.5g}",
                 interval_words(interval),
                 f"{stated:.5g}",
@@ -86,8 +106,9 @@ class Check(Reported):
         title = f"Check of {self.loss.replace('_', ' ')}" if self.loss else "Check"
         return Summary(title, facts, ["cell", "measured", "interval", words, "agrees"], rows)
 
-    def __str__(self) -> str:
-        return str(self.summary())
+
+def _name(parameters: Parameters) -> str:
+    return ", ".join(f"{key}={value}" for key, value in parameters.items())
 
 
 def compare(

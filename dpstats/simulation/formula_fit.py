@@ -13,7 +13,8 @@ from scipy.stats import chi2
 
 from dpstats.data.parameters import check_real
 from dpstats.errors import InvalidParameter
-from dpstats.report import Reported
+from dpstats.exports import Records
+from dpstats.report import Printed
 from dpstats.results import ConfidenceInterval, Summary
 from dpstats.simulation.risks import (
     Term,
@@ -29,7 +30,7 @@ from dpstats.simulation.verdicts import NOT_REPRODUCED, REPRODUCED, UNDECIDED
 
 
 @dataclass(frozen=True, slots=True)
-class FormulaFit(Reported):
+class FormulaFit(Printed):
     """A formula of several terms, its constants fitted to all cells at once.
 
     Attributes
@@ -91,6 +92,16 @@ class FormulaFit(Reported):
         )
         return REPRODUCED if shown else UNDECIDED
 
+    def _records(self) -> Records:
+        columns = {
+            "estimate": self.constants,
+            "low": [interval.low for interval in self.intervals],
+            "high": [interval.high for interval in self.intervals],
+            "theory": self.theory,
+        }
+        keys = ("n_cells", "pvalue", "deviation", "confidence_level", "verdict")
+        return Records(self.terms, columns, {key: getattr(self, key) for key in keys})
+
     def summary(self) -> Summary:
         """Return the constants as a table."""
         rows = [
@@ -105,9 +116,6 @@ class FormulaFit(Reported):
             ("Verdict", self.verdict),
         ]
         return Summary("Constants of the formula", facts, ["term", "theory", "constant", "interval"], rows)
-
-    def __str__(self) -> str:
-        return str(self.summary())
 
 
 def fit_formula(

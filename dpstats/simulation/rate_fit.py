@@ -14,7 +14,8 @@ from scipy.stats import chi2
 
 from dpstats.data.parameters import check_real
 from dpstats.errors import InvalidParameter
-from dpstats.report import Reported
+from dpstats.exports import Records
+from dpstats.report import Printed
 from dpstats.results import ConfidenceInterval, Summary
 from dpstats.simulation.broken_line import BrokenLine, bent, fit_broken_line
 from dpstats.simulation.formula_fit import FormulaFit, fit_formula
@@ -37,7 +38,7 @@ _ENOUGH = 100  # replications: with fewer, Monte Carlo errors are themselves too
 
 
 @dataclass(frozen=True, slots=True)
-class RateFit(Reported):
+class RateFit(Printed):
     """An exponent, estimated.
 
     Attributes
@@ -161,6 +162,32 @@ class RateFit(Reported):
             return UNDECIDED if too_wide else FINITE_SIZE
         return UNDECIDED if met else NOT_REPRODUCED
 
+    def _records(self) -> Records:
+        lines: list[tuple[str, float, ConfidenceInterval | None]] = [
+            (self.parameter, self.slope, self.interval)
+        ]
+        if not self.fits:
+            lines += self._other_lines()
+        low, high = (
+            [float("nan") if each is None else float(each[side]) for _, _, each in lines] for side in (0, 1)
+        )
+        columns = {"estimate": [slope for _, slope, _ in lines], "low": low, "high": high}
+        keys = ("theory", "prediction", "verdict", "regime", "n_cells", "pvalue", "deviation", "fits")
+        return Records([name for name, _, _ in lines], columns, {key: getattr(self, key) for key in keys})
+
+    def _other_lines(self) -> list[tuple[str, float, ConfidenceInterval | None]]:
+        """Return the exponents of a broken line, and of a sum of two powers, with names and intervals."""
+        found: list[tuple[str, float, ConfidenceInterval | None]] = []
+        if self.two is not None:
+            sides = (
+                f"{self.parameter} {side} {self.two.place:.4g}, broken line" for side in ("below", "above")
+            )
+            found += zip(sides, self.two.slopes, self.two.intervals, strict=True)
+        if self.powers is not None:
+            names = ("first of two powers", "second of two powers")
+            found += zip(names, self.powers.exponents, self.powers.intervals, strict=True)
+        return found
+
     def summary(self) -> Summary:
         """Return the exponent as a table; if one line does not fit, with the exponents of two regimes."""
         compared = [
@@ -191,25 +218,10 @@ class RateFit(Reported):
                     f"With {self.n_replications} replications in a cell a line that is right is found not to fit more "
                     f"often than its p-value says: run {_ENOUGH} or more, and more still where losses have heavy tails."
                 )
-            if self.two is not None:
-                regimes = zip(("below", "above"), self.two.slopes, self.two.intervals, strict=True)
-                rows += [
-                    self._row(
-                        f"{self.parameter} {side} {self.two.place:.4g}, broken line",
-                        [""] * len(known),
-                        slope,
-                        interval,
-                        "",
-                    )
-                    for side, slope, interval in regimes
-                ]
-            if self.powers is not None:
-                rows += [
-                    self._row(f"{name} of two powers", [""] * len(known), exponent, interval, "")
-                    for name, exponent, interval in zip(
-                        ("first", "second"), self.powers.exponents, self.powers.intervals, strict=True
-                    )
-                ]
+            blank = [""] * len(known)
+            rows += [
+                self._row(name, blank, slope, interval, "") for name, slope, interval in self._other_lines()
+            ]
             notes += self._regime_notes()
             notes += self._power_notes()
         facts = [("Regime", self.regime), ("Cells", f"{self.n_cells}{self.failures}"), ("Line", line)]
@@ -257,9 +269,6 @@ class RateFit(Reported):
             f"{words} These cells do not tell a sum from a broken line. Each interval holds if its own model is right: "
             "slopes of a broken line are no exponents of a sum."
         ]
-
-    def __str__(self) -> str:
-        return str(self.summary())
 
 
 def fit_rate(

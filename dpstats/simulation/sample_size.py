@@ -14,16 +14,17 @@ from sklearn.base import clone
 
 from dpstats.data.parameters import check_integer, check_random_state, check_real
 from dpstats.errors import DPStatsError, InvalidParameter
+from dpstats.exports import Records
 from dpstats.parallel import run_blocks
-from dpstats.report import Reported, draw
+from dpstats.report import Printed, draw
 from dpstats.results import ConfidenceInterval, Summary
 
 Power = Callable[[float, np.random.Generator], Any]
 """``power(x, rng)``: whether one simulated test at x rejects, or an array of such outcomes."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CrossingPoint(Reported):
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class CrossingPoint(Printed):
     """Where the power of a test reaches a target.
 
     Attributes
@@ -74,22 +75,35 @@ class CrossingPoint(Reported):
         """
         return draw(self, ax, name=name, **style)
 
+    def _records(self) -> Records:
+        order = np.argsort(self.points, kind="stable")
+        points, hits, totals = self.points[order], self.rejections[order], self.trials[order]
+        columns = {"at": points, "power": hits / totals, "rejections": hits, "trials": totals}
+        return Records(
+            [f"{x:.5g}" for x in points],
+            {key: column.tolist() for key, column in columns.items()},
+            {
+                "value": self.value,
+                "standard_error": self.standard_error,
+                "low": self.interval.low,
+                "high": self.interval.high,
+                "target": self.target,
+                "confidence_level": self.interval.confidence_level,
+            },
+        )
+
     def summary(self) -> Summary:
         """Return the curve that was simulated, as a table."""
+        names, columns, _ = self._records()
         rows = [
-            [f"{x:.5g}", f"{hit / total:.3f}", str(total)]
-            for x, hit, total in sorted(zip(self.points, self.rejections, self.trials, strict=True))
+            [name, f"{power:.3f}", str(total)]
+            for name, power, total in zip(names, columns["power"], columns["trials"], strict=True)
         ]
         facts = [
             ("Power", f"{self.target:.4g} at {self.value:.5g}"),
             ("Interval", f"[{self.interval.low:.5g}, {self.interval.high:.5g}]"),
         ]
         return Summary("Crossing point", facts, ["at", "power", "tests"], rows)
-
-    def __str__(self) -> str:
-        return str(self.summary())
-
-    __repr__ = __str__
 
 
 def crossing_point(

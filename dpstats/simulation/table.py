@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.errors import InvalidParameter
-from dpstats.report import Reported, draw
+from dpstats.exports import Records
+from dpstats.report import Printed, draw
 from dpstats.results import Summary
 
 Parameters = Mapping[str, Any]
@@ -58,8 +59,8 @@ class CellResult:
         return float(values.std(ddof=1) / math.sqrt(values.size)) if values.size > 1 else math.nan
 
 
-@dataclass(frozen=True, slots=True)
-class StudyResults(Reported):
+@dataclass(frozen=True, slots=True, repr=False)
+class StudyResults(Printed):
     """Results of a study.
 
     Attributes
@@ -203,12 +204,16 @@ class StudyResults(Reported):
         return table
 
     def to_pandas(self) -> Any:
-        """Return `table` as a pandas data frame, where pandas is installed."""
-        try:
-            import pandas as pd
-        except ImportError:
-            raise InvalidParameter("to_pandas needs pandas; table() gives the same rows without it") from None
-        return pd.DataFrame.from_records(self.table())
+        """Return `to_frame` with the positions of the cells as its index."""
+        return self.to_frame().reset_index(drop=True)
+
+    def _records(self) -> Records:
+        table = self.table()
+        columns = {name: table[name].tolist() for name in table.dtype.names or ()}
+        names = [str(i + 1) for i in range(len(table))]
+        return Records(
+            names, columns, {"study": self.name, "facts": dict(self.facts), "seconds": self.seconds}
+        )
 
     def as_records(self) -> list[dict[str, Any]]:
         """Return `table` as plain dictionaries, for JSON; non-numeric values are None."""
@@ -286,11 +291,6 @@ class StudyResults(Reported):
             return []
         stated = ", ".join(f"{package} {found}" for package, found in differing.items())
         return [f"Rows of this study were computed with different versions: {stated}."]
-
-    def __str__(self) -> str:
-        return str(self.summary())
-
-    __repr__ = __str__
 
 
 def _ratio(one: CellResult, other: CellResult, loss: str) -> str:

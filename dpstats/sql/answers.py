@@ -23,7 +23,7 @@ from dpstats.inference import (
 from dpstats.noisy_counts import CountNoise
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.stages import Smooth, Stage
-from dpstats.results import Exported
+from dpstats.report import Printed
 from dpstats.sensitivity.levels import LEVEL, half_width, noise_width
 from dpstats.sql.plan import ANSWER, SQLPlan
 from dpstats.sql.query import Measure, Query, Several
@@ -163,8 +163,8 @@ class AnswerErrors(ErrorDistribution):
         )
 
 
-@dataclass(frozen=True, eq=False)
-class PrivateTable(HasEstimates, Exported):
+@dataclass(frozen=True, eq=False, repr=False)
+class PrivateTable(HasEstimates, Printed):
     """Answers for the cells of a GROUP BY, each with noise.
 
     Attributes
@@ -289,9 +289,6 @@ class PrivateTable(HasEstimates, Exported):
             for i, record in enumerate(found):
                 record["low"], record["high"] = (float(np.atleast_1d(end)[i]) for end in interval)
         return found
-
-    def __repr__(self) -> str:
-        return str(self.summary())
 
 
 class PrivateAnswer(PrivateTable):

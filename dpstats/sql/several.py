@@ -27,7 +27,7 @@ from dpstats.inference import (
 )
 from dpstats.means.ratio import Noise
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.results import Exported
+from dpstats.report import Printed
 from dpstats.sql.answers import SELECTED, Off, read_numbers
 from dpstats.sql.noise import LinearErrors, MeanErrors, Shaken, ShareRatio
 from dpstats.sql.plan import ANSWER, ROWS, SHARES, SQLPlan
@@ -88,8 +88,8 @@ def _side_by_side(pairs: list[Limits]) -> Limits:
     return first, second
 
 
-@dataclass(frozen=True, eq=False)
-class PrivateAnswers(HasEstimates, Exported):
+@dataclass(frozen=True, eq=False, repr=False)
+class PrivateAnswers(HasEstimates, Printed):
     """Answers to several aggregates, for the cells of a GROUP BY: one release, with an interval for each number.
 
     Attributes
@@ -277,9 +277,6 @@ class PrivateAnswers(HasEstimates, Exported):
                     record[f"{label}_low"] = float(np.ravel(ends.low)[place])
                     record[f"{label}_high"] = float(np.ravel(ends.high)[place])
         return found
-
-    def __repr__(self) -> str:
-        return str(self.summary())
 
 
 def all_answered(query: Query, plan: SQLPlan, released: Any, guarantee: PrivacyGuarantee) -> PrivateAnswers:

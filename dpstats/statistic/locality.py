@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from dpstats.data.opening import open_source
 from dpstats.data.parameters import check_integer
 from dpstats.errors import InvalidData
+from dpstats.exports import Records
 from dpstats.report import Reported
 from dpstats.results import Summary
 from dpstats.statistic.blocks import BlockRows, block_rows
@@ -50,6 +51,10 @@ class LocalityCheck(Reported):
     def local(self) -> bool:
         """Whether no block had another value."""
         return not any(self.changed.values())
+
+    def _records(self) -> Records:
+        facts = {key: getattr(self, key) for key in ("n_blocks", "failed", "first_error", "local")}
+        return Records(list(self.changed), {"changed": list(self.changed.values())}, facts)
 
     def summary(self) -> Summary:
         """Return a table. It prints as text, and shows as HTML in a notebook."""

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
+from dpstats.exports import Records
 from dpstats.inference import FREE, ErrorDistribution, Estimates, Limits, Tail
-from dpstats.report import SIMULATED, Reported
-from dpstats.results import Exported, Records, Summary, significant
+from dpstats.report import SIMULATED, Printed
+from dpstats.results import HypothesisTest, Summary, significant
 from dpstats.survival.table import SurvivalTable
 
 Floats = NDArray[np.float64]
@@ -234,7 +235,7 @@ class SurvivalEstimate(Estimates):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LogRankResult(Exported, Reported):
+class LogRankResult(HypothesisTest, Printed):
     """Result of a log-rank test: of `LogRankTest`, or of a table that `PrivateSurvival` released before.
 
     Attributes
@@ -333,9 +334,6 @@ class LogRankResult(Exported, Reported):
             "simulated": self.simulated,
         }
         return Records(self.names, columns, facts)
-
-    def __repr__(self) -> str:
-        return str(self.summary())
 
 
 def describe_weights(rho: float, gamma: float) -> str:

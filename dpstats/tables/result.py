@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 
 from dpstats.inference import FREE
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.report import Reported
-from dpstats.results import Exported, Summary
+from dpstats.results import HypothesisTest, Summary
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TableTest(Exported, Reported):
+class TableTest(HypothesisTest):
     """Result of a test on a released table. The test has no additional privacy cost.
 
     Attributes

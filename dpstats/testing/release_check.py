@@ -14,11 +14,12 @@ from dpstats.auditing import SensitivityCheck, audit, check_sensitivity
 from dpstats.auditing.sensitivity_check import FOLLOWS
 from dpstats.data.parameters import check_integer, check_real
 from dpstats.errors import BudgetExceeded, DPStatsError, InvalidParameter
+from dpstats.exports import Records
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.totals import compose
 from dpstats.release.estimator import PrivateEstimator
-from dpstats.report import Reported
+from dpstats.report import Printed
 from dpstats.results import Summary
 
 Pair = tuple[Any, Any]
@@ -54,8 +55,8 @@ class CheckItem:
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class ReleaseCheck(Reported):
+@dataclass(frozen=True, slots=True, repr=False)
+class ReleaseCheck(Printed):
     """The results of `check_release`.
 
     Attributes
@@ -89,6 +90,12 @@ class ReleaseCheck(Reported):
         """The checks that failed."""
         return tuple(item for item in self.items if item.verdict == FAILED)
 
+    def _records(self) -> Records:
+        columns = {key: [getattr(item, key) for item in self.items] for key in ("verdict", "detail")}
+        return Records(
+            [item.name for item in self.items], columns, {"estimator": self.estimator, "ok": self.ok}
+        )
+
     def summary(self) -> Summary:
         """Return a table with one row for each check; prints as text, shows as HTML in a notebook."""
         return Summary(
@@ -98,11 +105,6 @@ class ReleaseCheck(Reported):
             [(item.name, item.verdict, item.detail) for item in self.items],
             ["A check that passes does not replace a proof: write one, and let somebody else read it."],
         )
-
-    def __str__(self) -> str:
-        return str(self.summary())
-
-    __repr__ = __str__
 
 
 def check_release(

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.exports import Exported
 from dpstats.inference import HasEstimates
-from dpstats.results import ConfidenceInterval, Exported
+from dpstats.results import ConfidenceInterval
 
 Numbers = NDArray[np.float64]
 
@@ -27,9 +28,9 @@ def flatten(thing: Any, name: str = "") -> Iterator[tuple[str, Numbers]]:
         yield f"{name}.low", np.asarray(thing.low, dtype=np.float64)
         yield f"{name}.high", np.asarray(thing.high, dtype=np.float64)
     elif isinstance(thing, Exported):
-        for column, cells in thing.to_frame().items():
-            if cells.dtype.kind in "biuf":
-                yield f"{name}.{column}", cells.to_numpy(dtype=np.float64)
+        _, columns, facts = thing._records()
+        asked = {key: value for key, value in facts.items() if key not in ("simulated", "confidence_level")}
+        yield from flatten({**asked, **{key: np.asarray(cells) for key, cells in columns.items()}}, name)
     elif isinstance(thing, Mapping):
         for key, value in thing.items():
             yield from flatten(value, f"{name}.{key}")

@@ -11,6 +11,7 @@ CHANGELOG.md, and record it:
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import io
 import itertools
 import json
@@ -273,14 +274,14 @@ def run_studies() -> dict[str, Any]:
     crossing = simulation.crossing_point(
         lambda x, rng: rng.random(10) < 1 / (1 + np.exp(3 - x)), 0.5, 20, replications=100, random_state=1
     )
-    return {"crossing": crossing}
+    return {"crossing": dataclasses.asdict(crossing)}
 
 
 def run_audits() -> dict[str, Any]:
     rng = np.random.default_rng(0)
     one, two = rng.laplace(size=4000), 1 + rng.laplace(size=4000)
     return {
-        "found": auditing.audit_outputs(one, two, epsilon=0.5),
+        "found": dataclasses.asdict(auditing.audit_outputs(one, two, epsilon=0.5)),
         "bound": auditing.epsilon_lower_bound([700, 900], [300, 800], 2000, delta=1e-3),
         "exact": [
             auditing.exact_epsilon([0.5, 0.3, 0.2], [0.3, 0.3, 0.4]),

@@ -60,6 +60,9 @@ X = RNG.normal(size=(3000, 2))
 Y = X @ [0.5, -0.5] + RNG.normal(size=3000)
 LABELS = RNG.integers(3, size=3000)
 DESIGN = {"x_bounds": (-4, 4), "random_state": 0}
+QUERIES = RNG.integers(0, 2, size=(6, 4))
+COUNTS = np.array([300, 200, 100, 400])
+ANSWERING = {"queries": QUERIES, "random_state": 0}
 
 FITTED: dict[str, Callable[[], Any]] = {
     "ClippedMean": lambda: ClippedMean(bounds=(-4, 4), random_state=0).fit(X),
@@ -94,6 +97,12 @@ FITTED: dict[str, Callable[[], Any]] = {
     "WorkloadAnswers": lambda: WorkloadAnswers(
         domain={"label": [0, 1, 2], "high": [False, True]}, workload=1, random_state=0
     ).fit(np.column_stack([LABELS, Y > 0])),
+    "IterativeConstruction": lambda: IterativeConstruction(**ANSWERING).fit(COUNTS),
+    "NetMechanism": lambda: NetMechanism(accuracy=0.4, **ANSWERING).fit(COUNTS),
+    "SmallDB": lambda: SmallDB(n_rows=3, **ANSWERING).fit(COUNTS),
+    "MarginalMWEM": lambda: MarginalMWEM(
+        domain={"label": [0, 1, 2], "high": [False, True]}, workload=1, random_state=0
+    ).fit(np.column_stack([LABELS, Y > 0])),
     "PrivateDistribution": lambda: PrivateDistribution(bounds=(-4, 4), random_state=0).fit(X[:, 0]),
     "PrivateQuantile": lambda: PrivateQuantile(
         [0.25, 0.5], bounds=(-4, 4), confidence_level=0.9, random_state=0
@@ -111,7 +120,7 @@ FITTED: dict[str, Callable[[], Any]] = {
 
 _TEST = "a test of a hypothesis: its result has a p-value, and no estimate with an interval"
 _GROUPS = "a test of a hypothesis: its result has a row for each group, and one p-value"
-_ANSWERS = "answers many queries that a user asks afterwards: intervals are of the queries that are asked"
+_ANSWERS = "answers queries that a user asks afterwards: its bound is about these answers"
 
 OTHERWISE = {
     **dict.fromkeys(
@@ -130,16 +139,7 @@ OTHERWISE = {
     ),
     "CompleteCases": "a first step, whose release is the number of rows of the next",
     "LogRankTest": _GROUPS,
-    **dict.fromkeys(
-        [
-            "IterativeConstruction",
-            "MarginalMWEM",
-            "NetMechanism",
-            "OnlineMultiplicativeWeights",
-            "SmallDB",
-        ],
-        _ANSWERS,
-    ),
+    "OnlineMultiplicativeWeights": _ANSWERS,
 }
 """Public estimators without the mixin, each with its reason."""
 
@@ -160,8 +160,16 @@ EXTRA = {
 """Parameters beyond the common ones: what intervals cover, and which coefficients or proportions are asked for."""
 
 
-ONE_LEVEL = {"PrivateQuantile", "PrivateMedian", "GroupQuantiles"}
-"""The ends of their intervals are chosen in the release, for one level: nothing else is known of their errors."""
+_CHOSEN, _BOUND = "for which the ends were chosen", "at most 1 - beta"
+
+ONE_LEVEL = {
+    **dict.fromkeys(["PrivateQuantile", "PrivateMedian", "GroupQuantiles"], _CHOSEN),
+    **dict.fromkeys(["IterativeConstruction", "NetMechanism", "SmallDB"], _BOUND),
+}
+"""The ends of their intervals hold for one level: nothing else is known of their errors. Other levels are refused."""
+
+NO_INTERVALS = {"MarginalMWEM": "their errors are not known"}
+"""Nothing is known of their errors."""
 
 IN_STEPS = {"PrivateDistribution"}
 """Their limits are ends of cells, where p-values jump."""
@@ -191,23 +199,14 @@ TESTS: dict[str, Callable[[], Any]] = {
 }
 
 
-QUERIES = RNG.integers(0, 2, size=(6, 4))
-COUNTS = np.array([300, 200, 100, 400])
-
 OTHERS: dict[str, Callable[[], Any]] = {
     "CompleteCases": lambda: CompleteCases(random_state=0).fit(X),
     "LogRankTest": lambda: LogRankTest(groups=[0, 1, 2], horizon=4.0, random_state=0).fit(
         RNG.exponential(5.0, 3000), np.ones(3000), LABELS
     ),
-    "IterativeConstruction": lambda: IterativeConstruction(queries=QUERIES, random_state=0).fit(COUNTS),
-    "MarginalMWEM": lambda: MarginalMWEM(
-        domain={"label": [0, 1, 2], "high": [False, True]}, workload=1, random_state=0
-    ).fit(np.column_stack([LABELS, Y > 0])),
-    "NetMechanism": lambda: NetMechanism(queries=QUERIES, accuracy=0.4, random_state=0).fit(COUNTS),
     "OnlineMultiplicativeWeights": lambda: OnlineMultiplicativeWeights(n_queries=5, random_state=0).fit(
         COUNTS
     ),
-    "SmallDB": lambda: SmallDB(queries=QUERIES, n_rows=3, random_state=0).fit(COUNTS),
 }
 """The estimators that have neither estimates with intervals nor one test."""
 
@@ -344,11 +343,20 @@ def test_signatures_are_one(name: str) -> None:
 def test_every_question_has_an_answer_in_every_form(name: str) -> None:
     model = fitted(name)
     found = model.estimates()
+    assert model.names_ == found.names and model.estimand_ == found.estimand
+    np.testing.assert_array_equal(model.estimate_, found.estimate)
+    np.testing.assert_array_equal(model.standard_error_, found.error)
+    if name in NO_INTERVALS:
+        for question in (model.confidence_interval, model.test):
+            with pytest.raises(DPStatsError, match=NO_INTERVALS[name]):
+                question()
+        assert model.to_frame()["low"].isna().all() and model.plot().get_xlabel()
+        return
     low, high = model.confidence_interval(0.9)
     results: list[Any] = [found, model.confidence_interval(), model.summary()]
     if name in ONE_LEVEL:
-        with pytest.raises(InvalidParameter, match="for which the ends were chosen"):
-            model.confidence_interval(0.8)
+        with pytest.raises(InvalidParameter, match=ONE_LEVEL[name]):
+            model.confidence_interval(0.99)
         with pytest.raises(DPStatsError, match="these intervals have one form"):
             model.confidence_interval(0.9, alternative="less")
         with pytest.raises(DPStatsError, match="there are no p-values"):
@@ -372,9 +380,6 @@ def test_every_question_has_an_answer_in_every_form(name: str) -> None:
         results.append(found.test(found.distribution.start, simultaneous=True))
     frame, said = model.to_frame(0.9), json.loads(json.dumps(model.to_dict(0.9)))
     assert len(frame) == len(said["rows"]) == len(found.names)
-    assert model.names_ == found.names and model.estimand_ == found.estimand
-    np.testing.assert_array_equal(model.estimate_, found.estimate)
-    np.testing.assert_array_equal(model.standard_error_, found.error)
     np.testing.assert_allclose(frame["low"], np.ravel(low))
     np.testing.assert_allclose([row["high"] for row in said["rows"]], np.ravel(high))
     assert said["simulated"] and said["estimand"] == model.confidence_interval().estimand
@@ -401,7 +406,7 @@ def test_pictures_are_drawn_on_the_axes_that_are_given(name: str) -> None:
     assert list(drawn) == list(given) and dict(rcParams) == before
 
 
-@pytest.mark.parametrize("name", [name for name in FITTED if name not in ONE_LEVEL])
+@pytest.mark.parametrize("name", [name for name in FITTED if name not in {*ONE_LEVEL, *NO_INTERVALS}])
 def test_the_pvalue_at_the_limits_of_an_interval_is_its_level(name: str) -> None:
     found = fitted(name).estimates()
     low, high = found.confidence_interval(0.95)
@@ -425,7 +430,8 @@ def test_a_methods_section_states_the_facts_of_the_fit(name: str) -> None:
         f"{model.plan_.n_samples:,}",
         "not a private release",
         *(stage.name for stage in model.plan_.stages),
-        f"cover {model.estimand_}." if name in FITTED else f"The null hypothesis is: {model.result_.null}.",
+        *([f"cover {model.estimand_}."] if name in FITTED and name not in NO_INTERVALS else []),
+        *([f"The null hypothesis is: {model.result_.null}."] if name in TESTS else []),
     ):
         assert fact.lower() in text.lower(), fact
     assert text.endswith(TO_STATE) and "\n" not in text and "entropy" not in text

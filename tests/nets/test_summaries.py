@@ -24,6 +24,7 @@ HEADS = {
 }
 OTHERWISE = {
     "SparseMean": "its table has the means of the columns, and intervals of those that were chosen",
+    "MarginalMWEM": "its table has the measured tables, and the frame has answers",
     "PrivateSurvival": "its table has medians and restricted means, and the frame has curves",
 }
 

@@ -1,0 +1,136 @@
+"""Forms of a result: a table to read, and its numbers for machines.
+
+A subclass of `Exported` defines ``summary``, a table as text, and ``_records``, the numbers. Every other form
+follows from these two: text, HTML, LaTeX, Markdown, data frame and dictionary. This module needs the standard
+library only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from dpstats.errors import DPStatsError
+
+
+class Records(NamedTuple):
+    """A table of numbers, for machines.
+
+    Attributes
+    ----------
+    names : sequence of str
+        Names of the rows.
+    columns : mapping of str to list
+    facts : mapping of str
+        Facts about all rows.
+    """
+
+    names: Sequence[str]
+    columns: Mapping[str, Sequence[Any]]
+    facts: Mapping[str, Any]
+
+    def as_frame(self) -> Any:
+        """Return a data frame of pandas, a row for each name; its ``attrs`` have the facts."""
+        try:
+            import pandas as pd
+        except ImportError:
+            raise DPStatsError("a data frame needs pandas: install it, or use to_dict()") from None
+        frame = pd.DataFrame(dict(self.columns), index=list(self.names))
+        frame.attrs.update(self.facts)
+        return frame
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the facts and a list of rows, as JSON has them: NaN is None."""
+        rows = zip(self.names, *self.columns.values(), strict=True)
+        return {
+            **self.facts,
+            "rows": [
+                {
+                    "name": name,
+                    **{
+                        key: None if cell != cell else cell
+                        for key, cell in zip(self.columns, cells, strict=True)
+                    },
+                }
+                for name, *cells in rows
+            ],
+        }
+
+
+class Table(Protocol):
+    """Protocol of the parts and forms of a summary; see `dpstats.results.Summary`."""
+
+    @property
+    def title(self) -> str: ...
+    @property
+    def facts(self) -> Sequence[tuple[str, str]]: ...
+    @property
+    def columns(self) -> Sequence[str]: ...
+    @property
+    def notes(self) -> Sequence[str]: ...
+
+    def aligned(self, blank: str) -> list[list[str]]:
+        """Return the rows, decimal points of a column below each other."""
+
+    def as_html(self) -> str:
+        """Return the summary as an HTML fragment."""
+
+    def to_latex(self) -> str:
+        """Return the table as a LaTeX tabular."""
+
+    def to_markdown(self) -> str:
+        """Return the table in Markdown."""
+
+
+class Exported:
+    """Base of the results: a table to read, a data frame, a dictionary, LaTeX, Markdown, and HTML in a notebook.
+
+    Examples
+    --------
+    >>> from dpstats.exports import Exported, Records
+    >>> from dpstats.results import Summary
+    >>> class Count(Exported):
+    ...     def summary(self):
+    ...         return Summary("Count", [], ["", "count"], [["yes", "71"]])
+    ...
+    ...     def _records(self):
+    ...         return Records(["yes"], {"count": [71]}, {"simulated": True})
+    >>> Count().to_dict()
+    {'simulated': True, 'rows': [{'name': 'yes', 'count': 71}]}
+    >>> print(Count().to_markdown())
+    |  | count |
+    | --- | ---: |
+    | yes | 71 |
+    """
+
+    __slots__ = ()
+
+    def summary(self) -> Table:
+        """Return a table. It prints as text, and shows as HTML in a notebook."""
+        raise TypeError(f"{type(self).__name__} does not define summary")
+
+    def _records(self) -> Records:
+        """Return the numbers."""
+        raise TypeError(f"{type(self).__name__} does not define _records")
+
+    def to_frame(self) -> Any:
+        """Return the numbers as a data frame of pandas, a row for each name.
+
+        Its ``attrs`` have the facts about all rows.
+        """
+        return self._records().as_frame()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the numbers as JSON has them: facts, and a list of rows."""
+        return self._records().as_dict()
+
+    def to_latex(self) -> str:
+        """Return the table of the summary as a LaTeX tabular, for the package booktabs."""
+        return self.summary().to_latex()
+
+    def to_markdown(self) -> str:
+        """Return the table of the summary in Markdown."""
+        return self.summary().to_markdown()
+
+    def _repr_html_(self) -> str | None:
+        return self.summary().as_html()
