@@ -357,6 +357,7 @@ INSIDE = {
         "noise",
         "spreads",
         "several",
+        "quantiles",
         "private_sql",
         "__init__",
     ],

@@ -57,9 +57,9 @@ def add_sql(commands: Any, plans: Any) -> None:
 def _add_parameters(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "query",
-        help="one SELECT, in DuckDB's dialect: COUNT, SUM, AVG, STDDEV and VARIANCE, also of values computed with "
-        "+ - *, CASE and COALESCE; FILTER; joins and semi-joins by equal columns; WHERE; GROUP BY with HAVING, ORDER "
-        "BY and LIMIT",
+        help="one SELECT, in DuckDB's dialect: COUNT, SUM, AVG, STDDEV, VARIANCE, MEDIAN, QUANTILE_CONT and "
+        "PERCENTILE_CONT, also of values computed with + - *, CASE and COALESCE; FILTER; joins and semi-joins by equal "
+        "columns; WHERE; GROUP BY with HAVING, ORDER BY and LIMIT",
     )
     parser.add_argument(
         "--table",
@@ -166,6 +166,7 @@ def _sql(options: argparse.Namespace) -> None:
         truncation=options.truncation,
         unit_limit=options.unit_limit,
         interval=not options.no_intervals,
+        confidence_level=options.confidence,
         random_state=options.seed,
         budget=budget,
     )

@@ -195,39 +195,12 @@ class GroupQuantiles(_Fitted):
         return [np.sort(places[codes == k]) for k in range(len(plan.groups))]
 
     def _release(self, private: Any, plan: GroupQuantilesPlan, session: Session) -> None:
-        counts = session.add(ROWS, np.array([places.size for places in private]))
-        parts = []
-        for places, count in zip(private, np.moveaxis(plan.anchor(counts), -1, 0), strict=True):
-            anchors, case = np.unique(count, return_inverse=True)
-            cases = [
-                group_windows(places, plan.aims(anchor).ranks, anchor, plan.grid.steps)
-                for anchor in anchors.tolist()
-            ]
-            parts.append(Part(cases, case.reshape(-1)))
-        session.choose(POINTS, parts)
+        release_group_points(private, plan, session)
 
     def _report(self, released: Released, plan: GroupQuantilesPlan) -> None:
-        grid, count = plan.grid, len(plan.groups)
         self.groups_, self.counts_ = plan.groups, np.asarray(released[ROWS], dtype=np.float64)
         self.counts_noise_std_ = plan.count_std
-        self.quantile_, self.low_, self.high_ = np.full((3, count), np.nan)
-        if plan.confidence_level is not None:
-            self.low_[:], self.high_[:] = grid.low, grid.high
-        # Rows are within half a step of where they were, unless the step is theirs.
-        half = 0.0 if grid.declared else grid.spacing / 2
-        chosen = np.reshape(released[POINTS], (count, plan.each))
-        for k, anchor in enumerate(plan.anchor(self.counts_).tolist()):
-            found = {
-                kind: float(grid.values(place)) for kind, place in plan.aims(anchor).places(chosen[k]).items()
-            }
-            if POINT in found:
-                self.quantile_[k] = found[POINT]
-            elif LOW in found and HIGH in found:
-                self.quantile_[k] = (found[LOW] + found[HIGH]) / 2
-            if LOW in found:
-                self.low_[k] = max(found[LOW] - half, grid.low)
-            if HIGH in found:
-                self.high_[k] = min(found[HIGH] + half, grid.high)
+        self.quantile_, self.low_, self.high_ = read_group_points(released, plan)
 
     @property
     def estimand_(self) -> str:
@@ -363,3 +336,41 @@ class GroupQuantiles(_Fitted):
         tags.target_tags.required = True
         tags.input_tags.allow_nan = self.missing == "drop"
         return tags
+
+
+def release_group_points(places: Any, plan: GroupQuantilesPlan, session: Session) -> None:
+    """Release the points of a plan for the rows of each group, at sorted places of its grid."""
+    counts = session.add(ROWS, np.array([own.size for own in places]))
+    parts = []
+    for own, count in zip(places, np.moveaxis(plan.anchor(counts), -1, 0), strict=True):
+        anchors, case = np.unique(count, return_inverse=True)
+        cases = [
+            group_windows(own, plan.aims(anchor).ranks, anchor, plan.grid.steps)
+            for anchor in anchors.tolist()
+        ]
+        parts.append(Part(cases, case.reshape(-1)))
+    session.choose(POINTS, parts)
+
+
+def read_group_points(released: Released, plan: GroupQuantilesPlan) -> tuple[Numbers, Numbers, Numbers]:
+    """Return the point of each group, and the limits of its interval."""
+    grid, count = plan.grid, len(plan.groups)
+    points, low, high = np.full((3, count), np.nan)
+    if plan.confidence_level is not None:
+        low[:], high[:] = grid.low, grid.high
+    # Rows are within half a step of where they were, unless the step is theirs.
+    half = 0.0 if grid.declared else grid.spacing / 2
+    chosen = np.reshape(released[POINTS], (count, plan.each))
+    for k, anchor in enumerate(plan.anchor(released[ROWS]).tolist()):
+        found = {
+            kind: float(grid.values(place)) for kind, place in plan.aims(anchor).places(chosen[k]).items()
+        }
+        if POINT in found:
+            points[k] = found[POINT]
+        elif LOW in found and HIGH in found:
+            points[k] = (found[LOW] + found[HIGH]) / 2
+        if LOW in found:
+            low[k] = max(found[LOW] - half, grid.low)
+        if HIGH in found:
+            high[k] = min(found[HIGH] + half, grid.high)
+    return points, low, high

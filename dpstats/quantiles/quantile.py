@@ -218,82 +218,18 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
         return sorted_places(rows.whole().X, plan.grid, plan.missing)
 
     def _release(self, private: Any, plan: QuantilePlan, session: Session) -> None:
-        steps, anchors, case = plan.grid.steps, np.array([plan.n_samples]), None
-        if plan.dropped:
-            rows = session.add(ROWS, np.array([private.size]))
-            anchors, case = np.unique(plan.anchor(rows), return_inverse=True)
-            case = case.reshape(-1)
-        if plan.halving:
-            names = tuple(stage.name for stage in plan.choices)
-            release_by_halving(private, plan.levels, names, steps, session)
-            return
-        # All ranks shift by the same number with the observed rows, so that one row changes all utilities in one
-        # direction.
-        aims = [
-            [target.rank + plan.shift(private.size, anchor) for target in observed_plan(plan, anchor).targets]
-            for anchor in anchors.tolist()
-        ]
-        chosen = session.choose(
-            POINTS, [Part([windows(private, tuple(ranks), steps) for ranks in aims], case)]
-        )
-        if plan.accepted:
-            ordered = np.sort(chosen, axis=-1)
-            low, high = (
-                ordered[..., [i for i, target in enumerate(plan.targets) if target.kind == kind]]
-                for kind in (LOW, HIGH)
-            )
-            session.add(COUNTS, counts_beside(private, low, high))
+        release_points(private, plan, session)
 
     def _report(self, released: Released, plan: QuantilePlan) -> None:
         if plan.dropped:
             self.rows_ = float(released[ROWS][0])
-            plan = observed_plan(plan, int(plan.anchor(self.rows_)))
-        grid, m = plan.grid, len(plan.q)
-        points, low, high = np.empty(m), np.full(m, np.nan), np.full(m, np.nan)
-        if plan.halving:
-            chosen = {
-                node.index: place
-                for level, stage in zip(plan.levels, plan.choices, strict=True)
-                for node, place in zip(level, released[stage.name].tolist(), strict=True)
-            }
-            # Quantiles that cannot be separated from a bound were not chosen, unless this holds for all of them.
-            of = [i for i in range(m) if plan.q[i] not in plan.unseparated] or range(m)
-            points[of] = grid.values(np.sort([chosen[i] for i in range(len(of))]))
-        else:
-            found = place_of_targets(plan, released[POINTS])
-            if plan.confidence_level is not None:
-                low, high = self._ends(found, released, plan)
-            for i in range(m):
-                kinds = [POINT] if (POINT, i) in found else [LOW, HIGH]
-                places = [found[kind, i] for kind in kinds if (kind, i) in found]
-                points[i] = np.mean(grid.values(places)) if len(places) == len(kinds) else np.nan
-        points[[x in plan.unseparated for x in plan.q]] = np.nan
+        points, low, high = read_points(released, plan)
         # Restore the order of the given fractions.
         given = np.argsort(np.argsort(check_fractions(self.q)))
         one = np.ndim(self.q) == 0
         self.quantile_, self.low_, self.high_ = (
             float(values[0]) if one else values[given] for values in (points, low, high)
         )
-
-    def _ends(self, found: Any, released: Released, plan: QuantilePlan) -> tuple[Numbers, Numbers]:
-        """Return the limits of the intervals in the units of the data."""
-        grid, m = plan.grid, len(plan.q)
-        ends = [dict.fromkeys(range(m), bound) for bound in (grid.low, grid.high)]
-        counts = iter(np.atleast_1d(released[COUNTS]).tolist()) if plan.accepted else None
-        # Rounding moves rows by at most half a step, and not at all if the step is declared.
-        half = 0.0 if grid.declared else grid.spacing / 2
-        for side, kind in enumerate((LOW, HIGH)):
-            for target in plan.targets:
-                if target.kind != kind:
-                    continue
-                if counts is not None:
-                    limit, count = plan.accepted[target.of][side], next(counts)
-                    if limit is None or (count > limit if kind == LOW else count < limit):
-                        continue
-                moved = float(grid.values(found[kind, target.of])) + (half if kind == HIGH else -half)
-                ends[side][target.of] = min(max(moved, grid.low), grid.high)
-        low, high = (np.array([end[i] for i in range(m)]) for end in ends)
-        return low, high
 
     @property
     def estimand_(self) -> str:
@@ -368,6 +304,81 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
         if np.any((self.low_ == plan.grid.low) | (self.high_ == plan.grid.high)):
             notes.append("A limit that equals a bound has no further information.")
         return notes
+
+
+def release_points(places: Any, plan: QuantilePlan, session: Session) -> None:
+    """Release the points of a plan for rows at sorted places of its grid."""
+    steps, anchors, case = plan.grid.steps, np.array([plan.n_samples]), None
+    if plan.dropped:
+        rows = session.add(ROWS, np.array([places.size]))
+        anchors, case = np.unique(plan.anchor(rows), return_inverse=True)
+        case = case.reshape(-1)
+    if plan.halving:
+        names = tuple(stage.name for stage in plan.choices)
+        release_by_halving(places, plan.levels, names, steps, session)
+        return
+    # All ranks shift by the same number with the observed rows, so that one row changes all utilities in one
+    # direction.
+    aims = [
+        [target.rank + plan.shift(places.size, anchor) for target in observed_plan(plan, anchor).targets]
+        for anchor in anchors.tolist()
+    ]
+    chosen = session.choose(POINTS, [Part([windows(places, tuple(ranks), steps) for ranks in aims], case)])
+    if plan.accepted:
+        ordered = np.sort(chosen, axis=-1)
+        low, high = (
+            ordered[..., [i for i, target in enumerate(plan.targets) if target.kind == kind]]
+            for kind in (LOW, HIGH)
+        )
+        session.add(COUNTS, counts_beside(places, low, high))
+
+
+def read_points(released: Released, plan: QuantilePlan) -> tuple[Numbers, Numbers, Numbers]:
+    """Return the points, and the limits of their intervals, in increasing order of the fractions."""
+    if plan.dropped:
+        plan = observed_plan(plan, int(plan.anchor(float(released[ROWS][0]))))
+    grid, m = plan.grid, len(plan.q)
+    points, low, high = np.empty(m), np.full(m, np.nan), np.full(m, np.nan)
+    if plan.halving:
+        chosen = {
+            node.index: place
+            for level, stage in zip(plan.levels, plan.choices, strict=True)
+            for node, place in zip(level, released[stage.name].tolist(), strict=True)
+        }
+        # Quantiles that cannot be separated from a bound were not chosen, unless this holds for all of them.
+        of = [i for i in range(m) if plan.q[i] not in plan.unseparated] or range(m)
+        points[of] = grid.values(np.sort([chosen[i] for i in range(len(of))]))
+    else:
+        found = place_of_targets(plan, released[POINTS])
+        if plan.confidence_level is not None:
+            low, high = _read_limits(found, released, plan)
+        for i in range(m):
+            kinds = [POINT] if (POINT, i) in found else [LOW, HIGH]
+            places = [found[kind, i] for kind in kinds if (kind, i) in found]
+            points[i] = np.mean(grid.values(places)) if len(places) == len(kinds) else np.nan
+    points[[x in plan.unseparated for x in plan.q]] = np.nan
+    return points, low, high
+
+
+def _read_limits(found: Any, released: Released, plan: QuantilePlan) -> tuple[Numbers, Numbers]:
+    """Return the limits of the intervals in the units of the data."""
+    grid, m = plan.grid, len(plan.q)
+    ends = [dict.fromkeys(range(m), bound) for bound in (grid.low, grid.high)]
+    counts = iter(np.atleast_1d(released[COUNTS]).tolist()) if plan.accepted else None
+    # Rounding moves rows by at most half a step, and not at all if the step is declared.
+    half = 0.0 if grid.declared else grid.spacing / 2
+    for side, kind in enumerate((LOW, HIGH)):
+        for target in plan.targets:
+            if target.kind != kind:
+                continue
+            if counts is not None:
+                limit, count = plan.accepted[target.of][side], next(counts)
+                if limit is None or (count > limit if kind == LOW else count < limit):
+                    continue
+            moved = float(grid.values(found[kind, target.of])) + (half if kind == HIGH else -half)
+            ends[side][target.of] = min(max(moved, grid.low), grid.high)
+    low, high = (np.array([end[i] for i in range(m)]) for end in ends)
+    return low, high
 
 
 def check_fractions(q: Any) -> list[float]:

@@ -10,14 +10,25 @@ from typing import Any
 
 from dpstats.data.keys import DISCOVER
 from dpstats.errors import InvalidParameter
+from dpstats.quantiles.grid import check_grid
 from dpstats.sensitivity.relations import Column
 from dpstats.sql.arrangement import Output, read_arrangement
 from dpstats.sql.calendar import list_spans, read_part
-from dpstats.sql.catalogue import Catalogue
+from dpstats.sql.catalogue import Catalogue, ColumnType
 from dpstats.sql.conditions import Literal
 from dpstats.sql.expressions import read_entry, read_formula
 from dpstats.sql.predicates import literal
-from dpstats.sql.query import FINEST, SPREADS, Aggregate, Arrangement, Bin, Group, Measure, Several
+from dpstats.sql.query import (
+    FINEST,
+    SPREADS,
+    Aggregate,
+    Arrangement,
+    Bin,
+    Group,
+    Measure,
+    Quantiles,
+    Several,
+)
 from dpstats.sql.scope import Known, Scope, column_of
 from dpstats.sql.syntax import allow_only, kind_of, name_of, refuse
 from dpstats.sql.values import Formula, bound
@@ -37,7 +48,11 @@ _KINDS = {
 """Aggregates by the names of their nodes."""
 _SHARES = ("count", "mean", "variance")
 """Kinds of shares of a column. Each kind includes the previous kinds."""
-_ANSWERED = "COUNT, SUM, AVG, STDDEV and VARIANCE are answered"
+_QUANTILES = {"Median": "MEDIAN", "PercentileCont": "QUANTILE_CONT", "WithinGroup": "PERCENTILE_CONT"}
+"""Quantiles by the names of their nodes."""
+_MOST_POINTS = 60
+_MOST_STEPS = 2.0**40
+_ANSWERED = "COUNT, SUM, AVG, STDDEV, VARIANCE, MEDIAN, QUANTILE_CONT and PERCENTILE_CONT are answered"
 
 
 def groups_of(tree: Any, scope: Scope, catalogue: Catalogue) -> Iterator[Group]:
@@ -83,9 +98,9 @@ def groups_of(tree: Any, scope: Scope, catalogue: Catalogue) -> Iterator[Group]:
 
 def read_measure(
     tree: Any, scope: Scope, groups: tuple[Group, ...], catalogue: Catalogue
-) -> tuple[Measure | Several, str, Arrangement]:
+) -> tuple[Measure | Several | Quantiles, str, Arrangement]:
     """Return the aggregates of SELECT as one measure, its label, and the order of the result."""
-    found: list[tuple[Measure, str]] = []
+    found: list[tuple[Measure | Quantiles, str]] = []
     outputs: list[Output] = []
 
     def is_grouping(node: Any) -> bool:
@@ -121,11 +136,48 @@ def read_measure(
     arrangement = read_arrangement(
         tree, outputs, groups, lambda node: _aggregate(node, scope, catalogue), find_group
     )
+    measures = [(measure, name) for measure, name in found if isinstance(measure, Measure)]
+    if len(measures) < len(found):
+        if measures:
+            refuse("a quantile beside other aggregates", "they are other releases: write a separate query")
+        quantiles = [(each, name) for each, name in found if isinstance(each, Quantiles)]
+        return _quantiles(quantiles, groups, arrangement), "quantiles", arrangement
     discovers = any(group.discovered for group in groups)
-    if len(found) > 1 or found[0][0].kind in SPREADS or discovers:
-        return _several(found, groups), "answers", arrangement
-    measure, name = found[0]
+    if len(measures) > 1 or measures[0][0].kind in SPREADS or discovers:
+        return _several(measures, groups), "answers", arrangement
+    measure, name = measures[0]
     return measure, name or {"distinct": "count", "mean": "mean"}.get(measure.kind, measure.kind), arrangement
+
+
+def _quantiles(
+    found: list[tuple[Quantiles, str]], groups: tuple[Group, ...], arrangement: Arrangement
+) -> Quantiles:
+    """Return the quantiles of SELECT as one choice."""
+    first = found[0][0]
+    if any(each.column != first.column for each, _ in found):
+        refuse("quantiles of several columns", "write a separate query for each")
+    if any(group.discovered for group in groups):
+        refuse("a quantile of undeclared groups", "declare categories of the groups")
+    if groups and len(found) > 1:
+        refuse("several quantiles with GROUP BY", "a group has one quantile: write a separate query for each")
+    if arrangement.chooses:
+        refuse(
+            "HAVING or LIMIT by the values of a quantile",
+            "its intervals cannot count the selection: select from the released table",
+        )
+    if len(found) > _MOST_POINTS:
+        raise InvalidParameter(f"SELECT must have at most {_MOST_POINTS} quantiles, got {len(found)}")
+    q = tuple(each.q[0] for each, _ in found)
+    if len(set(q)) < len(q):
+        raise InvalidParameter("SELECT must have each quantile once")
+    labels = tuple(
+        name or f"{'median' if each.q[0] == 0.5 else f'quantile_{each.q[0]:g}'}_{each.column.name}"
+        for each, name in found
+    )
+    taken = [label.lower() for label in (*labels, *(group.name for group in groups))]
+    if len(set(taken)) < len(taken):
+        raise InvalidParameter("SELECT must give each column a name of its own: name quantiles with AS")
+    return replace(first, q=q, labels=labels)
 
 
 def _several(found: list[tuple[Measure, str]], groups: tuple[Group, ...]) -> Several:
@@ -180,13 +232,15 @@ def _several(found: list[tuple[Measure, str]], groups: tuple[Group, ...]) -> Sev
     return Several(tuple(asked), shared, missing, rows, paired=paired).of_bits(FINEST)
 
 
-def _aggregate(node: Any, scope: Scope, catalogue: Catalogue) -> Measure:
+def _aggregate(node: Any, scope: Scope, catalogue: Catalogue) -> Measure | Quantiles:
     where = None
     if kind_of(node) == "Filter":
         allow_only(node, "this", "expression")
         allow_only(node.expression, "this")
         node, where = node.this, node.expression.this
     kind = kind_of(node)
+    if kind in _QUANTILES:
+        return _read_quantile(node, scope, catalogue, where)
     if kind not in _KINDS:
         refuse(f"{kind.upper()} in SELECT", _ANSWERED)
     allow_only(node, "this", *(["big_int"] if kind == "Count" else []))
@@ -230,16 +284,54 @@ def _count_formula(node: Any, where: Any, scope: Scope, catalogue: Catalogue) ->
     return Measure("count", formula, formula.type)
 
 
+def _read_quantile(node: Any, scope: Scope, catalogue: Catalogue, where: Any) -> Quantiles:
+    """Return MEDIAN(x), QUANTILE_CONT(x, 0.9) or PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x)."""
+    word, fraction = _QUANTILES[kind_of(node)], None
+    if kind_of(node) == "WithinGroup":
+        allow_only(node, "this", "expression")
+        inner, order = node.this, node.expression
+        if kind_of(inner) != "PercentileCont":
+            refuse(f"{kind_of(inner).upper()} WITHIN GROUP", _ANSWERED)
+        allow_only(inner, "this")
+        allow_only(order, "expressions")
+        if len(order.expressions) != 1:
+            refuse("PERCENTILE_CONT of several columns", "order by one column")
+        allow_only(order.expressions[0], "this", "desc", "nulls_first")
+        fraction, values = _read_fraction(inner.this, word), order.expressions[0].this
+        if order.expressions[0].args.get("desc"):
+            fraction = 1 - fraction
+    else:
+        allow_only(node, "this", *(["expression"] if word == "QUANTILE_CONT" else []))
+        fraction = 0.5 if word == "MEDIAN" else _read_fraction(node.args.get("expression"), word)
+        values = node.this
+    column, kind, low, high = _read_values(word, values, scope, catalogue, where)
+    whole = kind.kind == "whole" and low == int(low) and high == int(high) and high - low <= _MOST_STEPS
+    return Quantiles((fraction,), column, check_grid((low, high), 1.0 if whole else None))
+
+
+def _read_fraction(node: Any, word: str) -> float:
+    """Return the fraction of a quantile."""
+    plain = node is not None and kind_of(node) == "Literal" and not node.args.get("is_string")
+    if not plain or not 0 < float(node.this) < 1:
+        refuse(f"{word} of another fraction", "it takes one number between 0 and 1, such as 0.9")
+    return float(node.this)
+
+
+def _read_values(
+    word: str, node: Any, scope: Scope, catalogue: Catalogue, where: Any
+) -> tuple[Column | Formula, ColumnType, float, float]:
+    """Return a column or a computed value, its type, and its bounds."""
+    if where is None and _is_column(node):
+        entry = read_entry(column_of(node, scope), word, catalogue)
+        return entry.column, entry.type, entry.low, entry.high
+    formula = read_formula(node, word, scope, catalogue, where)
+    return formula, formula.type, *bound(formula.value)
+
+
 def _measure_values(kind: str, node: Any, scope: Scope, catalogue: Catalogue, where: Any) -> Measure:
     """Return the measure of values within declared bounds."""
     word = {"sum": "SUM", "mean": "AVG"}.get(kind, kind.upper())
-    column: Column | Formula
-    if where is None and _is_column(node):
-        entry = read_entry(column_of(node, scope), word, catalogue)
-        column, kind_of_values, (low, high) = entry.column, entry.type, (entry.low, entry.high)
-    else:
-        column = read_formula(node, word, scope, catalogue, where)
-        kind_of_values, (low, high) = column.type, bound(column.value)
+    column, kind_of_values, low, high = _read_values(word, node, scope, catalogue, where)
     whole = (
         kind_of_values.kind == "whole"
         and low == int(low)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.errors import InvalidParameter
-from dpstats.sql.query import Arrangement, Bin, Group, Having, Measure, Order, Query
+from dpstats.sql.query import Arrangement, Bin, Group, Having, Measure, Order, Quantiles, Query
 from dpstats.sql.syntax import allow_only, argument, is_literal, kind_of, name_of, refuse, split_conditions
 
 Numbers = NDArray[np.float64]
@@ -38,20 +38,20 @@ class Output(NamedTuple):
     place : int
     name : str
         Alias, or name of the column of a group. Empty for an aggregate without an alias.
-    measure : Measure, optional
+    measure : Measure or Quantiles, optional
         None for a group.
     """
 
     place: int
     name: str
-    measure: Measure | None
+    measure: Measure | Quantiles | None
 
 
 def read_arrangement(
     tree: Any,
     outputs: Sequence[Output],
     groups: tuple[Group, ...],
-    read_aggregate: Callable[[Any], Measure],
+    read_aggregate: Callable[[Any], Measure | Quantiles],
     find_group: Callable[[Any], int | None],
 ) -> Arrangement:
     """Return HAVING, ORDER BY and LIMIT of a query.

@@ -8,7 +8,7 @@ from typing import Any
 from dpstats.sensitivity.relations import Column, Distinct, Join, Relation, Select, Table
 from dpstats.sql.catalogue import BaseTable, quoted
 from dpstats.sql.conditions import Condition, Literal, written
-from dpstats.sql.query import Bin, Measure, Query, Several, Span
+from dpstats.sql.query import Bin, Measure, Quantiles, Query, Several, Span
 from dpstats.sql.values import Formula, write_value
 
 _NAMES = """
@@ -52,6 +52,14 @@ class Compiled:
         where = " AND ".join(f"{name} IS NOT NULL" for name in [*found, "cell"])
         return (
             f"SELECT {places}, {sums} FROM ({self._rows(units=False)}) WHERE {where} GROUP BY {places}"
+        ), self._literals
+
+    def places(self) -> tuple[str, list[Any]]:
+        """Return the statement for (cell, place of a value on the grid, number of rows)."""
+        self._literals = []
+        inner = self._rows(units=False)
+        return (
+            f"SELECT cell, v, count(*) FROM ({inner}) WHERE cell IS NOT NULL GROUP BY cell, v"
         ), self._literals
 
     def units_above(self, part: str, powers: Iterable[int]) -> tuple[str, list[Any]]:
@@ -108,7 +116,9 @@ class Compiled:
         names: dict[Column, str] = {}
         sources, where = self._from(query.relation, names)
         kept: list[str] = []
-        if isinstance(query.measure, Several):
+        if query.quantiles is not None:
+            value, kept = self._place(query.quantiles, names)
+        elif isinstance(query.measure, Several):
             value = self._shares(query.measure, names)
         else:
             value, kept = self._value(query.measure, names)
@@ -146,15 +156,33 @@ class Compiled:
         below = "<=" if value.last else "<"
         return f"{name} >= {self._bind(value.low)} AND {name} {below} {self._bind(value.high)}"
 
+    def _place(self, quantiles: Quantiles, names: Mapping[Column, str]) -> tuple[str, list[str]]:
+        """Return the place of a value on the grid, and the conditions for its row to count.
+
+        Clipped first, so that no difference overflows.
+        """
+        grid = quantiles.grid
+        number = f"CAST({self._name(quantiles.column, names)} AS DOUBLE)"
+        low, high, factor, steps = (
+            f"CAST({end!r} AS DOUBLE)"
+            for end in (grid.low, grid.high, grid.steps / (grid.high - grid.low), float(grid.steps))
+        )
+        inside = f"least(greatest({number}, {low}), {high})"
+        place = f"least(round_even(({inside} - {low}) * {factor}, 0), {steps})"
+        return f"CAST({place} AS BIGINT) AS v", [f"{number} IS NOT NULL", f"NOT isnan({number})"]
+
+    def _name(self, column: Column | Formula, names: Mapping[Column, str]) -> str:
+        """Return the SQL of a column or of a computed value."""
+        if isinstance(column, Formula):
+            return write_value(column.value, lambda one: names[one], self._bind)
+        return names[column]
+
     def _value(self, measure: Measure, names: Mapping[Column, str]) -> tuple[str, list[str]]:
         """Return a value in steps, and the condition for its row to count."""
         if measure.column is None:
             return "1", []
         assert measure.type is not None
-        if isinstance(measure.column, Formula):
-            name = write_value(measure.column.value, lambda column: names[column], self._bind)
-        else:
-            name = names[measure.column]
+        name = self._name(measure.column, names)
         kept = [f"{name} IS NOT NULL"]
         if measure.kind in ("count", "distinct"):
             return "1", kept

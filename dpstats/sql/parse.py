@@ -14,7 +14,7 @@ from dpstats.sql.aggregates import groups_of, read_measure
 from dpstats.sql.catalogue import Catalogue
 from dpstats.sql.conditions import Compare, Literal, conjuncts, list_columns
 from dpstats.sql.predicates import condition_of
-from dpstats.sql.query import Measure, Query
+from dpstats.sql.query import Measure, Quantiles, Query
 from dpstats.sql.scope import Known, Scope, column_of, instances_of, no_reals, same_type
 from dpstats.sql.syntax import allow_only, argument, kind_of, name_of, refuse, split_conditions, tree_of
 from dpstats.sql.units import unit_columns
@@ -55,6 +55,9 @@ class _Reader:
         relation = scope.joined()
         groups = tuple(groups_of(tree, scope, self._catalogue))
         measure, label, arrangement = read_measure(tree, scope, groups, self._catalogue)
+        quantiles = measure if isinstance(measure, Quantiles) else None
+        if isinstance(measure, Quantiles):
+            measure = Measure("count", measure.column)
         unit = unit_columns(relation, self._units) if self._protects_units else ()
         if isinstance(measure, Measure) and measure.kind == "distinct":
             assert isinstance(measure.column, Column)
@@ -66,7 +69,7 @@ class _Reader:
                         "declare categories of the column, or count rows",
                     )
             relation = Distinct(relation, (*(group.column for group in groups), measure.column))
-        query = Query(relation, measure, groups, label, unit, text, arrangement)
+        query = Query(relation, measure, groups, label, unit, text, arrangement, quantiles)
         if query.cells > _MOST_CELLS:
             raise InvalidParameter(f"GROUP BY must have at most {_MOST_CELLS:,} cells, got {query.cells:,}")
         return query

@@ -21,6 +21,7 @@ from dpstats.data.parameters import (
     check_choice,
     check_flag,
     check_integer,
+    check_level,
     check_privacy_parameters,
     check_real,
 )
@@ -49,6 +50,14 @@ from dpstats.sql.plan import (
     smooth_plan,
     unit_plan,
 )
+from dpstats.sql.quantiles import (
+    QuantileAnswers,
+    SQLQuantilesPlan,
+    quantiles_answered,
+    quantiles_plan,
+    release_quantiles,
+    sort_places,
+)
 from dpstats.sql.query import AS_DECLARED, FINEST, Measure, Query, Several
 from dpstats.sql.several import PrivateAnswers, all_answered
 from dpstats.sql.source import Source
@@ -66,7 +75,8 @@ class _Private(NamedTuple):
 
     ``level`` is the level of noise by the smooth sensitivity. For sums over units, ``above`` has the number of units
     above each threshold, and ``cut`` the numbers after cutting at each threshold. Both are keyed by part. ``keys``
-    are the keys that have rows, where they are not declared: then ``numbers`` has a row for each.
+    are the keys that have rows, where they are not declared: then ``numbers`` has a row for each. ``places`` are the
+    sorted places of the values of each cell, for quantiles.
     """
 
     numbers: NDArray[Any] | None = None
@@ -74,6 +84,7 @@ class _Private(NamedTuple):
     above: dict[str, list[int]] | None = None
     cut: dict[str, NDArray[Any]] | None = None
     keys: tuple[Any, ...] = ()
+    places: list[NDArray[np.int64]] | None = None
 
 
 class PrivateSQL(Releasing):
@@ -120,7 +131,9 @@ class PrivateSQL(Releasing):
         Public limit for thresholds, in rows. Never take it from the data.
     interval : bool, default=True
         Whether to spend a part of epsilon on a bound for a private noise scale, which intervals need: a fifth with
-        Laplace noise, otherwise two fifths.
+        Laplace noise, otherwise two fifths. False also omits the intervals of quantiles.
+    confidence_level : float, default=0.95
+        Level of the intervals of MEDIAN, QUANTILE_CONT and PERCENTILE_CONT, whose release chooses their limits.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
@@ -137,6 +150,8 @@ class PrivateSQL(Releasing):
 
     * COUNT and COUNT_IF need no declaration. COUNT(DISTINCT column) must be the only aggregate.
     * SUM, AVG, STDDEV, STDDEV_POP, VARIANCE and VAR_POP need ``bounds`` of their column.
+    * MEDIAN, QUANTILE_CONT and PERCENTILE_CONT (WITHIN GROUP) need ``bounds`` of their column, and no ``unit``. A row
+      of the data must be in at most one row of the result. Other aggregates need a separate query.
     * Computed values need ``bounds`` of each of their columns: ``+``, ``-``, ``*``, division by a number, CASE and
       COALESCE. Conditions in CASE and in FILTER (WHERE ...) need none.
     * GROUP BY needs ``categories`` or ``bins`` of its columns. With "discover" it needs ``delta > 0``, no ``unit``, and
@@ -189,6 +204,7 @@ class PrivateSQL(Releasing):
         truncation: str = "threshold",
         unit_limit: int = 2**20,
         interval: bool = True,
+        confidence_level: float = 0.95,
         random_state: Any = None,
         budget: PrivacyBudget | None = None,
     ) -> None:
@@ -199,6 +215,7 @@ class PrivateSQL(Releasing):
         limit = check_integer("unit_limit", unit_limit, at_least=2, at_most=2**30)
         self._powers = (limit - 1).bit_length()
         self._interval = check_flag("interval", interval)
+        self._level = check_level("confidence_level", confidence_level) if self._interval else None
         self._data = Source(connection, types)
         if isinstance(public_tables, str):
             raise InvalidParameter(f"public_tables must be a sequence of names, got {public_tables!r}")
@@ -251,20 +268,21 @@ class PrivateSQL(Releasing):
             If the budget cannot pay.
         """
         query = self._parsed(sql)
-        if query.groups or query.measure.kind not in ("count", "distinct"):
+        if query.groups or query.quantiles or query.measure.kind not in ("count", "distinct"):
             raise InvalidParameter("count() needs one COUNT without GROUP BY; query() answers the others")
         answer = self._answer(query)
         assert isinstance(answer, PrivateAnswer)
         return answer
 
-    def query(self, sql: str) -> PrivateTable | PrivateAnswers:
+    def query(self, sql: str) -> PrivateTable | PrivateAnswers | QuantileAnswers:
         """Release the answer to a query; with GROUP BY, each aggregate of each group.
 
         Several aggregates are one release, with all of epsilon for each answer. Notes of the class list the clauses.
 
         Returns
         -------
-        PrivateTable, or PrivateAnswer where there is no GROUP BY; PrivateAnswers for several aggregates
+        PrivateTable, or PrivateAnswer where there is no GROUP BY; PrivateAnswers for several aggregates;
+        QuantileAnswers for quantiles
         """
         return self._answer(self._parsed(sql))
 
@@ -287,6 +305,13 @@ class PrivateSQL(Releasing):
                 f"{self._elastic(query, symbols=True).explain()}\n"
                 f"values of {names} are shown if their noisy count reaches {stage.threshold:.1f} rows\n"
                 f"  one of {half:.0f} rows is found with probability 0.50, one of {most:.0f} rows with 0.95"
+            )
+        if query.quantiles is not None:
+            plan = self._planned(query)
+            assert isinstance(plan, SQLQuantilesPlan)
+            return (
+                f"{self._elastic(query, symbols=True).explain()}\n"
+                f"quantiles are chosen by their ranks: sd of a rank's error about {plan.points.rank_error:.3g} rows"
             )
         if not self._units:
             return self._elastic(query, symbols=True).explain()
@@ -329,6 +354,8 @@ class PrivateSQL(Releasing):
         measure = query.measure
         if query.discovers:
             self._check_discovery(query)
+        if query.quantiles is not None:
+            self._check_quantiles(query)
         if (
             isinstance(measure, Measure)
             and self._units
@@ -360,15 +387,36 @@ class PrivateSQL(Releasing):
                 f"delta must be positive to discover the values of {names}, got 0. Declare categories, or give "
                 "delta=1e-6 for example."
             )
-        if not self._constant(query) or self._elastic(query, public=True).at_distance(0) > 1:
+        if not self._counts_once(query):
             refuse(
                 f"GROUP BY undeclared values of {names} in this join",
                 "a row may be in several rows of the result: join with public tables by their keys, or declare "
                 "categories",
             )
 
+    def _check_quantiles(self, query: Query) -> None:
+        """Refuse quantiles where a row of the data may be in more than one row of the result."""
+        if self._units:
+            refuse(
+                "a quantile where units are protected",
+                "a unit may have several rows: make a table of one row each",
+            )
+        if not self._counts_once(query):
+            refuse(
+                "a quantile in this join",
+                "a row may be in several rows of the result: join with public tables by their keys",
+            )
+        if all(table.public for table in tables(query.relation)):
+            refuse("a quantile of public tables only", "they need no privacy: ask the database")
+
+    def _counts_once(self, query: Query) -> bool:
+        """Return whether a row of the data is in at most one row of the result."""
+        return self._constant(query) and self._elastic(query, public=True).at_distance(0) <= 1
+
     def _planned(self, query: Query) -> SQLPlan:
         """Return the plan, in the finest steps of values that its noise can be drawn in."""
+        if query.quantiles is not None:
+            return self._planned_with(query)
         for bits in (FINEST, 28, 24, 20):
             with contextlib.suppress(ScaleOutOfRange):
                 return self._planned_with(replace(query, measure=query.measure.of_bits(bits)))
@@ -384,6 +432,12 @@ class PrivateSQL(Releasing):
             if _own_distinct(query):
                 return public_plan(query, 1, self._guarantee)
             return unit_plan(query, self._bare, self._truncation, self._powers)
+        if query.quantiles is not None:
+            by_name = {table.name: table for table in self._catalogue.tables.values()}
+            sizes = [
+                self._data.size(by_name[table.name]) for table in tables(query.relation) if not table.public
+            ]
+            return quantiles_plan(query, self._bare, max(sizes), self._level)
         if query.discovers:
             return discovery_plan(replace(query, measure=query.measure.of_bits(_DISCOVERY_BITS)), self._bare)
         moved = query.measure.moved(bool(query.groups))
@@ -414,15 +468,19 @@ class PrivateSQL(Releasing):
     def _constant(self, query: Query) -> bool:
         return self._elastic(query, symbols=True).constant
 
-    def _answer(self, query: Query) -> PrivateTable | PrivateAnswers:
+    def _answer(self, query: Query) -> PrivateTable | PrivateAnswers | QuantileAnswers:
         plan = self._planned(query)
         session = self._session_of(plan)
         session.check()
         private = self._read(query, plan)
         with session:
             self._release(private, plan, session)
-        answer = all_answered if isinstance(query.measure, Several) else answered
-        found = answer(plan.query, plan, session.released, plan.guarantee)
+        found: PrivateTable | PrivateAnswers | QuantileAnswers
+        if isinstance(plan, SQLQuantilesPlan):
+            found = quantiles_answered(plan.query, plan, session.released, plan.guarantee)
+        else:
+            answer = all_answered if isinstance(query.measure, Several) else answered
+            found = answer(plan.query, plan, session.released, plan.guarantee)
         if query.arrangement == AS_DECLARED:
             return found
         return found.show(*arrange(query, found.cells, found.values.reshape(len(found.cells), -1)))
@@ -443,6 +501,8 @@ class PrivateSQL(Releasing):
                 rows = self._data.run(*compiled.units_cut(part, truncation.each, truncation.finer))
                 cut[truncation.name] = _by_cell(rows, query, len(truncation.each))
             return _Private(above=above, cut=cut)
+        if query.quantiles is not None:
+            return _Private(places=sort_places(self._data.run(*compiled.places()), query))
         if query.discovers:
             return _read_keys(self._data.run(*compiled.keys()), query)
         found = _by_cell(self._data.run(*compiled.cells()), query, 1)[0]
@@ -460,6 +520,9 @@ class PrivateSQL(Releasing):
             assert private.above is not None and private.cut is not None
             for truncation in plan.truncations:
                 truncation.release(session, private.above[truncation.name], private.cut[truncation.name])
+        elif isinstance(plan, SQLQuantilesPlan):
+            assert private.places is not None
+            release_quantiles(private.places, plan, session)
         elif plan.method == "discovery":
             assert private.numbers is not None
             shares = {SHARES: private.numbers[:, 1:]} if private.numbers.shape[1] > 1 else {}

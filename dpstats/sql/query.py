@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from dpstats.quantiles.grid import Grid
 from dpstats.sensitivity.relations import Column, Relation
 from dpstats.sql.catalogue import ColumnType
 from dpstats.sql.conditions import Literal
@@ -241,6 +242,26 @@ class Several:
         return (4 if self.paired else 2) * sum(self.whole(place) ** 2 for place in range(len(self.columns)))
 
 
+@dataclass(frozen=True)
+class Quantiles:
+    """Quantiles of the values of one column, which are chosen by their ranks among the rows.
+
+    Attributes
+    ----------
+    q : tuple of float
+        Distinct fractions, in the order of SELECT.
+    column : Column or Formula
+    grid : Grid
+        The public points that are chosen among.
+    labels : tuple of str
+    """
+
+    q: tuple[float, ...]
+    column: Column | Formula
+    grid: Grid
+    labels: tuple[str, ...] = ()
+
+
 class Having(NamedTuple):
     """A condition on a released aggregate, by its place among the aggregates."""
 
@@ -292,6 +313,8 @@ class Query:
         The query as it was given, which is public.
     arrangement : Arrangement
         HAVING, ORDER BY and LIMIT.
+    quantiles : Quantiles, optional
+        Quantiles to release. The measure is then the number of rows that have a value.
     """
 
     relation: Relation
@@ -301,6 +324,7 @@ class Query:
     unit: tuple[Column, ...]
     text: str
     arrangement: Arrangement = AS_DECLARED
+    quantiles: Quantiles | None = None
 
     @property
     def discovers(self) -> bool:

@@ -245,6 +245,13 @@ class Source:
             )
         return list(result)
 
+    def size(self, table: BaseTable) -> int:
+        """Return the number of rows of a table, which neighboring databases share."""
+        key = table.name, ""
+        if key not in self._known:
+            self._known[key] = int(self.run(f"SELECT count(*) FROM {table.source}")[0][0])
+        return self._known[key]
+
     def frequency(self, table: BaseTable, column: str) -> int:
         """Return the private frequency of the most frequent nonmissing value of a column."""
         key = table.name, column

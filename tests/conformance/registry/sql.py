@@ -13,6 +13,7 @@ from dpstats.privacy import Plan, Stage
 from dpstats.release.session import Session
 from dpstats.sql import PrivateSQL
 from dpstats.sql.private_sql import Query, SQLPlan
+from dpstats.sql.quantiles import SQLQuantilesPlan
 from registry.entry import Entry, PlantedBug, Understated, less_noise
 from registry.sparse_vector import InBlocks
 from tests.sql.databases import Database, connected, replaced
@@ -281,8 +282,85 @@ def discovered_entry() -> Entry:
     )
 
 
+class HalfRange(Asked):
+    """Planted bug: the choice of points costs half of what it does."""
+
+    def read(self, data: Database) -> tuple[SQLPlan, Any, PrivateSQL]:
+        plan, private, sql = super().read(data)
+        assert isinstance(plan, SQLQuantilesPlan)
+        rows, choice = plan.stages
+        (choice,) = less_noise(replace(plan, stages=(choice,))).stages
+        return replace(plan, stages=(rows, choice)), private, sql
+
+
+class AnyJoin(PrivateSQL):
+    """Planted bug: a row of the data may be in several rows of the result."""
+
+    def _counts_once(self, query: Query) -> bool:
+        return True
+
+
+class ManyTimes(Asked):
+    made = AnyJoin
+
+
+def quantile_entries() -> Iterator[Entry]:
+    """Yield a median of all rows, and one of each cell."""
+    options = {
+        "epsilon": 4.0,
+        "interval": False,
+        "bounds": {"r.a": (0, 100)},
+        "categories": {"r.b": [0, 1]},
+        "public_tables": ["s"],
+    }
+    rows = [(0, 0), (100, 0), (100, 1), (None, 0), (0, 7)]
+    for text, full, row in (
+        ("SELECT MEDIAN(a) FROM r WHERE b = 0 OR b IS NULL", [(1, 0), (90, 0), (90, 0)], (100, 0)),
+        ("SELECT b, MEDIAN(a) FROM r GROUP BY b", [(0, 0), (90, 0), (90, 0), *[(50, 1)] * 3], (100, 0)),
+    ):
+        asked, grouped = Asked(text, **options), "GROUP" in text
+        data = database(full)
+        pair = data, replaced(data, "r", 0, row)
+        plan = asked.read(data)[0]
+        number = plan.stages[0]
+        assert isinstance(number, Stage)
+        joined = "SELECT MEDIAN(r.a) FROM r JOIN s ON r.b = s.a"
+
+        def counted(data: Database, asked: Asked = asked) -> Numbers:
+            return [np.array([cell.size for cell in asked.read(data)[1].places])]
+
+        bugs = [PlantedBug("half the range", HalfRange(text, **options).draw, *pair, 4.0, 0.0, 40_000)]
+        if not grouped:
+            crowd = database([(0, 0), *[(90, 1)] * 4], [(0,)] * 4 + [(1,)])
+            double = ManyTimes(joined, **options)
+            moved = crowd, replaced(crowd, "r", 0, (100, 0))
+            bugs.append(PlantedBug("a row four times", double.draw, *moved, 4.0, 0.0, 40_000))
+        yield entry(
+            asked,
+            f"SQL, medians {'of cells' if grouped else 'of all rows'}",
+            pair,
+            0.3,
+            proof="quantiles.md",
+            integers=counted,
+            pairs=lambda: small(rows, 2, "r"),
+            stages=(number,),
+            bugs=tuple(bugs),
+            understated=(
+                Understated(
+                    "one of two counts",
+                    replace(plan, stages=(replace(number, sensitivity_steps=1),)),
+                    counted,
+                    lambda: small(rows, 2, "r"),
+                ),
+            )
+            if grouped
+            else (),
+        )
+
+
 def entries() -> Iterator[Entry]:
     yield discovered_entry()
+    yield from quantile_entries()
     elastic = "elastic-sensitivity.md"
     rows = [(0, 0), (1, 1), (None, 1)]
     public = Asked(PAIRS, epsilon=1.0, public_tables=["s"])

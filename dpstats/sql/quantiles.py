@@ -1,0 +1,278 @@
+"""MEDIAN and other quantiles: the releases of `PrivateQuantile` and `GroupQuantiles`, on the rows of a query.
+
+Proof: docs/proofs/quantiles.md, "In SQL".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.errors import InvalidParameter
+from dpstats.groups.group_quantiles import read_group_points, release_group_points
+from dpstats.groups.quantile_plan import ROWS as GROUP_ROWS
+from dpstats.groups.quantile_plan import GroupQuantilesPlan, group_quantiles_plan
+from dpstats.inference import Estimates, HasEstimates, chosen_limits
+from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.quantiles.plan import ROWS, QuantilePlan, observed_plan, points_plan
+from dpstats.quantiles.quantile import read_points, release_points
+from dpstats.release.session import Released, Session
+from dpstats.report import Printed
+from dpstats.sql.plan import SQLPlan
+from dpstats.sql.query import Quantiles, Query
+
+Numbers = NDArray[np.float64]
+
+_SHOWN = 6
+
+
+@dataclass(frozen=True)
+class SQLQuantilesPlan(SQLPlan):
+    """The plan of quantiles of the rows of a query, or of each cell of its GROUP BY.
+
+    Attributes
+    ----------
+    points : QuantilePlan or GroupQuantilesPlan
+        The plan of the choice.
+    """
+
+    points: QuantilePlan | GroupQuantilesPlan = field(kw_only=True)
+
+    @property
+    def method(self) -> str:
+        return "ranks"
+
+
+def quantiles_plan(
+    query: Query, guarantee: PrivacyGuarantee, n_rows: int, level: float | None
+) -> SQLQuantilesPlan:
+    """Return the plan of quantiles, where a private row is in at most one row of the result.
+
+    Rows that do not meet the conditions, and rows without a value, are missing rows of the release.
+
+    Parameters
+    ----------
+    query : Query
+    guarantee : PrivacyGuarantee
+    n_rows : int
+        Public: the number of rows of the private table.
+    level : float or None
+        Level of the intervals.
+    """
+    quantiles = query.quantiles
+    assert quantiles is not None
+    pure, n = replace(guarantee, delta=0.0), max(n_rows, 2)
+    points: QuantilePlan | GroupQuantilesPlan
+    if query.groups:
+        (q,) = quantiles.q
+        cells = tuple(range(query.cells))
+        points = group_quantiles_plan(cells, n, q, quantiles.grid, pure.epsilon, level, "drop")
+    else:
+        points = points_plan(n, quantiles.grid, tuple(sorted(quantiles.q)), pure, level, "regular", "drop")
+    return SQLQuantilesPlan(points.stages, pure, query, points=points)
+
+
+def sort_places(rows: list[tuple[Any, ...]], query: Query) -> list[NDArray[np.int64]]:
+    """Return the sorted places of each cell, from (cell, place, number of rows)."""
+    cells: list[list[tuple[int, int]]] = [[] for _ in range(query.cells)]
+    for cell, place, count in rows:
+        cells[int(cell)].append((int(place), int(count)))
+    found = []
+    for own in cells:
+        places, counts = np.array(sorted(own), dtype=np.int64).reshape(-1, 2).T
+        found.append(np.repeat(places, counts))
+    return found
+
+
+def release_quantiles(places: list[NDArray[np.int64]], plan: SQLQuantilesPlan, session: Session) -> None:
+    """Release the points of every cell."""
+    if isinstance(plan.points, GroupQuantilesPlan):
+        release_group_points(places, plan.points, session)
+    else:
+        release_points(places[0], plan.points, session)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class QuantileAnswers(HasEstimates, Printed):
+    """Quantiles of a column for the rows of a query, or for each cell of its GROUP BY, with intervals.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Names of the columns of GROUP BY.
+    cells : tuple of tuple
+        Their declared values.
+    labels : tuple of str
+        Names of the quantiles.
+    values : ndarray of shape (n_cells, n_quantiles)
+        NaN where too few rows are between the quantile and a bound.
+    low, high : ndarrays of shape (n_cells, n_quantiles)
+        Limits of the intervals. A limit is the bound if the rows do not support a better one. NaN without intervals.
+    level : float or None
+        Level of the intervals, for which the limits were chosen.
+    rows : ndarray of shape (n_cells,)
+        Noisy numbers of rows that have a value.
+    guarantee : PrivacyGuarantee
+
+    Examples
+    --------
+    >>> import duckdb
+    >>> from dpstats.sql import PrivateSQL
+    >>> db = duckdb.connect()
+    >>> _ = db.execute("CREATE TABLE visit AS SELECT range % 2 AS clinic, range % 100 AS days FROM range(9000)")
+    >>> sql = PrivateSQL(
+    ...     db, epsilon=1.0, categories={"visit.clinic": [0, 1]}, bounds={"visit.days": (0, 365)}, random_state=0
+    ... )
+    >>> medians = sql.query("SELECT clinic, MEDIAN(days) FROM visit GROUP BY clinic")
+    >>> medians.cells, medians["median_days"]
+    (((0,), (1,)), array([49., 50.]))
+    """
+
+    names: tuple[str, ...]
+    cells: tuple[tuple[Any, ...], ...]
+    labels: tuple[str, ...]
+    values: Numbers
+    low: Numbers
+    high: Numbers
+    level: float | None
+    rows: Numbers
+    guarantee: PrivacyGuarantee
+    text: str
+    quantiles: Quantiles = field(repr=False)
+    points: QuantilePlan | GroupQuantilesPlan = field(repr=False)
+    method: str = "ranks"
+    thresholds: tuple[float, ...] = ()
+
+    def show(self, places: list[int], selected: float) -> QuantileAnswers:
+        """Return the answers of some cells, in this order. Released values must not have selected them."""
+        parts = {name: getattr(self, name)[places] for name in ("values", "low", "high", "rows")}
+        return replace(self, cells=tuple(self.cells[place] for place in places), **parts)
+
+    def __getitem__(self, label: str) -> Numbers:
+        """Return the values of one quantile in all cells."""
+        if label not in self.labels:
+            raise InvalidParameter(f"label must be one of {', '.join(self.labels)}, got {label!r}")
+        return np.asarray(self.values[:, self.labels.index(label)])
+
+    @property
+    def estimand(self) -> str:
+        """Description of the covered quantities."""
+        grid = self.quantiles.grid
+        rounded = f", rounded to steps of {grid.spacing:g} within" if grid.declared else ", within"
+        of = "each group's population" if self.names else "the population"
+        return f"the quantiles of {of}{rounded} the bounds"
+
+    def estimates(self) -> Estimates:
+        """Return the quantiles with their chosen intervals, which have one level."""
+        points, low, high = (part.T.ravel() for part in (self.values, self.low, self.high))
+        repeated = [cell for _ in self.labels for cell in self.cells]
+        which = [label for label in self.labels for _ in self.cells]
+        grid = self.quantiles.grid
+        shown = [f"{count:,.0f}" for count in self.rows[:_SHOWN]]
+        std = self._rows_std
+        return Estimates(
+            points,
+            np.full(points.shape, np.nan),
+            tuple(
+                ": ".join([label, *([", ".join(map(str, cell))] if cell else [])])
+                for label, cell in zip(which, repeated, strict=True)
+            ),
+            self.estimand,
+            chosen_limits(points, low, high, self.level),
+            title="Private quantiles",
+            header="quantile",
+            rows=": ".join(["quantile", *([", ".join(self.names)] if self.names else [])]),
+            facts=[
+                ("Query", " ".join(self.text.split())),
+                ("Privacy", str(self.guarantee)),
+                ("Bounds", f"{grid.low:g} to {grid.high:g} (public)"),
+                ("Rows", ", ".join(shown) + ", ..." * (self.rows.size > _SHOWN) + f" (noise: sd {std:.3g})"),
+                ("Error of a rank", f"sd {self.points.rank_error:.3g} rows, if rows are evenly spaced"),
+            ],
+            notes=self._notes(),
+            exact=grid.declared,
+            labels={
+                "quantile": which,
+                **{name: [cell[j] for cell in repeated] for j, name in enumerate(self.names)},
+            },
+            simulated=self.guarantee.simulated,
+        )
+
+    @property
+    def _rows_std(self) -> float:
+        points = self.points
+        return points.count_std if isinstance(points, GroupQuantilesPlan) else points.rows_std
+
+    def _notes(self) -> list[str]:
+        notes, points = [], self.points
+        if np.isnan(self.values).any():
+            notes.append(
+                "NaN: too few rows lie between the quantile and a bound for this epsilon. More rows, a larger epsilon "
+                "or fewer quantiles help."
+            )
+        if self.level is None:
+            return notes
+        notes.append(
+            "Intervals include sampling error. They assume independent rows and no gap in the distribution near the "
+            "quantile, such as between two clusters."
+        )
+        if isinstance(points, GroupQuantilesPlan):
+            least = points.crowded_rows
+            crowded = bool((self.rows < least).any())
+            where = f"groups of fewer than {least:,} rows"
+        else:
+            near = observed_plan(points, int(points.anchor(self.rows[0])))
+            crowded = bool(near.crowded)
+            where = "q = " + ", ".join(f"{q:g}" for q in near.crowded)
+        if crowded:
+            notes.append(f"Few rows for this epsilon in {where}. Intervals there may undercover.")
+        if len(self.labels) * len(self.cells) > 1:
+            notes.append("Intervals are not simultaneous.")
+        return notes
+
+    def records(self, confidence_level: float | None = None) -> list[dict[str, Any]]:
+        """Return a mapping for each cell: its values, the quantiles, and their intervals (label_low, label_high)."""
+        found: list[dict[str, Any]] = [dict(zip(self.names, cell, strict=True)) for cell in self.cells]
+        if self.level is not None:
+            chosen_limits(self.values, self.low, self.high, self.level).confirm_level(confidence_level)
+        for j, label in enumerate(self.labels):
+            for i, record in enumerate(found):
+                record[label] = float(self.values[i, j])
+                if self.level is not None:
+                    record[f"{label}_low"], record[f"{label}_high"] = (
+                        float(self.low[i, j]),
+                        float(self.high[i, j]),
+                    )
+        return found
+
+
+def quantiles_answered(
+    query: Query, plan: SQLQuantilesPlan, released: Released, guarantee: PrivacyGuarantee
+) -> QuantileAnswers:
+    """Return the quantiles from their release."""
+    quantiles, points = query.quantiles, plan.points
+    assert quantiles is not None
+    if isinstance(points, GroupQuantilesPlan):
+        values, low, high = (part.reshape(-1, 1) for part in read_group_points(released, points))
+        rows = np.asarray(released[GROUP_ROWS], dtype=np.float64)
+    else:
+        order = np.argsort(np.argsort(quantiles.q))
+        values, low, high = (part[order].reshape(1, -1) for part in read_points(released, points))
+        rows = np.asarray(released[ROWS], dtype=np.float64)
+    return QuantileAnswers(
+        tuple(group.name for group in query.groups),
+        tuple(query.cell(i) for i in range(query.cells)),
+        quantiles.labels,
+        values,
+        low,
+        high,
+        points.confidence_level,
+        rows,
+        guarantee,
+        query.text,
+        quantiles,
+        points,
+    )

@@ -1,0 +1,207 @@
+"""MEDIAN and quantiles in SQL: the releases of PrivateQuantile and GroupQuantiles, bit by bit, and what is refused."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from typing import Any
+
+import duckdb
+import numpy as np
+import pytest
+
+from dpstats.errors import BudgetExceeded, DPStatsError, InvalidParameter
+from dpstats.groups import GroupQuantiles
+from dpstats.privacy import PrivacyBudget
+from dpstats.quantiles import PrivateQuantile
+from dpstats.quantiles.grid import check_grid
+from dpstats.sql import PrivateSQL, QuantileAnswers
+from dpstats.sql.compile import Compiled
+from dpstats.sql.quantiles import sort_places
+
+ROWS = 4000
+DECLARED: dict[str, Any] = {
+    "epsilon": 1.0,
+    "categories": {"r.g": ["a", "b"]},
+    "bounds": {"r.x": (-3.5, 700.25), "r.n": (0, 50)},
+    "public_tables": ["s"],
+}
+
+
+def connection() -> Any:
+    """Return a table r of numbers with missing ones, and a public table s of its groups, of which b is twice."""
+    rng = np.random.default_rng(0)
+    db = duckdb.connect()
+    db.execute("CREATE TABLE r (x DOUBLE, n INTEGER, g VARCHAR)")
+    x = rng.lognormal(4, 1, ROWS).tolist()
+    x[:6] = [math.nan, math.inf, -math.inf, -0.0, 1e308, None]  # type: ignore[list-item]
+    n = [None if i % 9 == 0 else int(value) for i, value in enumerate(rng.poisson(7, ROWS))]
+    rows = list(zip(x, n, rng.choice(["a", "b", "c"], ROWS).tolist(), strict=True))
+    db.executemany("INSERT INTO r VALUES (?, ?, ?)", rows)
+    db.execute("CREATE TABLE s AS SELECT unnest(['a', 'b', 'b']) AS g, unnest([1, 2, 3]) AS k")
+    return db
+
+
+DB = connection()
+
+
+def fetch(text: str) -> np.ndarray:
+    return np.array(DB.execute(text).fetchall(), dtype=float)[:, 0]
+
+
+def test_quantiles_are_those_of_the_estimator_bit_by_bit() -> None:
+    answer = PrivateSQL(DB, **DECLARED, random_state=3).query(
+        "SELECT QUANTILE_CONT(x, 0.9) AS high, MEDIAN(x), PERCENTILE_CONT(0.75) WITHIN GROUP (ORDER BY x DESC) FROM r "
+        "WHERE g <> 'c'"
+    )
+    assert isinstance(answer, QuantileAnswers)
+    # Infinite entries count as the nearer bound, NaN and NULL as missing.
+    x = np.clip(fetch("SELECT x FROM r WHERE g <> 'c' AND x IS NOT NULL"), -3.5, 700.25)
+    x = np.append(x, [np.nan] * (ROWS - x.size))
+    model = PrivateQuantile(
+        [0.9, 0.5, 0.25], bounds=(-3.5, 700.25), epsilon=1.0, missing="drop", random_state=3
+    ).fit(x)
+    assert answer.values.tolist() == [model.quantile_.tolist()] and answer.rows.tolist() == [model.rows_]
+    assert (answer.low.tolist(), answer.high.tolist()) == ([model.low_.tolist()], [model.high_.tolist()])
+    assert answer.labels == ("high", "median_x", "quantile_0.25_x")
+    assert answer["high"] == answer.values[0, 0]
+
+
+def test_medians_by_cell_are_those_of_groups_bit_by_bit() -> None:
+    answer = PrivateSQL(DB, **DECLARED, random_state=3).query("SELECT g, MEDIAN(n) AS m FROM r GROUP BY g")
+    n = fetch("SELECT n FROM r")
+    labels = np.array(DB.execute("SELECT g FROM r").fetchall())[:, 0]
+    model = GroupQuantiles(
+        groups=["a", "b"], bounds=(0, 50), step=1, epsilon=1.0, missing="drop", random_state=3
+    ).fit(n, labels)
+    assert answer.values[:, 0].tolist() == model.quantile_.tolist()
+    assert (
+        answer.low[:, 0].tolist() == model.low_.tolist()
+        and answer.high[:, 0].tolist() == model.high_.tolist()
+    )
+    assert answer.rows.tolist() == model.counts_.tolist() and answer.cells == (("a",), ("b",))
+
+
+def test_places_are_those_of_the_grid() -> None:
+    """Random numbers of all types, at ties and beyond the bounds."""
+    rng = np.random.default_rng(1)
+    for low, high in ((-3.5, 700.25), (0.1, 0.7), (-1e15, 1e15), (0, 1e-300)):
+        grid = check_grid((low, high), None)
+        ties = grid.values(rng.integers(0, grid.steps, 300)) + grid.spacing / 2
+        values = np.concatenate(
+            [rng.uniform(low, high, 300), ties, np.nextafter(ties, -np.inf), [low, high, -0.0, 1e308, -1e308]]
+        )
+        db = duckdb.connect()
+        db.execute("CREATE TABLE t (i INTEGER, x DOUBLE, m DECIMAL(18, 3))")
+        decimals = [Decimal(round(float(v) * 1000) % 10**9) / 1000 for v in np.clip(values, -1e9, 1e9)]
+        db.executemany(
+            "INSERT INTO t VALUES (?, ?, ?)",
+            list(zip(range(values.size), values.tolist(), decimals, strict=True)),
+        )
+        sql = PrivateSQL(db, epsilon=1.0, bounds={"t.x": (low, high), "t.m": (low, high)})
+        for column, expected in (("x", values), ("m", np.array([float(d) for d in decimals]))):
+            query = sql._parsed(f"SELECT MEDIAN({column}) FROM t")
+            compiled = Compiled(query, {"t": sql._catalogue.tables["t"]})
+            found = sort_places(sql._data.run(*compiled.places()), query)
+            assert np.array_equal(found[0], np.sort(grid.places(expected)))
+
+
+def test_computed_values_and_joins_with_public_keys() -> None:
+    sql = PrivateSQL(DB, **DECLARED, random_state=0)
+    both = sql.query("SELECT MEDIAN(CASE WHEN n > 5 THEN n END) FILTER (WHERE g = 'a') AS m FROM r")
+    exact = DB.execute("SELECT MEDIAN(n) FROM r WHERE n > 5 AND g = 'a'").fetchone()[0]
+    assert abs(both.values[0, 0] - exact) <= 1
+    assert both.low[0, 0] <= exact <= both.high[0, 0]
+    once = sql.query("SELECT MEDIAN(n) FROM r SEMI JOIN s USING (g)")
+    assert abs(once.rows[0] - DB.execute("SELECT COUNT(n) FROM r WHERE g <> 'c'").fetchone()[0]) < 150
+    text = "quantiles are chosen by their ranks: sd of a rank's error"
+    assert text in sql.explain("SELECT MEDIAN(n) FROM r") and "private: 1" in sql.explain(
+        "SELECT MEDIAN(n) FROM r"
+    )
+
+
+def test_order_and_level_are_public_choices() -> None:
+    sql = PrivateSQL(DB, **DECLARED, confidence_level=0.8, random_state=0)
+    answer = sql.query("SELECT g, MEDIAN(x) FROM r GROUP BY g ORDER BY g DESC LIMIT 1")
+    assert answer.cells == (("b",),) and answer.level == 0.8
+    assert answer.confidence_interval().confidence_level == 0.8 and "80% low" in str(answer)
+    with pytest.raises(InvalidParameter, match=r"confidence_level must be 0.8"):
+        answer.records(0.95)
+    record = answer.records()[0]
+    assert record["g"] == "b" and record["median_x_low"] <= record["median_x"] <= record["median_x_high"]
+    rising = sql.query("SELECT g, MEDIAN(x) FROM r GROUP BY g ORDER BY MEDIAN(x) DESC").values[:, 0]
+    assert rising[0] >= rising[1]
+    bare = PrivateSQL(DB, **DECLARED, interval=False, random_state=0).query("SELECT MEDIAN(x) FROM r")
+    assert bare.level is None and np.isnan(bare.low).all() and "low" not in bare.records()[0]
+    with pytest.raises(DPStatsError, match="no intervals"):
+        bare.confidence_interval()
+
+
+def test_few_rows_have_no_estimate() -> None:
+    answer = PrivateSQL(DB, **DECLARED, random_state=0).query("SELECT MEDIAN(x) FROM r WHERE n = 21")
+    assert np.isnan(answer.values).all() and (answer.low[0, 0], answer.high[0, 0]) == (-3.5, 700.25)
+    assert "NaN: too few rows" in str(answer)
+    empty = duckdb.connect()
+    empty.execute("CREATE TABLE e (x INTEGER)")
+    assert np.isnan(
+        PrivateSQL(empty, epsilon=1.0, bounds={"e.x": (0, 9)}).query("SELECT MEDIAN(x) FROM e").values
+    )
+
+
+def test_the_budget_is_charged_once_and_before_the_rows_are_read() -> None:
+    budget = PrivacyBudget(epsilon=1.5)
+    sql = PrivateSQL(DB, **DECLARED, budget=budget)
+    sql.query("SELECT g, MEDIAN(x) FROM r GROUP BY g")
+    assert budget.spent.epsilon == pytest.approx(1.0)
+    with pytest.raises(BudgetExceeded):
+        sql.query("SELECT MEDIAN(x) FROM r")
+    pure = PrivateSQL(DB, **DECLARED, delta=1e-6).plan_for("SELECT MEDIAN(x) FROM r")
+    assert pure.guarantee.delta == 0 and pure.method == "ranks"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("SELECT MEDIAN(n), COUNT(*) FROM r", "a quantile beside other aggregates"),
+        ("SELECT MEDIAN(n), MEDIAN(x) FROM r", "quantiles of several columns"),
+        ("SELECT g, MEDIAN(n), QUANTILE_CONT(n, 0.9) FROM r GROUP BY g", "several quantiles with GROUP BY"),
+        ("SELECT MEDIAN(n), QUANTILE_CONT(n, 0.5) FROM r", "each quantile once"),
+        ("SELECT MEDIAN(n) AS a, QUANTILE_CONT(n, 0.3) AS A FROM r", "a name of its own"),
+        ("SELECT g, MEDIAN(n) FROM r GROUP BY g HAVING MEDIAN(n) > 3", "HAVING or LIMIT by the values"),
+        ("SELECT g, MEDIAN(n) FROM r GROUP BY g ORDER BY 2 LIMIT 1", "HAVING or LIMIT by the values"),
+        ("SELECT MEDIAN(r.n) FROM r JOIN s ON r.g = s.g", "a quantile in this join"),
+        ("SELECT MEDIAN(r.n) FROM r JOIN r r2 ON r.n = r2.n", "a quantile in this join"),
+        ("SELECT MEDIAN(s.k) FROM s", "bounds of its values must be declared"),
+        ("SELECT MEDIAN(DISTINCT n) FROM r", "DISTINCT in MEDIAN"),
+        ("SELECT QUANTILE_CONT(n, [0.1, 0.2]) FROM r", "QUANTILE_CONT of another fraction"),
+        ("SELECT QUANTILE_CONT(n, 1.5) FROM r", "QUANTILE_CONT of another fraction"),
+        ("SELECT QUANTILE_CONT(n, n) FROM r", "QUANTILE_CONT of another fraction"),
+        ("SELECT PERCENTILE_CONT(0) WITHIN GROUP (ORDER BY n) FROM r", "PERCENTILE_CONT of another fraction"),
+        (
+            "SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY n, x) FROM r",
+            "PERCENTILE_CONT of several columns",
+        ),
+        ("SELECT PERCENTILE_DISC(0.5) WITHIN GROUP (ORDER BY n) FROM r", "PERCENTILEDISC WITHIN GROUP"),
+        ("SELECT QUANTILE_DISC(n, 0.5) FROM r", "PERCENTILEDISC in SELECT"),
+        ("SELECT MEDIAN(g) FROM r", "must be a number"),
+        ("SELECT MEDIAN(n) OVER () FROM r", "WINDOW in SELECT"),
+    ],
+)
+def test_what_is_refused(text: str, words: str) -> None:
+    budget = PrivacyBudget(epsilon=1.0)
+    with pytest.raises(InvalidParameter, match=words):
+        PrivateSQL(DB, **DECLARED, budget=budget).query(text)
+    assert budget.spent.epsilon == 0
+
+
+def test_what_else_is_refused() -> None:
+    public = PrivateSQL(DB, **{**DECLARED, "bounds": {"s.k": (0, 3)}})
+    with pytest.raises(InvalidParameter, match="a quantile of public tables only"):
+        public.query("SELECT MEDIAN(k) FROM s")
+    found = PrivateSQL(DB, **{**DECLARED, "categories": {"r.g": "discover"}}, delta=1e-6)
+    with pytest.raises(InvalidParameter, match="a quantile of undeclared groups"):
+        found.query("SELECT g, MEDIAN(n) FROM r GROUP BY g")
+    with pytest.raises(InvalidParameter, match="a quantile where units are protected"):
+        PrivateSQL(DB, **DECLARED, unit="g").query("SELECT MEDIAN(n) FROM r")
+    with pytest.raises(InvalidParameter, match="count\\(\\) needs one COUNT"):
+        PrivateSQL(DB, **DECLARED).count("SELECT MEDIAN(n) FROM r")
