@@ -196,3 +196,9 @@ def test_a_fault_is_found(tmp_path: Path, body: str, fault: str) -> None:
 def test_styles_that_load_from_elsewhere_are_found(tmp_path: Path) -> None:
     (tmp_path / "a.css").write_text("@font-face { src: url(https://fonts.org/a.woff2) }")
     assert site(tmp_path, a="<h1>A</h1>") == ["a.css: loads https://fonts.org/a.woff2"]
+
+
+def test_a_page_of_the_gallery_without_a_picture_is_found(tmp_path: Path) -> None:
+    (tmp_path / "gallery").mkdir()
+    found = site(tmp_path / "gallery", plot_nothing="<h1>A</h1>", index="<h1>B</h1>")
+    assert found == ["plot_nothing.html: a page of the gallery without a picture"]

@@ -74,6 +74,8 @@ def problems(root: Path) -> Iterator[str]:
             yield f"{name}: the page does not say its language"
         for source in page.undescribed:
             yield f"{name}: no description of the picture {source}"
+        if path.parent.name == "gallery" and path.stem.startswith("plot_") and "img" not in dict(page.links):
+            yield f"{name}: a page of the gallery without a picture"
         yield from (f"{name}: {wrong}" for wrong in _headings(page.headings))
     for path in sorted(root.rglob("*.css")):
         for target in re.findall(

@@ -1,10 +1,11 @@
-"""Pictures of the gallery: the figures that an example holds, which are not pyplot's, each with a title."""
+"""Pictures of the gallery: the figures that an example holds, or the axes of them, each with a title."""
 
 from __future__ import annotations
 
 from typing import Any
 from weakref import WeakSet
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from sphinx_gallery.scrapers import figure_rst
 
@@ -24,12 +25,13 @@ def scraper(block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any]
     """Return the markup of the figures that a block of an example made, and save them."""
     shown = []
     for value in list(block_vars["example_globals"].values()):
-        if not isinstance(value, Figure) or value in _SAVED:
+        figure = value.figure if isinstance(value, Axes) else value
+        if not isinstance(figure, Figure) or figure in _SAVED:
             continue
-        _SAVED.add(value)
+        _SAVED.add(figure)
         path = next(block_vars["image_path_iterator"])
-        value.savefig(path, dpi=120)
-        shown.append(figure_rst([path], gallery_conf["src_dir"], title_of(value)))
+        figure.savefig(path, dpi=120)
+        shown.append(figure_rst([path], gallery_conf["src_dir"], title_of(figure)))
     return "".join(shown)
 
 
