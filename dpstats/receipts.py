@@ -20,6 +20,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -271,7 +272,12 @@ def named_files(text: str) -> set[str]:
 
 def _versions() -> dict[str, str]:
     found = {"dpstats": __version__, "python": platform.python_version()}
-    return found | {name: importlib.metadata.version(name) for name in _PACKAGES}
+    return found | {name: _installed(name) for name in _PACKAGES}
+
+
+@cache
+def _installed(package: str) -> str:
+    return importlib.metadata.version(package)
 
 
 def _as_dict(event: Event) -> dict[str, Any]:

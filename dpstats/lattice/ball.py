@@ -103,31 +103,44 @@ class BallLattice(NormedLattice):
         return ~(norms <= self.radius * (1 + self._norm_error()))[:, None]
 
     def _round_block(self, rows: NDArray[Any], out: NDArray[np.float64]) -> None:
-        self._round_normed(rows, out)
+        # Adding the shift rounds the rows that `_project` leaves as they are.
+        self._project(rows, out)
         np.add(out, SHIFT, out=out)
 
     def _round_normed(self, rows: NDArray[Any], out: NDArray[np.float64]) -> NDArray[np.float64]:
+        norms = self._project(rows, out)
+        np.rint(out, out=out)
+        return norms
+
+    def _project(self, rows: NDArray[Any], out: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Write rows to ``out``, in steps from the center, that are inside the ball after rounding."""
         if np.any(self.center):
             np.subtract(rows, self.center, out=out, dtype=np.float64)
             np.multiply(out, 1 / self.spacing, out=out)
         else:
             np.multiply(rows, 1 / self.spacing, out=out, dtype=np.float64)
         norms = self._norms(out)
-        # Rows that are scaled at all are scaled to stay inside after rounding. This is accuracy; the
-        # check below is what privacy rests on.
+        # A row up to this norm stays inside after rounding, and longer rows are scaled to it. Their factors are
+        # accuracy; their check after rounding is what privacy rests on.
         inside = max(self.radius * (1 - self._norm_error()) - self._rounding() - 1, 0.0)
-        factors = np.minimum(1.0, inside / np.maximum(norms, 1.0))
-        overflow = np.flatnonzero(~np.isfinite(norms))
-        if overflow.size:
-            self._project_huge(out, overflow, factors, inside)
-        moved = np.flatnonzero(factors != 1)
-        if 8 * moved.size > factors.size:
-            out *= factors[:, None]
-        elif moved.size:
-            out[moved] *= factors[moved, None]
-        np.rint(out, out=out)
-        self._enforce(out)
+        far = np.flatnonzero(~(norms <= inside))
+        if far.size:
+            factors = np.minimum(1.0, inside / np.maximum(norms, 1.0))
+            overflow = np.flatnonzero(~np.isfinite(norms))
+            if overflow.size:
+                self._project_huge(out, overflow, factors, inside)
+            if 8 * far.size > factors.size:
+                out *= factors[:, None]
+                self._round_far(out)
+            else:
+                part = out[far] * factors[far, None]
+                self._round_far(part)
+                out[far] = part
         return norms
+
+    def _round_far(self, rows: NDArray[np.float64]) -> None:
+        np.rint(rows, out=rows)
+        self._enforce(rows)
 
     def _project_huge(
         self, out: NDArray[np.float64], rows: NDArray[np.intp], factors: NDArray[np.float64], inside: float

@@ -122,6 +122,10 @@ class RowLattice(ABC):
         """The most steps of an entry from the center, one number or one per column."""
 
     @property
+    def n_beside(self) -> int:
+        return 0
+
+    @property
     def n_counts(self) -> int:
         """Number of counts of entries outside: one per column, or one for the rows."""
         return self.n_features

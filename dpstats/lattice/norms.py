@@ -147,7 +147,11 @@ class _WithNorms:
 
     @property
     def n_features(self) -> int:
-        return self.lattice.n_features + 2
+        return self.lattice.n_features
+
+    @property
+    def n_beside(self) -> int:
+        return 2
 
     @property
     def bits(self) -> int:
@@ -164,14 +168,11 @@ class _WithNorms:
     def _outside(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
         return self.lattice._outside(rows)
 
-    def _round_block(self, rows: NDArray[Any], out: NDArray[np.float64]) -> None:
-        d, zero = self.lattice.n_features, self._zero_pattern
-        points = np.empty((rows.shape[0], d))
-        norms = self.lattice._round_normed(rows, points)
-        patterns = out.view(np.int64)
-        patterns[:, d] = self._square_steps(points) + zero
-        patterns[:, d + 1] = (self._counts(rows, norms) << self.bits) + zero
-        np.add(points, SHIFT, out=out[:, :d])
+    def _round_block(self, rows: NDArray[Any], out: NDArray[np.float64]) -> NDArray[np.int64]:
+        norms = self.lattice._round_normed(rows, out)
+        found = np.stack([self._square_steps(out), self._counts(rows, norms) << self.bits])
+        np.add(out, SHIFT, out=out)
+        return found
 
     def _square_steps(self, points: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return the squared norms of integer points over 2^bits, rounded down: exact."""

@@ -52,8 +52,10 @@ class Family(ABC):
         """Return the weight of a residual y - mu in the estimating equations."""
 
     @abstractmethod
-    def below(self, mean: Floats, dispersion: Dispersion, end: Floats) -> tuple[Floats, Floats]:
-        """Return P(y <= end) and E[y; y <= end]."""
+    def below(
+        self, mean: Floats, dispersion: Dispersion, end: Floats, where: Any = True
+    ) -> tuple[Floats, Floats]:
+        """Return P(y <= end) and E[y; y <= end], and 0 where ``where`` is False."""
 
     def std(self, mean: Floats, dispersion: Dispersion) -> Floats:
         """Return the standard deviation of the outcome."""
@@ -71,8 +73,8 @@ class Family(ABC):
 
     def shortfall(self, mean: Floats, dispersion: Dispersion, end: Floats) -> Floats:
         """Return the expected shortfall of the outcome below ``end``."""
-        probability, part = self.below(mean, dispersion, np.maximum(end, 0.0))
-        return np.where(end > 0, end * probability - part, 0.0)
+        probability, part = self.below(mean, dispersion, np.maximum(end, 0.0), end > 0)
+        return end * probability - part
 
     def clipped_mean(self, mean: Floats, at: Floats, clip: Floats, dispersion: Dispersion) -> Floats:
         """Return the expected residual y - at, clipped at ``clip`` on both sides, for outcomes of mean ``mean``."""
@@ -85,6 +87,13 @@ class Family(ABC):
         whole = 2 * self.excess(mean, dispersion, at) + at - mean
         over = self.excess(mean, dispersion, at + most)
         return whole - over - self.shortfall(mean, dispersion, at - most)
+
+
+def _evaluate(function: np.ufunc, where: Any, *arguments: Any) -> Floats:
+    """Return values of a function that is slow, where they count, and 0 elsewhere."""
+    shape = np.broadcast_shapes(*(np.shape(argument) for argument in (where, *arguments)))
+    found: Floats = function(*arguments, where=where, out=np.zeros(shape))
+    return found
 
 
 class Counts(Family):
@@ -104,12 +113,14 @@ class Counts(Family):
     def weight(self, mean: Floats) -> Floats:
         return 1 / (1 + self.overdispersion * mean)
 
-    def below(self, mean: Floats, dispersion: Dispersion, end: Floats) -> tuple[Floats, Floats]:
+    def below(
+        self, mean: Floats, dispersion: Dispersion, end: Floats, where: Any = True
+    ) -> tuple[Floats, Floats]:
         whole = np.floor(end + 1e-9)
         odds = np.maximum(dispersion[0] - 1 + dispersion[1] * mean, 1e-4)
         size, success = mean / odds, 1 / (1 + odds)
-        part = np.where(whole > 0, betainc(size + 1, np.maximum(whole, 1e-9), success), 0.0)
-        return betainc(size, whole + 1, success), mean * part
+        part = _evaluate(betainc, where & (whole > 0), size + 1, whole, success)
+        return _evaluate(betainc, where, size, whole + 1, success), mean * part
 
 
 class Gamma(Family):
@@ -123,10 +134,13 @@ class Gamma(Family):
     def weight(self, mean: Floats) -> Floats:
         return 1 / mean
 
-    def below(self, mean: Floats, dispersion: Dispersion, end: Floats) -> tuple[Floats, Floats]:
+    def below(
+        self, mean: Floats, dispersion: Dispersion, end: Floats, where: Any = True
+    ) -> tuple[Floats, Floats]:
         shape = 1 / np.asarray(dispersion[1])
         scaled = shape * end / mean
-        return gammainc(shape, scaled), mean * gammainc(shape + 1, scaled)
+        part = _evaluate(gammainc, where, shape + 1, scaled)
+        return _evaluate(gammainc, where, shape, scaled), mean * part
 
 
 COUNTS, GAMMA = "counts", "gamma"

@@ -338,7 +338,9 @@ class Path(ABC):
         factors = shortest * _LEVERAGES
         looked_at = (middles > 0.8 * shortest) & (middles < factors[-1])
         seen = np.where((counts > _SEEN * noise) & looked_at, counts, 0.0)
-        cut = np.array([seen @ np.maximum(middles**2 - factor**2, 0.0) for factor in factors])
+        # Only long rows are cut, of which few lengths are seen.
+        here = np.flatnonzero(seen)
+        cut = np.maximum(middles[here] ** 2 - factors[:, None] ** 2, 0.0) @ seen[here]
         information = self.n * plan.mu**2 * plan.share(step_name(STEPS))
         costs = self.p * (16 * factors**2 / information + self.n * (self._model_error * cut) ** 2)
         self.leverage = float(factors[np.argmin(costs)])

@@ -112,6 +112,29 @@ def test_the_norm_is_held_by_the_integers_and_not_by_the_projection(monkeypatch,
     assert max(norms) > lattice.radius**power
 
 
+@pytest.mark.parametrize("kind", [BallLattice, CrossLattice])
+@pytest.mark.parametrize("d", [1, 2, 50, 400])
+def test_rows_that_are_accepted_before_rounding_pass_the_check_after_it(monkeypatch, kind, d):
+    # Rows whose norms are a few steps from where acceptance ends, with entries between two integers.
+    lattice, rng = kind.build(1.0, 0.0, d), np.random.default_rng(d)
+    rows = rng.normal(size=(300, d))
+    power = 2 if kind is BallLattice else 1
+    norms = np.linalg.norm(rows, ord=power, axis=1, keepdims=True)
+    rows *= (lattice.radius - rng.uniform(0, 2 * d + 5, size=(300, 1))) / norms
+    rows = np.trunc(rows) + np.where(rows > 0, 0.5, -0.5)
+    checked = []
+    monkeypatch.setattr(kind, "_enforce", lambda self, far: checked.append(far))
+    steps = []
+    for row in rows[:, None, :]:
+        found = lattice.round_rows(row * lattice.spacing)
+        if checked:
+            checked.clear()
+        else:
+            steps += found.tolist()
+    assert 0 < len(steps) < 300
+    assert max(sum(abs(k) ** power for k in row) for row in steps) <= lattice.radius**power
+
+
 def test_a_row_whose_squares_overflow_is_inside_and_keeps_its_direction():
     lattice = BallLattice.build(1.0, -1e140, 2)
     steps = lattice.round_rows(np.array([[1.7e308, 1.7e308], [-1e140, 1.7e308], [-1e140, -1e140]])).tolist()

@@ -78,9 +78,7 @@ def _relation(rows: pd.DataFrame, folder: Path) -> Any:
     duckdb = pytest.importorskip("duckdb")
     connection = duckdb.connect()
     connection.execute("CREATE TABLE t (x DOUBLE, z DOUBLE, g VARCHAR, h VARCHAR, u BIGINT)")
-    connection.executemany("INSERT INTO t VALUES (?, ?, ?, ?, ?)", rows.to_numpy().tolist()) if len(
-        rows
-    ) else None
+    connection.execute("INSERT INTO t SELECT * FROM rows")
     return connection.table("t")
 
 
