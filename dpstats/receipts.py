@@ -272,11 +272,11 @@ def named_files(text: str) -> set[str]:
 
 def _versions() -> dict[str, str]:
     found = {"dpstats": __version__, "python": platform.python_version()}
-    return found | {name: _installed(name) for name in _PACKAGES}
+    return found | {name: _find_version(name) for name in _PACKAGES}
 
 
 @cache
-def _installed(package: str) -> str:
+def _find_version(package: str) -> str:
     return importlib.metadata.version(package)
 
 

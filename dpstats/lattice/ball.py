@@ -103,7 +103,7 @@ class BallLattice(NormedLattice):
         return ~(norms <= self.radius * (1 + self._norm_error()))[:, None]
 
     def _round_block(self, rows: NDArray[Any], out: NDArray[np.float64]) -> None:
-        # Adding the shift rounds the rows that `_project` leaves as they are.
+        # Adding the shift rounds the rows that `_project` did not scale.
         self._project(rows, out)
         np.add(out, SHIFT, out=out)
 

@@ -122,7 +122,7 @@ class RowLattice(ABC):
         """The most steps of an entry from the center, one number or one per column."""
 
     @property
-    def n_beside(self) -> int:
+    def n_extra(self) -> int:
         return 0
 
     @property

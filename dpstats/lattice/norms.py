@@ -150,7 +150,7 @@ class _WithNorms:
         return self.lattice.n_features
 
     @property
-    def n_beside(self) -> int:
+    def n_extra(self) -> int:
         return 2
 
     @property

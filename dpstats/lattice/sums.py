@@ -41,8 +41,8 @@ class Moments:
     Attributes
     ----------
     powers : tuple of arrays of shape (n_features,)
-        Sums of the steps k, followed by those of the integers beside them, and, on request, of higher powers over
-        powers of the largest step K: of ``k*k // K``, of that times ``k`` over K, and of its square over K.
+        Sums of the steps k and, on request, of higher powers over powers of the largest step K: of ``k*k //
+        K``, of that times ``k`` over K, and of its square over K. Sums of further integers follow the first.
     outside : array of shape (n_features,), (1,) or (0,)
         Number of entries (for a ball, rows) beyond the region, on request.
     rows : int
@@ -73,8 +73,8 @@ class RowMap(Protocol):
     def n_features(self) -> int: ...
 
     @property
-    def n_beside(self) -> int:
-        """Number of integers of a row beside its steps."""
+    def n_extra(self) -> int:
+        """Number of further integers of a row."""
 
     @property
     def bits(self) -> int: ...
@@ -90,7 +90,7 @@ class RowMap(Protocol):
     def _round_block(self, rows: NDArray[Any], out: NDArray[np.float64]) -> Integers | None:
         """Write floats to ``out`` whose patterns are the steps of the rows plus `_zero_pattern`.
 
-        Return the integers of the rows beside these, of shape (n_beside, n), if there are any.
+        Return further integers of the rows, of shape (n_extra, n), if the map has some.
         """
 
     def _outside(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
@@ -206,14 +206,14 @@ def _check_stored(sound: bool) -> None:
 
 
 def rounded(row_map: RowMap, rows: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the integers of the rows of one block: their steps, and those beside them."""
+    """Return the steps of the rows of one block, and their further integers."""
     rows = np.ascontiguousarray(rows, dtype=np.float64)
     out = np.empty((rows.shape[0], row_map.n_features))
     # A caller's numpy.seterr must not raise either: an exception would reveal an entry.
     with np.errstate(all="ignore"):
-        beside = row_map._round_block(rows, out)
+        extra = row_map._round_block(rows, out)
     steps = out.view(np.int64) - row_map._zero_pattern
-    return steps if beside is None else np.concatenate([steps, beside.T], axis=1)
+    return steps if extra is None else np.concatenate([steps, extra.T], axis=1)
 
 
 def sums_about(
@@ -243,7 +243,7 @@ def _sum_piece(
     X: NDArray[Any], row_map: RowMap, rows_per_block: int, how: Reading, in_place: bool
 ) -> Moments:
     totals = [np.zeros(row_map.n_features, dtype=np.int64) for _ in range(how.powers)]
-    total_beside = np.zeros(row_map.n_beside, dtype=np.int64)
+    total_extra = np.zeros(row_map.n_extra, dtype=np.int64)
     outside = np.zeros(0, dtype=np.int64)
     order: Literal["C", "F"] = "F" if in_place and not _rows_are_runs(X) else "C"
     buffer = np.empty((min(rows_per_block, X.shape[0]), row_map.n_features), order=order)
@@ -257,19 +257,19 @@ def _sum_piece(
             rows = rows if in_place else np.ascontiguousarray(rows)
             rows = finite_or_center(rows, row_map.center, how.missing)
             out = buffer[: rows.shape[0]]
-            beside = row_map._round_block(rows, out)
+            extra = row_map._round_block(rows, out)
             patterns = out.view(np.int64)
             totals[0] += _column_sums(patterns)
             if how.powers > 1:
                 patterns -= zero
                 _add_powers(patterns, row_map.largest, totals)
-            if beside is not None:
-                total_beside += beside.sum(axis=1)
+            if extra is not None:
+                total_extra += extra.sum(axis=1)
             if how.outside:
                 outside += row_map._outside(rows).sum(axis=0)
     # Sums wrap around modulo 2^64 and come back: the true sum is below 2^62.
     totals[0] -= np.int64(_wrap(X.shape[0] * zero))
-    totals[0] = np.concatenate([totals[0], total_beside])
+    totals[0] = np.concatenate([totals[0], total_extra])
     return Moments(tuple(totals), outside)
 
 

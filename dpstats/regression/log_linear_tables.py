@@ -30,7 +30,7 @@ _UP = np.where(np.abs(_NODES) < 1e-9, 0.5, _NODES > 0)
 
 @dataclass(frozen=True)
 class Predictors:
-    """The distribution of the linear predictor over rows, as far as a path knows it.
+    """Released moments of the linear predictor over rows.
 
     Attributes
     ----------

@@ -338,7 +338,7 @@ class Path(ABC):
         factors = shortest * _LEVERAGES
         looked_at = (middles > 0.8 * shortest) & (middles < factors[-1])
         seen = np.where((counts > _SEEN * noise) & looked_at, counts, 0.0)
-        # Only long rows are cut, of which few lengths are seen.
+        # Most counts are zero.
         here = np.flatnonzero(seen)
         cut = np.maximum(middles[here] ** 2 - factors[:, None] ** 2, 0.0) @ seen[here]
         information = self.n * plan.mu**2 * plan.share(step_name(STEPS))
