@@ -176,10 +176,10 @@ class NoLimits(ErrorDistribution):
         return False
 
     def confirm_level(self, confidence_level: float | None) -> float:
-        raise DPStatsError(self.reason)
+        raise InvalidParameter(self.reason)
 
     def tails(self, value: Floats) -> Limits:
-        raise DPStatsError(self.reason)
+        raise InvalidParameter(self.reason)
 
 
 @dataclass(frozen=True, eq=False)
@@ -474,8 +474,8 @@ class Estimates(Inference, Printed):
         Header of the column of names in the summary.
     exact : bool
         Whether the summary shows all digits, for values on a declared grid.
-    beside : mapping of headers to sequences of str
-        More columns of the summary, as text.
+    beside, before : mapping of headers to sequences of str
+        More columns of the summary, as text: behind the others, and before the estimates.
     together : Together
         Method for simultaneous intervals and adjusted p-values.
     jointly : bool
@@ -492,6 +492,9 @@ class Estimates(Inference, Printed):
         The index of data frames; None is ``names``.
     labels : mapping of str to list
         More columns of names for machines: the group of each estimate, for example.
+    noise : array, optional
+        Standard deviations of the noise alone. The summary then shows them in place of the standard errors, and
+        as many digits of an estimate as they leave.
     simulated : bool
         Whether the noise of the release was simulated.
 
@@ -527,6 +530,8 @@ class Estimates(Inference, Printed):
     alternative: str = "two-sided"
     index: list[Any] | None = None
     labels: Mapping[str, list[Any]] = field(default_factory=dict)
+    noise: Floats | None = None
+    before: Mapping[str, Sequence[str]] = field(default_factory=dict)
     simulated: bool = field(default=False, kw_only=True)
 
     @property
@@ -641,25 +646,25 @@ class Estimates(Inference, Printed):
     def summary(self, confidence_level: float | None = None) -> Summary:
         """Return a table of estimates and intervals. It prints as text, and shows as HTML in a notebook."""
         low, high, level = self._ends(confidence_level)
-        error, estimate = np.ravel(self.error), np.ravel(self.estimate)
-        percent = f"{100 * level:g}%"
+        spread, error = ("std error", self.error) if self.noise is None else ("noise sd", self.noise)
+        error, percent = np.ravel(error), f"{100 * level:g}%"
         digits = np.where(np.isnan(error), (high - low) / 4, error).tolist()
-        table = {self.header: self._column(estimate, digits)}
+        table = {self.header: self._column(np.ravel(self.estimate), digits)}
         if np.isfinite(error).any():
-            table["std error"] = [significant(each) for each in error.tolist()]
+            table[spread] = [significant(each) for each in error.tolist()]
         if self.distribution.known:
             table[f"[{percent} low"] = self._column(low, digits)
             table[f"{percent} high]"] = self._column(high, digits)
         if self.null is not None:
             table["z"] = ["" if np.isnan(z) else f"{z:.3f}" for z in np.ravel(self.statistic)]
             table["p-value"] = ["" if np.isnan(p) else f"{p:.4g}" for p in np.ravel(self.pvalue)]
-        rows = zip(self.names, *table.values(), *self.beside.values(), strict=True)
+        shown: dict[str, Sequence[str]] = {**self.before, **table, **self.beside}
         return Summary(
             self.title,
             [*self.facts, *([("Intervals cover", self.estimand)] if self.distribution.known else [])],
-            [self.rows, *table, *self.beside],
-            list(rows),
-            [*self.notes, *[SIMULATED] * self.simulated],
+            [self.rows, *shown],
+            list(zip(self.names, *shown.values(), strict=True)),
+            [*self.notes, *[SIMULATED] * (self.simulated and SIMULATED not in self.notes)],
         )
 
     def _column(self, values: Floats, errors: list[float]) -> list[str]:
@@ -867,7 +872,11 @@ class HasEstimates(Inference, ABC):
         Test
             ``statistic`` and ``pvalue``, of the shape of the estimates, and ``confidence_interval()``.
         """
-        return self.estimates().test(value, alternative, simultaneous=simultaneous)
+        return self._test(self.estimates(), value, alternative, simultaneous)
+
+    def _test(self, found: Estimates, value: Any, alternative: str | None, simultaneous: bool | None) -> Test:
+        """Return a test of these estimates. A subclass can match labels of the value with its columns."""
+        return found.test(value, alternative, simultaneous=simultaneous)
 
     def summary(self, confidence_level: float | None = None) -> Summary:
         """Return a table of estimates and intervals; prints as text, shows as HTML in a notebook."""
@@ -906,6 +915,76 @@ class HasEstimates(Inference, ABC):
     def plot(self, ax: Any = None, confidence_level: float | None = None, **style: Any) -> Any:
         """Draw the estimates with their intervals, and return the Axes; see `Estimates.plot`."""
         return self.estimates().plot(ax, confidence_level, **style)
+
+
+class HasEstimands(HasEstimates):
+    """Base of the objects with several estimands, of which the parameter ``estimand`` chooses one."""
+
+    @abstractmethod
+    def estimates(self, *, estimand: str | None = None) -> Estimates:
+        """Return the estimates of an estimand with the distribution of their errors."""
+
+    def confidence_interval(
+        self,
+        confidence_level: float | None = None,
+        *,
+        simultaneous: bool | None = None,
+        alternative: str | None = None,
+        estimand: str | None = None,
+    ) -> ConfidenceInterval:
+        """Return an interval for each estimate, which accounts for the privacy noise.
+
+        Parameters
+        ----------
+        confidence_level : float, default=0.95
+        simultaneous : bool, default=False
+            Whether the level holds for all intervals simultaneously.
+        alternative : {"two-sided", "less", "greater"}, default="two-sided"
+            A one-sided interval contains the values that a test for this alternative does not reject.
+        estimand : str, optional
+            The covered quantity: one of those that `estimates` names.
+
+        Returns
+        -------
+        ConfidenceInterval
+            ``low`` and ``high``, of the shape of the estimates, and a description of the ``estimand``.
+        """
+        found = self.estimates(estimand=estimand)
+        return found.confidence_interval(confidence_level, simultaneous=simultaneous, alternative=alternative)
+
+    def test(
+        self,
+        value: Any = 0.0,
+        alternative: str | None = None,
+        *,
+        simultaneous: bool | None = None,
+        estimand: str | None = None,
+    ) -> Test:
+        """Test whether each estimand is ``value``, without additional privacy cost.
+
+        The test rejects at level a where the interval of level 1 - a excludes the value.
+
+        Parameters
+        ----------
+        value : float or array, default=0.0
+            Value under the null hypothesis. Labels are matched to the columns by name.
+        alternative : {"two-sided", "less", "greater"}, default="two-sided"
+            Alternative hypothesis: the estimand is not, is less than, or is greater than the value.
+        simultaneous : bool, default=False
+            Adjust the p-values for all estimates together.
+        estimand : str, optional
+            The tested quantity: one of those that `estimates` names.
+
+        Returns
+        -------
+        Test
+            ``statistic`` and ``pvalue``, of the shape of the estimates, and ``confidence_interval()``.
+        """
+        return self._test(self.estimates(estimand=estimand), value, alternative, simultaneous)
+
+    def summary(self, confidence_level: float | None = None, *, estimand: str | None = None) -> Summary:
+        """Return a table of estimates and intervals; prints as text, shows as HTML in a notebook."""
+        return self.estimates(estimand=estimand).summary(confidence_level)
 
 
 def _checked_value(value: Any, shape: tuple[int, ...]) -> Floats:

@@ -9,12 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from dpstats.data.labels import by_name
 from dpstats.data.levels import Categories
-from dpstats.data.parameters import check_columns
 from dpstats.errors import InvalidParameter
 from dpstats.groups.plan import RatioPlan
-from dpstats.inference import Estimates, HasEstimates, Test
+from dpstats.inference import Estimates
+from dpstats.means.base import OfColumns
 from dpstats.means.ratio import Ratio, RatioErrors
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.results import about_missing, with_missing
@@ -25,7 +24,7 @@ Plan = TypeVar("Plan", bound=RatioPlan[Any])
 _SHOWN = 6
 
 
-class RatioEstimator(HasEstimates, PrivateEstimator[Plan]):
+class RatioEstimator(OfColumns, PrivateEstimator[Plan]):
     """Base of the estimators of means that are ratios of released sums; a fit sets ``_ratio``."""
 
     missing: str
@@ -72,42 +71,7 @@ class RatioEstimator(HasEstimates, PrivateEstimator[Plan]):
 
     def _labels(self) -> dict[str, list[Any]]:
         """Return the columns that label each mean in exports."""
-        return {"column": self._names()}
-
-    def test(
-        self, value: Any = 0.0, alternative: str | None = None, *, simultaneous: bool | None = None
-    ) -> Test:
-        """Test each mean for equality with ``value``, without additional privacy cost.
-
-        Parameters
-        ----------
-        value : float or array of shape (n_features,), default=0.0
-            Value under the null hypothesis, inside the bounds. Labels are matched to the columns by name.
-        alternative : {"two-sided", "less", "greater"}, default="two-sided"
-            Alternative hypothesis: the mean is not, is less than, or is greater than the value.
-        simultaneous : bool, optional
-            Whether p-values are adjusted for all means together.
-
-        Returns
-        -------
-        Test
-            ``statistic`` (as a standard normal variable) and ``pvalue``, of the shape of the means, and
-            ``confidence_interval()``.
-        """
-        check_is_fitted(self)
-        names = getattr(self, "feature_names_in_", None)
-        given = by_name("value", value, None if names is None else list(names))
-        at = check_columns("value", given, self.plan_.n_features)
-        return self.estimates().test(at, alternative, simultaneous=simultaneous)
-
-    def _names(self) -> list[str]:
-        """Return the names of the columns, or x0, x1, ... where they have none."""
-        names = getattr(self, "feature_names_in_", None)
-        return [f"x{j}" if names is None else str(names[j]) for j in range(self.plan_.n_features)]
-
-    def _simulated_note(self) -> list[str]:
-        simulated = "Simulated noise, not a private release: random_state was given."
-        return [simulated] if self.privacy_.simulated else []
+        return {"column": self._column_names()}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

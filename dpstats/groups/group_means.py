@@ -48,6 +48,7 @@ from dpstats.privacy.guarantee import Neighbors
 from dpstats.release.parameters import parameters
 from dpstats.release.private_size import PrivateSize
 from dpstats.release.session import Released, Session
+from dpstats.report import SIMULATED
 from dpstats.results import ConfidenceInterval, Summary, plain, significant
 
 Floats = NDArray[np.float64]
@@ -352,7 +353,7 @@ class GroupMeans(_Fitted):
         ratio, first, second = self._several(), self._place("a", a), self._place("b", b)
         if first == second:
             raise InvalidParameter(f"a and b must be different groups, got {a!r} for both")
-        names = self._names()
+        names = self._column_names()
         return self._differences(
             DifferenceErrors(ratio[first], ratio[second], self.plan_.half),
             [(first, second)],
@@ -383,7 +384,7 @@ class GroupMeans(_Fitted):
             All pairs of a column hold together.
         """
         how = check_choice("method", method, ["tukey", "holm"])
-        ratio, columns = self._several(), self._names()
+        ratio, columns = self._several(), self._column_names()
         together = Tukey(len(self.groups_)) if how == "tukey" else HOLM
         pairs = list(itertools.combinations(range(len(self.groups_)), 2))
         firsts, seconds = (np.array(places) for places in zip(*pairs, strict=True))
@@ -410,7 +411,7 @@ class GroupMeans(_Fitted):
         **options: Any,
     ) -> Differences:
         """Return differences whose usual null hypothesis is 0."""
-        places = [(*pair, column) for pair in pairs for column in self._names()]
+        places = [(*pair, column) for pair in pairs for column in self._column_names()]
         labels: dict[str, list[Any]] = {
             "first": [self.groups_[i] for i, _, _ in places],
             "second": [self.groups_[j] for _, j, _ in places],
@@ -464,7 +465,7 @@ class GroupMeans(_Fitted):
             plain((1 + larger) / (1 + count)),
             len(self.groups_),
             count,
-            self._names(),
+            self._column_names(),
             simulated=self.privacy_.simulated,
         )
 
@@ -500,7 +501,9 @@ class GroupMeans(_Fitted):
         labels = [f"{group}  ({self._describe_rows(k)})" for k, group in enumerate(self.groups_)]
         title = f"Private means of groups, {100 * interval.confidence_level:g}% intervals"
         simulated = " (simulated noise)" if self.privacy_.simulated else ""
-        return forest(labels, self._names(), self.means_, interval, title=title + simulated, ax=ax, **style)
+        return forest(
+            labels, self._column_names(), self.means_, interval, title=title + simulated, ax=ax, **style
+        )
 
     def _is_hidden(self, place: int) -> bool:
         """Return whether the noise hides a group: its count cannot be distinguished from 0."""
@@ -518,41 +521,36 @@ class GroupMeans(_Fitted):
         return f"{count:,.0f}" if noise >= 1 else significant(count, noise)
 
     def _labels(self) -> dict[str, list[Any]]:
-        places = [(group, column) for group in self.groups_ for column in self._names()]
+        places = [(group, column) for group in self.groups_ for column in self._column_names()]
         return {"group": [group for group, _ in places], "column": [column for _, column in places]}
 
     def _all_names(self) -> list[str]:
         """Return a name for each group and column, groups first."""
-        names = self._names()
+        names = self._column_names()
         return [
             f"{group}: {name}" if len(names) > 1 else str(group) for group in self.groups_ for name in names
         ]
 
     def summary(self, confidence_level: float | None = None) -> Summary:
         """Return a table of counts, means, intervals and spreads; prints as text, shows as HTML in a notebook."""
-        check_is_fitted(self)
-        interval, d = self.confidence_interval(confidence_level), self.plan_.n_features
-        low, high = np.ravel(interval.low), np.ravel(interval.high)
-        errors = (high - low) / 4
-        percent = f"{100 * interval.confidence_level:g}%"
-        columns = ["", "rows", "mean", f"[{percent} low", f"{percent} high]", "std"]
-        counts = [self._count(k) for k in range(len(self.groups_))]
-        rows = [
-            (name, counts[i // d], *(significant(float(value), float(errors[i])) for value in values))
-            for i, (name, *values) in enumerate(
-                zip(self._all_names(), self.means_.ravel(), low, high, self.std_.ravel(), strict=True)
-            )
-        ]
-        law = "Gaussian, exact curve" if self.delta else "Laplace"
+        found, d = self.estimates(), self.plan_.n_features
         facts = [
             ("Estimator", type(self).__name__),
             *self._size_facts(),
             *self.privacy_.facts(),
-            ("Noise", law),
+            ("Noise", "Gaussian, exact curve" if self.delta else "Laplace"),
             ("Noise of a count", f"sd {self.counts_noise_std_:.3g} rows"),
-            ("Intervals cover", self.estimand_),
         ]
-        return Summary("Private means of groups", facts, columns, rows, self._notes())
+        found = replace(
+            found,
+            title="Private means of groups",
+            noise=np.full(found.estimate.shape, np.nan),
+            before={"rows": [self._count(k) for k in range(len(self.groups_)) for _ in range(d)]},
+            beside={"std": [significant(value, value / 10) for value in self.std_.ravel().tolist()]},
+            facts=facts,
+            notes=self._notes(),
+        )
+        return found.summary(confidence_level)
 
     def _size_facts(self) -> list[tuple[str, str]]:
         d, count = self.plan_.n_features, len(self.groups_)
@@ -567,7 +565,7 @@ class GroupMeans(_Fitted):
         return [("Rows, columns", f"{n:,}, {d:,} (public); {count:,} groups found")]
 
     def _notes(self) -> list[str]:
-        notes = self._simulated_note()
+        notes = [SIMULATED] * self.privacy_.simulated
         if isinstance(self.plan_, DiscoveredMeansPlan):
             notes.append(
                 f"Groups whose noisy count is below {self.plan_.threshold:.1f} rows are not shown. Intervals hold for "

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.parameters import check_integer, check_missing, check_privacy_parameters
 from dpstats.data.schema import Column, Schema, column_list
@@ -31,6 +30,7 @@ from dpstats.release.additive import additive_stages
 from dpstats.release.parameters import parameters
 from dpstats.release.private_size import PrivateSize
 from dpstats.release.session import Released
+from dpstats.report import SIMULATED
 from dpstats.results import Summary, significant
 
 Floats = NDArray[np.float64]
@@ -263,7 +263,7 @@ class MeanPerRow(_Fitted):
         return f"the mean of the population's rows, at most {most} of a {word}{clipped}"
 
     def _all_names(self) -> list[str]:
-        return self._names()
+        return self._column_names()
 
     def _units_fact(self, word: str) -> tuple[str, str]:
         columns = f"{self.plan_.n_features:,} (public)"
@@ -273,21 +273,7 @@ class MeanPerRow(_Fitted):
 
     def summary(self, confidence_level: float | None = None) -> Summary:
         """Return a table of means, noise and intervals; prints as text, shows as HTML in a notebook."""
-        check_is_fitted(self)
-        interval, word = self.confidence_interval(confidence_level), self.privacy_.unit
-        percent = f"{100 * interval.confidence_level:g}%"
-        columns = ["", "mean", "noise sd", f"[{percent} low", f"{percent} high]"]
-        rows = [
-            (name, *(significant(float(value), float(values[1])) for value in values))
-            for name, *values in zip(
-                self._names(),
-                self.mean_,
-                self.noise_std_,
-                np.asarray(interval.low),
-                np.asarray(interval.high),
-                strict=True,
-            )
-        ]
+        found, word = self.estimates(), self.privacy_.unit
         facts = [
             ("Estimator", type(self).__name__),
             (f"Of each {word}", f"at most {self.plan_.totals.max_rows} rows"),
@@ -298,12 +284,12 @@ class MeanPerRow(_Fitted):
             ),
             *self.privacy_.facts(),
             ("Noise", "Gaussian, exact curve"),
-            ("Intervals cover", self.estimand_),
         ]
         notes = [
-            *self._simulated_note(),
+            *[SIMULATED] * self.privacy_.simulated,
             f"Intervals assume that each {word} is an independent observation, with rows of any kind.",
         ]
         if self.rows_ < 2 * self.rows_noise_std_:
             notes.append("Noise only: the number of rows cannot be distinguished from 0.")
-        return Summary("Private mean of rows", facts, columns, rows, notes)
+        found = replace(found, title="Private mean of rows", noise=self.noise_std_, facts=facts, notes=notes)
+        return found.summary(confidence_level)

@@ -26,7 +26,7 @@ from dpstats.data.parameters import (
 )
 from dpstats.data.tables import Rows
 from dpstats.errors import InvalidParameter
-from dpstats.inference import BONFERRONI, Limits
+from dpstats.inference import BONFERRONI, Estimates, Limits, usual_level
 from dpstats.lattice import BallLattice, NormedLattice, NormSums
 from dpstats.means.adaptive_notes import build_notes
 from dpstats.means.adaptive_plan import (
@@ -38,7 +38,7 @@ from dpstats.means.adaptive_plan import (
     joint_integers,
     joint_steps,
 )
-from dpstats.means.base import ColumnEstimator, of_interval, with_noise
+from dpstats.means.base import ColumnEstimator
 from dpstats.means.box_mean import mean_in_box
 from dpstats.means.boxed_errors import BoxedErrors
 from dpstats.means.ellipsoid_plan import Frame, PrivateRows, plan_rounds, read_rows, release_rows
@@ -54,7 +54,8 @@ from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.stages import JointStage, Stage
 from dpstats.release.additive import Integers, JointIntegers, additive_stages
 from dpstats.release.session import Released, Session
-from dpstats.results import Summary, about_missing
+from dpstats.report import SIMULATED
+from dpstats.results import about_missing
 
 if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
@@ -576,25 +577,16 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan]):
         located = found.safe if estimand == "population" else found.average
         return AdaptiveErrors(found.plan, located, self.mean_)
 
-    def summary(self, confidence_level: float | None = None, *, estimand: str | None = None) -> Summary:
-        """Return a table of estimates, noise and intervals; prints as text, shows as HTML in a notebook."""
-        check_is_fitted(self)
-        interval = self.confidence_interval(confidence_level, estimand=estimand)
-        errors, name = self.noise_std_, self._estimand(estimand)
-        distribution = self._distribution(name)
-        bias = distribution.largest_bias
-        table = {
-            "": self._names(range(self.plan_.n_features)),
-            **with_noise("estimate", self.mean_, errors),
-            **of_interval(interval, errors),
-            "bias <=": [f"{value:.2g}" for value in bias],
-        }
-        facts = [
-            ("Stages", f"{len(self.plan_.stages)}, {self.plan_.law.capitalize()} noise"),
-            ("Intervals cover", interval.estimand),
-        ]
-        return self._build_summary(
-            "Private adaptive mean", facts, table, self._notes(interval.confidence_level, name)
+    def _describe(self, found: Estimates, estimand: str, confidence_level: float | None) -> Estimates:
+        bias = self._distribution(estimand).largest_bias
+        return replace(
+            found,
+            estimate=self.mean_,
+            title="Private adaptive mean",
+            noise=self.noise_std_,
+            beside={"bias <=": [f"{value:.2g}" for value in bias]},
+            facts=[("Stages", f"{len(self.plan_.stages)}, {self.plan_.law.capitalize()} noise")],
+            notes=self._notes(usual_level(confidence_level), estimand),
         )
 
     def _notes(self, confidence_level: float, estimand: str) -> list[str]:
@@ -605,8 +597,8 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan]):
         moved = np.abs(self.mean_ - np.clip(self._estimates()[0], *plan.box)) > 0.1 * plan.half
         shorter = self._shorter(confidence_level) if estimand == "population" else 1.0
         if isinstance(self._found, WhitenedMean):
-            said = self._found.notes(estimand, shorter, self._names(beyond), bool(np.any(moved)))
-            return [*self._simulated_note(), *said]
+            said = self._found.notes(estimand, shorter, self._column_names(beyond), bool(np.any(moved)))
+            return [*[SIMULATED] * self.privacy_.simulated, *said]
         assert isinstance(distribution, AdaptiveErrors)
         said = build_notes(
             plan,
@@ -614,10 +606,10 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan]):
             estimand=estimand,
             shorter=shorter,
             clipped_rows=self.clipped_rows_ or 0.0,
-            beyond=self._names(beyond),
+            beyond=self._column_names(beyond),
             shrunk=bool(np.any(moved)),
         )
-        return [*self._simulated_note(), *said]
+        return [*[SIMULATED] * self.privacy_.simulated, *said]
 
     def _shorter(self, confidence_level: float) -> float:
         """Return the median ratio of the widths of the intervals that assume tails to those that do not."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,15 +13,34 @@ from sklearn.utils.validation import check_is_fitted
 from dpstats.data.labels import by_name
 from dpstats.data.parameters import check_choice, check_columns
 from dpstats.data.tables import Rows
-from dpstats.inference import SIDAK, ErrorDistribution, Estimates, HasEstimates, Limits, Test, Together
+from dpstats.inference import (
+    SIDAK,
+    ErrorDistribution,
+    Estimates,
+    HasEstimands,
+    HasEstimates,
+    Limits,
+    Test,
+    Together,
+)
 from dpstats.lattice import check_finite_rows
 from dpstats.release.estimator import Plan, PrivateEstimator
-from dpstats.results import ConfidenceInterval, Summary, observed_rows, significant, with_missing
+from dpstats.results import Summary, few_observed, observed_rows, significant, with_missing
 
 Numbers = NDArray[np.float64]
 
 
-class ColumnEstimator(HasEstimates, PrivateEstimator[Plan]):
+class OfColumns(HasEstimates):
+    """Base of the estimators of numbers of columns: values under a null hypothesis are matched to columns by name."""
+
+    def _test(self, found: Estimates, value: Any, alternative: str | None, simultaneous: bool | None) -> Test:
+        names = getattr(self, "feature_names_in_", None)
+        given = by_name("value", value, None if names is None else list(names))
+        checked = check_columns("value", given, found.estimate.shape[-1])
+        return found.test(checked, alternative, simultaneous=simultaneous)
+
+
+class ColumnEstimator(OfColumns, HasEstimands, PrivateEstimator[Plan]):
     """Base of the estimators that report a number for each column.
 
     Subclasses have the parameters of a `PrivateEstimator` and ``missing``. They report one number per column, for some
@@ -90,69 +109,24 @@ class ColumnEstimator(HasEstimates, PrivateEstimator[Plan]):
             simulated=self.plan_.guarantee.simulated,
         )
 
-    def confidence_interval(
-        self,
-        confidence_level: float | None = None,
-        *,
-        simultaneous: bool | None = None,
-        alternative: str | None = None,
-        estimand: str | None = None,
-    ) -> ConfidenceInterval:
-        """Return an interval for each column; it counts sampling error and noise.
+    def summary(self, confidence_level: float | None = None, *, estimand: str | None = None) -> Summary:
+        """Return a table of estimates, noise and intervals; prints as text, shows as HTML in a notebook.
 
-        Parameters
-        ----------
-        confidence_level : float, default=0.95
-        simultaneous : bool, default=False
-            Make all columns covered together at this level.
-        alternative : {"two-sided", "less", "greater"}, default="two-sided"
-            One-sided: the values that a test for this alternative does not reject.
-        estimand : str, optional
-            The estimand to cover; see the estimator.
-
-        Returns
-        -------
-        ConfidenceInterval
-            ``low`` and ``high``, one number per column, and the ``estimand`` as text.
+        Without ``estimand``, intervals are of the widest one: the population mean, if ``std`` is public.
         """
-        found = self.estimates(estimand=estimand)
-        return found.confidence_interval(confidence_level, simultaneous=simultaneous, alternative=alternative)
+        check_is_fitted(self)
+        name = self._estimand(self._widest() if estimand is None else estimand)
+        found = self._describe(self.estimates(estimand=name), name, confidence_level)
+        facts = [("Estimator", type(self).__name__), *self._count_rows(), *self.privacy_.facts()]
+        return replace(found, facts=[*facts, *found.facts]).summary(confidence_level)
 
-    def test(
-        self,
-        value: Any = 0.0,
-        alternative: str | None = None,
-        *,
-        simultaneous: bool | None = None,
-        estimand: str | None = None,
-    ) -> Test:
-        """Test whether each column's estimand is ``value``, from the release: without additional privacy cost.
+    @abstractmethod
+    def _describe(self, found: Estimates, estimand: str, confidence_level: float | None) -> Estimates:
+        """Return the estimates with the title, columns, facts and notes of their summary."""
 
-        It rejects at level a where the interval of level 1 - a excludes the value. For pairs of measurements, fit
-        their differences.
-
-        Parameters
-        ----------
-        value : float or array of shape (n_features,), default=0.0
-            A labeled value is matched to the columns by name.
-        alternative : {"two-sided", "less", "greater"}, default="two-sided"
-            What speaks against the null hypothesis: that the estimand is not, is less than, or is greater than the
-            value.
-        simultaneous : bool, default=False
-            Adjust the p-values for all columns together.
-        estimand : str, optional
-            The estimand to test; see `confidence_interval`.
-
-        Returns
-        -------
-        Test
-            ``statistic`` and ``pvalue``, one number per column, and ``confidence_interval()``.
-        """
-        found = self.estimates(estimand=estimand)
-        names = getattr(self, "feature_names_in_", None)
-        given = by_name("value", value, None if names is None else list(names))
-        checked = check_columns("value", given, found.estimate.size)
-        return found.test(checked, alternative, simultaneous=simultaneous)
+    def _widest(self) -> str | None:
+        """Return the estimand of intervals of the summary, None for the default one."""
+        return None
 
     def _observed_facts(self) -> list[tuple[str, str]]:
         """Return the fact of a summary on the released number of observed rows, if n is public."""
@@ -160,9 +134,15 @@ class ColumnEstimator(HasEstimates, PrivateEstimator[Plan]):
             return []
         return [("Rows observed", observed_rows(self.rows_, self.rows_noise_std_))]
 
+    def _few_rows(self) -> list[str]:
+        """Return a note if the released number of rows, or of observed rows, is noise alone."""
+        if self.plan_.has_private_size:
+            return few_observed(self.n_, self.n_noise_std_)
+        return few_observed(self.rows_, self.rows_noise_std_) if self.missing == "drop" else []
+
     def _names_of_all(self) -> list[str]:
         """Return the names of the columns that are reported."""
-        return self._names(range(self._estimates()[0].size))
+        return self._column_names()
 
     def predict(self, X: Any) -> Numbers:
         """Return the estimate for every row: shape (n_samples, n_features). Releases nothing new."""
@@ -179,46 +159,6 @@ class ColumnEstimator(HasEstimates, PrivateEstimator[Plan]):
         if self.missing == "error":
             check_finite_rows(rows)
         return rows
-
-    # The parts of a summary.
-
-    def _build_summary(
-        self,
-        title: str,
-        facts: Sequence[tuple[str, str]],
-        table: Mapping[str, Sequence[str]],
-        notes: Sequence[str],
-    ) -> Summary:
-        """Return a summary of a table, its columns by their headers, below the facts of any fit and those given."""
-        of_any = [
-            ("Estimator", type(self).__name__),
-            *self._count_rows(),
-            *self.privacy_.facts(),
-        ]
-        return Summary(title, [*of_any, *facts], list(table), list(zip(*table.values(), strict=True)), notes)
-
-    def _names(self, columns: Iterable[int]) -> list[str]:
-        """Return the names of columns of the data, or x0, x1, ... where they have none."""
-        names = getattr(self, "feature_names_in_", None)
-        return [f"x{j}" if names is None else str(names[j]) for j in columns]
-
-    def _simulated_note(self) -> list[str]:
-        simulated = "Simulated noise, not a private release: random_state was given."
-        return [simulated] if self.privacy_.simulated else []
-
-
-def with_noise(header: str, values: Numbers, errors: Numbers) -> dict[str, list[str]]:
-    """Return the columns of a table for estimates, to the digits that their noise leaves, and for the noise."""
-    return {header: rounded(values, errors), "noise sd": rounded(errors, errors)}
-
-
-def of_interval(interval: ConfidenceInterval, errors: Numbers) -> dict[str, list[str]]:
-    """Return the columns of a table for the endpoints of intervals."""
-    percent = f"{100 * interval.confidence_level:g}%"
-    headers = f"[{percent} low", f"{percent} high]"
-    return {
-        header: rounded(np.atleast_1d(end), errors) for header, end in zip(headers, interval, strict=True)
-    }
 
 
 def rounded(values: Numbers, errors: Numbers) -> list[str]:

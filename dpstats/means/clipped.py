@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,9 +25,9 @@ from dpstats.data.parameters import (
 )
 from dpstats.data.tables import Rows
 from dpstats.errors import InvalidParameter
-from dpstats.inference import ErrorDistribution, Limits
+from dpstats.inference import ErrorDistribution, Estimates, Limits
 from dpstats.lattice import BallLattice, BoxLattice, RowLattice
-from dpstats.means.base import ColumnEstimator, of_interval, rounded, with_noise
+from dpstats.means.base import ColumnEstimator, rounded
 from dpstats.means.clipped_errors import BallErrors, BoxErrors
 from dpstats.means.clipped_plan import ClippedMeanPlan
 from dpstats.means.moments import (
@@ -50,7 +51,8 @@ from dpstats.privacy.stages import JointStage, Stage
 from dpstats.release.additive import additive_stages
 from dpstats.release.private_size import PrivateSize
 from dpstats.release.session import Released
-from dpstats.results import Summary, about_missing, few_observed
+from dpstats.report import SIMULATED
+from dpstats.results import about_missing
 
 if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
@@ -557,39 +559,29 @@ class ClippedMean(PrivateSize, ColumnEstimator[ClippedMeanPlan]):
             return np.zeros(self.plan_.n_features)
         return self.std_ / math.sqrt(self._counted)
 
-    def summary(self, confidence_level: float | None = None, *, estimand: str | None = None) -> Summary:
-        """Return a table of estimates, noise and intervals; prints as text, shows as HTML in a notebook.
+    def _widest(self) -> str:
+        return list(self._estimands())[-1]
 
-        Intervals are of the widest estimand that they can be of: the population mean, where ``std`` is public.
-        """
-        check_is_fitted(self)
-        plan = self.plan_
-        name = list(self._estimands())[-1] if estimand is None else estimand
-        interval = self.confidence_interval(confidence_level, estimand=name)
-        table = {
-            "": self._names(range(plan.n_features)),
-            **with_noise("estimate", self.mean_, self.noise_std_),
-            **of_interval(interval, self.noise_std_),
-        }
+    def _describe(self, found: Estimates, estimand: str, confidence_level: float | None) -> Estimates:
+        plan, beside = self.plan_, {}
         if plan.estimates_std and self.std_ is not None:
-            table["std"] = rounded(self.std_, self.noise_std_)
+            beside["std"] = rounded(self.std_, self.noise_std_)
         if hasattr(self, "clipped_share_") and self.clipped_share_.size == plan.n_features:
-            table["clipped"] = [f"{100 * max(share, 0.0):.1f}%" for share in self.clipped_share_]
+            beside["clipped"] = [f"{100 * max(share, 0.0):.1f}%" for share in self.clipped_share_]
         law = {"exact": "exact curve", "textbook": "algorithm 9.2.1"}[plan.calibration]
-        facts = [
-            *self._observed_facts(),
-            ("Noise", f"Gaussian, {law}" if plan.distribution == "gaussian" else "Laplace"),
-            ("Intervals cover", interval.estimand),
-        ]
-        return self._build_summary("Private clipped mean", facts, table, self._notes(name))
+        noise = f"Gaussian, {law}" if plan.distribution == "gaussian" else "Laplace"
+        return replace(
+            found,
+            title="Private clipped mean",
+            noise=self.noise_std_,
+            beside=beside,
+            facts=[*self._observed_facts(), ("Noise", noise)],
+            notes=self._notes(estimand),
+        )
 
     def _notes(self, estimand: str) -> list[str]:
         plan = self.plan_
-        notes = [*self._simulated_note(), *plan.notes()]
-        if plan.has_private_size:
-            notes += few_observed(self.n_, self.n_noise_std_)
-        elif plan.missing == "drop":
-            notes += few_observed(self.rows_, self.rows_noise_std_)
+        notes = [*[SIMULATED] * self.privacy_.simulated, *plan.notes(), *self._few_rows()]
         if plan.std is None and not plan.estimates_std:
             notes.append(
                 "The intervals exclude sampling error, because no standard deviation is known. For intervals about the "
@@ -622,7 +614,7 @@ class ClippedMean(PrivateSize, ColumnEstimator[ClippedMeanPlan]):
         edges = np.flatnonzero(np.minimum(self.mean_ - low, high - self.mean_) < near)
         if not edges.size or np.all(2 * near >= high - low):
             return []
-        names = self._names(edges[:5])
+        names = self._column_names(edges[:5])
         more = "" if edges.size <= 5 else f" and {edges.size - 5} more"
         return [
             f"{', '.join(names)}{more}: the estimate is close to a bound, so clipping may have biased it. If values "

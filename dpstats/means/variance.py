@@ -23,9 +23,9 @@ from dpstats.data.parameters import (
 )
 from dpstats.data.tables import Rows
 from dpstats.errors import InvalidParameter
-from dpstats.inference import BONFERRONI, ErrorDistribution, Limits, Tail
+from dpstats.inference import BONFERRONI, ErrorDistribution, Estimates, Limits, Tail
 from dpstats.lattice import BoxLattice, RowLattice
-from dpstats.means.base import ColumnEstimator, of_interval, rounded
+from dpstats.means.base import ColumnEstimator
 from dpstats.means.moments import CUBES, FOURTHS, MEAN, ROWS, SQUARES, Weights, finest, flat
 from dpstats.means.observed import ObservedSums, SquareErrors
 from dpstats.means.region import Region
@@ -36,7 +36,7 @@ from dpstats.privacy.stages import JointStage, Stage
 from dpstats.release.additive import additive_stages
 from dpstats.release.private_size import PrivateSize
 from dpstats.release.session import Released
-from dpstats.results import Summary, about_missing, few_observed
+from dpstats.results import about_missing
 
 Numbers = NDArray[np.float64]
 
@@ -368,17 +368,8 @@ class PrivateVariance(PrivateSize, ColumnEstimator[PrivateVariancePlan]):
         score = self._score
         return NormalSquares(score) if self.plan_.interval == "normal" and isinstance(score, Score) else score
 
-    def summary(self, confidence_level: float | None = None) -> Summary:
-        """Return a table of estimates, noise and intervals; prints as text, shows as HTML in a notebook."""
-        interval = self.confidence_interval(confidence_level)
+    def _describe(self, found: Estimates, estimand: str, confidence_level: float | None) -> Estimates:
         plan = self.plan_
-        table = {
-            "": self._names(range(plan.n_features)),
-            "variance": rounded(self.variance_, self.noise_std_),
-            "std": [f"{value:.3g}" for value in self.std_],
-            "noise sd": rounded(self.noise_std_, self.noise_std_),
-            **of_interval(interval, self.noise_std_),
-        }
         assumption = {
             "moments": (
                 "Intervals hold for any distribution of the rows: their width uses the released fourth moment."
@@ -393,17 +384,15 @@ class PrivateVariance(PrivateSize, ColumnEstimator[PrivateVariancePlan]):
             notes.append(
                 "Every entry beyond the bounds is moved to the nearer bound, which lowers variances."
             )
-        notes += self._simulated_note()
-        if plan.has_private_size:
-            notes += few_observed(self.n_, self.n_noise_std_)
-        elif plan.missing == "drop":
-            notes += few_observed(self.rows_, self.rows_noise_std_)
-        facts = [
-            *self._observed_facts(),
-            ("Noise", plan.noise(SQUARES).law.capitalize()),
-            ("Intervals cover", interval.estimand),
-        ]
-        return self._build_summary("Private variance", facts, table, notes)
+        return replace(
+            found,
+            title="Private variance",
+            header="variance",
+            noise=self.noise_std_,
+            beside={"std": [f"{value:.3g}" for value in self.std_]},
+            facts=[*self._observed_facts(), ("Noise", plan.noise(SQUARES).law.capitalize())],
+            notes=[*notes, *self._few_rows()],
+        )
 
 
 def observed_errors(observed: ObservedSums, plan: PrivateVariancePlan) -> tuple[SquareErrors, Numbers]:

@@ -8,7 +8,7 @@ Every estimator of the package is a `PrivateEstimator`. It states its columns (`
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Generic, Self, TypeVar
 
@@ -360,6 +360,12 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
     def _records(self) -> Records:
         check_is_fitted(self)
         return self.plan_._records()
+
+    def _column_names(self, columns: Iterable[int] | None = None) -> list[str]:
+        """Return the names of columns of the data, all by default, or x0, x1, ... if they have none."""
+        names = getattr(self, "feature_names_in_", None)
+        places = range(self.plan_.n_features) if columns is None else columns
+        return [f"x{j}" if names is None else str(names[j]) for j in places]
 
     def _state_missing(self, estimand: str) -> str:
         """Return an estimand, and that incomplete rows are left out if they are."""

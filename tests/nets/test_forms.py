@@ -111,6 +111,7 @@ RESULTS: dict[str, Callable[[], Any]] = {
     "PrivateAnswer": lambda: ask_sql("SELECT COUNT(*) FROM r"),
     "PrivateTable": lambda: ask_sql("SELECT g, COUNT(*) FROM r GROUP BY g"),
     "PrivateAnswers": lambda: ask_sql("SELECT g, COUNT(*), AVG(x) FROM r GROUP BY g"),
+    "QuantileAnswers": lambda: ask_sql("SELECT g, MEDIAN(x) FROM r GROUP BY g"),
     "AuditResult": audit_laplace,
     "ExactAuditResult": lambda: auditing.audit_probabilities(
         RandomizedResponse(1.0).probabilities, [(0, 1)], epsilon=0.5
@@ -133,6 +134,8 @@ BASES = {
     "Printed",
     "Inference",
     "HasEstimates",
+    "HasEstimands",
+    "OfColumns",
     "HasResult",
     "HypothesisTest",
 }

@@ -28,9 +28,9 @@ from dpstats.data.parameters import (
 from dpstats.data.schema import Schema
 from dpstats.data.tables import Rows
 from dpstats.errors import InvalidData, InvalidParameter
-from dpstats.inference import ErrorDistribution, Limits
+from dpstats.inference import ErrorDistribution, Estimates, Limits, NoLimits
 from dpstats.lattice import check_finite
-from dpstats.means.base import ColumnEstimator, of_interval, rounded, with_noise
+from dpstats.means.base import ColumnEstimator, rounded
 from dpstats.means.moments import finest
 from dpstats.means.sparse.gumbel import gumbel_parts
 from dpstats.means.sparse.limits import SelectedErrors, beyond, plan_noise, private_stds
@@ -41,12 +41,18 @@ from dpstats.means.sparse.release import Halves, release_on_support
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.release.noise import check_scale
 from dpstats.release.session import Released, Session
-from dpstats.results import Summary, about_missing
+from dpstats.results import about_missing
 
 if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
 
 _LARGEST_SIGNAL = 1e6  # in standard deviations; further away, clipping removes the whole column
+
+
+_UNKNOWN = (
+    "intervals need split=True: columns that were selected on the same rows look larger than they are, and "
+    "intervals from these rows do not cover (split=True estimates on rows that did not select)"
+)
 
 
 class _NotSplit(InvalidParameter, AttributeError):
@@ -376,17 +382,11 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
 
         Sampling errors are assumed to be uncorrelated across columns: only their standard deviations are known.
         """
-        self._check_split()
-        noise = self.noise_scale_ * self.plan_.noise_std / self.plan_.noise_scale
-        return np.diag(self._sampling_std() ** 2 + np.broadcast_to(noise, self.support_.shape) ** 2)
-
-    def _check_split(self) -> None:
         check_is_fitted(self)
         if not self.plan_.disjoint:
-            raise _NotSplit(
-                "intervals need split=True: columns that were selected on the same rows look larger than they are, and "
-                "intervals from these rows do not cover (split=True estimates on rows that did not select)"
-            )
+            raise _NotSplit(_UNKNOWN)
+        noise = self.noise_scale_ * self.plan_.noise_std / self.plan_.noise_scale
+        return np.diag(self._sampling_std() ** 2 + np.broadcast_to(noise, self.support_.shape) ** 2)
 
     def _sampling_std(self) -> NDArray[np.float64]:
         std = np.broadcast_to(self.plan_.std, (self.plan_.n_features,))[self.support_]
@@ -402,33 +402,29 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
         }
 
     def _estimates(self) -> Limits:
-        self._check_split()
+        if not self.plan_.disjoint:
+            return self.mean_[self.support_], np.full(self.support_.shape, np.nan)
         noise = plan_noise(self.plan_, self._found)
         return self._found.last, np.hypot(self._sampling_std(), noise)
 
     def _distribution(self, estimand: str) -> ErrorDistribution:
+        if not self.plan_.disjoint:
+            return NoLimits(self.mean_[self.support_], _UNKNOWN)
         return SelectedErrors(self.plan_, self._found, estimand == "population")
 
     def _names_of_all(self) -> list[str]:
-        return self._names(self.support_)
+        return self._column_names(self.support_)
 
-    def summary(self, confidence_level: float | None = None) -> Summary:
-        """Return a table of the selected columns; prints as text, shows as HTML in a notebook."""
-        check_is_fitted(self)
-        plan = self.plan_
-        estimates = self.mean_[self.support_]
+    def _describe(self, found: Estimates, estimand: str, confidence_level: float | None) -> Estimates:
+        plan, beside = self.plan_, {}
         ratio = plan.noise_std / plan.noise_scale
-        errors = np.broadcast_to(self.noise_scale_, estimates.shape) * ratio
-        table = {"": self._names(self.support_), **with_noise("estimate", estimates, errors)}
         if plan.private_spread:
-            table["std"] = rounded(self.std_, 0.1 * np.maximum(self.std_, 1e-3 * self._sampling_std()))
+            beside["std"] = rounded(self.std_, 0.1 * np.maximum(self.std_, 1e-3 * self._sampling_std()))
         notes = [f"The other {plan.n_features - plan.n_nonzero:,} columns are reported as 0."]
         if plan.disjoint:
-            interval, covered = self.confidence_interval(confidence_level), self._estimands()["population"]
-            table |= of_interval(interval, errors)
             notes.append(
-                "The first half of the rows selects the columns, and the second half estimates them. Intervals cover "
-                f"{covered}, for rows of any distribution in random order with standard deviations of at most "
+                "The first half of the rows selects the columns, and the second half estimates them. Intervals assume "
+                "rows of any distribution in random order with standard deviations of at most "
                 f"{'std_bound' if plan.private_spread else 'std'}. They include the largest bias of clipping."
             )
         else:
@@ -443,12 +439,15 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
         if not plan.finds_signals:
             notes.append(f"Warning: {plan.warning()}.")
         notes += [sentence] if (sentence := self._about_missing()) else []
-        notes += self._simulated_note()
-        facts = [
-            ("Selection", plan.selection_words()),
-            *plan.found_if_above(),
-        ]
-        return self._build_summary("Private sparse mean", facts, table, notes)
+        return replace(
+            found,
+            estimate=self.mean_[self.support_],
+            title="Private sparse mean",
+            noise=np.broadcast_to(self.noise_scale_, self.support_.shape) * ratio,
+            beside=beside,
+            facts=[("Selection", plan.selection_words()), *plan.found_if_above()],
+            notes=notes,
+        )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
