@@ -58,8 +58,8 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "query",
         help="one SELECT, in DuckDB's dialect: COUNT, SUM, AVG, STDDEV, VARIANCE, MEDIAN, QUANTILE_CONT and "
-        "PERCENTILE_CONT, also of values computed with + - *, CASE and COALESCE; FILTER; joins and semi-joins by equal "
-        "columns; WHERE; GROUP BY with HAVING, ORDER BY and LIMIT",
+        "PERCENTILE_CONT, also of values computed with + - *, CASE and COALESCE; FILTER; inner, left and semi-joins "
+        "by equal columns; WHERE; GROUP BY with HAVING, ORDER BY and LIMIT",
     )
     parser.add_argument(
         "--table",
@@ -78,6 +78,13 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="NAME",
         help="a table that anybody may know, for joins with less noise; repeatable",
+    )
+    parser.add_argument(
+        "--key",
+        action="append",
+        metavar="NAME.COLUMN",
+        help="a column without repeated values: joins with it have less noise. One with a value twice is refused, "
+        "which reveals it; repeatable",
     )
     parser.add_argument(
         "--unit",
@@ -158,6 +165,7 @@ def _sql(options: argparse.Namespace) -> None:
         epsilon=options.epsilon,
         delta=options.delta,
         public_tables=options.public,
+        keys=_keys(options.key),
         unit=_unit(options.unit),
         categories=categories,
         bins={name: tuple(map(_edge, edges)) for name, edges in levels_of(options.bins, "--bins").items()},
@@ -256,6 +264,17 @@ def _edge(word: str) -> float | date:
     with contextlib.suppress(ValueError):
         return date.fromisoformat(word)
     raise InvalidParameter(f"--bins must have numbers or dates as edges, got {word!r}")
+
+
+def _keys(given: list[str] | None) -> dict[str, str]:
+    """Return the declared key of each named table."""
+    found: dict[str, str] = {}
+    for text in given or []:
+        table, dot, column = text.partition(".")
+        if not (table and dot and column) or table in found:
+            raise InvalidParameter(f"--key must be NAME.COLUMN, each table once, got {text!r}")
+        found[table] = column
+    return found
 
 
 def _unit(given: list[str] | None) -> Any:

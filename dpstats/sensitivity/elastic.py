@@ -109,6 +109,8 @@ class ElasticSensitivity:
     def _frequency(self, column: Column, relation: Relation, k: int) -> int:
         """Return the largest frequency of a value of a column, at distance k."""
         if isinstance(relation, Table):
+            if column.name in relation.keys:
+                return 1
             key = relation.name, column.name
             if key not in self._frequencies:
                 raise InvalidParameter(f"frequencies must have {'.'.join(key)!r}, which a join is on")
@@ -119,7 +121,7 @@ class ElasticSensitivity:
             return far if relation.n_rows is None else min(far, relation.n_rows)
         if isinstance(relation, Join):
             if any(table.instance == column.instance for table in tables(relation.left)):
-                return self._frequency(column, relation.left, k) * self._keys(relation, 1, k)
+                return self._frequency(column, relation.left, k) * self._partners(relation, k)
             return self._frequency(column, relation.right, k) * self._keys(relation, 0, k)
         if isinstance(relation, Distinct) and relation.columns == (column,):
             return 1
@@ -129,6 +131,10 @@ class ElasticSensitivity:
         """Return the largest number of rows of one side of a join that match a row of the other."""
         return min(self._frequency(pair[side], (join.left, join.right)[side], k) for pair in join.on)
 
+    def _partners(self, join: Join, k: int) -> int:
+        """Return the largest number of rows of a join that a row of its left side is in."""
+        return max(self._keys(join, 1, k), 1 if join.outer else 0)
+
     def _moved(self, relation: Relation, k: int) -> int:
         """Return the largest number of rows that appear, or disappear, if one row of a table is replaced."""
         if isinstance(relation, Table):
@@ -137,8 +143,9 @@ class ElasticSensitivity:
             return self._moved(relation.of, k)
         left, right = self._moved(relation.left, k), self._moved(relation.right, k)
         # What a side that cannot move is multiplied by is not asked for, and need not be known.
-        first = right and self._keys(relation, 0, k) * right
-        second = left and self._keys(relation, 1, k) * left
+        # Rows of the left side lose a partner, and others find one: both show in a left join.
+        first = right and self._keys(relation, 0, k) * right * (2 if relation.outer else 1)
+        second = left and self._partners(relation, k) * left
         return first + second + left * right if shared(relation) else max(first, second)
 
 
@@ -165,11 +172,15 @@ def shared(join: Join) -> bool:
 
 def _symbol(column: Column, relation: Relation, elastic: ElasticSensitivity) -> str:
     if isinstance(relation, Table):
+        if column.name in relation.keys:
+            return "1"
         return f"mf({relation.name}.{column.name}{'' if relation.public else ', k'})"
     if isinstance(relation, Join):
         left = any(table.instance == column.instance for table in tables(relation.left))
         own = _symbol(column, relation.left if left else relation.right, elastic)
-        return _times(own, _key_symbols(relation, 1 if left else 0, elastic))
+        return _times(
+            own, _partner_symbols(relation, elastic) if left else _key_symbols(relation, 0, elastic)
+        )
     if isinstance(relation, Distinct) and relation.columns == (column,):
         return "1"
     return _symbol(column, relation.of, elastic)
@@ -177,7 +188,15 @@ def _symbol(column: Column, relation: Relation, elastic: ElasticSensitivity) -> 
 
 def _key_symbols(join: Join, side: int, elastic: ElasticSensitivity) -> str:
     found = [_symbol(pair[side], (join.left, join.right)[side], elastic) for pair in join.on]
+    if "1" in found:
+        # A frequency of 0 or 1 is a key's.
+        return "1"
     return found[0] if len(set(found)) == 1 else f"min({', '.join(found)})"
+
+
+def _partner_symbols(join: Join, elastic: ElasticSensitivity) -> str:
+    found = _key_symbols(join, 1, elastic)
+    return f"max({found}, 1)" if join.outer and found != "1" else found
 
 
 def _symbols(relation: Relation, elastic: ElasticSensitivity) -> str:
@@ -187,7 +206,8 @@ def _symbols(relation: Relation, elastic: ElasticSensitivity) -> str:
         return _symbols(relation.of, elastic)
     left, right = _symbols(relation.left, elastic), _symbols(relation.right, elastic)
     first = _times(_key_symbols(relation, 0, elastic), right)
-    second = _times(_key_symbols(relation, 1, elastic), left)
+    first = _times("2", first) if relation.outer else first
+    second = _times(_partner_symbols(relation, elastic), left)
     terms = [term for term in (first, second) if term != "0"]
     if shared(relation):
         return " + ".join([*terms, _times(left, right)])
@@ -210,7 +230,8 @@ def _explain(relation: Relation, elastic: ElasticSensitivity, lines: list[str], 
         return
     if isinstance(relation, Join):
         on = " and ".join(f"{a} = {b}" for a, b in relation.on)
-        kind = "join of a table with itself" if shared(relation) else "join"
+        kind = "left join" if relation.outer else "join"
+        kind = f"{kind} of a table with itself" if shared(relation) else kind
         lines.append(f"{indent}{kind} on {on}: {_symbols(relation, elastic)}")
         _explain(relation.left, elastic, lines, indent + "  ")
         _explain(relation.right, elastic, lines, indent + "  ")

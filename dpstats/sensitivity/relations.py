@@ -34,12 +34,15 @@ class Table:
         Whether no neighbor differs in it.
     n_rows : int, optional
         Its number of rows where that is public: no value is in more of them.
+    keys : tuple of str, default=()
+        Columns that have no value twice, in any neighboring database.
     """
 
     name: str
     instance: str = ""
     public: bool = False
     n_rows: int | None = None
+    keys: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -87,11 +90,14 @@ class Join:
     on : sequence of pairs
         A column of ``left`` and the column of ``right`` that it equals, each a `Column` or "instance.name".
         Several pairs must all be equal.
+    outer : bool, default=False
+        Whether rows of ``left`` without a partner stay, with no values of ``right``: a left join.
     """
 
     left: Relation
     right: Relation
     on: tuple[tuple[Column, Column], ...]
+    outer: bool = False
 
     def __post_init__(self) -> None:
         on = tuple((column(a), column(b)) for a, b in self.on)

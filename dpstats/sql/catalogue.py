@@ -73,6 +73,8 @@ class BaseTable:
     public : bool
     unit : str, optional
         The column that identifies the unit of a row.
+    key : str, optional
+        A column that is declared to have no value twice.
     """
 
     name: str
@@ -80,6 +82,7 @@ class BaseTable:
     columns: Mapping[str, tuple[str, ColumnType]]
     public: bool = False
     unit: str | None = None
+    key: str | None = None
 
 
 @dataclass(frozen=True)

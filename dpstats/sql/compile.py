@@ -226,10 +226,12 @@ class Compiled:
                 name = f"{alias}.{quoted(own)}"
                 names[Column(relation.instance, own)] = f"CAST({name} AS VARCHAR)" if kind.cast else name
             return [f"{table.source} AS {alias}"], []
+        if isinstance(relation, Join) and relation.outer:
+            return self._left_join(relation, names)
         if isinstance(relation, Join):
             left, conditions = self._from(relation.left, names)
             right, more = self._from(relation.right, names)
-            # All joins are inner joins, so all conditions can be in the WHERE clause.
+            # Conditions of inner joins can be in the WHERE clause.
             return [*left, *right], [
                 *conditions,
                 *more,
@@ -246,6 +248,18 @@ class Compiled:
             names.update({column: f"{alias}.c{i}" for i, column in enumerate(relation.columns)})
             return [f"({_selected(f'DISTINCT {listed}', source, where)}) AS {alias}"], []
         return self._from(relation.of, names)
+
+    def _left_join(self, join: Join, names: dict[Column, str]) -> tuple[list[str], list[str]]:
+        """Return the FROM item of a left join. Conditions on its left side can follow, those on the right cannot."""
+        left, where = self._from(join.left, names)
+        inner: dict[Column, str] = {}
+        right, conditions = self._from(join.right, inner)
+        alias = self._alias()
+        listed = ", ".join(f"{name} AS c{i}" for i, name in enumerate(inner.values()))
+        names.update({column: f"{alias}.c{i}" for i, column in enumerate(inner)})
+        on = " AND ".join(f"{names[a]} = {names[b]}" for a, b in join.on)
+        source = f"({_selected(listed, right, conditions)}) AS {alias}"
+        return [f"({' CROSS JOIN '.join(left)} LEFT JOIN {source} ON {on})"], where
 
     def _condition(self, condition: Condition, names: Mapping[Column, str]) -> str:
         return f"({written(condition, lambda column: names[column], self._bind)})"

@@ -96,10 +96,16 @@ class _Reader:
         allow_only(source, "this")
         self._item(source.this, scope, ctes)
         for join in argument(select, "joins") or []:
-            kind = join.args.get("kind") or ""
-            allow_only(join, "this", "on", "using", *(["kind"] if kind in ("INNER", "SEMI") else []))
+            kind, side = join.args.get("kind") or "", join.args.get("side") or ""
+            allowed = ["kind"] if kind in ("INNER", "SEMI") else []
+            if side == "LEFT" and kind in ("", "OUTER"):
+                allowed = ["kind", "side"]
+            allow_only(join, "this", "on", "using", *allowed)
             if kind == "SEMI":
                 self._semi_join(join, scope, ctes)
+                continue
+            if side == "LEFT":
+                self._left_join(join, scope, ctes)
                 continue
             before = list(scope.sources)
             self._item(join.this, scope, ctes)
@@ -132,6 +138,19 @@ class _Reader:
     def _semi_join(self, join: Any, scope: Scope, ctes: dict[str, Any]) -> None:
         """Read a SEMI JOIN: a join with the distinct values of its right side."""
         other = Scope()
+        pairs = self._read_pairs(join, scope, other, ctes, "SEMI JOIN")
+        scope.restrict(other.joined(), pairs, "SEMI JOIN")
+
+    def _left_join(self, join: Any, scope: Scope, ctes: dict[str, Any]) -> None:
+        """Read a LEFT JOIN: rows without a partner stay. Later clauses use its result."""
+        other = Scope()
+        pairs = self._read_pairs(join, scope, other, ctes, "LEFT JOIN")
+        scope.extend(other, pairs)
+
+    def _read_pairs(
+        self, join: Any, scope: Scope, other: Scope, ctes: dict[str, Any], clause: str
+    ) -> list[tuple[Known, Known]]:
+        """Read the right side of a join, and return the columns that must be equal."""
         self._item(join.this, other, ctes)
         pairs: list[tuple[Known, Known]] = []
         for word in argument(join, "using") or []:
@@ -148,14 +167,14 @@ class _Reader:
                     continue
                 if not isinstance(condition, Compare) or condition.operator != "=" or len(right) != 1:
                     refuse(
-                        "SEMI JOIN ON with another condition",
+                        f"{clause} ON with another condition",
                         "it takes equal columns, and conditions on the right",
                     )
                 (left,) = (column for column in list_columns(condition) if column.instance not in own)
                 pairs.append((known[left], known[right[0]]))
         if not pairs:
             refuse("a join without an equality", "every table must be joined by equal columns (ON or USING)")
-        scope.restrict(other.joined(), pairs, "SEMI JOIN")
+        return pairs
 
     def _with(self, node: Any, ctes: dict[str, Any]) -> None:
         allow_only(node, "expressions")
@@ -223,7 +242,8 @@ class _Reader:
         columns = {
             key: Known(Column(instance, own), kind, table.name) for key, (own, kind) in table.columns.items()
         }
-        return Table(table.name, instance, table.public), columns
+        keys = () if table.key is None else (table.key,)
+        return Table(table.name, instance, table.public, keys=keys), columns
 
     def _inner(self, node: Any, ctes: dict[str, Any]) -> tuple[Relation, dict[str, Known]]:
         """Return the relation of a subquery, and its columns: bare ones."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from dpstats.errors import InvalidParameter
@@ -51,6 +52,23 @@ class Scope:
             no_reals(right)
             self.conditions.append(Compare("=", left.column, right.column))
         self.relations.append(Distinct(relation, tuple(dict.fromkeys(right.column for _, right in pairs))))
+
+    def extend(self, other: Scope, pairs: list[tuple[Known, Known]]) -> None:
+        """Join another scope to all sources so far; rows without a partner stay, and have no values of it."""
+        for left, right in pairs:
+            same_type("LEFT JOIN", left, right)
+            no_reals(right)
+        on = tuple(dict.fromkeys((left.column, right.column) for left, right in pairs))
+        self.relations = [Join(self.joined(), other.joined(), on, outer=True)]
+        self.conditions = []
+        for name, columns in other.sources.items():
+            if name in self.sources:
+                raise InvalidParameter(f"FROM must have each name once, got {name!r} twice")
+            # A column that is NOT NULL in its table may be missing here.
+            self.sources[name] = {
+                key: known._replace(type=replace(known.type, required=False))
+                for key, known in columns.items()
+            }
 
     def find(self, name: str, source: str = "") -> Known:
         """Return the column of a name."""

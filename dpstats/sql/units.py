@@ -19,6 +19,7 @@ def unit_columns(relation: Relation, units: Sequence[Column]) -> tuple[Column, .
         raise InvalidParameter(
             "sql must be about a private table: one of public tables only needs no privacy"
         )
+    units = [unit for unit in units if unit not in _check_left_joins(relation, units)]
     classes = _equal(relation)
     first, *others = units
     for other in others:
@@ -38,12 +39,38 @@ def unit_columns(relation: Relation, units: Sequence[Column]) -> tuple[Column, .
     return tuple(sorted(same))
 
 
+def _check_left_joins(relation: Relation, units: Sequence[Column]) -> set[Column]:
+    """Return the columns of units on the right of left joins, or refuse one whose partners may be other units'.
+
+    A row and its partners must be of one unit, and then so is the absence of a partner.
+    """
+    found: set[Column] = set()
+    for part in _parts(relation):
+        if not (isinstance(part, Join) and part.outer):
+            continue
+        left, right = (
+            [unit for unit in units if unit.instance in instances_of(side)]
+            for side in (part.left, part.right)
+        )
+        if right:
+            of = set(unit_columns(part.left, left)) if left else set()
+            partners = set(unit_columns(part.right, right))
+            if not any(a in of and b in partners for a, b in part.on):
+                raise InvalidParameter(
+                    f"where units are protected, a LEFT JOIN must be on the columns of the units: {right[0]} must "
+                    "equal the unit of the left side"
+                )
+        found |= set(right)
+    return found
+
+
 def _parts(relation: Relation) -> Iterator[Relation]:
-    """Yield a relation and all that it is made of."""
+    """Yield a relation and all that it is made of, but not the right sides of left joins."""
     yield relation
     if isinstance(relation, Join):
         yield from _parts(relation.left)
-        yield from _parts(relation.right)
+        if not relation.outer:
+            yield from _parts(relation.right)
     elif not isinstance(relation, Table):
         yield from _parts(relation.of)
 
@@ -60,6 +87,9 @@ def _equal(relation: Relation) -> dict[Column, Column]:
     def follow(part: Relation) -> None:
         if isinstance(part, Join):
             follow(part.left)
+            if part.outer:
+                # Columns of the right side may be missing.
+                return
             follow(part.right)
             for a, b in part.on:
                 found[root(a)] = root(b)

@@ -149,6 +149,8 @@ def test_what_it_would_release_is_explained_at_no_cost(
         ),
         ([JOIN, "--table", "visit=visit.csv", "--bounds", "0,1"], "--bounds must be"),
         ([JOIN, "--table", "visit=visit.csv", "--unit", "a", "--unit", "b.c"], "--unit must be one column"),
+        ([JOIN, "--table", "visit=visit.csv", "--key", "id"], "--key must be NAME.COLUMN, each table once"),
+        ([JOIN, "--table", "visit=visit.csv", "--key", "visit.clinic"], "keys['visit'] must be a column without"),
         ([JOIN, "--table", "visit=visit.csv", "--seed", "1", "--budget", "b.db"], "cannot be given together"),
     ],
 )

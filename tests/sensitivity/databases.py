@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from dpstats.sensitivity.relations import Count, Distinct, Join, Relation, Select, Table
+from dpstats.sensitivity.relations import Count, Distinct, Join, Relation, Select, Table, tables
 
 Rows = tuple[tuple[Any, ...], ...]
 Database = dict[str, Rows]
@@ -17,16 +17,19 @@ Row = dict[tuple[str, str], Any]
 def rows(relation: Relation, data: Database, names: dict[str, tuple[str, ...]]) -> list[Row]:
     """Return the rows of a relation, by (instance, column)."""
     if isinstance(relation, Table):
-        keys = [(relation.instance, name) for name in names[relation.name]]
+        keys = _columns(relation, names)
         return [dict(zip(keys, row, strict=True)) for row in data[relation.name]]
     if isinstance(relation, Join):
         left, right = rows(relation.left, data, names), rows(relation.right, data, names)
-        return [
-            {**a, **b}
-            for a in left
-            for b in right
-            if all(a[tuple(x)] is not None and a[tuple(x)] == b[tuple(y)] for x, y in relation.on)
-        ]
+        found, nothing = [], {key: None for table in tables(relation.right) for key in _columns(table, names)}
+        for a in left:
+            partners = [
+                b
+                for b in right
+                if all(a[tuple(x)] is not None and a[tuple(x)] == b[tuple(y)] for x, y in relation.on)
+            ]
+            found += [{**a, **b} for b in partners or ([nothing] if relation.outer else [])]
+        return found
     found = rows(relation.of, data, names)
     if isinstance(relation, Select):
         return [row for row in found if relation.condition is None or relation.condition(row)]
@@ -34,6 +37,10 @@ def rows(relation: Relation, data: Database, names: dict[str, tuple[str, ...]]) 
         seen = dict.fromkeys(tuple(row[tuple(c)] for c in relation.columns) for row in found)
         return [dict(zip((tuple(c) for c in relation.columns), values, strict=True)) for values in seen]
     return found
+
+
+def _columns(table: Table, names: dict[str, tuple[str, ...]]) -> list[tuple[str, str]]:
+    return [(table.instance, name) for name in names[table.name]]
 
 
 def count(query: Count, data: Database, names: dict[str, tuple[str, ...]], by: Any = None) -> tuple[int, ...]:

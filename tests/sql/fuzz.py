@@ -11,7 +11,7 @@ import itertools
 import math
 import operator
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -26,7 +26,8 @@ from dpstats.sql.plan import ANSWER
 from dpstats.sql.query import SPREADS
 
 # Keys, which joins and conditions are on; and beside them one column of amounts for each private table.
-COLUMNS = {"r": ("a", "b"), "s": ("a", "c"), "p": ("a", "b")}
+COLUMNS = {"r": ("a", "b"), "s": ("a", "c"), "p": ("a", "b"), "k": ("a", "d")}
+DECLARED_KEYS = {"k": "a"}
 AMOUNTS = {"r": "v", "s": "w"}
 TYPES = {"v": "INTEGER", "w": "DOUBLE"}
 VALUES: dict[str, list[Any]] = {
@@ -291,7 +292,7 @@ def _random_body(rng: random.Random) -> tuple[str, str, list[Source]]:
     parts: list[str] = []
     conditions: list[str] = []
     for i in range(rng.choice([1, 2, 2, 3])):
-        table = rng.choice("rsp" if i else "rrs")
+        table = rng.choice("rspk" if i else "rrsk")
         alias = f"t{i}"
         columns, amounts = COLUMNS[table], tuple(AMOUNTS.get(table, ""))
         kind = rng.random()
@@ -314,6 +315,11 @@ def _random_body(rng: random.Random) -> tuple[str, str, list[Source]]:
             shared = set(columns).intersection(*(set(each.keys) for each in sources))
             if shared and rng.random() < 0.3 and len(sources) == 1:
                 parts.append(f" JOIN {source} USING ({rng.choice(sorted(shared))})")
+            elif rng.random() < 0.35:
+                on = f"{alias}.{rng.choice(columns)} = {other.alias}.{rng.choice(other.keys)}"
+                if rng.random() < 0.3:
+                    on += f" AND {condition(rng, [(alias, columns)])}"
+                parts.append(f" LEFT {rng.choice(['', 'OUTER '])}JOIN {source} ON {on}")
             elif rng.random() < 0.2:
                 parts.append(f", {source}")
                 conditions.append(f"{alias}.{rng.choice(columns)} = {other.alias}.{rng.choice(other.keys)}")
@@ -330,7 +336,7 @@ def _random_body(rng: random.Random) -> tuple[str, str, list[Source]]:
     if rng.random() < 0.5:
         conditions.append(condition(rng, _keys(sources)))
     if rng.random() < 0.3:
-        table, source = rng.choice("rsp"), rng.choice(sources)
+        table, source = rng.choice("rspk"), rng.choice(sources)
         name = rng.choice(COLUMNS[table])
         more = f" WHERE {condition(rng, [('', COLUMNS[table])])}" if rng.random() < 0.3 else ""
         if rng.random() < 0.5 or len(parts) > 1:
@@ -521,9 +527,15 @@ class Databases:
         self.columns = {
             name: (*keys, *((AMOUNTS[name],) if name in AMOUNTS else ())) for name, keys in COLUMNS.items()
         }
-        rows = {name: [self.row(name) for _ in range(rng.choice([2, 3]))] for name in self.columns}
+        rows: dict[str, list[tuple[Any, ...]]] = {}
+        for name in self.columns:
+            rows[name] = held = []
+            for _ in range(rng.choice([2, 3])):
+                held.append(self.row(name, [row[0] for row in held]))
         # Frequent values, which joins multiply.
         for name, held in rows.items():
+            if name in DECLARED_KEYS:
+                continue
             frequent = rng.choice([None, 0, 1])
             rows[name] = [tuple(0 if i == frequent else entry for i, entry in enumerate(row)) for row in held]
         self.sizes = {name: len(held) for name, held in rows.items()}
@@ -535,6 +547,7 @@ class Databases:
         self.connection.execute("CREATE VIEW v AS SELECT r.a FROM r, s")
         declared: dict[str, Any] = {
             "public_tables": ["p"],
+            "keys": DECLARED_KEYS,
             "categories": CATEGORIES,
             "bins": BINS,
             "bounds": BOUNDS,
@@ -544,7 +557,7 @@ class Databases:
         self.found = self.asked(
             epsilon=1.0, **{**declared, "categories": CATEGORIES | found, "bins": {}}, delta=1e-4
         )
-        unit = {"r": "a", "s": "a"}
+        unit = {"r": "a", "s": "a", "k": "a"}
         self.units = self.asked(epsilon=1.0, unit=unit, unit_limit=rng.choice([2, 8]), **declared)
 
     def asked(self, **options: Any) -> PrivateSQL:
@@ -554,9 +567,12 @@ class Databases:
         made._data._cursor = self.connection
         return made
 
-    def row(self, table: str) -> tuple[Any, ...]:
-        """Return a random row."""
-        return tuple(self.rng.choice(VALUES.get(column, KEYS)) for column in self.columns[table])
+    def row(self, table: str, taken: Sequence[Any] = ()) -> tuple[Any, ...]:
+        """Return a random row; of a table with a key, one whose key is not taken."""
+        found = [self.rng.choice(VALUES.get(column, KEYS)) for column in self.columns[table]]
+        if table in DECLARED_KEYS:
+            found[0] = self.rng.choice([None, *({0, 1, 2, 3} - {*taken})])
+        return tuple(found)
 
     def insert(self, table: str, rows: list[tuple[Any, ...]]) -> None:
         for row in rows:
@@ -584,7 +600,8 @@ class Databases:
         assigned = ", ".join(f"{column} = ?" for column in self.columns[table])
         place = self.rng.randrange(self.sizes[table])
         with self.changed():
-            row = list(self.row(table))
+            taken = self.connection.execute(f"SELECT a FROM {table} WHERE rowid <> {place}").fetchall()
+            row = list(self.row(table, [key for (key,) in taken]))
             self.connection.execute(f"UPDATE {table} SET {assigned} WHERE rowid = {place}", row)
             yield
 
@@ -593,9 +610,11 @@ class Databases:
         """Take one person away with all rows, and let another come with rows of their own."""
         old, new = self.rng.choice([0, 1]), self.rng.choice([7, 7, None])
         with self.changed():
-            for table in "rs":
+            for table in "rsk":
                 self.connection.execute(f"DELETE FROM {table} WHERE a = {old}")
-                rows = [self.row(table) for _ in range(self.rng.randrange(5))]
+                rows = [
+                    self.row(table) for _ in range(self.rng.randrange(2 if table in DECLARED_KEYS else 5))
+                ]
                 self.insert(table, [(new, *row[1:]) for row in rows])
             yield
 

@@ -7,9 +7,10 @@ import re
 from typing import Any
 
 import duckdb
+import numpy as np
 import pytest
 
-from dpstats.errors import BudgetExceeded, InvalidParameter
+from dpstats.errors import BudgetExceeded, InvalidData, InvalidParameter
 from dpstats.privacy import PrivacyBudget, PrivacyGuarantee
 from dpstats.release.session import Session
 from dpstats.sensitivity.relations import tables
@@ -195,3 +196,85 @@ def test_a_table_may_be_called_as_an_instance_of_another() -> None:
     sql = PrivateSQL(connection, epsilon=1.0)
     query = sql._parsed('SELECT COUNT(*) FROM v JOIN v w USING (k) JOIN "v#2" x USING (k)')
     assert len({table.instance for table in tables(query.relation)}) == 3
+
+
+# Left joins and keys
+
+
+def star() -> Any:
+    db = duckdb.connect()
+    db.execute("CREATE TABLE visit AS SELECT i AS n, i % 7 AS clinic, i % 50 AS person FROM range(700) t(i)")
+    db.execute("CREATE TABLE clinic AS SELECT i AS id, i < 2 AS rural FROM range(4) t(i)")
+    db.execute("CREATE TABLE person (id INTEGER NOT NULL, age INTEGER NOT NULL)")
+    db.execute("INSERT INTO person SELECT i, 20 + i FROM range(40) t(i)")
+    return db
+
+
+LEFT = "SELECT COUNT(*) FROM visit LEFT JOIN clinic ON clinic = id WHERE rural IS NULL"
+
+
+def test_a_left_join_keeps_rows_without_a_partner() -> None:
+    sql = PrivateSQL(star(), epsilon=60.0, public_tables=["clinic"], random_state=0)
+    assert sql.count(LEFT).value == star().execute(LEFT).fetchone()[0] == 300
+    assert (
+        sql.explain(LEFT).splitlines()[2].strip()
+        == "left join on visit.clinic = clinic.id: max(mf(clinic.id), 1)"
+    )
+    both = "SELECT COUNT(*) FROM visit LEFT JOIN (SELECT id FROM clinic WHERE rural) c ON clinic = c.id AND c.id > 0"
+    assert sql.count(both).value == 700
+    assert sql.count(both + " WHERE c.id IS NOT NULL").value == 100
+
+
+def test_a_not_null_column_may_be_missing_after_a_left_join() -> None:
+    db = star()
+    sql = PrivateSQL(
+        db, epsilon=60.0, public_tables=["person"], bounds={"person.age": (0, 100)}, random_state=0
+    )
+    text = "SELECT COUNT(*), COUNT(age), SUM(age) FROM visit LEFT JOIN person ON person = id"
+    exact = db.execute(text).fetchone()
+    np.testing.assert_allclose(sql.query(text).values[0], exact, rtol=1e-3)
+    assert exact[0] == 700 and exact[1] == 560
+
+
+def test_a_key_makes_the_bound_a_constant_and_is_checked() -> None:
+    joined = "SELECT COUNT(*) FROM visit LEFT JOIN person ON person = id WHERE age > 30"
+    sql = PrivateSQL(star(), epsilon=1.0, public_tables=["visit"], keys={"person": "id"})
+    assert sql.explain(joined).splitlines()[0] == "count: 2 * mf(visit.person)"
+    assert sql.plan_for(joined).stages[0].sensitivity_steps == 28
+    public = PrivateSQL(star(), epsilon=1.0, public_tables=["person"], keys={"PERSON": "ID"})
+    assert public.plan_for(joined).stages[0].sensitivity_steps == 1
+    budget = PrivacyBudget(epsilon=1.0)
+    with pytest.raises(
+        InvalidData, match=r"keys\['visit'\] must be a column without repeated values, but person has"
+    ):
+        PrivateSQL(star(), epsilon=1.0, keys={"visit": "person"}, budget=budget)
+    assert budget.spent.epsilon == 0
+    for keys, words in (
+        ({"nowhere": "id"}, "keys must be a column for each table"),
+        ({"visit": "nothing"}, "keys must be a column for each table"),
+        ({"person": ("id", "age")}, "keys must be a column for each table"),
+    ):
+        with pytest.raises(InvalidParameter, match=words):
+            PrivateSQL(star(), epsilon=1.0, keys=keys)
+    changed = star()
+    snapshot = PrivateSQL(changed, epsilon=1.0, keys={"person": "id"})
+    changed.execute("INSERT INTO person VALUES (0, 99)")
+    with pytest.raises(InvalidData, match="has a value twice"):
+        snapshot.refresh()
+    with pytest.raises(InvalidParameter, match="FROM must name base tables"):
+        snapshot.count("SELECT COUNT(*) FROM person")
+
+
+def test_partners_are_of_one_unit() -> None:
+    sql = PrivateSQL(star(), epsilon=1.0, unit={"visit": "person", "person": "id"}, public_tables=["clinic"])
+    own = "SELECT COUNT(*) FROM person LEFT JOIN visit ON id = person WHERE person IS NULL"
+    assert "every row is of one unit (person.id)" in sql.explain(own)
+    assert "one unit" in sql.explain("SELECT COUNT(*) FROM visit LEFT JOIN clinic ON clinic = id")
+    for text in (
+        "SELECT COUNT(*) FROM person LEFT JOIN visit ON id = n",
+        "SELECT COUNT(*) FROM clinic LEFT JOIN visit ON id = clinic",
+        # The partner's unit equals the row's by another left join only, which keeps rows where it does not.
+        "SELECT COUNT(*) FROM visit v LEFT JOIN visit w USING (n) LEFT JOIN person ON v.person = id AND w.person = id",
+    ):
+        with pytest.raises(InvalidParameter, match="a LEFT JOIN must be on the columns of the units"):
+            sql.count(text)

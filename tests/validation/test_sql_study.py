@@ -43,9 +43,9 @@ def test_the_study_runs_and_says_what_is_known() -> None:
 def test_most_queries_of_an_analyst_are_answered_and_right() -> None:
     found = warehouse_queries.ask(warehouse_queries.warehouse(20_000))
     answered = [each for each in found if not each.refusal]
-    assert len(found) == 25 and len(answered) >= 20
+    assert len(found) == 30 and len(answered) >= 28
     # At 20,000 rows and epsilon = 1 no shown cell is off by more than a fifth, with this seed.
     assert max(each.error for each in answered) < 0.2
     refused = " ".join(each.refusal for each in found)
-    assert "MAX in SELECT" in refused and "outer join" in refused
-    assert warehouse_queries.report(found, 20_000, "x").count("\n| `SELECT") == 24
+    assert "MAX in SELECT" in refused
+    assert warehouse_queries.report(found, 20_000, "x").count("\n| `SELECT") == 29

@@ -358,8 +358,39 @@ def quantile_entries() -> Iterator[Entry]:
         )
 
 
+def left_entry() -> Entry:
+    """Return public rows that count with a partner, or without: a private row leaves two, and one comes to two."""
+    where = "r.a = 0 AND s.a IS NULL OR r.a = 1 AND s.a IS NOT NULL"
+    text = f"SELECT COUNT(*) FROM r LEFT JOIN s ON r.a = s.a WHERE {where}"
+    options = {"epsilon": 1.0, "public_tables": ["r"], "keys": {"s": "a"}}
+    asked = Asked(text, **options)
+    held = [(0, 0), (0, 1), (1, 0), (1, 1)]
+    first = database(held, [(0,), (2,)])
+    pair = first, replaced(first, "s", 0, (1,))
+    plan = asked.read(first)[0]
+    half = replace(plan, stages=(replace(plan.stages[0], sensitivity_steps=2),))
+
+    def pairs() -> Iterator[tuple[Database, Database]]:
+        for s in itertools.permutations([(0,), (1,), (2,), (None,)], 2):
+            data = database(held, s)
+            yield from ((data, replaced(data, "s", 0, row)) for row in [(0,), (1,), (3,)] if row != s[1])
+
+    return entry(
+        asked,
+        "SQL count, left join",
+        pair,
+        0.5,
+        proof="elastic-sensitivity.md",
+        integers=numbers(asked),
+        pairs=pairs,
+        understated=(Understated("bounded as an inner join", half, numbers(asked), pairs),),
+        bugs=(PlantedBug("a quarter of the noise", LessNoise(text, **options).draw, *pair, 1.0, 0.0, 6000),),
+    )
+
+
 def entries() -> Iterator[Entry]:
     yield discovered_entry()
+    yield left_entry()
     yield from quantile_entries()
     elastic = "elastic-sensitivity.md"
     rows = [(0, 0), (1, 1), (None, 1)]
