@@ -282,6 +282,28 @@ class SelectedErrors(ErrorDistribution):
 
 
 @dataclass(frozen=True, eq=False)
+class StatedErrors:
+    """The estimates and standard errors of an `ErrorDistribution` that is given both.
+
+    Attributes
+    ----------
+    estimate, error : arrays of one shape
+        Estimates, and the standard deviations of their errors: infinite if nothing is known of an estimate.
+    """
+
+    estimate: Floats
+    error: Floats
+
+    @property
+    def start(self) -> Floats:
+        return self.estimate
+
+    @property
+    def standard_error(self) -> Floats:
+        return np.where(np.isfinite(self.error), self.error, np.nan)
+
+
+@dataclass(frozen=True, eq=False)
 class NormalErrors(ScoreErrors):
     """Normal errors of estimands between public bounds.
 

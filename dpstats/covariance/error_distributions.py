@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.inference import ErrorDistribution, Limits, Tail, normal_quantile
+from dpstats.inference import (
+    BONFERRONI,
+    ErrorDistribution,
+    Estimates,
+    Limits,
+    StatedErrors,
+    Tail,
+    normal_quantile,
+)
 
 Floats = NDArray[np.float64]
 
@@ -33,12 +42,39 @@ def unidentified_note(names: Sequence[str], known: NDArray[np.bool_]) -> list[st
     ]
 
 
+def correlation_estimates(
+    names: Sequence[str],
+    errors: CorrelationErrors,
+    estimand: str,
+    *,
+    title: str = "Private correlations",
+    header: str = "correlation",
+    facts: Sequence[tuple[str, str]],
+    notes: Sequence[str],
+    simulated: bool,
+) -> Estimates:
+    """Return the correlations of all pairs of columns, in the order of ``numpy.triu_indices``."""
+    pairs = list(itertools.combinations(names, 2))
+    return Estimates(
+        errors.estimate,
+        None,
+        tuple(f"{first}, {second}" for first, second in pairs),
+        estimand,
+        errors,
+        title=title,
+        header=header,
+        facts=facts,
+        notes=notes,
+        together=BONFERRONI,
+        labels={"first": [first for first, _ in pairs], "second": [second for _, second in pairs]},
+        simulated=simulated,
+    )
+
+
 @dataclass(frozen=True, eq=False)
-class BoundedErrors(ErrorDistribution):
+class BoundedErrors(StatedErrors, ErrorDistribution):
     """Normal errors of numbers between public bounds; an infinite error gives both bounds."""
 
-    estimate: Floats
-    error: Floats
     low: Floats
     high: Floats
 
@@ -60,15 +96,8 @@ class BoundedErrors(ErrorDistribution):
 
 
 @dataclass(frozen=True, eq=False)
-class CorrelationErrors(ErrorDistribution):
+class CorrelationErrors(StatedErrors, ErrorDistribution):
     """Errors of correlations: the wider limit of a normal error and of Fisher's z; [-1, 1] if the error is infinite."""
-
-    estimate: Floats
-    error: Floats
-
-    @property
-    def start(self) -> Floats:
-        return self.estimate
 
     @property
     def box(self) -> Limits:

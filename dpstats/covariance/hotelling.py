@@ -358,7 +358,6 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
         error = np.sqrt(np.diagonal(units @ errors.covariance @ units.T))
         if not found.has_both(plan):
             estimate, error = np.zeros(plan.n_features), np.full(plan.n_features, np.inf)
-        names = getattr(self, "feature_names_in_", None)
         covered, null = self._hypotheses()
         facts = [
             *self._count_rows(),
@@ -369,7 +368,7 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
         return Estimates(
             estimate,
             error,
-            tuple(f"x{j}" if names is None else str(names[j]) for j in range(plan.n_features)),
+            tuple(self._column_names()),
             self._state_missing(covered),
             NormalErrors(estimate, error),
             title="Private Hotelling test",

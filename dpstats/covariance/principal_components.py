@@ -20,7 +20,7 @@ from dpstats.covariance.error_distributions import BoundedErrors
 from dpstats.data.parameters import check_choice, check_integer
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.figures import ESTIMATE, axes_or_new, new_figure, plain
-from dpstats.inference import BONFERRONI, Estimates, HasEstimates
+from dpstats.inference import BONFERRONI, Estimates, HasEstimands
 from dpstats.means.ball_products import BallProducts, Extension
 from dpstats.means.ellipsoid_plan import (
     LAST_SHARE,
@@ -34,7 +34,6 @@ from dpstats.means.ellipsoid_plan import (
 from dpstats.means.ellipsoids import ROUND_SHARES, Ellipsoid
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
-from dpstats.results import ConfidenceInterval, Summary
 
 Floats = NDArray[np.float64]
 
@@ -153,7 +152,7 @@ def score_extension(n_components: int, bits: int) -> Extension:
 
 @parameters
 class PrivatePCA(
-    HasEstimates, ClassNamePrefixFeaturesOutMixin, TransformerMixin, EllipsoidEstimator[PCAPlan]
+    HasEstimands, ClassNamePrefixFeaturesOutMixin, TransformerMixin, EllipsoidEstimator[PCAPlan]
 ):
     """Private principal components of bounded columns: a transformer, with intervals of the variances along them.
 
@@ -340,7 +339,7 @@ class PrivatePCA(
         Parameters
         ----------
         estimand : {"component", "eigenvalue"}, optional
-            Default: "component".
+            The variance along the released direction (default), or the eigenvalue of the population.
         """
         check_is_fitted(self, "components_")
         plan = self.plan_
@@ -362,7 +361,7 @@ class PrivatePCA(
             covered = f"the eigenvalues of the covariance of {rows}{divided}, if scores have the tails of normal rows"
         return Estimates(
             estimate,
-            np.where(np.isfinite(error), error, np.nan),
+            None,
             tuple(f"component {k + 1}" for k in range(plan.n_components)),
             self._state_missing(covered),
             BoundedErrors(estimate, error, np.zeros(len(estimate)), most),
@@ -376,39 +375,6 @@ class PrivatePCA(
             together=BONFERRONI,
             simulated=self.privacy_.simulated,
         )
-
-    def confidence_interval(
-        self,
-        confidence_level: float | None = None,
-        *,
-        simultaneous: bool | None = None,
-        alternative: str | None = None,
-        estimand: str | None = None,
-    ) -> ConfidenceInterval:
-        """Return an interval for each component, which accounts for the privacy noise.
-
-        Parameters
-        ----------
-        confidence_level : float, optional
-            Default: 0.95.
-        simultaneous : bool, optional
-            Whether the level holds for all intervals simultaneously. By default it holds for each interval.
-        alternative : {"two-sided", "less", "greater"}, optional
-            A one-sided interval contains the values that a test for this alternative does not reject.
-        estimand : {"component", "eigenvalue"}, optional
-            The variance along the released direction (default), or the eigenvalue of the population.
-
-        Returns
-        -------
-        ConfidenceInterval
-        """
-        return self.estimates(estimand=estimand).confidence_interval(
-            confidence_level, simultaneous=simultaneous, alternative=alternative
-        )
-
-    def summary(self, confidence_level: float | None = None, *, estimand: str | None = None) -> Summary:
-        """Return a table of variances, or of eigenvalues; prints as text, shows as HTML in a notebook."""
-        return self.estimates(estimand=estimand).summary(confidence_level)
 
     def _notes(self, unknown: NDArray[np.intp]) -> list[str]:
         plan, found = self.plan_, self._found
@@ -478,8 +444,7 @@ class PrivatePCA(
         ax = axes_or_new(ax, figsize=(4.8, 4.8))
         ax.axhline(0.0, color="0.8", lw=0.8)
         ax.axvline(0.0, color="0.8", lw=0.8)
-        names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.plan_.n_features)])
-        for name, x, y in zip(names, *ends, strict=True):
+        for name, x, y in zip(self._column_names(), *ends, strict=True):
             ax.annotate("", (x, y), (0.0, 0.0), arrowprops={"arrowstyle": "->", "color": ESTIMATE})
             side = "right" if x > 0 else "left"
             away = 5 if y >= 0 else -12

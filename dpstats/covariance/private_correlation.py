@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from dpstats.covariance.error_distributions import CorrelationErrors, unidentified_note
+from dpstats.covariance.error_distributions import CorrelationErrors, correlation_estimates, unidentified_note
 from dpstats.covariance.rank_correlation import (
     CONCORDANCE,
     MOST_ROWS,
@@ -29,7 +29,7 @@ from dpstats.covariance.shrunk_correlations import (
 from dpstats.data.parameters import check_choice, check_integer, check_privacy_parameters
 from dpstats.data.tables import Rows
 from dpstats.errors import InvalidParameter
-from dpstats.inference import BONFERRONI, Estimates, HasEstimates
+from dpstats.inference import Estimates, HasEstimands
 from dpstats.lattice import check_finite_rows
 from dpstats.lattice.base import check_region
 from dpstats.means.ellipsoid_plan import PrivateRows, read_rows, release_rows
@@ -38,7 +38,6 @@ from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released, Session
-from dpstats.results import ConfidenceInterval, Summary
 
 Floats = NDArray[np.float64]
 AnyPlan = CorrelationPlan | ShrunkCorrelationPlan
@@ -57,7 +56,7 @@ class _Fitted:
 
 
 @parameters
-class PrivateCorrelation(_Fitted, HasEstimates, PrivateEstimator[AnyPlan]):
+class PrivateCorrelation(_Fitted, HasEstimands, PrivateEstimator[AnyPlan]):
     """Private correlations of all pairs of columns: Kendall's tau, or Pearson's correlation of shrunk rows.
 
     Kendall's tau is the probability that two rows are in the same order in both columns, less the probability of
@@ -238,10 +237,6 @@ class PrivateCorrelation(_Fitted, HasEstimates, PrivateEstimator[AnyPlan]):
         self.correlation_[i, j] = self.correlation_[j, i] = np.clip(self._sums[CONCORDANCE], -1.0, 1.0)
         self.noise_std_ = plan.noise_std
 
-    def _labels(self) -> list[str]:
-        names = getattr(self, "feature_names_in_", None)
-        return [f"x{k}" if names is None else str(names[k]) for k in range(self.plan_.n_features)]
-
     def _pearson(self, estimand: str | None) -> ShrunkCorrelations | None:
         """Return the correlations of an estimand; None for rank correlations."""
         if isinstance(self.plan_, CorrelationPlan):
@@ -262,66 +257,28 @@ class PrivateCorrelation(_Fitted, HasEstimates, PrivateEstimator[AnyPlan]):
             For "pearson": the correlation of shrunk rows (default), or of a population of elliptical rows.
         """
         check_is_fitted(self, "correlation_")
-        plan, names = self.plan_, self._labels()
+        plan, names = self.plan_, self._column_names()
         i, j = np.triu_indices(plan.n_features, 1)
         found = self._pearson(estimand)
         few = f"Warning: below {_FEW_ROWS} rows, intervals may cover less than stated."
         notes = [few] if plan.n_samples < _FEW_ROWS else []
+        title, header = "Private correlations", "correlation"
         if found is None:
             assert isinstance(plan, CorrelationPlan)
             estimate, error = self.correlation_[i, j], plan.errors(self._sums)
             covered = "Kendall's tau of the population, where ties count as neither order"
+            title, header = "Private rank correlations", "tau"
         else:
             estimate, error = found.correlation[i, j], found.error[i, j]
             covered = found.estimand
             notes += [found.note(), *unidentified_note(names, found.identified)]
-        return Estimates(
-            estimate,
-            np.where(np.isfinite(error), error, np.nan),
-            tuple(f"{names[a]}, {names[b]}" for a, b in zip(i, j, strict=True)),
-            self._state_missing(covered),
+        return correlation_estimates(
+            names,
             CorrelationErrors(estimate, error),
-            title="Private rank correlations" if found is None else "Private correlations",
-            header="tau" if found is None else "correlation",
-            facts=[
-                *self._count_rows(),
-                ("Privacy", str(self.privacy_)),
-            ],
+            self._state_missing(covered),
+            title=title,
+            header=header,
+            facts=[*self._count_rows(), ("Privacy", str(self.privacy_))],
             notes=notes,
-            together=BONFERRONI,
-            labels={"first": [names[a] for a in i], "second": [names[b] for b in j]},
             simulated=self.privacy_.simulated,
         )
-
-    def confidence_interval(
-        self,
-        confidence_level: float | None = None,
-        *,
-        simultaneous: bool | None = None,
-        alternative: str | None = None,
-        estimand: str | None = None,
-    ) -> ConfidenceInterval:
-        """Return an interval for each pair of columns, which accounts for the privacy noise.
-
-        Parameters
-        ----------
-        confidence_level : float, optional
-            Default: 0.95.
-        simultaneous : bool, optional
-            Whether the level holds for all intervals simultaneously. By default it holds for each interval.
-        alternative : {"two-sided", "less", "greater"}, optional
-            A one-sided interval contains the values that a test for this alternative does not reject.
-        estimand : {"clipped", "population"}, optional
-            For "pearson": the correlation of shrunk rows (default), or of a population of elliptical rows.
-
-        Returns
-        -------
-        ConfidenceInterval
-        """
-        return self.estimates(estimand=estimand).confidence_interval(
-            confidence_level, simultaneous=simultaneous, alternative=alternative
-        )
-
-    def summary(self, confidence_level: float | None = None, *, estimand: str | None = None) -> Summary:
-        """Return a table of correlations; prints as text, shows as HTML in a notebook."""
-        return self.estimates(estimand=estimand).summary(confidence_level)

@@ -21,7 +21,12 @@ from dpstats.covariance.box_moments import (
     read_moments,
 )
 from dpstats.covariance.central_moments import CentralMoments
-from dpstats.covariance.error_distributions import BoundedErrors, CorrelationErrors, unidentified_note
+from dpstats.covariance.error_distributions import (
+    BoundedErrors,
+    CorrelationErrors,
+    correlation_estimates,
+    unidentified_note,
+)
 from dpstats.data.parameters import check_integer, check_privacy_parameters
 from dpstats.data.tables import Rows
 from dpstats.errors import InvalidParameter
@@ -189,10 +194,6 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan]):
         self.noise_std_ = np.sqrt(moments.noise_variance) * units
         self.identified_ = moments.identified[:, None] & moments.identified
 
-    def _labels(self) -> list[str]:
-        names = getattr(self, "feature_names_in_", None)
-        return [f"x{j}" if names is None else str(names[j]) for j in range(self.plan_.n_features)]
-
     def _covered(self, what: str) -> str:
         clipped = (
             "(by the declared bounds no row is clipped)"
@@ -217,7 +218,7 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan]):
         plan = self.plan_
         moments = CentralMoments.from_release(self._sums, plan)
         i, j = np.triu_indices(plan.n_features)
-        names, same = self._labels(), i == j
+        names, same = self._column_names(), i == j
         unit = plan.half[i] * plan.half[j]
         error = np.sqrt(moments.sampling_variance + moments.noise_variance)[i, j] * unit
         estimate = self.covariance_[i, j]
@@ -259,21 +260,14 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan]):
             )
         moments = CentralMoments.from_release(self._sums, self.plan_)
         i, j = np.triu_indices(d, 1)
-        names = self._labels()
-        estimate, error = moments.correlation[i, j], np.sqrt(moments.correlation_variance[i, j])
-        notes = [*self._notes(), *unidentified_note(names, moments.identified)]
-        return Estimates(
-            estimate,
-            np.where(np.isfinite(error), error, np.nan),
-            tuple(f"{names[a]}, {names[b]}" for a, b in zip(i, j, strict=True)),
+        names = self._column_names()
+        errors = CorrelationErrors(moments.correlation[i, j], np.sqrt(moments.correlation_variance[i, j]))
+        return correlation_estimates(
+            names,
+            errors,
             self._covered("correlation"),
-            CorrelationErrors(estimate, error),
-            title="Private correlations",
-            header="correlation",
             facts=self._facts(),
-            notes=notes,
-            together=BONFERRONI,
-            labels={"first": [names[a] for a in i], "second": [names[b] for b in j]},
+            notes=[*self._notes(), *unidentified_note(names, moments.identified)],
             simulated=self.privacy_.simulated,
         )
 
@@ -289,7 +283,7 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan]):
         """
         found = self.correlation()
         interval = found.confidence_interval(confidence_level)
-        names, d = [plain(name) for name in self._labels()], self.plan_.n_features
+        names, d = [plain(name) for name in self._column_names()], self.plan_.n_features
         i, j = np.triu_indices(d, 1)
         matrix = np.eye(d)
         matrix[i, j] = matrix[j, i] = found.estimate

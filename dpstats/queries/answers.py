@@ -23,7 +23,7 @@ from dpstats.data.parameters import (
 )
 from dpstats.data.tables import Rows
 from dpstats.errors import InvalidParameter
-from dpstats.inference import Estimates, HasEstimates, Test, usual_level
+from dpstats.inference import Estimates, HasEstimands, usual_level
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.queries.gaussian_release import GaussianRelease
@@ -36,7 +36,7 @@ from dpstats.release.additive import additive_stages
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
 from dpstats.report import SIMULATED
-from dpstats.results import ConfidenceInterval, Summary
+from dpstats.results import Summary
 
 Numbers = NDArray[np.float64]
 
@@ -87,7 +87,7 @@ class WorkloadPlan(ReleasePlan):
 
 
 @parameters
-class WorkloadAnswers(HasEstimates, WorkloadRelease[WorkloadPlan]):
+class WorkloadAnswers(HasEstimands, WorkloadRelease[WorkloadPlan]):
     """Answers to many counting queries known in advance, from one release, with an interval for each.
 
     Use this estimator for tables of attributes if the ``expected_l1`` of the plan is at most about 0.1. Above it,
@@ -218,17 +218,17 @@ class WorkloadAnswers(HasEstimates, WorkloadRelease[WorkloadPlan]):
 
     # Results from the release
 
-    def estimates(self, *, estimand: str = "data") -> Estimates:
+    def estimates(self, *, estimand: str | None = None) -> Estimates:
         """Return every answer of the workload with the distribution of its error.
 
         Parameters
         ----------
-        estimand : {"data", "population"}, default="data"
-            Estimand of the intervals. "data": the proportions of these rows, with noise as the only error.
+        estimand : {"data", "population"}, optional
+            Estimand of the intervals. "data" (default): the proportions of these rows, with noise as the only error.
             "population": the proportions of a population from which the rows are independent draws. This requires 0/1
             queries, has at least nominal coverage for any n, and takes a few milliseconds per query.
         """
-        return self._estimates(estimand)
+        return self._estimates("data" if estimand is None else estimand)
 
     def _estimates(self, estimand: str = "data", at: slice = slice(None)) -> Estimates:
         """Return some of the answers."""
@@ -240,29 +240,6 @@ class WorkloadAnswers(HasEstimates, WorkloadRelease[WorkloadPlan]):
         names = [self.queries_.label(j) for j in range(self.linear_.size)[at]]
         found = share_estimates(*numbers, of, shown=self.answers_[at], names=names)
         return replace(found, title=_TITLE, simulated=self.privacy_.simulated)
-
-    def confidence_interval(
-        self,
-        confidence_level: float | None = None,
-        *,
-        simultaneous: bool | None = None,
-        alternative: str | None = None,
-        estimand: str = "data",
-    ) -> ConfidenceInterval:
-        """Return an interval for every answer of the workload; see `estimates` for ``estimand``."""
-        found = self.estimates(estimand=estimand)
-        return found.confidence_interval(confidence_level, simultaneous=simultaneous, alternative=alternative)
-
-    def test(
-        self,
-        value: Any = 0.0,
-        alternative: str | None = None,
-        *,
-        simultaneous: bool | None = None,
-        estimand: str = "data",
-    ) -> Test:
-        """Test whether each proportion is ``value``; see `estimates` for ``estimand``."""
-        return self.estimates(estimand=estimand).test(value, alternative, simultaneous=simultaneous)
 
     def marginal(
         self,
@@ -308,12 +285,13 @@ class WorkloadAnswers(HasEstimates, WorkloadRelease[WorkloadPlan]):
         excess = np.mean((self.uniform_ - self.linear_) ** 2 - self.noise_std_**2)
         return math.sqrt(max(float(excess), 0.0))
 
-    def summary(self, confidence_level: float | None = None) -> Summary:
+    def summary(self, confidence_level: float | None = None, *, estimand: str | None = None) -> Summary:
         """Return the answers with intervals, or one line per table if there are many; text, or HTML in a notebook."""
         check_is_fitted(self, "answers_")
         plan, queries = self.plan_, self.queries_
         domain = self._asked()[1]
-        tables = isinstance(queries, MarginalQueries) and len(queries) > _SHOWN
+        of = check_estimand("data" if estimand is None else estimand)
+        tables = isinstance(queries, MarginalQueries) and len(queries) > _SHOWN and of == "data"
         whole = len(queries.tables) if isinstance(queries, MarginalQueries) and tables else len(queries)
         rms = math.sqrt(float(np.mean(self.noise_std_**2)))
         facts = [
@@ -346,7 +324,7 @@ class WorkloadAnswers(HasEstimates, WorkloadRelease[WorkloadPlan]):
         if whole > _SHOWN:
             notes.append(f"The first {_SHOWN} of {whole:,}; all are in answers_.")
         if not tables:
-            found = replace(self._estimates(at=slice(_SHOWN)), facts=facts, notes=notes)
+            found = replace(self._estimates(of, slice(_SHOWN)), facts=facts, notes=notes)
             return found.summary(confidence_level)
         header, rows = self._by_table(usual_level(confidence_level))
         notes += [SIMULATED] * self.privacy_.simulated

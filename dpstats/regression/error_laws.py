@@ -13,7 +13,7 @@ from scipy.special import gammaln, kve, ndtr, ndtri
 from scipy.stats import f as f_law
 from scipy.stats import t as t_law
 
-from dpstats.inference import ErrorDistribution, Limits, Tail
+from dpstats.inference import ErrorDistribution, Limits, StatedErrors, Tail
 
 Floats = NDArray[np.float64]
 
@@ -100,22 +100,15 @@ NORMAL, NORMAL_AND_LAPLACE = Normal(), NormalAndLaplace()
 
 
 @dataclass(frozen=True, eq=False)
-class ScaledErrors(ErrorDistribution):
+class ScaledErrors(StatedErrors, ErrorDistribution):
     """Errors that follow a distribution after division by their standard errors.
 
     Attributes
     ----------
-    estimate, error : array
     law : ErrorLaw
     """
 
-    estimate: Floats
-    error: Floats
     law: ErrorLaw
-
-    @property
-    def start(self) -> Floats:
-        return self.estimate
 
     def limits(self, tail: Tail) -> Limits:
         reach = np.array([self.law.reach(each) for each in np.ravel(tail)]).reshape(np.shape(tail))
