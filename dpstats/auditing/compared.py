@@ -14,7 +14,7 @@ import functools
 import pathlib
 import types
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ import numpy as np
 from dpstats.release.witness import Witness
 
 Path = tuple[Any, ...]
+Ids = tuple[int, int]
 
 _PLAIN = (
     *(bool, int, float, complex, str, bytes, bytearray, np.generic, np.dtype, enum.Enum, range, slice),
@@ -33,36 +34,59 @@ _PLAIN = (
 
 def compare_outputs(first: Any, second: Any) -> tuple[set[Path], set[Path]]:
     """Return the places at which two outputs differ, and the places that cannot be compared."""
-    differ: set[Path] = set()
-    unknown: set[Path] = set()
-    for path, same in _leaves(first, second, (), set()):
+    found = _Comparison()
+    found.compare(first, second, (), frozenset())
+    return found.differ, found.unknown
+
+
+class _Comparison:
+    """The places at which two outputs differ, and those that cannot be compared."""
+
+    def __init__(self) -> None:
+        self.differ: set[Path] = set()
+        self.unknown: set[Path] = set()
+        # Pairs that are equal throughout. The objects are kept, because their ids must not be given to others.
+        self._equal: dict[Ids, tuple[Any, Any]] = {}
+
+    def compare(self, a: Any, b: Any, path: Path, within: frozenset[Ids]) -> bool:
+        """Add the places below ``path`` that are not equal; return whether everything was compared and is equal.
+
+        ``within`` has the pairs that contain this one.
+        """
+        if type(a) is not type(b):
+            self.differ.add(path)
+            return False
+        if a is None or isinstance(a, _PLAIN):
+            return self._compare_plain(a, b, path, within)
+        if isinstance(a, Witness) or (isinstance(a, type | types.ModuleType) and a is b):
+            return True  # independent of the data
+        pair = id(a), id(b)
+        if pair in self._equal or pair in within:
+            return pair in self._equal
+        one, other = _items(a), _items(b)
+        if one is None or other is None:
+            self.unknown.add(path)
+            return False
+        # The order is visible too.
+        names = list(map(repr, one))
+        if names != list(map(repr, other)):
+            self.differ.add(path)
+            return False
+        within, same = within | {pair}, True
+        for name, left, right in zip(names, one.values(), other.values(), strict=True):
+            same = self.compare(left, right, (*path, name), within) and same
+        if same:
+            self._equal[pair] = a, b
+        return same
+
+    def _compare_plain(self, a: Any, b: Any, path: Path, within: frozenset[Ids]) -> bool:
+        same = _exactly(a) == _exactly(b)
         if not same:
-            (unknown if same is None else differ).add(path)
-    return differ, unknown
-
-
-def _leaves(a: Any, b: Any, path: Path, seen: set[tuple[int, int]]) -> Iterator[tuple[Path, bool | None]]:
-    """Yield for every place whether both outputs agree there, or None if they cannot be compared."""
-    if type(a) is not type(b):
-        yield path, False
-    elif a is None or isinstance(a, _PLAIN):
-        yield path, _exactly(a) == _exactly(b)
+            self.differ.add(path)
         # A subclass may keep more than the value.
         if hasattr(a, "__dict__") and not isinstance(a, enum.Enum):
-            yield from _leaves(vars(a), vars(b), (*path, "attributes"), seen)
-    elif isinstance(a, Witness) or (isinstance(a, type | types.ModuleType) and a is b):
-        yield path, True  # independent of the data
-    elif (id(a), id(b)) not in seen:
-        one, other, within = _items(a), _items(b), seen | {(id(a), id(b))}
-        if one is None or other is None:
-            yield path, None
-            return
-        # The order is visible too.
-        if list(map(repr, one)) != list(map(repr, other)):
-            yield path, False
-            return
-        for (name, left), right in zip(one.items(), other.values(), strict=True):
-            yield from _leaves(left, right, (*path, repr(name)), within)
+            same = self.compare(vars(a), vars(b), (*path, "attributes"), within) and same
+        return same
 
 
 def _items(output: Any) -> dict[Any, Any] | None:

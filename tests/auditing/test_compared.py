@@ -104,3 +104,21 @@ def test_what_an_output_carries_beside_its_values_is_seen(made: Any) -> None:
     carried = not isinstance(made(1), np.ndarray) or made(1).dtype != object
     assert bool(differ or unknown) == carried
     assert compare_outputs(made(1), made(1)) == (set(), set())
+
+
+def test_what_is_shared_is_compared_wherever_it_is() -> None:
+    def made(x: float) -> list[Any]:
+        shared, inner = [x], {"a": 1}
+        return [inner, shared, {"again": shared, "inner": inner}]
+
+    assert compare_outputs(made(2.5), made(2.5)) == (set(), set())
+    assert compare_outputs(made(2.5), made(3.5))[0] == {("1", "0"), ("2", "'again'", "0")}
+
+    def cyclic(x: float) -> list[Any]:
+        whole: list[Any] = [[], x]
+        whole[0].append(whole)
+        return [whole[0], whole]
+
+    # What holds something that differs is not equal, though the difference is found at another place.
+    assert compare_outputs(cyclic(2.5), cyclic(2.5)) == (set(), set())
+    assert compare_outputs(cyclic(2.5), cyclic(3.5))[0] == {("0", "0", "1"), ("1", "1")}
