@@ -91,7 +91,7 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
         action="append",
         metavar="COLUMN",
         help="the column that says whose a row is, which protects a person with all rows: of all private tables, or "
-        "NAME.COLUMN of one; repeatable",
+        "NAME.COLUMN of one. 'items.order->orders.id' is a path: an item is of the person of its order; repeatable",
     )
     parser.add_argument(
         "--levels",

@@ -60,6 +60,23 @@ class ColumnType:
 
 
 @dataclass(frozen=True)
+class Path:
+    """A foreign key: a column, and the key of another table that it refers to.
+
+    Attributes
+    ----------
+    column : str
+    table : str
+        Name in lower case.
+    key : str
+    """
+
+    column: str
+    table: str
+    key: str
+
+
+@dataclass(frozen=True)
 class BaseTable:
     """A table of the database.
 
@@ -73,8 +90,10 @@ class BaseTable:
     public : bool
     unit : str, optional
         The column that identifies the unit of a row.
-    key : str, optional
-        A column that is declared to have no value twice.
+    path : Path, optional
+        In place of the column: the row of another table that has the unit of a row.
+    keys : tuple of str, default=()
+        Columns that are declared to have no value twice.
     """
 
     name: str
@@ -82,7 +101,8 @@ class BaseTable:
     columns: Mapping[str, tuple[str, ColumnType]]
     public: bool = False
     unit: str | None = None
-    key: str | None = None
+    path: Path | None = None
+    keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from dpstats.errors import InvalidParameter
-from dpstats.sensitivity.relations import Column, Distinct, Relation, Table
+from dpstats.sensitivity.relations import Column, Distinct, Join, Relation, Table, tables
 from dpstats.sql.aggregates import groups_of, read_measure
 from dpstats.sql.catalogue import Catalogue
 from dpstats.sql.conditions import Compare, Literal, conjuncts, list_columns
@@ -232,18 +232,24 @@ class _Reader:
             number += 1
             instance = f"{table.name}#{number}"
         self._instances.add(instance)
-        if self._protects_units and not table.public:
+        if self._protects_units and not table.public and table.path is None:
             if table.unit is None:
                 raise InvalidParameter(
-                    f"table {table.name} is private and has no unit: name the column that says whose a row is, or "
-                    "declare the table public"
+                    f"table {table.name} is private and has no unit: name the column that says whose a row is, or the "
+                    "key of a table that has one (unit={'items': 'order -> orders.id'})"
                 )
             self._units.append(Column(instance, table.unit))
         columns = {
             key: Known(Column(instance, own), kind, table.name) for key, (own, kind) in table.columns.items()
         }
-        keys = () if table.key is None else (table.key,)
-        return Table(table.name, instance, table.public, keys=keys), columns
+        relation: Relation = Table(table.name, instance, table.public, keys=table.keys)
+        if self._protects_units and not table.public and table.path is not None:
+            # The row of another table has the unit. Its columns have no names here.
+            self._count_instance()
+            owner = self._table(self._catalogue.tables[table.path.table].name)[0]
+            key = Column(next(tables(owner)).instance, table.path.key)
+            relation = Join(relation, owner, ((Column(instance, table.path.column), key),))
+        return relation, columns
 
     def _inner(self, node: Any, ctes: dict[str, Any]) -> tuple[Relation, dict[str, Known]]:
         """Return the relation of a subquery, and its columns: bare ones."""

@@ -37,7 +37,7 @@ from dpstats.sensitivity.smooth import smooth_level
 from dpstats.sql.answers import PrivateAnswer, PrivateTable, answered
 from dpstats.sql.arrangement import arrange
 from dpstats.sql.calendar import read_period
-from dpstats.sql.catalogue import BaseTable, Catalogue
+from dpstats.sql.catalogue import BaseTable, Catalogue, Path
 from dpstats.sql.compile import Compiled
 from dpstats.sql.parse import parse
 from dpstats.sql.plan import (
@@ -59,6 +59,7 @@ from dpstats.sql.quantiles import (
     sort_places,
 )
 from dpstats.sql.query import AS_DECLARED, FINEST, Measure, Query, Several
+from dpstats.sql.scope import Known, same_type
 from dpstats.sql.several import PrivateAnswers, all_answered
 from dpstats.sql.source import Source
 from dpstats.sql.syntax import refuse
@@ -113,7 +114,8 @@ class PrivateSQL(Releasing):
     unit : str, or mapping of str to str, optional
         Column that identifies the unit of a row, for all private tables or by table. None protects one row of one
         private table. A unit protects a person with all rows in all tables. Joins of private tables must then be by
-        this column.
+        this column. A table without the column has a path: {"orders": "customer", "items": "order -> orders.id"} says
+        that an item is of the unit of its order. The key at the end of an arrow is checked like ``keys``.
     categories : mapping of str to sequence or "discover", optional
         Declared values of columns for GROUP BY, as {"table.column": [...]}. Rows with other values are ignored. The
         word "discover" in place of the values shows each value whose noisy count reaches a threshold (see `explain`).
@@ -246,7 +248,7 @@ class PrivateSQL(Releasing):
                 raise InvalidParameter(f"public_tables must name tables, got {name!r}")
             found[name.lower()] = replace(found[name.lower()], public=True)
         for name, key in keys.items():
-            found[str(name).lower()] = self._with_key(found.get(str(name).lower()), name, key)
+            found[str(name).lower()] = self._with_key(found.get(str(name).lower()), key, f"keys[{name!r}]")
         if unit is None:
             return found
         if not isinstance(unit, str | Mapping):
@@ -259,25 +261,53 @@ class PrivateSQL(Releasing):
             column = given.get(name) if given else unit
             if table.public or column is None:
                 continue
+            if "->" in str(column):
+                found[name] = replace(table, path=self._path(table, str(column), found))
+                continue
             if str(column).lower() in table.columns:
                 found[name] = replace(table, unit=table.columns[str(column).lower()][0])
             elif given:
                 raise InvalidParameter(f"unit must name a column of {table.name}, got {column!r}")
+        for name, table in list(found.items()):
+            if table.path is not None:
+                _check_path(name, found)
+                target = found[table.path.table]
+                found[table.path.table] = self._with_key(target, table.path.key, f"unit[{table.name!r}]")
         return found
 
-    def _with_key(self, table: BaseTable | None, name: Any, column: Any) -> BaseTable:
+    def _with_key(self, table: BaseTable | None, column: Any, parameter: str) -> BaseTable:
         """Return a table with its declared key, or refuse one that has a value twice."""
         if table is None or str(column).lower() not in table.columns:
-            raise InvalidParameter(f"keys must be a column for each table, got {name!r}: {column!r}")
+            raise InvalidParameter(f"{parameter} must name a column of a table, got {column!r}")
         key, kind = table.columns[str(column).lower()]
         if kind.kind in ("real", "other"):
-            raise InvalidParameter(f"keys[{name!r}] must be a column that joins can use, got {kind.shown}")
+            raise InvalidParameter(f"{parameter} must be a column that joins can use, got {kind.shown}")
         if self._data.frequency(table, key) > 1:
             raise InvalidData(
-                f"keys[{name!r}] must be a column without repeated values, but {key} has a value twice. Declare "
-                "another column, or none."
+                f"{parameter} must be a column without repeated values, but {table.name}.{key} has a value twice. "
+                "Declare another column, or none."
             )
-        return replace(table, key=key)
+        return replace(table, keys=tuple(dict.fromkeys((*table.keys, key))))
+
+    def _path(self, table: BaseTable, text: str, tables: Mapping[str, BaseTable]) -> Path:
+        """Return a path that is written as "column -> table.key"."""
+        column, _, target = (word.strip() for word in text.partition("->"))
+        name, dot, key = target.partition(".")
+        if column.lower() not in table.columns or not dot or name.lower() not in tables:
+            raise InvalidParameter(
+                f"unit[{table.name!r}] must be a column, or a path 'column -> table.key', got {text!r}"
+            )
+        other = tables[name.lower()]
+        if key.lower() not in other.columns:
+            raise InvalidParameter(f"unit[{table.name!r}] must lead to a column of {other.name}, got {key!r}")
+        own, kind = table.columns[column.lower()]
+        found, other_kind = other.columns[key.lower()]
+        left, right = (
+            Known(Column(name, one), each, name)
+            for name, one, each in ((table.name, own, kind), (other.name, found, other_kind))
+        )
+        same_type(f"unit[{table.name!r}]", left, right)
+        return Path(own, name.lower(), found)
 
     # Public methods
 
@@ -557,6 +587,23 @@ class PrivateSQL(Releasing):
             if len(plan.stages) == 2:
                 session.add(LEVEL, np.array([private.level]))
             session.smooth(ANSWER, private.numbers, private.level)
+
+
+def _check_path(name: str, tables: Mapping[str, BaseTable]) -> None:
+    """Refuse a path that does not end at a column of a private table."""
+    seen = [name]
+    while (path := tables[seen[-1]].path) is not None:
+        if path.table in seen:
+            raise InvalidParameter(
+                f"unit must lead to a column, got the circle {' -> '.join([*seen, path.table])}"
+            )
+        seen.append(path.table)
+    last = tables[seen[-1]]
+    if last.public or last.unit is None:
+        raise InvalidParameter(
+            f"unit[{tables[name].name!r}] leads to {last.name}, which {'is public' if last.public else 'has no unit'}: "
+            f"give the column of the unit as unit[{last.name!r}]"
+        )
 
 
 def _own_distinct(query: Query) -> bool:

@@ -1,11 +1,15 @@
-"""Whose a row of a result is, where units are protected."""
+"""Whose a row of a result is, where units are protected.
+
+Proof: docs/proofs/truncated-sums.md.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from dpstats.errors import InvalidParameter
-from dpstats.sensitivity.relations import Column, Distinct, Join, Relation, Select, Table
+from dpstats.sensitivity.relations import Column, Distinct, Join, Relation, Select, Table, tables
 from dpstats.sql.conditions import Compare, conjuncts
 from dpstats.sql.scope import instances_of
 
@@ -19,24 +23,47 @@ def unit_columns(relation: Relation, units: Sequence[Column]) -> tuple[Column, .
         raise InvalidParameter(
             "sql must be about a private table: one of public tables only needs no privacy"
         )
-    units = [unit for unit in units if unit not in _check_left_joins(relation, units)]
-    classes = _equal(relation)
+    partners = _check_left_joins(relation, units)
+    units = [unit for unit in units if unit not in partners]
+    classes = _Equal(relation)
     first, *others = units
     for other in others:
-        if classes.get(first, first) != classes.get(other, other):
+        if not classes.same(first, other):
             raise InvalidParameter(
                 f"where units are protected, a row of the result must be one unit's: {first} = {other} must be "
                 "among the equalities"
             )
-    same = tuple({first, *(column for column in classes if classes[column] == classes.get(first, first))})
+    same = {first, *classes.members(first)}
     for part in _parts(relation):
         private = {column.instance for column in units} & instances_of(part)
-        if isinstance(part, Distinct) and private and not set(part.columns) & set(same):
+        if isinstance(part, Distinct) and private and not _tells_unit(part, units, classes):
             raise InvalidParameter(
                 f"where units are protected, DISTINCT must have the unit's column ({first.name}): otherwise a "
                 "row may belong to several units"
             )
-    return tuple(sorted(same))
+    shown = tuple(sorted(same & set(_visible(relation, same))))
+    if not shown:
+        raise InvalidParameter(
+            f"where units are protected, the result must have the unit's column ({first.name}): join the table that "
+            "has it"
+        )
+    return shown
+
+
+def _tells_unit(part: Distinct, units: Sequence[Column], classes: _Equal) -> bool:
+    """Return whether a column of a DISTINCT is the unit's, or the key of a row that has the unit."""
+    known = [*units, *(key for unit in units for key in _keys(part, unit.instance))]
+    return any(classes.same(column, each) for column in part.columns for each in known)
+
+
+def _keys(relation: Relation, instance: str) -> list[Column]:
+    """Return the keys of an instance."""
+    return [
+        Column(instance, key)
+        for table in tables(relation)
+        if table.instance == instance
+        for key in table.keys
+    ]
 
 
 def _check_left_joins(relation: Relation, units: Sequence[Column]) -> set[Column]:
@@ -53,9 +80,13 @@ def _check_left_joins(relation: Relation, units: Sequence[Column]) -> set[Column
             for side in (part.left, part.right)
         )
         if right:
-            of = set(unit_columns(part.left, left)) if left else set()
-            partners = set(unit_columns(part.right, right))
-            if not any(a in of and b in partners for a, b in part.on):
+            if left:
+                unit_columns(part.left, left)
+            unit_columns(part.right, right)
+            # The equalities of a row and a partner.
+            together = _Equal(replace(part, outer=False))
+            own = set(left) - _check_left_joins(part.left, left)
+            if not any(together.same(a, right[0]) for a in own):
                 raise InvalidParameter(
                     f"where units are protected, a LEFT JOIN must be on the columns of the units: {right[0]} must "
                     "equal the unit of the left side"
@@ -75,35 +106,87 @@ def _parts(relation: Relation) -> Iterator[Relation]:
         yield from _parts(relation.of)
 
 
-def _equal(relation: Relation) -> dict[Column, Column]:
-    """Return a representative of every column that equals another column in all remaining rows."""
-    found: dict[Column, Column] = {}
+def _visible(relation: Relation, columns: set[Column]) -> Iterator[Column]:
+    """Yield the given columns that are in the rows of a relation."""
+    if isinstance(relation, Table):
+        yield from (column for column in columns if column.instance == relation.instance)
+    elif isinstance(relation, Join):
+        yield from _visible(relation.left, columns)
+        yield from _visible(relation.right, columns)
+    elif isinstance(relation, Distinct):
+        yield from (column for column in columns if column in relation.columns)
+    else:
+        yield from _visible(relation.of, columns)
 
-    def root(column: Column) -> Column:
-        while found.get(column, column) != column:
-            column = found[column]
+
+class _Equal:
+    """The columns that equal each other in all remaining rows.
+
+    Instances of a table with equal keys are the same row, so that their other columns are equal, too.
+    """
+
+    def __init__(self, relation: Relation) -> None:
+        self._parents: dict[Column, Column] = {}
+        self._follow(relation)
+        instances = list(tables(relation))
+        pairs = [
+            (a, b, key)
+            for i, a in enumerate(instances)
+            for b in instances[:i]
+            if a.name == b.name
+            for key in a.keys
+        ]
+        self._same_rows: set[frozenset[str]] = set()
+        while True:
+            known = len(self._same_rows)
+            for a, b, key in pairs:
+                if self.same(Column(a.instance, key), Column(b.instance, key)):
+                    self._same_rows.add(frozenset((a.instance, b.instance)))
+                    for column in {*self._parents, *self._parents.values()}:
+                        if column.instance in (a.instance, b.instance):
+                            self._merge(Column(a.instance, column.name), Column(b.instance, column.name))
+            if len(self._same_rows) == known:
+                break
+
+    def same(self, a: Column, b: Column) -> bool:
+        """Return whether two columns are equal."""
+        if self._root(a) == self._root(b):
+            return True
+        twins = frozenset((a.instance, b.instance)) in self._same_rows and a.name == b.name
+        if twins:
+            self._merge(a, b)
+        return twins
+
+    def members(self, column: Column) -> set[Column]:
+        """Return the known columns that equal one."""
+        known = {*self._parents, *self._parents.values()}
+        return {each for each in known if self.same(each, column)}
+
+    def _root(self, column: Column) -> Column:
+        while self._parents.get(column, column) != column:
+            column = self._parents[column]
         return column
 
-    def follow(part: Relation) -> None:
+    def _merge(self, a: Column, b: Column) -> None:
+        self._parents[self._root(a)] = self._root(b)
+
+    def _follow(self, part: Relation) -> None:
         if isinstance(part, Join):
-            follow(part.left)
+            self._follow(part.left)
             if part.outer:
                 # Columns of the right side may be missing.
                 return
-            follow(part.right)
+            self._follow(part.right)
             for a, b in part.on:
-                found[root(a)] = root(b)
+                self._merge(a, b)
         elif isinstance(part, Select):
-            follow(part.of)
+            self._follow(part.of)
             for condition in conjuncts(part.condition):
                 if (
                     isinstance(condition, Compare)
                     and condition.operator == "="
                     and isinstance(condition.right, Column)
                 ):
-                    found[root(condition.left)] = root(condition.right)
+                    self._merge(condition.left, condition.right)
         elif not isinstance(part, Table):
-            follow(part.of)
-
-    follow(relation)
-    return {column: root(column) for column in {*found, *found.values()}}
+            self._follow(part.of)

@@ -150,7 +150,10 @@ def test_what_it_would_release_is_explained_at_no_cost(
         ([JOIN, "--table", "visit=visit.csv", "--bounds", "0,1"], "--bounds must be"),
         ([JOIN, "--table", "visit=visit.csv", "--unit", "a", "--unit", "b.c"], "--unit must be one column"),
         ([JOIN, "--table", "visit=visit.csv", "--key", "id"], "--key must be NAME.COLUMN, each table once"),
-        ([JOIN, "--table", "visit=visit.csv", "--key", "visit.clinic"], "keys['visit'] must be a column without"),
+        (
+            [JOIN, "--table", "visit=visit.csv", "--key", "visit.clinic"],
+            "keys['visit'] must be a column without",
+        ),
         ([JOIN, "--table", "visit=visit.csv", "--seed", "1", "--budget", "b.db"], "cannot be given together"),
     ],
 )
@@ -217,3 +220,28 @@ def test_a_discovery_that_is_refused_costs_nothing(
     query = "SELECT kind, COUNT(*) FROM visit GROUP BY kind"
     command = ["sql", query, *files, "--levels", "visit.kind=discover", "--delta", "1e-6", "--budget", "b.db"]
     assert message in refused([*command, *arguments], capsys)
+
+
+def test_a_unit_by_a_path(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("orders.csv").write_text("id,customer\n" + "".join(f"o{i},c{i % 9}\n" for i in range(90)))
+    Path("items.csv").write_text("order_id\n" + "".join(f"o{i % 90}\n" for i in range(900)))
+    given = [
+        "sql",
+        "SELECT COUNT(*) FROM items",
+        "--table",
+        "orders=orders.csv",
+        "--table",
+        "items=items.csv",
+    ]
+    paths = [
+        "--unit",
+        "orders.customer",
+        "--unit",
+        "items.order_id->orders.id",
+        "--seed",
+        "1",
+        "--epsilon",
+        "50",
+    ]
+    found = json_of([*given, *paths], capsys)
+    assert abs(found["cells"][0]["count"] - 900) < 30 and found["privacy"]["unit"] == "unit"

@@ -293,14 +293,20 @@ def asked(entry: Entry) -> tuple[str, dict[str, Any]]:
 
 def databases(entry: Entry) -> tuple[Any, Any]:
     """Return the database of an entry, and one of as many rows in which everything private is another."""
-    public = asked(entry)[1].get("public_tables", ())
-    other = tuple(
-        table
-        if table[0] in public
-        else (*table[:2], tuple(tuple(_other(x) for x in row) for row in table[2]))
-        for table in entry.dataset
-    )
-    return entry.dataset, other
+    options = asked(entry)[1]
+    public, keys = options.get("public_tables", ()), {*options.get("keys", {}).items()}
+    paths = [unit.partition("->")[2].strip() for unit in options.get("unit", {}).values() if "->" in unit]
+    keys |= {tuple(path.split(".")) for path in paths}
+
+    def change(table: Any) -> Any:
+        # A key stays one: its values are the same.
+        kept = [(table[0], words.split()[0]) in keys for words in table[1].split(", ")]
+        rows = [
+            tuple(x if keep else _other(x) for x, keep in zip(row, kept, strict=True)) for row in table[2]
+        ]
+        return (*table[:2], tuple(rows))
+
+    return entry.dataset, tuple(table if table[0] in public else change(table) for table in entry.dataset)
 
 
 def _other(value: Any) -> Any:

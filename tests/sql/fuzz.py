@@ -26,8 +26,11 @@ from dpstats.sql.plan import ANSWER
 from dpstats.sql.query import SPREADS
 
 # Keys, which joins and conditions are on; and beside them one column of amounts for each private table.
-COLUMNS = {"r": ("a", "b"), "s": ("a", "c"), "p": ("a", "b"), "k": ("a", "d")}
+COLUMNS = {"r": ("a", "b"), "s": ("a", "c"), "p": ("a", "b"), "k": ("a", "d"), "l": ("a", "e")}
 DECLARED_KEYS = {"k": "a"}
+UNITS = {"r": "a", "s": "a", "k": "d", "l": "a -> k.a"}
+UNIT_OF = {"r": "{0}.a", "s": "{0}.a", "k": "{0}.d", "l": "(SELECT k.d FROM k WHERE k.a = {0}.a)"}
+"""The unit of a row, by brute force."""
 AMOUNTS = {"r": "v", "s": "w"}
 TYPES = {"v": "INTEGER", "w": "DOUBLE"}
 VALUES: dict[str, list[Any]] = {
@@ -210,7 +213,9 @@ def random_question(rng: random.Random, *, grouped: bool = True) -> Question:
             text = f"{place[0].alias}.{place[1]}" if place else ""
             if place and amounts and rng.random() < 0.4:
                 text, entry = random_value(rng, amounts, _keys(sources))
-                entries[text] = entry
+                # A bare column is read as it is: COUNT alone counts NaN.
+                if text not in [f"{source.alias}.{name}" for source, name in amounts]:
+                    entries[text] = entry
             each = rng.choice(SPREADS) if each == "spread" else each
             several.append((each if place else "count", text))
         if len(several) == 1 and several[0][0] not in SPREADS:
@@ -233,7 +238,11 @@ def random_question(rng: random.Random, *, grouped: bool = True) -> Question:
             f"{words.get(each, 'COUNT(*)').format(of)} AS q{i}" for i, (each, of) in enumerate(several)
         )
         written = ", ".join(entries.get(of, of) for of in dict.fromkeys(of for _, of in several if of))
-    units = [f"{source.alias}.a" for source in sources if source.table != "p" and "a" in source.keys]
+    units = [
+        UNIT_OF[source.table].format(source.alias)
+        for source in sources
+        if source.table != "p" and {"k": "d"}.get(source.table, "a") in source.keys
+    ]
     differ = " OR ".join(f"{unit} <> {units[0]}" for unit in units[1:]) or "FALSE"
     by = [f"{source.alias}.{name}" for source, name in groups]
     listed = ", ".join([*by, what])
@@ -292,7 +301,7 @@ def _random_body(rng: random.Random) -> tuple[str, str, list[Source]]:
     parts: list[str] = []
     conditions: list[str] = []
     for i in range(rng.choice([1, 2, 2, 3])):
-        table = rng.choice("rspk" if i else "rrsk")
+        table = rng.choice("rrsspkl" if i else "rrrskl")
         alias = f"t{i}"
         columns, amounts = COLUMNS[table], tuple(AMOUNTS.get(table, ""))
         kind = rng.random()
@@ -329,14 +338,15 @@ def _random_body(rng: random.Random) -> tuple[str, str, list[Source]]:
                     on += f" AND {condition(rng, [*_keys(sources), (alias, columns)])}"
                 parts.append(f" {rng.choice(['', 'INNER '])}JOIN {source} ON {on}")
         sources.append(Source(alias, table, columns, amounts))
-    whose = [source.alias for source in sources if "a" in source.keys]
-    if len(whose) > 1 and rng.random() < 0.4:
+    own = {"r": "a", "s": "a", "p": "a", "k": "d"}
+    whose = [(source.alias, own[source.table]) for source in sources if own.get(source.table) in source.keys]
+    if len(whose) > 1 and rng.random() < 0.5:
         # Whose a row is, or only nearly.
-        conditions.append(f"{whose[-1]}.a {rng.choice(['=', '=', '<=', '>='])} {whose[0]}.a")
+        conditions.append(f"{'.'.join(whose[-1])} {rng.choice(['=', '=', '<=', '>='])} {'.'.join(whose[0])}")
     if rng.random() < 0.5:
         conditions.append(condition(rng, _keys(sources)))
     if rng.random() < 0.3:
-        table, source = rng.choice("rspk"), rng.choice(sources)
+        table, source = rng.choice("rspkl"), rng.choice(sources)
         name = rng.choice(COLUMNS[table])
         more = f" WHERE {condition(rng, [('', COLUMNS[table])])}" if rng.random() < 0.3 else ""
         if rng.random() < 0.5 or len(parts) > 1:
@@ -557,8 +567,7 @@ class Databases:
         self.found = self.asked(
             epsilon=1.0, **{**declared, "categories": CATEGORIES | found, "bins": {}}, delta=1e-4
         )
-        unit = {"r": "a", "s": "a", "k": "a"}
-        self.units = self.asked(epsilon=1.0, unit=unit, unit_limit=rng.choice([2, 8]), **declared)
+        self.units = self.asked(epsilon=1.0, unit=UNITS, unit_limit=rng.choice([2, 8]), **declared)
 
     def asked(self, **options: Any) -> PrivateSQL:
         """Return what answers, reading this connection: it sees what a transaction has changed, and no snapshot."""
@@ -610,11 +619,15 @@ class Databases:
         """Take one person away with all rows, and let another come with rows of their own."""
         old, new = self.rng.choice([0, 1]), self.rng.choice([7, 7, None])
         with self.changed():
-            for table in "rsk":
+            self.connection.execute(f"DELETE FROM l WHERE a IN (SELECT a FROM k WHERE d = {old})")
+            self.connection.execute(f"DELETE FROM k WHERE d = {old}")
+            taken = [key for (key,) in self.connection.execute("SELECT a FROM k").fetchall()]
+            own = self.rng.sample(sorted({0, 1, 2, 3} - {*taken}), self.rng.randrange(min(3, 5 - len(taken))))
+            self.insert("k", [(key, new) for key in own])
+            self.insert("l", [(key, self.row("l")[1]) for key in own for _ in range(self.rng.randrange(4))])
+            for table in "rs":
                 self.connection.execute(f"DELETE FROM {table} WHERE a = {old}")
-                rows = [
-                    self.row(table) for _ in range(self.rng.randrange(2 if table in DECLARED_KEYS else 5))
-                ]
+                rows = [self.row(table) for _ in range(self.rng.randrange(5))]
                 self.insert(table, [(new, *row[1:]) for row in rows])
             yield
 

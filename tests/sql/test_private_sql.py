@@ -245,14 +245,14 @@ def test_a_key_makes_the_bound_a_constant_and_is_checked() -> None:
     assert public.plan_for(joined).stages[0].sensitivity_steps == 1
     budget = PrivacyBudget(epsilon=1.0)
     with pytest.raises(
-        InvalidData, match=r"keys\['visit'\] must be a column without repeated values, but person has"
+        InvalidData, match=r"keys\['visit'\] must be a column without repeated values, but visit.person"
     ):
         PrivateSQL(star(), epsilon=1.0, keys={"visit": "person"}, budget=budget)
     assert budget.spent.epsilon == 0
     for keys, words in (
-        ({"nowhere": "id"}, "keys must be a column for each table"),
-        ({"visit": "nothing"}, "keys must be a column for each table"),
-        ({"person": ("id", "age")}, "keys must be a column for each table"),
+        ({"nowhere": "id"}, r"keys\['nowhere'\] must name a column of a table, got 'id'"),
+        ({"visit": "nothing"}, r"keys\['visit'\] must name a column of a table"),
+        ({"person": ("id", "age")}, r"keys\['person'\] must name a column of a table"),
     ):
         with pytest.raises(InvalidParameter, match=words):
             PrivateSQL(star(), epsilon=1.0, keys=keys)
@@ -278,3 +278,127 @@ def test_partners_are_of_one_unit() -> None:
     ):
         with pytest.raises(InvalidParameter, match="a LEFT JOIN must be on the columns of the units"):
             sql.count(text)
+    # The two people are equal where there is a clinic, and the other rows stay.
+    with pytest.raises(InvalidParameter, match="a row of the result must be one unit's"):
+        sql.count(
+            "SELECT COUNT(*) FROM visit v JOIN visit w USING (n) LEFT JOIN clinic ON v.person = id AND w.person = id"
+        )
+
+
+# Units by a path
+
+
+PATHS = {"orders": "customer", "items": "number -> orders.id", "parts": "item -> items.id"}
+
+
+def shop() -> Any:
+    db = duckdb.connect()
+    db.execute("CREATE TABLE orders AS SELECT i AS id, i % 30 AS customer FROM range(300) t(i)")
+    db.execute(
+        "CREATE TABLE items AS SELECT i AS id, i % 310 AS number, i % 4 AS price FROM range(3000) t(i)"
+    )
+    db.execute("CREATE TABLE parts AS SELECT i % 3100 AS item FROM range(6000) t(i)")
+    db.execute("CREATE TABLE customer AS SELECT i AS id, i % 2 AS region FROM range(30) t(i)")
+    return db
+
+
+def test_a_unit_is_found_by_foreign_keys() -> None:
+    options: dict[str, Any] = {"epsilon": 500.0, "public_tables": ["customer"], "random_state": 0}
+    sql = PrivateSQL(shop(), unit=PATHS, **options)
+    owned = shop().execute("SELECT COUNT(*) FROM items JOIN orders ON number = orders.id").fetchone()[0]
+    # Items of no order have no unit, and do not count.
+    assert sql.count("SELECT COUNT(*) FROM items").value == pytest.approx(owned, abs=5) and owned < 2980
+    deep = "parts JOIN items ON item = items.id JOIN orders ON number = orders.id"
+    exact = shop().execute(f"SELECT COUNT(*) FROM {deep}").fetchone()[0]
+    for text in ("parts", deep):
+        assert abs(sql.count(f"SELECT COUNT(*) FROM {text}").value - exact) < 20
+    by_region = PrivateSQL(shop(), unit=PATHS, categories={"customer.region": [0, 1]}, **options).query(
+        "SELECT region, COUNT(*) FROM items JOIN orders ON number = orders.id JOIN customer ON customer = customer.id "
+        "GROUP BY region"
+    )
+    assert abs(by_region.values.sum() - owned) < 20
+    assert "every row is of one unit (orders.customer" in sql.explain("SELECT COUNT(*) FROM items")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT COUNT(*) FROM items i JOIN items j ON i.number = j.number",
+        "SELECT COUNT(*) FROM orders LEFT JOIN items ON orders.id = number WHERE price IS NULL",
+        "SELECT COUNT(*) FROM items LEFT JOIN orders ON orders.id = number",
+        "SELECT COUNT(*) FROM orders SEMI JOIN items ON orders.id = number AND items.price > 2",
+        "SELECT COUNT(DISTINCT customer) FROM orders JOIN items ON orders.id = number",
+        "SELECT COUNT(*) FROM orders JOIN (SELECT DISTINCT number, price FROM items) i ON i.number = orders.id",
+    ],
+)
+def test_rows_of_one_key_are_of_one_unit(text: str) -> None:
+    sql = PrivateSQL(shop(), epsilon=500.0, unit=PATHS, public_tables=["customer"], random_state=0)
+    owned = "items AS (SELECT * FROM main.items WHERE number < 300)"
+    exact = shop().execute(f"WITH {owned} {text}").fetchone()[0]
+    assert abs(sql.count(text).value - exact) < 0.002 * exact + 0.5
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "SELECT COUNT(*) FROM items i JOIN items j ON i.price = j.price",
+            "a row of the result must be one unit's",
+        ),
+        (
+            "SELECT COUNT(*) FROM items i JOIN orders ON i.price = orders.id",
+            "a row of the result must be one unit's",
+        ),
+        (
+            "SELECT COUNT(*) FROM orders LEFT JOIN items ON orders.id = price",
+            "a LEFT JOIN must be on the columns",
+        ),
+        ("SELECT COUNT(*) FROM (SELECT DISTINCT price FROM items) i", "DISTINCT must have the unit's column"),
+        (
+            "SELECT COUNT(*) FROM (SELECT DISTINCT number FROM items) i",
+            "the result must have the unit's column",
+        ),
+        ("SELECT COUNT(DISTINCT number) FROM items", "only units can be counted so"),
+    ],
+)
+def test_rows_of_several_units_are_refused(text: str, words: str) -> None:
+    sql = PrivateSQL(shop(), epsilon=1.0, unit=PATHS, public_tables=["customer"])
+    with pytest.raises(InvalidParameter, match=words):
+        sql.query(text)
+
+
+@pytest.mark.parametrize(
+    ("unit", "words"),
+    [
+        ({"items": "number -> orders.id"}, r"unit\['items'\] leads to orders, which has no unit"),
+        ({"items": "number -> customer.id"}, r"unit\['items'\] leads to customer, which is public"),
+        (
+            {"items": "nothing -> orders.id"},
+            r"unit\['items'\] must be a column, or a path 'column -> table.key'",
+        ),
+        ({"items": "number -> orders"}, r"unit\['items'\] must be a column, or a path"),
+        (
+            {"items": "number -> orders.nothing"},
+            r"unit\['items'\] must lead to a column of orders, got 'nothing'",
+        ),
+        (
+            {"items": "id -> parts.item", "parts": "item -> items.id"},
+            "got the circle items -> parts -> items",
+        ),
+    ],
+)
+def test_paths_lead_to_a_column(unit: dict[str, str], words: str) -> None:
+    with pytest.raises(InvalidParameter, match=words):
+        PrivateSQL(shop(), epsilon=1.0, unit=unit, public_tables=["customer"])
+
+
+def test_the_end_of_an_arrow_is_a_key() -> None:
+    db = shop()
+    db.execute("INSERT INTO orders VALUES (0, 29)")
+    with pytest.raises(
+        InvalidData, match=r"unit\['items'\] must be a column without repeated values, but orders.id has"
+    ):
+        PrivateSQL(db, epsilon=1.0, unit=PATHS)
+    db.execute("CREATE TABLE words AS SELECT 'a' AS number")
+    with pytest.raises(InvalidParameter, match=r"unit\['words'\]: number and id must have the same type"):
+        PrivateSQL(db, epsilon=1.0, unit={"orders": "customer", "words": "number -> orders.id"})

@@ -388,8 +388,73 @@ def left_entry() -> Entry:
     )
 
 
+class AnyKey(PrivateSQL):
+    """Planted bug: the end of a path may have a value twice, so that an item is of two people."""
+
+    def _with_key(self, table: Any, column: Any, parameter: str) -> Any:
+        return replace(table, keys=(column,))
+
+
+class WithoutKeys(Asked):
+    made = AnyKey
+
+
+def path_entry() -> Entry:
+    """Return a count of items, which are of the people of their orders."""
+    options = {"epsilon": 2.0, "unit": {"r": "b", "s": "a -> r.a"}, "unit_limit": 2}
+    asked = Asked("SELECT COUNT(*) FROM s", **options)
+
+    def orders(held: Any, items: Any) -> Database:
+        return database(held, [(item,) for item in items])
+
+    others = [(i, 100 + i) for i in range(20)]
+    full = orders([*others, (20, 0)], [*range(20), 20, 20, 20, 20])
+    none = orders([*others, (21, 0)], [*range(20), None, None, None, None])
+    (truncation,) = asked.read(full)[0].truncations
+
+    def cut(data: Database) -> Numbers:
+        private = asked.read(data)[1]
+        return [*private.cut["answer"], np.array(private.above["answer"][:1])]
+
+    def pairs() -> Iterator[tuple[Database, Database]]:
+        for n, m in itertools.product((0, 1, 3, 5), repeat=2):
+            # A person with n items in two orders is replaced by one with m in one, or goes; an item has no order.
+            for other in (3, None):
+                yield (
+                    orders([(1, 0), (2, 2), (3, 2)], [1, 9, *[2 + i % 2 for i in range(n)]]),
+                    orders([(1, 0), (4, other)], [1, 9, *[4] * m]),
+                )
+
+    # An order of everybody has the same number as one of the person: all items are of both.
+    shared = [*[(0, 100 + i) for i in range(20)], (0, 0)], [0] * 4
+    counted = Stage("units above 1", "laplace", 1, 1.0, 1, 1.0)
+    return entry(
+        asked,
+        "SQL count of units by a path",
+        (full, none),
+        0.05,
+        proof="truncated-sums.md",
+        integers=cut,
+        pairs=pairs,
+        stages=(*truncation.stages()[1].options, counted),  # type: ignore[union-attr]
+        bugs=(
+            PlantedBug(
+                "a key with a value twice",
+                WithoutKeys(asked.text, **options).draw,
+                orders(*shared),
+                orders([(0, 0)], [None] * 4),
+                2.0,
+                0.0,
+                6000,
+            ),
+        ),
+        most_trials=100_000,
+    )
+
+
 def entries() -> Iterator[Entry]:
     yield discovered_entry()
+    yield path_entry()
     yield left_entry()
     yield from quantile_entries()
     elastic = "elastic-sensitivity.md"
