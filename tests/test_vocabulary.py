@@ -76,3 +76,48 @@ def test_a_budget_that_lacks_delta_names_the_parameter(spent: float) -> None:
     with pytest.raises(BudgetExceeded) as refusal:
         ClippedMean(clip=1.0, epsilon=9.0, budget=budget).fit(rows)
     assert "Too little delta" not in str(refusal.value)
+
+
+POSITIVE = {
+    "AdaptiveMean",
+    "FilteringTest",
+    "GroupMeans",
+    "HotellingTest",
+    "MarginalMWEM",
+    "MeanPerRow",
+    "PrivateCorrelation",
+    "PrivateCountRegression",
+    "PrivateCovariance",
+    "PrivateGammaRegression",
+    "PrivateLinearRegression",
+    "PrivateLogisticRegression",
+    "PrivateMedian",
+    "PrivatePCA",
+    "SparseMean",
+    "SufficientStatisticsRegression",
+    "WorkloadAnswers",
+}
+"""Releases with delta = 1e-6 by default: pure privacy costs them accuracy, or they cannot have it."""
+
+
+def test_delta_is_zero_by_default_where_that_costs_little_and_docstrings_say_what_it_does() -> None:
+    found = {}
+    for name, kind in released().items():
+        parameter = inspect.signature(kind).parameters.get("delta")
+        if parameter is None or parameter.default is parameter.empty:
+            continue
+        found[name] = parameter.default
+        described = re.search(
+            r"^ *delta : float, default=(\S+)\n((?: {8}.*\n)+)", kind.__doc__ or "", re.MULTILINE
+        )
+        if described is not None:
+            default, meaning = described.groups()
+            assert float(default) == parameter.default, name
+            assert parameter.default or re.search(r"(?i)\b0\b|zero|positive|pure", meaning), name
+    assert {name for name, default in found.items() if default} == POSITIVE
+    assert set(found.values()) == {0.0, 1e-6}
+    text = GLOSSARY.read_text(encoding="utf-8")
+    assert (
+        "`delta` is 0 by default where pure differential privacy costs little accuracy, and 1e-6 elsewhere"
+        in text
+    )

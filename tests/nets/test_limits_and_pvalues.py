@@ -119,12 +119,23 @@ MORE: dict[str, Callable[[], Estimates]] = {
         .estimate(np.random.default_rng(0).integers(2, size=500))
         .estimates()
     ),
+    "counts, Laplace": lambda: (
+        Histogram([0, 1], epsilon=1.0, random_state=0).release([0, 1, 1] * 50).estimates()
+    ),
+    "SQL counts": lambda: ask_sql("SELECT g, COUNT(*) FROM r GROUP BY g").estimates(),
     "SQL means": lambda: ask_sql("SELECT g, COUNT(*), AVG(x) FROM r GROUP BY g").estimates(),
     "distance from a null mean": lambda: fitted("RowDistanceTest").estimate_distance(n_simulations=99),
 }
 """Estimates beside those of `estimates`: comparisons, predictions, answers."""
 
-JUMPS = {*IN_STEPS, "SQL means", "median survival", "distance from a null mean"}
+JUMPS = {
+    *IN_STEPS,
+    "counts, Laplace",
+    "SQL counts",
+    "SQL means",
+    "median survival",
+    "distance from a null mean",
+}
 """Their p-values jump at the limits: none at a limit is below the error probability."""
 
 OUTWARD = {"difference of proportions", "risk ratio", "odds ratio", "Cohen's h"}

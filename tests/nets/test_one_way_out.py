@@ -10,6 +10,7 @@ import pkgutil
 import re
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -435,3 +436,19 @@ def test_a_methods_section_states_the_facts_of_the_fit(name: str) -> None:
     ):
         assert fact.lower() in text.lower(), fact
     assert text.endswith(TO_STATE) and "\n" not in text and "entropy" not in text
+
+
+def test_the_page_on_results_says_how_intervals_cover_together() -> None:
+    page = Path(__file__).resolve().parents[2] / "docs" / "reading-results.md"
+    rows = [
+        line.split("|") for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("| ")
+    ]
+    stated = {row[1].strip(): row[2] for row in rows}
+    for name in FITTED:
+        found = fitted(name).estimates()
+        if name in {"PrivateProportion", "PrivateQuantile", "PrivateMedian", "GroupQuantiles", *NO_INTERVALS}:
+            continue  # one number, or intervals for each separately
+        assert found.jointly == found.together.words.startswith("the ")
+        assert ("regressions" if name.endswith("Regression") else f"`{name}`") in stated[found.together.words]
+    options = {option for name in FITTED if not name.endswith("Regression") for option in EXTRA.get(name, ())}
+    assert all(any(f"`{option}`" in name for name in stated) for option in options)
