@@ -24,7 +24,7 @@ from dpstats.exports import Records
 from dpstats.figures import draw_intervals, new_figure
 from dpstats.intervals import furthest, simultaneous_level
 from dpstats.report import SIMULATED, Printed, Reported
-from dpstats.results import ConfidenceInterval, Summary, plain, significant
+from dpstats.results import FREE, ConfidenceInterval, Summary, plain, significant
 
 Floats = NDArray[np.float64]
 Limits = tuple[Floats, Floats]
@@ -32,7 +32,6 @@ Tail = float | Floats
 """A probability of at most one half: one number, or one for each estimate."""
 
 ALTERNATIVES = ("two-sided", "less", "greater")
-FREE = "This uses the release alone, without additional privacy cost."
 
 _SMALLEST_TAIL = 1e-300
 _HALVINGS = 60
@@ -155,7 +154,7 @@ class ScoreErrors(ErrorDistribution):
 
 @dataclass(frozen=True, eq=False)
 class NoLimits(ErrorDistribution):
-    """Errors of which nothing is known, so that there are neither intervals nor p-values.
+    """Errors with an unknown distribution: there are no intervals and no p-values.
 
     Attributes
     ----------
@@ -288,7 +287,7 @@ class StatedErrors:
     Attributes
     ----------
     estimate, error : arrays of one shape
-        Estimates, and the standard deviations of their errors: infinite if nothing is known of an estimate.
+        Estimates, and the standard deviations of their errors. An infinite one stands for an unknown error.
     """
 
     estimate: Floats
@@ -373,7 +372,7 @@ class Together:
         """Return the level of each interval, of ``count`` that cover together at ``level``."""
         return simultaneous_level(level, count)
 
-    def adjusted(self, pvalues: Floats) -> Floats:
+    def adjust(self, pvalues: Floats) -> Floats:
         """Return the p-values of tests that are made together."""
         return np.asarray(-np.expm1(pvalues.size * np.log1p(-np.minimum(pvalues, 1 - 2.0**-53))))
 
@@ -386,7 +385,7 @@ class Bonferroni(Together):
     def each(self, level: float, count: int) -> float:
         return 1 - (1 - level) / count
 
-    def adjusted(self, pvalues: Floats) -> Floats:
+    def adjust(self, pvalues: Floats) -> Floats:
         return np.asarray(np.minimum(1.0, pvalues.size * pvalues))
 
 
@@ -395,7 +394,7 @@ class Holm(Bonferroni):
 
     words = "Holm's procedure"
 
-    def adjusted(self, pvalues: Floats) -> Floats:
+    def adjust(self, pvalues: Floats) -> Floats:
         flat = np.ravel(pvalues)
         order = np.argsort(flat)
         steps = np.minimum(1.0, np.arange(flat.size, 0, -1) * flat[order])
@@ -405,7 +404,7 @@ class Holm(Bonferroni):
 
 
 class AtOnce(Together):
-    """Intervals that cover together as they are, and p-values that hold for all tests.
+    """Intervals that already cover together, and p-values that hold for all tests.
 
     Parameters
     ----------
@@ -419,7 +418,7 @@ class AtOnce(Together):
     def each(self, level: float, count: int) -> float:
         return level
 
-    def adjusted(self, pvalues: Floats) -> Floats:
+    def adjust(self, pvalues: Floats) -> Floats:
         return pvalues
 
 
@@ -620,10 +619,10 @@ class Estimates(Inference, Printed):
         """The number of estimates that are combined."""
         return self.estimate.size if self.axis is None else self.estimate.shape[self.axis]
 
-    def _adjusted(self, pvalues: Floats) -> Floats:
+    def _adjust(self, pvalues: Floats) -> Floats:
         if self.axis is None:
-            return self.together.adjusted(pvalues)
-        return np.apply_along_axis(self.together.adjusted, self.axis, pvalues)
+            return self.together.adjust(pvalues)
+        return np.apply_along_axis(self.together.adjust, self.axis, pvalues)
 
     def test(
         self, value: Any = 0.0, alternative: str | None = None, *, simultaneous: bool | None = None
@@ -662,7 +661,7 @@ class Estimates(Inference, Printed):
         else:
             pvalue = self.distribution.tails(at)[0 if side == "less" else 1]
         statistic = self.distribution.statistic(self, at)
-        adjusted = self._adjusted(pvalue) if adjust else pvalue
+        adjusted = self._adjust(pvalue) if adjust else pvalue
         return Test(plain(statistic), plain(adjusted), plain(at), side, self, adjust)
 
     def summary(self, confidence_level: float | None = None) -> Summary:
@@ -690,9 +689,9 @@ class Estimates(Inference, Printed):
         )
 
     def _column(self, values: Floats, errors: list[float]) -> list[str]:
-        return [self._printed(*pair) for pair in zip(values.tolist(), errors, strict=True)]
+        return [self._format(*pair) for pair in zip(values.tolist(), errors, strict=True)]
 
-    def _printed(self, value: float, error: float) -> str:
+    def _format(self, value: float, error: float) -> str:
         return f"{value:,.10g}" if self.exact else significant(value, error)
 
     def _ends(self, confidence_level: float | None) -> tuple[Floats, Floats, float]:
@@ -940,7 +939,7 @@ class HasEstimates(Inference, ABC):
 
 
 class HasEstimands(HasEstimates):
-    """Base of the objects with several estimands, of which the parameter ``estimand`` chooses one."""
+    """Base of the objects with several estimands: the parameter ``estimand`` chooses one."""
 
     @abstractmethod
     def estimates(self, *, estimand: str | None = None) -> Estimates:

@@ -20,6 +20,7 @@ from dpstats.report import SIMULATED, Reported
 __all__ = ["ConfidenceInterval", "JointTest", "Summary", "TermTests", "about_missing", "with_missing"]
 
 Numbers = float | NDArray[np.float64]
+FREE = "This uses the release alone, without additional privacy cost."
 Result = TypeVar("Result", bound="HypothesisTest")
 
 
@@ -216,7 +217,7 @@ class JointTest(HypothesisTest):
             [("Null hypothesis", self.null)],
             ["F", "df", "df of residuals", "p-value"],
             [row],
-            ["This uses the release alone, without additional privacy cost.", *[SIMULATED] * self.simulated],
+            [FREE, *[SIMULATED] * self.simulated],
         )
 
     @property
@@ -276,7 +277,7 @@ class TermTests(Reported):
             ],
             ["", "F", "P>F", "df constraint"],
             [(name, f"{f:.3f}", f"{p:.4g}", str(df)) for name, f, p, df in numbers],
-            ["From what was released before: it costs no privacy.", *[SIMULATED] * self.simulated],
+            [FREE, *[SIMULATED] * self.simulated],
         )
 
 

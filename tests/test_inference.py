@@ -108,10 +108,10 @@ def test_the_pvalue_at_an_end_of_an_interval_is_its_level(kind: type, simultaneo
 
 def test_intervals_together_and_adjusted_pvalues() -> None:
     pvalues = np.array([0.01, 0.04, 0.03])
-    np.testing.assert_allclose(SIDAK.adjusted(pvalues), 1 - (1 - pvalues) ** 3)
-    np.testing.assert_allclose(BONFERRONI.adjusted(pvalues), [0.03, 0.12, 0.09])
-    np.testing.assert_allclose(HOLM.adjusted(pvalues), [0.03, 0.06, 0.06])
-    assert SIDAK.adjusted(np.ones(3)).tolist() == [1.0, 1.0, 1.0]
+    np.testing.assert_allclose(SIDAK.adjust(pvalues), 1 - (1 - pvalues) ** 3)
+    np.testing.assert_allclose(BONFERRONI.adjust(pvalues), [0.03, 0.12, 0.09])
+    np.testing.assert_allclose(HOLM.adjust(pvalues), [0.03, 0.06, 0.06])
+    assert SIDAK.adjust(np.ones(3)).tolist() == [1.0, 1.0, 1.0]
     assert BONFERRONI.each(0.95, 5) == pytest.approx(0.99)
     assert made(jointly=True).confidence_interval().simultaneous
     assert not made(jointly=True).confidence_interval(simultaneous=False).simultaneous

@@ -77,7 +77,7 @@ class Tukey(Together):
     def each(self, level: float, count: int) -> float:
         return 1 - 2 * float(ndtr(-range_quantile(1 - level, self.groups) / math.sqrt(2)))
 
-    def adjusted(self, pvalues: Floats) -> Floats:
+    def adjust(self, pvalues: Floats) -> Floats:
         return range_tail(-math.sqrt(2) * ndtri(pvalues / 2), self.groups)
 
 

@@ -39,7 +39,7 @@ from dpstats.groups.discovered import (
 )
 from dpstats.groups.plan import GroupMeansPlan, group_means_plan
 from dpstats.groups.results import AnalysisOfVariance
-from dpstats.inference import ALTERNATIVES, FREE, HOLM, usual_level
+from dpstats.inference import ALTERNATIVES, HOLM, usual_level
 from dpstats.lattice.finite import rows_that_count
 from dpstats.means.ratio import Ratio
 from dpstats.means.region import Region
@@ -49,7 +49,7 @@ from dpstats.release.parameters import parameters
 from dpstats.release.private_size import PrivateSize
 from dpstats.release.session import Released, Session
 from dpstats.report import SIMULATED
-from dpstats.results import ConfidenceInterval, Summary, plain, significant
+from dpstats.results import FREE, ConfidenceInterval, Summary, plain, significant
 
 Floats = NDArray[np.float64]
 

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.exports import Records
-from dpstats.inference import FREE
 from dpstats.report import SIMULATED, Reported
-from dpstats.results import Summary
+from dpstats.results import FREE, Summary
 
 Floats = NDArray[np.float64]
 

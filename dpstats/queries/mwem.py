@@ -219,7 +219,7 @@ class MarginalMWEM(HasEstimates, WorkloadRelease[MwemPlan]):
     def estimates(self) -> Estimates:
         """Return the answers to the workload, as a result that can be pickled alone.
 
-        Their errors are not known, so there are no intervals. `marginal` has those of measured tables.
+        Their errors are not known, so there are no intervals. `marginal` has the intervals of measured tables.
         """
         check_is_fitted(self, "answers_")
         return Estimates(

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.inference import FREE, ErrorDistribution, Estimates, Limits
+from dpstats.inference import ErrorDistribution, Estimates, Limits
 from dpstats.intervals import error_tails
+from dpstats.results import FREE
 
 Numbers = NDArray[np.float64]
 

@@ -347,7 +347,7 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         0.5
         """
         check_is_fitted(self)
-        # Without numbers of its own, the records of an estimator are those of its plan.
+        # An estimator without other numbers has the records of its plan.
         numbers = None if type(self)._records is PrivateEstimator._records else self.to_dict()
         return make_receipt(type(self), self.plan_, self.privacy_, numbers, key)
 

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from dpstats.exports import Records
-from dpstats.inference import FREE, ErrorDistribution, Estimates, Limits, Tail
+from dpstats.inference import ErrorDistribution, Estimates, Limits, Tail
 from dpstats.report import SIMULATED, Printed
-from dpstats.results import HypothesisTest, Summary, significant
+from dpstats.results import FREE, HypothesisTest, Summary, significant
 from dpstats.survival.table import SurvivalTable
 
 Floats = NDArray[np.float64]
@@ -230,7 +230,7 @@ class SurvivalEstimate(Estimates):
         """The two-sided p-values of the value 0."""
         return self.test(0.0).pvalue
 
-    def _printed(self, value: float, error: float) -> str:
+    def _format(self, value: float, error: float) -> str:
         return shown(value, error)
 
 

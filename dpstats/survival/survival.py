@@ -18,11 +18,11 @@ from dpstats.data.parameters import check_flag, check_level, check_privacy_param
 from dpstats.data.tables import Rows
 from dpstats.data.values import exact_numbers
 from dpstats.errors import InvalidParameter
-from dpstats.inference import BONFERRONI, FREE, Estimates, HasEstimates, Test, usual_level
+from dpstats.inference import BONFERRONI, Estimates, HasEstimates, Test, usual_level
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
 from dpstats.report import SIMULATED, picture_of
-from dpstats.results import ConfidenceInterval, Summary, significant
+from dpstats.results import FREE, ConfidenceInterval, Summary, significant
 from dpstats.survival.base import SurvivalEstimator
 from dpstats.survival.cells import CELLS
 from dpstats.survival.curves import LEAST_IN_NOISE

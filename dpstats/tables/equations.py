@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from dpstats.data.arithmetic import as_int64
-from dpstats.inference import FREE, ErrorDistribution, Estimates, Limits, ScoreErrors, Tail, normal_quantile
+from dpstats.inference import ErrorDistribution, Estimates, Limits, ScoreErrors, Tail, normal_quantile
 from dpstats.intervals import furthest
 from dpstats.noisy_counts import CountNoise
 from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.results import FREE
 from dpstats.tables.effects import DIFFERENCE, ODDS_RATIO, RISK_RATIO, Measure
 from dpstats.tables.null_tests import PUBLIC_SEED
 

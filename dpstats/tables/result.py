@@ -8,9 +8,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.inference import FREE
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.results import HypothesisTest, Summary
+from dpstats.results import FREE, HypothesisTest, Summary
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -103,7 +103,7 @@ def test_the_range_is_tukeys() -> None:
 def test_tukeys_range_adjusts_as_the_range_itself() -> None:
     z = np.array([0.0, 0.7, 2.5, 6.0])
     for groups in (2, 5, 40):
-        pvalues = Tukey(groups).adjusted(2 * stats.norm.sf(z))
+        pvalues = Tukey(groups).adjust(2 * stats.norm.sf(z))
         assert pvalues == pytest.approx(range_tail(np.sqrt(2.0) * z, groups), rel=1e-9)
         each = Tukey(groups).each(0.95, 1)
         assert stats.norm.isf((1 - each) / 2) * np.sqrt(2) == pytest.approx(range_quantile(0.05, groups))

@@ -56,4 +56,4 @@ def test_simulations_that_cannot_tell_have_the_whole_range() -> None:
 
 
 def test_the_band_covers_all_at_once() -> None:
-    assert BAND.each(0.9, 7) == 0.9 and BAND.adjusted(np.array([0.1, 0.2])).tolist() == [0.1, 0.2]
+    assert BAND.each(0.9, 7) == 0.9 and BAND.adjust(np.array([0.1, 0.2])).tolist() == [0.1, 0.2]
