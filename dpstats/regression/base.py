@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from dpstats.regression.error_laws import NORMAL, ErrorLaw, MappedErrors, Scaled
 from dpstats.regression.hypotheses import Hypotheses
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.parameters import parameters
+from dpstats.report import SIMULATED
 from dpstats.results import (
     ConfidenceInterval,
     JointTest,
@@ -50,6 +51,19 @@ _LAPSING = (
 """Attributes that an earlier fit may have set."""
 _MANY_OBSERVED = 15.0
 """Standard deviations of its noise from which the number of observed rows is large enough for intervals to hold."""
+
+
+class Link(NamedTuple):
+    """The mean outcome as an increasing function of the linear predictor, with its inverse and derivative.
+
+    Without functions it is the linear predictor itself.
+    """
+
+    words: str
+    header: str
+    forward: Transform | None = None
+    backward: Transform = np.asarray
+    slope: Transform = np.ones_like
 
 
 class _Fitted(PrivateEstimator[SomePlan], ABC):
@@ -94,6 +108,10 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
     budget: Any = None
 
     _per_column = ("x_bounds",)
+    _title: ClassVar[str]
+    _ratio: ClassVar[str] = ""
+    """Name of the exponential of a coefficient. Empty if the summary does not show it."""
+    _link: ClassVar[Link] = Link("the mean outcome of such rows", "mean")
 
     @property
     def _law(self) -> ErrorLaw:
@@ -243,9 +261,23 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
         low, high = (float(np.ravel(end)[0]) for end in found)
         return replace(found, low=low, high=high, estimand=words)
 
-    @abstractmethod
     def summary(self, confidence_level: float | None = None) -> Summary:
-        """Return a table of coefficients and intervals. It prints as text, and shows as HTML in a notebook."""
+        """Return a table of coefficients in the layout of statsmodels, with a privacy block and the assumptions."""
+        table = self._table_of(confidence_level)
+        if self._ratio:
+            table[self._ratio] = self._ratio_column()
+        table["privacy"] = [f"{100 * share:.0f}%" for share in self._all_shares()]
+        return Summary(
+            self._title,
+            [*self._facts(), *self._method_facts()],
+            list(table),
+            list(zip(*table.values(), strict=True)),
+            [*self._notes(), *[SIMULATED] * self.privacy_.simulated],
+        )
+
+    @abstractmethod
+    def _method_facts(self) -> list[tuple[str, str]]:
+        """Return the methods and diagnostics of the fit, as lines of the summary."""
 
     def test(  # type: ignore[override]
         self,
@@ -412,6 +444,9 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
     def get_prediction(self, X: Any) -> Estimates:
         """Return the predicted mean outcome of each row with intervals, without additional privacy cost.
 
+        For logistic regression it is the probability of the second class, and for counts and amounts the mean per unit
+        of exposure.
+
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
@@ -421,25 +456,21 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
         -------
         Estimates
             One estimate per row. If ``X`` is a data frame, estimates carry its index, which ``to_frame()`` keeps.
+            Intervals are computed for the linear predictor, and transformed by the inverse link.
         """
-        rows = self._linear_predictor(X)[0]
+        rows, link = self._linear_predictor(X)[0], self._link
         index = X.index if hasattr(X, "iloc") else range(len(rows))
         found = self._combined(rows, [str(label) for label in index])
-        words = "the mean outcome of such rows"
-        return replace(found, estimand=words, title="Private predictions", header="mean", index=list(index))
-
-    def _transformed_prediction(
-        self, X: Any, forward: Transform, backward: Transform, slope: Transform, words: str, header: str
-    ) -> Estimates:
-        """Return an increasing function of the linear predictor of each row. ``slope`` is its derivative."""
-        linear = Regression.get_prediction(self, X)
+        if link.forward is not None:
+            with np.errstate(over="ignore"):
+                found = replace(
+                    found,
+                    estimate=np.asarray(link.forward(found.estimate)),
+                    error=np.asarray(link.slope(found.estimate)) * found.error,
+                    distribution=MappedErrors(found.distribution, link.forward, link.backward),
+                )
         return replace(
-            linear,
-            estimate=np.asarray(forward(linear.estimate)),
-            error=np.asarray(slope(linear.estimate)) * linear.error,
-            estimand=words,
-            distribution=MappedErrors(linear.distribution, forward, backward),
-            header=header,
+            found, estimand=link.words, title="Private predictions", header=link.header, index=list(index)
         )
 
     def _ratios(self, words: str, confidence_level: float | None, simultaneous: bool) -> ConfidenceInterval:
@@ -575,10 +606,6 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
     def _noise_only(self) -> bool:
         """Return whether the plan warned that noise hides the coefficients."""
         return False
-
-    def _simulated_note(self) -> list[str]:
-        simulated = "Simulated noise, not a private release: random_state was given."
-        return [simulated] if self.privacy_.simulated else []
 
     # Construction from a formula
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from dpstats.regression.base import SomePlan
 from dpstats.regression.bounded_outcome import BoundedOutcome
 from dpstats.regression.design import Design
 from dpstats.release.parameters import parameters
-from dpstats.results import ConfidenceInterval, Summary, significant
+from dpstats.results import ConfidenceInterval, significant
 
 Floats = NDArray[np.float64]
 
@@ -25,8 +25,6 @@ class LeastSquares(BoundedOutcome[SomePlan]):
     """Base class of the linear regressions. The outcome is a number within public bounds."""
 
     y_bounds: Any = None
-
-    _title: ClassVar[str]
 
     def _declared(self, n_samples: int, n_features: int) -> tuple[int, Design]:
         """Return the public facts about the rows: their number, and the design."""
@@ -81,18 +79,11 @@ class LeastSquares(BoundedOutcome[SomePlan]):
     def _method(self) -> list[tuple[str, str]]:
         """Return the methods for coefficients and covariance, as lines of a summary."""
 
-    def summary(self, confidence_level: float | None = None) -> Summary:
-        """Return a table in the layout of statsmodels' OLS, with a privacy block above and the assumptions below."""
-        table = self._table_of(confidence_level)
-        outside = self._in_percent(self.clipped_share_, self.clipped_share_std_)
-        method = self._method()
-        facts = [
-            *self._facts(),
-            *method[:-1],
+    def _method_facts(self) -> list[tuple[str, str]]:
+        *first, last = self._method()
+        return [
+            *first,
             ("Residual scale", significant(self.scale_, self.scale_ / 10)),
-            ("Outcomes outside bounds", outside),
-            *method[-1:],
+            ("Outcomes outside bounds", self._in_percent(self.clipped_share_, self.clipped_share_std_)),
+            last,
         ]
-        table["privacy"] = [f"{100 * share:.0f}%" for share in self._all_shares()]
-        rows = list(zip(*table.values(), strict=True))
-        return Summary(self._title, facts, list(table), rows, [*self._notes(), *self._simulated_note()])

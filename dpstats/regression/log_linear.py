@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dpstats.data.parameters import check_flag, check_integer, check_privacy_parameters
 from dpstats.data.rows import column_of
 from dpstats.errors import InvalidData, InvalidParameter
-from dpstats.inference import Estimates
+from dpstats.regression.base import Link
 from dpstats.regression.bounded_outcome import BoundedOutcome
 from dpstats.regression.design import Design
 from dpstats.regression.engine import NewtonSteps, told_apart
@@ -22,7 +22,7 @@ from dpstats.regression.log_linear_plan import LogLinearPlan, log_linear_plan
 from dpstats.regression.plan import RegressionPlan
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
-from dpstats.results import ConfidenceInterval, Summary, significant
+from dpstats.results import ConfidenceInterval, significant
 
 Floats = NDArray[np.float64]
 
@@ -37,9 +37,7 @@ class LogLinearRegression(BoundedOutcome[RegressionPlan], NewtonSteps):
     exposure: Any = None
     exposure_bounds: Any = None
 
-    _title: ClassVar[str]
-    _ratio: ClassVar[str]
-    """Name of the exponential of a coefficient."""
+    _link = Link("the mean outcome of such rows, per unit of exposure", "mean", np.exp, np.log, np.exp)
 
     @abstractmethod
     def _family(self) -> tuple[str, float]:
@@ -145,24 +143,6 @@ class LogLinearRegression(BoundedOutcome[RegressionPlan], NewtonSteps):
             raise InvalidData(f"exposure must be {n} numbers greater than 0, one for each row of X")
         return found
 
-    def get_prediction(self, X: Any) -> Estimates:
-        """Return the mean outcome per unit of exposure of each row with intervals, without additional privacy cost.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows to predict for, in the units of the data.
-
-        Returns
-        -------
-        Estimates
-            One estimate per row. If ``X`` is a data frame, estimates carry its index, which ``to_frame()`` keeps.
-            Intervals are computed for the logarithm of the mean and transformed.
-        """
-        words = "the mean outcome of such rows, per unit of exposure"
-        with np.errstate(over="ignore"):
-            return self._transformed_prediction(X, np.exp, np.log, np.exp, words, "mean")
-
     def score(self, X: Any, y: Any, sample_weight: None = None, exposure: Any = None) -> float:
         """Return a private R^2 on private rows. This is a separate release with the same privacy cost as the fit.
 
@@ -204,19 +184,12 @@ class LogLinearRegression(BoundedOutcome[RegressionPlan], NewtonSteps):
             )
         return notes
 
-    def summary(self, confidence_level: float | None = None) -> Summary:
-        """Return a table in the layout of statsmodels' GLM, with ratios of means and a privacy block."""
-        table = self._table_of(confidence_level)
-        table[self._ratio] = self._ratio_column()
-        table["privacy"] = [f"{100 * share:.0f}%" for share in self._all_shares()]
+    def _method_facts(self) -> list[tuple[str, str]]:
         width = significant(self.clip_width_, self.clip_width_ / 10)
-        facts = [
-            *self._facts(),
+        return [
             ("Link, covariance", "log; robust (HC)"),
             ("Method", f"noisy Newton steps; residuals clipped at {width} standard deviations"),
             ("Variance of the outcome", self._variance()),
             ("Outcomes outside bounds", self._in_percent(self.clipped_share_, self.clipped_share_std_)),
             ("Condition of the Hessian", f"{self.condition_:.3g} (released, whitened)"),
         ]
-        rows = list(zip(*table.values(), strict=True))
-        return Summary(self._title, facts, list(table), rows, [*self._notes(), *self._simulated_note()])

@@ -17,7 +17,7 @@ from dpstats.data.levels import Categories
 from dpstats.data.parameters import check_flag, check_integer, check_privacy_parameters
 from dpstats.data.schema import Column
 from dpstats.errors import InvalidData, InvalidParameter
-from dpstats.inference import Estimates
+from dpstats.regression.base import Link
 from dpstats.regression.design import Design
 from dpstats.regression.engine import NewtonSteps, told_apart
 from dpstats.regression.log_odds import derivative
@@ -26,10 +26,14 @@ from dpstats.regression.row_columns import OffsetColumn, check_offset
 from dpstats.regression.scoring import CORRECT, accuracy_plan, release_accuracy
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
-from dpstats.results import ConfidenceInterval, Summary
+from dpstats.results import ConfidenceInterval
 
 Floats = NDArray[np.float64]
 
+_SEPARATED = (
+    "Warning: coefficients still grew at the last step, and their intervals may miss. The rows may be nearly "
+    "separated, or the outcome constant: the likelihood may have no maximum. Drop columns that decide the outcome."
+)
 _EVENTS = 10  # rows with the rarer outcome per coefficient, the usual rule of thumb
 
 
@@ -124,6 +128,10 @@ class PrivateLogisticRegression(ClassifierMixin, NewtonSteps, OffsetColumn[Regre
 
     classes: Any = (0, 1)
 
+    _title = "Private logistic regression"
+    _ratio = "odds ratio"
+    _link = Link("the probability of the second class for such rows", "probability", expit, logit, derivative)
+
     def plan(self, n_samples: int, n_features: int) -> RegressionPlan:
         """Return the release plan of a fit on data of this size."""
         n = check_integer("n_samples", n_samples, at_least=2)
@@ -193,6 +201,8 @@ class PrivateLogisticRegression(ClassifierMixin, NewtonSteps, OffsetColumn[Regre
     def _notes(self) -> list[str]:
         rarer = min(self.outcome_rate_, 1 - self.outcome_rate_) * self.nobs  # NaN without an intercept
         notes = super()._notes()
+        if self.separated_:
+            notes.insert(0, _SEPARATED)
         if rarer < _EVENTS * self.params_.size:
             notes.append(
                 f"Few rows ({max(rarer, 0.0):.0f}, with noise) have the rarer outcome, fewer than {_EVENTS} for each "
@@ -206,23 +216,6 @@ class PrivateLogisticRegression(ClassifierMixin, NewtonSteps, OffsetColumn[Regre
         tags.classifier_tags.multi_class = False
         return tags
 
-    def get_prediction(self, X: Any) -> Estimates:
-        """Return the probability of the second class for each row with intervals, without additional privacy cost.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows to predict for, in the units of the data.
-
-        Returns
-        -------
-        Estimates
-            One estimate per row. If ``X`` is a data frame, estimates carry its index, which ``to_frame()`` keeps.
-            Intervals are computed for the log odds and transformed.
-        """
-        words = "the probability of the second class for such rows"
-        return self._transformed_prediction(X, expit, logit, derivative, words, "probability")
-
     @property
     def odds_ratios_(self) -> Floats:
         """Factor by which the odds change if a column increases by one unit, ``exp(coef_)``."""
@@ -235,42 +228,12 @@ class PrivateLogisticRegression(ClassifierMixin, NewtonSteps, OffsetColumn[Regre
         """Return an interval for each of ``odds_ratios_``."""
         return self._ratios("odds ratios", confidence_level, simultaneous)
 
-    def summary(self, confidence_level: float | None = None) -> Summary:
-        """Return a table in the layout of statsmodels' Logit, with odds ratios and a privacy block."""
-        table = self._table_of(confidence_level)
-        table["odds ratio"] = self._ratio_column()
-        table["privacy"] = [f"{100 * share:.0f}%" for share in self._all_shares()]
-        rate = (
-            []
-            if np.isnan(self.outcome_rate_)
-            else [
-                (
-                    "Outcome rate",
-                    self._in_percent(
-                        self.outcome_rate_,
-                        float(np.max(self.plan_.noise(RATE).std)) * self.plan_.n_samples / self.nobs,
-                    ),
-                )
-            ]
-        )
-        facts = [
-            *self._facts(),
-            ("Method", "noisy Newton steps, whitened; bounded rows"),
-            *rate,
-            ("Condition of the Hessian", f"{self.condition_:.3g} (released, whitened)"),
-        ]
-        separated = [
-            "Warning: coefficients still grew at the last step, and their intervals may miss. The rows may be nearly "
-            "separated, or the outcome constant: the likelihood may have no maximum. Drop columns that decide the "
-            "outcome."
-        ]
-        return Summary(
-            "Private logistic regression",
-            facts,
-            list(table),
-            list(zip(*table.values(), strict=True)),
-            [*(separated if self.separated_ else []), *self._notes(), *self._simulated_note()],
-        )
+    def _method_facts(self) -> list[tuple[str, str]]:
+        facts = [("Method", "noisy Newton steps, whitened; bounded rows")]
+        if not np.isnan(self.outcome_rate_):
+            noise = float(np.max(self.plan_.noise(RATE).std)) * self.plan_.n_samples / self.nobs
+            facts.append(("Outcome rate", self._in_percent(self.outcome_rate_, noise)))
+        return [*facts, ("Condition of the Hessian", f"{self.condition_:.3g} (released, whitened)")]
 
 
 def _check_binary(y: Floats) -> Floats:
