@@ -93,7 +93,7 @@ html_css_files = ["site.css"]
 html_additional_pages = {"index": "redirect.html"}
 html_show_sourcelink = False
 html_copy_source = False
-html_search_scorer = "_site/scorer.js"
+html_search_scorer = str(DOCS / "_site" / "scorer.js")
 html_sidebars = {root_doc: []}
 html_theme_options = {
     "logo": {"text": "dpstats"},
