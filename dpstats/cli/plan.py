@@ -49,7 +49,11 @@ def add_plans(commands: Any, releases: Iterable[ReleaseCommand]) -> Any:
 
 def _add_plan(parser: argparse.ArgumentParser, command: ReleaseCommand, run: Any) -> None:
     parser.add_argument(
-        "--columns", type=int, required=command.width is None, metavar="D", help="number of columns"
+        "--columns",
+        nargs="+",
+        required=command.width is None,
+        metavar="D",
+        help="number of columns, or their names as --column has them in the release",
     )
     command.add_parameters(parser)
     add_affordable(parser)
@@ -96,12 +100,32 @@ def _samples(options: argparse.Namespace) -> None:
 def _planned_columns(options: argparse.Namespace) -> int:
     from dpstats.data.parameters import check_integer
 
+    given = options.columns or []
+    if len(given) > 1 or any(not _is_whole(word) for word in given):
+        return _named_columns(options, given)
+    options.columns = int(given[0]) if given else None
     known: int | None = options.width(options)
     if known is not None and options.columns is not None:
         raise InvalidParameter(f"--columns must not be given: by the other options there are {known} of them")
     if known is None and options.columns is None:
         raise InvalidParameter("--columns must be given: the number of columns")
     return known or check_integer("--columns", options.columns, at_least=1, at_most=_MOST_COLUMNS)
+
+
+def _is_whole(word: str) -> bool:
+    """Return whether a word is a whole number."""
+    return word.removeprefix("-").isdecimal()
+
+
+def _named_columns(options: argparse.Namespace, names: list[str]) -> int:
+    """Return the number of columns of a design of named columns, which other options can refer to by name."""
+    if len(set(names)) < len(names):
+        raise InvalidParameter(f"--columns must name each column once, got {', '.join(names)}")
+    options.column = names
+    known: int | None = options.width(options)
+    if known is not None and len(names) > known:
+        raise InvalidParameter(f"--columns must name {known} of them, got {', '.join(names)}")
+    return known or len(names)
 
 
 def _show_plan(

@@ -154,7 +154,7 @@ def _model(options: argparse.Namespace, d: int | None = None) -> _Model:
 
 def _of_plan(options: argparse.Namespace, d: int) -> _Model:
     if options.levels is not None:
-        raise InvalidParameter("--levels need a --formula in a plan, which has no other names of columns")
+        raise InvalidParameter("--levels need names in a plan: give --columns NAME ..., or a --formula")
     pairs, named = bounds_of(options.bounds)
     further = _further(options, named)
     named = _without(named, further)
@@ -242,10 +242,11 @@ def _outcome_bounds(bounds: Any, name: str, logistic: bool) -> Any:
 
 
 def _width(options: argparse.Namespace) -> int | None:
-    if options.formula is not None:
+    columns = getattr(options, "column", None) or []
+    if options.formula is not None or (columns and options.levels):
         return len(_model(options).x_bounds)
-    # In a plan of columns their number is an option.
-    return len(getattr(options, "column", None) or []) or None
+    # In a plan of columns their number, or their names, are an option.
+    return len(columns) or None
 
 
 def _read(table: InputTable, options: argparse.Namespace) -> tuple[Any, ...]:

@@ -248,7 +248,7 @@ class PrivateSQL(Releasing):
                 raise InvalidParameter(f"public_tables must name tables, got {name!r}")
             found[name.lower()] = replace(found[name.lower()], public=True)
         for name, key in keys.items():
-            found[str(name).lower()] = self._with_key(found.get(str(name).lower()), key, f"keys[{name!r}]")
+            found[str(name).lower()] = self._add_key(found.get(str(name).lower()), key, f"keys[{name!r}]")
         if unit is None:
             return found
         if not isinstance(unit, str | Mapping):
@@ -272,10 +272,10 @@ class PrivateSQL(Releasing):
             if table.path is not None:
                 _check_path(name, found)
                 target = found[table.path.table]
-                found[table.path.table] = self._with_key(target, table.path.key, f"unit[{table.name!r}]")
+                found[table.path.table] = self._add_key(target, table.path.key, f"unit[{table.name!r}]")
         return found
 
-    def _with_key(self, table: BaseTable | None, column: Any, parameter: str) -> BaseTable:
+    def _add_key(self, table: BaseTable | None, column: Any, parameter: str) -> BaseTable:
         """Return a table with its declared key, or refuse one that has a value twice."""
         if table is None or str(column).lower() not in table.columns:
             raise InvalidParameter(f"{parameter} must name a column of a table, got {column!r}")

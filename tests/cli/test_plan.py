@@ -101,3 +101,26 @@ def test_a_plan_says_how_long_a_calibration_takes(capsys: pytest.CaptureFixture[
         assert seconds == test.calibration_seconds(int(rows), 20) > 0
     assert main(["plan", "mean", "--rows", "9", "--columns", "1", *AGE[2:]]) == 0
     assert "calibration" not in capsys.readouterr().out
+
+
+def test_columns_are_named_as_in_a_release(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    named = ["plan", "group-means", "--rows", "400", "--by", "g", "--groups", "a,b", "--columns"]
+    bounds = ["--bounds", "0", "9", "b=0,4"]
+    by_name = json_of([*named, "x", "b", "y", *bounds], capsys)
+    assert by_name["n_features"] == 3
+    apart = ["--bounds", "x=0,9", "b=0,4", "y=0,9"]
+    assert by_name["stages"] == json_of([*named, "3", *apart], capsys)["stages"]
+    regress = ["plan", "regress", "--rows", "400", "--outcome", "y", "--columns", "plan", "age"]
+    levels = ["--levels", "plan=a,b,c", "--bounds", "age=0,9", "y=0,9"]
+    # Two dummies and a number.
+    assert json_of([*regress, *levels], capsys)["n_features"] == 3
+    assert json_of(["plan", "quantile", "--rows", "400", "--columns", "age", "--bounds", "0", "9"], capsys)
+    for given, message in (
+        ([*named, "x", "x", *bounds], "--columns must name each column once, got x, x"),
+        (
+            ["plan", "quantile", "--rows", "9", "--columns", "a", "b", "--bounds", "0", "9"],
+            "must name 1 of them",
+        ),
+        ([*regress, *levels[:2], "--bounds", "else=0,9", "y=0,9"], "--bounds must name a column of --column"),
+    ):
+        assert message in refused(given, capsys)

@@ -302,7 +302,7 @@ PLAN = ["plan", "regress", "--rows", "4000"]
             ["--columns", "2", *LINEAR[:2], *BOUNDS],
             "--bounds must name each of the --columns (2) or none, got 1",
         ),
-        (["--columns", "2", *LINEAR[:2], *LEVELS], "--levels need a --formula in a plan"),
+        (["--columns", "2", *LINEAR[:2], *LEVELS], "--levels need names in a plan"),
         (
             ["--columns", "3", *FORMULA],
             "--columns must not be given: by the other options there are 3 of them",

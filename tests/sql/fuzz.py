@@ -529,6 +529,18 @@ def _in_bin(low: float, high: float, last: bool, entry: Any) -> bool:
     return entry is not None and (low <= entry < high or (last and entry == high))
 
 
+class Moves:
+    """How far neighbors were apart, as a proportion of the stated bounds: the number of pairs, and the largest."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, tuple[int, float]] = {}
+
+    def add(self, kind: str, moved: float, bound: float) -> None:
+        """Count a pair of neighbors."""
+        count, largest = self.found.get(kind, (0, 0.0))
+        self.found[kind] = count + 1, max(largest, moved / bound if bound else 0.0)
+
+
 class Databases:
     """A small random database, and all that are one row, or one person, away."""
 
@@ -574,6 +586,8 @@ class Databases:
         made = PrivateSQL(self.connection, random_state=0, **options)
         made._data._cursor.rollback()
         made._data._cursor = self.connection
+        # Settings of the connection are the same throughout: tests/sql/test_source.py changes them.
+        made._data._check_meaning = made._data._check_collation = lambda: None  # type: ignore[method-assign]
         return made
 
     def row(self, table: str, taken: Sequence[Any] = ()) -> tuple[Any, ...]:
@@ -651,6 +665,7 @@ def check(
     searched: int = 6,
     neighbors: int = 1,
     largest: int | None = None,
+    moves: Moves | None = None,
 ) -> bool:
     """Return whether a query is accepted; fail where it is bounded or answered wrongly.
 
@@ -683,7 +698,10 @@ def check(
     most = plan.query.measure.moved(bool(query.groups)) * elastic.at_distance(0)
     for _ in range(searched if private else 0):
         with data.another_row(private):
-            assert _distance(exact, data.exact(question, plan)) <= most, f"bounded wrongly: {text}"
+            moved = _distance(exact, data.exact(question, plan))
+        assert moved <= most, f"bounded wrongly: {text}"
+        if moves is not None:
+            moves.add("shares" if plan.query.measure.kind == "several" else "rows", moved, most)
     for _ in range(neighbors if private else 0):
         with data.another_row(private):
             near, _ = read()
@@ -710,7 +728,7 @@ def _integers(private: Any) -> list[int]:
     return [int(n) for n in private.numbers]
 
 
-def check_units(data: Databases, question: Question, neighbors: int = 2) -> bool:
+def check_units(data: Databases, question: Question, neighbors: int = 2, moves: Moves | None = None) -> bool:
     """Return whether a query is accepted where units are protected; fail where one moves it by more than is said."""
     text = question.text
     try:
@@ -727,6 +745,11 @@ def check_units(data: Databases, question: Question, neighbors: int = 2) -> bool
         assert not mixed, f"a row is several units': {text}"
         if not plan.truncations:
             assert _distance(here.numbers, near.numbers) <= plan.stages[0].sensitivity_steps, text
+        if moves is not None:
+            kind = "paths" if any(table.name == "l" for table in tables(query.relation)) else "units"
+            for truncation in plan.truncations:
+                for stage, a, b in _cut_sums(truncation, here, near):
+                    moves.add(kind, _distance(a, b), stage.sensitivity_steps)
         for truncation in plan.truncations:
             _check_cut(truncation, here, near, text)
             if cells is not None:
@@ -786,10 +809,15 @@ def _check_cut(truncation: Any, here: Any, near: Any, text: str) -> None:
     """Fail where a unit moves a count of units by more than one, or what is cut by more than its noise is for."""
     name = truncation.name
     assert _distance(here.above[name], near.above[name], max) <= 1, f"units above move further: {text}"
+    for stage, a, b in _cut_sums(truncation, here, near):
+        assert _distance(a, b) <= stage.sensitivity_steps, f"a unit moves it further: {text}"
+
+
+def _cut_sums(truncation: Any, here: Any, near: Any) -> Iterator[tuple[Any, Any, Any]]:
+    """Yield the stage of every threshold, and what it releases of two databases."""
     stages = truncation.stages()
     sums = stages if truncation.method == "race" else stages[1].options
-    for stage, a, b in zip(sums, here.cut[name], near.cut[name], strict=True):
-        assert _distance(a, b) <= stage.sensitivity_steps, f"a unit moves it further: {text}"
+    yield from zip(sums, here.cut[truncation.name], near.cut[truncation.name], strict=True)
 
 
 def _check_units(

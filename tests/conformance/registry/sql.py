@@ -391,7 +391,7 @@ def left_entry() -> Entry:
 class AnyKey(PrivateSQL):
     """Planted bug: the end of a path may have a value twice, so that an item is of two people."""
 
-    def _with_key(self, table: Any, column: Any, parameter: str) -> Any:
+    def _add_key(self, table: Any, column: Any, parameter: str) -> Any:
         return replace(table, keys=(column,))
 
 
