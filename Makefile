@@ -58,6 +58,7 @@ test-kernels: $(INSTALLED)
 	$(BIN)/python tests/other_kernels.py -n 2
 
 bench: $(INSTALLED)
+	$(BIN)/python validation/benchmarks/estimators.py
 	$(BIN)/python validation/benchmarks/mean.py
 	$(BIN)/python validation/benchmarks/startup.py
 	$(BIN)/python validation/benchmarks/accounting.py

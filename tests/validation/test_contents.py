@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
+import pkgutil
 import re
 from functools import cache
 from pathlib import Path
+
+import dpstats
+from dpstats.release.estimator import PrivateEstimator
 
 ROOT = Path(__file__).resolve().parents[2]
 VALIDATION = ROOT / "validation"
@@ -81,3 +87,15 @@ def test_files_without_a_command_of_their_own_are_imported_by_scripts() -> None:
     for helper in helpers:
         pattern = re.compile(rf"^(?:from|import) {helper.stem}\b", re.MULTILINE)
         assert any(pattern.search(text) for text in texts), f"{helper} is used by nobody"
+
+
+def test_the_table_of_benchmarks_has_every_estimator() -> None:
+    written = (ROOT / "validation" / "results" / "benchmark_estimators.md").read_text(encoding="utf-8")
+    names = {
+        name
+        for package in pkgutil.iter_modules(dpstats.__path__, "dpstats.")
+        if package.ispkg and package.name != "dpstats.queries"
+        for name, item in vars(importlib.import_module(package.name)).items()
+        if inspect.isclass(item) and issubclass(item, PrivateEstimator) and not inspect.isabstract(item)
+    }
+    assert len(names) > 30 and {name for name in names if f"`{name}`" not in written} == set()
