@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.report import SIMULATED
 from dpstats.results import HypothesisTest, Summary
 
 _FULL_POWER = 0.99  # below, a note says that the power is bounded
@@ -83,9 +84,7 @@ class TestResult(HypothesisTest):
         """Return a table. It prints as text, and shows as HTML in a notebook."""
         calibrated = self.n_calibration > 0
         low, high = self.level_range
-        notes = []
-        if self.privacy.simulated:
-            notes.append("Simulated noise, not a private release: random_state was given.")
+        notes = [SIMULATED] * self.privacy.simulated
         if calibrated:
             notes.append(
                 f"The critical value and the p-value use {self.n_calibration:,} simulated null datasets with the noise "

@@ -184,11 +184,7 @@ class CompleteCases(TransformerMixin, PrivateEstimator[ReleasePlan]):
         check_is_fitted(self)
         return Summary(
             "Complete cases",
-            [
-                ("Estimator", type(self).__name__),
-                ("Rows", f"{self.plan_.n_samples:,} (public)"),
-                ("Privacy", str(self.privacy_)),
-            ],
+            self._public_facts(),
             ("", "rows", "noise sd"),
             [
                 ("complete", f"{self.rows_:,.0f}", f"{self.rows_noise_std_:.3g}"),

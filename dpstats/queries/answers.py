@@ -295,11 +295,10 @@ class WorkloadAnswers(HasEstimands, WorkloadRelease[WorkloadPlan]):
         whole = len(queries.tables) if isinstance(queries, MarginalQueries) and tables else len(queries)
         rms = math.sqrt(float(np.mean(self.noise_std_**2)))
         facts = [
-            ("Estimator", type(self).__name__),
-            ("Rows", f"{plan.n_samples:,} (public)"),
-            ("Domain", repr(domain)[len("Domain(") : -1]),
-            ("Workload", f"{len(queries):,} queries" + (f" in {whole} tables" if tables else "")),
-            ("Privacy", str(self.privacy_)),
+            *self._public_facts(
+                ("Domain", repr(domain)[len("Domain(") : -1]),
+                ("Workload", f"{len(queries):,} queries" + (f" in {whole} tables" if tables else "")),
+            ),
             ("Release", plan.release.title),
             ("Error of unbiased answers", f"{rms:.3g} (root mean square, public)"),
         ]

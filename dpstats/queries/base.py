@@ -164,10 +164,7 @@ class BoundedAnswers(HasEstimates, HistogramRelease[Plan]):
             title="Private answers to linear queries",
             header="share",
             facts=[
-                ("Estimator", type(self).__name__),
-                ("Rows", f"{self.plan_.n_samples:,} (public)"),
-                ("Universe", f"{queries.size:,} points"),
-                ("Privacy", str(self.privacy_)),
+                *self._public_facts(("Universe", f"{queries.size:,} points")),
                 *self._facts(),
                 ("Every answer within", f"{bound:.4g} of the data's, but for probability {self.beta:g}"),
             ],

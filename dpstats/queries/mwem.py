@@ -245,11 +245,10 @@ class MarginalMWEM(HasEstimates, WorkloadRelease[MwemPlan]):
             )
         ]
         facts = [
-            ("Estimator", type(self).__name__),
-            ("Rows", f"{plan.n_samples:,} (public)"),
-            ("Domain", repr(queries.domain)[len("Domain(") : -1]),
-            ("Workload", f"{len(queries):,} queries in {len(queries.tables)} tables"),
-            ("Privacy", str(self.privacy_)),
+            *self._public_facts(
+                ("Domain", repr(queries.domain)[len("Domain(") : -1]),
+                ("Workload", f"{len(queries):,} queries in {len(queries.tables)} tables"),
+            ),
             (
                 "Noise",
                 f"Gaussian of standard deviation {plan.noise_std:.4g} on the counts of a measured table",

@@ -363,10 +363,7 @@ class OnlineMultiplicativeWeights(HistogramRelease[OnlinePlan]):
         return Summary(
             "Private answers to a stream of queries",
             [
-                ("Estimator", type(self).__name__),
-                ("Rows", f"{plan.n_samples:,} (public)"),
-                ("Universe", f"{plan.n_features:,} points"),
-                ("Privacy", str(self.privacy_)),
+                *self._public_facts(("Universe", f"{plan.n_features:,} points")),
                 (
                     "Every answer within",
                     f"{self.error_bound_:.4g} of the data's, but for probability {plan.beta:g}",

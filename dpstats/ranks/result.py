@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.report import SIMULATED
 from dpstats.results import HypothesisTest, Summary, significant
 
 
@@ -77,8 +78,7 @@ class RankTestResult(HypothesisTest):
             )
         if self.missing:
             notes.append(self.missing)
-        if self.privacy.simulated:
-            notes.append("Simulated noise, not a private release: random_state was given.")
+        notes += [SIMULATED] * self.privacy.simulated
         facts = [
             ("Null hypothesis", self.null),
             ("Alternative", self.alternative),

@@ -371,6 +371,12 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         """Return an estimand, and that incomplete rows are left out if they are."""
         return estimand if self.plan_.counted is None else with_missing(estimand, about_missing("drop"))
 
+    def _public_facts(self, *more: tuple[str, str]) -> list[tuple[str, str]]:
+        """Return the facts of a summary: the estimator, the number of rows, further ones, and the privacy."""
+        plan = self.plan_
+        rows = self._released_size.words if plan.has_private_size else f"{plan.n_samples:,} (public)"
+        return [("Estimator", type(self).__name__), ("Rows", rows), *more, *self.privacy_.facts()]
+
     def _count_rows(self) -> list[tuple[str, str]]:
         """Return the facts of a summary on the rows:
 

@@ -729,10 +729,7 @@ class PrivateSurvival(_Fitted):
         ]
         noise = self.plan_.at_risk_std
         facts = [
-            ("Estimator", type(self).__name__),
-            ("Rows", f"{self.plan_.n_samples:,} (public)"),
-            ("Bins, horizon", f"{self.plan_.cells.n_bins}, {end:g}"),
-            ("Privacy", str(self.privacy_)),
+            *self._public_facts(("Bins, horizon", f"{self.plan_.cells.n_bins}, {end:g}")),
             ("Noise", "Gaussian, exact curve" if self.privacy_.delta else "Laplace"),
             ("Noise at risk", f"sd {noise.min():.3g} to {noise.max():.3g} rows"),
         ]

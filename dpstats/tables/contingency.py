@@ -319,13 +319,7 @@ class ContingencyTable(PrivateSize, HasEstimates, PrivateEstimator[TablePlan]):
             found,
             title="Private contingency table",
             facts=(
-                ("Estimator", type(self).__name__),
-                (
-                    "Rows",
-                    self._released_size.words if plan.has_private_size else f"{plan.n_samples:,} (public)",
-                ),
-                ("Attributes", sizes),
-                *self.privacy_.facts(),
+                *self._public_facts(("Attributes", sizes)),
                 (
                     "Noise",
                     f"{noise.law.capitalize()} of scale {noise.scale:.4g} on every count (sd {noise.std:.3g})",

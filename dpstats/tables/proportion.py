@@ -262,9 +262,7 @@ class PrivateProportion(HasEstimates, PrivateEstimator[ProportionPlan]):
             errors,
             title="Private proportion",
             facts=(
-                ("Estimator", type(self).__name__),
-                ("Rows", f"{plan.n_samples:,} (public)"),
-                ("Privacy", str(self.privacy_)),
+                *self._public_facts(),
                 *([("Rows observed", observed_rows(self.rows_, rows_std))] if plan.dropped else []),
                 (
                     "Noise",

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.report import SIMULATED
 from dpstats.results import FREE, HypothesisTest, Summary
 
 
@@ -61,9 +62,7 @@ class TableTest(HypothesisTest):
 
     def summary(self) -> Summary:
         """Return a table. It prints as text, and shows as HTML in a notebook."""
-        notes = [f"{FREE} {self.level_note}"]
-        if self.privacy.simulated:
-            notes.append("Simulated noise, not a private release: random_state was given.")
+        notes = [f"{FREE} {self.level_note}", *[SIMULATED] * self.privacy.simulated]
         return Summary(
             "Private test of a table",
             [
