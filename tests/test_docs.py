@@ -265,7 +265,7 @@ def test_commands_of_the_page_on_the_command_line_run(
         assert captured.out and captured.err == ""
         if "history" in command:
             assert "yearly report: people.csv (age): ClippedMean" in captured.out
-    assert len(commands) == 10 and (tmp_path / "age.json").exists()
+    assert len(commands) == 11 and (tmp_path / "age.json").exists()
 
 
 def test_readme_commands_are_targets() -> None:
