@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from itertools import chain
 from typing import Any
 
@@ -97,19 +97,25 @@ def on_one_way(estimator: Any, pair: tuple[Dataset, Dataset]) -> Any:
     """Return all stages of a fit, drawn many times on one way that it could go, as an attacker best sees them.
 
     An attacker knows both datasets: what tells them apart is the sum of what each stage released along the difference
-    of its answers, over the noise's variance.
+    of its answers, over the noise's variance. The way is walked when it is first drawn on.
     """
-    plan, asked = questions(estimator, *split(estimator, pair[0])[0].shape)
+
+    @cache
+    def find_way() -> tuple[Any, list[Question]]:
+        return questions(estimator, *split(estimator, pair[0])[0].shape)
 
     def answers(data: Dataset) -> list[Any]:
         # As the estimator reads and answers, bugs included.
-        rows = estimator._bent(estimator._read(table(estimator, data), plan))
-        return [rows.answer(question) for question in asked]
+        rows = estimator._bent(estimator._read(table(estimator, data), find_way()[0]))
+        return [rows.answer(question) for question in find_way()[1]]
 
-    first, second = (answers(data) for data in pair)
+    @cache
+    def answer_pair() -> tuple[list[Any], ...]:
+        return tuple(map(answers, pair))
 
     def draw(data: Dataset, rng: np.random.Generator, size: int) -> np.ndarray:
-        found, total = answers(data), np.zeros(size)
+        found, total, plan = answers(data), np.zeros(size), find_way()[0]
+        first, second = answer_pair()
         with Session.simulated(plan, rng, size) as session:
             for stage, steps, a, b in zip(plan.stages, found, first, second, strict=True):
                 joint = isinstance(stage, JointStage)
