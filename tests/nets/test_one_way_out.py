@@ -407,19 +407,6 @@ def test_pictures_are_drawn_on_the_axes_that_are_given(name: str) -> None:
     assert list(drawn) == list(given) and dict(rcParams) == before
 
 
-@pytest.mark.parametrize("name", [name for name in FITTED if name not in {*ONE_LEVEL, *NO_INTERVALS}])
-def test_the_pvalue_at_the_limits_of_an_interval_is_its_level(name: str) -> None:
-    found = fitted(name).estimates()
-    low, high = found.confidence_interval(0.95)
-    for end, box in zip((low, high), found.distribution.box, strict=True):
-        inside = np.isfinite(end) & (np.abs(end - box) > 1e-9)
-        pvalues = np.asarray(found.test(np.where(inside, end, found.distribution.start)).pvalue)[inside]
-        if name in IN_STEPS:
-            assert np.all(pvalues >= 0.05)
-        else:
-            assert pvalues == pytest.approx(np.full(pvalues.shape, 0.05), abs=2e-4)
-
-
 @pytest.mark.parametrize("name", [*FITTED, *TESTS])
 def test_a_methods_section_states_the_facts_of_the_fit(name: str) -> None:
     model = fitted(name)
