@@ -238,11 +238,11 @@ def random_question(rng: random.Random, *, grouped: bool = True) -> Question:
             f"{words.get(each, 'COUNT(*)').format(of)} AS q{i}" for i, (each, of) in enumerate(several)
         )
         written = ", ".join(entries.get(of, of) for of in dict.fromkeys(of for _, of in several if of))
-    units = [
-        UNIT_OF[source.table].format(source.alias)
-        for source in sources
-        if source.table != "p" and {"k": "d"}.get(source.table, "a") in source.keys
-    ]
+    private = [source for source in sources if source.table != "p"]
+    whose = [source for source in private if {"k": "d"}.get(source.table, "a") in source.keys]
+    units = [UNIT_OF[source.table].format(source.alias) for source in whose]
+    # A partner's unit is not there where there is none: the first source must have it.
+    named = bool(whose) and (whose[0] is private[0] or "LEFT" not in body)
     differ = " OR ".join(f"{unit} <> {units[0]}" for unit in units[1:]) or "FALSE"
     by = [f"{source.alias}.{name}" for source, name in groups]
     listed = ", ".join([*by, what])
@@ -252,7 +252,7 @@ def random_question(rng: random.Random, *, grouped: bool = True) -> Question:
         kind,
         "" if column is None else f"{column[0].table}.{column[1]}",
         tuple(f"{source.table}.{name}" for source, name in groups),
-        bool(units),
+        named,
         f"{with_clause}SELECT count(*) FROM (SELECT {differ} AS mixed FROM {body}) WHERE mixed",
         tuple(several),
     )

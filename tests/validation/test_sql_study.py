@@ -9,6 +9,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "validation" / "studies"))
 import private_sql
+import sql_random_queries
 import warehouse_queries
 
 
@@ -49,3 +50,13 @@ def test_most_queries_of_an_analyst_are_answered_and_right() -> None:
     refused = " ".join(each.refusal for each in found)
     assert "MAX in SELECT" in refused
     assert warehouse_queries.report(found, 20_000, "x").count("\n| `SELECT") == 29
+
+
+def test_random_queries_are_counted_and_neighbors_within_their_bounds() -> None:
+    parts = [sql_random_queries.ask(10, seed) for seed in (1, 2)]
+    found = sql_random_queries.merge(parts)
+    assert found.accepted["rows"] == sum(part.accepted["rows"] for part in parts) > 15
+    assert {"rows", "shares", "units"} <= found.moves.found.keys()
+    assert all(count > 0 and largest <= 1 for count, largest in found.moves.found.values())
+    page = sql_random_queries.report(found, 20, "x")
+    assert page.count("\n| ") == 2 + len(sql_random_queries.CLAUSES) + len(sql_random_queries.BOUNDS)
