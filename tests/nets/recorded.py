@@ -40,8 +40,14 @@ from tests.nets.test_one_way_out import COUNTS, EVERY, LABELS, X, Y, fitted
 RECORD = Path(__file__).with_name("recorded.json")
 Digest = dict[str, list[float]]
 
-ROOM = 1e-6
-"""Relative difference of sums that libraries and processors may make."""
+ROOM = 1e-5
+"""Relative difference of sums that libraries and processors may make: searches for a noise scale end within 2e-6."""
+
+OF_ANOTHER_SEED = ("pvalue_", "threshold_", "reject_", "result_.pvalue", "result_.threshold", "result_.reject")
+"""Ends of the names of numbers of `RowDistanceTest` that are not recorded.
+
+The seed of its null distribution is made of its plan, whose last digits depend on the processor.
+"""
 
 
 def digest(thing: Any) -> Digest:
@@ -526,13 +532,21 @@ SCENES: dict[str, Callable[[], Any]] = {
 
 
 @cache
+def play(name: str) -> Digest:
+    """Return the numbers of a scene."""
+    found = digest(SCENES[name]())
+    if "RowDistanceTest" not in name:
+        return found
+    return {place: sums for place, sums in found.items() if not place.endswith(OF_ANOTHER_SEED)}
+
+
 def record() -> Mapping[str, Digest]:
     return json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {}
 
 
 def changes(name: str) -> list[str]:
     """Return the differences from the record of a scene."""
-    return differences(digest(SCENES[name]()), record().get(name, {}))
+    return differences(play(name), record().get(name, {}))
 
 
 def main() -> None:
@@ -541,7 +555,7 @@ def main() -> None:
             for line in changes(name):
                 print(f"{name}: {line}")
         return
-    lines = [f"{json.dumps(name)}: {json.dumps(digest(make()))}" for name, make in SCENES.items()]
+    lines = [f"{json.dumps(name)}: {json.dumps(play(name))}" for name in SCENES]
     RECORD.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
 
 
