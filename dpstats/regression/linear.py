@@ -21,6 +21,9 @@ from dpstats.release.session import Released
 
 Floats = NDArray[np.float64]
 
+_HIDDEN = 1.0
+"""Bias in standard errors that a note names: intervals of level 0.95 then cover 0.83."""
+
 
 @parameters
 class PrivateLinearRegression(NewtonSteps, OffsetColumn[RegressionPlan], LeastSquares[RegressionPlan]):
@@ -97,6 +100,9 @@ class PrivateLinearRegression(NewtonSteps, OffsetColumn[RegressionPlan], LeastSq
     uneven_ : bool
         Whether clipping changes the mean of the residuals by more than the noise. The residuals are then
         skewed. If the skewness depends on the row, slopes may be biased by more than their intervals show.
+    hidden_bias_ : float
+        The largest bias of a slope that the noise can hide, in standard errors, if the skewness of the residuals
+        depends on the row. A note names it if it is above 1.
     condition_ : float
         Condition number of the released curvature, corrected for noise.
     scale_ : float
@@ -196,6 +202,11 @@ class PrivateLinearRegression(NewtonSteps, OffsetColumn[RegressionPlan], LeastSq
                 "The residuals are skewed beyond the clipping threshold. If the skewness varies with the columns, "
                 "slopes may be biased by more than their intervals show. Consider transforming the outcome."
             )
+        if self.hidden_bias_ > _HIDDEN:
+            notes.append(
+                "Slopes assume that residuals are no more skewed for some rows than for others. The noise can hide a "
+                f"bias of up to {self.hidden_bias_:.1f} standard errors. Use more rows or a larger epsilon to check it."
+            )
         return notes
 
     def _report(self, released: Released, plan: RegressionPlan) -> None:
@@ -204,6 +215,7 @@ class PrivateLinearRegression(NewtonSteps, OffsetColumn[RegressionPlan], LeastSq
         self.scale_ = estimate.scale
         self._set_outside(estimate.outside, estimate.rows)
         self.uneven_ = estimate.uneven
+        self.hidden_bias_ = estimate.hidden
 
     def _method(self) -> list[tuple[str, str]]:
         robust = self.cov_type == "HC"

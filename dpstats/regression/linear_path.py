@@ -44,13 +44,22 @@ _MEAT_KURTOSIS = 5.0
 _ABSOLUTE = math.sqrt(math.pi / 2)  # standard deviation over mean absolute deviation, if normal
 _LEAST_SIZE = 0.02
 _FIRST_WIDTH = 1.5
-_REACH = 4.0
-"""To measure the tails, residuals are clipped this many scales beyond the first clipping threshold."""
-_DECAY = 2.4
-"""The squared clipping bias falls by exp(-2.4) if the threshold moves out by one scale.
+_REACH = 1.5
+"""To measure the tails, residuals are clipped this many scales beyond the first clipping threshold.
+
+The noise of the tails is proportional to it, and the share of an exponential tail beyond it is exp(-1.5)."""
+_DECAY = 1.2
+"""The clipping bias falls by exp(-1.2) if the threshold moves out by one scale.
 
 This is a little faster than for exponential tails."""
+_SLOW_DECAY = 0.3
+"""The same for exponential residuals whose scale varies much with the row."""
 _FALSE_ALARM = 0.01
+_LIKELY_PULL = 0.002
+"""Standard deviation of the pull of asymmetric tails on a slope, in scales, where the release shows none.
+
+It is small, so that intervals stay short: a note names the bias that the noise can hide. The pull of exponential
+residuals whose sign is the sign of a normal column is 0.06."""
 _TAIL_VARIANCE = 0.2
 """Mean squared excess beyond 1.5 standard deviations, at most: 0.05 for normal and 0.17 for exponential residuals."""
 _LEAST_TAIL = 0.01
@@ -62,7 +71,7 @@ _SKEWED = 2.6
 """Standard deviations of its error from which the tail of the residuals counts as asymmetric."""
 _SPREADS = 2.0
 """Factor of the bias: it counts twice, because it is a fixed error and not a standard deviation."""
-_WIDTHS = np.linspace(1.5, 5.0, 71)
+_WIDTHS = np.linspace(1.5, 10.0, 171)
 
 
 class LinearPath(Path):
@@ -80,6 +89,8 @@ class LinearPath(Path):
         self.uneven = self.pulled = False
         self.skewness = 0.0
         self.pull: Floats = np.zeros(self.p)
+        self.unseen: Floats = np.zeros((self.p, self.p))
+        self.hidden = 0.0
 
     @property
     def sigma(self) -> float:
@@ -131,18 +142,26 @@ class LinearPath(Path):
         plan, first = self.plan, int(self.plan.design.intercept)
         unit = _REACH * self.radius  # in scales of the residuals
         noise, pulls = unit * self._std_of(TAIL), unit * released
-        slopes: Floats = np.where(np.arange(self.p) < first, 0.0, pulls)
-        count = plan.n_features
-        size, explained = float(slopes @ slopes), (count + math.sqrt(2 * count)) * noise**2
-        self.pull = slopes * math.sqrt(max(1 - explained / max(size, 1e-300), 0.0))
+        slope = np.arange(self.p) >= first
+        count, size = plan.n_features, float(pulls[slope] @ pulls[slope])
         self.pulled = size > (noise**2 + _TAIL_VARIANCE / self.n) * float(chdtri(count, _FALSE_ALARM))
+        # The mean and the variance of the pull, given its release
+        explained = (count + math.sqrt(2 * count)) * noise**2
+        likely = max(_LIKELY_PULL**2, (size - explained) / count)
+        known = likely / (likely + noise**2)
+        self.pull = np.where(slope, known * pulls, 0.0)
+        self.unseen = np.diag(slope * known * noise**2)
+        self.hidden = 2 * noise
         tail = float(pulls[:first].sum())
         seen = math.hypot(noise, math.sqrt(_TAIL_VARIANCE / self.n))
         self.skewness = abs(tail) if abs(tail) > _SKEWED * seen else 0.0
-        likely = max(tail**2 - noise**2, 0.0) / 4 + _LEAST_TAIL**2 / 4 + float(self.pull @ self.pull)
+        shift = max(tail**2 - noise**2, 0.0) / 4 + _LEAST_TAIL**2 / 4
         information = self.n * plan.mu**2 * plan.share(step_name(STEPS))
         costs = 4 * (self.leverage * _WIDTHS) ** 2 * self.p**2 / information
-        costs += self.n * likely * np.exp(-_DECAY * (_WIDTHS - _FIRST_WIDTH))
+        costs += self.n * shift * np.exp(-2 * _DECAY * (_WIDTHS - _FIRST_WIDTH))
+        bias, error = self._beyond(_WIDTHS)
+        hidden = float(np.trace(self.unseen))
+        costs += self.n * ((bias**2 + error**2) * hidden + error**2 * float(self.pull @ self.pull))
         self.width = float(_WIDTHS[np.argmin(costs)])
         if self.sigma > _FILLED:
             # An outcome that fills its bounds, such as yes/no, has residuals whose skewness depends on the row. This
@@ -152,10 +171,22 @@ class LinearPath(Path):
         known = 1 / (1 / _COMMON_TAIL**2 + 1 / noise**2)
         self.tail = _SPREADS * math.sqrt((known * tail / noise**2) ** 2 + known)
 
+    def _beyond(self, width: Any) -> tuple[Any, Any]:
+        """Return the bias of a clipping threshold over the released pull, and the standard deviation of this ratio.
+
+        It depends on the decay of the tails, which may be slow if there is a pull.
+        """
+        fast, slow = (
+            np.exp(-rate * (width - _FIRST_WIDTH)) / -math.expm1(-rate * _REACH)
+            for rate in (_DECAY, _SLOW_DECAY)
+        )
+        return ((fast + slow) / 2, (slow - fast) / 2) if self.pulled else (fast, fast / 2)
+
     def _whiten_again(self) -> None:
         old = self.whitening
         super()._whiten_again()
-        self.pull = np.linalg.solve(old, self.whitening) @ self.pull
+        turn = np.linalg.solve(old.T, self.whitening.T).T
+        self.pull, self.unseen = turn @ self.pull, turn @ self.unseen @ turn.T
 
     def _take_step(self, name: str, released: Mapping[str, Floats]) -> None:
         last = name == step_name(STEPS)
@@ -187,16 +218,19 @@ class LinearPath(Path):
         # beyond noise and sampling error.
         sampling = _MEAT_KURTOSIS * (float(np.trace(meat)) / self.p) ** 2 / n
         one_variance = Curvature.noisy(meat, math.sqrt(meat_std**2 + sampling)).toward(even).mean
-        # Bias of the slopes due to asymmetric tails beyond the threshold
-        beyond = math.exp(-_DECAY / 2 * (self.width - _FIRST_WIDTH))
-        bias = inverse(self.pull) * self.sigma * beyond / self.kept
-        samples = [
-            positive(around @ middle @ around) + np.outer(bias, bias) for middle in (mixed, one_variance)
-        ]
+        # Asymmetric tails beyond the threshold bias the slopes. A threshold that clips no residual has no bias.
+        clipped = self.sigma / self.kept if self.width * self.sigma < 2.0 else 0.0
+        part, error = (float(each) * clipped for each in self._beyond(self.width))
+        theta = self.b + part * inverse(self.pull)
+        doubt = (part**2 + error**2) * self.unseen + error**2 * np.outer(self.pull, self.pull)
+        unsure = inverse(inverse(doubt).T)
+        samples = [positive(around @ middle @ around) + unsure for middle in (mixed, one_variance)]
         # Skewed residuals bias the slopes by a part of this, if their skewness depends on the row.
         errors = np.diagonal(samples[0] + self.noise + self.left)[int(self.plan.design.intercept) :]
-        skewed = self.skewness * self.sigma * beyond / self.kept > math.sqrt(float(errors.mean()))
-        theta = self.whitening.T @ self.b
+        usual = math.sqrt(float(errors.mean()))
+        skewed = self.skewness * part > usual
+        hidden = self.hidden * (part + error) / float(inverse.raised.mean()) / usual
+        theta = self.whitening.T @ theta
         parts = [*samples, self.noise, self.left]
         robust, model, noise, left = (self.whitening.T @ part @ self.whitening for part in parts)
         scale = self._set_intercept(theta, [robust, model], noise, left)
@@ -205,7 +239,7 @@ class LinearPath(Path):
         found = self._in_units(
             theta, [robust + privacy, model + privacy, privacy, left], scale * y_half, self.outside
         )
-        return replace(found, uneven=self.uneven or self.pulled or skewed)
+        return replace(found, uneven=self.uneven or self.pulled or skewed, hidden=hidden)
 
     def _set_intercept(self, theta: Floats, samples: list[Floats], noise: Floats, left: Floats) -> float:
         """Correct the intercept by the mean residual, and return the standard deviation of the residuals.

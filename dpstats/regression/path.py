@@ -83,6 +83,8 @@ class Estimate:
         Whether the coefficients of a logistic regression diverged.
     uneven : bool
         Whether the mean of the clipped residuals differs from the mean of all residuals.
+    hidden : float
+        The largest bias of a slope by clipped residuals that the noise can hide, in standard errors.
     unsettled : bool
         Whether the last step of a log-linear regression was longer than it may be.
     dispersion : (float, float)
@@ -105,6 +107,7 @@ class Estimate:
     effective: float
     separated: bool = False
     uneven: bool = False
+    hidden: float = 0.0
     unsettled: bool = False
     dispersion: tuple[float, float] = (math.nan, math.nan)
     width: float = math.nan

@@ -39,8 +39,8 @@ def test_uneven_tails_move_the_clip_out() -> None:
         assert path.pulled == (place == 2)
     # What noise explains moves nothing.
     path.take(TAIL, np.array([0.0, 0.0, float(path.plan.noise(TAIL).std)]))
-    assert path.width == even
-    assert not path.pull.any()
+    assert path.width == pytest.approx(even, abs=0.1)
+    assert np.abs(path.pull).max() < 0.001 and not path.pulled
 
 
 def test_what_uneven_tails_pull_keeps_its_direction_in_other_coordinates() -> None:
@@ -49,9 +49,36 @@ def test_what_uneven_tails_pull_keeps_its_direction_in_other_coordinates() -> No
     y = X @ [0.5, -0.5] + (rng.exponential(size=4000) - 1) * np.sign(X[:, 1])
     path = exact("linear", X, y)
     assert isinstance(path, LinearPath)
-    pull = path.whitening.T @ path.inverse(path.pull)
+    pull, unseen = (path.whitening.T @ path.inverse(each) for each in (path.pull, path.unseen))
     assert path.pulled
     assert abs(pull[2]) > 5 * abs(pull[1])
+    # Before the last whitening its errors were the same for all slopes: they still are, per standard deviation.
+    errors = np.diagonal(unseen @ path.inverse.matrix @ path.whitening)
+    assert errors[1] / errors[2] == pytest.approx(0.2**2, rel=0.3)
+
+
+@pytest.mark.parametrize(("n", "least"), [(4000, 0), (20_000, 15)])
+def test_a_slope_of_skewed_residuals_whose_scale_varies_is_covered_or_named(n: int, least: int) -> None:
+    # Of such slopes 0.25 (n = 5,000) and 0.15 (n = 20,000) were covered, the first without a note in 0.6 of fits.
+    hits = fine = 0
+    for seed in range(18):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(n, 2))
+        y = X @ [0.5, -0.5] + (rng.exponential(size=n) - 1) * np.exp(0.5 * X[:, 0] - 0.25)
+        made = PrivateLinearRegression(x_bounds=(-6, 6), y_bounds=(-15, 15), random_state=seed).fit(X, y)
+        low, high = made.confidence_interval()
+        notes = " ".join(made.summary().notes)
+        hits += low[0] <= 0.5 <= high[0]
+        fine += low[0] <= 0.5 <= high[0] or "can hide a bias of up to" in notes or "skewed beyond" in notes
+        assert (made.hidden_bias_ > 1) == ("can hide a bias" in notes)
+    assert hits >= least and fine >= 17
+
+
+def test_without_noise_nothing_is_hidden() -> None:
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(4000, 2))
+    path = exact("linear", X, X @ [0.5, -0.5] + rng.normal(size=4000))
+    assert path.estimate().hidden < 0.2
 
 
 def test_a_slope_that_skewness_turns_with_is_covered_or_said() -> None:

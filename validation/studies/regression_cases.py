@@ -47,6 +47,12 @@ def skewed(n: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
     return X, X @ [0.5, -0.5, 0.5] + (rng.standard_exponential(n) - 1) * np.sign(X[:, 0])
 
 
+def of_one_column_scale(n: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Return rows with skewed residuals, whose scale grows with the first column."""
+    X = normal(n, 3, rng)
+    return X, X @ MIXED + (rng.exponential(size=n) - 1) * np.exp(0.5 * X[:, 0] - 0.25)
+
+
 def probabilities(n: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
     X = rng.uniform(-1, 1, (n, 3))
     return X, (rng.random(n) < 0.3 + X @ [0.15, -0.08, 0.05]).astype(float)
@@ -152,6 +158,30 @@ DUMMIES = [(0.0, 1.0)] * 3 + [(-4.0, 4.0)]
 RAND_BOUNDS = [(0, 5), (0, 1), (0, 8), (0, 9), (0, 1), (0, 60), (0, 1), (0, 1), (0, 1)]
 CASES = (
     Case("A1", "skew that turns with x", skewed, 12_000, 2.0, MIXED),
+    Case("A1", "skew that turns with x", skewed, 5_000, 1.0, MIXED, fits=2.0),
+    Case(
+        "A1",
+        "skewed, scale grows with x",
+        of_one_column_scale,
+        5_000,
+        1.0,
+        MIXED,
+        y_bounds=(-15, 15),
+        fits=2.0,
+    ),
+    Case("A1", "skewed, scale grows with x", of_one_column_scale, 20_000, 1.0, MIXED, y_bounds=(-15, 15)),
+    Case(
+        "A1",
+        "skewed, scale grows with x",
+        of_one_column_scale,
+        100_000,
+        1.0,
+        MIXED,
+        y_bounds=(-15, 15),
+        fits=0.4,
+    ),
+    Case("A8", "normal rows", ordinary, 5_000, 1.0, MIXED, fits=4.0),
+    Case("A8", "normal rows", ordinary, 50_000, 1.0, MIXED),
     Case(
         "A1", "yes/no outcome, linear in x", probabilities, 12_000, 0.5, (0.15, -0.08, 0.05), (-1, 1), (0, 1)
     ),
