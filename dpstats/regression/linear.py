@@ -102,7 +102,7 @@ class PrivateLinearRegression(NewtonSteps, OffsetColumn[RegressionPlan], LeastSq
         skewed. If the skewness depends on the row, slopes may be biased by more than their intervals show.
     hidden_bias_ : float
         The largest bias of a slope that the noise can hide, in standard errors, if the skewness of the residuals
-        depends on the row. A note names it if it is above 1.
+        depends on the row. A note names it if it is above 1 and ``uneven_`` is False.
     condition_ : float
         Condition number of the released curvature, corrected for noise.
     scale_ : float
@@ -202,7 +202,7 @@ class PrivateLinearRegression(NewtonSteps, OffsetColumn[RegressionPlan], LeastSq
                 "The residuals are skewed beyond the clipping threshold. If the skewness varies with the columns, "
                 "slopes may be biased by more than their intervals show. Consider transforming the outcome."
             )
-        if self.hidden_bias_ > _HIDDEN:
+        elif self.hidden_bias_ > _HIDDEN:
             notes.append(
                 "Slopes assume that residuals are no more skewed for some rows than for others. The noise can hide a "
                 f"bias of up to {self.hidden_bias_:.1f} standard errors. Use more rows or a larger epsilon to check it."
