@@ -43,7 +43,14 @@ Digest = dict[str, list[float]]
 ROOM = 1e-5
 """Relative difference of sums that libraries and processors may make: searches for a noise scale end within 2e-6."""
 
-OF_ANOTHER_SEED = ("pvalue_", "threshold_", "reject_", "result_.pvalue", "result_.threshold", "result_.reject")
+OF_ANOTHER_SEED = (
+    "pvalue_",
+    "threshold_",
+    "reject_",
+    "result_.pvalue",
+    "result_.threshold",
+    "result_.reject",
+)
 """Ends of the names of numbers of `RowDistanceTest` that are not recorded.
 
 The seed of its null distribution is made of its plan, whose last digits depend on the processor.
