@@ -47,7 +47,7 @@ _FIRST_WIDTH = 1.5
 _REACH = 1.5
 """To measure the tails, residuals are clipped this many scales beyond the first clipping threshold.
 
-The noise of the tails is proportional to it, and the share of an exponential tail beyond it is exp(-1.5)."""
+The noise of the tails is proportional to it. A fraction exp(-1.5) of an exponential tail lies beyond it."""
 _DECAY = 1.2
 """The clipping bias falls by exp(-1.2) if the threshold moves out by one scale.
 
@@ -159,7 +159,7 @@ class LinearPath(Path):
         information = self.n * plan.mu**2 * plan.share(step_name(STEPS))
         costs = 4 * (self.leverage * _WIDTHS) ** 2 * self.p**2 / information
         costs += self.n * shift * np.exp(-2 * _DECAY * (_WIDTHS - _FIRST_WIDTH))
-        bias, error = self._beyond(_WIDTHS)
+        bias, error = self._compute_bias(_WIDTHS)
         hidden = float(np.trace(self.unseen))
         costs += self.n * ((bias**2 + error**2) * hidden + error**2 * float(self.pull @ self.pull))
         self.width = float(_WIDTHS[np.argmin(costs)])
@@ -171,7 +171,7 @@ class LinearPath(Path):
         known = 1 / (1 / _COMMON_TAIL**2 + 1 / noise**2)
         self.tail = _SPREADS * math.sqrt((known * tail / noise**2) ** 2 + known)
 
-    def _beyond(self, width: Any) -> tuple[Any, Any]:
+    def _compute_bias(self, width: Any) -> tuple[Any, Any]:
         """Return the bias of a clipping threshold over the released pull, and the standard deviation of this ratio.
 
         It depends on the decay of the tails, which may be slow if there is a pull.
@@ -220,7 +220,7 @@ class LinearPath(Path):
         one_variance = Curvature.noisy(meat, math.sqrt(meat_std**2 + sampling)).toward(even).mean
         # Asymmetric tails beyond the threshold bias the slopes. A threshold that clips no residual has no bias.
         clipped = self.sigma / self.kept if self.width * self.sigma < 2.0 else 0.0
-        part, error = (float(each) * clipped for each in self._beyond(self.width))
+        part, error = (float(each) * clipped for each in self._compute_bias(self.width))
         theta = self.b + part * inverse(self.pull)
         doubt = (part**2 + error**2) * self.unseen + error**2 * np.outer(self.pull, self.pull)
         unsure = inverse(inverse(doubt).T)
