@@ -35,7 +35,6 @@ EXCUSES = {
     "moment_regressions.md": {
         "covered then": "identified is the share of slopes that the output does not call noise"
     },
-    "regression.md": {"BELOW": "The summary says that they are uneven for 6 of 12 such datasets."},
     "survival.md": {
         "restricted mean": "the output warns that intervals may cover less",
         "Gondara and Wang": "Greenwood's intervals from the peer's own numbers",
