@@ -55,7 +55,7 @@ This is a little faster than for exponential tails."""
 _SLOW_DECAY = 0.3
 """The same for exponential residuals whose scale varies much with the row."""
 _FALSE_ALARM = 0.01
-_LIKELY_PULL = 0.002
+_LIKELY_PULL = 0.0005
 """Standard deviation of the pull of asymmetric tails on a slope, in scales, where the release shows none.
 
 It is small, so that intervals stay short: a note names the bias that the noise can hide. The pull of exponential
