@@ -74,6 +74,22 @@ def test_a_slope_of_skewed_residuals_whose_scale_varies_is_covered_or_named(n: i
     assert hits >= least and fine >= 17
 
 
+def test_a_correction_for_skewed_residuals_counts_its_own_error() -> None:
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(20_000, 2))
+    y = X @ [0.5, -0.5] + (rng.exponential(size=20_000) - 1) * np.sign(X[:, 1])
+    path = exact("linear", X, y, n_public=20_000)
+    assert isinstance(path, LinearPath) and path.pulled
+    counted = path.estimate()
+    path.unseen[:], path.pull[:] = 0.0, 0.0
+    plain = path.estimate()
+    # How fast tails decay is known to about a half: the error is of the size of the correction.
+    moved = counted.params[2] - plain.params[2]
+    error = np.sqrt(counted.robust[2, 2] - plain.robust[2, 2])
+    assert 0.3 * abs(moved) < error < 1.5 * abs(moved)
+    assert np.sqrt(counted.robust[2, 2]) > 1.2 * np.sqrt(plain.robust[2, 2])
+
+
 def test_without_noise_nothing_is_hidden() -> None:
     rng = np.random.default_rng(3)
     X = rng.normal(size=(4000, 2))
