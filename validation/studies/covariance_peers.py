@@ -33,6 +33,8 @@ RESULTS = FOLDER / "results" / "covariance_peers.md"
 DELTA, COMPONENTS = 1e-6, 3
 LIBRARY_RUNS = 5
 """Datasets for diffprivlib and OpenDP, whose components take up to a minute."""
+LIBRARY_COLUMNS = 10
+"""Most columns for these libraries: with 20 their samplers take many minutes."""
 CELLS = [(10_000, 10, 1.0), (20_000, 20, 1.0), (20_000, 20, 0.2)]
 Floats = NDArray[np.float64]
 
@@ -100,7 +102,9 @@ def components(n: int, d: int, epsilon: float, runs: int, python: Path) -> list[
             epsilon=epsilon,
             components=COMPONENTS,
         )
-        others = run_in_peers(FOLDER / "peers" / "pca_libraries.py", str(source), python=python)
+        others: dict[str, Any] = {"diffprivlib": [], "OpenDP": []}
+        if d <= LIBRARY_COLUMNS:
+            others = run_in_peers(FOLDER / "peers" / "pca_libraries.py", str(source), python=python)
 
     def leading(covariance: Floats) -> Floats:
         return np.linalg.eigh(covariance)[1][:, ::-1][:, :COMPONENTS].T
