@@ -70,7 +70,7 @@ class ElasticSensitivity:
 
         no private table is joined by a column of a private one.
         """
-        return "k)" not in self.formula
+        return ", k)" not in self.formula
 
     @property
     def formula(self) -> str:

@@ -112,6 +112,13 @@ def test_a_partner_that_changes_its_key_moves_the_rows_of_two() -> None:
     assert ElasticSensitivity(inner, frequencies(data, NAMES)).at_distance(0) == 2
 
 
+def test_names_of_public_columns_do_not_tell_whether_a_bound_is_constant() -> None:
+    public = Table("p", public=True)
+    for column in ("id", "week", "k"):
+        elastic = ElasticSensitivity(Count(join(R, public, f"r.a=p.{column}")), {f"p.{column}": 3})
+        assert elastic.constant and elastic.at_distance(0) == elastic.at_distance(9) == 3
+
+
 def test_a_declared_key_has_frequency_one_at_every_distance() -> None:
     keyed = Table("s", keys=("a",))
     for query in (Count(join(R, keyed, "r.a=s.a")), Count(left_join(R, keyed, "r.a=s.a"))):
