@@ -33,7 +33,7 @@ def test_the_real_tables_are_cut_at_public_places() -> None:
 
 def test_the_study_runs_and_its_verdicts_can_be_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(query_release, "EPSILONS", (0.5,))
-    quick = query_release.workload(), query_release.mwem(1), query_release.independent, query_release.peer
+    quick = query_release.workload(), query_release.mwem(1), query_release.independent, query_release.aim_of
     monkeypatch.setattr(query_release, "METHODS", quick)
     rows = query_release.errors_of([SMALL], 2, 1, 1, 0)
     cells = [[part.strip() for part in row.strip("|").split("|")] for row in rows]
