@@ -176,10 +176,7 @@ class LinearPath(Path):
 
         It depends on the decay of the tails, which may be slow if there is a pull.
         """
-        fast, slow = (
-            np.exp(-rate * (width - _FIRST_WIDTH)) / -math.expm1(-rate * _REACH)
-            for rate in (_DECAY, _SLOW_DECAY)
-        )
+        fast, slow = (_extrapolate(width, rate) for rate in (_DECAY, _SLOW_DECAY))
         return ((fast + slow) / 2, (slow - fast) / 2) if self.pulled else (fast, fast / 2)
 
     def _whiten_again(self) -> None:
@@ -229,7 +226,13 @@ class LinearPath(Path):
         errors = np.diagonal(samples[0] + self.noise + self.left)[int(self.plan.design.intercept) :]
         usual = math.sqrt(float(errors.mean()))
         skewed = self.skewness * part > usual
-        hidden = self.hidden * (part + error) / float(inverse.raised.mean()) / usual
+        hidden = (
+            self.hidden
+            * clipped
+            * _extrapolate(self.width, _SLOW_DECAY)
+            / float(inverse.raised.mean())
+            / usual
+        )
         theta = self.whitening.T @ theta
         parts = [*samples, self.noise, self.left]
         robust, model, noise, left = (self.whitening.T @ part @ self.whitening for part in parts)
@@ -280,3 +283,8 @@ class LinearPath(Path):
             matrix[1:, 0] *= 1 - weight
             matrix[0, 0] = variance
         return scale
+
+
+def _extrapolate(width: Any, rate: float) -> Any:
+    """Return the bias of a clipping threshold over the released pull, for tails that decay at this rate."""
+    return np.exp(-rate * (width - _FIRST_WIDTH)) / -math.expm1(-rate * _REACH)
