@@ -127,7 +127,10 @@ def components(n: int, d: int, epsilon: float, runs: int, python: Path) -> list[
         "Analyze Gauss, in bounds of 5": [leading(analyze_gauss(X, wide, noise, rng)) for X in rows],
         **others,
     }
-    shown = " | ".join(f"{np.mean([sine(one, true) for one in several]):.3f}" for several in found.values())
+    shown = " | ".join(
+        f"{np.mean([sine(one, true) for one in several]):.3f}" if several else "–"
+        for several in found.values()
+    )
     return [f"| {n:,} | {d} | {epsilon:g} | {shown} |"]
 
 
