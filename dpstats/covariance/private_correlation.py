@@ -1,6 +1,6 @@
 """Private correlations of all pairs of columns: Kendall's tau without bounds, or Pearson's of shrunk rows.
 
-Proofs: docs/proofs/kendall.md, and "Correlations" in docs/proofs/ball-products.md.
+Proofs: docs/proofs/kendall.md and docs/proofs/ball-products.md.
 """
 
 from __future__ import annotations

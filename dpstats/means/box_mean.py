@@ -1,6 +1,6 @@
 """Estimates and intervals of a mean that lies in a public box.
 
-Proof: docs/proofs/adaptive-mean.md, "The box".
+Proof: docs/intervals/adaptive-mean.md, "The bounds".
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Errors of a mean whose bias is bounded, in a public box that may be too small.
 
-Proof: docs/proofs/adaptive-mean.md, "The box".
+Proof: docs/intervals/adaptive-mean.md, "The bounds".
 """
 
 from __future__ import annotations

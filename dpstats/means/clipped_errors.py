@@ -1,6 +1,6 @@
 """Error distributions of a clipped mean: about its center, and with what the clip may have cut off.
 
-Proof: docs/proofs/clipped-mean.md.
+Proof: docs/intervals/clipped-mean.md.
 """
 
 from __future__ import annotations

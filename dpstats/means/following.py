@@ -5,7 +5,7 @@ releases the sum of its clipped rows and the sum of their squared norms, which a
 norm gives an upper limit of the standard deviation, and this limit sets the radius of the next ball. Noise is planned
 as a fraction of the radius, so the privacy cost does not depend on the radius.
 
-Proof: docs/proofs/adaptive-mean.md, section "Balls that follow the spread".
+Proofs: docs/proofs/adaptive-mean.md (privacy) and docs/intervals/adaptive-mean.md (bounds).
 """
 
 from __future__ import annotations

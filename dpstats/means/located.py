@@ -1,6 +1,6 @@
 """Where the mean is, for all that an adaptive mean released: an estimate, and what bounds its error.
 
-Proof: docs/proofs/adaptive-mean.md, "What the intervals cover" and after it.
+Proof: docs/intervals/adaptive-mean.md.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The last stage releases its sums and a noisy count of the rows that it clips. Un
 If it clips more, the bound on the bias is replaced by a bound that uses the count and assumes only a standard
 deviation.
 
-Proof: docs/proofs/adaptive-mean.md, "The screen" and "The last stage alone".
+Proof: docs/intervals/adaptive-mean.md, "The screen" and "The last stage alone".
 """
 
 from __future__ import annotations

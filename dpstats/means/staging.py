@@ -11,7 +11,7 @@ The recursion carries three public numbers for one column, in units of its stand
 
 The radius of a stage minimizes the price after it.
 
-Proof of the bounds: docs/proofs/adaptive-mean.md.
+Proof of the bounds: docs/intervals/adaptive-mean.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The plan of a mean that releases the covariance first: its rounds, its last ball, and when they are worth it.
 
-All of it follows from public sizes and the privacy parameters. Proof: docs/proofs/ball-products.md, "Means".
+All of it follows from public sizes and the privacy parameters. Proof: docs/proofs/ball-products.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Distributions of the rank errors of chosen points, and target ranks of the limits of an interval.
 
-Proof: docs/proofs/quantiles.md, "Intervals".
+Proof: docs/intervals/quantiles.md.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ REQUIRED = {
     "a theorem": r"(^#+|\*\*|^)\s*theorem",
     "its proof": r"\*proof",
     "floating point": r"floating.point",
-    "the tests": r"## how it is tested|`tests/[\w/.]+`|`tests/conformance/`",
+    "the tests": r"## tests|`tests/[\w/.]+`|`tests/conformance/`",
 }
 
 

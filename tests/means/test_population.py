@@ -44,7 +44,7 @@ def test_no_law_of_this_spread_has_its_mean_beyond(points):
 @pytest.mark.parametrize("p", [0.05, 0.5, 0.95])
 @pytest.mark.parametrize("spread", [0.1, 0.5, 0.95, 1.0, 1.5, 10.0])
 def test_two_points_attain_it(p, spread):
-    # On either side of s^2 = 4p(1 - p): docs/proofs/clipped-mean.md names the laws.
+    # On either side of s^2 = 4p(1 - p): docs/intervals/clipped-mean.md.
     s = spread * 2 * math.sqrt(p * (1 - p))
     if spread <= 1:
         low = p - s**2 / (4 * (1 - p))

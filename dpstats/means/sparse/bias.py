@@ -1,7 +1,7 @@
 """Bounds on the bias that clipping adds to a mean, for any rows with known standard deviations.
 
 Public numbers and releases in, numbers out. Lengths are in units of a column's standard deviation, about the center
-of the last stage. Proofs: docs/proofs/sparse-mean.md, "What the intervals cover".
+of the last stage. Proofs: docs/intervals/sparse-mean.md, "What the intervals cover".
 """
 
 from __future__ import annotations

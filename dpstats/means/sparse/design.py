@@ -2,7 +2,7 @@
 
 The design minimizes the planned error, for signals of every size that data could show, on normal columns. It then
 clips the scores as wide as normal columns allow, because other columns need this. Lengths are in units of a column's
-standard deviation. Proof: docs/proofs/sparse-mean.md.
+standard deviation. Reasons: docs/intervals/sparse-mean.md.
 """
 
 from __future__ import annotations

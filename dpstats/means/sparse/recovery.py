@@ -2,7 +2,7 @@
 
 Public facts in, public numbers out. Lengths are in units of a column's standard deviation. A score is the size of a
 clipped column's mean. For many columns, the fraction above a level is replaced by its probability. Assumptions:
-docs/proofs/sparse-mean.md, "Detectable signals".
+docs/intervals/sparse-mean.md, "Detectable signals".
 """
 
 from __future__ import annotations
