@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,8 @@ LARGEST = 2**62
 """Larger floats are replaced by this. The sum or difference of two such integers still has 64 bits."""
 
 
-def quiet() -> np.errstate:
-    """Return the context for arithmetic on private numbers, in which numpy never warns of overflow or NaN."""
-    return np.errstate(all="ignore")
+quiet = partial(np.errstate, all="ignore")
+"""Return the context for arithmetic on private numbers, in which numpy never warns of overflow or NaN."""
 
 
 def as_int64(values: Any) -> NDArray[np.int64]:

@@ -91,8 +91,10 @@ def pairs_by_name(name: str, value: Any, names: list[Any] | None) -> Any:
         order = _order(name, list(value), names)
         pairs = list(value.values())
         return pairs if order is None else [pairs[i] for i in order]
+    if names is None:
+        return value
     rows, columns = (_labels(getattr(value, axis, None)) for axis in ("index", "columns"))
-    if names is None or (rows is None and columns is None):
+    if rows is None and columns is None:
         return value
     array = np.asarray(value)
     if array.shape == (2, len(names)) and columns is not None and set(columns) == set(names):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -164,12 +165,9 @@ class BoxLattice(RowLattice):
     def _moments(self, X: NDArray[Any], how: Reading) -> Moments:
         return sums_by_columns(X, self, how)
 
-    def row_moments(
-        self, rows: Rows, *, powers: int = 1, outside: bool = False, missing: str = "error"
-    ) -> Moments:
-        if missing == "drop":
-            return super().row_moments(rows, powers=powers, outside=outside, missing=missing)
-        self._check_count(rows.shape[0])
+    def _query(self, rows: Rows, powers: int, outside: bool, missing: str) -> Moments | None:
+        if rows.expression(0) is None:
+            return None
         unit, (offset, far) = self._unit, self._offset()
         found = power_sums(
             rows,
@@ -184,7 +182,7 @@ class BoxLattice(RowLattice):
             outside=outside,
         )
         if found is None:
-            return super().row_moments(rows, powers=powers, outside=outside, missing=missing)
+            return None
         sums, counts, bad = found
         if bad and missing == "error":
             raise not_finite()
@@ -200,7 +198,7 @@ class BoxLattice(RowLattice):
         result: NDArray[np.bool_] = (rows < self.low) | (rows > self.high)
         return result
 
-    @property
+    @cached_property
     def _unit(self) -> float:
         """A step, in the units of the rounded values: entries are not scaled to steps by a power of two.
 
@@ -209,7 +207,7 @@ class BoxLattice(RowLattice):
         spacing = self.spacing
         return spacing if isinstance(spacing, float) and math.frexp(spacing)[0] == 0.5 else 1.0
 
-    @property
+    @cached_property
     def _zero_pattern(self) -> int:
         return pattern(SHIFT * self._unit)
 

@@ -37,10 +37,8 @@ def power_sums(
     """Return the sums of powers of steps, the counts of entries outside, and the number of non-numeric entries.
 
     The step of x is (x - shift) * factor, rounded, less ``offset``, within ``bound``; factors are of
-    ``unit``. None from rows that do not speak SQL.
+    ``unit``. None from rows that do not aggregate.
     """
-    if rows.expression(0) is None:
-        return None
     _, d = rows.shape
     columns = range(d)
     given = [

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import numpy as np
@@ -30,7 +31,6 @@ _STORED_BLOCK = 1 << 20  # stored entries of a sparse table: 2^20 of 2^30 steps 
 _MAX_THREADS = 8
 
 Item = TypeVar("Item")
-Result = TypeVar("Result")
 Integers = NDArray[np.int64]
 
 
@@ -141,8 +141,7 @@ def sums_by_rows(X: NDArray[Any], row_map: RowMap, how: Reading, *, in_place: bo
     def work(piece: tuple[int, int]) -> Moments:
         return _sum_piece(X[piece[0] : piece[1]], row_map, rows_per_block, how, in_place)
 
-    results = [part.all() for part in _on_threads(work, pieces, len(pieces))]
-    return Moments.of([np.sum(parts, axis=0) for parts in zip(*results, strict=True)])
+    return _in_parts(work, pieces, len(pieces), partial(np.sum, axis=0))
 
 
 def sums_by_columns(X: NDArray[Any], column_map: ColumnMap, how: Reading) -> Moments:
@@ -157,12 +156,11 @@ def sums_by_columns(X: NDArray[Any], column_map: ColumnMap, how: Reading) -> Mom
     alone = how if len(tiles) == 1 else replace(how, threads=1)
 
     def work(tile: slice) -> Moments:
-        part = X[:, tile]
+        part, own = X[:, tile], column_map if len(tiles) == 1 else column_map.columns(tile)
         in_place = not runs or (part.shape[1] >= _RUN and X.strides[1] == X.itemsize)
-        return sums_by_rows(part, column_map.columns(tile), alone, in_place=in_place)
+        return sums_by_rows(part, own, alone, in_place=in_place)
 
-    results = [part.all() for part in _on_threads(work, tiles, min(how.threads, len(tiles)))]
-    return Moments.of([np.concatenate(parts) for parts in zip(*results, strict=True)])
+    return _in_parts(work, tiles, min(how.threads, len(tiles)), np.concatenate)
 
 
 def stored_sums(X: Any, column_map: ColumnMap, missing: str) -> NDArray[np.int64]:
@@ -299,11 +297,18 @@ def _divide(values: Integers, largest: int | Integers) -> None:
         np.floor_divide(values, largest, out=values)
 
 
-def _on_threads(work: Callable[[Item], Result], items: Sequence[Item], threads: int) -> list[Result]:
-    if threads == 1 or len(items) == 1:
-        return [work(item) for item in items]
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(work, items))
+def _in_parts(
+    work: Callable[[Item], Moments], parts: Sequence[Item], threads: int, join: Callable[[Any], Integers]
+) -> Moments:
+    """Return the moments of parts of a table, joined."""
+    if len(parts) == 1:
+        return work(parts[0])
+    if threads == 1:
+        found = [work(part) for part in parts]
+    else:
+        with ThreadPoolExecutor(threads) as pool:
+            found = list(pool.map(work, parts))
+    return Moments.of([join(each) for each in zip(*(part.all() for part in found), strict=True)])
 
 
 def _split(n: int, threads: int, rows_per_block: int) -> list[tuple[int, int]]:

@@ -305,16 +305,16 @@ class ClippedMean(PrivateSize, ColumnEstimator[ClippedMeanPlan]):
         if self._relation is Neighbors.ADD_OR_REMOVE_ONE:
             return self._plan_totals(region, size, d, epsilon, delta, missing)
         assert size is not None
-        n = size
+        n, estimates = size, self._estimates_std()
         if missing == "drop":
             self._check_drop(delta)
 
         def stages(bits: int) -> tuple[RowLattice, Weights, tuple[Stage | JointStage, ...]]:
             lattice = self._lattice(region, d, bits)
             free = lattice.free_squares("l1" if law == "laplace" else "l2")
-            if self._estimates_std() and free is None:
+            if estimates and free is None:
                 return lattice, Weights((1.0, 1.0)), self._separate_stages(lattice, n, epsilon, share, counts)
-            powers = (1.0, free) if self._estimates_std() and free is not None else (1.0,)
+            powers = (1.0, free) if estimates and free is not None else (1.0,)
             rows = (
                 lattice.free_count("l1" if law == "laplace" else "l2", powers) if missing == "drop" else 0.0
             )

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dpstats.inference import ErrorDistribution, Limits
 from dpstats.intervals import error_tails
-from dpstats.privacy.plan import Added
+from dpstats.privacy.stages import Added
 
 Numbers = NDArray[np.float64]
 

@@ -31,8 +31,8 @@ from dpstats.means.observed import ObservedSums, SquareErrors
 from dpstats.means.region import Region
 from dpstats.means.score import OfSquares, Score
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
-from dpstats.privacy.plan import Added, ReleasePlan
-from dpstats.privacy.stages import JointStage, Stage
+from dpstats.privacy.plan import ReleasePlan
+from dpstats.privacy.stages import Added, JointStage, Stage
 from dpstats.release.additive import additive_stages
 from dpstats.release.private_size import PrivateSize
 from dpstats.release.session import Released

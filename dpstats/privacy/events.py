@@ -105,8 +105,7 @@ class Event:
     def _twice(self) -> Event:
         raise InvalidParameter(f"{type(self).__name__} does not define a conversion to REPLACE_ONE")
 
-    def _keep(self, name: str, number: float) -> None:
-        object.__setattr__(self, name, number)
+    _keep = object.__setattr__  # sets a checked number of a frozen event
 
     def _converted(self, **changes: Any) -> Self:
         return replace(self, neighbors=Neighbors.REPLACE_ONE, **changes)

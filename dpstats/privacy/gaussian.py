@@ -211,6 +211,11 @@ def gaussian_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> fl
             "delta must be greater than 0 for Gaussian noise, got 0: its tails are too light for pure privacy; "
             "use Laplace noise (delta = 0)"
         )
+    return _sigma(epsilon, delta, sensitivity)
+
+
+@lru_cache(maxsize=256)
+def _sigma(epsilon: float, delta: float, sensitivity: float) -> float:
     low, high = 1e-8, 1.0
     while gaussian_profile(epsilon, high) < delta:
         high *= 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from dpstats.exports import Exported, Records
 from dpstats.privacy.composition import common_neighbors
 from dpstats.privacy.events import Event, as_event
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
-from dpstats.privacy.stages import AnyStage, JointStage, Selection, Stage
+from dpstats.privacy.stages import Added, AnyStage, JointStage, Selection, Stage
 from dpstats.privacy.totals import certifies, compose, covers
 from dpstats.privacy.tradeoff import tradeoff_curve
 from dpstats.results import Summary
@@ -50,14 +50,6 @@ class ReleaseCost:
             raise InvalidParameter(
                 f"events must cost at most the claimed guarantee, got more than {self.guarantee}"
             )
-
-
-class Added(NamedTuple):
-    """Additive noise: distribution ("laplace" or "gaussian"), scale and standard deviation, in released units."""
-
-    law: str
-    scale: float | NDArray[np.float64]
-    std: float | NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -125,11 +117,11 @@ class Plan(Exported):
         """Return the noise of a named release: a stage with additive noise, or a block of a joint stage."""
         for stage in self.stages:
             if isinstance(stage, Stage) and stage.name == name:
-                return Added(stage.noise, stage.noise_scale, stage.noise_std)
+                return stage.added
             if isinstance(stage, JointStage):
                 for block in stage.blocks:
                     if block.name == name:
-                        return Added(stage.noise, stage.noise_scale(block), stage.noise_std(block))
+                        return stage.added(block)
         raise KeyError(name)
 
     @property

@@ -7,8 +7,10 @@ once. This module needs the standard library only, because budgets use it.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from dpstats.data.parameters import check_real
@@ -29,6 +31,12 @@ def up(value: Fraction) -> float:
 def down(value: Fraction) -> float:
     """Return the largest float at most the value."""
     return -up(-value)
+
+
+@lru_cache(maxsize=1024)
+def product_up(a: float, b: float) -> float:
+    """Return the smallest float at least the product of two floats; infinity if there is none."""
+    return up(Fraction(a) * Fraction(b))
 
 
 def quotient_up(numerator: float, denominator: float) -> float:
@@ -73,6 +81,8 @@ def check_cost(
     A number of any type stands for its exact value: float16(0.1) is 0.0999755859375. It is converted before any
     arithmetic, because sums of narrow types overflow and lose small terms.
     """
+    if type(value) is float and at_least <= value <= (sys.float_info.max if at_most is None else at_most):
+        return value + 0.0  # not -0.0
     number = check_real(name, value, at_least=at_least, at_most=at_most)
     if type(value) is not float:
         short = number < value if dearer > 0 else number > value

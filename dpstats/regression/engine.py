@@ -80,16 +80,17 @@ def read(rows: Rows, plan: DesignPlan, *, keep: bool = False) -> DesignRows:
 
 def release(rows: DesignRows, plan: RegressionPlan, session: Session) -> None:
     """Release every stage. If the session has several draws, each draw follows its own path."""
-    paths = [first_path(plan) for _ in range(session.size or 1)]
+    several = session.size
+    paths = [first_path(plan) for _ in range(several or 1)]
     for stage in plan.stages:
         answers = [rows.answer(path.question(stage.name)) for path in paths]
         together = {
-            name: np.stack([answer[name] for answer in answers]) if session.size else answers[0][name]
+            name: np.stack([answer[name] for answer in answers]) if several else answers[0][name]
             for name in answers[0]
         }
         released = session.add(stage.name, together if hasattr(stage, "blocks") else together[stage.name])
         for draw, path in enumerate(paths):
-            path.take(stage.name, of_draw(released, draw) if session.size else released)
+            path.take(stage.name, of_draw(released, draw) if several else released)
 
 
 def walked(released: Released, plan: RegressionPlan) -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -60,11 +60,13 @@ _NORMS = 0.01  # smallest fraction of mu^2 for each count of norms
 OUTSIDE_WEIGHT = 0.5
 
 
+@cache
 def step_name(t: int) -> str:
     """Return the name of the step t = 1, ..., STEPS."""
     return f"step {t}"
 
 
+@cache
 def size_name(t: int) -> str:
     """Return the name of the stage that releases the size of the residuals before step t."""
     return f"residual size {t}"

@@ -454,7 +454,7 @@ class Session:
     def _checked(self, name: str, integers: Any, size: int) -> NDArray[Any]:
         """Return exact integers of the shape of a stage."""
         steps = np.asarray(integers)
-        if steps.shape not in ((size,), self._shape(size)) or steps.dtype.kind not in "iuO":
+        if (steps.shape != (size,) and steps.shape != self._shape(size)) or steps.dtype.kind not in "iuO":
             raise DPStatsError(
                 f"stage {name!r} releases {size} integers, got an array of {steps.shape} of type {steps.dtype}"
             )

@@ -31,7 +31,17 @@ from dpstats.privacy.events import (
     Pure,
     lattice_slack,
 )
-from dpstats.privacy.rounding import down, quotient_up, root_up, sum_up, two_product, two_sum, up
+from dpstats.privacy.rounding import (
+    check_cost,
+    down,
+    product_up,
+    quotient_up,
+    root_up,
+    sum_up,
+    two_product,
+    two_sum,
+    up,
+)
 from dpstats.privacy.totals import certifies, covers, gaussian_total
 
 FIXED = settings(derandomize=True, deadline=None, database=None, max_examples=200)
@@ -65,6 +75,22 @@ def test_quotients_are_rounded_up_and_down(value):
 @given(st.floats(1e-150, 1e150), st.floats(1e-150, 1e150))
 def test_quotients_of_floats_are_rounded_up(first, second):
     assert is_rounded_up(quotient_up(first, second), Fraction(first) / Fraction(second))
+
+
+@FIXED
+@given(st.floats(1e-150, 1e150), st.floats(1e-150, 1e150))
+def test_products_of_floats_are_rounded_up(first, second):
+    assert is_rounded_up(product_up(first, second), Fraction(first) * Fraction(second))
+    assert product_up(1e200, 1e200) == math.inf
+
+
+@pytest.mark.parametrize(
+    ("value", "limits"), [(math.nan, {}), (math.inf, {}), (-1.0, {}), (2.0, {"at_most": 1})]
+)
+def test_a_cost_that_is_no_number_in_its_range_is_refused(value, limits):
+    with pytest.raises(InvalidParameter, match="cost must be a finite number"):
+        check_cost("cost", value, **limits)
+    assert math.copysign(1, check_cost("cost", -0.0)) == 1
 
 
 def test_quotients_of_any_integers_and_what_is_beyond_floats():

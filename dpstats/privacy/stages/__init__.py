@@ -6,7 +6,7 @@ these and never stored. Changing the noise therefore changes the claimed cost.
 
 from __future__ import annotations
 
-from dpstats.privacy.stages.additive import Block, JointStage, Spacing, Stage
+from dpstats.privacy.stages.additive import Added, Block, JointStage, Spacing, Stage
 from dpstats.privacy.stages.discovery import Discovery
 from dpstats.privacy.stages.private_scale import HEAVY_SLACK, LEAST_HEAVY, SMOOTH_LAWS, OneOf, Smooth
 from dpstats.privacy.stages.responses import Coins, Responses, Shuffle
@@ -45,6 +45,7 @@ __all__ = [
     "KINDS",
     "LEAST_HEAVY",
     "SMOOTH_LAWS",
+    "Added",
     "AnyStage",
     "Block",
     "Choice",

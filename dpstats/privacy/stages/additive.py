@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +12,21 @@ from numpy.typing import NDArray
 from dpstats.errors import InvalidParameter
 from dpstats.privacy.events import DiscreteLaplace, Event, Pure
 from dpstats.privacy.guarantee import Neighbors
-from dpstats.privacy.rounding import quotient_up, up
+from dpstats.privacy.rounding import product_up, quotient_up
 from dpstats.privacy.stages.costs import check_counts, gaussian_event
 
 Spacing = float | tuple[float, ...]
+
+_STD = {"laplace": math.sqrt(2.0), "gaussian": 1.0}
+"""Standard deviation of noise of scale 1."""
+
+
+class Added(NamedTuple):
+    """Additive noise: distribution ("laplace" or "gaussian"), scale and standard deviation, in released units."""
+
+    law: str
+    scale: float | NDArray[np.float64]
+    std: float | NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +129,16 @@ class Stage:
     @property
     def noise_std(self) -> float | NDArray[np.float64]:
         """Standard deviation of the noise of a number, in the units of the release."""
+        return self.added.std
+
+    @property
+    def added(self) -> Added:
+        """Noise of the numbers, in the units of the release."""
+        scale = self.noise_scale
         if self.noise == "joint":
             # This is the value for continuous noise. The discrete value approaches it from above as the scale grows.
-            return self.noise_scale * math.sqrt((self.size + 2) * (self.size + 3) / 6)
-        return self.noise_scale * _std_of(self.noise)
+            return Added(self.noise, scale, scale * math.sqrt((self.size + 2) * (self.size + 3) / 6))
+        return Added(self.noise, scale, scale * _STD[self.noise])
 
     def facts(self) -> dict[str, Any]:
         """Return the facts of the stage, by name."""
@@ -202,9 +218,7 @@ class JointStage:
     def __post_init__(self) -> None:
         # Convert to a tuple, because a list could change after the charge.
         object.__setattr__(self, "blocks", tuple(self.blocks))
-        check_counts(blocks=len(self.blocks))
-        for block in self.blocks:
-            check_counts(size=block.size)
+        check_counts(blocks=len(self.blocks), size=[block.size for block in self.blocks])
 
     @property
     def size(self) -> int:
@@ -227,7 +241,7 @@ class JointStage:
 
     def scale_steps(self, block: Block) -> float:
         """Return the scale of the noise of a block, in its steps. The noise is drawn with this scale."""
-        return up(Fraction(self.scale) * Fraction(block.unit_steps))
+        return product_up(self.scale, block.unit_steps)
 
     def noise_scale(self, block: Block) -> float | NDArray[np.float64]:
         """Return the scale of a block's noise, in its units."""
@@ -235,7 +249,12 @@ class JointStage:
 
     def noise_std(self, block: Block) -> float | NDArray[np.float64]:
         """Return the standard deviation of a block's noise, in its units."""
-        return self.noise_scale(block) * _std_of(self.noise)
+        return self.added(block).std
+
+    def added(self, block: Block) -> Added:
+        """Return the noise of a block, in its units."""
+        scale = self.noise_scale(block)
+        return Added(self.noise, scale, scale * _STD[self.noise])
 
     def facts(self) -> dict[str, Any]:
         """Return the facts of the stage, by name."""
@@ -252,10 +271,6 @@ class JointStage:
             for block in self.blocks
         ]
         return f"{self.name}, together:\n    " + "\n    ".join(lines)
-
-
-def _std_of(noise: str) -> float:
-    return math.sqrt(2.0) if noise == "laplace" else 1.0
 
 
 def _scaled(spacing: Spacing, factor: float) -> float | NDArray[np.float64]:

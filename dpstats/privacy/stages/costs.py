@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
@@ -14,10 +15,12 @@ from dpstats.privacy.guarantee import Neighbors
 from dpstats.privacy.rounding import up
 
 
-def check_counts(**counts: int) -> None:
+def check_counts(**counts: int | Sequence[int]) -> None:
     """Raise an error for counts below 1. Otherwise numbers would be drawn without a privacy cost."""
-    for name, count in counts.items():
-        check_integer(name, count, at_least=1)
+    for name, given in counts.items():
+        for count in given if isinstance(given, Sequence) else (given,):
+            if type(count) is not int or count < 1:
+                check_integer(name, count, at_least=1)
 
 
 def gaussian_event(
