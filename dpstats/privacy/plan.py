@@ -117,11 +117,11 @@ class Plan(Exported):
         """Return the noise of a named release: a stage with additive noise, or a block of a joint stage."""
         for stage in self.stages:
             if isinstance(stage, Stage) and stage.name == name:
-                return stage.added
+                return stage.added_noise
             if isinstance(stage, JointStage):
                 for block in stage.blocks:
                     if block.name == name:
-                        return stage.added(block)
+                        return stage.find_noise(block)
         raise KeyError(name)
 
     @property

@@ -34,7 +34,7 @@ def down(value: Fraction) -> float:
 
 
 @lru_cache(maxsize=1024)
-def product_up(a: float, b: float) -> float:
+def multiply_up(a: float, b: float) -> float:
     """Return the smallest float at least the product of two floats; infinity if there is none."""
     return up(Fraction(a) * Fraction(b))
 

@@ -34,7 +34,7 @@ from dpstats.privacy.events import (
 from dpstats.privacy.rounding import (
     check_cost,
     down,
-    product_up,
+    multiply_up,
     quotient_up,
     root_up,
     sum_up,
@@ -80,8 +80,8 @@ def test_quotients_of_floats_are_rounded_up(first, second):
 @FIXED
 @given(st.floats(1e-150, 1e150), st.floats(1e-150, 1e150))
 def test_products_of_floats_are_rounded_up(first, second):
-    assert is_rounded_up(product_up(first, second), Fraction(first) * Fraction(second))
-    assert product_up(1e200, 1e200) == math.inf
+    assert is_rounded_up(multiply_up(first, second), Fraction(first) * Fraction(second))
+    assert multiply_up(1e200, 1e200) == math.inf
 
 
 @pytest.mark.parametrize(

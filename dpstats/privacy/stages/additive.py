@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dpstats.errors import InvalidParameter
 from dpstats.privacy.events import DiscreteLaplace, Event, Pure
 from dpstats.privacy.guarantee import Neighbors
-from dpstats.privacy.rounding import product_up, quotient_up
+from dpstats.privacy.rounding import multiply_up, quotient_up
 from dpstats.privacy.stages.costs import check_counts, gaussian_event
 
 Spacing = float | tuple[float, ...]
@@ -129,10 +129,10 @@ class Stage:
     @property
     def noise_std(self) -> float | NDArray[np.float64]:
         """Standard deviation of the noise of a number, in the units of the release."""
-        return self.added.std
+        return self.added_noise.std
 
     @property
-    def added(self) -> Added:
+    def added_noise(self) -> Added:
         """Noise of the numbers, in the units of the release."""
         scale = self.noise_scale
         if self.noise == "joint":
@@ -241,7 +241,7 @@ class JointStage:
 
     def scale_steps(self, block: Block) -> float:
         """Return the scale of the noise of a block, in its steps. The noise is drawn with this scale."""
-        return product_up(self.scale, block.unit_steps)
+        return multiply_up(self.scale, block.unit_steps)
 
     def noise_scale(self, block: Block) -> float | NDArray[np.float64]:
         """Return the scale of a block's noise, in its units."""
@@ -249,9 +249,9 @@ class JointStage:
 
     def noise_std(self, block: Block) -> float | NDArray[np.float64]:
         """Return the standard deviation of a block's noise, in its units."""
-        return self.added(block).std
+        return self.find_noise(block).std
 
-    def added(self, block: Block) -> Added:
+    def find_noise(self, block: Block) -> Added:
         """Return the noise of a block, in its units."""
         scale = self.noise_scale(block)
         return Added(self.noise, scale, scale * _STD[self.noise])
