@@ -23,7 +23,7 @@ from dpstats.means.ellipsoid_plan import (
     Walk,
     plan_rounds,
 )
-from dpstats.means.ellipsoids import Ellipsoid
+from dpstats.means.ellipsoids import ROUND_MEAN, WIDER, Ellipsoid
 from dpstats.privacy.gaussian import gaussian_sigma
 from dpstats.privacy.guarantee import PrivacyGuarantee
 
@@ -33,11 +33,14 @@ STAGE = "products of shrunk rows"
 ROUND_SHARES = (0.03, 0.03, 0.03, 0.06)
 """Fraction of the squared mu for each round. The last one sets the shape; the others only come near to it."""
 LAST_SHARE = 1 - sum(ROUND_SHARES)
-_MEAN = 1 / 3
-"""The constant of an extended row, over the radius of the ball."""
+_MEANS = (1 / 3, 1 / 5, 1 / 8)
+"""The constants of an extended row that are compared, over the radius of the ball.
+
+A smaller one leaves less noise in the products, and more in the means.
+"""
 _COUNT = math.sqrt(0.05)
 """Weight of the number of shrunk rows."""
-_INSIDE = np.linspace(0.8, 0.9999, 400)
+_INSIDE = np.linspace(0.7, 0.9999, 400)
 """Fractions of normal rows that the last ellipsoid may hold."""
 _LEAST_SLOPE = 0.3
 _LEAST_SPREAD = 0.3
@@ -54,16 +57,19 @@ class ShrunkCorrelationPlan(EllipsoidPlan):
         Public center and half-widths of the rows.
     bits : int
         Extended rows have norms of at most 2^bits steps.
+    mean : float
+        The constant of an extended row in the last stage, over the radius of the ball.
     radius2 : float
         Squared radius of the last ball, for white rows of variance 1.
     """
 
+    mean: float
     radius2: float
 
     @property
     def extension(self) -> Extension:
         """Extension of rows in the last stage."""
-        return _extension(self.n_features, self.bits)
+        return _extension(self.n_features, self.mean, self.bits)
 
     @property
     def noise_ratio(self) -> float:
@@ -102,21 +108,29 @@ def plan_shrunk_correlations(
 ) -> ShrunkCorrelationPlan:
     """Return the plan for public sizes and bounds."""
     frame = Frame(low / 2 + high / 2, high / 2 - low / 2, False, False, False)
-    mu = math.sqrt(LAST_SHARE) / gaussian_sigma(guarantee.epsilon, guarantee.delta)
-    radius2 = _best_radius2(n, d, (1 + _MEAN**2) * math.sqrt(1 + _COUNT**2 / 2) / (mu * n))
+    noise = gaussian_sigma(guarantee.epsilon, guarantee.delta) / n
+    mean, radius2 = _best_ball(n, d, noise)
     return plan_rounds(
         n,
         guarantee,
         ROUND_SHARES,
-        lambda bits: [(STAGE, _extension(d, bits), LAST_SHARE)],
+        lambda bits: [(STAGE, _extension(d, mean, bits), LAST_SHARE)],
         lambda stages, bits: ShrunkCorrelationPlan(
-            stages, guarantee, n, d, frame=frame, bits=bits, radius2=radius2, n_rounds=len(ROUND_SHARES)
+            stages,
+            guarantee,
+            n,
+            d,
+            frame=frame,
+            bits=bits,
+            mean=mean,
+            radius2=radius2,
+            n_rounds=len(ROUND_SHARES),
         ),
     )
 
 
-def _extension(d: int, bits: int) -> Extension:
-    return Extension(d, _MEAN, 0.0, bits, count=_COUNT, norms=True)
+def _extension(d: int, mean: float, bits: int) -> Extension:
+    return Extension(d, mean, 0.0, bits, count=_COUNT, norms=True)
 
 
 def _normal_moments(radius2: Any, d: int) -> tuple[Any, Any]:
@@ -127,16 +141,25 @@ def _normal_moments(radius2: Any, d: int) -> tuple[Any, Any]:
     return first, second
 
 
-def _best_radius2(n: int, d: int, noise: float) -> float:
-    """Return the squared radius with the least error of a product of two white normal columns.
+def _best_ball(n: int, d: int, noise: float) -> tuple[float, float]:
+    """Return the constant and the squared radius with the least error of a correlation of two white normal columns.
 
-    ``noise`` is the noise of a product over the squared radius.
+    ``noise`` is the noise of an average that one row moves by 1, at the whole budget. The means of the rows in the last
+    ball are as large as the noise of the center, which the last round found.
     """
     radius2 = chdtri(d, 1 - _INSIDE)
     first, second = _normal_moments(radius2, d)
     slope = first / d - 2 * radius2 * (1 - chdtr(d, radius2)) / (d * (d + 2))
-    error = (second / (d * (d + 2)) / n + (noise * radius2) ** 2) / slope**2
-    return float(radius2[np.argmin(error)])
+    center = (1 + ROUND_MEAN**2) / ROUND_MEAN * noise / math.sqrt(ROUND_SHARES[-1])
+    means = center**2 * WIDER * d + 1 / n
+    errors = []
+    for mean in _MEANS:
+        of_products = ((1 + mean**2) * noise * radius2) ** 2 * (1 + _COUNT**2 / 2) / LAST_SHARE
+        of_mean = of_products / (mean**2 * radius2)
+        error = second / (d * (d + 2)) / n + of_products + of_mean * (2 * means + of_mean)
+        errors.append(error / slope**2)
+    at, where = np.unravel_index(np.argmin(errors), (len(_MEANS), len(radius2)))
+    return _MEANS[at], float(radius2[where])
 
 
 @dataclass(frozen=True, eq=False)
