@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import chdtri
 from sklearn.utils.validation import check_is_fitted
 
 from dpstats.covariance.t_squared import MeanErrors
@@ -34,6 +33,8 @@ from dpstats.means.ellipsoid_plan import (
     plan_rounds,
 )
 from dpstats.means.ellipsoids import ROUND_SHARES, Ellipsoid
+from dpstats.means.staging import stage_curves
+from dpstats.privacy.gaussian import gaussian_sigma
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
 
@@ -41,9 +42,10 @@ Floats = NDArray[np.float64]
 
 STAGE = "products of shrunk rows"
 ASSUMED = ("symmetric", "mean")
-_SHARE_INSIDE = 0.9
-"""Fraction of normal rows that the last ellipsoid holds."""
-_TWO_SAMPLES_MEAN = math.sqrt(0.15)
+_MOST_OUTSIDE = 0.3
+"""Largest fraction of normal rows outside the last ellipsoid."""
+_TWO_SAMPLES = math.sqrt(0.25), math.sqrt(0.8)
+"""Constants of an extended row of two samples: the second is for samples of one size, both for unequal ones."""
 _LEAST_SPLIT = 20.0
 """Least 1 - s^2 of two samples, in standard deviations of its noise, for intervals of a difference."""
 _ROWS_PER_COLUMN = 50
@@ -63,11 +65,14 @@ class HotellingPlan(EllipsoidPlan):
         The mean under the null hypothesis less the center, in half-widths.
     assume : {"symmetric", "mean"}
     two_samples : bool
+    radius2 : float
+        Squared radius of the last ball, for white rows of variance 1. Only for ``assume="symmetric"``.
     """
 
     null: Floats = field(repr=False, compare=False)
     assume: str
     two_samples: bool
+    radius2: float
 
     @property
     def extension(self) -> Extension:
@@ -81,7 +86,7 @@ class HotellingPlan(EllipsoidPlan):
             return math.nan
         noise = float(np.asarray(self.noise(f"{STAGE}, diagonal").std)) / math.sqrt(2)
         scale = self.extension.constants[-1] * self.extension.radius / 4.0**self.bits
-        return noise / scale * math.sqrt(_normal_radius2(self.n_features) * self.n_samples)
+        return noise / scale * math.sqrt(self.radius2 * self.n_samples)
 
     def facts(self) -> dict[str, Any]:
         """Return facts about the plan that its stages do not show, by name."""
@@ -97,7 +102,7 @@ class HotellingPlan(EllipsoidPlan):
         """Return the step of the last stage, for the ellipsoid that the rounds found."""
         d = self.n_features
         if self.assume == "symmetric":
-            radius = np.sqrt(found.squared_radius(_normal_radius2(d) / d))
+            radius = np.sqrt(found.squared_radius(self.radius2 / d))
             return Step(STAGE, self.extension, found, radius)
         # Only scales are used, so that the ellipsoid that holds the whole box is not much larger than the box.
         scale = np.sqrt((found.unwhitening**2).sum(axis=-1))
@@ -121,10 +126,10 @@ class _Found(NamedTuple):
     radius: Floats
     products: BallProducts
 
-    def errors(self, plan: HotellingPlan) -> MeanErrors:
-        """Return the mean that is tested, in units of the ball."""
+    def errors(self, plan: HotellingPlan, *, under_null: bool = False) -> MeanErrors:
+        """Return the mean that is tested and its errors, in units of the ball; or these under the null hypothesis."""
         if plan.two_samples:
-            return MeanErrors.from_signs(self.products)
+            return MeanErrors.from_signs(self.products, under_null and plan.assume == "symmetric")
         return MeanErrors.from_rows(self.products, self.ellipsoid.whitening @ plan.null / self.radius)
 
     def has_both(self, plan: HotellingPlan) -> bool:
@@ -142,11 +147,17 @@ class _Found(NamedTuple):
 
 def last_extension(d: int, two_samples: bool, bits: int) -> Extension:
     """Return the extension of rows of d columns in the last stage."""
-    return Extension(d, _TWO_SAMPLES_MEAN, 1.0, bits) if two_samples else Extension(d, 1.0, 0.0, bits)
+    return Extension(d, *_TWO_SAMPLES, bits) if two_samples else Extension(d, 1.0, 0.0, bits)
 
 
-def _normal_radius2(d: int) -> float:
-    return float(chdtri(d, 1 - _SHARE_INSIDE))
+def _best_radius2(n: int, d: int, noise: float) -> float:
+    """Return the squared radius with the least error of the mean of normal rows: sampling and noise.
+
+    ``noise`` is the noise of a mean over the radius.
+    """
+    curves = stage_curves(d, "symmetric", _MOST_OUTSIDE)
+    error = curves.spread**2 / n + noise**2 * curves.q / curves.slope**2
+    return float(curves.q[np.argmin(error)])
 
 
 @parameters
@@ -267,13 +278,26 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
         frame, null = self._frame(d, assume, two)
         if self._drops():
             return self._plan_on_sample(n, d)
+        first, second = _TWO_SAMPLES if two else (0.0, 1.0)
+        noise = (1 + first**2 + second**2) / second
+        noise *= gaussian_sigma(guarantee.epsilon, guarantee.delta) / math.sqrt(LAST_SHARE) / n
+        radius2 = _best_radius2(n, d, noise)
         return plan_rounds(
             n,
             guarantee,
             ROUND_SHARES,
             lambda bits: [(STAGE, last_extension(d, two, bits), LAST_SHARE)],
             lambda stages, bits: HotellingPlan(
-                stages, guarantee, n, d, frame=frame, bits=bits, null=null, assume=assume, two_samples=two
+                stages,
+                guarantee,
+                n,
+                d,
+                frame=frame,
+                bits=bits,
+                null=null,
+                assume=assume,
+                two_samples=two,
+                radius2=radius2,
             ),
         )
 
@@ -322,7 +346,7 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
 
     def _report(self, released: Released, plan: HotellingPlan) -> None:
         found = self._found = plan.walk(plan.reading(released))
-        errors = found.errors(plan)
+        errors = found.errors(plan, under_null=True)
         self.statistic_, self.pvalue_, self.degrees_ = errors.statistic, errors.pvalue, errors.degrees
         self.difference_ = found.units(plan) @ errors.mean
         self.result_ = Test(
@@ -353,7 +377,7 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
         """Return the differences from the null hypothesis with the distribution of their errors: one per column."""
         check_is_fitted(self, "plan_")
         plan, found = self.plan_, self._found
-        errors, units = found.errors(plan), found.units(plan)
+        errors, tested, units = found.errors(plan), found.errors(plan, under_null=True), found.units(plan)
         estimate = units @ errors.mean
         error = np.sqrt(np.diagonal(units @ errors.covariance @ units.T))
         if not found.has_both(plan):
@@ -362,7 +386,7 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
         facts = [
             *self._count_rows(),
             ("Null hypothesis", null),
-            ("T squared, p-value", f"{errors.statistic:.4g}, {errors.pvalue:.4g} (all columns together)"),
+            ("T squared, p-value", f"{tested.statistic:.4g}, {tested.pvalue:.4g} (all columns together)"),
             ("Privacy", str(self.privacy_)),
         ]
         return Estimates(
@@ -374,7 +398,7 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
             title="Private Hotelling test",
             header="difference",
             facts=facts,
-            notes=self._notes(errors, found),
+            notes=self._notes(tested, found),
             together=BONFERRONI,
             simulated=self.privacy_.simulated,
         )

@@ -45,19 +45,24 @@ class MeanErrors:
         return cls(found.mean - null, found.covariance, found.products_std, noise, found.n)
 
     @classmethod
-    def from_signs(cls, found: BallProducts) -> MeanErrors:
+    def from_signs(cls, found: BallProducts, one_distribution: bool) -> MeanErrors:
         """Return the covariance of rows and signs, which is 0 if both samples have one mean.
 
-        What a row adds is (s - average of s)(u - average of u): samples may differ in size and in covariance.
+        What a row adds is (s - average of s)(u - average of u): samples may differ in size and in covariance. If both
+        have ``one_distribution``, the product has the covariance of u times the variance of s.
         """
         assert found.sign is not None and found.signed_mean is not None and found.signed_products is not None
         s, m, k = found.sign, found.mean, found.signed_mean
         value = k - s * m
         about = found.covariance
-        crossed = np.outer(m, k) + np.outer(k, m)
-        signed = found.signed_products - crossed + s * np.outer(m, m)
-        spread = (1 + s**2) * about - 2 * s * signed - np.outer(value, value)
-        std = np.hypot((1 + s**2) * found.products_std, 2 * s * found.signed_products_std)
+        if one_distribution:
+            spread, std = (1 - s**2) * about, (1 - s**2) * found.products_std
+        else:
+            crossed = np.outer(m, k) + np.outer(k, m)
+            signed = found.signed_products - crossed + s * np.outer(m, m)
+            spread = (1 + s**2) * about - 2 * s * signed
+            std = np.hypot((1 + s**2) * found.products_std, 2 * s * found.signed_products_std)
+        spread = spread - np.outer(value, value)
         own = found.signed_mean_std**2 + s**2 * found.mean_std**2 + found.sign_std**2 * found.mean_std**2
         noise = own * np.eye(len(m)) + found.sign_std**2 * np.outer(m, m)
         return cls(value, spread, float(std), noise, found.n)

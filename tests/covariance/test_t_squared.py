@@ -22,27 +22,37 @@ def test_without_noise_it_is_the_test_of_the_textbooks() -> None:
     assert errors.pvalue == pytest.approx(f.sf(errors.statistic * left / (d * (n - 1)), d, left), rel=1e-9)
 
 
-def test_signs_give_the_difference_of_two_means_with_unequal_covariances() -> None:
+def two_samples(stds: tuple[float, float]) -> tuple[BallProducts, np.ndarray, np.ndarray]:
+    """Return the averages of two samples of unequal size, without noise, and the samples."""
     rng = np.random.default_rng(1)
     n = 4000
     signs = np.where(rng.random(n) < 0.2, 1.0, -1.0)
-    U = rng.normal(size=(n, 2)) * np.where(signs > 0, 0.3, 0.1)[:, None] + 0.05 * (signs > 0)[:, None]
-    found = BallProducts(
-        n,
-        U.mean(axis=0),
-        U.T @ U / n,
-        0.0,
-        0.0,
-        signs.mean(),
-        signs @ U / n,
-        (U * signs[:, None]).T @ U / n,
-    )
-    errors = MeanErrors.from_signs(found)
-    scale = 2 / (1 - signs.mean() ** 2)
-    first, second = U[signs > 0], U[signs < 0]
+    U = rng.normal(size=(n, 2)) * np.where(signs > 0, *stds)[:, None] + 0.05 * (signs > 0)[:, None]
+    signed = signs.mean(), signs @ U / n, (U * signs[:, None]).T @ U / n
+    found = BallProducts(n, U.mean(axis=0), U.T @ U / n, 0.0, 0.0, *signed)
+    return found, U[signs > 0], U[signs < 0]
+
+
+def test_signs_give_the_difference_of_two_means_with_unequal_covariances() -> None:
+    found, first, second = two_samples((0.3, 0.1))
+    assert found.sign is not None
+    errors = MeanErrors.from_signs(found, one_distribution=False)
+    scale = 2 / (1 - found.sign**2)
     np.testing.assert_allclose(scale * errors.mean, first.mean(axis=0) - second.mean(axis=0), rtol=1e-9)
     expected = np.cov(first.T) / len(first) + np.cov(second.T) / len(second)
     np.testing.assert_allclose(scale**2 * errors.covariance, expected, rtol=0.05, atol=2e-6)
+
+
+def test_two_samples_of_one_distribution_share_their_covariance() -> None:
+    found, first, second = two_samples((0.2, 0.2))
+    assert found.sign is not None
+    errors = MeanErrors.from_signs(found, one_distribution=True)
+    apart = first.mean(axis=0) - second.mean(axis=0)
+    within = (np.cov(first.T) * (len(first) - 1) + np.cov(second.T) * (len(second) - 1)) / (found.n - 2)
+    hotelling = apart @ np.linalg.solve(within * (1 / len(first) + 1 / len(second)), apart)
+    assert errors.statistic == pytest.approx(hotelling, rel=2e-3)
+    # The average of the signed products is not used: its noise would be ten times as large.
+    assert errors.spread_std == (1 - found.sign**2) * found.products_std
 
 
 def test_too_much_noise_rejects_nothing() -> None:

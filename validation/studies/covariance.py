@@ -265,7 +265,7 @@ def hotelling(scale: float, rng: np.random.Generator) -> Iterator[Cell]:
 
 # Means
 
-MEANS = [(2000, 5, 300, 1.35), (20_000, 20, 30, 1.12), (100_000, 50, 6, 1.05), (5000, 10, 60, None)]
+MEANS = [(2000, 5, 300, 1.35), (20_000, 20, 30, 1.12), (100_000, 50, 20, 1.05), (5000, 10, 60, None)]
 
 
 def mean_errors(scale: float, rng: np.random.Generator) -> Iterator[Cell]:
