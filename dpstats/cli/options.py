@@ -123,13 +123,7 @@ def add_privacy(
             help=f"of the guarantee (default: {delta:g}); 0 is pure privacy, with Laplace noise",
         )
     if neighbors:
-        parser.add_argument(
-            "--neighbors",
-            choices=["replace_one", "add_or_remove"],
-            default="replace_one",
-            help="neighboring files: one row replaced (default), or one row added or removed. The number of rows is "
-            "then private",
-        )
+        add_neighbors(parser)
     if missing:
         words = ", ".join(f"{word}: {_MISSING[word]}" for word in missing)
         parser.add_argument(
@@ -142,6 +136,17 @@ _MISSING = {
     "drop": "leave its row out",
     "center": "count as the center, which is public",
 }
+
+
+def add_neighbors(parser: argparse.ArgumentParser) -> None:
+    """Add the neighboring files of a guarantee."""
+    parser.add_argument(
+        "--neighbors",
+        choices=["replace_one", "add_or_remove"],
+        default="replace_one",
+        help="neighboring files: one row replaced (default), or one row added or removed. The number of rows is "
+        "then private",
+    )
 
 
 def check_ends(low: float, high: float) -> None:

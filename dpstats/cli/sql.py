@@ -11,7 +11,7 @@ from typing import Any
 from dpstats.cli.declared import DISCOVER, bounds_of, check_discovery, levels_of
 from dpstats.cli.exits import epilog
 from dpstats.cli.files import TableFile, output
-from dpstats.cli.options import add_output, spell_notes
+from dpstats.cli.options import add_neighbors, add_output, spell_notes
 from dpstats.cli.plan import add_affordable, affordable
 from dpstats.cli.release import (
     add_charge,
@@ -131,6 +131,7 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
         metavar="D",
         help="of the guarantee (default: 0, pure); above it noise of a private scale is Laplace's",
     )
+    add_neighbors(parser)
     parser.add_argument(
         "--truncation", choices=["threshold", "race"], default="threshold", help="how what a unit adds is cut"
     )
@@ -175,6 +176,7 @@ def _sql(options: argparse.Namespace) -> None:
         unit_limit=options.unit_limit,
         interval=not options.no_intervals,
         confidence_level=options.confidence,
+        neighbors=options.neighbors,
         random_state=options.seed,
         budget=budget,
     )

@@ -14,6 +14,7 @@ from scipy.stats import t as student_t
 
 from dpstats.data.parameters import check_choice, check_integer, check_privacy_parameters
 from dpstats.errors import InvalidParameter
+from dpstats.privacy.guarantee import Neighbors
 from dpstats.privacy.rounding import quotient_up
 from dpstats.privacy.stages import SMOOTH_LAWS, Smooth, Stage
 from dpstats.release.noise import check_scale
@@ -55,6 +56,7 @@ def smooth_stage(
     size: int = 1,
     noise: str = "laplace",
     steady: bool = False,
+    neighbors: Neighbors = Neighbors.REPLACE_ONE,
 ) -> Smooth:
     """Return the stage that releases integers with noise proportional to their sensitivity near the data.
 
@@ -78,6 +80,7 @@ def smooth_stage(
         Student's has three degrees of freedom.
     steady : bool, default=False
         Whether the level is released too. Levels are then closer, and the noise is larger.
+    neighbors : Neighbors
     """
     if epsilon > _LARGEST_EPSILON:
         raise InvalidParameter(
@@ -90,7 +93,7 @@ def smooth_stage(
         raise InvalidParameter(f"epsilon is too small for noise by the smooth sensitivity, got {epsilon:g}")
     levels = smooth_levels(least, highest, ratio)
     check_scale(levels[-1])
-    return Smooth(name, spacing, levels, share, far, size=size, noise=noise)
+    return Smooth(name, spacing, levels, share, far, size=size, noise=noise, neighbors=neighbors)
 
 
 class SmoothNoise(NamedTuple):
@@ -172,9 +175,9 @@ def _parts(epsilon: float, delta: float, size: int, noise: str, steady: bool) ->
     return math.sqrt(((share - scales * beta) / power) ** 2 - beta**2), 0.0, math.exp(beta)
 
 
-def level_stage(epsilon: float) -> Stage:
+def level_stage(epsilon: float, neighbors: Neighbors = Neighbors.REPLACE_ONE) -> Stage:
     """Return the stage that releases the level of the noise, which a row moves by one at most."""
-    return Stage(LEVEL, "laplace", 1, 1.0, 1, check_scale(quotient_up(1, epsilon)))
+    return Stage(LEVEL, "laplace", 1, 1.0, 1, check_scale(quotient_up(1, epsilon)), neighbors=neighbors)
 
 
 def half_width(

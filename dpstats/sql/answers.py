@@ -252,7 +252,7 @@ class PrivateTable(HasEstimates, Printed):
             rows=", ".join(self.names),
             facts=[
                 ("Query", " ".join(self.text.split())),
-                ("Privacy", str(self.guarantee)),
+                *self.guarantee.facts(),
                 ("Noise", self.off.describe(self.measure)),
             ],
             notes=self._notes(errors.known),

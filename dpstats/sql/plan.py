@@ -15,7 +15,7 @@ from dpstats.privacy.stages.discovery import KEYS
 from dpstats.release.additive import Integers, JointIntegers, additive_stages
 from dpstats.release.discovery import discovery_stage
 from dpstats.sensitivity.levels import LEVEL_SHARE, level_stage, smooth_stage
-from dpstats.sql.query import Query, Several
+from dpstats.sql.query import Measure, Query, Several
 from dpstats.sql.truncation import Truncation
 
 ANSWER = "answer"
@@ -79,15 +79,22 @@ def public_plan(query: Query, moved: int, guarantee: PrivacyGuarantee) -> SQLPla
     """Return the plan of an answer with a sensitivity of at most ``moved`` steps, for any private tables."""
     size = query.cells * query.measure.parts
     pure = replace(guarantee, delta=0.0)
+    relation = guarantee.neighbors
     stages = additive_stages(
-        [Integers(ANSWER, size, 1.0, max(moved, 1), max(moved, 1))], guarantee.epsilon, 0.0
+        [Integers(ANSWER, size, 1.0, max(moved, 1), max(moved, 1))],
+        guarantee.epsilon,
+        0.0,
+        neighbors=relation,
     )
     if guarantee.delta and isinstance(query.measure, Several):
         # In l2 columns move less than they add up to: many of them have less Gaussian noise.
-        times = max(moved // query.measure.moved(bool(query.groups)), 1)
-        far = math.isqrt(times**2 * query.measure.moved_squared - 1) + 1
+        times = max(moved // query.moved, 1)
+        far = math.isqrt(times**2 * query.measure.moved_squared(query.added) - 1) + 1
         normal = additive_stages(
-            [Integers(ANSWER, size, 1.0, max(moved, 1), far)], guarantee.epsilon, guarantee.delta
+            [Integers(ANSWER, size, 1.0, max(moved, 1), far)],
+            guarantee.epsilon,
+            guarantee.delta,
+            neighbors=relation,
         )
         if normal[0].noise_std < stages[0].noise_std:
             return SQLPlan(normal, guarantee, query)
@@ -103,7 +110,7 @@ def discovery_plan(query: Query, guarantee: PrivacyGuarantee) -> SQLPlan:
     if several.parts:
         blocks.append(Block(SHARES, KEYS * several.parts, 1.0, 1.0))
     # A row leaves one key and enters another, with its shares.
-    far = math.sqrt(2 * row**2 + several.moved_squared) * _SAFE
+    far = math.sqrt(2 * row**2 + several.moved_squared()) * _SAFE
     touched = JointIntegers(ANSWER, tuple(blocks), math.inf, far)
     return SQLPlan((discovery_stage(touched, row, guarantee.epsilon, guarantee.delta),), guarantee, query)
 
@@ -112,7 +119,7 @@ def smooth_plan(query: Query, guarantee: PrivacyGuarantee, interval: bool) -> SQ
     """Return the plan of an answer whose noise depends on frequencies in private tables."""
     size = query.cells * query.measure.parts
     law = "laplace" if guarantee.delta else "student"
-    finer = 1 if law == "laplace" or query.measure.moved(bool(query.groups)) >= _FINER else _FINER
+    finer = 1 if law == "laplace" or query.moved >= _FINER else _FINER
     level = LEVEL_SHARE[law] * guarantee.epsilon if interval else 0.0
     epsilon = (guarantee.epsilon - level) * (1 - 2.0**-50) if interval else guarantee.epsilon
 
@@ -127,6 +134,7 @@ def smooth_plan(query: Query, guarantee: PrivacyGuarantee, interval: bool) -> SQ
             size=size,
             noise=law,
             steady=interval,
+            neighbors=guarantee.neighbors,
         )
 
     # The largest sensitivity whose noise can still be drawn; with it the largest answer.
@@ -134,7 +142,9 @@ def smooth_plan(query: Query, guarantee: PrivacyGuarantee, interval: bool) -> SQ
     furthest = float(int(_LARGEST_SCALE * small.sensitivity_share / float(small.ratio)))
     largest = int(furthest) // (2 * finer * size)
     stage = of(furthest)
-    stages: tuple[Stage | Smooth, ...] = (level_stage(level), stage) if interval else (stage,)
+    stages: tuple[Stage | Smooth, ...] = (
+        (level_stage(level, guarantee.neighbors), stage) if interval else (stage,)
+    )
     total = guarantee if law == "laplace" else replace(guarantee, delta=0.0)
     return SQLPlan(stages, total, query, finer, largest)
 
@@ -143,12 +153,10 @@ def unit_plan(query: Query, guarantee: PrivacyGuarantee, method: str, rows: int)
     """Return the plan of sums over units, cut at a threshold of up to 2^rows rows of the largest value."""
     measure, grouped = query.measure, bool(query.groups)
     # Start at a sixteenth of the largest value. Smaller thresholds would remove almost everything.
-    bits, parts, moved = 0, ["all"], 2 if grouped else 1
-    if isinstance(measure, Several):
-        moved = measure.moved(grouped)
-    elif measure.kind == "mean":
-        moved = (2 if grouped else 1) * (2 * measure.reach)
-    elif measure.kind == "sum":
+    bits, parts, moved = 0, ["all"], 2 if grouped and not query.added else 1
+    if measure.kind in ("several", "mean"):
+        moved = query.moved
+    elif isinstance(measure, Measure) and measure.kind == "sum":
         bits = max(measure.high, -measure.low, 1).bit_length()
         ends = (("positive", measure.high), ("negative", -measure.low))
         parts = [word for word, end in ends if end > 0] or parts
@@ -163,6 +171,7 @@ def unit_plan(query: Query, guarantee: PrivacyGuarantee, method: str, rows: int)
             query.cells * measure.parts,
             # The threshold is divided among the cells of a unit. With few rows, most of the result would be fractions.
             _FINER if (grouped or measure.kind == "mean") and measure.reach < _FINER else 1,
+            guarantee.neighbors,
         )
         for part in parts
     )

@@ -27,7 +27,7 @@ from dpstats.data.parameters import (
 )
 from dpstats.errors import InvalidData, InvalidParameter, ScaleOutOfRange
 from dpstats.privacy.budget import PrivacyBudget
-from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.privacy.guarantee import PrivacyGuarantee, parse_neighbors
 from dpstats.release.mechanism import Releasing
 from dpstats.release.session import Session
 from dpstats.sensitivity.elastic import ElasticSensitivity
@@ -140,6 +140,10 @@ class PrivateSQL(Releasing):
         Laplace noise, otherwise two fifths. False also omits the intervals of quantiles.
     confidence_level : float, default=0.95
         Level of the intervals of MEDIAN, QUANTILE_CONT and PERCENTILE_CONT, whose release chooses their limits.
+    neighbors : {"replace_one", "add_or_remove"}, default="replace_one"
+        Neighboring databases. "add_or_remove": one row of a private table is added or removed, or one unit with all its
+        rows. The numbers of rows of private tables are then private. Counts by group have half the noise. Quantiles and
+        "discover" need "replace_one".
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
@@ -147,8 +151,8 @@ class PrivateSQL(Releasing):
 
     Notes
     -----
-    **Public facts.** Names of tables and columns, types and declarations are public. Neighboring databases have private
-    tables of the same sizes.
+    **Public facts.** Names of tables and columns, types and declarations are public, and the sizes of private tables
+    unless ``neighbors="add_or_remove"``.
 
     **Queries.** The text of a query never runs. It is parsed, checked for a bounded sensitivity, and compiled to a new
     statement with bound literals. A query is one SELECT of the following parts. Any other part raises an error before
@@ -213,6 +217,7 @@ class PrivateSQL(Releasing):
         unit_limit: int = 2**20,
         interval: bool = True,
         confidence_level: float = 0.95,
+        neighbors: Any = "replace_one",
         random_state: Any = None,
         budget: PrivacyBudget | None = None,
     ) -> None:
@@ -232,7 +237,8 @@ class PrivateSQL(Releasing):
         self._catalogue = self._first = self._found()
         self._units = unit is not None
         name = "row" if unit is None else unit if isinstance(unit, str) else "unit"
-        super().__init__(PrivacyGuarantee(epsilon, delta, unit=name), random_state, budget)
+        guarantee = PrivacyGuarantee(epsilon, delta, parse_neighbors(neighbors), unit=name)
+        super().__init__(guarantee, random_state, budget)
 
     def _found(self) -> Catalogue:
         """Return the catalogue of the snapshot with its declarations."""
@@ -404,7 +410,9 @@ class PrivateSQL(Releasing):
     # Internal steps
 
     def _parsed(self, sql: str) -> Query:
-        query = parse(sql, self._catalogue, units=self._units)
+        query = replace(parse(sql, self._catalogue, units=self._units), neighbors=self._guarantee.neighbors)
+        if query.added:
+            query = self._hide_sizes(query)
         measure = query.measure
         if query.discovers:
             self._check_discovery(query)
@@ -426,6 +434,21 @@ class PrivateSQL(Releasing):
             and (query.groups or measure.kind in ("mean", "several"))
         ):
             raise InvalidParameter("truncation='race' needs one count or sum; use 'threshold'")
+        return query
+
+    def _hide_sizes(self, query: Query) -> Query:
+        """Return the query with shares that a row moves least, or refuse one that needs public sizes of tables."""
+        for refused, what in (
+            (query.quantiles is not None, "quantiles"),
+            (query.discovers, "undeclared values of GROUP BY"),
+        ):
+            if refused:
+                raise InvalidParameter(
+                    f"neighbors must be 'replace_one' for {what}, got 'add_or_remove'. Make another PrivateSQL."
+                )
+        if isinstance(query.measure, Several):
+            # A sum and a difference of shares would move by two wholes.
+            return replace(query, measure=replace(query.measure, paired=False))
         return query
 
     def _check_discovery(self, query: Query) -> None:
@@ -484,7 +507,7 @@ class PrivateSQL(Releasing):
     def _planned_in(self, query: Query) -> SQLPlan:
         if self._units:
             if _own_distinct(query):
-                return public_plan(query, 1, self._guarantee)
+                return public_plan(query, 1, self._bare)
             return unit_plan(query, self._bare, self._truncation, self._powers)
         if query.quantiles is not None:
             by_name = {table.name: table for table in self._catalogue.tables.values()}
@@ -494,9 +517,9 @@ class PrivateSQL(Releasing):
             return quantiles_plan(query, self._bare, max(sizes), self._level)
         if query.discovers:
             return discovery_plan(replace(query, measure=query.measure.of_bits(_DISCOVERY_BITS)), self._bare)
-        moved = query.measure.moved(bool(query.groups))
         if self._constant(query):
-            return public_plan(query, moved * self._elastic(query, public=True).at_distance(0), self._bare)
+            times = self._elastic(query, public=True).at_distance(0)
+            return public_plan(query, query.moved * times, self._bare)
         # The longer the steps, the larger the answer may be.
         measure = query.measure
         kind = "whole" if isinstance(measure, Several) else measure.type and measure.type.kind
@@ -505,7 +528,7 @@ class PrivateSQL(Releasing):
 
     @property
     def _bare(self) -> PrivacyGuarantee:
-        return PrivacyGuarantee(self._guarantee.epsilon, self._guarantee.delta)
+        return replace(self._guarantee, simulated=False, unit="row")
 
     def _elastic(self, query: Query, symbols: bool = False, public: bool = False) -> ElasticSensitivity:
         """Return the elastic sensitivity; for its symbols no frequency is read, where it is public no private one."""
@@ -516,7 +539,7 @@ class PrivateSQL(Releasing):
             table = by_name[instances[column.instance]]
             needless = symbols or (public and not table.public)
             known[table.name, column.name] = 1 if needless else self._data.frequency(table, column.name)
-        kind = "histogram" if symbols and query.groups else "count"
+        kind = "histogram" if symbols and query.groups and not query.added else "count"
         return ElasticSensitivity(Count(query.relation, kind), known)
 
     def _constant(self, query: Query) -> bool:
@@ -563,7 +586,7 @@ class PrivateSQL(Releasing):
         numbers = np.clip(found, -plan.largest, plan.largest) * plan.finer
         if plan.method == "public":
             return _Private(numbers)
-        elastic, moved = self._elastic(query), plan.finer * query.measure.moved(bool(query.groups))
+        elastic, moved = self._elastic(query), plan.finer * query.moved
         stage = plan.smooth
         most = 2 * plan.largest * plan.finer * stage.size
         level = smooth_level(lambda k: min(moved * elastic.at_distance(k), most), stage.limits)

@@ -187,7 +187,7 @@ class QuantileAnswers(HasEstimates, Printed):
             rows=": ".join(["quantile", *([", ".join(self.names)] if self.names else [])]),
             facts=[
                 ("Query", " ".join(self.text.split())),
-                ("Privacy", str(self.guarantee)),
+                *self.guarantee.facts(),
                 ("Bounds", f"{grid.low:g} to {grid.high:g} (public)"),
                 ("Rows", ", ".join(shown) + ", ..." * (self.rows.size > _SHOWN) + f" (noise: sd {std:.3g})"),
                 ("Error of a rank", f"sd {self.points.rank_error:.3g} rows, if rows are evenly spaced"),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from dpstats.privacy.guarantee import Neighbors
 from dpstats.quantiles.grid import Grid
 from dpstats.sensitivity.relations import Column, Relation
 from dpstats.sql.catalogue import ColumnType
@@ -118,11 +119,13 @@ class Measure:
             spacing=self.spacing * 2.0**over,
         )
 
-    def moved(self, grouped: bool) -> int:
-        """Return the l1 sensitivity of all integers to replacing one row.
+    def moved(self, grouped: bool, added: bool = False) -> int:
+        """Return the l1 sensitivity of all integers to replacing one row, or to adding or removing it.
 
-        Proof: docs/proofs/elastic-sensitivity.md, the section on counts.
+        Proof: docs/proofs/elastic-sensitivity.md, the section on aggregates.
         """
+        if added:
+            return self.parts * self.reach
         if self.kind == "mean":
             return (4 if grouped else 2) * self.reach
         if grouped:
@@ -232,14 +235,14 @@ class Several:
         columns = tuple(column.of_bits(bits - _SPARE) for column in self.columns)
         return replace(self, columns=columns, bits=bits)
 
-    def moved(self, grouped: bool) -> int:
-        """Return the l1 sensitivity of all numbers together, if one row is replaced."""
-        return 2 * sum(map(self.whole, range(len(self.columns))))
+    def moved(self, grouped: bool, added: bool = False) -> int:
+        """Return the l1 sensitivity of all numbers together, if one row is replaced, or added or removed."""
+        return (1 if added and not self.paired else 2) * sum(map(self.whole, range(len(self.columns))))
 
-    @property
-    def moved_squared(self) -> int:
-        """The square of the l2 sensitivity of all numbers together."""
-        return (4 if self.paired else 2) * sum(self.whole(place) ** 2 for place in range(len(self.columns)))
+    def moved_squared(self, added: bool = False) -> int:
+        """Return the square of the l2 sensitivity of all numbers together."""
+        squares = sum(self.whole(place) ** 2 for place in range(len(self.columns)))
+        return (2 if self.paired else 1) * (1 if added else 2) * squares
 
 
 @dataclass(frozen=True)
@@ -315,6 +318,7 @@ class Query:
         HAVING, ORDER BY and LIMIT.
     quantiles : Quantiles, optional
         Quantiles to release. The measure is then the number of rows that have a value.
+    neighbors : Neighbors
     """
 
     relation: Relation
@@ -325,6 +329,17 @@ class Query:
     text: str
     arrangement: Arrangement = AS_DECLARED
     quantiles: Quantiles | None = None
+    neighbors: Neighbors = Neighbors.REPLACE_ONE
+
+    @property
+    def added(self) -> bool:
+        """Whether neighboring databases differ by one row, or unit, that is added or removed."""
+        return self.neighbors is Neighbors.ADD_OR_REMOVE_ONE
+
+    @property
+    def moved(self) -> int:
+        """The l1 sensitivity of all integers to one row of the result."""
+        return self.measure.moved(bool(self.groups), self.added)
 
     @property
     def discovers(self) -> bool:

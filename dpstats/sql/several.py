@@ -195,7 +195,7 @@ class PrivateAnswers(HasEstimates, Printed):
             rows=": ".join(["aggregate", *([", ".join(self.names)] if self.names else [])]),
             facts=[
                 ("Query", " ".join(self.text.split())),
-                ("Privacy", str(self.guarantee)),
+                *self.guarantee.facts(),
                 ("Noise", self._noise_in_words),
             ],
             notes=self._notes,

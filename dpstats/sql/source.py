@@ -363,10 +363,11 @@ def _copied(connection: Any, name: str, frame: Any) -> bool:
         given = f"dpstats frame of {name}"
         connection.register(given, frame)
         columns = connection.execute(f"DESCRIBE SELECT * FROM {quoted(given)}").fetchall()
-        # Convert categories of a data frame to text, because the type of an ENUM lists its values.
+        # Convert categories of a data frame to text, because the type of an ENUM lists its values, and columns without
+        # a value.
         listed = ", ".join(
             f"CAST({quoted(column)} AS VARCHAR) AS {quoted(column)}"
-            if kind.startswith("ENUM")
+            if kind.startswith("ENUM") or kind == '"NULL"'
             else quoted(column)
             for column, kind, *_ in columns
         )

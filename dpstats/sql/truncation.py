@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.privacy.guarantee import Neighbors
 from dpstats.privacy.rounding import quotient_up
 from dpstats.privacy.stages import AnyStage, Comparisons, OneOf, Stage
 from dpstats.release.noise import check_scale
@@ -40,6 +41,7 @@ class Truncation:
         Number of released numbers.
     finer : int
         Parts of one that numbers which are cut in proportion are rounded to.
+    neighbors : Neighbors
     """
 
     name: str
@@ -49,6 +51,7 @@ class Truncation:
     moved: int = 1
     size: int = 1
     finer: int = 1
+    neighbors: Neighbors = Neighbors.REPLACE_ONE
 
     @property
     def choice(self) -> str:
@@ -76,15 +79,15 @@ class Truncation:
                 check_scale(quotient_up(2, first)),
                 check_scale(quotient_up(4, first)),
                 1,
+                neighbors=self.neighbors,
             ),
             OneOf(self.name, tuple(self._sum(j, rest, self.name) for j in self.each)),
         )
 
     def _sum(self, j: int, epsilon: float, name: str) -> Stage:
         steps = self.moved * self.finer << j
-        return Stage(
-            name, "laplace", self.size, 1 / self.finer, steps, check_scale(quotient_up(steps, epsilon))
-        )
+        scale = check_scale(quotient_up(steps, epsilon))
+        return Stage(name, "laplace", self.size, 1 / self.finer, steps, scale, neighbors=self.neighbors)
 
     def release(self, session: Session, above: list[int], sums: NDArray[Any]) -> None:
         """Release: ``above`` has how many units add more than each threshold, ``sums`` what they add cut there."""

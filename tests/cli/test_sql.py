@@ -36,6 +36,15 @@ def test_it_is_what_private_sql_answers(files: list[str], capsys: pytest.Capture
     )
 
 
+def test_sizes_of_tables_may_be_private(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    text = ["sql", "SELECT kind, COUNT(*) FROM visit GROUP BY kind", *files, "--levels", "visit.kind=new,old"]
+    found = json_of([*text, "--neighbors", "add_or_remove", "--seed", "1"], capsys)
+    assert found["privacy"]["neighbors"] == "ADD_OR_REMOVE_ONE"
+    assert found["plan"]["stages"][0]["noise_scale"] == 1.0
+    replaced = json_of([*text, "--seed", "1"], capsys)
+    assert replaced["plan"]["stages"][0]["noise_scale"] == 2.0
+
+
 def test_options_arrive(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     groups = ["SELECT kind, AVG(cost) FROM visit GROUP BY kind", *files, "--seed", "1", "--epsilon", "3"]
     declared = ["--levels", "visit.kind=new,old,none", "--bounds", "visit.cost=0,10", "--confidence", "0.9"]

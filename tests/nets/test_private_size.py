@@ -24,6 +24,7 @@ from dpstats.mechanisms import Count, Histogram
 from dpstats.privacy import Neighbors, PrivacyBudget
 from dpstats.quantiles import PrivateQuantile
 from dpstats.ranks import MannWhitneyTest
+from dpstats.sql import PrivateSQL
 from dpstats.tables import ContingencyTable
 
 SIZES = (0, 1, 2, 1000)
@@ -199,6 +200,89 @@ def test_messages_state_no_length() -> None:
 def test_lists_are_refused_because_one_without_rows_has_no_columns(X: Any) -> None:
     with pytest.raises(InvalidData, match=r"X must be an array.* got a (list|tuple)\. Convert it"):
         ClippedMean(bounds=(0, 1), **ADDED).fit(X)
+
+
+QUERIES: dict[str, dict[str, Any]] = {
+    "SELECT COUNT(*) FROM t": {},
+    "SELECT AVG(x) FROM t": {},
+    "SELECT g, SUM(z) FROM t GROUP BY g": {"delta": 1e-6},
+    "SELECT g, COUNT(*), AVG(x), STDDEV(z) FROM t GROUP BY g": {},
+    "SELECT COUNT(x), SUM(x), AVG(z) FROM t": {"delta": 1e-6},
+    "SELECT COUNT(*) FROM t AS a JOIN t AS b ON a.u = b.u": {},
+    "SELECT COUNT(*), SUM(a.x) FROM t AS a LEFT JOIN t AS b ON a.u = b.u": {"delta": 1e-6, "interval": False},
+    "SELECT SUM(z), COUNT(x) FROM t WHERE x < 2": {"unit": "u"},
+    "SELECT g, AVG(x) FROM t GROUP BY g": {"unit": "u"},
+    "SELECT COUNT(DISTINCT u) FROM t": {"unit": "u"},
+}
+REFUSED = (
+    "SELECT MEDIAN(x) FROM t",
+    "SELECT h, COUNT(*) FROM t GROUP BY h",
+    "SELECT SUM(u) FROM t",
+    "SELECT MAX(x) FROM t",
+)
+
+
+def _database(rows: pd.DataFrame, folder: Path) -> Any:
+    duckdb = pytest.importorskip("duckdb")
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE t (x DOUBLE, z DOUBLE, g VARCHAR, h VARCHAR, u BIGINT)")
+    connection.execute("INSERT INTO t SELECT * FROM rows")
+    return connection
+
+
+TABLES: dict[str, Callable[[pd.DataFrame, Path], Any]] = {
+    "database": _database,
+    **{
+        name: lambda rows, folder, made=made: {"t": made(rows, folder)}
+        for name, made in CONTAINERS.items()
+        if name in ("pandas", "polars", "CSV", "Parquet")
+    },
+}
+
+
+def public_facts_of_a_query(text: str, data: Any, ledger: Path, options: dict[str, Any]) -> dict[str, Any]:
+    """Answer with exact noise, and return everything public of the answer."""
+    budget = PrivacyBudget(
+        10.0, 1e-3, neighbors=Neighbors.ADD_OR_REMOVE_ONE, ledger=str(ledger), unit=options.get("unit", "row")
+    )
+    types = (
+        {"types": {"t.x": "DOUBLE", "t.z": "DOUBLE"}} if ledger.parent.joinpath("rows.csv").exists() else {}
+    )
+    sql = PrivateSQL(
+        data,
+        bounds={"t.x": (0.0, 1.0), "t.z": (-2.0, 2.0)},
+        categories={"t.g": ["a", "b"], "t.h": "discover"},
+        budget=budget,
+        **{**ADDED, "delta": 0.0, **types, **options},
+    )
+    plan, answer = sql.plan_for(text), sql.query(text)
+    return {
+        "plan": plan.stages,
+        "facts": {key: fact for key, fact in plan.to_dict().items() if key != "stages"},
+        "explained": sql.explain(text),
+        "guarantee": str(answer.guarantee),
+        "spent": str(budget.spent),
+        "ledger": [(entry.label, str(entry.guarantee)) for entry in budget.history()],
+        "summary": [name for name, _ in answer.summary(0.9).facts],
+        "records": shapes(answer.records(0.9)),
+        "refused": [refusal(lambda text=text: sql.query(text)) for text in REFUSED],
+    }
+
+
+@pytest.mark.parametrize("container", TABLES)
+@pytest.mark.parametrize("text", QUERIES)
+def test_what_is_public_of_a_query_does_not_depend_on_the_number_of_rows(
+    text: str, container: str, tmp_path: Path
+) -> None:
+    found = []
+    for n in SIZES:
+        folder = tmp_path / str(n)
+        folder.mkdir()
+        data = TABLES[container](frame(n), folder)
+        found.append(public_facts_of_a_query(text, data, folder / "ledger", QUERIES[text]))
+    for other in found[1:]:
+        for fact, value in found[0].items():
+            assert other[fact] == value, fact
 
 
 @pytest.mark.parametrize("n", SIZES)

@@ -575,11 +575,15 @@ class Databases:
             "bounds": BOUNDS,
         }
         self.sql = self.asked(epsilon=1.0, delta=rng.choice([0.0, 0.0, 1e-4]), **declared)
+        added = {**declared, "neighbors": "add_or_remove"}
+        self.added = self.asked(epsilon=1.0, delta=self.sql.delta, **added)
         found = dict.fromkeys(["r.a", "r.b", "r.v", "p.b"], "discover")
         self.found = self.asked(
             epsilon=1.0, **{**declared, "categories": CATEGORIES | found, "bins": {}}, delta=1e-4
         )
-        self.units = self.asked(epsilon=1.0, unit=UNITS, unit_limit=rng.choice([2, 8]), **declared)
+        limit = rng.choice([2, 8])
+        self.units = self.asked(epsilon=1.0, unit=UNITS, unit_limit=limit, **declared)
+        self.added_units = self.asked(epsilon=1.0, unit=UNITS, unit_limit=limit, **added)
 
     def asked(self, **options: Any) -> PrivateSQL:
         """Return what answers, reading this connection: it sees what a transaction has changed, and no snapshot."""
@@ -613,13 +617,23 @@ class Databases:
             self._forget()
 
     def _forget(self) -> None:
-        for made in (self.sql, self.units, self.found):
+        for made in (self.sql, self.added, self.units, self.added_units, self.found):
             made._data._known.clear()
 
     @contextlib.contextmanager
-    def another_row(self, of: list[str]) -> Iterator[None]:
-        """Replace one row of one of some tables."""
+    def another_row(self, of: list[str], added: bool = False) -> Iterator[None]:
+        """Replace one row of one of some tables, or add or remove one."""
         table = self.rng.choice(of)
+        if added:
+            with self.changed():
+                taken = self.connection.execute(f"SELECT a FROM {table}").fetchall()
+                if self.rng.random() < 0.5:
+                    place = self.rng.randrange(self.sizes[table])
+                    self.connection.execute(f"DELETE FROM {table} WHERE rowid = {place}")
+                else:
+                    self.insert(table, [self.row(table, [key for (key,) in taken])])
+                yield
+            return
         assigned = ", ".join(f"{column} = ?" for column in self.columns[table])
         place = self.rng.randrange(self.sizes[table])
         with self.changed():
@@ -629,18 +643,23 @@ class Databases:
             yield
 
     @contextlib.contextmanager
-    def another_unit(self) -> Iterator[None]:
-        """Take one person away with all rows, and let another come with rows of their own."""
+    def another_unit(self, added: bool = False) -> Iterator[None]:
+        """Take one person away with all rows, and let another come with rows of their own; one of both if added."""
         old, new = self.rng.choice([0, 1]), self.rng.choice([7, 7, None])
+        goes, comes = self.rng.choice([(True, False), (False, True)]) if added else (True, True)
         with self.changed():
-            self.connection.execute(f"DELETE FROM l WHERE a IN (SELECT a FROM k WHERE d = {old})")
-            self.connection.execute(f"DELETE FROM k WHERE d = {old}")
+            if goes:
+                self.connection.execute(f"DELETE FROM l WHERE a IN (SELECT a FROM k WHERE d = {old})")
+                for table, unit in (("k", "d"), ("r", "a"), ("s", "a")):
+                    self.connection.execute(f"DELETE FROM {table} WHERE {unit} = {old}")
+            if not comes:
+                yield
+                return
             taken = [key for (key,) in self.connection.execute("SELECT a FROM k").fetchall()]
             own = self.rng.sample(sorted({0, 1, 2, 3} - {*taken}), self.rng.randrange(min(3, 5 - len(taken))))
             self.insert("k", [(key, new) for key in own])
             self.insert("l", [(key, self.row("l")[1]) for key in own for _ in range(self.rng.randrange(4))])
             for table in "rs":
-                self.connection.execute(f"DELETE FROM {table} WHERE a = {old}")
                 rows = [self.row(table) for _ in range(self.rng.randrange(5))]
                 self.insert(table, [(new, *row[1:]) for row in rows])
             yield
@@ -666,15 +685,17 @@ def check(
     neighbors: int = 1,
     largest: int | None = None,
     moves: Moves | None = None,
+    added: bool = False,
 ) -> bool:
     """Return whether a query is accepted; fail where it is bounded or answered wrongly.
 
     Of ``searched`` databases with another row only the exact answers are compared, of ``neighbors`` all that is read.
-    ``largest`` takes the place of the number that answers are cut at.
+    ``largest`` takes the place of the number that answers are cut at. ``added`` is whether a row is added or removed.
     """
     text = question if isinstance(question, str) else question.text
+    sql = data.added if added else data.sql
     try:
-        query = data.sql._parsed(text)
+        query = sql._parsed(text)
     except InvalidParameter:
         return False
     try:
@@ -682,30 +703,31 @@ def check(
     except duckdb.ParserException:
         # A keyword as a name, say, which means what it says here and nothing there.
         return False
-    plan = data.sql._planned(query)
+    plan = sql._planned(query)
     cut = largest if largest is not None and plan.method == "smooth" else plan.largest
     plan = replace(plan, largest=cut)
 
     def read() -> tuple[Any, list[int]]:
         """Return what is read for the noise, and the exact numbers, which it must be made of."""
-        found, exact = data.sql._read(query, plan), data.exact(question, plan)
+        found, exact = sql._read(query, plan), data.exact(question, plan)
         assert _integers(found) == [min(max(n, -cut), cut) * plan.finer for n in exact], f"answered: {text}"
         return found, exact
 
     here, exact = read()
     private = sorted({table.name for table in tables(query.relation) if not table.public})
-    elastic = data.sql._elastic(query)
-    most = plan.query.measure.moved(bool(query.groups)) * elastic.at_distance(0)
+    elastic = sql._elastic(query)
+    most = plan.query.moved * elastic.at_distance(0)
     for _ in range(searched if private else 0):
-        with data.another_row(private):
+        with data.another_row(private, added):
             moved = _distance(exact, data.exact(question, plan))
         assert moved <= most, f"bounded wrongly: {text}"
         if moves is not None:
-            moves.add("shares" if plan.query.measure.kind == "several" else "rows", moved, most)
+            kind = "shares" if plan.query.measure.kind == "several" else "rows"
+            moves.add(f"added {kind}" if added else kind, moved, most)
     for _ in range(neighbors if private else 0):
-        with data.another_row(private):
+        with data.another_row(private, added):
             near, _ = read()
-            other = data.sql._elastic(query)
+            other = sql._elastic(query)
         far = _distance(_integers(here), _integers(near))
         for k in range(3):
             assert other.at_distance(k) <= elastic.at_distance(k + 1), f"not smooth: {text}"
@@ -728,18 +750,25 @@ def _integers(private: Any) -> list[int]:
     return [int(n) for n in private.numbers]
 
 
-def check_units(data: Databases, question: Question, neighbors: int = 2, moves: Moves | None = None) -> bool:
+def check_units(
+    data: Databases,
+    question: Question,
+    neighbors: int = 2,
+    moves: Moves | None = None,
+    added: bool = False,
+) -> bool:
     """Return whether a query is accepted where units are protected; fail where one moves it by more than is said."""
     text = question.text
+    sql = data.added_units if added else data.units
     try:
-        query = data.units._parsed(text)
+        query = sql._parsed(text)
     except InvalidParameter:
         return False
-    plan = data.units._planned(query)
-    here = data.units._read(query, plan)
+    plan = sql._planned(query)
+    here = sql._read(query, plan)
     for attempt in range(neighbors + 1):
-        with data.another_unit() if attempt else data.changed():
-            near = data.units._read(query, plan)
+        with data.another_unit(added) if attempt else data.changed():
+            near = sql._read(query, plan)
             cells = data.cells(question, plan) if question.has_unit else None
             (mixed,) = data.connection.execute(question.mixed).fetchone()
         assert not mixed, f"a row is several units': {text}"
@@ -747,6 +776,7 @@ def check_units(data: Databases, question: Question, neighbors: int = 2, moves: 
             assert _distance(here.numbers, near.numbers) <= plan.stages[0].sensitivity_steps, text
         if moves is not None:
             kind = "paths" if any(table.name == "l" for table in tables(query.relation)) else "units"
+            kind = f"added {kind}" if added else kind
             for truncation in plan.truncations:
                 for stage, a, b in _cut_sums(truncation, here, near):
                     moves.add(kind, _distance(a, b), stage.sensitivity_steps)
@@ -850,6 +880,7 @@ def run(queries: int, seed: int, per_database: int = 25) -> dict[str, int]:
         if i % 2:
             text = mutated(rng, text)
         accepted = check(data, text)
+        check(data, text, searched=2, added=True)
         found["mutated" if i % 2 else "queries"] += 1
         found["mutated and accepted" if i % 2 else "accepted"] += accepted
     return found
@@ -863,8 +894,11 @@ def run_questions(queries: int, seed: int, per_database: int = 25) -> dict[str, 
         if i % per_database == 0:
             data = Databases(rng)
         question = random_question(rng)
-        found["rows"] += check(data, question, largest=rng.choice([None, None, 1, 2]))
+        largest = rng.choice([None, None, 1, 2])
+        found["rows"] += check(data, question, largest=largest)
+        check(data, question, searched=2, largest=largest, added=True)
         found["units"] += check_units(data, question)
+        check_units(data, question, added=True)
         found["found"] += check_found(data, question)
     return found
 

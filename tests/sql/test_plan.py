@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
-from dpstats.privacy import PrivacyGuarantee
+from dpstats.privacy import Neighbors, PrivacyGuarantee
 from dpstats.sensitivity.relations import Column, Table
 from dpstats.sql.catalogue import ColumnType
 from dpstats.sql.conditions import Literal
@@ -41,6 +42,21 @@ def test_a_private_scale_costs_what_was_asked_for(interval: bool, delta: float, 
         # Every sensitivity there can be has a level whose noise can be drawn.
         assert plan.smooth.limits[-1] >= 2 * plan.largest * plan.finer * cells
         assert plan.largest > 10**6 and plan.smooth.levels[-1] < 1e16
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_every_stage_states_the_relation(delta: float) -> None:
+    added = Neighbors.ADD_OR_REMOVE_ONE
+    asked, guarantee = replace(query(2), neighbors=added), PrivacyGuarantee(1.0, delta, added)
+    plans = [
+        public_plan(asked, 1, guarantee),
+        smooth_plan(asked, guarantee, True),
+        unit_plan(asked, guarantee, "threshold", 3),
+        unit_plan(asked, guarantee, "race", 3),
+    ]
+    for plan in plans:
+        assert {stage.neighbors for stage in plan.stages} == {added}  # type: ignore[union-attr]
+        assert plan.guarantee.neighbors is added and plan.guarantee.epsilon == 1.0
 
 
 def test_cells_do_not_share_beta_and_delta() -> None:

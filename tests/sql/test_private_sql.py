@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dpstats.errors import BudgetExceeded, InvalidData, InvalidParameter
-from dpstats.privacy import PrivacyBudget, PrivacyGuarantee
+from dpstats.privacy import Neighbors, PrivacyBudget, PrivacyGuarantee
 from dpstats.release.session import Session
 from dpstats.sensitivity.relations import tables
 from dpstats.sql import PrivateSQL
@@ -402,3 +402,71 @@ def test_the_end_of_an_arrow_is_a_key() -> None:
     db.execute("CREATE TABLE words AS SELECT 'a' AS number")
     with pytest.raises(InvalidParameter, match=r"unit\['words'\]: number and id must have the same type"):
         PrivateSQL(db, epsilon=1.0, unit={"orders": "customer", "words": "number -> orders.id"})
+
+
+def test_an_added_row_costs_half_of_a_replaced_one_in_cells() -> None:
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE t AS SELECT i % 3 AS g, i % 5 AS x, i % 90 AS u FROM range(900) s(i)")
+    options: dict[str, Any] = {"epsilon": 1.0, "random_state": 0}
+    declared: dict[str, Any] = {"categories": {"t.g": [0, 1, 2]}, "bounds": {"t.x": (-1, 4)}}
+    times = {
+        "SELECT g, COUNT(*) FROM t GROUP BY g": 0.5,
+        "SELECT g, SUM(x) FROM t GROUP BY g": 0.5,
+        "SELECT g, AVG(x) FROM t GROUP BY g": 0.5,
+        "SELECT g, COUNT(x), AVG(x), STDDEV(x) FROM t GROUP BY g": 0.5,
+        "SELECT COUNT(x), AVG(x) FROM t": 0.5,
+        "SELECT AVG(x) FROM t": 1.0,
+        "SELECT COUNT(*) FROM t": 1.0,
+        "SELECT SUM(x) FROM t": 0.8,
+    }
+    for text, factor in times.items():
+        replaced, added = (
+            PrivateSQL(connection, neighbors=neighbors, **options, **declared)
+            for neighbors in ("replace_one", "add_or_remove")
+        )
+        steps = [made.plan_for(text).additive[0].sensitivity_steps for made in (replaced, added)]
+        assert steps[1] == pytest.approx(factor * steps[0]), text
+        answer = added.query(text)
+        facts = dict(answer.summary().facts)
+        assert (
+            "one row added or removed" in facts["Privacy"] and "one row replaced" in facts["Implied privacy"]
+        )
+    of_units = PrivateSQL(connection, unit="u", neighbors="add_or_remove", **options, **declared)
+    answer = of_units.query("SELECT g, AVG(x) FROM t GROUP BY g")
+    assert "one u added or removed" in str(answer.guarantee)
+
+
+def test_shares_of_one_cell_are_not_paired_where_a_row_is_added() -> None:
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE t AS SELECT i % 5 AS x FROM range(90) s(i)")
+    made = PrivateSQL(
+        connection, epsilon=1.0, neighbors="add_or_remove", bounds={"t.x": (0, 4)}, random_state=0
+    )
+    answers = made.query("SELECT COUNT(x), SUM(x) FROM t")
+    # Two numbers of scale 1, where replaced rows have one of scale 2.
+    assert answers.estimates().error[0] == pytest.approx(2.0, rel=0.01)
+    assert abs(answers["count_x"][0] - 90) < 20 and abs(answers["sum_x"][0] - 180) < 60
+
+
+def test_quantiles_and_undeclared_values_need_public_sizes() -> None:
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE t AS SELECT i % 3 AS g, i % 5 AS x FROM range(90) s(i)")
+    budget = PrivacyBudget(epsilon=1.0, delta=1e-3, neighbors=Neighbors.ADD_OR_REMOVE_ONE)
+    made = PrivateSQL(
+        connection,
+        epsilon=1.0,
+        delta=1e-6,
+        neighbors="add_or_remove",
+        categories={"t.g": "discover"},
+        bounds={"t.x": (0, 4)},
+        budget=budget,
+    )
+    for text, what in (
+        ("SELECT MEDIAN(x) FROM t", "quantiles"),
+        ("SELECT g, COUNT(*) FROM t GROUP BY g", "undeclared values"),
+    ):
+        with pytest.raises(InvalidParameter, match=f"neighbors must be 'replace_one' for {what}"):
+            made.query(text)
+    assert budget.spent.epsilon == 0
+    with pytest.raises(InvalidParameter, match="neighbors must be one of"):
+        PrivateSQL(connection, epsilon=1.0, neighbors="both")

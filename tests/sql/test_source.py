@@ -336,3 +336,10 @@ def test_a_word_is_the_number_that_it_is_elsewhere(tmp_path: Path) -> None:
     path.write_text("a\ntrue\n 2 \n1_0\nNA\nword\n")
     source = Source({"t": path}, types={"t.a": "DOUBLE"})
     assert source.run("SELECT a FROM t") == [(1.0,), (2.0,), (None,), (None,), (None,)]
+
+
+def test_a_column_without_a_value_is_text() -> None:
+    for entries in ([], [None], ["a"]):
+        frame = pd.DataFrame({"g": pd.Series(entries, dtype=object)})
+        (_, kind) = Source({"t": frame}).tables()["t"].columns["g"]
+        assert kind.name == "VARCHAR"

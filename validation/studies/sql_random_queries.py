@@ -2,7 +2,7 @@
 
 Every fifth query has a new random database, and every query several neighbors of it. Each is refused, or its exact
 answers must be those of DuckDB, and neighbors may not be further apart than the plan states: one row replaced, or one
-person with all rows.
+person with all rows; and the same where one is added or removed.
 
     python validation/studies/sql_random_queries.py --jobs 2           # ten minutes of one core, writes the results
     python validation/studies/sql_random_queries.py --seeds 0-1 --no-write
@@ -51,6 +51,10 @@ BOUNDS = {
     "shares": "one row: several aggregates, times 2 wholes for each row of the bound",
     "units": "one person: sums cut at each threshold, times the threshold",
     "paths": "the same, where a table has its unit by a path",
+    "added rows": "one row, added or removed: a count, a sum or a mean, times its bound",
+    "added shares": "one row, added or removed: several aggregates, times 1 whole for each row of the bound",
+    "added units": "one person, added or removed: sums cut at each threshold, times the threshold",
+    "added paths": "the same, where a table has its unit by a path",
 }
 
 
@@ -75,6 +79,8 @@ def ask(queries: int, seed: int) -> Found:
             "units": check_units(data, question, 1, moves=found.moves),
             "found": check_found(data, question, 1),
         }
+        for is_checked in (check, check_units):
+            is_checked(data, question, neighbors=1, moves=found.moves, added=True)
         found.accepted.update(kind for kind, answered in accepted.items() if answered)
         for name, pattern in CLAUSES.items():
             if re.search(pattern, question.text):

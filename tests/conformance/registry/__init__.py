@@ -37,6 +37,7 @@ from registry import (
     sparse_mean,
     sparse_vector,
     sql,
+    sql_size,
     statistic,
     survival,
     tables,
@@ -80,6 +81,7 @@ ENTRIES: tuple[Entry, ...] = (
     *hypotheses.entries(),
     *workload.entries(),
     *sql.entries(),
+    *sql_size.entries(),
     *statistic.entries(),
 )
 
