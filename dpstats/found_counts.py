@@ -1,6 +1,6 @@
 """Counts of keys that nobody declared: their sizes, and intervals given that a key was found.
 
-Proof: docs/proofs/discovery.md.
+Proof: docs/intervals/groups.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Let X be binomial, and add a uniform on (-1/2, 1/2) to Laplace noise. Then X + noise >= z is the uniformly
 most powerful test of a proportion at pure epsilon (Awan and Slavkovic 2018, 2020). Without the uniform, z -+
-1/2 gives the tails of a released integer, including itself. Proof: docs/proofs/proportion.md.
+1/2 gives the tails of a released integer, including itself. Proof: docs/intervals/tables.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Eigenvalues of a population, from the variances along directions that sampling and noise have turned.
 
-Proof: docs/intervals/ball-products.md, "Eigenvalues".
+Proof: docs/intervals/covariance.md, "Eigenvalues".
 """
 
 from __future__ import annotations

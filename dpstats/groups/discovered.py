@@ -1,6 +1,6 @@
 """Groups that nobody declared: their totals, their plan, and intervals given that a group was found.
 
-Proof: docs/proofs/discovery.md.
+Proof: docs/intervals/groups.md.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ _DISTANCE = "row distance"
 _STEPS_OF_A_ROW = 2**20
 
 # a0 in standard deviations of a row sum of unclipped products. Public and data-free; any value is private. Larger
-# values waste a little where d is small, smaller ones much where it is large (docs/proofs/row-distance.md). For
+# values waste a little where d is small, smaller ones much where it is large (docs/intervals/identity-tests.md). For
 # signs, 1.
 SLACK = 1.4
 

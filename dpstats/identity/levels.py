@@ -1,7 +1,7 @@
 """p-values and critical values from a calibration of B null statistics, and their level.
 
 p = (1 + #{null >= observed})/(B + 1) is exactly valid on average over calibrations. For one calibration, the realized
-level has a Beta distribution (docs/proofs/identity-tests.md).
+level has a Beta distribution (docs/intervals/identity-tests.md).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Estimates of a mean and their errors, from a release that finds the covariance first.
 
-Proof: docs/intervals/ball-products.md, "Means".
+Proof: docs/intervals/covariance.md, "Means".
 """
 
 from __future__ import annotations

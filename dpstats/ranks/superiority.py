@@ -1,6 +1,6 @@
 """The probability that a value of one group exceeds a value of another, from a released rank sum.
 
-Proof: docs/proofs/rank-tests.md.
+Proof: docs/intervals/ranks.md.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The score of a pair of proportions is the sum of their squared normal scores, minus the score of the best possible pair.
 This is similar to a likelihood ratio; noise may put both estimates outside [0, 1]. An interval contains the values of
 the measure for all pairs whose score is at most the critical value. No step divides by a noisy number. Proof:
-docs/proofs/contingency-table.md.
+docs/intervals/tables.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 At the right value a sum over cells has mean zero. An interval holds the values at which this sum is near zero
 compared to its standard deviation. Nothing is divided by a noisy number. Proof:
-docs/proofs/contingency-table.md.
+docs/intervals/tables.md.
 """
 
 from __future__ import annotations

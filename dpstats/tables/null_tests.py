@@ -3,7 +3,7 @@
 Against stated proportions it is the closed form of the projected statistic of Kifer and Rogers (2017), against
 independence a score statistic. The simulation draws the whole release, including noise and estimated margins.
 
-Proof: docs/proofs/contingency-table.md.
+Proof: docs/intervals/tables.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 If the number of rows is public, the release has one count. A group has a private size, and the release has noisy counts
 of its rows with and without the property. For a proportion t the statistic (1 - t) * with - t * without has mean 0 for
-any size of the group. So no step divides by a noisy number. Proof: docs/proofs/contingency-table.md.
+any size of the group. So no step divides by a noisy number. Proof: docs/intervals/tables.md.
 """
 
 from __future__ import annotations
