@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import pytest
@@ -42,3 +43,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.slow)
             slow.remove(item.nodeid)
     config.stash[GONE] = slow if config.args_source is pytest.Config.ArgsSource.TESTPATHS else set()
+
+
+def pytest_collection_finish() -> None:
+    # Thousands of tests and the registry stay to the end: no collection of garbage need walk through them.
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)

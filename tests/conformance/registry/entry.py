@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -29,16 +30,39 @@ Draw = Callable[[Dataset, np.random.Generator, int], np.ndarray]
 
 
 class Asked(Sequence[Steps]):
-    """The integers of each stage, each read from the data when it is asked for."""
+    """The integers of each stage, each read from the data when it is first asked for."""
 
     def __init__(self, answers: Sequence[Callable[[], Steps]]) -> None:
-        self._answers = answers
+        self._answers = [cache(answer) for answer in answers]
 
     def __len__(self) -> int:
         return len(self._answers)
 
     def __getitem__(self, place: Any) -> Any:
         return self._answers[place]()
+
+
+def content(data: Dataset) -> Hashable:
+    """Return what tells a dataset from any other: its values to the last bit, and their types."""
+    if isinstance(data, list | tuple):
+        return type(data), *map(content, data)
+    if not isinstance(data, np.ndarray):
+        if not isinstance(data, str | bytes | int | float | np.generic | None):
+            raise TypeError(f"no content of a {type(data).__name__}")
+        return type(data), repr(data)
+    return data.dtype, data.shape, data.tobytes() if data.dtype.kind != "O" else content(data.tolist())
+
+
+def remembered(read: Callable[[Dataset], Sequence[Steps]]) -> Callable[[Dataset], Sequence[Steps]]:
+    """Return what reads a dataset once: each is in many pairs."""
+    known: dict[Hashable, Sequence[Steps]] = {}
+
+    def integers(data: Dataset) -> Sequence[Steps]:
+        if (key := content(data)) not in known:
+            known[key] = read(data)
+        return known[key]
+
+    return integers
 
 
 @dataclass(frozen=True)
@@ -139,14 +163,9 @@ def columns(plan: Plan, released: Any) -> np.ndarray:
 def exact_integers(estimator: Any, plan: Plan) -> Callable[[Dataset], list[Steps]]:
     """Return what reads the integers of every stage that adds noise from a dataset, as a fit does."""
 
-    known: dict[bytes, list[Steps]] = {}
-
     def integers(data: Dataset) -> list[Steps]:
-        # A dataset is in many pairs.
-        if data.tobytes() not in known:
-            exact = estimator._read(Table(data), plan)
-            known[data.tobytes()] = [exact[stage.name] for stage in noisy(plan)]
-        return known[data.tobytes()]
+        exact = estimator._read(Table(data), plan)
+        return [exact[stage.name] for stage in noisy(plan)]
 
     return integers
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from dpstats.auditing.movement import measure_change, noisy, stated_sensitivity
 from dpstats.privacy import JointStage, Stage
-from registry.entry import Dataset, Entry
+from registry.entry import Dataset, Entry, remembered
 
 ATTAINED = 0.98
 """A stage that is moved by this part of what it declares attains it."""
@@ -41,6 +41,8 @@ class Search:
         self.entry, self.steps, self.pairs = entry, steps, pairs
         self.rng = np.random.default_rng(seed)
         self.stages = additive(entry)
+        self._integers = remembered(entry.integers)
+        self._stated = [stated_sensitivity(stage) for stage in self.stages]
 
     def ratios(self, first: Dataset, second: Dataset, only: int | None = None) -> list[Fraction]:
         """Return what a pair moves each stage by, over what the stage declares, in the stage's own power of the norm.
@@ -48,12 +50,10 @@ class Search:
         ``only`` is the place of a stage, where the others are not asked about.
         """
         places = range(len(self.stages)) if only is None else [only]
-        a, b = self.entry.integers(first), self.entry.integers(second)
+        a, b = self._integers(first), self._integers(second)
         if not len(a) == len(b) == len(self.stages):
             raise ValueError(f"{self.entry.name}: integers must be those of {len(self.stages)} stages")
-        return [
-            measure_change(self.stages[k], a[k], b[k]) / stated_sensitivity(self.stages[k]) for k in places
-        ]
+        return [measure_change(self.stages[k], a[k], b[k]) / self._stated[k] for k in places]
 
     def run(self, target: float = math.inf) -> dict[str, float]:
         """Return the largest ratio of norms of every stage; a stage that reaches ``target`` is not searched further."""
