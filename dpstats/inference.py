@@ -11,7 +11,8 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, wraps
+from inspect import Parameter, signature
 from typing import Any
 
 import numpy as np
@@ -845,10 +846,21 @@ class Test(Reported):
 
 
 class HasEstimates(Inference, ABC):
-    """Base of the objects with `Estimates`, which share their intervals, tests, tables and plot."""
+    """Base of the objects with `Estimates`, which share their intervals, tests, tables and plot.
+
+    A class with a choice of estimates defines it once, as a parameter of `estimates`. Intervals, tests and the
+    summary take it too.
+    """
+
+    def __init_subclass__(cls, **given: Any) -> None:
+        super().__init_subclass__(**given)
+        if "estimates" in vars(cls):
+            for name in ("confidence_interval", "test", "summary"):
+                if getattr(cls, name).__qualname__ == f"HasEstimates.{name}":
+                    setattr(cls, name, _add_options(getattr(HasEstimates, name), cls.estimates))
 
     @abstractmethod
-    def estimates(self) -> Estimates:
+    def estimates(self, *args: Any, **options: Any) -> Estimates:
         """Return the estimates with the distribution of their errors:
 
         they can be pickled without the estimator.
@@ -875,33 +887,42 @@ class HasEstimates(Inference, ABC):
         return self.estimates().estimand
 
     def test(
-        self, value: Any = 0.0, alternative: str | None = None, *, simultaneous: bool | None = None
+        self,
+        value: Any = 0.0,
+        alternative: str | None = None,
+        *,
+        simultaneous: bool | None = None,
+        **options: Any,
     ) -> Test:
         """Test each estimand for equality with ``value``, without additional privacy cost.
+
+        The test rejects at level a where the interval of level 1 - a excludes the value.
 
         Parameters
         ----------
         value : float or array, default=0.0
-            Value under the null hypothesis.
+            Value under the null hypothesis. Labels are matched to columns by name.
         alternative : {"two-sided", "less", "greater"}, default="two-sided"
             Alternative hypothesis: the estimand is not, is less than, or is greater than the value.
         simultaneous : bool, default=False
             Adjust the p-values for all estimates together.
+        **options
+            Options of `estimates`, if there are any.
 
         Returns
         -------
         Test
             ``statistic`` and ``pvalue``, of the shape of the estimates, and ``confidence_interval()``.
         """
-        return self._test(self.estimates(), value, alternative, simultaneous)
+        return self._test(self.estimates(**options), value, alternative, simultaneous)
 
     def _test(self, found: Estimates, value: Any, alternative: str | None, simultaneous: bool | None) -> Test:
         """Return a test of these estimates. A subclass can match labels of the value with its columns."""
         return found.test(value, alternative, simultaneous=simultaneous)
 
-    def summary(self, confidence_level: float | None = None) -> Summary:
+    def summary(self, confidence_level: float | None = None, *given: Any, **options: Any) -> Summary:
         """Return a table of estimates and intervals; prints as text, shows as HTML in a notebook."""
-        return self.estimates().summary(confidence_level)
+        return self.estimates(*given, **options).summary(confidence_level)
 
     def confidence_interval(
         self,
@@ -909,6 +930,7 @@ class HasEstimates(Inference, ABC):
         *,
         simultaneous: bool | None = None,
         alternative: str | None = None,
+        **options: Any,
     ) -> ConfidenceInterval:
         """Return an interval for each estimate, which accounts for the privacy noise.
 
@@ -920,15 +942,16 @@ class HasEstimates(Inference, ABC):
             Whether the level holds for all intervals simultaneously. By default it holds for each interval.
         alternative : {"two-sided", "less", "greater"}, optional
             A one-sided interval contains the values that a test for this alternative does not reject.
+        **options
+            Options of `estimates`, if there are any.
 
         Returns
         -------
         ConfidenceInterval
             ``low`` and ``high``, of the shape of the estimates, and a description of the ``estimand``.
         """
-        return self.estimates().confidence_interval(
-            confidence_level, simultaneous=simultaneous, alternative=alternative
-        )
+        found = self.estimates(**options)
+        return found.confidence_interval(confidence_level, simultaneous=simultaneous, alternative=alternative)
 
     def _records(self, confidence_level: float | None = None) -> Records:
         return self.estimates()._records(confidence_level)
@@ -938,74 +961,19 @@ class HasEstimates(Inference, ABC):
         return self.estimates().plot(ax, confidence_level, **style)
 
 
-class HasEstimands(HasEstimates):
-    """Base of the objects with several estimands: the parameter ``estimand`` chooses one."""
+def _add_options(question: Callable[..., Any], estimates: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method that takes the options of ``estimates``, with a signature that names them."""
 
-    @abstractmethod
-    def estimates(self, *, estimand: str | None = None) -> Estimates:
-        """Return the estimates of an estimand with the distribution of their errors."""
+    @wraps(question)
+    def ask(self: HasEstimates, *given: Any, **options: Any) -> Any:
+        return question(self, *given, **options)
 
-    def confidence_interval(
-        self,
-        confidence_level: float | None = None,
-        *,
-        simultaneous: bool | None = None,
-        alternative: str | None = None,
-        estimand: str | None = None,
-    ) -> ConfidenceInterval:
-        """Return an interval for each estimate, which accounts for the privacy noise.
-
-        Parameters
-        ----------
-        confidence_level : float, default=0.95
-        simultaneous : bool, default=False
-            Whether the level holds for all intervals simultaneously.
-        alternative : {"two-sided", "less", "greater"}, default="two-sided"
-            A one-sided interval contains the values that a test for this alternative does not reject.
-        estimand : str, optional
-            The covered quantity: one of those that `estimates` names.
-
-        Returns
-        -------
-        ConfidenceInterval
-            ``low`` and ``high``, of the shape of the estimates, and a description of the ``estimand``.
-        """
-        found = self.estimates(estimand=estimand)
-        return found.confidence_interval(confidence_level, simultaneous=simultaneous, alternative=alternative)
-
-    def test(
-        self,
-        value: Any = 0.0,
-        alternative: str | None = None,
-        *,
-        simultaneous: bool | None = None,
-        estimand: str | None = None,
-    ) -> Test:
-        """Test whether each estimand is ``value``, without additional privacy cost.
-
-        The test rejects at level a where the interval of level 1 - a excludes the value.
-
-        Parameters
-        ----------
-        value : float or array, default=0.0
-            Value under the null hypothesis. Labels are matched to the columns by name.
-        alternative : {"two-sided", "less", "greater"}, default="two-sided"
-            Alternative hypothesis: the estimand is not, is less than, or is greater than the value.
-        simultaneous : bool, default=False
-            Adjust the p-values for all estimates together.
-        estimand : str, optional
-            The tested quantity: one of those that `estimates` names.
-
-        Returns
-        -------
-        Test
-            ``statistic`` and ``pvalue``, of the shape of the estimates, and ``confidence_interval()``.
-        """
-        return self._test(self.estimates(estimand=estimand), value, alternative, simultaneous)
-
-    def summary(self, confidence_level: float | None = None, *, estimand: str | None = None) -> Summary:
-        """Return a table of estimates and intervals; prints as text, shows as HTML in a notebook."""
-        return self.estimates(estimand=estimand).summary(confidence_level)
+    _, *options = signature(estimates).parameters.values()
+    stated = signature(question)
+    own = [each for each in stated.parameters.values() if each.name not in ("given", "options")]
+    named = [option.replace(kind=Parameter.KEYWORD_ONLY) for option in options]
+    ask.__signature__ = stated.replace(parameters=[*own, *named])  # type: ignore[attr-defined]
+    return ask
 
 
 def _checked_value(value: Any, shape: tuple[int, ...]) -> Floats:

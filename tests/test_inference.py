@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import pickle
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ from dpstats.inference import (
     SIDAK,
     ErrorDistribution,
     Estimates,
+    HasEstimates,
     Limits,
     Tail,
 )
@@ -250,3 +252,36 @@ def test_standard_errors_are_computed_when_they_are_read() -> None:
     none = Estimates(np.zeros(2), None, ("a", "b"), "numbers", ByTails(np.zeros(2), np.ones(2)))
     assert np.isnan(pickle.loads(pickle.dumps(none)).error).all()
     assert replace(made, error=np.ones(2)).error.tolist() == [1.0, 1.0]
+
+
+class Several(HasEstimates):
+    """Estimates with a choice."""
+
+    def estimates(self, *, unit: str = "m") -> Estimates:
+        return replace(made(), estimand=f"a length in {unit}")
+
+
+def test_an_option_of_estimates_is_one_of_intervals_tests_and_summaries() -> None:
+    for question in (Several.confidence_interval, Several.test, Several.summary):
+        option = inspect.signature(question).parameters["unit"]
+        assert option.kind is inspect.Parameter.KEYWORD_ONLY and option.default == "m"
+        assert not {"options", "given"} & set(inspect.signature(question).parameters)
+    several = Several()
+    assert several.confidence_interval(unit="km").estimand == "a length in km"
+    assert several.test(0.0, unit="km").estimand == several.test(0.0, unit="km").estimates.estimand
+    assert several.summary(unit="km").facts[-1] == ("Intervals cover", "a length in km")
+    for question in (several.confidence_interval, several.test, several.summary):
+        with pytest.raises(TypeError, match="unexpected keyword argument 'units'"):
+            question(units="km")
+
+
+def test_a_class_keeps_a_question_that_it_defines() -> None:
+    class Own(Several):
+        def summary(self, confidence_level: float | None = None) -> Summary:
+            return Summary("own", [], [], [])
+
+        def estimates(self, *, length: str = "m") -> Estimates:
+            return super().estimates(unit=length)
+
+    assert Own().summary().title == "own" and "length" in inspect.signature(Own.test).parameters
+    assert "unit" not in inspect.signature(Own.test).parameters

@@ -20,7 +20,7 @@ from dpstats.covariance.error_distributions import BoundedErrors
 from dpstats.data.parameters import check_choice, check_integer
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.figures import ESTIMATE, axes_or_new, new_figure, plain
-from dpstats.inference import BONFERRONI, Estimates, HasEstimands
+from dpstats.inference import BONFERRONI, Estimates, HasEstimates
 from dpstats.means.ball_products import BallProducts, Extension
 from dpstats.means.ellipsoid_plan import (
     LAST_SHARE,
@@ -152,7 +152,7 @@ def score_extension(n_components: int, bits: int) -> Extension:
 
 @parameters
 class PrivatePCA(
-    HasEstimands, ClassNamePrefixFeaturesOutMixin, TransformerMixin, EllipsoidEstimator[PCAPlan]
+    HasEstimates, ClassNamePrefixFeaturesOutMixin, TransformerMixin, EllipsoidEstimator[PCAPlan]
 ):
     """Private principal components of bounded columns: a transformer, with intervals of the variances along them.
 

@@ -29,7 +29,7 @@ from dpstats.covariance.shrunk_correlations import (
 from dpstats.data.parameters import check_choice, check_integer, check_privacy_parameters
 from dpstats.data.tables import Rows
 from dpstats.errors import InvalidParameter
-from dpstats.inference import Estimates, HasEstimands
+from dpstats.inference import Estimates, HasEstimates
 from dpstats.lattice import check_finite_rows
 from dpstats.lattice.base import check_region
 from dpstats.means.ellipsoid_plan import PrivateRows, read_rows, release_rows
@@ -56,7 +56,7 @@ class _Fitted:
 
 
 @parameters
-class PrivateCorrelation(_Fitted, HasEstimands, PrivateEstimator[AnyPlan]):
+class PrivateCorrelation(_Fitted, HasEstimates, PrivateEstimator[AnyPlan]):
     """Private correlations of all pairs of columns: Kendall's tau, or Pearson's correlation of shrunk rows.
 
     Kendall's tau is the probability that two rows are in the same order in both columns, less the probability of

@@ -17,7 +17,6 @@ from dpstats.inference import (
     SIDAK,
     ErrorDistribution,
     Estimates,
-    HasEstimands,
     HasEstimates,
     Limits,
     Test,
@@ -40,7 +39,7 @@ class OfColumns(HasEstimates):
         return found.test(checked, alternative, simultaneous=simultaneous)
 
 
-class ColumnEstimator(OfColumns, HasEstimands, PrivateEstimator[Plan]):
+class ColumnEstimator(OfColumns, PrivateEstimator[Plan]):
     """Base of the estimators that report a number for each column.
 
     Subclasses have the parameters of a `PrivateEstimator` and ``missing``. They report one number per column, for some

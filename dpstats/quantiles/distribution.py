@@ -17,7 +17,7 @@ from dpstats.data.parameters import check_integer, check_level, check_missing, c
 from dpstats.data.tables import Rows
 from dpstats.data.values import exact_numbers
 from dpstats.errors import InvalidParameter
-from dpstats.inference import Estimates, Test
+from dpstats.inference import Estimates
 from dpstats.lattice import isqrt_up
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
@@ -28,7 +28,7 @@ from dpstats.quantiles.grid import Grid, check_bounds, check_grid, finite_places
 from dpstats.quantiles.quantile import check_fractions
 from dpstats.release.additive import Integers, additive_stages
 from dpstats.release.session import Released, Session
-from dpstats.results import ConfidenceInterval, Summary, few_observed, observed_rows
+from dpstats.results import ConfidenceInterval, few_observed, observed_rows
 
 COUNTS = "rows in dyadic intervals"
 
@@ -375,33 +375,6 @@ class PrivateDistribution(OneColumn[DistributionPlan]):
             jointly=True,
             simulated=self.privacy_.simulated,
         )
-
-    def confidence_interval(
-        self,
-        confidence_level: float | None = None,
-        *,
-        simultaneous: bool | None = None,
-        alternative: str | None = None,
-        q: Any = _SHOWN,
-    ) -> ConfidenceInterval:
-        """Return intervals of quantiles, read from the band; see `estimates` for ``q``."""
-        found = self.estimates(q=q)
-        return found.confidence_interval(confidence_level, simultaneous=simultaneous, alternative=alternative)
-
-    def test(
-        self,
-        value: Any = 0.0,
-        alternative: str | None = None,
-        *,
-        simultaneous: bool | None = None,
-        q: Any = _SHOWN,
-    ) -> Test:
-        """Test whether each quantile is ``value``; see `estimates` for ``q``."""
-        return self.estimates(q=q).test(value, alternative, simultaneous=simultaneous)
-
-    def summary(self, confidence_level: float | None = None, *, q: Any = _SHOWN) -> Summary:
-        """Return a table of quantiles with intervals; see `estimates` for ``q``."""
-        return self.estimates(q=q).summary(confidence_level)
 
 
 @lru_cache(maxsize=8)

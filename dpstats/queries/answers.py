@@ -23,7 +23,7 @@ from dpstats.data.parameters import (
 )
 from dpstats.data.tables import Rows
 from dpstats.errors import InvalidParameter
-from dpstats.inference import Estimates, HasEstimands, usual_level
+from dpstats.inference import Estimates, HasEstimates, usual_level
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.queries.gaussian_release import GaussianRelease
@@ -87,7 +87,7 @@ class WorkloadPlan(ReleasePlan):
 
 
 @parameters
-class WorkloadAnswers(HasEstimands, WorkloadRelease[WorkloadPlan]):
+class WorkloadAnswers(HasEstimates, WorkloadRelease[WorkloadPlan]):
     """Answers to many counting queries known in advance, from one release, with an interval for each.
 
     Use this estimator for tables of attributes if the ``expected_l1`` of the plan is at most about 0.1. Above it,

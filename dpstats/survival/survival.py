@@ -18,7 +18,7 @@ from dpstats.data.parameters import check_flag, check_level, check_privacy_param
 from dpstats.data.tables import Rows
 from dpstats.data.values import exact_numbers
 from dpstats.errors import InvalidParameter
-from dpstats.inference import BONFERRONI, Estimates, HasEstimates, Test, usual_level
+from dpstats.inference import BONFERRONI, Estimates, HasEstimates, usual_level
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
 from dpstats.report import SIMULATED, picture_of
@@ -341,63 +341,6 @@ class PrivateSurvival(_Fitted):
             labels=labels,
             simulated=self.privacy_.simulated,
         )
-
-    def confidence_interval(
-        self,
-        confidence_level: float | None = None,
-        *,
-        t: Any = None,
-        group: Any = None,
-        simultaneous: bool | None = None,
-        alternative: str | None = None,
-    ) -> ConfidenceInterval:
-        """Return a pointwise interval for the survival at times, counting sampling error and noise.
-
-        Parameters
-        ----------
-        confidence_level : float, default=0.95
-        t, group
-            As for `estimates`.
-        simultaneous : bool, default=False
-            Make all intervals cover together, by Bonferroni's inequality. `band` is narrower for one whole curve.
-        alternative : {"two-sided", "less", "greater"}, default="two-sided"
-            One-sided: the values that a test for this alternative does not reject.
-
-        Returns
-        -------
-        ConfidenceInterval
-            ``low`` and ``high`` of the shape of ``survival(t, group)``.
-        """
-        found = self.estimates(t, group)
-        return found.confidence_interval(confidence_level, simultaneous=simultaneous, alternative=alternative)
-
-    def test(
-        self,
-        value: Any = 0.0,
-        alternative: str | None = None,
-        *,
-        t: Any = None,
-        group: Any = None,
-        simultaneous: bool | None = None,
-    ) -> Test:
-        """Test whether the survival at times is ``value``, without additional privacy cost.
-
-        Parameters
-        ----------
-        value : float or array, default=0.0
-            Survival probability under the null hypothesis, from 0 to 1.
-        alternative : {"two-sided", "less", "greater"}, default="two-sided"
-            What speaks against it: that the survival is not, is less than, or is greater than the value.
-        t, group
-            As for `estimates`.
-        simultaneous : bool, default=False
-            Adjust the p-values for all times and groups together.
-
-        Returns
-        -------
-        Test
-        """
-        return self.estimates(t, group).test(value, alternative, simultaneous=simultaneous)
 
     def band(self, confidence_level: float = 0.95, *, group: Any = None) -> ConfidenceInterval:
         """Return a band at ``edges_`` that covers the whole survival curve of a group.

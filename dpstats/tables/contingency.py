@@ -25,7 +25,7 @@ from dpstats.data.parameters import (
 from dpstats.data.schema import Schema
 from dpstats.data.tables import Rows
 from dpstats.errors import InvalidData, InvalidParameter
-from dpstats.inference import Estimates, HasEstimates, Test
+from dpstats.inference import Estimates, HasEstimates
 from dpstats.mechanisms.histogram import count_stage, count_steps
 from dpstats.noisy_counts import CountNoise
 from dpstats.privacy.budget import PrivacyBudget
@@ -35,7 +35,7 @@ from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.parameters import parameters
 from dpstats.release.private_size import PrivateSize
 from dpstats.release.session import Released
-from dpstats.results import ConfidenceInterval, Summary
+from dpstats.results import Summary
 from dpstats.tables.cells import Cells
 from dpstats.tables.effects import COHENS_H, DIFFERENCE, ODDS_RATIO, RISK_RATIO, Measure, effect
 from dpstats.tables.equations import (
@@ -329,29 +329,6 @@ class ContingencyTable(PrivateSize, HasEstimates, PrivateEstimator[TablePlan]):
             beside={"count": [f"{count:,.{digits}f}" for count in counts.tolist()]},
             simulated=self.privacy_.simulated,
         )
-
-    def confidence_interval(
-        self,
-        confidence_level: float | None = None,
-        *,
-        simultaneous: bool | None = None,
-        alternative: str | None = None,
-        axis: Any = None,
-    ) -> ConfidenceInterval:
-        """Return an interval for every proportion in the population; see `estimates` for ``axis``."""
-        found = self.estimates(axis=axis)
-        return found.confidence_interval(confidence_level, simultaneous=simultaneous, alternative=alternative)
-
-    def test(
-        self,
-        value: Any = 0.0,
-        alternative: str | None = None,
-        *,
-        simultaneous: bool | None = None,
-        axis: Any = None,
-    ) -> Test:
-        """Test whether each proportion is ``value``; see `estimates` for ``axis``."""
-        return self.estimates(axis=axis).test(value, alternative, simultaneous=simultaneous)
 
     def summary(self, confidence_level: float | None = None) -> Summary:
         """Return a table of the first cells. It prints as text, and shows as HTML in a notebook."""

@@ -25,7 +25,7 @@ from dpstats.data.parameters import (
 from dpstats.data.schema import Schema
 from dpstats.data.tables import Rows
 from dpstats.errors import InvalidData, InvalidParameter
-from dpstats.inference import Estimates, HasEstimates, Test
+from dpstats.inference import Estimates, HasEstimates
 from dpstats.mechanisms.histogram import count_stage, count_steps
 from dpstats.noisy_counts import CountNoise
 from dpstats.privacy.budget import PrivacyBudget
@@ -36,7 +36,6 @@ from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released, Session
 from dpstats.results import (
-    ConfidenceInterval,
     about_missing,
     few_observed,
     observed_rows,
@@ -276,29 +275,6 @@ class PrivateProportion(HasEstimates, PrivateEstimator[ProportionPlan]):
             ],
             simulated=self.privacy_.simulated,
         )
-
-    def confidence_interval(
-        self,
-        confidence_level: float | None = None,
-        *,
-        simultaneous: bool | None = None,
-        alternative: str | None = None,
-        interval: str = "conservative",
-    ) -> ConfidenceInterval:
-        """Return the proportions that neither one-sided test rejects; see `estimates` for ``interval``."""
-        found = self.estimates(interval=interval)
-        return found.confidence_interval(confidence_level, simultaneous=simultaneous, alternative=alternative)
-
-    def test(
-        self,
-        value: Any = 0.0,
-        alternative: str | None = None,
-        *,
-        simultaneous: bool | None = None,
-        interval: str = "conservative",
-    ) -> Test:
-        """Test whether the proportion is ``value``; see `estimates` for ``interval``."""
-        return self.estimates(interval=interval).test(value, alternative, simultaneous=simultaneous)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

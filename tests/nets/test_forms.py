@@ -134,7 +134,6 @@ BASES = {
     "Printed",
     "Inference",
     "HasEstimates",
-    "HasEstimands",
     "OfColumns",
     "HasResult",
     "HypothesisTest",
