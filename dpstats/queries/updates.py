@@ -2,7 +2,7 @@
 
 So there are few such queries. `most_updates` bounds their number, and a mechanism pays for at most this number.
 
-Proof: docs/proofs/query-updates.md.
+Proof: docs/intervals/query-updates.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The distribution of the errors of a private statistic.
 
-Proof: docs/proofs/statistic.md, "The interval".
+Proof: docs/intervals/statistic.md.
 """
 
 from __future__ import annotations
