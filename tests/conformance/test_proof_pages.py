@@ -30,7 +30,7 @@ HEADER = "| stage | of | noise | neighbors | sensitivity in steps |"
 
 # What every page must have, once the text is in lower case.
 REQUIRED = {
-    "the claim": r"\*\*(?:claim|what is proved)\.\*\*",
+    "the claim": r"\*\*claim\.\*\*",
     "the code": r"`dpstats/[\w/]+\.py`",
     "the neighbors": r"\*\*neighbou?rs\.\*\*|## neighbou?rs",
     "the sensitivity": r"sensitivity",
