@@ -7,6 +7,8 @@ place in the list, not on earlier blocks. So neither the number of processes nor
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from functools import cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -90,6 +92,20 @@ def run_blocks(
 
         results = tqdm(results, total=len(blocks), desc=description)
     return list(results)
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """Return a context in which BLAS has one thread, because its threads would block those of the caller."""
+    return _libraries().limit(limits=1, user_api="blas")  # type: ignore[no-any-return]
+
+
+@cache
+def _libraries() -> Any:
+    # Looking for them takes as long as a small fit. Those of SciPy are loaded with its linear algebra.
+    import scipy.linalg  # noqa: F401
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 def _run(work: Callable[..., Result], block: tuple[Any, ...], seed: np.random.SeedSequence) -> Result:

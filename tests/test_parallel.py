@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info
 
 from dpstats.errors import InvalidParameter
-from dpstats.parallel import cut, run_blocks, seed_sequence
+from dpstats.parallel import cut, one_blas_thread, run_blocks, seed_sequence
 
 
 def draw(label, size, rng):
@@ -37,6 +38,16 @@ def test_seeds() -> None:
 
 def test_cut() -> None:
     assert cut(0, 4) == [] and cut(8, 4) == [4, 4] and cut(9, 4) == [4, 4, 1]
+
+
+def test_blas_has_one_thread_for_a_while() -> None:
+    def threads() -> list[int]:
+        return [found["num_threads"] for found in threadpool_info() if found["user_api"] == "blas"]
+
+    before = threads()
+    with one_blas_thread():
+        assert {*threads()} == {1}
+    assert threads() == before
 
 
 def test_progress_is_a_bar(capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,11 +18,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from dpstats.data.parameters import check_flag, check_jobs
 from dpstats.errors import InvalidParameter
-from dpstats.parallel import cut, run_blocks
+from dpstats.parallel import cut, one_blas_thread, run_blocks
 
 PUBLIC_SEED = 20_200_613
 """Public seed of all null simulations."""
@@ -131,7 +130,7 @@ def simulate_blocks(
     blocks = [(block,) for block in cut(size, _BLOCK)]
     # Use threads, because numpy takes most of the time. Each has one BLAS thread, because BLAS threads would block each
     # other.
-    with threadpool_limits(1, "blas"), parallel_config(backend="threading"):
+    with one_blas_thread(), parallel_config(backend="threading"):
         parts = run_blocks(
             simulate,
             blocks,

@@ -25,11 +25,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_integer, check_real
 from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.parallel import one_blas_thread
 
 STEP_BITS = 3
 """Whitened coordinates are rounded to steps of 2^-3 ..."""
@@ -202,7 +202,7 @@ def row_sums(
     if workers <= 1:
         return _sum_tiles(X, clip, centering, queue)
     # Use one BLAS thread per worker, because BLAS threads would wait for each other after every tile.
-    with ThreadpoolController().limit(limits=1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
+    with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
         totals = list(pool.map(lambda _: _sum_tiles(X, clip, centering, queue), range(workers)))
     total: NDArray[np.int64] = np.stack(totals).sum(axis=0)
     return total

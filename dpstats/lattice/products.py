@@ -13,12 +13,12 @@ from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.errors import ScaleOutOfRange
 from dpstats.lattice.rounding import squared_norms
 from dpstats.lattice.sums import default_threads
+from dpstats.parallel import one_blas_thread
 
 ROWS = 1 << 12
 """Rows of a block."""
@@ -141,7 +141,7 @@ def _run_threads(
     threads = min(default_threads(entries), len(items))
     if len(items) < 2:
         return [quiet(items)]
-    with _libraries().limit(limits=1, user_api="blas"):
+    with one_blas_thread():
         if threads == 1:
             return [quiet(items)]
         with ThreadPoolExecutor(threads) as pool:
@@ -153,9 +153,3 @@ def above_diagonal(p: int) -> tuple[Integers, Integers]:
     """Return the places above the diagonal of a p by p matrix, row by row."""
     rows, columns = np.triu_indices(p, 1)
     return rows, columns
-
-
-@lru_cache(maxsize=1)
-def _libraries() -> ThreadpoolController:
-    # Looking for them takes as long as a small fit.
-    return ThreadpoolController()

@@ -96,6 +96,10 @@ NOT_ASKED = {
 }
 
 
+# Of simulations that a method makes of what was released.
+FEWEST = {"n_simulations": 19, "n_points": 1}
+
+
 def page(made: Any) -> str:
     """Return the page of a release, less the time at which it is written, and the picture."""
     return re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d UTC", "", report.page_of(made).as_html())
@@ -109,7 +113,7 @@ def answers(made: Any) -> dict[str, Any]:
         needed = any(item.default is item.empty and item.kind < item.VAR_POSITIONAL for item in parameters)
         if name.startswith(("_", "set_")) or name in NOT_ASKED or needed:
             continue
-        few = {"n_simulations": 19} if "n_simulations" in inspect.signature(method).parameters else {}
+        few = {key: least for key, least in FEWEST.items() if key in inspect.signature(method).parameters}
         try:
             found[name] = method(**few)
         except Exception as error:  # some are there for some parameters
