@@ -95,13 +95,13 @@ def run_blocks(
 
 
 def one_blas_thread() -> AbstractContextManager[Any]:
-    """Return a context in which BLAS has one thread, because its threads would block those of the caller."""
+    """Return a context in which BLAS has one thread, because BLAS threads would block the threads of a caller."""
     return _libraries().limit(limits=1, user_api="blas")  # type: ignore[no-any-return]
 
 
 @cache
 def _libraries() -> Any:
-    # Looking for them takes as long as a small fit. Those of SciPy are loaded with its linear algebra.
+    # The search takes as long as a small fit. SciPy loads its own BLAS with its linear algebra.
     import scipy.linalg  # noqa: F401
     from threadpoolctl import ThreadpoolController
 
