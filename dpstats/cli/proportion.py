@@ -7,7 +7,7 @@ from typing import Any
 
 from dpstats.cli.input import InputTable
 from dpstats.cli.options import add_privacy
-from dpstats.cli.release import ReleaseCommand
+from dpstats.cli.release import ReleaseCommand, private_size
 from dpstats.cli.samples import ErrorTarget
 from dpstats.cli.units import add_unit, read_rows
 from dpstats.errors import InvalidParameter
@@ -15,7 +15,7 @@ from dpstats.errors import InvalidParameter
 
 def _add_parameters(parser: argparse.ArgumentParser) -> None:
     add_unit(parser, "whether any of them has the property")
-    add_privacy(parser, 0.0, missing=("error", "drop"))
+    add_privacy(parser, 0.0, missing=("error", "drop"), neighbors=True)
 
 
 def _read(table: InputTable, options: argparse.Namespace) -> tuple[Any, ...]:
@@ -46,7 +46,9 @@ def _one(options: argparse.Namespace) -> int:
 def _build(options: argparse.Namespace, n: int, d: int) -> Any:
     from dpstats.tables import PrivateProportion
 
-    return PrivateProportion(epsilon=options.epsilon, delta=options.delta, missing=options.missing)
+    return PrivateProportion(
+        epsilon=options.epsilon, delta=options.delta, missing=options.missing, neighbors=options.neighbors
+    )
 
 
 def _report(share: Any, options: argparse.Namespace) -> tuple[list[Any], dict[str, Any]]:
@@ -64,6 +66,7 @@ def _report(share: Any, options: argparse.Namespace) -> tuple[list[Any], dict[st
         "count": share.count_,
         "statistic": share.statistic_,
         **({"rows": share.rows_} if options.missing == "drop" else {}),
+        **private_size(share, options.confidence),
     }
     return [summary], facts
 
@@ -79,7 +82,7 @@ PROPORTION = ReleaseCommand(
     help="private proportion of rows with a property, with a conservative interval",
     description="Release the proportion of rows in which a column is 1 (--column NAME), or a word (--column "
     "NAME=WORD), with a conservative interval that includes sampling error and noise. The number of rows is "
-    "public. Neighbors differ in one row.",
+    "public, unless --neighbors add_or_remove. Neighbors differ in one row.",
     add_parameters=_add_parameters,
     build=_build,
     report=_report,

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_columns
-from dpstats.errors import InvalidParameter
 from dpstats.lattice import RowLattice
 from dpstats.means.moments import MEAN, Weights
 from dpstats.means.region import Region
@@ -72,15 +71,8 @@ class ClippedMeanPlan(ReleasePlan):
             number of sensitivity one.
         """
         spread = check_columns("std", std, self.n_features, at_least=0) if std is not None else self.std
-        if self.n_planned is None:
-            raise InvalidParameter(
-                "n_samples must be a number of rows for expected_error, got None. Call plan(n_samples, n_features)."
-            )
-        noise = _total(self.mean_noise**2, self.n_features)
-        sampling = (
-            0.0 if spread is None else _total(np.asarray(spread) ** 2, self.n_features) / self.n_planned
-        )
-        return noise + sampling
+        n, noise = self.n_expected, _total(self.mean_noise**2, self.n_features)
+        return noise + (0.0 if spread is None else _total(np.asarray(spread) ** 2, self.n_features) / n)
 
     @property
     def distribution(self) -> str:

@@ -68,11 +68,7 @@ class PrivateVariancePlan(ReleasePlan):
         std : float or array of shape (n_features,), optional
             Standard deviation of the columns (default: the sampling error is left out).
         """
-        d, n = self.n_features, self.n_planned
-        if n is None:
-            raise InvalidParameter(
-                "n_samples must be a number of rows for expected_error, got None. Call plan(n_samples, n_features)."
-            )
+        d, n = self.n_features, self.n_expected
         spread = 0.0 if std is None else check_columns("std", std, d, at_least=0)
         divisor = n / self.divisor
         noise, counted = (np.asarray(self.noise(SQUARES).std) / divisor) ** 2, n

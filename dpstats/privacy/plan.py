@@ -306,6 +306,15 @@ class ReleasePlan(Plan):
         return self.n_planned
 
     @property
+    def n_expected(self) -> int:
+        """The number of rows that errors are computed for, or an error if there is none."""
+        if self.n_planned is None:
+            raise InvalidParameter(
+                "n_samples must be a number of rows for expected_error, got None. Call plan(n_samples, n_features)."
+            )
+        return self.n_planned
+
+    @property
     def divisor(self) -> int:
         """The number that released sums are divided by: the public number of rows, or 1 if it is private."""
         return 1 if self.has_private_size else self.n_samples

@@ -5,6 +5,7 @@ Proof: docs/proofs/proportion.md.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -29,11 +30,12 @@ from dpstats.inference import Estimates, HasEstimates
 from dpstats.mechanisms.histogram import count_stage, count_steps
 from dpstats.noisy_counts import CountNoise
 from dpstats.privacy.budget import PrivacyBudget
-from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import AnyStage, Coins
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.parameters import parameters
+from dpstats.release.private_size import PrivateSize
 from dpstats.release.session import Released, Session
 from dpstats.results import (
     about_missing,
@@ -67,9 +69,9 @@ class ProportionPlan(ReleasePlan):
     missing: str = "error"
 
     @property
-    def dropped(self) -> bool:
-        """Whether missing rows are dropped, so that the number of the others is private."""
-        return self.missing == "drop"
+    def counts_zeros(self) -> bool:
+        """Whether zeros are counted too, because the number of rows that count is private."""
+        return self.missing == "drop" or self.has_private_size
 
     @property
     def count_noise(self) -> CountNoise:
@@ -81,12 +83,12 @@ class ProportionPlan(ReleasePlan):
         """Return the expected squared error of ``count_ / n``; ``std`` is at most 1/2, the root of p (1 - p)."""
         spread = 0.5 if std is None else check_real("std", std, at_least=0, at_most=0.5)
         # Two counts have noise of variance (1 - p)^2 + p^2 = 1 - 2 p (1 - p).
-        noise = self.count_noise.variance * (1 - 2 * spread**2 if self.dropped else 1)
-        return spread**2 / self.n_samples + noise / self.n_samples**2
+        noise = self.count_noise.variance * (1 - 2 * spread**2 if self.counts_zeros else 1)
+        return spread**2 / self.n_expected + noise / self.n_expected**2
 
 
 @parameters
-class PrivateProportion(HasEstimates, PrivateEstimator[ProportionPlan]):
+class PrivateProportion(PrivateSize, HasEstimates, PrivateEstimator[ProportionPlan]):
     """Private proportion of rows that are 1, with the most powerful private test and exact intervals.
 
     Parameters
@@ -100,6 +102,9 @@ class PrivateProportion(HasEstimates, PrivateEstimator[ProportionPlan]):
     missing : {"error", "drop"}, default="error"
         Treatment of a missing entry. "error" raises `InvalidData`. "drop" leaves the row out. The proportion of the
         observed rows then uses noisy counts of ones and of zeros, each with twice the Laplace scale.
+    neighbors : {"replace_one", "add_or_remove"}, default="replace_one"
+        Neighboring datasets. "add_or_remove": one row is added or removed. The number of rows is then private, and the
+        proportion uses noisy counts of ones and of zeros, each with Laplace scale 1/epsilon.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
@@ -108,15 +113,18 @@ class PrivateProportion(HasEstimates, PrivateEstimator[ProportionPlan]):
     Attributes
     ----------
     proportion_ : float
-        ``count_ / n``, clipped to [0, 1]. With ``missing="drop"``, the count of ones divided by the sum of both counts;
-        NaN if neither count is positive.
+        ``count_ / n``, clipped to [0, 1]. With two counts, the count of ones divided by the sum of both; NaN if neither
+        is positive.
     count_ : float
         Noisy count of ones as released. It may be negative or larger than n. At delta = 0 it is a whole number.
     statistic_ : float
         Statistic of exact tests and intervals. At delta = 0 it is ``count_`` plus one uniform number in (-1/2, 1/2),
-        drawn after the release independently of the data. Otherwise, and with ``missing="drop"``, it is ``count_``.
+        drawn after the release independently of the data. Otherwise, and with two counts, it is ``count_``.
     rows_ : float
         Noisy number of observed rows, the sum of both counts. It may be negative. Only with ``missing="drop"``.
+    n_, n_noise_std_ : float
+        Noisy number of rows that count, and the standard deviation of its noise. Only with
+        ``neighbors="add_or_remove"``; ``n_interval()`` is its interval.
     noise_std_ : float
         Standard deviation of the noise in ``proportion_``.
     privacy_ : PrivacyGuarantee
@@ -137,7 +145,7 @@ class PrivateProportion(HasEstimates, PrivateEstimator[ProportionPlan]):
       epsilon-private (Awan and Slavkovic 2018). Intervals are never longer than conservative ones and have exactly
       nominal coverage, but their endpoints vary with the uniform number.
 
-    ``missing="drop"`` has only "conservative": a score interval that includes the noise of both counts. Its coverage is
+    With two counts there is only "conservative": a score interval that includes the noise of both. Its coverage is
     approximate.
 
     Without missing rows, both are valid for every n, proportion and epsilon, if rows are independent. With Gaussian
@@ -163,28 +171,32 @@ class PrivateProportion(HasEstimates, PrivateEstimator[ProportionPlan]):
     epsilon: float = 1.0
     delta: float = 0.0
     missing: str = "error"
+    neighbors: Any = "replace_one"
     random_state: Any = None
     budget: PrivacyBudget | None = None
 
     _min_samples = 1
 
-    def plan(self, n_samples: int, n_features: int = 1) -> ProportionPlan:
+    def plan(self, n_samples: int | None, n_features: int = 1) -> ProportionPlan:
         """Return the release plan of a fit on data of this size.
 
         Parameters
         ----------
-        n_samples, n_features : int
-            Public sizes. A proportion needs one column.
+        n_samples : int
+            Public number of rows. With ``neighbors="add_or_remove"`` it enters expected errors only, and may be None.
+        n_features : int
+            Number of columns, which must be 1.
         """
-        n = check_integer("n_samples", n_samples, at_least=1, at_most=2**31)
+        n = self._check_size(n_samples, at_most=2**31, at_least=1)
         if check_integer("n_features", n_features, at_least=1) != 1:
             raise InvalidParameter(
                 f"n_features must be 1, because a proportion needs one column, got {n_features}"
             )
-        guarantee = PrivacyGuarantee(*check_privacy_parameters(self.epsilon, self.delta))
+        guarantee = PrivacyGuarantee(*check_privacy_parameters(self.epsilon, self.delta), self._relation)
         missing = check_missing(self.missing, ["error", "drop"])
-        stages: list[AnyStage] = [count_stage(2 if missing == "drop" else 1, guarantee, COUNT)]
-        if guarantee.delta == 0 and missing == "error":
+        two = missing == "drop" or self._relation is Neighbors.ADD_OR_REMOVE_ONE
+        stages: list[AnyStage] = [count_stage(1 + two, guarantee, COUNT)]
+        if guarantee.delta == 0 and not two:
             stages.append(Coins(UNIFORM, (_BITS,), released=True))
         return ProportionPlan(tuple(stages), guarantee, n, 1, missing)
 
@@ -193,16 +205,17 @@ class PrivateProportion(HasEstimates, PrivateEstimator[ProportionPlan]):
 
     def _read(self, rows: Rows, plan: ProportionPlan) -> Mapping[str, Any]:
         zeros, ones, missing, others = Tally((3,)).of(rows)
-        if others or (missing and not plan.dropped):
-            allowed = "0, 1, a boolean or missing" if plan.dropped else "0 or 1 (or booleans)"
+        dropped = plan.missing == "drop"
+        if others or (missing and not dropped):
+            allowed = "0, 1, a boolean or missing" if dropped else "0 or 1 (or booleans)"
             what = (
                 "something else"
-                if plan.dropped
+                if dropped
                 else "missing (missing='drop' leaves its row out) or something else"
             )
             raise InvalidData(f"X must be {allowed}, got at least one entry that is {what}")
         stage = plan.additive[0]
-        return {COUNT: count_steps(stage, np.array([ones, zeros][: stage.size]), plan.n_samples)}
+        return {COUNT: count_steps(stage, np.array([ones, zeros][: stage.size]), rows.shape[0])}
 
     def _release(self, private: Mapping[str, Any], plan: ProportionPlan, session: Session) -> None:
         session.add(COUNT, private[COUNT])
@@ -213,19 +226,23 @@ class PrivateProportion(HasEstimates, PrivateEstimator[ProportionPlan]):
     def _report(self, released: Released, plan: ProportionPlan) -> None:
         self.count_ = float(released[COUNT][0])
         self.statistic_ = self.count_ + (float(uniform(released[UNIFORM])) if UNIFORM in released else 0.0)
-        if plan.dropped:
+        if plan.counts_zeros:
             self._zeros = float(released[COUNT][1])
-            self.rows_ = self.count_ + self._zeros
+            rows = self.count_ + self._zeros
+            if plan.has_private_size:
+                self._record_size(rows, plan.count_noise.of(2))
+            if plan.missing == "drop":
+                self.rows_ = rows
             self.proportion_ = self._share.estimate
             p = float(np.nan_to_num(self.proportion_, nan=0.5))
-            self.noise_std_ = plan.count_noise.std * float(np.hypot(p, 1 - p)) / max(self.rows_, 1.0)
+            self.noise_std_ = plan.count_noise.std * float(np.hypot(p, 1 - p)) / max(rows, 1.0)
             return
         self.proportion_ = min(max(self.count_ / plan.n_samples, 0.0), 1.0)
         self.noise_std_ = plan.count_noise.std / plan.n_samples
 
     @property
     def _share(self) -> NoisyShare:
-        """Both counts, if missing rows are dropped."""
+        """Both counts, if there are two."""
         noise = self.plan_.count_noise
         return NoisyShare(self.count_, self._zeros, noise, noise)
 
@@ -241,31 +258,34 @@ class PrivateProportion(HasEstimates, PrivateEstimator[ProportionPlan]):
         check_is_fitted(self)
         kind = check_choice("interval", interval, list(_COVER))
         plan, noise = self.plan_, self.plan_.count_noise
-        if plan.dropped and kind == "exact":
-            raise InvalidParameter("interval must be 'conservative' with missing='drop', got 'exact'")
+        two = plan.counts_zeros
+        if two and kind == "exact":
+            option = "missing='drop'" if plan.missing == "drop" else "neighbors='add_or_remove'"
+            raise InvalidParameter(f"interval must be 'conservative' with {option}, got 'exact'")
         # A tail of a discrete count includes the count. With the uniform number, tails begin half a step away.
         middle, half = (self.statistic_, 0.0) if kind == "exact" else (self.count_, noise.half)
-        share = (
-            self._share if plan.dropped else CountShare(middle - half, middle + half, plan.n_samples, noise)
-        )
+        share = self._share if two else CountShare(middle - half, middle + half, plan.n_samples, noise)
         errors = ShareErrors(np.array(self.proportion_), [share])
         rows_std = noise.std * 2**0.5
-        few = few_observed(self.rows_, rows_std) if plan.dropped else []
+        rows = self.count_ + self._zeros if two else math.inf
+        few = few_observed(rows, rows_std) if two else []
         return Estimates(
             errors.estimate[()],
             errors.standard_error[()],
             ("proportion",),
-            with_missing(
-                _ESTIMAND if plan.dropped else f"{_ESTIMAND} ({_COVER[kind]})", about_missing(plan.missing)
-            ),
+            with_missing(_ESTIMAND if two else f"{_ESTIMAND} ({_COVER[kind]})", about_missing(plan.missing)),
             errors,
             title="Private proportion",
             facts=(
                 *self._public_facts(),
-                *([("Rows observed", observed_rows(self.rows_, rows_std))] if plan.dropped else []),
+                *(
+                    [("Rows observed", observed_rows(rows, rows_std))]
+                    if two and not plan.has_private_size
+                    else []
+                ),
                 (
                     "Noise",
-                    f"{noise.law.capitalize()} of scale {noise.scale:.4g} on {'each' if plan.dropped else 'the'} count",
+                    f"{noise.law.capitalize()} of scale {noise.scale:.4g} on {'each' if two else 'the'} count",
                 ),
             ),
             notes=[

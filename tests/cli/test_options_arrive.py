@@ -249,6 +249,7 @@ OPTIONS |= {
             "epsilon": ([], ["--epsilon", "0.3"], {"epsilon": 0.3}),
             "delta": ([], ["--delta", "1e-5"], {"delta": 1e-5}),
             "missing": ([], ["--missing", "drop"], {"missing": "drop"}),
+            "neighbors": ([], ["--neighbors", "add_or_remove"], {"neighbors": "add_or_remove"}),
         },
     ),
     "table": (

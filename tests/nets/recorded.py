@@ -125,7 +125,7 @@ CHANGES: dict[str, list[dict[str, Any]]] = {
     ],
     "GroupQuantiles": [{"q": 0.8}],
     "MeanPerRow": [{"missing": "drop"}, {"max_rows": 1}],
-    "PrivateProportion": [{"missing": "drop"}, {"delta": 1e-5}],
+    "PrivateProportion": [{"missing": "drop"}, {"delta": 1e-5}, {"neighbors": "add_or_remove"}],
     "ContingencyTable": [{"unknown": "drop"}, {"neighbors": "add_or_remove"}, {"delta": 1e-6}],
     "PrivateQuantile": [{"coverage": "any"}, {"q": [0.02, 0.98]}, {"step": 0.5}],
     "PrivateDistribution": [{"bins": 7}, {"delta": 1e-6}],
@@ -525,7 +525,12 @@ SCENES: dict[str, Callable[[], Any]] = {
     **{
         f"{text}, {options}": partial(answer_query, text, **options)
         for text in SQL
-        for options in ({}, {"delta": 1e-6}, {"unit": "u", "public_tables": ["s"]})
+        for options in (
+            {},
+            {"delta": 1e-6},
+            {"unit": "u", "public_tables": ["s"]},
+            {"neighbors": "add_or_remove"},
+        )
     },
     **{f"dpstats {' '.join(command)}": partial(run_json, command) for command in COMMANDS},
     "accounting": accounting,

@@ -25,7 +25,7 @@ from dpstats.privacy import Neighbors, PrivacyBudget
 from dpstats.quantiles import PrivateQuantile
 from dpstats.ranks import MannWhitneyTest
 from dpstats.sql import PrivateSQL
-from dpstats.tables import ContingencyTable
+from dpstats.tables import ContingencyTable, PrivateProportion
 
 SIZES = (0, 1, 2, 1000)
 ADDED = {"neighbors": "add_or_remove", "epsilon": 1.0}
@@ -156,6 +156,38 @@ def test_what_is_public_does_not_depend_on_the_number_of_rows(
     assert "1000" not in found[-1]["printed"].replace("group of 1000 rows", "").replace(
         "each of 1000 units", ""
     )
+
+
+def _one_csv(rows: pd.DataFrame, folder: Path) -> str:
+    rows.to_csv(folder / "one.csv", index=False)
+    return str(folder / "one.csv")
+
+
+ONE_COLUMN: dict[str, Callable[[pd.DataFrame, Path], Any]] = {
+    "pandas": lambda rows, folder: rows,
+    "polars": lambda rows, folder: pl.from_pandas(rows),
+    "array": lambda rows, folder: rows["one"].to_numpy(),
+    "list": lambda rows, folder: rows["one"].tolist(),
+    "CSV": _one_csv,
+}
+
+
+@pytest.mark.parametrize("container", ONE_COLUMN)
+@pytest.mark.parametrize("options", [{}, {"missing": "drop", "delta": 1e-6}], ids=str)
+def test_what_is_public_of_a_proportion_does_not_depend_on_the_number_of_rows(
+    options: dict[str, Any], container: str, tmp_path: Path
+) -> None:
+    found = []
+    for n in SIZES:
+        folder = tmp_path / str(n)
+        folder.mkdir()
+        data = ONE_COLUMN[container](pd.DataFrame({"one": np.arange(n) % 2}), folder)
+        found.append(
+            public_facts(lambda **kw: PrivateProportion(**ADDED, **options, **kw), data, folder / "ledger")
+        )
+    for other in found[1:]:
+        for fact, value in found[0].items():
+            assert other[fact] == value, fact
 
 
 def refusal(call: Callable[[], Any]) -> str:

@@ -251,3 +251,35 @@ def test_the_proportion_of_observed_rows_is_theirs() -> None:
         PrivateProportion(missing="drop").fit([0, 1, 2])
     with pytest.raises(InvalidData, match="missing='drop' leaves its row out"):
         PrivateProportion().fit([0, 1, None])
+
+
+@pytest.mark.parametrize(("n", "p", "epsilon"), [(40, 0.5, 1.0), (300, 0.05, 0.5), (2000, 0.9, 0.1)])
+def test_intervals_cover_where_the_number_of_rows_is_private(n: int, p: float, epsilon: float) -> None:
+    rng = np.random.default_rng(8)
+    covered = counted = 0
+    for seed in range(400):
+        made = PrivateProportion(epsilon=epsilon, neighbors="add_or_remove", random_state=seed)
+        made.fit(rng.random(n) < p)
+        low, high = made.confidence_interval()
+        covered += low <= p <= high
+        least, most = made.n_interval()
+        counted += least <= n <= most
+    assert covered >= 360 and counted >= 360
+
+
+def test_a_private_number_of_rows_is_released_with_the_proportion() -> None:
+    made = PrivateProportion(epsilon=1e3, neighbors="add_or_remove", random_state=0).fit(ANSWERS)
+    assert made.proportion_ == pytest.approx(0.65) and made.n_ == pytest.approx(200)
+    assert [stage.sensitivity_steps for stage in made.plan_.additive] == [1]
+    facts = dict(made.summary().facts)
+    assert "private" in facts["Rows"] and "one row replaced" in facts["Implied privacy"]
+    assert made.plan_.count_noise.std == pytest.approx(
+        PrivateProportion(epsilon=2e3, missing="drop").plan(5).count_noise.std
+    )
+    with pytest.raises(InvalidParameter, match="must be 'conservative' with neighbors='add_or_remove'"):
+        made.confidence_interval(interval="exact")
+    with pytest.raises(InvalidParameter, match="n_samples must be a number of rows"):
+        made.plan_.expected_error()
+    assert made.plan(200).expected_error() > 0
+    empty = PrivateProportion(neighbors="add_or_remove", random_state=3).fit([])
+    assert abs(empty.n_) < 30 and empty.confidence_interval() is not None

@@ -1,7 +1,8 @@
-"""Means of a private number of rows: coverage of their intervals, and widths beside those of a public number of rows.
+"""A private number of rows: coverage of intervals, and widths beside those of a public number of rows.
 
 Released totals are drawn from their distribution, exact sums of drawn rows plus the plan's noise, and go through the
-code that reports a fit. Variances are fits. Beside them are fits at the same epsilon for a public number of rows.
+code that reports a fit. Variances and proportions are fits, and answers to SQL are queries of one table. Beside them
+are releases at the same epsilon for a public number of rows.
 
     python validation/studies/private_size.py
     python validation/studies/private_size.py --fast                  # fewer cells and runs, nothing written
@@ -25,6 +26,8 @@ import dpstats  # noqa: E402
 from dpstats.groups import anova  # noqa: E402
 from dpstats.means import ClippedMean, PrivateVariance  # noqa: E402
 from dpstats.means.ratio import Ratio  # noqa: E402
+from dpstats.sql import PrivateSQL  # noqa: E402
+from dpstats.tables import PrivateProportion  # noqa: E402
 
 Numbers = np.ndarray
 
@@ -145,6 +148,75 @@ def study(
     return found
 
 
+def proportion_cell(p: float, n: int, options: Options, fits: int, rng: np.random.Generator) -> Found:
+    """Return what is measured of a proportion."""
+    ends, widths = [], []
+    for _ in range(fits):
+        x = rng.random(n) < p
+        added, public = (
+            PrivateProportion(neighbors=neighbors, random_state=int(rng.integers(1 << 30)), **options).fit(x)
+            for neighbors in ("add_or_remove", "replace_one")
+        )
+        low, high = added.confidence_interval()
+        ends.append((low, high))
+        low, high = public.confidence_interval()
+        widths.append(high - low)
+    low, high = np.transpose(ends)
+    covered = (low <= p) & (p <= high)
+    return Found(fits, float(covered.mean()), float((high - low).mean()), float(np.mean(widths)))
+
+
+def query_cell(text: str, n: int, options: Options, asked: int, rng: np.random.Generator) -> Found:
+    """Return what is measured of an answer to SQL: the first number of every cell."""
+    import duckdb
+
+    connection = duckdb.connect()
+    rows = f"SELECT i % 4 AS g, (i * 7919) % 101 AS x, i % {max(n // 5, 1)} AS u FROM range({n}) s(i)"
+    connection.execute(f"CREATE TABLE t AS {rows}")
+    declared = {"categories": {"t.g": [0, 1, 2, 3]}, "bounds": {"t.x": (0, 100)}, **options}
+    truth = np.array([row[-1] for row in sorted(connection.execute(text).fetchall())], dtype=float)
+    found: dict[str, list[tuple[Numbers, Numbers]]] = {"add_or_remove": [], "replace_one": []}
+    for neighbors, ends in found.items():
+        for _ in range(asked):
+            made = PrivateSQL(
+                connection, neighbors=neighbors, random_state=int(rng.integers(1 << 30)), **declared
+            )
+            answer = made.query(text).estimates()
+            low, high = (np.ravel(end)[-truth.size :] for end in answer.confidence_interval())
+            ends.append((low, high))
+    low, high = np.transpose(found["add_or_remove"], (1, 0, 2))
+    widths = [float(np.mean([b - a for a, b in ends])) for ends in found.values()]
+    return Found(asked, float(((low <= truth) & (truth <= high)).mean()), *widths)
+
+
+PROPORTIONS = ((100, 1.0), (1000, 0.1), (1000, 1.0), (10_000, 1.0))
+QUERIES = (
+    "SELECT COUNT(*) FROM t",
+    "SELECT AVG(x) FROM t",
+    "SELECT COUNT(x), SUM(x) FROM t",
+    "SELECT COUNT(x), AVG(x) FROM t",
+    "SELECT g, COUNT(*) FROM t GROUP BY g",
+    "SELECT g, SUM(x) FROM t GROUP BY g",
+    "SELECT g, COUNT(x), AVG(x) FROM t GROUP BY g",
+)
+
+
+def study_of_counts(fits: int, seed: int = 2) -> dict[Key, Found]:
+    """Return the cells of proportions and of answers to SQL."""
+    found: dict[Key, Found] = {}
+    for place, p in enumerate((0.5, 0.05)):
+        rng = np.random.default_rng([seed, place])
+        for delta in DELTAS:
+            for n, epsilon in PROPORTIONS:
+                options = {"epsilon": epsilon, "delta": delta}
+                key = "proportion", f"{100 * p:g}% ones", n, epsilon, delta
+                found[key] = proportion_cell(p, n, options, 2 * fits, rng)
+    for place, text in enumerate(QUERIES):
+        rng = np.random.default_rng([seed, 9, place])
+        found["SQL", f"`{text}`", 2000, 1.0, 0.0] = query_cell(text, 2000, {"epsilon": 1.0}, fits // 2, rng)
+    return found
+
+
 def as_markdown(cells: dict[Key, Found], command: str) -> str:
     """Return the report."""
     lines = [
@@ -165,14 +237,15 @@ def as_markdown(cells: dict[Key, Found], command: str) -> str:
             f"| {what} | {name} | {n:,} | {epsilon:g} | {delta:g} | {cell.runs:,} | {cell.coverage:.3f} | "
             f"{cell.width:.4f} | {cell.public_width:.4f} | {cell.width / cell.public_width:.2f} |"
         )
-    means = [cell for key, cell in cells.items() if key[0] == "mean"]
-    ratios = [cell.width / cell.public_width for cell in means]
-    least = min(means, key=lambda cell: cell.coverage)
-    lines += [
-        "",
-        f"Means: ratios of {min(ratios):.2f} to {max(ratios):.2f}; least coverage {least.coverage:.3f} "
-        f"(standard error {math.sqrt(0.05 * 0.95 / least.runs):.3f}).",
-    ]
+    lines.append("")
+    for what, words in (("mean", "Means"), ("proportion", "Proportions"), ("SQL", "Answers to SQL")):
+        chosen = [cell for key, cell in cells.items() if key[0] == what]
+        ratios = [cell.width / cell.public_width for cell in chosen]
+        least = min(chosen, key=lambda cell: cell.coverage)
+        lines.append(
+            f"* {words}: ratios of {min(ratios):.2f} to {max(ratios):.2f}; least coverage {least.coverage:.3f} "
+            f"(standard error {math.sqrt(0.05 * 0.95 / least.runs):.3f})."
+        )
     return "\n".join(lines) + "\n"
 
 
@@ -183,9 +256,9 @@ def main() -> None:
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     if given.fast:
-        print(as_markdown(study(CELLS[:2], VARIANCES[:1], 500, 10), "--fast"))
+        print(as_markdown(study(CELLS[:2], VARIANCES[:1], 500, 10) | study_of_counts(20), "--fast"))
         return
-    report = as_markdown(study(), "python validation/studies/private_size.py")
+    report = as_markdown(study() | study_of_counts(400), "python validation/studies/private_size.py")
     RESULTS.write_text(report)
     print(report)
 

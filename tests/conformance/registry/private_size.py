@@ -14,7 +14,8 @@ from dpstats.data.tables import Table
 from dpstats.groups import GroupMeans, MeanPerRow
 from dpstats.groups.mean_per_row import unit_places
 from dpstats.means import ClippedMean, PrivateVariance, totals
-from dpstats.tables import ContingencyTable
+from dpstats.tables import ContingencyTable, PrivateProportion
+from dpstats.tables.proportion import COUNT
 from registry import groups, tables
 from registry.clipped_mean import half_noise
 from registry.entry import Entry, PlantedBug, Understated, core, exact_integers, fitted
@@ -295,7 +296,54 @@ def _tables() -> Iterator[Entry]:
         )
 
 
+class CountOfRows(PrivateProportion):
+    """Planted bug: the zeros are the exact number of rows less the noisy ones, and have no noise of their own."""
+
+    def _release(self, private: Any, plan: Any, session: Any) -> None:
+        super()._release(private, plan, session)
+        ones, zeros = session.released[COUNT].T
+        ones[:], zeros[:] = ones, private[COUNT].sum() - ones
+
+
+def _proportions() -> Iterator[Entry]:
+    def pairs() -> Iterator[Pair]:
+        for n in (2, 3):
+            for data in itertools.product((0, 1, 2), repeat=n):  # 2 is the code of a missing entry
+                yield tables.rows(*data), tables.rows(*data[:-1])
+
+    pair = tables.rows(1, 0, 1), tables.rows(0, 1)
+    for law, options in (("Laplace", LAPLACE), ("Gaussian", GAUSSIAN)):
+        given = {**options, "missing": "drop"}
+        estimator = PrivateProportion(**given)
+        plan, claim = estimator.plan(3, 1), (float(options["epsilon"]), float(options["delta"]))  # type: ignore[arg-type]
+        half, told = (core(made(**given)) for made in (tables.HalfNoise, CountOfRows))
+        (stage,) = plan.additive
+        less = replace(plan, stages=(replace(stage, sensitivity_steps=stage.sensitivity_steps // 2),))
+        yield Entry(
+            name=f"proportion, {law}, private size",
+            covers=PrivateProportion,
+            proof="private-size.md",
+            plan=plan,
+            integers=exact_integers(estimator, plan),
+            pairs=pairs,
+            draw=core(estimator),
+            dataset=pair[0],
+            neighbor=pair[1],
+            power=0.3,
+            public=fitted(estimator, lambda made: [made.count_, made.n_]),
+            bugs=(
+                PlantedBug("half the noise", half, *pair, *claim, 400_000),
+                PlantedBug("the exact number of rows is told", told, *pair, *claim),
+            ),
+            understated=(
+                Understated("half of what a row adds", less, exact_integers(estimator, plan), pairs),
+            ),
+            estimator=PrivateProportion(**given),
+        )
+
+
 def entries() -> Iterator[Entry]:
+    yield from _proportions()
     yield from _means()
     yield from _variances()
     yield from _groups()
