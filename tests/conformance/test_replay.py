@@ -299,7 +299,9 @@ def databases(entry: Entry) -> tuple[Any, Any]:
     """Return the database of an entry, and one of as many rows in which everything private is another."""
     options = asked(entry)[1]
     public, keys = options.get("public_tables", ()), {*options.get("keys", {}).items()}
-    paths = [unit.partition("->")[2].strip() for unit in options.get("unit", {}).values() if "->" in unit]
+    units = options.get("unit", {})
+    found = units.values() if isinstance(units, dict) else [units]
+    paths = [unit.partition("->")[2].strip() for unit in found if "->" in unit]
     keys |= {tuple(path.split(".")) for path in paths}
 
     def change(table: Any) -> Any:
