@@ -141,6 +141,7 @@ INSIDE = {
         "words",
         "columns",
         "keys",
+        "units",
         "rows",
         "levels",
         "schema",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -69,6 +69,8 @@ class CountEstimate(HasEstimates):
     noise : {"laplace", "gaussian"}
     scale : float
         Scale (Laplace) or standard deviation (Gaussian) of the noise.
+    max_rows : int or None
+        Largest number of rows of a unit that count, where a unit has several.
 
     Examples
     --------
@@ -85,19 +87,22 @@ class CountEstimate(HasEstimates):
     guarantee: PrivacyGuarantee
     noise: str
     scale: float
+    max_rows: int | None = field(default=None, kw_only=True)
 
     def estimates(self) -> Estimates:
         """Return the counts in these data with the distribution of their errors, the noise alone."""
-        noise = CountNoise(self.noise, self.scale)
+        noise, unit = CountNoise(self.noise, self.scale), self.guarantee.unit
+        most = None if self.max_rows is None else f"at most {self.max_rows} rows"
         return Estimates(
             self.counts,
             np.full(self.counts.shape, noise.std),
             tuple(map(str, self.categories)),
-            "the counts in these data",
+            "the counts in these data" + (f", of each {unit} {most}" if most else ""),
             CountErrors(self.counts, noise),
             title="Private counts",
             header="count",
             facts=[
+                *([(f"Of each {unit}", most)] if most else []),
                 *self.guarantee.facts(),
                 ("Noise", f"{self.noise.capitalize()} of scale {self.scale:.4g}"),
             ],

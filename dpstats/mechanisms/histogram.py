@@ -19,8 +19,9 @@ from dpstats.data.counts import Tally
 from dpstats.data.keys import DISCOVER, in_order
 from dpstats.data.levels import Bins, Categories, Undeclared
 from dpstats.data.opening import open_source
-from dpstats.data.parameters import check_choice, check_privacy_parameters
-from dpstats.data.schema import Schema
+from dpstats.data.parameters import check_choice, check_integer, check_privacy_parameters
+from dpstats.data.schema import Column, Schema
+from dpstats.data.units import check_labels, cut_units
 from dpstats.errors import DPStatsError, InvalidData, InvalidParameter
 from dpstats.found_counts import FoundCounts
 from dpstats.lattice import isqrt_up
@@ -38,6 +39,8 @@ from dpstats.release.mechanism import Mechanism
 _COUNTS = "counts"
 _ROWS = "rows"
 _MOST_ROWS = 2**31
+_MOST_UNIT_ROWS = 2**16
+_WHOSE = "whose row it is, one for each row"
 _FRACTION_BITS = 30  # Gaussian noise needs a lattice finer than whole counts
 
 
@@ -66,6 +69,12 @@ class Histogram(Mechanism):
         Treatment of a row in no category or bin, and of a row that cannot be a category (a list): raise an
         error (which reveals that there was one), or drop it. With bins, a non-numeric row always raises an
         error.
+    max_rows : int, optional
+        Public largest number of rows of a unit that count, such as a person with several rows. The guarantee is then
+        for a unit with all its rows. ``release`` needs the units. Noise is proportional to ``max_rows``. Of a unit
+        with more rows, those with the smallest hashes count, regardless of their order and of other units.
+    called : str, default="unit"
+        Name of a unit in the guarantee, with ``max_rows``.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
@@ -115,6 +124,8 @@ class Histogram(Mechanism):
         bins: Any = None,
         neighbors: Any = "replace_one",
         unknown: str = "error",
+        max_rows: int | None = None,
+        called: str = "unit",
         random_state: Any = None,
         budget: PrivacyBudget | None = None,
     ) -> None:
@@ -129,11 +140,21 @@ class Histogram(Mechanism):
         self._unknown = check_choice("unknown", unknown, ["error", "drop"])
         epsilon, delta = check_privacy_parameters(epsilon, delta)
         relation = parse_neighbors(neighbors)
-        super().__init__(PrivacyGuarantee(epsilon, delta, relation), random_state, budget)
+        self._most = max_rows
+        if max_rows is not None:
+            check_integer("max_rows", max_rows, at_least=1, at_most=_MOST_UNIT_ROWS)
+            if self._discovers:
+                raise InvalidParameter(
+                    "max_rows must be None for categories='discover'. Declare the categories."
+                )
+        word = "row" if max_rows is None else called
+        super().__init__(PrivacyGuarantee(epsilon, delta, relation, unit=word), random_state, budget)
         if self._categories is None:
             self._plan = self._planned(found_stage(self._guarantee))
         else:
-            self._plan = self._planned(count_stage(len(self._categories), self._guarantee))
+            self._plan = self._planned(
+                count_stage(len(self._categories), self._guarantee, max_rows=max_rows or 1)
+            )
 
     @property
     def categories(self) -> tuple[Any, ...]:
@@ -175,27 +196,52 @@ class Histogram(Mechanism):
         """The least noisy count of a released category, in rows, for "discover"."""
         return self._discovery.threshold
 
-    def release(self, data: Any) -> CountEstimate:
+    def release(self, data: Any, units: Any = None) -> CountEstimate:
         """Release the counts of the rows of ``data``, a 1-d sequence of category values, or of numbers for bins.
 
         A list, another iterable, an array, or a column of a data frame; a DuckDB relation, a Dask frame or a
         file of one column. The category of a row depends on that row alone, for any types of the others.
         """
-        session = self._session_about(data)
+        if (units is None) != (self._most is None):
+            needed = "given, one for each row, with" if units is None else "None without"
+            raise InvalidParameter(f"units must be {needed} max_rows")
+        session = self._session_about(data) if self._most is None else self._session(self._plan_units())
         session.check()
         if self._categories is None:
             labels, rows = self._count_labels(data)
             with session:
                 found = session.discover(_COUNTS, labels, {_ROWS: rows})
             return self._report_found(found, session.plan.guarantee)
-        steps, n_rows = self._steps(data)
+        steps, n_rows = self._steps(data, units)
         with session:
             counts = session.add(_COUNTS, steps)
         numbers = self.categories, counts, session.plan.guarantee, self._stage.noise, self.scale
         if not isinstance(self._categories, Bins):
-            return CountEstimate(*numbers)
-        public = self._guarantee.neighbors is Neighbors.REPLACE_ONE
-        return DensityEstimate(*numbers, self._categories.edges, n_rows if public else None)
+            return CountEstimate(*numbers, max_rows=self._most)
+        public = self._guarantee.neighbors is Neighbors.REPLACE_ONE and self._most is None
+        n_public = n_rows if public else None
+        return DensityEstimate(*numbers, self._categories.edges, n_public, max_rows=self._most)
+
+    def _plan_units(self) -> Plan:
+        """Return the plan of a release that protects units."""
+        return self.plan.for_data(self._guarantee.unit, self._guarantee.simulated)
+
+    def _count(self, data: Any, units: Any, levels: Any) -> tuple[NDArray[np.int64], int]:
+        """Return the counts of all levels and of rows in none, where units are cut, and the number of rows."""
+        beside = () if units is None else (Column("labels", None, None, "units", None, _WHOSE),)
+        source = open_source(data)
+        schema, given = source.resolve(
+            Schema(levels=(levels,), beside=beside, plain=True, private_size=self._most is not None), units
+        )
+        rows = source.read(schema, given)
+        counts = Tally((len(levels),)).of(rows)
+        if self._most is not None:
+            table = rows.whole()
+            assert table.labels is not None
+            labels, codes = check_labels(table.labels), table.X[:, 0]
+            kept = cut_units(labels[codes >= 0], codes[codes >= 0], self._most)
+            counts[:-1] = np.bincount(kept, minlength=len(levels))
+        return counts, rows.shape[0]
 
     def _count_labels(self, data: Any) -> tuple[list[Any], NDArray[np.int64]]:
         """Return the labels of the data in their order, and the exact count of each in steps."""
@@ -217,12 +263,11 @@ class Histogram(Mechanism):
             released["labels"], sizes, guarantee, "gaussian", self.scale, noisy, self.threshold
         )
 
-    def _steps(self, data: Any) -> tuple[NDArray[np.int64], int]:
+    def _steps(self, data: Any, units: Any = None) -> tuple[NDArray[np.int64], int]:
         """Return the exact counts, in steps of the stage's lattice, and how many rows there are."""
-        source, levels = open_source(data), self._categories
+        levels = self._categories
         assert levels is not None
-        rows = source.read(Schema(levels=(levels,), plain=True).resolve(source.names))
-        counts, n_rows = Tally((len(levels),)).of(rows), rows.shape[0]
+        counts, n_rows = self._count(data, units, levels)
         if self._unknown == "error" and counts[-1]:
             raise InvalidData(
                 f"data must hold declared {levels.kind} only, got a value outside the declared "
@@ -236,7 +281,7 @@ class Count(Histogram):
 
     Parameters
     ----------
-    epsilon, delta, neighbors, random_state, budget
+    epsilon, delta, neighbors, max_rows, called, random_state, budget
         As for `Histogram`.
 
     Examples
@@ -253,6 +298,8 @@ class Count(Histogram):
         delta: float = 0.0,
         *,
         neighbors: Any = "replace_one",
+        max_rows: int | None = None,
+        called: str = "unit",
         random_state: Any = None,
         budget: PrivacyBudget | None = None,
     ) -> None:
@@ -262,22 +309,22 @@ class Count(Histogram):
             delta,
             neighbors=neighbors,
             unknown="drop",
+            max_rows=max_rows,
+            called=called,
             random_state=random_state,
             budget=budget,
         )
 
-    def release(self, condition: Any) -> CountEstimate:
+    def release(self, condition: Any, units: Any = None) -> CountEstimate:
         """Release the number of true entries of a 1-d sequence of booleans; a missing one is not true.
 
         A non-Boolean entry raises an error, which reveals that there was one.
         """
-        return super().release(condition)
+        return super().release(condition, units)
 
-    def _steps(self, data: Any) -> tuple[NDArray[np.int64], int]:
-        source = open_source(data)
-        rows = source.read(Schema(levels=(_Truths(),), plain=True).resolve(source.names))
-        true = Tally((1,)).of(rows)[:1]
-        return count_steps(self._stage, true, rows.shape[0]), rows.shape[0]
+    def _steps(self, data: Any, units: Any = None) -> tuple[NDArray[np.int64], int]:
+        counts, n_rows = self._count(data, units, _Truths())
+        return count_steps(self._stage, counts[:1], n_rows), n_rows
 
 
 class _Truths:
@@ -286,13 +333,20 @@ class _Truths:
     def codes(self, data: Any, name: str = "data") -> NDArray[np.int64]:
         return np.where(truths("condition", data), 0, -1)
 
+    def __len__(self) -> int:
+        return 1
 
-def count_stage(size: int, guarantee: PrivacyGuarantee, name: str = _COUNTS) -> Stage:
-    """Return the stage that releases counts of rows in ``size`` categories, each row in at most one."""
+
+def count_stage(size: int, guarantee: PrivacyGuarantee, name: str = _COUNTS, *, max_rows: int = 1) -> Stage:
+    """Return the stage that releases counts of rows in ``size`` categories, each row in at most one.
+
+    A protected unit has at most ``max_rows`` rows.
+    """
     # A replaced row leaves one count and enters another; with a single category it can only do one.
     moved = 2 if guarantee.neighbors is Neighbors.REPLACE_ONE and size > 1 else 1
     bits = 0 if guarantee.delta == 0 else _FRACTION_BITS
-    item = Integers(name, size, 2.0**-bits, moved << bits, isqrt_up(moved << 2 * bits))
+    far = moved * max_rows << bits, isqrt_up(moved * max_rows**2 << 2 * bits)
+    item = Integers(name, size, 2.0**-bits, *far)
     return additive_stages([item], guarantee.epsilon, guarantee.delta, neighbors=guarantee.neighbors)[0]
 
 

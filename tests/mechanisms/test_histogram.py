@@ -305,3 +305,47 @@ def test_what_a_discovery_needs():
         _ = Histogram(["a"], 1.0).threshold
     for epsilon in (1e-4, 0.01, 100.0):
         assert Histogram("discover", epsilon, 1e-9).threshold > 1
+
+
+def test_a_person_with_several_rows_counts_with_a_few_of_them() -> None:
+    rng = np.random.default_rng(0)
+    person = np.repeat(np.arange(200), rng.integers(1, 8, 200))
+    value = rng.choice(["a", "b"], person.size)
+    exact = np.minimum(np.bincount(person), 3).sum()
+    made = Histogram(["a", "b"], 1e3, neighbors="add_or_remove", max_rows=3, called="person", random_state=0)
+    found = made.release(value, person)
+    assert found.counts.sum() == pytest.approx(exact) and made.plan.additive[0].sensitivity_steps == 3
+    assert "one person added or removed" in str(found.guarantee)
+    assert "of each person at most 3 rows" in found.estimates().estimand
+    assert dict(found.summary().facts)["Of each person"] == "at most 3 rows"
+    for changed in ({}, {"delta": 1e-6}):
+        stages = [
+            Histogram(["a", "b"], 1.0, neighbors=neighbors, max_rows=5, **changed).plan.additive[0]
+            for neighbors in ("add_or_remove", "replace_one")
+        ]
+        moved = [float(stage.sensitivity) for stage in stages]
+        assert moved == pytest.approx([5.0, 5 * 2**0.5 if changed else 10.0])
+    true = Count(1e3, max_rows=1, neighbors="add_or_remove", random_state=0).release(value == "a", person)
+    assert true.counts[0] == len(set(person[value == "a"]))
+    ages = Histogram(bins=[0, 10, 20], epsilon=1e3, max_rows=2, random_state=0).release([5] * 9, [1] * 9)
+    assert ages.counts.tolist() == [2, 0] and ages.n_rows is None
+
+
+@pytest.mark.parametrize("n", [0, 1, 50])
+def test_units_are_refused_without_their_number(n: int) -> None:
+    budget = PrivacyBudget(9.0, neighbors=Neighbors.ADD_OR_REMOVE_ONE, unit="person")
+    made = Histogram(
+        ["a"], 1.0, neighbors="add_or_remove", max_rows=2, called="person", budget=budget, unknown="drop"
+    )
+    with pytest.raises(InvalidData) as caught:
+        made.release(["a"] * n, [1] * (n + 1))
+    assert str(n) not in str(caught.value)
+    with pytest.raises(InvalidParameter, match="units must be given, one for each row, with max_rows"):
+        made.release(["a"] * n)
+    with pytest.raises(InvalidParameter, match="units must be None without max_rows"):
+        Histogram(["a"], 1.0).release(["a"] * n, [1] * n)
+    with pytest.raises(InvalidParameter, match="Declare the categories"):
+        Histogram("discover", 1.0, 1e-6, max_rows=2)
+    assert budget.spent.epsilon == 0
+    made.release(["a"] * n, [1] * n)
+    assert budget.spent.epsilon == 1.0

@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,12 @@ from dpstats.data.tables import Table
 from dpstats.groups import GroupMeans, MeanPerRow
 from dpstats.groups.mean_per_row import unit_places
 from dpstats.means import ClippedMean, PrivateVariance, totals
+from dpstats.mechanisms import Histogram
 from dpstats.tables import ContingencyTable, PrivateProportion
 from dpstats.tables.proportion import COUNT
 from registry import groups, tables
 from registry.clipped_mean import half_noise
-from registry.entry import Entry, PlantedBug, Understated, core, exact_integers, fitted
+from registry.entry import Entry, PlantedBug, Understated, core, exact_integers, fitted, less_noise
 from registry.groups import NOBODY, Pair, Reader, grouped, likelihood, person, read, restated
 from registry.observed import from_zero, not_charged
 
@@ -342,7 +344,91 @@ def _proportions() -> Iterator[Entry]:
         )
 
 
+# Counts where a person has several rows: data are pairs of a person and a value.
+
+People = tuple[tuple[Any, Any], ...]
+
+
+def _steps_of(made: Histogram, data: People) -> np.ndarray:
+    return made._steps([value for _, value in data], [person for person, _ in data])[0]
+
+
+def _counts_of(made: Callable[..., Histogram], noise: float = 1.0) -> Callable[..., np.ndarray]:
+    """Return the batched core of a release of counts; ``noise`` multiplies it."""
+
+    def draw(data: People, rng: np.random.Generator, size: int) -> np.ndarray:
+        histogram = made(random_state=rng)
+        with histogram._session(less_noise(histogram.plan, noise), size) as session:
+            return session.add("counts", _steps_of(histogram, data))
+
+    return draw
+
+
+class AllRowsCount(Histogram):
+    """Planted bug: all rows of a unit count, at the movement of a few."""
+
+    def _steps(self, data: Any, units: Any = None) -> tuple[np.ndarray, int]:
+        return Histogram(self.categories, self.epsilon, self.delta, neighbors="add_or_remove")._steps(data)
+
+
+class ByFrequency(Histogram):
+    """Planted bug: the rows that count are those of the values that most people have."""
+
+    def _steps(self, data: Any, units: Any = None) -> tuple[np.ndarray, int]:
+        common = sorted(self.categories, key=lambda value: (-list(data).count(value), value))
+        kept: list[Any] = []
+        for one in dict.fromkeys(units):
+            own = [value for unit, value in zip(units, data, strict=True) if unit == one]
+            kept += sorted(own, key=common.index)[: self._most]
+        return Histogram(self.categories, self.epsilon, self.delta, neighbors="add_or_remove")._steps(kept)
+
+
+def _histograms() -> Iterator[Entry]:
+    others: People = (("b", 0), ("c", 1), ("c", 1), ("c", 0), ("d", 0), ("d", 1))
+
+    def pairs() -> Iterator[tuple[People, People]]:
+        for size in (1, 2, 3, 5):
+            for own in itertools.combinations_with_replacement((0, 1, 2), size):
+                yield (*others, *(("a", value) for value in own)), others
+
+    for law, options in (("Laplace", LAPLACE), ("Gaussian", GAUSSIAN)):
+        given = {"categories": [0, 1, 2], "max_rows": 2, **options}
+        made, claim = partial(Histogram, **given), (float(options["epsilon"]), float(options["delta"]))  # type: ignore[arg-type]
+        histogram, uncut, chosen = made(), partial(AllRowsCount, **given), ByFrequency(**given)
+        full = (*others, *[("a", 1)] * 12)
+        yield Entry(
+            name=f"histogram of units, {law}, private size",
+            covers=Histogram,
+            proof="private-size.md",
+            plan=histogram.plan,
+            integers=lambda data, made=histogram: [_steps_of(made, data)],
+            pairs=pairs,
+            draw=_counts_of(made),
+            dataset=full,
+            neighbor=others,
+            power=0.3,
+            public=lambda data, budget, made=made: (
+                made(budget=budget).plan,
+                made(budget=budget).release([x for _, x in data], [unit for unit, _ in data]).counts,
+            ),
+            bugs=(
+                PlantedBug("half the noise", _counts_of(made, 0.5), full, others, *claim, 100_000),
+                PlantedBug("all rows of a unit count", _counts_of(uncut), full, others, *claim),
+            ),
+            understated=(
+                Understated(
+                    "rows chosen by those of other units",
+                    histogram.plan,
+                    lambda data, made=chosen: [_steps_of(made, data)],
+                    pairs,
+                ),
+            ),
+            method="release",
+        )
+
+
 def entries() -> Iterator[Entry]:
+    yield from _histograms()
     yield from _proportions()
     yield from _means()
     yield from _variances()
