@@ -170,7 +170,7 @@ def test_the_figures_of_the_comparison_are_those_of_the_results_that_it_links() 
         rows = [re.sub(r"`[^`]*`", "", line) for line in section.splitlines() if line.startswith("| ")]
         stale = set().union(*map(_figures, rows)) - known
         assert not stale, f"{section.splitlines()[0]}: {stale} are not in {results}: measured anew?"
-    assert len(sections) == 14
+    assert len(sections) == 12
 
 
 def test_the_example_in_r_runs(tmp_path: Path) -> None:
