@@ -53,6 +53,7 @@ from dpstats.means.whitening import Shape, in_range
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.stages import JointStage, Stage
 from dpstats.release.additive import Integers, JointIntegers, additive_stages
+from dpstats.release.parameters import parameters
 from dpstats.release.session import Released, Session
 from dpstats.report import SIMULATED
 from dpstats.results import about_missing
@@ -72,7 +73,15 @@ class _Rows(NamedTuple):
     first: Any
 
 
-class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan]):
+class _Fitted(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan]):
+    """What a fit sets: attributes, and no parameters."""
+
+    _found: Found | WhitenedMean
+    noise_scale_: float | Numbers
+
+
+@parameters
+class AdaptiveMean(_Fitted):
     """Private mean of rows whose location is known only roughly.
 
     Use this estimator if you know a wide range for the mean and an upper bound on the standard deviation. The release
@@ -218,38 +227,20 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan]):
     (epsilon = 1, delta = 1e-06), one row replaced [simulated noise, not a private release]
     """
 
-    _per_column = ("bounds", "bound", "std", "std_bound", "cov")
-    _found: Found | WhitenedMean
-    noise_scale_: float | Numbers
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    bounds: Any = None
+    bounds_are: str = "clip"
+    bound: Any = None
+    std: Any = None
+    std_bound: Any = None
+    tails: str = "subgaussian"
+    cov: Any = None
+    missing: str = "error"
+    random_state: Any = None
+    budget: Any = None
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        bounds: Any = None,
-        bounds_are: str = "clip",
-        bound: Any = None,
-        std: Any = None,
-        std_bound: Any = None,
-        tails: str = "subgaussian",
-        cov: Any = None,
-        missing: str = "error",
-        random_state: Any = None,
-        budget: Any = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.bounds_are = bounds_are
-        self.bound = bound
-        self.std = std
-        self.std_bound = std_bound
-        self.tails = tails
-        self.cov = cov
-        self.missing = missing
-        self.random_state = random_state
-        self.budget = budget
+    _per_column = ("bounds", "bound", "std", "std_bound", "cov")
 
     def plan(self, n_samples: int, n_features: int) -> AdaptiveMeanPlan | WhitenedMeanPlan:
         """Return the release plan of a fit on data of this size.

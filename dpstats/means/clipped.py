@@ -49,6 +49,7 @@ from dpstats.means.totals import TOTALS, OneGroup, calibrate_totals
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.stages import JointStage, Stage
 from dpstats.release.additive import additive_stages
+from dpstats.release.parameters import parameters
 from dpstats.release.private_size import PrivateSize
 from dpstats.release.session import Released
 from dpstats.report import SIMULATED
@@ -71,7 +72,16 @@ _ONE_GROUP = {
 """Options that a private number of rows allows: all rows are then one group."""
 
 
-class ClippedMean(PrivateSize, ColumnEstimator[ClippedMeanPlan]):
+class _Fitted(PrivateSize, ColumnEstimator[ClippedMeanPlan]):
+    """What a fit sets: attributes, and no parameters."""
+
+    _score: ErrorDistribution
+    _counted: float
+    std_: NDArray[np.float64] | None
+
+
+@parameters
+class ClippedMean(_Fitted):
     """Private mean of rows clipped to public bounds.
 
     Use this estimator if you know tight bounds on every column without looking at the data: the noise is
@@ -224,47 +234,24 @@ class ClippedMean(PrivateSize, ColumnEstimator[ClippedMeanPlan]):
     (epsilon = 1, delta = 1e-06), one row replaced [simulated noise, not a private release]
     """
 
-    _per_column = ("bounds", "clip", "center", "std")
-    _score: ErrorDistribution
-    _counted: float
-    std_: NDArray[np.float64] | None
+    epsilon: float = 1.0
+    delta: float = 0.0
+    bounds: Any = None
+    bounds_are: str = "clip"
+    clip: Any = None
+    clip_norm: str = "linf"
+    center: Any = 0.0
+    std: Any = "private"
+    std_share: float = 0.1
+    clipped_share: bool = False
+    noise: str = "proportional"
+    calibration: str = "exact"
+    missing: str = "error"
+    neighbors: Any = "replace_one"
+    random_state: Any = None
+    budget: Any = None
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 0.0,
-        bounds: Any = None,
-        bounds_are: str = "clip",
-        clip: Any = None,
-        clip_norm: str = "linf",
-        center: Any = 0.0,
-        std: Any = "private",
-        std_share: float = 0.1,
-        clipped_share: bool = False,
-        noise: str = "proportional",
-        calibration: str = "exact",
-        missing: str = "error",
-        neighbors: Any = "replace_one",
-        random_state: Any = None,
-        budget: Any = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.bounds_are = bounds_are
-        self.clip = clip
-        self.clip_norm = clip_norm
-        self.center = center
-        self.std = std
-        self.std_share = std_share
-        self.clipped_share = clipped_share
-        self.noise = noise
-        self.calibration = calibration
-        self.missing = missing
-        self.neighbors = neighbors
-        self.random_state = random_state
-        self.budget = budget
+    _per_column = ("bounds", "clip", "center", "std")
 
     def plan(self, n_samples: int | None, n_features: int) -> ClippedMeanPlan:
         """Return the release plan of a fit on data of this size.

@@ -34,6 +34,7 @@ from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Added, JointStage, Stage
 from dpstats.release.additive import additive_stages
+from dpstats.release.parameters import parameters
 from dpstats.release.private_size import PrivateSize
 from dpstats.release.session import Released
 from dpstats.results import about_missing
@@ -86,7 +87,15 @@ class PrivateVariancePlan(ReleasePlan):
         return 2.0 if self.noise(SQUARES).law == "gaussian" else 5.0
 
 
-class PrivateVariance(PrivateSize, ColumnEstimator[PrivateVariancePlan]):
+class _Fitted(PrivateSize, ColumnEstimator[PrivateVariancePlan]):
+    """What a fit sets: attributes, and no parameters."""
+
+    _score: Score | SquareErrors
+    _sampling: Numbers
+
+
+@parameters
+class PrivateVariance(_Fitted):
     """Private variance of each column of rows clipped to public bounds.
 
     Use this estimator if you know bounds on every column without looking at the data: the noise is proportional to
@@ -188,38 +197,20 @@ class PrivateVariance(PrivateSize, ColumnEstimator[PrivateVariancePlan]):
     True
     """
 
-    _per_column = ("bounds", "clip", "center")
-    _score: Score | SquareErrors
-    _sampling: Numbers
+    epsilon: float = 1.0
+    delta: float = 0.0
+    bounds: Any = None
+    bounds_are: str = "clip"
+    clip: Any = None
+    center: Any = 0.0
+    about: str = "mean"
+    interval: str = "moments"
+    missing: str = "error"
+    neighbors: Any = "replace_one"
+    random_state: Any = None
+    budget: Any = None
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 0.0,
-        bounds: Any = None,
-        bounds_are: str = "clip",
-        clip: Any = None,
-        center: Any = 0.0,
-        about: str = "mean",
-        interval: str = "moments",
-        missing: str = "error",
-        neighbors: Any = "replace_one",
-        random_state: Any = None,
-        budget: Any = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.bounds_are = bounds_are
-        self.clip = clip
-        self.center = center
-        self.about = about
-        self.interval = interval
-        self.missing = missing
-        self.neighbors = neighbors
-        self.random_state = random_state
-        self.budget = budget
+    _per_column = ("bounds", "clip", "center")
 
     def plan(self, n_samples: int | None, n_features: int) -> PrivateVariancePlan:
         """Return the release plan of a fit on data of this size.

@@ -27,6 +27,7 @@ from dpstats.quantiles.dyadic import consistent_leaves, height_of, tree_counts
 from dpstats.quantiles.grid import Grid, check_bounds, check_grid, finite_places
 from dpstats.quantiles.quantile import check_fractions
 from dpstats.release.additive import Integers, additive_stages
+from dpstats.release.parameters import parameters
 from dpstats.release.session import Released, Session
 from dpstats.results import ConfidenceInterval, few_observed, observed_rows
 
@@ -124,6 +125,7 @@ class DistributionPlan(ReleasePlan):
         return [f"half-width of the 95% band of the cdf: {self.band_half_width(0.95):.3g}"]
 
 
+@parameters
 class PrivateDistribution(OneColumn[DistributionPlan]):
     """The whole distribution of one column from one release: the cdf with a band, and every quantile.
 
@@ -193,26 +195,14 @@ class PrivateDistribution(OneColumn[DistributionPlan]):
     True
     """
 
-    def __init__(
-        self,
-        *,
-        bounds: Any = None,
-        step: float | None = None,
-        bins: int = 1024,
-        epsilon: float = 1.0,
-        delta: float = 0.0,
-        missing: str = "error",
-        random_state: Any = None,
-        budget: Any = None,
-    ) -> None:
-        self.bounds = bounds
-        self.step = step
-        self.bins = bins
-        self.epsilon = epsilon
-        self.delta = delta
-        self.missing = missing
-        self.random_state = random_state
-        self.budget = budget
+    bounds: Any = None
+    step: float | None = None
+    bins: int = 1024
+    epsilon: float = 1.0
+    delta: float = 0.0
+    missing: str = "error"
+    random_state: Any = None
+    budget: Any = None
 
     def plan(self, n_samples: int, n_features: int = 1) -> DistributionPlan:
         """Return the release plan of a fit on data of this size.

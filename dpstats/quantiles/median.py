@@ -19,6 +19,7 @@ from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import LEAST_HEAVY, Smooth, Stage
 from dpstats.quantiles.column import OneColumn, check_sizes
 from dpstats.quantiles.grid import Grid, check_grid, sorted_places
+from dpstats.release.parameters import parameters
 from dpstats.release.session import Released, Session
 from dpstats.sensitivity.levels import LEVEL, LEVEL_SHARE, half_width, level_stage, smooth_stage
 from dpstats.sensitivity.order_statistics import median_reach
@@ -69,6 +70,7 @@ class _Private(NamedTuple):
     level: int
 
 
+@parameters
 class PrivateMedian(OneColumn[MedianPlan]):
     """Private median of one column by smooth sensitivity, with noise proportional to the sensitivity near these data.
 
@@ -140,26 +142,14 @@ class PrivateMedian(OneColumn[MedianPlan]):
     True
     """
 
-    def __init__(
-        self,
-        *,
-        bounds: Any = None,
-        step: float | None = None,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        confidence_level: float | None = None,
-        missing: str = "error",
-        random_state: Any = None,
-        budget: Any = None,
-    ) -> None:
-        self.bounds = bounds
-        self.step = step
-        self.epsilon = epsilon
-        self.delta = delta
-        self.confidence_level = confidence_level
-        self.missing = missing
-        self.random_state = random_state
-        self.budget = budget
+    bounds: Any = None
+    step: float | None = None
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    confidence_level: float | None = None
+    missing: str = "error"
+    random_state: Any = None
+    budget: Any = None
 
     def plan(self, n_samples: int, n_features: int = 1) -> MedianPlan:
         """Return the release plan of a fit on data of this size.

@@ -5,6 +5,7 @@ Proof: docs/proofs/quantiles.md.
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,7 @@ from dpstats.quantiles.plan import (
     place_of_targets,
     points_plan,
 )
+from dpstats.release.parameters import parameters
 from dpstats.release.session import Part, Released, Session
 from dpstats.results import few_observed, observed_rows
 
@@ -52,6 +54,7 @@ _ANY_DROPPED = "PrivateDistribution(missing='drop') has intervals for every dist
 Numbers = NDArray[np.float64]
 
 
+@parameters
 class PrivateQuantile(OneColumn[QuantilePlan]):
     """Private quantiles of one column, with confidence intervals.
 
@@ -143,32 +146,17 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
     True
     """
 
-    def __init__(
-        self,
-        q: Any = 0.5,
-        *,
-        bounds: Any = None,
-        step: float | None = None,
-        epsilon: float = 1.0,
-        delta: float = 0.0,
-        confidence_level: float | None = 0.95,
-        coverage: str = "regular",
-        method: str = "auto",
-        missing: str = "error",
-        random_state: Any = None,
-        budget: Any = None,
-    ) -> None:
-        self.q = q
-        self.bounds = bounds
-        self.step = step
-        self.epsilon = epsilon
-        self.delta = delta
-        self.confidence_level = confidence_level
-        self.coverage = coverage
-        self.method = method
-        self.missing = missing
-        self.random_state = random_state
-        self.budget = budget
+    q: Any = field(default=0.5, kw_only=False)
+    bounds: Any = None
+    step: float | None = None
+    epsilon: float = 1.0
+    delta: float = 0.0
+    confidence_level: float | None = 0.95
+    coverage: str = "regular"
+    method: str = "auto"
+    missing: str = "error"
+    random_state: Any = None
+    budget: Any = None
 
     def plan(self, n_samples: int, n_features: int = 1) -> QuantilePlan:
         """Return the release plan of a fit on data of this size.

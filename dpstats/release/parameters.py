@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar, dataclass_transform
 
 Estimator = TypeVar("Estimator")
 
 
-@dataclass_transform(kw_only_default=True, eq_default=False)
+@dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
 def parameters(cls: type[Estimator]) -> type[Estimator]:
     """Give an estimator the keyword-only ``__init__`` of its annotated attributes, after its bases' attributes.
 

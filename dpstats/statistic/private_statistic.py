@@ -9,7 +9,7 @@ import copy
 import inspect
 import pickle
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,7 @@ from dpstats.inference import BONFERRONI, Estimates, HasEstimates
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.release.estimator import PrivateEstimator
+from dpstats.release.parameters import parameters
 from dpstats.release.session import Part, Released, Session
 from dpstats.results import about_missing, with_missing
 from dpstats.statistic.blocks import JACKKNIFE, BlockRows, block_rows
@@ -58,6 +59,7 @@ _ONE_STD = 0.158655  # beyond one standard deviation of a normal error
 _BATCH = 32  # blocks that a process is given at a time
 
 
+@parameters
 class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
     """Private estimate, with an interval, of any statistic that a Python function computes from rows.
 
@@ -149,44 +151,23 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
     (0.7, 0.689, 0.711)
     """
 
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        *,
-        bounds: Any = (-100.0, 100.0),
-        n_outputs: int = 1,
-        blocks: int | str = "auto",
-        parameters: int = 1,
-        skewness: float = 3.0,
-        bias: str | None = "jackknife",
-        resolution: float | None = None,
-        link: str | None = None,
-        unit: Any = None,
-        missing: str = "error",
-        time_limit: float | None = None,
-        n_jobs: int = 1,
-        epsilon: float = 1.0,
-        delta: float = 0.0,
-        random_state: Any = None,
-        budget: PrivacyBudget | None = None,
-    ) -> None:
-        self.function = function
-        self.bounds = bounds
-        self.n_outputs = n_outputs
-        self.blocks = blocks
-        self.parameters = parameters
-        self.skewness = skewness
-        self.bias = bias
-        self.resolution = resolution
-        self.link = link
-        self.unit = unit
-        self.missing = missing
-        self.time_limit = time_limit
-        self.n_jobs = n_jobs
-        self.epsilon = epsilon
-        self.delta = delta
-        self.random_state = random_state
-        self.budget = budget
+    function: Callable[..., Any] = field(kw_only=False)
+    bounds: Any = (-100.0, 100.0)
+    n_outputs: int = 1
+    blocks: int | str = "auto"
+    parameters: int = 1
+    skewness: float = 3.0
+    bias: str | None = "jackknife"
+    resolution: float | None = None
+    link: str | None = None
+    unit: Any = None
+    missing: str = "error"
+    time_limit: float | None = None
+    n_jobs: int = 1
+    epsilon: float = 1.0
+    delta: float = 0.0
+    random_state: Any = None
+    budget: PrivacyBudget | None = None
 
     # Planning
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import pickle
+from dataclasses import field
 from typing import Any, ClassVar
 
 import pytest
@@ -63,3 +64,14 @@ def test_a_subclass_without_parameters_of_its_own_has_those_of_its_base() -> Non
         pass
 
     assert Planted(clip=3.0).get_params() == Own(clip=3.0).get_params()
+
+
+def test_a_field_can_be_positional() -> None:
+    @parameters
+    class First(BaseEstimator):
+        q: float = field(default=0.5, kw_only=False)
+        step: float = 1.0
+
+    assert First(0.25).get_params() == {"q": 0.25, "step": 1.0} and First().q == 0.5
+    with pytest.raises(TypeError, match="positional"):
+        First(0.25, 2.0)

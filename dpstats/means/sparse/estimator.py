@@ -40,6 +40,7 @@ from dpstats.means.sparse.recovery import LAWS, weakest_selected
 from dpstats.means.sparse.release import Halves, release_on_support
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.release.noise import check_scale
+from dpstats.release.parameters import parameters
 from dpstats.release.session import Released, Session
 from dpstats.results import about_missing
 
@@ -59,6 +60,7 @@ class _NotSplit(InvalidParameter, AttributeError):
     """The columns were selected on the same rows. An `AttributeError`, so that `dir` and `hasattr` work."""
 
 
+@parameters
 class SparseMean(ColumnEstimator[SparseMeanPlan]):
     """Private mean of many columns, few of them with a nonzero mean.
 
@@ -177,42 +179,23 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
     array([ 0.52, -0.48,  0.81])
     """
 
-    _per_column = ("std", "std_bound")
+    n_nonzero: int
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    clip: float
+    std: Any
+    std_bound: Any = None
+    max_signal: float = 1.0
+    selection: str = "gumbel"
+    calibration: str = "exact"
+    split: bool = False
+    selection_share: float | None = None
+    selection_clip: float | None = None
+    missing: str = "error"
+    random_state: Any = None
+    budget: Any = None
 
-    def __init__(
-        self,
-        *,
-        n_nonzero: int,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        clip: float,
-        std: Any,
-        std_bound: Any = None,
-        max_signal: float = 1.0,
-        selection: str = "gumbel",
-        calibration: str = "exact",
-        split: bool = False,
-        selection_share: float | None = None,
-        selection_clip: float | None = None,
-        missing: str = "error",
-        random_state: Any = None,
-        budget: Any = None,
-    ) -> None:
-        self.n_nonzero = n_nonzero
-        self.epsilon = epsilon
-        self.delta = delta
-        self.clip = clip
-        self.std = std
-        self.std_bound = std_bound
-        self.max_signal = max_signal
-        self.selection = selection
-        self.calibration = calibration
-        self.split = split
-        self.selection_share = selection_share
-        self.selection_clip = selection_clip
-        self.missing = missing
-        self.random_state = random_state
-        self.budget = budget
+    _per_column = ("std", "std_bound")
 
     @property
     def _min_samples(self) -> int:  # type: ignore[override]
