@@ -508,6 +508,19 @@ def _padded(cells: Sequence[str], blank: str) -> list[str]:
     ]
 
 
+def list_some(names: Sequence[Any], most: int = 6) -> str:
+    """Return the first names as text, and how many more there are.
+
+    Examples
+    --------
+    >>> from dpstats.results import list_some
+    >>> list_some(["a", "b", "c", "d"], most=2)
+    'a, b and 2 more'
+    """
+    left = len(names) - most
+    return ", ".join(map(str, names[:most])) + (f" and {left:,} more" if left > 0 else "")
+
+
 def significant(value: float, reference: float | None = None) -> str:
     """Format a number to about two significant digits of ``reference``, its error (default: itself)."""
     scale = abs(value if reference is None else reference)

@@ -18,6 +18,7 @@ from dpstats.inference import (
     Tail,
     normal_quantile,
 )
+from dpstats.results import list_some
 
 Floats = NDArray[np.float64]
 
@@ -27,7 +28,6 @@ _MOST = 0.99
 
 MOST_NOISE = 0.3
 """The noise of a variance over the variance, above which its correlations are not identified."""
-_SHOWN = 5
 
 
 def unidentified_note(names: Sequence[str], known: NDArray[np.bool_]) -> list[str]:
@@ -35,10 +35,9 @@ def unidentified_note(names: Sequence[str], known: NDArray[np.bool_]) -> list[st
     unknown = [name for name, found in zip(names, known, strict=True) if not found]
     if not unknown:
         return []
-    shown = ", ".join(unknown[:_SHOWN]) + (" and others" if len(unknown) > _SHOWN else "")
     return [
-        f"Not identified: {shown}. The noise of the variance exceeds {MOST_NOISE:g} of it, so the correlation "
-        "is shown as 0 with the interval [-1, 1]. Use narrower bounds, fewer columns or a larger epsilon."
+        f"Not identified: {list_some(unknown, 5)}. The noise of the variance exceeds {MOST_NOISE:g} of it, so the "
+        "correlation is shown as 0 with the interval [-1, 1]. Use narrower bounds, fewer columns or a larger epsilon."
     ]
 
 

@@ -31,12 +31,6 @@ class RatioEstimator(OfColumns, PrivateEstimator[Plan]):
     _ratio: Ratio
     _per_column = ("bounds",)
 
-    @property
-    def estimand_(self) -> str:
-        """Description of the estimand of the intervals."""
-        check_is_fitted(self)
-        return self._covered(self._estimand())
-
     @abstractmethod
     def _estimand(self) -> str:
         """Return the estimand if no entry is missing."""
@@ -57,7 +51,7 @@ class RatioEstimator(OfColumns, PrivateEstimator[Plan]):
             errors.start,
             None,
             tuple(self._all_names()),
-            self.estimand_,
+            self._covered(self._estimand()),
             errors,
             title="Private means",
             header="mean",

@@ -49,11 +49,9 @@ from dpstats.release.parameters import parameters
 from dpstats.release.private_size import PrivateSize
 from dpstats.release.session import Released, Session
 from dpstats.report import SIMULATED
-from dpstats.results import FREE, ConfidenceInterval, Summary, plain, significant
+from dpstats.results import FREE, ConfidenceInterval, Summary, list_some, plain, significant
 
 Floats = NDArray[np.float64]
-
-_SHOWN = 6
 
 
 class _Fitted(PrivateSize, RatioEstimator[GroupMeansPlan]):
@@ -574,11 +572,9 @@ class GroupMeans(_Fitted):
             return notes + self._clip_notes()
         hidden = [str(group) for place, group in enumerate(self.groups_) if self._is_hidden(place)]
         if hidden:
-            shown = ", ".join(hidden[:_SHOWN]) + (
-                f" and {len(hidden) - _SHOWN} more" if len(hidden) > _SHOWN else ""
-            )
             notes.append(
-                f"Noise only: {shown}. The count cannot be distinguished from 0, and the interval shows the bounds."
+                f"Noise only: {list_some(hidden)}. The count cannot be distinguished from 0, and the interval shows "
+                "the bounds."
             )
         notes.append(
             "Intervals are not simultaneous. Rows with an undeclared label are ignored. Group sizes are private "

@@ -27,6 +27,7 @@ from dpstats.quantiles.joint import group_windows
 from dpstats.quantiles.plan import HIGH, LOW, POINT, POINTS
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Part, Released, Session
+from dpstats.results import list_some
 
 Numbers = NDArray[np.float64]
 
@@ -203,20 +204,10 @@ class GroupQuantiles(_Fitted):
         self.quantile_, self.low_, self.high_ = read_group_points(released, plan)
 
     @property
-    def estimand_(self) -> str:
-        """Description of the estimand of the intervals."""
-        self._fitted()
-        return self._name_estimand(f"{self._what} of each group's population")
-
-    def _name_estimand(self, estimand: str) -> str:
-        grid = self.plan_.grid
-        rounded = f", rounded to steps of {grid.spacing:g} within" if grid.declared else ", within"
-        return self._add_policy(f"{estimand}{rounded} the bounds")
-
-    @property
-    def _what(self) -> str:
+    def _kind(self) -> tuple[str, str]:
+        """What is estimated, and which one of several."""
         q = self.plan_.q
-        return "the median" if q == 0.5 else f"the quantile q = {q:g}"
+        return ("median", "") if q == 0.5 else ("quantile", f"q = {q:g}")
 
     def estimates(self) -> Estimates:
         """Return the quantiles with the intervals whose ends were chosen: they can be pickled without the estimator.
@@ -224,32 +215,26 @@ class GroupQuantiles(_Fitted):
         Intervals have one level, the estimator's, and there are no p-values.
         """
         self._fitted()
-        plan, points = self.plan_, self.quantile_
+        plan, points, (kind, which) = self.plan_, self.quantile_, self._kind
+        sizes = list_some([f"{count:,.0f}" for count in self.counts_])
         return Estimates(
             points,
-            np.full(points.shape, np.nan),
+            None,
             tuple(str(group) for group in self.groups_),
-            self.estimand_,
+            self._add_bounds(f"the {kind}{which and ' '}{which} of each group's population"),
             chosen_limits(points, self.low_, self.high_, plan.confidence_level),
-            title="Private medians of groups"
-            if plan.q == 0.5
-            else f"Private quantiles of groups, q = {plan.q:g}",
-            header="median" if plan.q == 0.5 else "quantile",
+            title=f"Private {kind}s of groups{which and ', '}{which}",
+            header=kind,
             labels={"group": list(self.groups_)},
             facts=[
                 *self._first_facts(),
-                ("Bounds", f"{plan.grid.low:g} to {plan.grid.high:g} (public)"),
-                ("Rows of groups", f"{self._sizes()} (noise: sd {self.counts_noise_std_:.3g})"),
+                ("Rows of groups", f"{sizes} (noise: sd {self.counts_noise_std_:.3g})"),
                 ("Error of a rank", f"sd {plan.rank_error:.3g} rows, if rows are evenly spaced"),
             ],
             notes=self._notes(),
             exact=plan.grid.declared,
             simulated=self.privacy_.simulated,
         )
-
-    def _sizes(self) -> str:
-        shown = [f"{count:,.0f}" for count in self.counts_[:_SHOWN]]
-        return ", ".join(shown) + (", ..." if self.counts_.size > _SHOWN else "")
 
     def difference(self, a: Any, b: Any) -> Differences:
         """Compare the quantiles of two groups, without additional privacy cost.
@@ -269,17 +254,15 @@ class GroupQuantiles(_Fitted):
         i, j = place_of_group("a", a, self.groups_), place_of_group("b", b, self.groups_)
         if i == j:
             raise InvalidParameter(f"b must be another group than a, got {b!r} twice")
-        plan = self.plan_
+        plan, kind = self.plan_, self._kind[0]
         estimate = self.quantile_[[i]] - self.quantile_[[j]]
         return Differences(
             estimate,
-            np.full(1, np.nan),
+            None,
             (f"{self.groups_[i]} - {self.groups_[j]}",),
-            self._name_estimand(
-                f"the difference of the populations' {'medians' if plan.q == 0.5 else 'quantiles'}"
-            ),
+            self._add_bounds(f"the difference of the populations' {kind}s"),
             chosen_limits(estimate, *self._difference_limits(i, j), plan.confidence_level),
-            title="Private difference of medians" if plan.q == 0.5 else "Private difference of quantiles",
+            title=f"Private difference of {kind}s",
             header="difference",
             labels={"first": [self.groups_[i]], "second": [self.groups_[j]], "column": [self._name]},
             notes=self._assumptions(),
@@ -305,10 +288,9 @@ class GroupQuantiles(_Fitted):
         few = [str(group) for group, x in zip(self.groups_, self.quantile_, strict=True) if np.isnan(x)]
         notes = []
         if few:
-            shown = ", ".join(few[:_SHOWN]) + (f" and {len(few) - _SHOWN} more" if len(few) > _SHOWN else "")
             notes.append(
-                f"Too few rows for an estimate: {shown}. A group needs about {plan.least_rows:,} rows at this epsilon. "
-                "A limit at a bound is not informative."
+                f"Too few rows for an estimate: {list_some(few)}. A group needs about {plan.least_rows:,} rows at this "
+                "epsilon. A limit at a bound is not informative."
             )
         if plan.confidence_level is not None:
             notes += self._assumptions()
@@ -326,7 +308,7 @@ class GroupQuantiles(_Fitted):
         crowded = [str(g) for g, rows in zip(self.groups_, self.counts_, strict=True) if rows < least]
         if crowded:
             found.append(
-                f"Few rows for this epsilon in {', '.join(crowded[:_SHOWN])}: fewer than {least:,}. Coverage there "
+                f"Few rows for this epsilon in {list_some(crowded)}: fewer than {least:,}. Coverage there "
                 "may be below the level."
             )
         return found

@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.rounding import quotient_up
 from dpstats.privacy.stages import Choice, Stage
-from dpstats.quantiles.grid import Grid
+from dpstats.quantiles.grid import Grid, GridPlan
 from dpstats.quantiles.plan import (
     CROWDED,
     ESCAPED,
@@ -67,7 +66,7 @@ class Aims(NamedTuple):
 
 
 @dataclass(frozen=True)
-class GroupQuantilesPlan(ReleasePlan):
+class GroupQuantilesPlan(GridPlan):
     """The plan of a `GroupQuantiles`.
 
     Attributes

@@ -71,12 +71,6 @@ class ColumnEstimator(OfColumns, PrivateEstimator[Plan]):
 
     # Queries
 
-    @property
-    def estimand_(self) -> str:
-        """The estimand of intervals by default, as text."""
-        check_is_fitted(self)
-        return self._covered(next(iter(self._estimands())))
-
     def _covered(self, name: str) -> str:
         """Return the text of an estimand, given the treatment of missing entries."""
         return with_missing(self._estimands()[name], self._about_missing())

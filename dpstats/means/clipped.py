@@ -53,7 +53,7 @@ from dpstats.release.parameters import parameters
 from dpstats.release.private_size import PrivateSize
 from dpstats.release.session import Released
 from dpstats.report import SIMULATED
-from dpstats.results import about_missing
+from dpstats.results import about_missing, list_some
 
 if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
@@ -601,12 +601,10 @@ class ClippedMean(_Fitted):
         edges = np.flatnonzero(np.minimum(self.mean_ - low, high - self.mean_) < near)
         if not edges.size or np.all(2 * near >= high - low):
             return []
-        names = self._column_names(edges[:5])
-        more = "" if edges.size <= 5 else f" and {edges.size - 5} more"
         return [
-            f"{', '.join(names)}{more}: the estimate is close to a bound, so clipping may have biased it. If values "
-            "cannot lie beyond this bound, set bounds_are='hard'. Otherwise widen the bounds, or set "
-            "clipped_share=True to measure the clipping."
+            f"{list_some(self._column_names(edges), 5)}: the estimate is close to a bound, so clipping may have "
+            "biased it. If values cannot lie beyond this bound, set bounds_are='hard'. Otherwise widen the bounds, or "
+            "set clipped_share=True to measure the clipping."
         ]
 
 

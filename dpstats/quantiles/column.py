@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.parameters import check_integer
 from dpstats.errors import InvalidData
 from dpstats.inference import HasEstimates
-from dpstats.release.estimator import Plan, PrivateEstimator
-from dpstats.results import about_missing, with_missing
+from dpstats.quantiles.grid import GridPlan
+from dpstats.release.estimator import PrivateEstimator
+from dpstats.results import about_missing, observed_rows, with_missing
+
+Plan = TypeVar("Plan", bound=GridPlan)
 
 
 class OneColumn(HasEstimates, PrivateEstimator[Plan]):
@@ -32,14 +35,23 @@ class OneColumn(HasEstimates, PrivateEstimator[Plan]):
 
     def _add_policy(self, estimand: str) -> str:
         """Return an estimand with the policy for missing rows."""
-        return with_missing(estimand, about_missing(getattr(self.plan_, "missing", "error")))
+        return with_missing(estimand, about_missing(self.plan_.missing))
+
+    def _add_bounds(self, estimand: str) -> str:
+        """Return an estimand within the bounds of the grid, with the policy for missing rows."""
+        grid = self.plan_.grid
+        rounded = f", rounded to steps of {grid.spacing:g} within" if grid.declared else ", within"
+        return self._add_policy(f"{estimand}{rounded} the bounds")
 
     def _first_facts(self) -> list[tuple[str, str]]:
         """Return the facts of a summary that hold for any fit."""
+        plan = self.plan_
         return [
             ("Estimator", type(self).__name__),
-            ("Column, rows", f"{self._name}, {self.plan_.n_samples:,} (public)"),
+            ("Column, rows", f"{self._name}, {plan.n_samples:,} (public)"),
             ("Privacy", str(self.privacy_)),
+            *([("Rows observed", observed_rows(self.rows_, plan.rows_std))] if plan.rows_std else []),
+            ("Bounds", f"{plan.grid.low:g} to {plan.grid.high:g} (public)"),
         ]
 
 

@@ -20,16 +20,15 @@ from dpstats.errors import InvalidParameter
 from dpstats.inference import Estimates
 from dpstats.lattice import isqrt_up
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.privacy.plan import ReleasePlan
 from dpstats.quantiles.band import BAND, Band, BandWidth, QuantileErrors
 from dpstats.quantiles.column import OneColumn, check_sizes
 from dpstats.quantiles.dyadic import consistent_leaves, height_of, tree_counts
-from dpstats.quantiles.grid import Grid, check_bounds, check_grid, finite_places
+from dpstats.quantiles.grid import Grid, GridPlan, check_bounds, check_grid, finite_places
 from dpstats.quantiles.quantile import check_fractions
 from dpstats.release.additive import Integers, additive_stages
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released, Session
-from dpstats.results import ConfidenceInterval, few_observed, observed_rows
+from dpstats.results import ConfidenceInterval, few_observed
 
 COUNTS = "rows in dyadic intervals"
 
@@ -44,7 +43,7 @@ Numbers = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class DistributionPlan(ReleasePlan):
+class DistributionPlan(GridPlan):
     """The release plan of a `PrivateDistribution`.
 
     Attributes
@@ -336,7 +335,7 @@ class PrivateDistribution(OneColumn[DistributionPlan]):
         scale = float(np.asarray(stage.noise_scale))
         return Estimates(
             points,
-            np.full(points.shape, np.nan),
+            None,
             tuple(f"{x:g}" for x in np.ravel(fractions)),
             self._add_policy("the quantiles of the population, within the bounds"),
             QuantileErrors(band, fractions, points),
@@ -344,8 +343,7 @@ class PrivateDistribution(OneColumn[DistributionPlan]):
             header="quantile",
             facts=[
                 *self._first_facts(),
-                *([("Rows observed", observed_rows(self.rows_, plan.rows_std))] if plan.dropped else []),
-                ("Cells", f"{plan.cells:,} from {plan.grid.low:g} to {plan.grid.high:g} (public)"),
+                ("Cells", f"{plan.cells:,}"),
                 (
                     "Noise",
                     f"{stage.noise.capitalize()} of scale {scale:.4g} on each of {stage.size:,} counts",

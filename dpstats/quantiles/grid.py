@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_real
 from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.privacy.plan import ReleasePlan
 
 _STEPS = 1 << 20
 _MOST_STEPS = 1 << 40
@@ -82,6 +83,18 @@ class Grid:
     def edges(self) -> NDArray[np.float64]:
         """All points, rounded to 15 digits of the larger bound if points are further apart than that."""
         return _edges(self)
+
+
+class GridPlan(ReleasePlan):
+    """Base of the plans of releases from one column, whose rows are places of a grid."""
+
+    grid: Grid
+    missing: str
+
+    @property
+    def rows_std(self) -> float:
+        """Standard deviation of the noise in the released number of rows. 0 if none is released."""
+        return 0.0
 
 
 @lru_cache(maxsize=8)

@@ -15,10 +15,9 @@ from dpstats.data.tables import Rows
 from dpstats.errors import InvalidParameter
 from dpstats.inference import Estimates, chosen_limits
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import LEAST_HEAVY, Smooth, Stage
 from dpstats.quantiles.column import OneColumn, check_sizes
-from dpstats.quantiles.grid import Grid, check_grid, sorted_places
+from dpstats.quantiles.grid import Grid, GridPlan, check_grid, sorted_places
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released, Session
 from dpstats.sensitivity.levels import LEVEL, LEVEL_SHARE, half_width, level_stage, smooth_stage
@@ -34,7 +33,7 @@ _FINER = 2**10
 
 
 @dataclass(frozen=True)
-class MedianPlan(ReleasePlan):
+class MedianPlan(GridPlan):
     """The release plan of a `PrivateMedian`.
 
     Attributes
@@ -211,21 +210,13 @@ class PrivateMedian(OneColumn[MedianPlan]):
         ends = np.clip([steps - width - more, steps + width + more], 0, grid.steps)
         self.low_, self.high_ = (float(end) for end in grid.low + grid.spacing * ends)
 
-    @property
-    def estimand_(self) -> str:
-        """Estimand of the interval, as text."""
-        self._fitted()
-        grid = self.plan_.grid
-        rounded = f", rounded to steps of {grid.spacing:g}" if grid.declared else ""
-        return self._add_policy(f"the median of these rows, within the bounds{rounded}")
-
     def estimates(self) -> Estimates:
         """Return the median with its interval, if there is one, as a result that can be pickled alone.
 
         The interval has only the level of the estimator, and there is no p-value.
         """
         self._fitted()
-        grid, level, median = self.plan_.grid, self.plan_.confidence_level, np.asarray(self.median_)
+        level, median = self.plan_.confidence_level, np.asarray(self.median_)
         note = (
             "The noise scale depends on the rows and is private. So there is no standard error, and the printed digits "
             "do not show the precision. Set confidence_level=0.95 to release a bound on the noise."
@@ -236,14 +227,14 @@ class PrivateMedian(OneColumn[MedianPlan]):
         low, high = (np.nan, np.nan) if level is None else (self.low_, self.high_)
         return Estimates(
             median,
-            np.asarray(np.nan),
+            None,
             (self._name,),
-            self.estimand_,
+            self._add_bounds("the median of these rows"),
             chosen_limits(median, low, high, level),
             title="Private median by smooth sensitivity",
             header="median",
-            facts=[*self._first_facts(), ("Bounds", f"{grid.low:g} to {grid.high:g} (public)")],
+            facts=self._first_facts(),
             notes=[note],
-            exact=grid.declared,
+            exact=self.plan_.grid.declared,
             simulated=self.privacy_.simulated,
         )

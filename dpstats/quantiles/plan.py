@@ -15,10 +15,9 @@ from dpstats.data.arithmetic import as_int64
 from dpstats.privacy.calibration import largest_cost
 from dpstats.privacy.events import BoundedRange
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.rounding import quotient_up
 from dpstats.privacy.stages import Choice, Stage
-from dpstats.quantiles.grid import Grid
+from dpstats.quantiles.grid import Grid, GridPlan
 from dpstats.quantiles.halving import Node, levels_of
 from dpstats.quantiles.rank_errors import binomial, least_distance, offset_ranks, rank_errors
 from dpstats.release.groups import first_reach
@@ -61,7 +60,7 @@ class Target(NamedTuple):
 
 
 @dataclass(frozen=True)
-class QuantilePlan(ReleasePlan):
+class QuantilePlan(GridPlan):
     """The release plan of a `PrivateQuantile`.
 
     Attributes

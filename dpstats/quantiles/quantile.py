@@ -42,7 +42,7 @@ from dpstats.quantiles.plan import (
 )
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Part, Released, Session
-from dpstats.results import few_observed, observed_rows
+from dpstats.results import few_observed
 
 _MOST_TOGETHER = 20
 """Number of quantiles from which halving has the smaller errors."""
@@ -219,14 +219,6 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
             float(values[0]) if one else values[given] for values in (points, low, high)
         )
 
-    @property
-    def estimand_(self) -> str:
-        """Estimand of the intervals, as text."""
-        self._fitted()
-        grid = self.plan_.grid
-        rounded = f", rounded to steps of {grid.spacing:g} within" if grid.declared else ", within"
-        return self._add_policy(f"the quantiles of the population{rounded} the bounds")
-
     def estimates(self) -> Estimates:
         """Return the quantiles with their chosen intervals, as a result that can be pickled alone.
 
@@ -239,16 +231,14 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
         )
         return Estimates(
             points,
-            np.full(points.shape, np.nan),
+            None,
             tuple(f"{x:g}" for x in check_fractions(self.q)),
-            self.estimand_,
+            self._add_bounds("the quantiles of the population"),
             chosen_limits(points, self.low_, self.high_, plan.confidence_level),
             title="Private quantiles",
             header="quantile",
             facts=[
                 *self._first_facts(),
-                *([("Rows observed", observed_rows(self.rows_, plan.rows_std))] if plan.dropped else []),
-                ("Bounds", f"{plan.grid.low:g} to {plan.grid.high:g} (public)"),
                 ("Chosen", f"{plan.chosen} points, {how}"),
                 ("Rank error", f"{plan.rank_error:.3g} rows (sd, {of})"),
             ],

@@ -29,6 +29,7 @@ from dpstats.results import (
     Summary,
     TermTests,
     about_missing,
+    list_some,
     observed_rows,
     significant,
     with_missing,
@@ -595,11 +596,10 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
                 "than stated. Use a larger epsilon or fewer columns."
             )
         if unknown:
-            shown = ", ".join(unknown[:6]) + (", ..." if len(unknown) > 6 else "")
             notes.append(
-                f"Not identified at this n and epsilon: {shown}. Noise hides the variation of these columns, so their "
-                "intervals reflect only the range of the outcome. Use more rows, a larger epsilon, fewer columns or "
-                "tighter bounds."
+                f"Not identified at this n and epsilon: {list_some(unknown)}. Noise hides the variation of these "
+                "columns, so their intervals reflect only the range of the outcome. Use more rows, a larger epsilon, "
+                "fewer columns or tighter bounds."
             )
         return notes
 

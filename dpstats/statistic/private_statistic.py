@@ -327,10 +327,7 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
         self.failed_share_ = _one(np.clip(triples[2], 0, plan.n_blocks) / plan.n_blocks)
         self.located_ = _one(at.found)
 
-    @property
-    def estimand_(self) -> str:
-        """Description of the estimand of intervals."""
-        check_is_fitted(self)
+    def _covered(self) -> str:
         units = "rows" if self.unit is None else f"{self.unit} units"
         corrected = "corrected " if self.bias else ""
         words = (
@@ -352,7 +349,7 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
             np.asarray(self._estimate)[()],
             (high - low) / 2,
             (name,) if p == 1 else tuple(f"{name}[{j}]" for j in range(p)),
-            self.estimand_,
+            self._covered(),
             self._errors,
             title="Private statistic",
             facts=(
