@@ -39,9 +39,7 @@ class OneColumn(HasEstimates, PrivateEstimator[Plan]):
 
     def _add_bounds(self, estimand: str) -> str:
         """Return an estimand within the bounds of the grid, with the policy for missing rows."""
-        grid = self.plan_.grid
-        rounded = f", rounded to steps of {grid.spacing:g} within" if grid.declared else ", within"
-        return self._add_policy(f"{estimand}{rounded} the bounds")
+        return self._add_policy(self.plan_.grid.add_bounds(estimand))
 
     def _first_facts(self) -> list[tuple[str, str]]:
         """Return the facts of a summary that hold for any fit."""

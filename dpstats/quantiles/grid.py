@@ -84,6 +84,11 @@ class Grid:
         """All points, rounded to 15 digits of the larger bound if points are further apart than that."""
         return _edges(self)
 
+    def add_bounds(self, estimand: str) -> str:
+        """Return an estimand, and that rows are within the bounds and rounded to a declared step."""
+        rounded = f", rounded to steps of {self.spacing:g} within" if self.declared else ", within"
+        return f"{estimand}{rounded} the bounds"
+
 
 class GridPlan(ReleasePlan):
     """Base of the plans of releases from one column, whose rows are places of a grid."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_level
-from dpstats.errors import DPStatsError
+from dpstats.errors import DPStatsError, InvalidParameter
 from dpstats.inference import (
     BONFERRONI,
     ErrorDistribution,
@@ -161,6 +161,54 @@ class AnswerErrors(ErrorDistribution):
             measure.spacing * np.clip(measure.middle + ends[0], measure.low, measure.high),
             measure.spacing * np.clip(measure.middle + ends[1], measure.low, measure.high),
         )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CellAnswers(HasEstimates, Printed):
+    """Base of several answers for the cells of a GROUP BY: a column of numbers for each label."""
+
+    names: tuple[str, ...]
+    cells: tuple[tuple[Any, ...], ...]
+    labels: tuple[str, ...]
+    values: Numbers
+
+    def __getitem__(self, label: str) -> Numbers:
+        """Return the numbers of a label, one for each cell."""
+        if label not in self.labels:
+            raise InvalidParameter(f"label must be one of {', '.join(self.labels)}, got {label!r}")
+        return np.asarray(self.values[:, self.labels.index(label)])
+
+    def _name_rows(self, what: str) -> dict[str, Any]:
+        """Return the names of estimates, label by label, as `Estimates` has them; ``what`` is what a label names."""
+        places = [(label, cell) for label in self.labels for cell in self.cells]
+        columns = {name: [cell[j] for _, cell in places] for j, name in enumerate(self.names)}
+        return {
+            "names": tuple(
+                f"{label}: {', '.join(map(str, cell))}" if cell else label for label, cell in places
+            ),
+            "rows": f"{what}: {', '.join(self.names)}" if self.names else what,
+            "labels": {what: [label for label, _ in places], **columns},
+        }
+
+    def records(self, confidence_level: float | None = None) -> list[dict[str, Any]]:
+        """Return a mapping for each cell: its values, the answers, and their intervals (label_low, label_high)."""
+        found = self.estimates()
+        numbers = {"": self.values}
+        if found.distribution.known:
+            interval = found.confidence_interval(confidence_level)
+            ends = {"_low": interval.low, "_high": interval.high}
+            numbers |= {end: np.reshape(limits, (len(self.labels), -1)).T for end, limits in ends.items()}
+        return [
+            {
+                **dict(zip(self.names, cell, strict=True)),
+                **{
+                    f"{label}{end}": float(limits[i, j])
+                    for j, label in enumerate(self.labels)
+                    for end, limits in numbers.items()
+                },
+            }
+            for i, cell in enumerate(self.cells)
+        ]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -11,22 +11,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.errors import InvalidParameter
 from dpstats.groups.group_quantiles import read_group_points, release_group_points
 from dpstats.groups.quantile_plan import ROWS as GROUP_ROWS
 from dpstats.groups.quantile_plan import GroupQuantilesPlan, group_quantiles_plan
-from dpstats.inference import Estimates, HasEstimates, chosen_limits
+from dpstats.inference import Estimates, chosen_limits
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.quantiles.plan import ROWS, QuantilePlan, observed_plan, points_plan
 from dpstats.quantiles.quantile import read_points, release_points
 from dpstats.release.session import Released, Session
-from dpstats.report import Printed
+from dpstats.results import list_some
+from dpstats.sql.answers import CellAnswers
 from dpstats.sql.plan import SQLPlan
 from dpstats.sql.query import Quantiles, Query
 
 Numbers = NDArray[np.float64]
-
-_SHOWN = 6
 
 
 @dataclass(frozen=True)
@@ -96,7 +94,7 @@ def release_quantiles(places: list[NDArray[np.int64]], plan: SQLQuantilesPlan, s
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class QuantileAnswers(HasEstimates, Printed):
+class QuantileAnswers(CellAnswers):
     """Quantiles of a column for the rows of a query, or for each cell of its GROUP BY, with intervals.
 
     Attributes
@@ -131,10 +129,6 @@ class QuantileAnswers(HasEstimates, Printed):
     (((0,), (1,)), array([49., 50.]))
     """
 
-    names: tuple[str, ...]
-    cells: tuple[tuple[Any, ...], ...]
-    labels: tuple[str, ...]
-    values: Numbers
     low: Numbers
     high: Numbers
     level: float | None
@@ -151,54 +145,35 @@ class QuantileAnswers(HasEstimates, Printed):
         parts = {name: getattr(self, name)[places] for name in ("values", "low", "high", "rows")}
         return replace(self, cells=tuple(self.cells[place] for place in places), **parts)
 
-    def __getitem__(self, label: str) -> Numbers:
-        """Return the values of one quantile in all cells."""
-        if label not in self.labels:
-            raise InvalidParameter(f"label must be one of {', '.join(self.labels)}, got {label!r}")
-        return np.asarray(self.values[:, self.labels.index(label)])
-
     @property
     def estimand(self) -> str:
         """Description of the covered quantities."""
-        grid = self.quantiles.grid
-        rounded = f", rounded to steps of {grid.spacing:g} within" if grid.declared else ", within"
         of = "each group's population" if self.names else "the population"
-        return f"the quantiles of {of}{rounded} the bounds"
+        return self.quantiles.grid.add_bounds(f"the quantiles of {of}")
 
     def estimates(self) -> Estimates:
         """Return the quantiles with their chosen intervals, which have one level."""
         points, low, high = (part.T.ravel() for part in (self.values, self.low, self.high))
-        repeated = [cell for _ in self.labels for cell in self.cells]
-        which = [label for label in self.labels for _ in self.cells]
-        grid = self.quantiles.grid
-        shown = [f"{count:,.0f}" for count in self.rows[:_SHOWN]]
-        std = self._rows_std
+        grid, std = self.quantiles.grid, self._rows_std
+        rows = list_some([f"{count:,.0f}" for count in self.rows])
         return Estimates(
             points,
-            np.full(points.shape, np.nan),
-            tuple(
-                ": ".join([label, *([", ".join(map(str, cell))] if cell else [])])
-                for label, cell in zip(which, repeated, strict=True)
-            ),
-            self.estimand,
-            chosen_limits(points, low, high, self.level),
+            None,
+            estimand=self.estimand,
+            distribution=chosen_limits(points, low, high, self.level),
             title="Private quantiles",
             header="quantile",
-            rows=": ".join(["quantile", *([", ".join(self.names)] if self.names else [])]),
             facts=[
                 ("Query", " ".join(self.text.split())),
                 *self.guarantee.facts(),
                 ("Bounds", f"{grid.low:g} to {grid.high:g} (public)"),
-                ("Rows", ", ".join(shown) + ", ..." * (self.rows.size > _SHOWN) + f" (noise: sd {std:.3g})"),
+                ("Rows", f"{rows} (noise: sd {std:.3g})"),
                 ("Error of a rank", f"sd {self.points.rank_error:.3g} rows, if rows are evenly spaced"),
             ],
             notes=self._notes(),
             exact=grid.declared,
-            labels={
-                "quantile": which,
-                **{name: [cell[j] for cell in repeated] for j, name in enumerate(self.names)},
-            },
             simulated=self.guarantee.simulated,
+            **self._name_rows("quantile"),
         )
 
     @property
@@ -232,21 +207,6 @@ class QuantileAnswers(HasEstimates, Printed):
         if len(self.labels) * len(self.cells) > 1:
             notes.append("Intervals are not simultaneous.")
         return notes
-
-    def records(self, confidence_level: float | None = None) -> list[dict[str, Any]]:
-        """Return a mapping for each cell: its values, the quantiles, and their intervals (label_low, label_high)."""
-        found: list[dict[str, Any]] = [dict(zip(self.names, cell, strict=True)) for cell in self.cells]
-        if self.level is not None:
-            chosen_limits(self.values, self.low, self.high, self.level).confirm_level(confidence_level)
-        for j, label in enumerate(self.labels):
-            for i, record in enumerate(found):
-                record[label] = float(self.values[i, j])
-                if self.level is not None:
-                    record[f"{label}_low"], record[f"{label}_high"] = (
-                        float(self.low[i, j]),
-                        float(self.high[i, j]),
-                    )
-        return found
 
 
 def quantiles_answered(

@@ -14,21 +14,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.errors import InvalidParameter
 from dpstats.found_counts import FoundCounts
 from dpstats.inference import (
     BONFERRONI,
     ErrorDistribution,
     Estimates,
-    HasEstimates,
     Limits,
     SelectedErrors,
     Tail,
 )
 from dpstats.means.ratio import Noise
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.report import Printed
-from dpstats.sql.answers import SELECTED, Off, read_numbers
+from dpstats.sql.answers import SELECTED, CellAnswers, Off, read_numbers
 from dpstats.sql.noise import LinearErrors, MeanErrors, Shaken, ShareRatio
 from dpstats.sql.plan import ANSWER, ROWS, SHARES, SQLPlan
 from dpstats.sql.query import Aggregate, Measure, Query, Several
@@ -89,7 +86,7 @@ def _side_by_side(pairs: list[Limits]) -> Limits:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PrivateAnswers(HasEstimates, Printed):
+class PrivateAnswers(CellAnswers):
     """Answers to several aggregates, for the cells of a GROUP BY: one release, with an interval for each number.
 
     Attributes
@@ -124,10 +121,6 @@ class PrivateAnswers(HasEstimates, Printed):
     array([4.5, 4.6, 4.3])
     """
 
-    names: tuple[str, ...]
-    cells: tuple[tuple[Any, ...], ...]
-    labels: tuple[str, ...]
-    values: Numbers
     guarantee: PrivacyGuarantee
     method: str
     thresholds: tuple[float, ...]
@@ -152,12 +145,6 @@ class PrivateAnswers(HasEstimates, Printed):
             selected=selected,
         )
 
-    def __getitem__(self, label: str) -> Numbers:
-        """Return the numbers of one aggregate, one for each cell."""
-        if label not in self.labels:
-            raise InvalidParameter(f"label must be one of {', '.join(self.labels)}, got {label!r}")
-        return np.asarray(self.values[:, self.labels.index(label)])
-
     @property
     def estimand(self) -> str:
         """Description of the covered quantities."""
@@ -180,19 +167,12 @@ class PrivateAnswers(HasEstimates, Printed):
         errors = [_errors(each, self.several, self.raw, shaken, self.found) for each in self.several.asked]
         together = AllErrors(tuple(errors), self.off)
         std = [one.standard_error if self.off.stage is None else math.nan for one in errors]
-        repeated = [cell for _ in self.labels for cell in self.cells]
-        which = [label for label in self.labels for _ in self.cells]
         return Estimates(
             self.values.T.ravel(),
             np.concatenate([np.broadcast_to(one, (len(self.cells),)) for one in std]),
-            tuple(
-                ": ".join([label, *([", ".join(map(str, cell))] if cell else [])])
-                for label, cell in zip(which, repeated, strict=True)
-            ),
-            self.estimand,
-            SelectedErrors(together, self.selected) if self.selected < 1 else together,
+            estimand=self.estimand,
+            distribution=SelectedErrors(together, self.selected) if self.selected < 1 else together,
             title="Private answers",
-            rows=": ".join(["aggregate", *([", ".join(self.names)] if self.names else [])]),
             facts=[
                 ("Query", " ".join(self.text.split())),
                 *self.guarantee.facts(),
@@ -200,11 +180,8 @@ class PrivateAnswers(HasEstimates, Printed):
             ],
             notes=self._notes,
             together=BONFERRONI,
-            labels={
-                "aggregate": which,
-                **{name: [cell[j] for cell in repeated] for j, name in enumerate(self.names)},
-            },
             simulated=self.guarantee.simulated,
+            **self._name_rows("aggregate"),
         )
 
     @cached_property
@@ -264,19 +241,6 @@ class PrivateAnswers(HasEstimates, Printed):
                 "NOT NULL in the table makes it two."
             )
         return notes
-
-    def records(self, confidence_level: float = 0.95) -> list[dict[str, Any]]:
-        """Return a mapping for each cell: its values, the aggregates, and their intervals (label_low, label_high)."""
-        found: list[dict[str, Any]] = [dict(zip(self.names, cell, strict=True)) for cell in self.cells]
-        ends = self.confidence_interval(confidence_level) if self.off.known else None
-        for j, label in enumerate(self.labels):
-            for i, record in enumerate(found):
-                record[label] = float(self.values[i, j])
-                if ends is not None:
-                    place = j * len(found) + i
-                    record[f"{label}_low"] = float(np.ravel(ends.low)[place])
-                    record[f"{label}_high"] = float(np.ravel(ends.high)[place])
-        return found
 
 
 def all_answered(query: Query, plan: SQLPlan, released: Any, guarantee: PrivacyGuarantee) -> PrivateAnswers:
