@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import re
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -55,20 +55,32 @@ def plain(values: Any) -> Any:
 
 
 class HypothesisTest(Reported):
-    """Base of the results of one test: `_numbers` names the attributes that are one number each."""
+    """Base of the results of tests.
+
+    `_numbers` names the attributes that have a number for each row of the table, and `_facts_of_all` those about all
+    rows. A row is for each of ``names`` if there are several, and otherwise for the null hypothesis.
+    """
 
     __slots__ = ()
 
     _numbers: ClassVar[tuple[str, ...]] = ()
+    _facts_of_all: ClassVar[tuple[str, ...]] = ("null",)
+    _several: ClassVar[bool] = False
 
     @abstractmethod
     def summary(self) -> Summary:
         """Return a table. It prints as text, and shows as HTML in a notebook."""
 
     def _records(self) -> Records:
-        null = getattr(self, "null", "")
-        columns = {name: [getattr(self, name)] for name in self._numbers}
-        return Records([null], columns, {"null": null, "simulated": self._background().simulated})
+        columns = {name: np.ravel(getattr(self, name)).tolist() for name in self._numbers}
+        facts = {name: getattr(self, name) for name in self._facts_of_all}
+        rows = getattr(self, "names" if self._several else "null")
+        return Records(rows if self._several else [rows], columns, {**facts, "simulated": self._simulated})
+
+    @property
+    def _simulated(self) -> bool:
+        """Whether the noise of the release was simulated."""
+        return self._background().simulated
 
 
 class HasResult(Reported, Generic[Result]):
@@ -228,7 +240,7 @@ class JointTest(HypothesisTest):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TermTests(Reported):
+class TermTests(HypothesisTest):
     """Joint test of the coefficients of each term of a model, without additional privacy cost.
 
     Attributes
@@ -255,16 +267,16 @@ class TermTests(Reported):
     {'Intercept': False, 'x0': True, 'x1': False}
     """
 
+    _numbers: ClassVar[tuple[str, ...]] = ("statistic", "pvalue", "df_constraint")
+    _facts_of_all: ClassVar[tuple[str, ...]] = ("df_denom",)
+    _several: ClassVar[bool] = True
+
     statistic: NDArray[np.float64]
     pvalue: NDArray[np.float64]
     df_constraint: NDArray[np.int64]
     df_denom: int
     names: tuple[str, ...]
     simulated: bool = field(default=False, kw_only=True)
-
-    def _records(self) -> Records:
-        columns = {name: getattr(self, name).tolist() for name in ("statistic", "pvalue", "df_constraint")}
-        return Records(list(self.names), columns, {"df_denom": self.df_denom, "simulated": self.simulated})
 
     def summary(self) -> Summary:
         """Return a table. It prints as text, and shows as HTML in a notebook."""
@@ -506,6 +518,11 @@ def _padded(cells: Sequence[str], blank: str) -> list[str]:
         cell + blank * (most - count) if count >= 0 else cell
         for cell, count in zip(cells, behind, strict=True)
     ]
+
+
+def print_rounded(values: Iterable[float], errors: Iterable[float]) -> list[str]:
+    """Return numbers to about two significant digits of their errors."""
+    return [significant(*pair) for pair in zip(values, errors, strict=True)]
 
 
 def list_some(names: Sequence[Any], most: int = 6) -> str:

@@ -384,10 +384,9 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
             estimate, error = np.zeros(plan.n_features), np.full(plan.n_features, np.inf)
         covered, null = self._hypotheses()
         facts = [
-            *self._count_rows(),
+            *self._table_facts(),
             ("Null hypothesis", null),
             ("T squared, p-value", f"{tested.statistic:.4g}, {tested.pvalue:.4g} (all columns together)"),
-            ("Privacy", str(self.privacy_)),
         ]
         return Estimates(
             estimate,

@@ -367,10 +367,7 @@ class PrivatePCA(
             BoundedErrors(estimate, error, np.zeros(len(estimate)), most),
             title="Private principal components",
             header="variance" if name == "component" else "eigenvalue",
-            facts=[
-                *self._count_rows(),
-                ("Privacy", str(self.privacy_)),
-            ],
+            facts=self._table_facts(),
             notes=self._notes(np.flatnonzero(~np.isfinite(error))),
             together=BONFERRONI,
             simulated=self.privacy_.simulated,

@@ -278,7 +278,7 @@ class PrivateCorrelation(_Fitted, HasEstimates, PrivateEstimator[AnyPlan]):
             self._state_missing(covered),
             title=title,
             header=header,
-            facts=[*self._count_rows(), ("Privacy", str(self.privacy_))],
+            facts=self._table_facts(),
             notes=notes,
             simulated=self.privacy_.simulated,
         )

@@ -202,9 +202,6 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan]):
         )
         return self._state_missing(f"the {what} of the population {clipped}")
 
-    def _facts(self) -> list[tuple[str, str]]:
-        return [*self._count_rows(), ("Privacy", str(self.privacy_))]
-
     def _notes(self) -> list[str]:
         if self.plan_.n_samples >= _FEW_ROWS:
             return []
@@ -230,7 +227,7 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan]):
             BoundedErrors(estimate, error, np.where(same, 0.0, -unit), unit),
             title="Private covariances",
             header="covariance",
-            facts=self._facts(),
+            facts=self._table_facts(),
             notes=["A single name is a variance.", *self._notes()],
             together=BONFERRONI,
             labels={"first": [names[a] for a in i], "second": [names[b] for b in j]},
@@ -266,7 +263,7 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan]):
             names,
             errors,
             self._covered("correlation"),
-            facts=self._facts(),
+            facts=self._table_facts(),
             notes=[*self._notes(), *unidentified_note(names, moments.identified)],
             simulated=self.privacy_.simulated,
         )

@@ -70,7 +70,6 @@ class RatioEstimator(OfColumns, PrivateEstimator[Plan]):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
-        tags.input_tags.allow_nan = self.missing == "drop"
         return tags
 
 

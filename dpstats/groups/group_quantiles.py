@@ -316,7 +316,6 @@ class GroupQuantiles(_Fitted):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
-        tags.input_tags.allow_nan = self.missing == "drop"
         return tags
 
 

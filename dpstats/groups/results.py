@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.exports import Records
-from dpstats.report import SIMULATED, Reported
-from dpstats.results import FREE, Summary
+from dpstats.report import SIMULATED
+from dpstats.results import FREE, HypothesisTest, Summary
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class AnalysisOfVariance(Reported):
+class AnalysisOfVariance(HypothesisTest):
     """Are the means of all groups equal? One test for each column.
 
     Attributes
@@ -31,6 +31,10 @@ class AnalysisOfVariance(Reported):
     simulated : bool
         Whether the noise of the release was simulated.
     """
+
+    _numbers: ClassVar[tuple[str, ...]] = ("statistic", "pvalue")
+    _facts_of_all: ClassVar[tuple[str, ...]] = ("n_groups", "n_simulations")
+    _several: ClassVar[bool] = True
 
     statistic: Floats
     pvalue: Floats
@@ -56,11 +60,6 @@ class AnalysisOfVariance(Reported):
             rows,
             [FREE, _ANOVA] + [SIMULATED] * self.simulated,
         )
-
-    def _records(self) -> Records:
-        columns = {"statistic": self.statistic.tolist(), "pvalue": self.pvalue.tolist()}
-        facts = {"n_groups": self.n_groups, "n_simulations": self.n_simulations, "simulated": self.simulated}
-        return Records(self.names, columns, facts)
 
 
 _ANOVA = "Spreads may differ between groups. The level is measured, and not exact: docs/groups.md has where."

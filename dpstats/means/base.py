@@ -24,7 +24,7 @@ from dpstats.inference import (
 )
 from dpstats.lattice import check_finite_rows
 from dpstats.release.estimator import Plan, PrivateEstimator
-from dpstats.results import Summary, few_observed, observed_rows, significant, with_missing
+from dpstats.results import Summary, few_observed, observed_rows, with_missing
 
 Numbers = NDArray[np.float64]
 
@@ -110,8 +110,7 @@ class ColumnEstimator(OfColumns, PrivateEstimator[Plan]):
         check_is_fitted(self)
         name = self._estimand(self._widest() if estimand is None else estimand)
         found = self._describe(self.estimates(estimand=name), name, confidence_level)
-        facts = [("Estimator", type(self).__name__), *self._count_rows(), *self.privacy_.facts()]
-        return replace(found, facts=[*facts, *found.facts]).summary(confidence_level)
+        return replace(found, facts=[*self._table_facts(), *found.facts]).summary(confidence_level)
 
     @abstractmethod
     def _describe(self, found: Estimates, estimand: str, confidence_level: float | None) -> Estimates:
@@ -152,8 +151,3 @@ class ColumnEstimator(OfColumns, PrivateEstimator[Plan]):
         if self.missing == "error":
             check_finite_rows(rows)
         return rows
-
-
-def rounded(values: Numbers, errors: Numbers) -> list[str]:
-    """Return numbers to about two significant digits of their errors."""
-    return [significant(*pair) for pair in zip(values, errors, strict=True)]

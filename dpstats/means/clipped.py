@@ -27,7 +27,7 @@ from dpstats.data.tables import Rows
 from dpstats.errors import InvalidParameter
 from dpstats.inference import ErrorDistribution, Estimates, Limits
 from dpstats.lattice import BallLattice, BoxLattice, RowLattice
-from dpstats.means.base import ColumnEstimator, rounded
+from dpstats.means.base import ColumnEstimator
 from dpstats.means.clipped_errors import BallErrors, BoxErrors
 from dpstats.means.clipped_plan import ClippedMeanPlan
 from dpstats.means.moments import (
@@ -53,7 +53,7 @@ from dpstats.release.parameters import parameters
 from dpstats.release.private_size import PrivateSize
 from dpstats.release.session import Released
 from dpstats.report import SIMULATED
-from dpstats.results import about_missing, list_some
+from dpstats.results import about_missing, list_some, print_rounded
 
 if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
@@ -552,7 +552,7 @@ class ClippedMean(_Fitted):
     def _describe(self, found: Estimates, estimand: str, confidence_level: float | None) -> Estimates:
         plan, beside = self.plan_, {}
         if plan.estimates_std and self.std_ is not None:
-            beside["std"] = rounded(self.std_, self.noise_std_)
+            beside["std"] = print_rounded(self.std_, self.noise_std_)
         if hasattr(self, "clipped_share_") and self.clipped_share_.size == plan.n_features:
             beside["clipped"] = [f"{100 * max(share, 0.0):.1f}%" for share in self.clipped_share_]
         law = {"exact": "exact curve", "textbook": "algorithm 9.2.1"}[plan.calibration]

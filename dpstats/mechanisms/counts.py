@@ -24,7 +24,7 @@ from dpstats.inference import (
 from dpstats.noisy_counts import CountNoise, limits
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.report import SIMULATED
-from dpstats.results import ConfidenceInterval, Summary, significant
+from dpstats.results import ConfidenceInterval, Summary, print_rounded
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,10 +235,7 @@ class DensityEstimate(CountEstimate):
         percent = f"{100 * band.confidence_level:g}%"
         ends = np.atleast_1d(band.low), np.atleast_1d(band.high)
         error = np.maximum(ends[1] - ends[0], self.scale / (self.n_rows * np.diff(self.edges))) / 4
-        columns = [
-            [significant(*pair) for pair in zip(values, error, strict=True)]
-            for values in (self.densities, *ends)
-        ]
+        columns = [print_rounded(values, error) for values in (self.densities, *ends)]
         rows = [
             (row[0], row[1], *more) for row, more in zip(counts.rows, zip(*columns, strict=True), strict=True)
         ]

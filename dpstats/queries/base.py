@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -71,6 +72,15 @@ class HistogramRelease(_Fitted[Plan], ABC):
         return counts
 
     # Results from the distribution
+
+    def _bound_facts(self, size: int, facts: Sequence[tuple[str, str]] = ()) -> list[tuple[str, str]]:
+        """Return the facts of a summary: the universe, further facts, and the bound of all errors."""
+        within = f"{self.error_bound_:.4g} of the data's, but for probability {self.beta:g}"
+        return [
+            *self._public_facts(("Universe", f"{size:,} points")),
+            *facts,
+            ("Every answer within", within),
+        ]
 
     def predict(self, queries: Any = None) -> Numbers:
         """Return the answers to queries as proportions of all rows, without additional privacy cost.
@@ -164,9 +174,7 @@ class BoundedAnswers(HasEstimates, HistogramRelease[Plan]):
             title="Private answers to linear queries",
             header="share",
             facts=[
-                *self._public_facts(("Universe", f"{queries.size:,} points")),
-                *self._facts(),
-                ("Every answer within", f"{bound:.4g} of the data's, but for probability {self.beta:g}"),
+                *self._bound_facts(queries.size, self._facts()),
             ],
             notes=[*self._notes(), *([f"{more:,} more queries: predict()."] if more else [])],
             together=_BOUND,

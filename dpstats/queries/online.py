@@ -362,13 +362,7 @@ class OnlineMultiplicativeWeights(HistogramRelease[OnlinePlan]):
         notes += [SIMULATED] * self.privacy_.simulated
         return Summary(
             "Private answers to a stream of queries",
-            [
-                *self._public_facts(("Universe", f"{plan.n_features:,} points")),
-                (
-                    "Every answer within",
-                    f"{self.error_bound_:.4g} of the data's, but for probability {plan.beta:g}",
-                ),
-            ],
+            self._bound_facts(plan.n_features),
             ["", "so far", "left"],
             [
                 (name, *(f"{count:,}" for count in counts))

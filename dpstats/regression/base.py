@@ -31,6 +31,7 @@ from dpstats.results import (
     about_missing,
     list_some,
     observed_rows,
+    print_rounded,
     significant,
     with_missing,
 )
@@ -158,7 +159,6 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
-        tags.input_tags.allow_nan = self.missing == "drop"
         return tags
 
     def _policy(self) -> str:
@@ -485,7 +485,7 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
         """Return the exponential of each parameter as text."""
         with np.errstate(over="ignore"):
             ratios = np.exp(self.params_)
-        return [significant(r, r * e) for r, e in zip(ratios, self._errors(), strict=True)]
+            return print_rounded(ratios, ratios * self._errors())
 
     def _linear_predictor(self, X: Any) -> tuple[Floats, Floats]:
         """Return the checked rows with the constant column, and their linear predictor."""
@@ -529,27 +529,22 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
         tail, errors = (1 - interval.confidence_level) / 2, found.error
         low, high = (np.asarray(end) for end in interval)
 
-        def rounded(values: Floats) -> list[str]:
-            return [significant(*pair) for pair in zip(values, errors, strict=True)]
-
         def tested(values: Floats) -> list[str]:
             return ["" if np.isnan(value) else f"{value:.3f}" for value in values]
 
         return {
             "": list(found.names),
-            "coef": rounded(found.estimate),
-            "std err": rounded(errors),
+            "coef": print_rounded(found.estimate, errors),
+            "std err": print_rounded(errors, errors),
             "z": tested(found.statistic),
             "P>|z|": tested(found.pvalue),
-            f"[{tail:.3g}": rounded(low),
-            f"{1 - tail:.3g}]": rounded(high),
+            f"[{tail:.3g}": print_rounded(low, errors),
+            f"{1 - tail:.3g}]": print_rounded(high, errors),
         }
 
     def _facts(self) -> list[tuple[str, str]]:
         return [
-            ("Estimator", type(self).__name__),
-            ("Rows, columns", f"{self.plan_.n_samples:,}, {self.plan_.n_features:,} (public)"),
-            ("Privacy", str(self.privacy_)),
+            *self._table_facts(),
             *(
                 [("Rows observed", observed_rows(self.rows_, self.rows_noise_std_))]
                 if hasattr(self, "rows_")

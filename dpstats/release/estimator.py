@@ -391,6 +391,10 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         complete = observed_rows(self.rows_, self.rows_noise_std_)
         return [*facts, ("Complete rows", f"{complete}; the estimate uses {self.n_rows_:,} of them")]
 
+    def _table_facts(self) -> list[tuple[str, str]]:
+        """Return the facts of a summary: the estimator, the sizes of the data, and the privacy."""
+        return [("Estimator", type(self).__name__), *self._count_rows(), *self.privacy_.facts()]
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = getattr(self, "missing", "error") != "error"

@@ -353,8 +353,7 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
             self._errors,
             title="Private statistic",
             facts=(
-                ("Rows, columns", f"{self.plan_.n_samples:,}, {self.plan_.n_features:,} (public)"),
-                ("Privacy", str(self.privacy_)),
+                *self._table_facts(),
                 ("Blocks", f"{self.n_blocks_:,} of {self.block_size_:,} or more"),
                 ("Failed blocks", f"{100 * float(np.max(self.failed_share_)):.1f}% (with noise)"),
             ),

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from dpstats.exports import Records
 from dpstats.inference import ErrorDistribution, Estimates, Limits, Tail
 from dpstats.report import SIMULATED, Printed
 from dpstats.results import FREE, HypothesisTest, Summary, significant
@@ -276,6 +275,10 @@ class LogRankResult(HypothesisTest, Printed):
     (True, 1)
     """
 
+    _numbers: ClassVar[tuple[str, ...]] = ("n", "observed", "expected", "difference")
+    _facts_of_all: ClassVar[tuple[str, ...]] = ("statistic", "pvalue", "null")
+    _several: ClassVar[bool] = True
+
     statistic: float
     pvalue: float
     degrees_of_freedom: int
@@ -319,21 +322,6 @@ class LogRankResult(HypothesisTest, Printed):
     def _print_difference(self, difference: float) -> str:
         known = np.isfinite(self.noise_std)
         return significant(difference, self.noise_std) if known else f"{difference:,.0f}"
-
-    def _records(self) -> Records:
-        columns = {
-            "n": self.n.tolist(),
-            "observed": self.observed.tolist(),
-            "expected": self.expected.tolist(),
-            "difference": self.difference.tolist(),
-        }
-        facts = {
-            "statistic": self.statistic,
-            "pvalue": self.pvalue,
-            "null": self.null,
-            "simulated": self.simulated,
-        }
-        return Records(self.names, columns, facts)
 
 
 def describe_weights(rho: float, gamma: float) -> str:

@@ -30,7 +30,7 @@ from dpstats.data.tables import Rows
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.inference import ErrorDistribution, Estimates, Limits, NoLimits
 from dpstats.lattice import check_finite
-from dpstats.means.base import ColumnEstimator, rounded
+from dpstats.means.base import ColumnEstimator
 from dpstats.means.moments import finest
 from dpstats.means.sparse.gumbel import gumbel_parts
 from dpstats.means.sparse.limits import SelectedErrors, beyond, plan_noise, private_stds
@@ -42,7 +42,7 @@ from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.release.noise import check_scale
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released, Session
-from dpstats.results import about_missing
+from dpstats.results import about_missing, print_rounded
 
 if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
@@ -402,7 +402,7 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
         plan, beside = self.plan_, {}
         ratio = plan.noise_std / plan.noise_scale
         if plan.private_spread:
-            beside["std"] = rounded(self.std_, 0.1 * np.maximum(self.std_, 1e-3 * self._sampling_std()))
+            beside["std"] = print_rounded(self.std_, 0.1 * np.maximum(self.std_, 1e-3 * self._sampling_std()))
         notes = [f"The other {plan.n_features - plan.n_nonzero:,} columns are reported as 0."]
         if plan.disjoint:
             notes.append(
