@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from dpstats.inference import ErrorDistribution, Limits, Tail, normal_quantile
+from dpstats.error_distributions import ErrorDistribution, Limits, Tail, normal_quantile
 
 Floats = NDArray[np.float64]
 

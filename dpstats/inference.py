@@ -1,13 +1,11 @@
 """Inference from released numbers: estimates, the distribution of their errors, intervals and tests.
 
-An `ErrorDistribution` knows the limits of an estimand or the tails of an estimate; the other follows by one
-search. `Estimates` answer the same questions for every estimator: intervals, tests, tables, frames. Nothing
+`Estimates` answer the same questions for every estimator: intervals, tests, tables, frames. Nothing
 here refers to an estimator, a budget or a closure, so that results can be pickled and compared.
 """
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,413 +15,32 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
 
-from dpstats.data.parameters import check_choice, check_flag, check_level
-from dpstats.errors import DPStatsError, InvalidParameter
+from dpstats.data.parameters import check_choice, check_flag
+from dpstats.error_distributions import ErrorDistribution
+from dpstats.errors import InvalidParameter
 from dpstats.exports import Records
 from dpstats.figures import draw_intervals, new_figure
-from dpstats.intervals import furthest, simultaneous_level
+from dpstats.renames import renamed
 from dpstats.report import SIMULATED, Printed, Reported
 from dpstats.results import FREE, ConfidenceInterval, Summary, plain, significant
+from dpstats.together import SIDAK, Together
 
 Floats = NDArray[np.float64]
-Limits = tuple[Floats, Floats]
-Tail = float | Floats
-"""A probability of at most one half: one number, or one for each estimate."""
 
 ALTERNATIVES = ("two-sided", "less", "greater")
 
-_SMALLEST_TAIL = 1e-300
-_HALVINGS = 60
+_DISTRIBUTIONS = (
+    "ErrorDistribution",
+    "ScoreErrors",
+    "NormalErrors",
+    "NoLimits",
+    "ChosenLimits",
+    "chosen_limits",
+)
+_TOGETHER = ("Together", "AtOnce", "SIDAK", "BONFERRONI", "HOLM")
+"""Names that were here before."""
 _IN_WORDS = {"two-sided": "is not", "less": "is less than", "greater": "is greater than"}
-
-
-def usual_level(confidence_level: float | None) -> float:
-    """Return the level of intervals: 0.95 unless another one is given."""
-    return check_level("confidence_level", 0.95 if confidence_level is None else confidence_level)
-
-
-class ErrorDistribution(ABC):
-    """Distribution of the errors of estimates. A subclass defines `limits`, or `tails`, or both.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scipy.special import ndtr
-    >>> from dpstats.inference import ErrorDistribution
-    >>> class Normal(ErrorDistribution):
-    ...     def __init__(self, estimate, error):
-    ...         self.estimate, self.error = estimate, error
-    ...     @property
-    ...     def start(self):
-    ...         return self.estimate
-    ...     @property
-    ...     def box(self):
-    ...         return self.estimate - 40 * self.error, self.estimate + 40 * self.error
-    ...     def tails(self, value):
-    ...         z = (self.estimate - value) / self.error
-    ...         return ndtr(z), ndtr(-z)
-    >>> low, high = Normal(np.array([1.0]), np.array([0.5])).limits(0.025)
-    >>> low.round(3), high.round(3)
-    (array([0.02]), array([1.98]))
-    """
-
-    def __init_subclass__(cls) -> None:
-        if cls.limits is ErrorDistribution.limits and cls.tails is ErrorDistribution.tails:
-            raise TypeError(f"{cls.__name__} must define limits or tails: each follows from the other")
-
-    @property
-    @abstractmethod
-    def start(self) -> Floats:
-        """Values that no tail refutes: the estimates, inside the box."""
-
-    @property
-    def standard_error(self) -> Any:
-        """Standard errors of the estimates, NaN where these are not known."""
-        return np.full(self.start.shape, np.nan)
-
-    @property
-    def known(self) -> bool:
-        """Whether there are intervals."""
-        return True
-
-    def confirm_level(self, confidence_level: float | None) -> float:
-        """Return the level of intervals: the one asked for, or the usual one."""
-        return usual_level(confidence_level)
-
-    @property
-    def box(self) -> Limits:
-        """The public bounds of the estimands."""
-        nowhere = np.full(self.start.shape, np.inf)
-        return -nowhere, nowhere
-
-    def limits(self, tail: Tail) -> Limits:
-        """Return lower and upper limits, each wrong with at most this probability, of at most one half."""
-        low, high = (
-            furthest(self.start.ravel(), end.ravel(), self._not_refuted(tail, side)).reshape(self.start.shape)
-            for side, end in enumerate(self.box)
-        )
-        return low, high
-
-    def _not_refuted(self, tail: Tail, side: int) -> Callable[[Floats], NDArray[np.bool_]]:
-        def kept(value: Floats) -> NDArray[np.bool_]:
-            # Below the estimate, large estimates refute; above it, small ones.
-            found = self.tails(value.reshape(-1, *self.start.shape))[1 - side]
-            return np.asarray(found >= tail).reshape(value.shape)
-
-        return kept
-
-    def tails(self, value: Floats) -> Limits:
-        """Return the p-values for the alternatives that an estimand is less, and greater, than its value."""
-        less = least_tail(lambda tail: self.limits(tail)[1] < value, value.shape)
-        greater = least_tail(lambda tail: self.limits(tail)[0] > value, value.shape)
-        return _or_rest(less, greater), _or_rest(greater, less)
-
-    def interval(self, tail: Tail) -> Limits:
-        """Return intervals with at most twice this error probability: both limits, or shorter intervals."""
-        return self.limits(tail)
-
-    def two_sided(self, value: Floats) -> Floats:
-        """Return the p-values for the alternative that an estimand is not its value."""
-        less, greater = self.tails(value)
-        return np.asarray(np.minimum(1.0, 2 * np.minimum(less, greater)))
-
-    def statistic(self, estimates: Estimates, value: Floats) -> Floats:
-        """Return the statistics of tests: distances of estimates from their values in standard errors."""
-        with np.errstate(all="ignore"):
-            return np.asarray((estimates.estimate - value) / estimates.error)
-
-
-class ScoreErrors(ErrorDistribution):
-    """Errors known by a score of every value: a standard normal variable where the value is right."""
-
-    @abstractmethod
-    def score(self, value: Floats) -> Floats:
-        """Return the distance of the release above each value, as a standard normal variable."""
-
-    def tails(self, value: Floats) -> Limits:
-        z = self.score(value)
-        return ndtr(z), ndtr(-z)
-
-    def two_sided(self, value: Floats) -> Floats:
-        return np.asarray(2 * ndtr(-np.abs(self.score(value))))
-
-    def statistic(self, estimates: Estimates, value: Floats) -> Floats:
-        return self.score(value)
-
-
-@dataclass(frozen=True, eq=False)
-class NoLimits(ErrorDistribution):
-    """Errors with an unknown distribution: there are no intervals and no p-values.
-
-    Attributes
-    ----------
-    estimate : array
-    reason : str
-        Why, and what to do about it.
-    """
-
-    estimate: Floats
-    reason: str
-
-    @property
-    def start(self) -> Floats:
-        return self.estimate
-
-    @property
-    def known(self) -> bool:
-        return False
-
-    def confirm_level(self, confidence_level: float | None) -> float:
-        raise InvalidParameter(self.reason)
-
-    def tails(self, value: Floats) -> Limits:
-        raise InvalidParameter(self.reason)
-
-
-@dataclass(frozen=True, eq=False)
-class ChosenLimits(ErrorDistribution):
-    """Errors of estimates with one known interval each: the release chose its bounds.
-
-    Attributes
-    ----------
-    estimate : array
-    low, high : arrays
-    level : float
-        Level of the intervals.
-    """
-
-    estimate: Floats
-    low: Floats
-    high: Floats
-    level: float
-
-    @property
-    def start(self) -> Floats:
-        return self.estimate
-
-    def confirm_level(self, confidence_level: float | None) -> float:
-        if confidence_level is not None and super().confirm_level(confidence_level) != self.level:
-            raise InvalidParameter(
-                f"confidence_level must be {self.level:g}, for which the ends were chosen, got {confidence_level:g}; "
-                "give another one to the estimator"
-            )
-        return self.level
-
-    def limits(self, tail: Tail) -> Limits:
-        if not np.allclose(tail, (1 - self.level) / 2, rtol=1e-9, atol=0.0):
-            raise DPStatsError(
-                "these intervals have one form: two bounds, for each estimate separately, at the level of the fit. "
-                "Give another confidence_level to the estimator."
-            )
-        return self.low, self.high
-
-    def tails(self, value: Floats) -> Limits:
-        raise DPStatsError(
-            "there are no p-values: the bounds of intervals were chosen for one level. A value outside an interval of "
-            "level 0.95 is rejected at level 0.05."
-        )
-
-
-def chosen_limits(estimate: Floats, low: Any, high: Any, level: float | None) -> ErrorDistribution:
-    """Return the errors of estimates whose limits the release chose for a level; None where it chose none."""
-    if level is None:
-        return NoLimits(
-            estimate,
-            "there are no intervals: nothing was released for them. Fit with confidence_level=0.95, for example.",
-        )
-    return ChosenLimits(estimate, np.asarray(low), np.asarray(high), level)
-
-
-@dataclass(frozen=True, eq=False)
-class SelectedErrors(ErrorDistribution):
-    """Errors of estimates that were selected by their values, from estimates with independent errors.
-
-    Limits have the error probability times the proportion that was selected. At most this probability of the
-    selected intervals is wrong on average: the rate of false coverage of Benjamini and Yekutieli (2005).
-
-    Attributes
-    ----------
-    each : ErrorDistribution
-        Errors of the selected estimates, without the selection.
-    share : float
-        Selected estimates over all estimates.
-    """
-
-    each: ErrorDistribution
-    share: float
-
-    @property
-    def start(self) -> Floats:
-        return self.each.start
-
-    @property
-    def standard_error(self) -> Any:
-        return self.each.standard_error
-
-    @property
-    def known(self) -> bool:
-        return self.each.known
-
-    def confirm_level(self, confidence_level: float | None) -> float:
-        return self.each.confirm_level(confidence_level)
-
-    @property
-    def box(self) -> Limits:
-        return self.each.box
-
-    def limits(self, tail: Tail) -> Limits:
-        return self.each.limits(np.asarray(tail) * self.share if np.ndim(tail) else float(tail) * self.share)
-
-    def tails(self, value: Floats) -> Limits:
-        less, greater = self.each.tails(value)
-        return np.minimum(less / self.share, 1.0), np.minimum(greater / self.share, 1.0)
-
-
-@dataclass(frozen=True, eq=False)
-class StatedErrors:
-    """The estimates and standard errors of an `ErrorDistribution` that is given both.
-
-    Attributes
-    ----------
-    estimate, error : arrays of one shape
-        Estimates, and the standard deviations of their errors. An infinite one stands for an unknown error.
-    """
-
-    estimate: Floats
-    error: Floats
-
-    @property
-    def start(self) -> Floats:
-        return self.estimate
-
-    @property
-    def standard_error(self) -> Floats:
-        return np.where(np.isfinite(self.error), self.error, np.nan)
-
-
-@dataclass(frozen=True, eq=False)
-class NormalErrors(ScoreErrors):
-    """Normal errors of estimands between public bounds.
-
-    Attributes
-    ----------
-    estimate, error : arrays of one shape
-        Estimates without bias, and the standard deviations of their errors.
-    least, largest : float
-        The ends.
-    """
-
-    estimate: Floats
-    error: Floats
-    least: float = -math.inf
-    largest: float = math.inf
-
-    @property
-    def start(self) -> Floats:
-        return np.clip(self.estimate, self.least, self.largest)
-
-    @property
-    def box(self) -> Limits:
-        return np.full(self.estimate.shape, self.least), np.full(self.estimate.shape, self.largest)
-
-    def score(self, value: Floats) -> Floats:
-        return (self.estimate - value) / self.error
-
-    def limits(self, tail: Tail) -> Limits:
-        half = normal_quantile(tail) * self.error
-        low, high = self.estimate - half, self.estimate + half
-        return np.clip(low, self.least, self.largest), np.clip(high, self.least, self.largest)
-
-
-def normal_quantile(tail: Tail) -> Floats:
-    """Return z with P(N > z) = tail, for tails of at most one half."""
-    return np.asarray(np.maximum(-ndtri(tail), 0.0))
-
-
-def _or_rest(tail: Floats, other: Floats) -> Floats:
-    return np.where(np.isnan(tail), np.where(np.isnan(other), 1.0, 1 - other), tail)
-
-
-def least_tail(excluded: Callable[[Floats], NDArray[np.bool_]], shape: tuple[int, ...]) -> Floats:
-    """Return the least probability, of at most one half, whose limit excludes a value; NaN if none does."""
-    least, most = np.full(shape, math.log(_SMALLEST_TAIL)), np.full(shape, math.log(0.5))
-    ever = excluded(np.exp(most))
-    for _ in range(_HALVINGS if ever.any() else 0):
-        middle = (least + most) / 2
-        out = excluded(np.exp(middle))
-        least, most = np.where(out, least, middle), np.where(out, middle, most)
-    return np.where(ever, np.exp(most), np.nan)
-
-
-class Together:
-    """How several intervals cover together, and how the p-values of several tests are adjusted.
-
-    Examples
-    --------
-    >>> from dpstats.inference import BONFERRONI, SIDAK
-    >>> round(SIDAK.each(0.95, 5), 5), round(BONFERRONI.each(0.95, 5), 5)
-    (0.98979, 0.99)
-    """
-
-    words = "Sidak's inequality"
-
-    def each(self, level: float, count: int) -> float:
-        """Return the level of each interval, of ``count`` that cover together at ``level``."""
-        return simultaneous_level(level, count)
-
-    def adjust(self, pvalues: Floats) -> Floats:
-        """Return the p-values of tests that are made together."""
-        return np.asarray(-np.expm1(pvalues.size * np.log1p(-np.minimum(pvalues, 1 - 2.0**-53))))
-
-
-class Bonferroni(Together):
-    """Bonferroni's inequality, which holds for any dependence."""
-
-    words = "Bonferroni's inequality"
-
-    def each(self, level: float, count: int) -> float:
-        return 1 - (1 - level) / count
-
-    def adjust(self, pvalues: Floats) -> Floats:
-        return np.asarray(np.minimum(1.0, pvalues.size * pvalues))
-
-
-class Holm(Bonferroni):
-    """Holm's procedure: Bonferroni's intervals, and p-values adjusted step by step."""
-
-    words = "Holm's procedure"
-
-    def adjust(self, pvalues: Floats) -> Floats:
-        flat = np.ravel(pvalues)
-        order = np.argsort(flat)
-        steps = np.minimum(1.0, np.arange(flat.size, 0, -1) * flat[order])
-        found = np.empty_like(flat)
-        found[order] = np.maximum.accumulate(steps)
-        return found.reshape(np.shape(pvalues))
-
-
-class AtOnce(Together):
-    """Intervals that already cover together, and p-values that hold for all tests.
-
-    Parameters
-    ----------
-    words : str
-        The reason.
-    """
-
-    def __init__(self, words: str) -> None:
-        self.words = words
-
-    def each(self, level: float, count: int) -> float:
-        return level
-
-    def adjust(self, pvalues: Floats) -> Floats:
-        return pvalues
-
-
-SIDAK, BONFERRONI, HOLM = Together(), Bonferroni(), Holm()
 
 
 class StandardErrors:
@@ -990,3 +607,12 @@ def _checked_value(value: Any, shape: tuple[int, ...]) -> Floats:
 def _json(label: Any) -> Any:
     """Return a label as JSON has it."""
     return label if label is None or isinstance(label, str | bool | int | float) else str(label)
+
+
+__getattr__ = renamed(
+    __name__,
+    {
+        **{name: f"dpstats.error_distributions.{name}" for name in _DISTRIBUTIONS},
+        **{name: f"dpstats.together.{name}" for name in _TOGETHER},
+    },
+)

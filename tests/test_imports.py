@@ -30,6 +30,8 @@ ORDER = [
     "results",
     "figures",
     "intervals",
+    "error_distributions",
+    "together",
     "inference",
     "noisy_counts",
     "found_counts",

@@ -14,54 +14,10 @@ import pytest
 from scipy import stats
 
 from dpstats.errors import InvalidParameter
-from dpstats.inference import (
-    BONFERRONI,
-    HOLM,
-    SIDAK,
-    ErrorDistribution,
-    Estimates,
-    HasEstimates,
-    Limits,
-    Tail,
-)
+from dpstats.inference import Estimates, HasEstimates
 from dpstats.results import ConfidenceInterval, Summary
-
-
-@dataclass(frozen=True, eq=False)
-class ByTails(ErrorDistribution):
-    """Normal errors, known by their tails, of estimands between -10 and 10."""
-
-    estimate: Any
-    error: Any
-
-    @property
-    def start(self) -> Any:
-        return self.estimate
-
-    @property
-    def box(self) -> Limits:
-        return np.full(self.estimate.shape, -10.0), np.full(self.estimate.shape, 10.0)
-
-    def tails(self, value: Any) -> Limits:
-        z = (self.estimate - value) / self.error
-        return stats.norm.cdf(z), stats.norm.sf(z)
-
-
-@dataclass(frozen=True, eq=False)
-class ByLimits(ErrorDistribution):
-    """The same, known by their limits."""
-
-    estimate: Any
-    error: Any
-
-    @property
-    def start(self) -> Any:
-        return self.estimate
-
-    def limits(self, tail: Tail) -> Limits:
-        half = self.error * stats.norm.isf(tail)
-        return self.estimate - half, self.estimate + half
-
+from dpstats.together import BONFERRONI, HOLM
+from tests.test_error_distributions import ByLimits, ByTails
 
 ESTIMATE, ERROR = np.array([[0.5, -1.0], [2.0, 0.0]]), np.array([[0.2, 0.5], [1.0, 0.1]])
 NAMES = ("a: x", "a: y", "b: x", "b: y")
@@ -90,15 +46,6 @@ def test_each_follows_from_the_other(kind: type, alternative: str) -> None:
     np.testing.assert_allclose(made(kind).test(0.3, alternative).pvalue, expected[alternative], rtol=1e-9)
 
 
-def test_a_distribution_that_knows_neither_is_an_error_where_it_is_written() -> None:
-    with pytest.raises(TypeError, match="Neither must define limits or tails"):
-
-        class Neither(ErrorDistribution):
-            @property
-            def start(self) -> Any:
-                return np.zeros(1)
-
-
 @pytest.mark.parametrize("kind", [ByTails, ByLimits])
 @pytest.mark.parametrize("simultaneous", [False, True])
 def test_the_pvalue_at_an_end_of_an_interval_is_its_level(kind: type, simultaneous: bool) -> None:
@@ -108,13 +55,7 @@ def test_the_pvalue_at_an_end_of_an_interval_is_its_level(kind: type, simultaneo
         np.testing.assert_allclose(pvalue, 0.05, rtol=1e-6)
 
 
-def test_intervals_together_and_adjusted_pvalues() -> None:
-    pvalues = np.array([0.01, 0.04, 0.03])
-    np.testing.assert_allclose(SIDAK.adjust(pvalues), 1 - (1 - pvalues) ** 3)
-    np.testing.assert_allclose(BONFERRONI.adjust(pvalues), [0.03, 0.12, 0.09])
-    np.testing.assert_allclose(HOLM.adjust(pvalues), [0.03, 0.06, 0.06])
-    assert SIDAK.adjust(np.ones(3)).tolist() == [1.0, 1.0, 1.0]
-    assert BONFERRONI.each(0.95, 5) == pytest.approx(0.99)
+def test_simultaneity_is_a_default_that_can_be_changed() -> None:
     assert made(jointly=True).confidence_interval().simultaneous
     assert not made(jointly=True).confidence_interval(simultaneous=False).simultaneous
 

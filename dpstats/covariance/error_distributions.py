@@ -9,16 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.inference import (
-    BONFERRONI,
-    ErrorDistribution,
-    Estimates,
-    Limits,
-    StatedErrors,
-    Tail,
-    normal_quantile,
-)
+from dpstats.error_distributions import ErrorDistribution, Limits, StatedErrors, Tail, normal_quantile
+from dpstats.inference import Estimates
 from dpstats.results import list_some
+from dpstats.together import BONFERRONI
 
 Floats = NDArray[np.float64]
 

@@ -19,8 +19,9 @@ from dpstats.data import Column, Schema
 from dpstats.data.levels import Categories
 from dpstats.data.parameters import check_choice, check_columns
 from dpstats.data.tables import Rows, Table
+from dpstats.error_distributions import NormalErrors
 from dpstats.errors import InvalidData, InvalidParameter
-from dpstats.inference import BONFERRONI, Estimates, HasEstimates, NormalErrors, Test
+from dpstats.inference import Estimates, HasEstimates, Test
 from dpstats.means.ball_products import BallProducts, Extension
 from dpstats.means.ellipsoid_plan import (
     LAST_SHARE,
@@ -37,6 +38,7 @@ from dpstats.means.staging import stage_curves
 from dpstats.privacy.gaussian import gaussian_sigma
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
+from dpstats.together import BONFERRONI
 
 Floats = NDArray[np.float64]
 

@@ -20,7 +20,7 @@ from dpstats.covariance.error_distributions import BoundedErrors
 from dpstats.data.parameters import check_choice, check_integer
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.figures import ESTIMATE, axes_or_new, new_figure, plain
-from dpstats.inference import BONFERRONI, Estimates, HasEstimates
+from dpstats.inference import Estimates, HasEstimates
 from dpstats.means.ball_products import BallProducts, Extension
 from dpstats.means.ellipsoid_plan import (
     LAST_SHARE,
@@ -34,6 +34,7 @@ from dpstats.means.ellipsoid_plan import (
 from dpstats.means.ellipsoids import ROUND_SHARES, Ellipsoid
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
+from dpstats.together import BONFERRONI
 
 Floats = NDArray[np.float64]
 

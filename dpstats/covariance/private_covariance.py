@@ -31,7 +31,7 @@ from dpstats.data.parameters import check_integer, check_privacy_parameters
 from dpstats.data.tables import Rows
 from dpstats.errors import InvalidParameter
 from dpstats.figures import new_figure, plain
-from dpstats.inference import BONFERRONI, Estimates, HasEstimates
+from dpstats.inference import Estimates, HasEstimates
 from dpstats.lattice import check_finite_rows
 from dpstats.lattice.base import check_region
 from dpstats.lattice.products import finest
@@ -41,6 +41,7 @@ from dpstats.release.additive import additive_stages
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
+from dpstats.together import BONFERRONI
 
 Floats = NDArray[np.float64]
 

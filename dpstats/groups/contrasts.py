@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
-from dpstats.inference import Limits, ScoreErrors, Tail, Together, normal_quantile
+from dpstats.error_distributions import Limits, ScoreErrors, Tail, normal_quantile
 from dpstats.means.ratio import Ratio
+from dpstats.together import Together
 
 Floats = NDArray[np.float64]
 

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.error_distributions import ErrorDistribution, Limits, Tail, normal_quantile
 from dpstats.errors import InvalidParameter
 from dpstats.groups.contrasts import DifferenceErrors, apart
-from dpstats.inference import ErrorDistribution, Estimates, Limits, Tail, normal_quantile
+from dpstats.inference import Estimates
 from dpstats.means.ratio import Ratio
 
 Floats = NDArray[np.float64]

@@ -25,6 +25,7 @@ from dpstats.data.parameters import (
 )
 from dpstats.data.schema import Column, Schema, column_list
 from dpstats.data.tables import Rows, Table
+from dpstats.error_distributions import usual_level
 from dpstats.errors import InvalidParameter
 from dpstats.groups import anova
 from dpstats.groups.base import RatioEstimator, place_of_group
@@ -39,7 +40,7 @@ from dpstats.groups.discovered import (
 )
 from dpstats.groups.plan import GroupMeansPlan, group_means_plan
 from dpstats.groups.results import AnalysisOfVariance
-from dpstats.inference import ALTERNATIVES, HOLM, usual_level
+from dpstats.inference import ALTERNATIVES
 from dpstats.lattice.finite import rows_that_count
 from dpstats.means.ratio import Ratio
 from dpstats.means.region import Region
@@ -50,6 +51,7 @@ from dpstats.release.private_size import PrivateSize
 from dpstats.release.session import Released, Session
 from dpstats.report import SIMULATED
 from dpstats.results import FREE, ConfidenceInterval, Summary, list_some, plain, significant
+from dpstats.together import HOLM
 
 Floats = NDArray[np.float64]
 

@@ -15,11 +15,12 @@ from dpstats.data.levels import Categories
 from dpstats.data.parameters import check_level, check_missing, check_privacy_parameters, check_real
 from dpstats.data.schema import Column, Schema
 from dpstats.data.tables import Rows
+from dpstats.error_distributions import chosen_limits
 from dpstats.errors import InvalidParameter
 from dpstats.groups.base import place_of_group
 from dpstats.groups.differences import Differences
 from dpstats.groups.quantile_plan import ROWS, GroupQuantilesPlan, group_quantiles_plan
-from dpstats.inference import Estimates, chosen_limits
+from dpstats.inference import Estimates
 from dpstats.lattice.finite import rows_that_count
 from dpstats.quantiles.column import OneColumn, check_sizes
 from dpstats.quantiles.grid import check_grid
@@ -205,7 +206,7 @@ class GroupQuantiles(_Fitted):
 
     @property
     def _kind(self) -> tuple[str, str]:
-        """What is estimated, and which one of several."""
+        """The name of the estimate, and its fraction unless it is a median."""
         q = self.plan_.q
         return ("median", "") if q == 0.5 else ("quantile", f"q = {q:g}")
 

@@ -14,10 +14,11 @@ from scipy.optimize import brentq
 from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.parameters import check_flag, check_integer, check_level
+from dpstats.error_distributions import ErrorDistribution, Limits, Tail
 from dpstats.identity.alternatives import LARGEST_DISTANCE, farthest_distance, unit_vector
 from dpstats.identity.calibrated import CalibratedTest
 from dpstats.identity.result import TestResult
-from dpstats.inference import ErrorDistribution, Estimates, Limits, Tail
+from dpstats.inference import Estimates
 from dpstats.results import ConfidenceInterval, with_missing
 
 _FEW_DATASETS = 100

@@ -25,8 +25,9 @@ from dpstats.data.parameters import (
     check_privacy_parameters,
 )
 from dpstats.data.tables import Rows
+from dpstats.error_distributions import Limits, usual_level
 from dpstats.errors import InvalidParameter
-from dpstats.inference import BONFERRONI, Estimates, Limits, usual_level
+from dpstats.inference import Estimates
 from dpstats.lattice import BallLattice, NormedLattice, NormSums
 from dpstats.means.adaptive_notes import build_notes
 from dpstats.means.adaptive_plan import (
@@ -57,6 +58,7 @@ from dpstats.release.parameters import parameters
 from dpstats.release.session import Released, Session
 from dpstats.report import SIMULATED
 from dpstats.results import about_missing
+from dpstats.together import BONFERRONI
 
 if TYPE_CHECKING:
     from dpstats.data.parameters import Columns

@@ -13,18 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 from dpstats.data.labels import by_name
 from dpstats.data.parameters import check_choice, check_columns
 from dpstats.data.tables import Rows
-from dpstats.inference import (
-    SIDAK,
-    ErrorDistribution,
-    Estimates,
-    HasEstimates,
-    Limits,
-    Test,
-    Together,
-)
+from dpstats.error_distributions import ErrorDistribution, Limits
+from dpstats.inference import Estimates, HasEstimates, Test
 from dpstats.lattice import check_finite_rows
 from dpstats.release.estimator import Plan, PrivateEstimator
 from dpstats.results import Summary, few_observed, observed_rows, with_missing
+from dpstats.together import SIDAK, Together
 
 Numbers = NDArray[np.float64]
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.inference import ErrorDistribution, Limits, Tail, least_tail
+from dpstats.error_distributions import ErrorDistribution, Limits, Tail, least_tail
 from dpstats.means.box_mean import outside_box, within_box
 
 Numbers = NDArray[np.float64]

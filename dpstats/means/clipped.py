@@ -24,8 +24,9 @@ from dpstats.data.parameters import (
     check_real,
 )
 from dpstats.data.tables import Rows
+from dpstats.error_distributions import ErrorDistribution, Limits
 from dpstats.errors import InvalidParameter
-from dpstats.inference import ErrorDistribution, Estimates, Limits
+from dpstats.inference import Estimates
 from dpstats.lattice import BallLattice, BoxLattice, RowLattice
 from dpstats.means.base import ColumnEstimator
 from dpstats.means.clipped_errors import BallErrors, BoxErrors

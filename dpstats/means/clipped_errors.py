@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from dpstats.inference import ErrorDistribution, Limits, Tail
+from dpstats.error_distributions import ErrorDistribution, Limits, Tail
 from dpstats.intervals import half_widths
 from dpstats.means.population import clipped_variance_in_ball, population_bias_in_ball, population_ends
 from dpstats.means.score import Known, Score

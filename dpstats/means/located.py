@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.inference import Tail
+from dpstats.error_distributions import Tail
 from dpstats.means.adaptive_plan import OUTSIDE, SQUARED_NORMS, SUMS, AdaptiveMeanPlan, Trail
 from dpstats.means.bias_aware import biased_normal_quantile
 from dpstats.means.boxed_errors import BoxedErrors

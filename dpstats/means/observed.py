@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from dpstats.inference import ErrorDistribution, Limits
+from dpstats.error_distributions import ErrorDistribution, Limits
 from dpstats.intervals import laplace_sum_tails
 from dpstats.means.moments import CUBES, FOURTHS, MEAN, ROWS, SQUARES
 from dpstats.means.ratio import NoiseApart, Ratio

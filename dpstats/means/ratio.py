@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from dpstats.inference import Limits, ScoreErrors, Tail, normal_quantile
+from dpstats.error_distributions import Limits, ScoreErrors, Tail, normal_quantile
 from dpstats.intervals import furthest, laplace_sum_tails
 from dpstats.means.size_noise import RowsNoise
 

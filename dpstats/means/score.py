@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.inference import ErrorDistribution, Limits
+from dpstats.error_distributions import ErrorDistribution, Limits
 from dpstats.intervals import error_tails
 from dpstats.privacy.stages import Added
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpstats.inference import normal_quantile
+from dpstats.error_distributions import normal_quantile
 from dpstats.means.laplace_sums import laplace_sum_quantile
 
 

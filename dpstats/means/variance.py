@@ -22,8 +22,9 @@ from dpstats.data.parameters import (
     check_privacy_parameters,
 )
 from dpstats.data.tables import Rows
+from dpstats.error_distributions import ErrorDistribution, Limits, Tail
 from dpstats.errors import InvalidParameter
-from dpstats.inference import BONFERRONI, ErrorDistribution, Estimates, Limits, Tail
+from dpstats.inference import Estimates
 from dpstats.lattice import BoxLattice, RowLattice
 from dpstats.means.base import ColumnEstimator
 from dpstats.means.moments import CUBES, FOURTHS, MEAN, ROWS, SQUARES, Weights, finest, flat
@@ -38,6 +39,7 @@ from dpstats.release.parameters import parameters
 from dpstats.release.private_size import PrivateSize
 from dpstats.release.session import Released
 from dpstats.results import about_missing
+from dpstats.together import BONFERRONI
 
 Numbers = NDArray[np.float64]
 

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.inference import Tail, normal_quantile
+from dpstats.error_distributions import Tail, normal_quantile
 from dpstats.means.adaptive_plan import ASSUMPTIONS
 from dpstats.means.bias_aware import biased_normal_quantile
 from dpstats.means.boxed_errors import BoxedErrors

@@ -10,17 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_flag, check_level
+from dpstats.error_distributions import ErrorDistribution, Limits, Tail, normal_quantile, usual_level
 from dpstats.errors import InvalidParameter
 from dpstats.found_counts import FoundCounts
-from dpstats.inference import (
-    ErrorDistribution,
-    Estimates,
-    HasEstimates,
-    Limits,
-    Tail,
-    normal_quantile,
-    usual_level,
-)
+from dpstats.inference import Estimates, HasEstimates
 from dpstats.noisy_counts import CountNoise, limits
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.report import SIMULATED

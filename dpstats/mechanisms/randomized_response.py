@@ -16,14 +16,16 @@ from numpy.typing import NDArray
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_integer, check_real
 from dpstats.data.values import array_of, key_of
+from dpstats.error_distributions import NormalErrors
 from dpstats.errors import InvalidData, InvalidParameter
-from dpstats.inference import BONFERRONI, Estimates, HasEstimates, NormalErrors
+from dpstats.inference import Estimates, HasEstimates
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.events import Event
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import Plan
 from dpstats.privacy.stages import Responses
 from dpstats.release.mechanism import Mechanism
+from dpstats.together import BONFERRONI
 
 _RESPONSES = "responses"
 

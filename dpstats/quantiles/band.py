@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from dpstats.inference import AtOnce, ErrorDistribution, Limits, Tail
+from dpstats.error_distributions import ErrorDistribution, Limits, Tail
+from dpstats.together import AtOnce
 
 Numbers = NDArray[np.float64]
 

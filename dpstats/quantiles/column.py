@@ -48,7 +48,7 @@ class OneColumn(HasEstimates, PrivateEstimator[Plan]):
             ("Estimator", type(self).__name__),
             ("Column, rows", f"{self._name}, {plan.n_samples:,} (public)"),
             ("Privacy", str(self.privacy_)),
-            *([("Rows observed", observed_rows(self.rows_, plan.rows_std))] if plan.rows_std else []),
+            *([("Rows observed", observed_rows(self.rows_, plan.rows_std))] if plan.dropped else []),
             ("Bounds", f"{plan.grid.low:g} to {plan.grid.high:g} (public)"),
         ]
 

@@ -97,6 +97,11 @@ class GridPlan(ReleasePlan):
     missing: str
 
     @property
+    def dropped(self) -> bool:
+        """Whether missing rows are dropped, and the number of the others is released."""
+        return False
+
+    @property
     def rows_std(self) -> float:
         """Standard deviation of the noise in the released number of rows. 0 if none is released."""
         return 0.0

@@ -12,8 +12,9 @@ import numpy as np
 
 from dpstats.data.parameters import check_level, check_missing, check_privacy_parameters
 from dpstats.data.tables import Rows
+from dpstats.error_distributions import chosen_limits
 from dpstats.errors import InvalidParameter
-from dpstats.inference import Estimates, chosen_limits
+from dpstats.inference import Estimates
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.stages import LEAST_HEAVY, Smooth, Stage
 from dpstats.quantiles.column import OneColumn, check_sizes

@@ -19,8 +19,9 @@ from dpstats.data.parameters import (
     check_real,
 )
 from dpstats.data.tables import Rows
+from dpstats.error_distributions import chosen_limits
 from dpstats.errors import InvalidParameter
-from dpstats.inference import Estimates, chosen_limits
+from dpstats.inference import Estimates
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.quantiles.column import OneColumn, check_sizes
 from dpstats.quantiles.grid import check_grid, sorted_places

@@ -22,8 +22,9 @@ from dpstats.data.parameters import (
     check_integer,
 )
 from dpstats.data.tables import Rows
+from dpstats.error_distributions import usual_level
 from dpstats.errors import InvalidParameter
-from dpstats.inference import Estimates, HasEstimates, usual_level
+from dpstats.inference import Estimates, HasEstimates
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.queries.gaussian_release import GaussianRelease

@@ -14,8 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 from dpstats.data.parameters import check_integer, check_random_state
 from dpstats.data.schema import Schema
 from dpstats.data.tables import Rows
+from dpstats.error_distributions import ChosenLimits, usual_level
 from dpstats.errors import InvalidData, InvalidParameter
-from dpstats.inference import AtOnce, ChosenLimits, Estimates, HasEstimates, usual_level
+from dpstats.inference import Estimates, HasEstimates
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.queries.counted import counts_of, domain_schema
@@ -24,6 +25,7 @@ from dpstats.queries.linear import LinearQueries, query_values
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.parameters import parameters
 from dpstats.results import Summary
+from dpstats.together import AtOnce
 
 Numbers = NDArray[np.float64]
 Plan = TypeVar("Plan", bound=ReleasePlan)

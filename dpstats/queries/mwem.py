@@ -16,8 +16,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.parameters import check_integer, check_level
 from dpstats.data.tables import Rows
+from dpstats.error_distributions import NoLimits
 from dpstats.errors import InvalidParameter
-from dpstats.inference import Estimates, HasEstimates, NoLimits
+from dpstats.inference import Estimates, HasEstimates
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.queries.counted import counts_of
 from dpstats.queries.domain import TIMES, Counts

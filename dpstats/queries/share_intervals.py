@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_choice
-from dpstats.inference import BONFERRONI, SIDAK, Estimates, NormalErrors
+from dpstats.error_distributions import NormalErrors
+from dpstats.inference import Estimates
 from dpstats.noisy_counts import CountNoise
 from dpstats.tables.shares import CountShare, ShareErrors
+from dpstats.together import BONFERRONI, SIDAK
 
 Numbers = NDArray[np.float64]
 

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.inference import ErrorDistribution, Estimates, Limits
+from dpstats.error_distributions import ErrorDistribution, Limits
+from dpstats.inference import Estimates
 from dpstats.intervals import error_tails
 from dpstats.results import FREE
 

@@ -15,7 +15,7 @@ from dpstats.data.arithmetic import quiet
 from dpstats.data.parameters import check_level, check_missing, check_real
 from dpstats.data.schema import Column, Schema
 from dpstats.errors import InvalidData, InvalidParameter
-from dpstats.inference import BONFERRONI, Estimates, HasEstimates, Test
+from dpstats.inference import Estimates, HasEstimates, Test
 from dpstats.lattice import check_finite
 from dpstats.regression.design_plan import DesignPlan
 from dpstats.regression.error_laws import NORMAL, ErrorLaw, MappedErrors, ScaledErrors
@@ -35,6 +35,7 @@ from dpstats.results import (
     significant,
     with_missing,
 )
+from dpstats.together import BONFERRONI
 
 Floats = NDArray[np.float64]
 Transform = Callable[[Any], Any]

@@ -13,7 +13,7 @@ from scipy.special import gammaln, kve, ndtr, ndtri
 from scipy.stats import f as f_law
 from scipy.stats import t as t_law
 
-from dpstats.inference import ErrorDistribution, Limits, StatedErrors, Tail
+from dpstats.error_distributions import ErrorDistribution, Limits, StatedErrors, Tail
 
 Floats = NDArray[np.float64]
 

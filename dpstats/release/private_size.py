@@ -12,8 +12,8 @@ from typing import Any, Protocol
 from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.schema import Schema
+from dpstats.error_distributions import usual_level
 from dpstats.errors import InvalidData, InvalidParameter
-from dpstats.inference import usual_level
 from dpstats.privacy.guarantee import Neighbors, parse_neighbors
 from dpstats.results import ConfidenceInterval, observed_rows
 

@@ -10,16 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_level
+from dpstats.error_distributions import ErrorDistribution, Limits, SelectedErrors, Tail
 from dpstats.errors import DPStatsError, InvalidParameter
-from dpstats.inference import (
-    BONFERRONI,
-    ErrorDistribution,
-    Estimates,
-    HasEstimates,
-    Limits,
-    SelectedErrors,
-    Tail,
-)
+from dpstats.inference import Estimates, HasEstimates
 from dpstats.noisy_counts import CountNoise
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.stages import Smooth, Stage
@@ -27,6 +20,7 @@ from dpstats.report import Printed
 from dpstats.sensitivity.levels import LEVEL, half_width, noise_width
 from dpstats.sql.plan import ANSWER, SQLPlan
 from dpstats.sql.query import Measure, Query, Several
+from dpstats.together import BONFERRONI
 
 Numbers = NDArray[np.float64]
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
-from dpstats.inference import ErrorDistribution, Limits, Tail
+from dpstats.error_distributions import ErrorDistribution, Limits, Tail
 from dpstats.intervals import laplace_sum_tails
 from dpstats.means.ratio import Ratio, RatioErrors
 from dpstats.sql.answers import Off

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.error_distributions import chosen_limits
 from dpstats.groups.group_quantiles import read_group_points, release_group_points
 from dpstats.groups.quantile_plan import ROWS as GROUP_ROWS
 from dpstats.groups.quantile_plan import GroupQuantilesPlan, group_quantiles_plan
-from dpstats.inference import Estimates, chosen_limits
+from dpstats.inference import Estimates
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.quantiles.plan import ROWS, QuantilePlan, observed_plan, points_plan
 from dpstats.quantiles.quantile import read_points, release_points

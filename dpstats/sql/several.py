@@ -14,15 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.error_distributions import ErrorDistribution, Limits, SelectedErrors, Tail
 from dpstats.found_counts import FoundCounts
-from dpstats.inference import (
-    BONFERRONI,
-    ErrorDistribution,
-    Estimates,
-    Limits,
-    SelectedErrors,
-    Tail,
-)
+from dpstats.inference import Estimates
 from dpstats.means.ratio import Noise
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.sql.answers import SELECTED, CellAnswers, Off, read_numbers
@@ -30,6 +24,7 @@ from dpstats.sql.noise import LinearErrors, MeanErrors, Shaken, ShareRatio
 from dpstats.sql.plan import ANSWER, ROWS, SHARES, SQLPlan
 from dpstats.sql.query import Aggregate, Measure, Query, Several
 from dpstats.sql.spreads import SpreadErrors
+from dpstats.together import BONFERRONI
 
 Numbers = NDArray[np.float64]
 

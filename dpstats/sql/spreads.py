@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from dpstats.inference import ErrorDistribution, Limits, Tail, normal_quantile
+from dpstats.error_distributions import ErrorDistribution, Limits, Tail, normal_quantile
 from dpstats.means.ratio import Ratio, hull
 from dpstats.sql.noise import ShareRatio
 

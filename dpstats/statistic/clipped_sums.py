@@ -16,7 +16,7 @@ from scipy.stats import norm as normal
 from scipy.stats import t as student_t
 
 from dpstats.data.arithmetic import as_int64
-from dpstats.inference import Tail
+from dpstats.error_distributions import Tail
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

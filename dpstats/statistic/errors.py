@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.inference import ErrorDistribution, Limits, Tail
+from dpstats.error_distributions import ErrorDistribution, Limits, Tail
 from dpstats.statistic.clipped_sums import Located, half_widths
 from dpstats.statistic.isolation import LINKS
 

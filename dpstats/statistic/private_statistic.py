@@ -27,7 +27,7 @@ from dpstats.data.parameters import (
 from dpstats.data.schema import Column, Schema
 from dpstats.data.tables import Rows, Table
 from dpstats.errors import InvalidData, InvalidParameter
-from dpstats.inference import BONFERRONI, Estimates, HasEstimates
+from dpstats.inference import Estimates, HasEstimates
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.release.estimator import PrivateEstimator
@@ -51,6 +51,7 @@ from dpstats.statistic.plan import (
     location_name,
     statistic_plan,
 )
+from dpstats.together import BONFERRONI
 
 _LEAST_SIZE = 20
 _SIZE_PER_PARAMETER = {None: 20, "jackknife": 20, "jackknife2": 30}
@@ -327,7 +328,7 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
         self.failed_share_ = _one(np.clip(triples[2], 0, plan.n_blocks) / plan.n_blocks)
         self.located_ = _one(at.found)
 
-    def _covered(self) -> str:
+    def _name_estimand(self) -> str:
         units = "rows" if self.unit is None else f"{self.unit} units"
         corrected = "corrected " if self.bias else ""
         words = (
@@ -349,7 +350,7 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
             np.asarray(self._estimate)[()],
             (high - low) / 2,
             (name,) if p == 1 else tuple(f"{name}[{j}]" for j in range(p)),
-            self._covered(),
+            self._name_estimand(),
             self._errors,
             title="Private statistic",
             facts=(

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from dpstats.inference import ErrorDistribution, Estimates, Limits, Tail
+from dpstats.error_distributions import ErrorDistribution, Limits, Tail
+from dpstats.inference import Estimates
 from dpstats.report import SIMULATED, Printed
 from dpstats.results import FREE, HypothesisTest, Summary, significant
 from dpstats.survival.table import SurvivalTable

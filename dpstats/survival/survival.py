@@ -17,8 +17,9 @@ from dpstats.data.levels import Categories
 from dpstats.data.parameters import check_flag, check_level, check_privacy_parameters, check_real
 from dpstats.data.tables import Rows
 from dpstats.data.values import exact_numbers
+from dpstats.error_distributions import usual_level
 from dpstats.errors import InvalidParameter
-from dpstats.inference import BONFERRONI, Estimates, HasEstimates, usual_level
+from dpstats.inference import Estimates, HasEstimates
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
 from dpstats.report import SIMULATED, picture_of
@@ -45,6 +46,7 @@ from dpstats.survival.results import (
 )
 from dpstats.survival.table import SurvivalTable
 from dpstats.survival.table_log_rank import pool_causes, table_log_rank
+from dpstats.together import BONFERRONI
 
 if TYPE_CHECKING:
     import pandas as pd

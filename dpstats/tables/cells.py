@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from dpstats.data.levels import Categories
 from dpstats.errors import InvalidParameter
-from dpstats.inference import BONFERRONI, Estimates
+from dpstats.inference import Estimates
 from dpstats.noisy_counts import CountNoise
 from dpstats.tables.shares import CountShare, NoisyShare, ShareErrors
+from dpstats.together import BONFERRONI
 
 Numbers = NDArray[np.float64]
 

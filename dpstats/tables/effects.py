@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 from scipy.stats import chi2
 
-from dpstats.inference import Estimates, Limits, ScoreErrors, Tail
+from dpstats.error_distributions import Limits, ScoreErrors, Tail
+from dpstats.inference import Estimates
 from dpstats.results import FREE
 from dpstats.tables.shares import NoisyShare
 

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from dpstats.data.arithmetic import as_int64
-from dpstats.inference import ErrorDistribution, Estimates, Limits, ScoreErrors, Tail, normal_quantile
+from dpstats.error_distributions import ErrorDistribution, Limits, ScoreErrors, Tail, normal_quantile
+from dpstats.inference import Estimates
 from dpstats.intervals import furthest
 from dpstats.noisy_counts import CountNoise
 from dpstats.privacy.guarantee import PrivacyGuarantee

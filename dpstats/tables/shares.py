@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.inference import ErrorDistribution, Limits, Tail
+from dpstats.error_distributions import ErrorDistribution, Limits, Tail
 from dpstats.intervals import error_tails, furthest
 from dpstats.noisy_counts import CountNoise, at_least, at_most, limits
 

@@ -137,6 +137,7 @@ BASES = {
     "OfColumns",
     "HasResult",
     "HypothesisTest",
+    "CellAnswers",
 }
 
 

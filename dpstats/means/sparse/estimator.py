@@ -27,8 +27,9 @@ from dpstats.data.parameters import (
 )
 from dpstats.data.schema import Schema
 from dpstats.data.tables import Rows
+from dpstats.error_distributions import ErrorDistribution, Limits, NoLimits
 from dpstats.errors import InvalidData, InvalidParameter
-from dpstats.inference import ErrorDistribution, Estimates, Limits, NoLimits
+from dpstats.inference import Estimates
 from dpstats.lattice import check_finite
 from dpstats.means.base import ColumnEstimator
 from dpstats.means.moments import finest

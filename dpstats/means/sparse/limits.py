@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import chi2, norm
 
-from dpstats.inference import ErrorDistribution, Limits, Tail
+from dpstats.error_distributions import ErrorDistribution, Limits, Tail
 from dpstats.intervals import half_widths
 from dpstats.lattice import CrossLattice
 from dpstats.means.population import population_bias_in_ball, population_ends

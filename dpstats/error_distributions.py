@@ -1,0 +1,356 @@
+"""Distributions of the errors of estimates: limits from tails of a statistic, and tails from limits.
+
+An `ErrorDistribution` knows the limits of an estimand or the tails of an estimate; the other follows by one
+search.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
+
+from dpstats.data.parameters import check_level
+from dpstats.errors import DPStatsError, InvalidParameter
+from dpstats.intervals import furthest
+
+Floats = NDArray[np.float64]
+Limits = tuple[Floats, Floats]
+Tail = float | Floats
+"""A probability of at most one half: one number, or one for each estimate."""
+
+_SMALLEST_TAIL = 1e-300
+_HALVINGS = 60
+
+
+def usual_level(confidence_level: float | None) -> float:
+    """Return the level of intervals: 0.95 unless another one is given."""
+    return check_level("confidence_level", 0.95 if confidence_level is None else confidence_level)
+
+
+class Estimated(Protocol):
+    """Estimates and their standard errors: `dpstats.inference.Estimates`, for example."""
+
+    @property
+    def estimate(self) -> Any: ...
+    @property
+    def error(self) -> Any: ...
+
+
+class ErrorDistribution(ABC):
+    """Distribution of the errors of estimates. A subclass defines `limits`, or `tails`, or both.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.special import ndtr
+    >>> from dpstats.error_distributions import ErrorDistribution
+    >>> class Normal(ErrorDistribution):
+    ...     def __init__(self, estimate, error):
+    ...         self.estimate, self.error = estimate, error
+    ...     @property
+    ...     def start(self):
+    ...         return self.estimate
+    ...     @property
+    ...     def box(self):
+    ...         return self.estimate - 40 * self.error, self.estimate + 40 * self.error
+    ...     def tails(self, value):
+    ...         z = (self.estimate - value) / self.error
+    ...         return ndtr(z), ndtr(-z)
+    >>> low, high = Normal(np.array([1.0]), np.array([0.5])).limits(0.025)
+    >>> low.round(3), high.round(3)
+    (array([0.02]), array([1.98]))
+    """
+
+    def __init_subclass__(cls) -> None:
+        if cls.limits is ErrorDistribution.limits and cls.tails is ErrorDistribution.tails:
+            raise TypeError(f"{cls.__name__} must define limits or tails: each follows from the other")
+
+    @property
+    @abstractmethod
+    def start(self) -> Floats:
+        """Values that no tail refutes: the estimates, inside the box."""
+
+    @property
+    def standard_error(self) -> Any:
+        """Standard errors of the estimates, NaN where these are not known."""
+        return np.full(self.start.shape, np.nan)
+
+    @property
+    def known(self) -> bool:
+        """Whether there are intervals."""
+        return True
+
+    def confirm_level(self, confidence_level: float | None) -> float:
+        """Return the level of intervals: the one asked for, or the usual one."""
+        return usual_level(confidence_level)
+
+    @property
+    def box(self) -> Limits:
+        """The public bounds of the estimands."""
+        nowhere = np.full(self.start.shape, np.inf)
+        return -nowhere, nowhere
+
+    def limits(self, tail: Tail) -> Limits:
+        """Return lower and upper limits, each wrong with at most this probability, of at most one half."""
+        low, high = (
+            furthest(self.start.ravel(), end.ravel(), self._not_refuted(tail, side)).reshape(self.start.shape)
+            for side, end in enumerate(self.box)
+        )
+        return low, high
+
+    def _not_refuted(self, tail: Tail, side: int) -> Callable[[Floats], NDArray[np.bool_]]:
+        def kept(value: Floats) -> NDArray[np.bool_]:
+            # Below the estimate, large estimates refute; above it, small ones.
+            found = self.tails(value.reshape(-1, *self.start.shape))[1 - side]
+            return np.asarray(found >= tail).reshape(value.shape)
+
+        return kept
+
+    def tails(self, value: Floats) -> Limits:
+        """Return the p-values for the alternatives that an estimand is less, and greater, than its value."""
+        less = least_tail(lambda tail: self.limits(tail)[1] < value, value.shape)
+        greater = least_tail(lambda tail: self.limits(tail)[0] > value, value.shape)
+        return _or_rest(less, greater), _or_rest(greater, less)
+
+    def interval(self, tail: Tail) -> Limits:
+        """Return intervals with at most twice this error probability: both limits, or shorter intervals."""
+        return self.limits(tail)
+
+    def two_sided(self, value: Floats) -> Floats:
+        """Return the p-values for the alternative that an estimand is not its value."""
+        less, greater = self.tails(value)
+        return np.asarray(np.minimum(1.0, 2 * np.minimum(less, greater)))
+
+    def statistic(self, estimates: Estimated, value: Floats) -> Floats:
+        """Return the statistics of tests: distances of estimates from their values in standard errors."""
+        with np.errstate(all="ignore"):
+            return np.asarray((estimates.estimate - value) / estimates.error)
+
+
+class ScoreErrors(ErrorDistribution):
+    """Errors known by a score of every value: a standard normal variable where the value is right."""
+
+    @abstractmethod
+    def score(self, value: Floats) -> Floats:
+        """Return the distance of the release above each value, as a standard normal variable."""
+
+    def tails(self, value: Floats) -> Limits:
+        z = self.score(value)
+        return ndtr(z), ndtr(-z)
+
+    def two_sided(self, value: Floats) -> Floats:
+        return np.asarray(2 * ndtr(-np.abs(self.score(value))))
+
+    def statistic(self, estimates: Estimated, value: Floats) -> Floats:
+        return self.score(value)
+
+
+@dataclass(frozen=True, eq=False)
+class NoLimits(ErrorDistribution):
+    """Errors with an unknown distribution: there are no intervals and no p-values.
+
+    Attributes
+    ----------
+    estimate : array
+    reason : str
+        Why, and what to do about it.
+    """
+
+    estimate: Floats
+    reason: str
+
+    @property
+    def start(self) -> Floats:
+        return self.estimate
+
+    @property
+    def known(self) -> bool:
+        return False
+
+    def confirm_level(self, confidence_level: float | None) -> float:
+        raise InvalidParameter(self.reason)
+
+    def tails(self, value: Floats) -> Limits:
+        raise InvalidParameter(self.reason)
+
+
+@dataclass(frozen=True, eq=False)
+class ChosenLimits(ErrorDistribution):
+    """Errors of estimates with one known interval each: the release chose its bounds.
+
+    Attributes
+    ----------
+    estimate : array
+    low, high : arrays
+    level : float
+        Level of the intervals.
+    """
+
+    estimate: Floats
+    low: Floats
+    high: Floats
+    level: float
+
+    @property
+    def start(self) -> Floats:
+        return self.estimate
+
+    def confirm_level(self, confidence_level: float | None) -> float:
+        if confidence_level is not None and super().confirm_level(confidence_level) != self.level:
+            raise InvalidParameter(
+                f"confidence_level must be {self.level:g}, for which the ends were chosen, got {confidence_level:g}; "
+                "give another one to the estimator"
+            )
+        return self.level
+
+    def limits(self, tail: Tail) -> Limits:
+        if not np.allclose(tail, (1 - self.level) / 2, rtol=1e-9, atol=0.0):
+            raise DPStatsError(
+                "these intervals have one form: two bounds, for each estimate separately, at the level of the fit. "
+                "Give another confidence_level to the estimator."
+            )
+        return self.low, self.high
+
+    def tails(self, value: Floats) -> Limits:
+        raise DPStatsError(
+            "there are no p-values: the bounds of intervals were chosen for one level. A value outside an interval of "
+            "level 0.95 is rejected at level 0.05."
+        )
+
+
+def chosen_limits(estimate: Floats, low: Any, high: Any, level: float | None) -> ErrorDistribution:
+    """Return the errors of estimates whose limits the release chose for a level; None where it chose none."""
+    if level is None:
+        return NoLimits(
+            estimate,
+            "there are no intervals: nothing was released for them. Fit with confidence_level=0.95, for example.",
+        )
+    return ChosenLimits(estimate, np.asarray(low), np.asarray(high), level)
+
+
+@dataclass(frozen=True, eq=False)
+class SelectedErrors(ErrorDistribution):
+    """Errors of estimates that were selected by their values, from estimates with independent errors.
+
+    Limits have the error probability times the proportion that was selected. At most this probability of the
+    selected intervals is wrong on average: the rate of false coverage of Benjamini and Yekutieli (2005).
+
+    Attributes
+    ----------
+    each : ErrorDistribution
+        Errors of the selected estimates, without the selection.
+    share : float
+        Selected estimates over all estimates.
+    """
+
+    each: ErrorDistribution
+    share: float
+
+    @property
+    def start(self) -> Floats:
+        return self.each.start
+
+    @property
+    def standard_error(self) -> Any:
+        return self.each.standard_error
+
+    @property
+    def known(self) -> bool:
+        return self.each.known
+
+    def confirm_level(self, confidence_level: float | None) -> float:
+        return self.each.confirm_level(confidence_level)
+
+    @property
+    def box(self) -> Limits:
+        return self.each.box
+
+    def limits(self, tail: Tail) -> Limits:
+        return self.each.limits(np.asarray(tail) * self.share if np.ndim(tail) else float(tail) * self.share)
+
+    def tails(self, value: Floats) -> Limits:
+        less, greater = self.each.tails(value)
+        return np.minimum(less / self.share, 1.0), np.minimum(greater / self.share, 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class StatedErrors:
+    """The estimates and standard errors of an `ErrorDistribution` that is given both.
+
+    Attributes
+    ----------
+    estimate, error : arrays of one shape
+        Estimates, and the standard deviations of their errors. An infinite one stands for an unknown error.
+    """
+
+    estimate: Floats
+    error: Floats
+
+    @property
+    def start(self) -> Floats:
+        return self.estimate
+
+    @property
+    def standard_error(self) -> Floats:
+        return np.where(np.isfinite(self.error), self.error, np.nan)
+
+
+@dataclass(frozen=True, eq=False)
+class NormalErrors(ScoreErrors):
+    """Normal errors of estimands between public bounds.
+
+    Attributes
+    ----------
+    estimate, error : arrays of one shape
+        Estimates without bias, and the standard deviations of their errors.
+    least, largest : float
+        The ends.
+    """
+
+    estimate: Floats
+    error: Floats
+    least: float = -math.inf
+    largest: float = math.inf
+
+    @property
+    def start(self) -> Floats:
+        return np.clip(self.estimate, self.least, self.largest)
+
+    @property
+    def box(self) -> Limits:
+        return np.full(self.estimate.shape, self.least), np.full(self.estimate.shape, self.largest)
+
+    def score(self, value: Floats) -> Floats:
+        return (self.estimate - value) / self.error
+
+    def limits(self, tail: Tail) -> Limits:
+        half = normal_quantile(tail) * self.error
+        low, high = self.estimate - half, self.estimate + half
+        return np.clip(low, self.least, self.largest), np.clip(high, self.least, self.largest)
+
+
+def normal_quantile(tail: Tail) -> Floats:
+    """Return z with P(N > z) = tail, for tails of at most one half."""
+    return np.asarray(np.maximum(-ndtri(tail), 0.0))
+
+
+def _or_rest(tail: Floats, other: Floats) -> Floats:
+    return np.where(np.isnan(tail), np.where(np.isnan(other), 1.0, 1 - other), tail)
+
+
+def least_tail(excluded: Callable[[Floats], NDArray[np.bool_]], shape: tuple[int, ...]) -> Floats:
+    """Return the least probability, of at most one half, whose limit excludes a value; NaN if none does."""
+    least, most = np.full(shape, math.log(_SMALLEST_TAIL)), np.full(shape, math.log(0.5))
+    ever = excluded(np.exp(most))
+    for _ in range(_HALVINGS if ever.any() else 0):
+        middle = (least + most) / 2
+        out = excluded(np.exp(middle))
+        least, most = np.where(out, least, middle), np.where(out, middle, most)
+    return np.where(ever, np.exp(most), np.nan)
