@@ -32,6 +32,7 @@ OPTIONAL = {
     "matplotlib": "plot",
     "duckdb": "sql",
     "sqlglot": "sql",
+    "psycopg": "postgres",
     "formulaic": "formula",
     "pyarrow": "parquet",
     "dask": "distributed",

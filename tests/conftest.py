@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.postgres import address, postgres, server
+
+__all__ = ["address", "postgres", "server"]
+"""Fixtures of all tests."""
 LIST = Path(__file__).with_name("slow.txt")
 """Tests of seconds, by name: long simulations, of which shorter ones of the same kind are in `make test`."""
 

@@ -339,6 +339,7 @@ INSIDE = {
         "__init__",
     ],
     "sql": [
+        "dialect",
         "conditions",
         "catalogue",
         "values",
@@ -353,6 +354,8 @@ INSIDE = {
         "units",
         "parse",
         "compile",
+        "duckdb_engine",
+        "postgres_engine",
         "source",
         "truncation",
         "plan",

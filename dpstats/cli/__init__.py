@@ -83,6 +83,7 @@ RELEASES = (
 EXTRAS = {
     "duckdb": "sql",
     "sqlglot": "sql",
+    "psycopg": "postgres",
     "matplotlib": "plot",
     "formulaic": "formula",
     "pyarrow": "parquet",

@@ -1,4 +1,4 @@
-"""``dpstats sql``: a private answer to a query over files, or over a DuckDB database."""
+"""``dpstats sql``: a private answer to a query over files, or over a database of DuckDB or Postgres."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import contextlib
 from datetime import date
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from dpstats.cli.declared import DISCOVER, bounds_of, check_discovery, levels_of
 from dpstats.cli.exits import epilog
@@ -70,7 +71,11 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
         help="a CSV or Parquet file, read in place, and its name; repeatable",
     )
     parser.add_argument(
-        "--database", type=Path, metavar="FILE", help="a DuckDB database, in place of --table"
+        "--database",
+        type=_database,
+        metavar="FILE",
+        help="a DuckDB database, or the postgresql:// address of one of Postgres, in place of --table. The password is "
+        "read from PGPASSWORD or from a password file",
     )
     parser.add_argument(
         "--public",
@@ -216,13 +221,21 @@ def _explain(made: Any, options: argparse.Namespace) -> None:
 
 
 def _sources(options: argparse.Namespace) -> str:
-    return ", ".join(map(str, options.table)) if options.database is None else str(options.database.name)
+    if options.database is None:
+        return ", ".join(map(str, options.table))
+    if isinstance(options.database, Path):
+        return options.database.name
+    # Ledgers keep this: names of users and passwords are left out.
+    address = urlsplit(options.database)
+    return f"postgresql://{address.hostname or ''}{address.path}"
 
 
 def _tables(options: argparse.Namespace) -> Any:
-    """Return the files by their names, or a connection to a database."""
+    """Return the files by their names, a connection to a database, or its address."""
     if bool(options.table) == (options.database is not None):
         raise InvalidParameter("--table or --database must be given, one of them")
+    if isinstance(options.database, str):
+        return options.database
     if options.database is not None:
         import duckdb
 
@@ -241,6 +254,13 @@ def _tables(options: argparse.Namespace) -> Any:
             raise InvalidParameter(f"--table must have each name once, got {name!r} twice")
         found[name] = path
     return found
+
+
+def _database(word: str) -> Path | str:
+    """Return the path of a file, or an address unchanged."""
+    from dpstats.sql.postgres_engine import is_postgres
+
+    return word if is_postgres(word) else Path(word)
 
 
 def _table_file(word: str) -> TableFile:

@@ -1,4 +1,4 @@
-"""Private answers to SQL, over tables in DuckDB."""
+"""Private answers to SQL, over tables in DuckDB or Postgres."""
 
 from dpstats.sql.answers import PrivateAnswer, PrivateTable
 from dpstats.sql.private_sql import PrivateSQL

@@ -13,7 +13,7 @@ from dpstats.errors import InvalidParameter
 from dpstats.quantiles.grid import check_grid
 from dpstats.sensitivity.relations import Column
 from dpstats.sql.arrangement import Output, read_arrangement
-from dpstats.sql.calendar import list_spans, read_part
+from dpstats.sql.calendar import list_ends, list_spans, read_part
 from dpstats.sql.catalogue import Catalogue, ColumnType
 from dpstats.sql.conditions import Literal
 from dpstats.sql.expressions import read_entry, read_formula
@@ -87,7 +87,7 @@ def groups_of(tree: Any, scope: Scope, catalogue: Catalogue) -> Iterator[Group]:
                     f"GROUP BY undeclared values of {known.column.name}, a column of type {known.type.shown}",
                     "they can be whole numbers, text, dates and truth values: declare bins of numbers",
                 )
-            yield Group(known.column, known.column.name, discovered=True)
+            yield Group(known.column, known.column.name, discovered=True, ends=list_ends(known))
             continue
         # Declared values may be text, for example from the command line.
         words = known.type.kind in ("text", "date", "time")

@@ -6,6 +6,7 @@ from datetime import date, datetime
 from typing import Any
 
 from dpstats.errors import InvalidParameter
+from dpstats.sql.conditions import Literal
 from dpstats.sql.predicates import literal
 from dpstats.sql.query import Span
 from dpstats.sql.scope import Known
@@ -74,6 +75,12 @@ def list_spans(part: str, period: tuple[date, date], known: Known) -> tuple[Span
         found.setdefault(value, []).append((_bound(begin, known), _bound(stop, known)))
         begin = stop
     return tuple(Span(value, tuple(found[value])) for value in sorted(found))
+
+
+def list_ends(known: Known) -> tuple[Literal, Literal] | None:
+    """Return the first and the last date or time of Python, for a column of such."""
+    kind = {"date": date, "time": datetime}.get(known.type.kind)
+    return None if kind is None else (literal(kind.min, False, known), literal(kind.max, False, known))
 
 
 def _first_day(months: int) -> date:

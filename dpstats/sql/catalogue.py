@@ -9,22 +9,10 @@ from typing import Any
 
 from dpstats.errors import InvalidParameter
 
-_WHOLE = {
-    "TINYINT",
-    "SMALLINT",
-    "INTEGER",
-    "BIGINT",
-    "HUGEINT",
-    "UTINYINT",
-    "USMALLINT",
-    "UINTEGER",
-    "UBIGINT",
-}
-
 
 @dataclass(frozen=True)
 class ColumnType:
-    """The DuckDB type of a column, and the kind of its values.
+    """The type of a column, and the kind of its values.
 
     Attributes
     ----------
@@ -32,31 +20,20 @@ class ColumnType:
     kind : {"whole", "real", "text", "truth", "date", "time", "other"}
     required : bool
         Whether the table refuses rows without a value: NOT NULL, and no type that has NaN.
+    entry : str
+        SQL of an entry, from the name of the column as {}. It is not the name alone where the database has another
+        order, form or range of entries than `name`.
     """
 
     name: str
     kind: str
     required: bool = False
+    entry: str = "{}"
 
     @property
     def shown(self) -> str:
         """The name without its part in brackets, because the brackets of an ENUM contain values of the data."""
         return self.name.partition("(")[0]
-
-    @property
-    def cast(self) -> bool:
-        """Whether entries are read as their text, as the database has another order or form of them."""
-        return self.kind == "text" and self.name != "VARCHAR"
-
-    @classmethod
-    def of(cls, name: str, nullable: bool = True) -> ColumnType:
-        """Return the type of DuckDB's name for it."""
-        kinds = {"FLOAT": "real", "DOUBLE": "real", "VARCHAR": "text", "BOOLEAN": "truth", "DATE": "date"}
-        kind = "whole" if name in _WHOLE else kinds.get(name, "time" if name == "TIMESTAMP" else "other")
-        if name == "UUID" or name.startswith("ENUM("):
-            kind = "text"
-        required = not nullable and name not in ("FLOAT", "DOUBLE")
-        return cls(name, "real" if name.startswith("DECIMAL(") else kind, required)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Compilation of a relation to SQL for DuckDB, with quoted names, bound literals and exact integer results."""
+"""Compilation of a relation to SQL of a dialect, with quoted names, bound literals and exact integer results."""
 
 from __future__ import annotations
 
@@ -8,16 +8,9 @@ from typing import Any
 from dpstats.sensitivity.relations import Column, Distinct, Join, Relation, Select, Table
 from dpstats.sql.catalogue import BaseTable, quoted
 from dpstats.sql.conditions import Condition, Literal, written
+from dpstats.sql.dialect import Dialect
 from dpstats.sql.query import Bin, Measure, Quantiles, Query, Several, Span
 from dpstats.sql.values import Formula, write_value
-
-_NAMES = """
-abs coalesce count count_star current_database current_schema current_setting duckdb_columns duckdb_functions
-duckdb_tables duckdb_views greatest isnan least lower max mod round_even sign sum trim
-~~ like like_escape + - * / // % = <> != < <= > >= and or not between in cast try_cast
-"""
-FUNCTIONS = frozenset(_NAMES.split())
-"""Functions and operators of the compiled SQL. A macro with one of these names would change the results."""
 
 
 class Compiled:
@@ -28,9 +21,11 @@ class Compiled:
     query : Query
     tables : mapping of str to BaseTable
         Tables by their original names.
+    dialect : Dialect
     """
 
-    def __init__(self, query: Query, tables: Mapping[str, BaseTable]) -> None:
+    def __init__(self, query: Query, tables: Mapping[str, BaseTable], dialect: Dialect) -> None:
+        self._dialect = dialect
         self._query = query
         self._tables = tables
         self._aliases = 0
@@ -40,18 +35,22 @@ class Compiled:
         """Return the statement for (cell, exact integers of the measure ...), with one row per nonempty cell."""
         self._literals = []
         inner = self._rows(units=False)
-        sums = ", ".join(_sums(self._query.measure))
-        return f"SELECT cell, {sums} FROM ({inner}) WHERE cell IS NOT NULL GROUP BY cell", self._literals
+        sums = ", ".join(self._sums())
+        return f"SELECT cell, {sums} FROM ({inner}) AS q WHERE cell IS NOT NULL GROUP BY cell", self._literals
 
     def keys(self) -> tuple[str, list[Any]]:
         """Return the statement for (undeclared values ..., cell, rows, exact integers ...), for each key with rows."""
         self._literals = []
         found = [f"k{i}" for i, group in enumerate(self._query.groups) if group.discovered]
         places = ", ".join([*found, "cell"])
-        sums = ", ".join(["count(*)", *_sums(self._query.measure)])
-        where = " AND ".join(f"{name} IS NOT NULL" for name in [*found, "cell"])
+        sums = ", ".join(["count(*)", *self._sums()])
+        ends = {f"k{i}": group.ends for i, group in enumerate(self._query.groups) if group.ends}
+        shown = [
+            f"{name} BETWEEN {self._bind(low)} AND {self._bind(high)}" for name, (low, high) in ends.items()
+        ]
+        where = " AND ".join([*(f"{name} IS NOT NULL" for name in [*found, "cell"]), *shown])
         return (
-            f"SELECT {places}, {sums} FROM ({self._rows(units=False)}) WHERE {where} GROUP BY {places}"
+            f"SELECT {places}, {sums} FROM ({self._rows(units=False)}) AS q WHERE {where} GROUP BY {places}"
         ), self._literals
 
     def places(self) -> tuple[str, list[Any]]:
@@ -59,7 +58,7 @@ class Compiled:
         self._literals = []
         inner = self._rows(units=False)
         return (
-            f"SELECT cell, v, count(*) FROM ({inner}) WHERE cell IS NOT NULL GROUP BY cell, v"
+            f"SELECT cell, v, count(*) FROM ({inner}) AS q WHERE cell IS NOT NULL GROUP BY cell, v"
         ), self._literals
 
     def units_above(self, part: str, powers: Iterable[int]) -> tuple[str, list[Any]]:
@@ -68,8 +67,8 @@ class Compiled:
         ``part`` is "all", or "positive" or "negative" for the sizes of values with one sign.
         """
         self._literals = []
-        counts = ", ".join(f"count(*) FILTER (t > {1 << j})" for j in powers)
-        return f"SELECT {counts} FROM ({_totals(self._of_units(part))})", self._literals
+        counts = ", ".join(f"count(*) FILTER (WHERE t > {1 << j})" for j in powers)
+        return f"SELECT {counts} FROM ({self._totals(f'({self._of_units(part)}) AS w')}) AS q", self._literals
 
     def units_cut(self, part: str, powers: Iterable[int], finer: int = 1) -> tuple[str, list[Any]]:
         """Return the statement for (cell, exact integers ...), with contributions of units cut to a total of 2^j.
@@ -80,7 +79,7 @@ class Compiled:
         self._literals = []
         numbers = [f"w{i}" for i in range(self._query.measure.parts)]
         sums = ", ".join(
-            f"sum(sign({w}) * ((abs({w}) * {finer << j}) // greatest(t, {1 << j})))"
+            f"sum(sign({w}) * {self._dialect.divide(f'abs({w}) * {finer << j}', f'greatest(t, {1 << j})')})"
             for j in powers
             for w in numbers
         )
@@ -88,11 +87,11 @@ class Compiled:
         if not self._query.groups:
             # A unit has one cell.
             return (
-                f"SELECT cell, {sums} FROM (SELECT *, part AS t FROM ({units})) GROUP BY cell",
+                f"SELECT cell, {sums} FROM (SELECT *, part AS t FROM ({units}) AS w) AS q GROUP BY cell",
                 self._literals,
             )
         return (
-            f"WITH w AS MATERIALIZED ({units}), u AS ({_totals('w')}) "
+            f"WITH w AS MATERIALIZED ({units}), u AS ({self._totals('w')}) "
             f"SELECT cell, {sums} FROM w, u WHERE w.unit = u.unit GROUP BY cell"
         ), self._literals
 
@@ -101,13 +100,14 @@ class Compiled:
         kind = self._query.measure.kind
         value = {"all": "v", "positive": "greatest(v, 0)", "negative": "greatest(-v, 0)"}[part]
         values = "*" if kind == "several" else f"unit, cell, {value} AS v"
-        inner = f"SELECT {values} FROM ({self._rows(units=True)}) WHERE cell IS NOT NULL"
-        sums = [f"CAST({text} AS HUGEINT) AS w{i}" for i, text in enumerate(_sums(self._query.measure))]
+        inner = f"SELECT {values} FROM ({self._rows(units=True)}) AS q WHERE cell IS NOT NULL"
+        cast = self._dialect.cast
+        sums = [f"{cast(text, 'WIDE')} AS w{i}" for i, text in enumerate(self._sums())]
         # For a mean or several aggregates, units are cut by their number of rows. Otherwise they are cut by their
         # contribution.
         total = {"mean": "count(v)", "several": "count(*)"}.get(kind, "sum(v)")
-        listed = f"unit, cell, {', '.join(sums)}, CAST({total} AS HUGEINT) AS part"
-        return f"SELECT {listed} FROM ({inner}) GROUP BY unit, cell"
+        listed = f"unit, cell, {', '.join(sums)}, {cast(total, 'WIDE')} AS part"
+        return f"SELECT {listed} FROM ({inner}) AS q GROUP BY unit, cell"
 
     # Rows: the unit, the number of the cell, the value.
 
@@ -161,20 +161,20 @@ class Compiled:
 
         Clipped first, so that no difference overflows.
         """
-        grid = quantiles.grid
-        number = f"CAST({self._name(quantiles.column, names)} AS DOUBLE)"
-        low, high, factor, steps = (
-            f"CAST({end!r} AS DOUBLE)"
-            for end in (grid.low, grid.high, grid.steps / (grid.high - grid.low), float(grid.steps))
+        grid, dialect = quantiles.grid, self._dialect
+        number = dialect.cast(self._name(quantiles.column, names), "DOUBLE")
+        low, high, factor, steps = map(
+            dialect.real, (grid.low, grid.high, grid.steps / (grid.high - grid.low), grid.steps)
         )
-        inside = f"least(greatest({number}, {low}), {high})"
-        place = f"least(round_even(({inside} - {low}) * {factor}, 0), {steps})"
-        return f"CAST({place} AS BIGINT) AS v", [f"{number} IS NOT NULL", f"NOT isnan({number})"]
+        inside = dialect.flush_small(f"({dialect.clip(number, low, high)} - {low})", grid.high - grid.low)
+        place = f"least({dialect.round(f'{inside} * {factor}')}, {steps})"
+        kept = [f"{number} IS NOT NULL", f"NOT {dialect.is_nan(number)}"]
+        return f"{dialect.cast(place, 'BIGINT')} AS v", kept
 
     def _name(self, column: Column | Formula, names: Mapping[Column, str]) -> str:
         """Return the SQL of a column or of a computed value."""
         if isinstance(column, Formula):
-            return write_value(column.value, lambda one: names[one], self._bind)
+            return write_value(column.value, lambda one: names[one], self._bind, self._dialect)
         return names[column]
 
     def _value(self, measure: Measure, names: Mapping[Column, str]) -> tuple[str, list[str]]:
@@ -182,6 +182,7 @@ class Compiled:
         if measure.column is None:
             return "1", []
         assert measure.type is not None
+        dialect = self._dialect
         name = self._name(measure.column, names)
         kept = [f"{name} IS NOT NULL"]
         if measure.kind in ("count", "distinct"):
@@ -189,18 +190,16 @@ class Compiled:
         if isinstance(measure.column, Formula):
             number = name
         elif measure.type.kind == "whole":
-            number = f"CAST({name} AS HUGEINT)"
-            if measure.spacing != 1:
-                number = f"CAST({name} AS DOUBLE)"
+            number = dialect.cast(name, "WIDE" if measure.spacing == 1 else "DOUBLE")
         else:
-            number = f"CAST({name} AS DOUBLE)"
-            kept.append(f"NOT isnan({number})")
+            number = dialect.cast(name, "DOUBLE")
+            kept.append(f"NOT {dialect.is_nan(number)}")
         if measure.spacing != 1 or measure.type.kind == "real" or number is name:
             # Clip to the bounds before the conversion, so that it cannot overflow, and again as an integer.
-            low, high = (f"CAST({end * measure.spacing!r} AS DOUBLE)" for end in (measure.low, measure.high))
-            inside = f"least(greatest({number}, {low}), {high})"
-            number = f"CAST(round_even({inside} / CAST({measure.spacing!r} AS DOUBLE), 0) AS BIGINT)"
-        cut = f"CAST(least(greatest({number}, {measure.low}), {measure.high}) AS BIGINT)"
+            ends = [end * measure.spacing for end in (measure.low, measure.high)]
+            inside = dialect.clip(number, *map(dialect.real, ends))
+            number = dialect.step(inside, max(map(abs, ends)), measure.spacing)
+        cut = dialect.cast(dialect.clip(number, measure.low, measure.high), "BIGINT")
         return (f"({cut} - ({measure.middle}))" if measure.kind == "mean" else cut), kept
 
     def _shares(self, several: Several, names: Mapping[Column, str]) -> str:
@@ -208,7 +207,7 @@ class Compiled:
         listed = []
         for place, column in enumerate(several.columns):
             value, kept = self._value(column, names)
-            share = f"{several.whole(place)}"
+            share = self._dialect.cast(str(several.whole(place)), "BIGINT")
             if column.kind == "mean":
                 share = f"{several.times(place)} * ({value} + {column.middle - column.low})"
             elif column.kind == "variance":
@@ -224,7 +223,7 @@ class Compiled:
             table, alias = self._tables[relation.name], self._alias()
             for own, kind in table.columns.values():
                 name = f"{alias}.{quoted(own)}"
-                names[Column(relation.instance, own)] = f"CAST({name} AS VARCHAR)" if kind.cast else name
+                names[Column(relation.instance, own)] = kind.entry.format(name)
             return [f"{table.source} AS {alias}"], []
         if isinstance(relation, Join) and relation.outer:
             return self._left_join(relation, names)
@@ -262,51 +261,54 @@ class Compiled:
         return [f"({' CROSS JOIN '.join(left)} LEFT JOIN {source} ON {on})"], where
 
     def _condition(self, condition: Condition, names: Mapping[Column, str]) -> str:
-        return f"({written(condition, lambda column: names[column], self._bind)})"
+        return f"({written(condition, lambda column: names[column], self._bind, self._dialect)})"
 
     def _bind(self, literal: Literal) -> str:
         self._literals.append(literal.value)
-        return f"CAST(${len(self._literals)} AS {literal.kind})"
+        return self._dialect.parameter(len(self._literals), literal.kind)
 
     def _alias(self) -> str:
         self._aliases += 1
         return f"t{self._aliases}"
 
+    # Integers
 
-def _totals(units: str) -> str:
-    inner = units if units.isidentifier() else f"({units})"
-    return f"SELECT unit, CAST(sum(part) AS HUGEINT) AS t FROM {inner} GROUP BY unit"
+    def _totals(self, units: str) -> str:
+        """Return (unit, t): the total contribution of each unit."""
+        return f"SELECT unit, {self._dialect.cast('sum(part)', 'WIDE')} AS t FROM {units} GROUP BY unit"
+
+    def _sums(self) -> list[str]:
+        """Return the exact integers of a cell, from its values v."""
+        measure = self._query.measure
+        if isinstance(measure, Several):
+            return [
+                text for place in range(len(measure.columns)) for text in self._share_sums(measure, place)
+            ]
+        if measure.kind == "mean":
+            # As a BIGINT the product would overflow at 2^32 rows.
+            return [f"{self._dialect.cast(str(measure.reach), 'WIDE')} * count(v)", "sum(v)"]
+        return ["sum(v)"]
+
+    def _share_sums(self, several: Several, place: int) -> list[str]:
+        """Return the exact integers that a column has in a cell."""
+        v, whole = f"v{place}", self._dialect.cast(str(several.whole(place)), "WIDE")
+        kind = several.columns[place].kind
+        found = [f"{2 if several.paired else 1} * sum({v})"]
+        if kind == "mean":
+            found = (
+                [f"{whole} * count({v})", f"2 * sum({v}) - {whole} * count({v})"]
+                if several.paired
+                else [f"sum({v})", f"{whole} * count({v}) - sum({v})"]
+            )
+        elif kind == "variance":
+            # The middle share is the rest of the whole, so that rounding cannot make a row add more.
+            times, steps = several.times(place), several.whole(place) // several.times(place)
+            ends = (v, f"({steps} - {v})")
+            first, last = (f"sum({self._dialect.divide(f'{times} * {k} * {k}', steps)})" for k in ends)
+            found = [first, f"{whole} * count({v}) - {first} - {last}", last]
+        return [*found, *([f"{whole} * (count(*) - count({v}))"] if place == several.missing else [])]
 
 
 def _selected(listed: str, sources: list[str], where: list[str]) -> str:
     text = f"SELECT {listed} FROM {', '.join(sources)}"
     return f"{text} WHERE {' AND '.join(where)}" if where else text
-
-
-def _sums(measure: Measure | Several) -> list[str]:
-    """Return the exact integers of a cell, from its values v."""
-    if isinstance(measure, Several):
-        return [text for place in range(len(measure.columns)) for text in _share_sums(measure, place)]
-    if measure.kind == "mean":
-        # As a BIGINT the product would overflow at 2^32 rows.
-        return [f"CAST({measure.reach} AS HUGEINT) * count(v)", "sum(v)"]
-    return ["sum(v)"]
-
-
-def _share_sums(several: Several, place: int) -> list[str]:
-    """Return the exact integers that a column has in a cell."""
-    v, whole = f"v{place}", f"CAST({several.whole(place)} AS HUGEINT)"
-    kind = several.columns[place].kind
-    found = [f"{2 if several.paired else 1} * sum({v})"]
-    if kind == "mean":
-        found = (
-            [f"{whole} * count({v})", f"2 * sum({v}) - {whole} * count({v})"]
-            if several.paired
-            else [f"sum({v})", f"{whole} * count({v}) - sum({v})"]
-        )
-    elif kind == "variance":
-        # The middle share is the rest of the whole, so that rounding cannot make a row add more.
-        times, steps = several.times(place), several.whole(place) // several.times(place)
-        first, last = (f"sum({times} * {k} * {k} // {steps})" for k in (v, f"({steps} - {v})"))
-        found = [first, f"{whole} * count({v}) - {first} - {last}", last]
-    return [*found, *([f"{whole} * (count(*) - count({v}))"] if place == several.missing else [])]

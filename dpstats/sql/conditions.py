@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpstats.sensitivity.relations import Column
+from dpstats.sql.dialect import DUCKDB, Dialect
 
 COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
 
 
 @dataclass(frozen=True)
 class Literal:
-    """A value of the query, and its DuckDB type for binding."""
+    """A value of the query, and its type for binding: a key of `Dialect.types`."""
 
     value: Any
     kind: str
@@ -106,11 +107,16 @@ class Either:
 Condition = Compare | Between | Among | Like | Missing | Flag | Constant | Not | Holds | All | Either
 
 
-def written(condition: Condition, name: Callable[[Column], str], bind: Callable[[Literal], str]) -> str:
-    """Return a condition in DuckDB's SQL, columns and literals as they are named."""
+def written(
+    condition: Condition,
+    name: Callable[[Column], str],
+    bind: Callable[[Literal], str],
+    dialect: Dialect = DUCKDB,
+) -> str:
+    """Return a condition in the SQL of a dialect, columns and literals as they are named."""
 
     def inner(part: Condition) -> str:
-        return written(part, name, bind)
+        return written(part, name, bind, dialect)
 
     match condition:
         case Compare(operator, left, right):
@@ -121,7 +127,7 @@ def written(condition: Condition, name: Callable[[Column], str], bind: Callable[
         case Among(column, values):
             return f"{name(column)} IN ({', '.join(bind(value) for value in values)})"
         case Like(column, pattern):
-            return f"{name(column)} LIKE {bind(pattern)}"
+            return dialect.matches(name(column), bind(pattern))
         case Missing(column):
             return f"{name(column)} IS NULL"
         case Flag(column):

@@ -6,7 +6,7 @@ Proofs: docs/proofs/elastic-sensitivity.md, docs/proofs/truncated-sums.md, docs/
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import date
 from itertools import pairwise
@@ -96,9 +96,10 @@ class PrivateSQL(Releasing):
 
     Parameters
     ----------
-    connection : DuckDB connection, or mapping of str to path or data frame
-        The tables. A second connection reads the database as it was at the creation of this object (`refresh` reads it
-        again). CSV and Parquet files are read in place.
+    connection : DuckDB or psycopg connection, "postgresql://..." address, or mapping of str to path or data frame
+        The tables. A second connection reads the database. Every answer from Postgres reads its current state, and
+        other answers the state at the creation of this object or at the last `refresh`. CSV and Parquet files are read
+        in place.
     epsilon : float
         Privacy parameter of each answer. Must be positive.
     delta : float, default=0.0
@@ -229,12 +230,15 @@ class PrivateSQL(Releasing):
         self._powers = (limit - 1).bit_length()
         self._interval = check_flag("interval", interval)
         self._level = check_level("confidence_level", confidence_level) if self._interval else None
-        self._data = Source(connection, types)
         if isinstance(public_tables, str):
             raise InvalidParameter(f"public_tables must be a sequence of names, got {public_tables!r}")
         public, self._columns = tuple(public_tables), (categories or {}, bins or {}, bounds or {})
         self._declares = (public, keys or {}, unit)
-        self._catalogue = self._first = self._found()
+        self._data = Source(connection, types)
+        try:
+            self._catalogue = self._first = self._found()
+        finally:
+            self._data.rest()
         self._units = unit is not None
         name = "row" if unit is None else unit if isinstance(unit, str) else "unit"
         guarantee = PrivacyGuarantee(epsilon, delta, parse_neighbors(neighbors), unit=name)
@@ -288,12 +292,16 @@ class PrivateSQL(Releasing):
         key, kind = table.columns[str(column).lower()]
         if kind.kind in ("real", "other"):
             raise InvalidParameter(f"{parameter} must be a column that joins can use, got {kind.shown}")
+        self._check_key(table, key, parameter)
+        return replace(table, keys=tuple(dict.fromkeys((*table.keys, key))))
+
+    def _check_key(self, table: BaseTable, key: str, parameter: str) -> None:
+        """Refuse a declared key that has a value twice."""
         if self._data.frequency(table, key) > 1:
             raise InvalidData(
                 f"{parameter} must be a column without repeated values, but {table.name}.{key} has a value twice. "
                 "Declare another column, or none."
             )
-        return replace(table, keys=tuple(dict.fromkeys((*table.keys, key))))
 
     def _path(self, table: BaseTable, text: str, tables: Mapping[str, BaseTable]) -> Path:
         """Return a path that is written as "column -> table.key"."""
@@ -330,7 +338,8 @@ class PrivateSQL(Releasing):
         query = self._parsed(sql)
         if query.groups or query.quantiles or query.measure.kind not in ("count", "distinct"):
             raise InvalidParameter("count() needs one COUNT without GROUP BY; query() answers the others")
-        answer = self._answer(query)
+        with self._snapshot(query):
+            answer = self._answer(query)
         assert isinstance(answer, PrivateAnswer)
         return answer
 
@@ -344,11 +353,15 @@ class PrivateSQL(Releasing):
         PrivateTable, or PrivateAnswer where there is no GROUP BY; PrivateAnswers for several aggregates;
         QuantileAnswers for quantiles
         """
-        return self._answer(self._parsed(sql))
+        query = self._parsed(sql)
+        with self._snapshot(query):
+            return self._answer(query)
 
     def plan_for(self, sql: str) -> SQLPlan:
         """Return the release plan of an answer, from public facts only. This charges nothing."""
-        return self._planned(self._parsed(sql))
+        query = self._parsed(sql)
+        with self._snapshot(query):
+            return self._planned(query)
 
     def explain(self, sql: str) -> str:
         """Return the sensitivity of the answer to one row (or unit) as text, part by part, in symbols.
@@ -357,6 +370,10 @@ class PrivateSQL(Releasing):
         differ in k rows.
         """
         query = self._parsed(sql)
+        with self._snapshot(query):
+            return self._explain(query)
+
+    def _explain(self, query: Query) -> str:
         if query.discovers:
             stage = self._planned(query).discovery
             half, most = (stage.threshold + z * stage.count_std for z in (0.0, 1.645))
@@ -389,7 +406,7 @@ class PrivateSQL(Releasing):
         )
 
     def refresh(self) -> None:
-        """Read the current tables, and discard cached frequencies of the old ones.
+        """Read the current tables, and discard cached frequencies of the old ones. Over Postgres every answer does.
 
         Raises
         ------
@@ -398,26 +415,48 @@ class PrivateSQL(Releasing):
         """
         self._catalogue = Catalogue({})
         self._data.refresh()
+        try:
+            self._confirm(self._first.tables)
+            self._catalogue = self._found()
+        finally:
+            self._data.rest()
+
+    # Internal steps
+
+    @contextlib.contextmanager
+    def _snapshot(self, query: Query) -> Iterator[None]:
+        """Read from one snapshot. If it is of this query alone, its tables must be those that were declared."""
+        by_name = self._by_name
+        used = {name: by_name[name] for name in {table.name for table in tables(query.relation)}}
+        with self._data.snapshot([table.source for table in used.values()]):
+            if not self._data.lasting:
+                self._confirm(name.lower() for name in used)
+                for table in used.values():
+                    for key in table.keys:
+                        self._check_key(table, key, "a declared key")
+            yield
+
+    def _confirm(self, names: Iterable[str]) -> None:
+        """Refuse tables that are not what they were when they were declared."""
         now = self._data.tables()
-        for name, table in self._first.tables.items():
+        for name in names:
+            table = self._first.tables[name]
             if name not in now or (now[name].source, now[name].columns) != (table.source, table.columns):
                 raise InvalidData(
                     f"table {table.name} is not what it was declared as: it is gone, or has other columns; make a new "
                     "PrivateSQL"
                 )
-        self._catalogue = self._found()
 
-    # Internal steps
+    @property
+    def _by_name(self) -> dict[str, BaseTable]:
+        """The tables by their original names."""
+        return {table.name: table for table in self._catalogue.tables.values()}
 
     def _parsed(self, sql: str) -> Query:
         query = replace(parse(sql, self._catalogue, units=self._units), neighbors=self._guarantee.neighbors)
         if query.added:
             query = self._hide_sizes(query)
         measure = query.measure
-        if query.discovers:
-            self._check_discovery(query)
-        if query.quantiles is not None:
-            self._check_quantiles(query)
         if (
             isinstance(measure, Measure)
             and self._units
@@ -492,7 +531,10 @@ class PrivateSQL(Releasing):
 
     def _planned(self, query: Query) -> SQLPlan:
         """Return the plan, in the finest steps of values that its noise can be drawn in."""
+        if query.discovers:
+            self._check_discovery(query)
         if query.quantiles is not None:
+            self._check_quantiles(query)
             return self._planned_with(query)
         for bits in (FINEST, 28, 24, 20):
             with contextlib.suppress(ScaleOutOfRange):
@@ -510,7 +552,7 @@ class PrivateSQL(Releasing):
                 return public_plan(query, 1, self._bare)
             return unit_plan(query, self._bare, self._truncation, self._powers)
         if query.quantiles is not None:
-            by_name = {table.name: table for table in self._catalogue.tables.values()}
+            by_name = self._by_name
             sizes = [
                 self._data.size(by_name[table.name]) for table in tables(query.relation) if not table.public
             ]
@@ -533,7 +575,7 @@ class PrivateSQL(Releasing):
     def _elastic(self, query: Query, symbols: bool = False, public: bool = False) -> ElasticSensitivity:
         """Return the elastic sensitivity; for its symbols no frequency is read, where it is public no private one."""
         known = {}
-        by_name = {table.name: table for table in self._catalogue.tables.values()}
+        by_name = self._by_name
         instances = {table.instance: table.name for table in tables(query.relation)}
         for column in _keys(query.relation):
             table = by_name[instances[column.instance]]
@@ -564,7 +606,7 @@ class PrivateSQL(Releasing):
 
     def _read(self, query: Query, plan: SQLPlan) -> _Private:
         query = plan.query
-        compiled = Compiled(query, {table.name: table for table in self._catalogue.tables.values()})
+        compiled = Compiled(query, self._by_name, self._data.dialect)
         if plan.truncations:
             above, cut = {}, {}
             for truncation in plan.truncations:

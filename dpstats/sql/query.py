@@ -50,7 +50,7 @@ class Group:
     """A column that rows are grouped by, and its declared values, bins or spans of dates.
 
     ``part`` is the part of a date, for spans (`dpstats.sql.calendar`). Values of a ``discovered`` group are not
-    declared.
+    declared. ``ends`` are the first and the last of them that can be shown: a database has dates beyond Python's.
     """
 
     column: Column
@@ -58,6 +58,7 @@ class Group:
     values: tuple[Literal | Bin | Span, ...] = ()
     part: str = ""
     discovered: bool = False
+    ends: tuple[Literal, Literal] | None = None
 
 
 @dataclass(frozen=True)

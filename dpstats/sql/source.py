@@ -6,60 +6,14 @@ Frequencies come from the same snapshot as answers, and are queried once per col
 from __future__ import annotations
 
 import contextlib
-import csv
-import gzip
-import os
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from dpstats.data.duckdb_rows import check_duckdb, file_literal, overridden
-from dpstats.data.words import number_sql
 from dpstats.errors import InvalidData, InvalidParameter
-from dpstats.sql.catalogue import BaseTable, ColumnType, quoted
-from dpstats.sql.compile import FUNCTIONS
-
-_SCHEMA = """
-SELECT database_name, schema_name, table_name, sql FROM system.main.duckdb_tables()
-WHERE NOT internal AND NOT temporary AND database_name = current_database() AND schema_name = current_schema()
-"""
-_VIEWS = "SELECT view_name FROM system.main.duckdb_views() WHERE NOT internal"
-_ELSEWHERE = """
-SELECT table_name FROM system.main.duckdb_tables() WHERE NOT internal AND NOT temporary
-AND NOT (database_name = system.main.current_database() AND schema_name = system.main.current_schema()) LIMIT 1
-"""
-_COLUMNS = """
-SELECT table_name, column_name, data_type, is_nullable FROM system.main.duckdb_columns()
-WHERE NOT internal AND database_name = current_database() AND schema_name = current_schema() ORDER BY column_index
-"""
-
-_PROBES = {
-    "least(1.5::DOUBLE, 2.5::DOUBLE)": 1.5,
-    "least(7::HUGEINT, 5)": 5,
-    "greatest(1.5::DOUBLE, 2.5::DOUBLE)": 2.5,
-    "greatest(7::HUGEINT, 5)": 7,
-    "round_even(2.5::DOUBLE / 1.0::DOUBLE, 0)": 2.0,
-    "isnan(1.5::DOUBLE)": False,
-    "abs((-7)::HUGEINT)": 7,
-    "sign((-7)::HUGEINT)": -1,
-    "7::HUGEINT // 2": 3,
-    "7 * 3 + 2 - 1": 22,
-    "count(*) FILTER (2 > 1)": 1,
-    "sum(7::HUGEINT)": 7,
-    "coalesce(NULL, 3)": 3,
-    "'a' = 'A'": False,
-    "'a' = 'a '": False,
-    "'a' < 'B'": False,
-    "'abc' LIKE 'A%'": False,
-    "CAST('a' AS VARCHAR) BETWEEN 'A' AND 'B'": False,
-    "1 = 1 AND NOT (2 IN (1, 3))": True,
-    "DATE '2020-01-02' > DATE '2020-01-01'": True,
-}
-"""What the functions, operators and comparisons of our SQL are on known values."""
-
-Listed = tuple[tuple[str, str], ...]
-TYPES = ("BIGINT", "DOUBLE", "VARCHAR", "BOOLEAN", "DATE", "TIMESTAMP")
-"""Allowed types of a column of a CSV file."""
+from dpstats.sql.catalogue import BaseTable, quoted
+from dpstats.sql.dialect import Dialect, Probe
+from dpstats.sql.duckdb_engine import DuckDBEngine
+from dpstats.sql.postgres_engine import PostgresEngine, is_postgres
 
 
 class Source:
@@ -67,183 +21,117 @@ class Source:
 
     Parameters
     ----------
-    data : DuckDB connection, or mapping of str to path or data frame
-        The connection stays unchanged. A second connection reads, in a transaction that begins now. CSV and Parquet
-        files are read in place, and must not change. Data frames are copied.
+    data : DuckDB or psycopg connection, str, or mapping of str to path or data frame
+        See `DuckDBEngine` and `PostgresEngine`.
     types : mapping of str to str, optional
         Types of columns of CSV files, by "table.column": see `PrivateSQL`. Other columns are text.
     """
 
     def __init__(self, data: Any, types: Mapping[str, str] | None = None) -> None:
-        self._files: dict[Path, tuple[int, ...]] = {}
-        self._listed: dict[Path, Listed] = {}
-        self._known: dict[tuple[str, str], int] = {}
-        own = isinstance(data, Mapping)
-        if types and not own:
+        if types and not isinstance(data, Mapping):
             raise InvalidParameter(
                 "types can be given for CSV files only: remove types, which a connection has"
             )
-        connection = self._of_files(data, _by_table(data, types or {})) if own else data
-        if not hasattr(connection, "cursor") or not hasattr(connection, "register"):
-            raise InvalidParameter(
-                "connection must be a DuckDB connection, or a mapping of names to CSV or Parquet files or data frames, "
-                f"got {type(data).__name__}"
-            )
-        self._cursor = connection.cursor()
-        self._follow(connection)
-        self._owner = connection  # a database in memory lives as long as a connection to it
-        self._views_are_tables = own
+        self._known: dict[tuple[str, str], int] = {}
+        self._engine = PostgresEngine(data) if is_postgres(data) else DuckDBEngine(data, types or {})
+        self._probe, self._settings = (Probe(self.dialect, settings) for settings in (False, True))
         self._over = False
         self.refresh()
 
-    def refresh(self) -> None:
-        """Begin a new transaction, and discard cached facts of the old one. Tables must be read again.
+    @property
+    def dialect(self) -> Dialect:
+        """Dialect of compiled SQL."""
+        return self._engine.dialect
 
-        It begins with the first look at what tables there are, which is here: DuckDB's own begins no sooner.
+    @property
+    def lasting(self) -> bool:
+        """Whether a snapshot lasts until `refresh`, and does not end with `rest`."""
+        return self._engine.lasting
+
+    def refresh(self, names: Iterable[str] = ()) -> None:
+        """Begin a new snapshot, and discard cached facts of the old one. Tables must be read again.
+
+        Parameters
+        ----------
+        names : iterable of str
+            Tables, as SQL. Postgres locks their definitions until the snapshot ends.
         """
         self._known.clear()
-        self._files = {path: _identity(path) for path in self._files}
-        for path, listed in self._listed.items():
-            if _columns_of_file(self._owner, path) != listed:
-                raise InvalidData(f"{path.name} has other columns than it had: make a new PrivateSQL")
-        with contextlib.suppress(Exception):  # no transaction is active, as at first
-            self._cursor.rollback()
-        self._cursor.begin()
-        self._over = False
-        self._ask(_SCHEMA)
-        self._check_functions()
-        self._check_meaning()
+        self._over = not self._begin(names)
+        if self._over:
+            raise InvalidData(f"{self.dialect.name} could not begin to read the tables: check the connection")
+        self._engine.check_functions(self._ask)
+        self._check_meaning(self._probe)
 
-    def _follow(self, connection: Any) -> None:
-        """Read the schema that the connection is in: a second connection does not begin there."""
-        place = None
-        with contextlib.suppress(Exception):
-            place = connection.sql(
-                "SELECT system.main.current_database(), system.main.current_schema()"
-            ).fetchall()[0]
-            self._cursor.execute(f"USE {'.'.join(map(quoted, place))}")
-        # One with results that are not fetched cannot be asked, nor needs to be if all tables are where ours begins.
-        if place is None and self._cursor.execute(_ELSEWHERE).fetchall():
+    def _begin(self, names: Iterable[str]) -> bool:
+        """Return whether a snapshot has begun; an error of the engine's is not passed on."""
+        try:
+            self._engine.begin(names)
+        except (InvalidData, InvalidParameter):
+            raise
+        except Exception:
+            return False
+        return True
+
+    @contextlib.contextmanager
+    def snapshot(self, names: Iterable[str]) -> Iterator[None]:
+        """Read from one snapshot: the last one where it lasts, or one for this block."""
+        if self.lasting:
+            yield
+            return
+        try:
+            self.refresh(names)
+            yield
+        finally:
+            self.rest()
+
+    def rest(self) -> None:
+        """End a snapshot that does not last."""
+        if not self.lasting:
+            self._over = True
+            self._engine.end()
+
+    def _check_meaning(self, probe: Probe) -> None:
+        """Refuse an engine that computes something else."""
+        self._engine.check_settings(self._ask)
+        failure = probe.find_failure(self._ask)
+        if failure is not None:
             raise InvalidParameter(
-                "connection must be free, to say which schema it is in: fetch its results, or end its transaction"
+                f"connection must compute as {self.dialect.name} does, and fails the check of {failure}: a setting or "
+                "function changes it, or it is another engine. Open another connection."
             )
-
-    def _check_functions(self) -> None:
-        """Refuse functions of the connection's own that would give our SQL another meaning."""
-        name = overridden(self._ask, FUNCTIONS)
-        if name is not None:
-            raise InvalidParameter(
-                "connection must have no macro of the name of a function that answers are computed with, and no Python "
-                f"function of such a name, got {name!r}. Remove it, or open another connection."
-            )
-
-    def _check_meaning(self) -> None:
-        """Refuse settings under which our SQL means something else: they may change within a transaction."""
-        self._check_collation()
-        found = self._ask(f"SELECT {', '.join(_PROBES)}")[0]
-        for probe, value, expected in zip(_PROBES, found, _PROBES.values(), strict=True):
-            if value != expected:
-                raise InvalidParameter(
-                    f"connection must compute {probe} as DuckDB does: one of its settings or functions changes it. "
-                    "Open another connection."
-                )
-
-    def _check_collation(self) -> None:
-        (collation,) = self._ask("SELECT current_setting('default_collation')")[0]
-        if collation:
-            raise InvalidParameter(
-                f"connection must have no default_collation, got {collation!r}: joins and counts "
-                "would compare text differently. Reset it: RESET default_collation."
-            )
-
-    def _of_files(self, data: Mapping[str, Any], types: Mapping[str, dict[str, str]]) -> Any:
-        duckdb = _duckdb()
-        if not data:
-            raise InvalidParameter("connection must have at least one table")
-        connection = duckdb.connect(":memory:")
-        paths: dict[str, Path] = {}
-        for name, given in data.items():
-            if not isinstance(name, str) or not name:
-                raise InvalidParameter(f"connection must have tables by their names, got {name!r}")
-            if isinstance(given, str | os.PathLike):
-                paths[name] = Path(given).resolve()
-                continue
-            if not any(_copied(connection, name, frame) for frame in _forms(given)):
-                raise InvalidData(f"table {name!r} must be a path or a data frame that DuckDB reads")
-        for path in paths.values():
-            if set(str(path)) & set("*?[]"):
-                raise InvalidParameter(
-                    f"{path.name}: a path must not have *, ?, [ or ], which mean several files"
-                )
-            self._files[path] = _identity(path)
-        for name, path in paths.items():
-            listed = _columns_of_file(connection, path)
-            self._listed[path] = listed
-            read, made = _read(path, listed, types.get(name.lower(), {})), False
-            with contextlib.suppress(Exception):
-                connection.execute(f"CREATE VIEW {quoted(name)} AS {read}")
-                made = True
-            if not made:
-                raise _unreadable(path)
-        # The only files that can be read from now on.
-        allowed = ", ".join("'" + str(path).replace("'", "''") + "'" for path in self._files)
-        connection.execute("SET python_enable_replacements = false")
-        if self._files:
-            connection.execute(f"SET allowed_paths = [{allowed}]")
-        connection.execute("SET enable_external_access = false")
-        connection.execute("SET lock_configuration = true")
-        return connection
 
     def tables(self) -> dict[str, BaseTable]:
         """Return the base tables, by their names in lower case."""
-        found: dict[str, BaseTable] = {}
-        texts = {(row[0], row[1], row[2]): row[3] for row in self._ask(_SCHEMA)}
-        if self._views_are_tables:
-            # Those over files, which are made above and nowhere else.
-            current = self._ask("SELECT current_database(), current_schema()")[0]
-            texts |= {(*current, name): "" for (name,) in self._ask(_VIEWS)}
-        columns: dict[str, dict[str, tuple[str, ColumnType]]] = {}
-        for table, column, kind, nullable in self._ask(_COLUMNS):
-            columns.setdefault(table, {})[column.lower()] = (column, ColumnType.of(kind, nullable))
-        for (database, schema, name), text in texts.items():
-            if "collate" in (text or "").lower():
-                continue  # equal to DuckDB would not be equal to a join
-            source = ".".join(map(quoted, (database, schema, name)))
-            found[name.lower()] = BaseTable(name, source, columns.get(name, {}))
-        return found
+        return self._engine.tables(self._ask)
 
     def views(self) -> frozenset[str]:
         """Return the names of views."""
-        return (
-            frozenset(name.lower() for (name,) in self._ask(_VIEWS))
-            if not self._views_are_tables
-            else frozenset()
-        )
+        return self._engine.views(self._ask)
 
     def run(self, sql: str, parameters: list[Any] | None = None) -> list[tuple[Any, ...]]:
         """Return all rows of compiled SQL, if the connection gave it the same meaning before and after."""
-        self._check_meaning()
+        self._check_meaning(self._settings)
         rows = self._ask(sql, parameters)
-        self._check_collation()
+        self._engine.check_settings(self._ask)
         return rows
 
     def _ask(self, sql: str, parameters: list[Any] | None = None) -> list[tuple[Any, ...]]:
-        """Return all rows of SQL; an error of DuckDB's, which may quote values, is not passed on."""
-        for path, identity in self._files.items():
-            if _identity(path) != identity:
-                raise InvalidData(f"{path.name} has changed since it was first read: call refresh()")
+        """Return all rows of SQL; an error of the engine's, which may quote values, is not passed on."""
+        self._engine.confirm_unchanged()
         if self._over:
             raise InvalidData("an error ended the snapshot: call refresh(), which reads the tables again")
         result = None
         with contextlib.suppress(Exception):
-            result = self._cursor.execute(sql, parameters or []).fetchall()
+            result = self._engine.execute(sql, parameters or [])
         if result is None:
             # Its transaction has ended with it. Another one may see other data, which is for the user to begin.
             self._over = True
             raise InvalidData(
-                "DuckDB could not compute the query on these data; its message may show them, and is not shown"
+                f"{self.dialect.name} could not compute the query on these data; its message may show them, and is "
+                "not shown"
             )
-        return list(result)
+        return result
 
     def size(self, table: BaseTable) -> int:
         """Return the number of rows of a table, which neighboring databases share."""
@@ -256,141 +144,8 @@ class Source:
         """Return the private frequency of the most frequent nonmissing value of a column."""
         key = table.name, column
         if key not in self._known:
-            name = quoted(column)
-            counts = f"SELECT count(*) AS n FROM {table.source} WHERE {name} IS NOT NULL GROUP BY {name}"
-            self._known[key] = int(self.run(f"SELECT coalesce(max(n), 0) FROM ({counts})")[0][0])
+            # Entries are equal here if they are equal to a join.
+            entry = table.columns[column.lower()][1].entry.format(quoted(column))
+            counts = f"SELECT count(*) AS n FROM {table.source} WHERE {entry} IS NOT NULL GROUP BY {entry}"
+            self._known[key] = int(self.run(f"SELECT coalesce(max(n), 0) FROM ({counts}) AS q")[0][0])
         return self._known[key]
-
-
-def _by_table(data: Mapping[str, Any], types: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Return the declared types of CSV files, by table and column in lower case."""
-    found: dict[str, dict[str, str]] = {}
-    texts = [
-        str(name).lower()
-        for name, given in data.items()
-        if isinstance(given, str | os.PathLike) and not _is_parquet(Path(given))
-    ]
-    for key, kind in types.items():
-        places = [name for name in texts if str(key).lower().startswith(f"{name}.")]
-        if len(places) != 1:
-            raise InvalidParameter(f"types must name columns of CSV files as 'table.column', got {key!r}")
-        if not isinstance(kind, str) or kind.upper() not in TYPES:
-            raise InvalidParameter(f"types[{key!r}] must be one of {', '.join(TYPES)}, got {kind!r}")
-        found.setdefault(places[0], {})[str(key).lower()[len(places[0]) + 1 :]] = kind.upper()
-    return found
-
-
-def _is_parquet(path: Path) -> bool:
-    return path.suffix.lower() in (".parquet", ".pq")
-
-
-def _columns_of_file(connection: Any, path: Path) -> Listed:
-    """Return the columns of a file: of Parquet with their types, of CSV the words of its first line."""
-    found: Listed | None = None
-    with contextlib.suppress(Exception):
-        if _is_parquet(path):
-            rows = connection.cursor().execute(f"DESCRIBE {_read(path, (), {})}").fetchall()
-            found = tuple((str(row[0]), str(row[1])) for row in rows)
-        else:
-            opened = gzip.open if path.suffix.lower() == ".gz" else open
-            # Accept invalid bytes in rows that are read together with the first line. DuckDB ignores them later.
-            with opened(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
-                found = tuple((name, "") for name in next(csv.reader(file, delimiter=_delimiter(path)), []))
-    if (
-        not found
-        or len({name.lower() for name, _ in found}) < len(found)
-        or not all(name for name, _ in found)
-    ):
-        raise _unreadable(path)
-    return found
-
-
-def _read(path: Path, listed: Listed, types: Mapping[str, str]) -> str:
-    """Return the SELECT of a file.
-
-    No type is guessed from the rows of a CSV file, so that no row changes how others are read. An entry without the
-    declared type is missing, and so are the absent entries of a short row. An entry is cast within an expression,
-    because the cast of a bare column would move into the reader, which rejects invalid entries.
-    """
-    if _is_parquet(path):
-        return f"SELECT * FROM read_parquet({file_literal(path)}, hive_partitioning=false)"
-    unknown = types.keys() - {name.lower() for name, _ in listed}
-    if unknown:
-        raise InvalidParameter(f"types must name columns of {path.name}, got {sorted(unknown)[0]!r}")
-    kinds = {name: types.get(name.lower(), "VARCHAR") for name, _ in listed}
-    each = ", ".join(f"{_entry_sql(quoted(name), kind)} AS {quoted(name)}" for name, kind in kinds.items())
-    columns = ", ".join(f"{_text(name)}: 'VARCHAR'" for name in kinds)
-    delimiter = "E'\\t'" if _delimiter(path) == "\t" else "','"
-    return (
-        f"SELECT {each} FROM read_csv({file_literal(path)}, auto_detect=false, header=true, delim={delimiter}, "
-        f"quote='\"', escape='\"', columns={{{columns}}}, null_padding=true, ignore_errors=true, strict_mode=false, "
-        "parallel=false, hive_partitioning=false)"
-    )
-
-
-def _entry_sql(name: str, kind: str) -> str:
-    """Return the SQL of an entry of a CSV file in the type of its column."""
-    if kind == "DOUBLE":
-        return number_sql(name, "NULL")
-    return name if kind == "VARCHAR" else f"TRY_CAST(coalesce({name}, '') AS {kind})"
-
-
-def _delimiter(path: Path) -> str:
-    return "\t" if ".tsv" in [suffix.lower() for suffix in path.suffixes] else ","
-
-
-def _text(value: Any) -> str:
-    return "'" + str(value).replace("'", "''") + "'"
-
-
-def _unreadable(path: Path) -> InvalidData:
-    return InvalidData(f"{path.name} is not a readable CSV or Parquet file with a header")
-
-
-def _forms(given: Any) -> Iterator[Any]:
-    """Yield a data frame unchanged, and as a pandas data frame, because DuckDB needs pyarrow for others."""
-    yield given
-    with contextlib.suppress(Exception):
-        import narwhals as nw
-        import pandas as pd
-
-        yield pd.DataFrame(nw.from_native(given).lazy().collect().to_dict(as_series=False))
-
-
-def _copied(connection: Any, name: str, frame: Any) -> bool:
-    """Return whether DuckDB made a table of a data frame."""
-    with contextlib.suppress(Exception):
-        given = f"dpstats frame of {name}"
-        connection.register(given, frame)
-        columns = connection.execute(f"DESCRIBE SELECT * FROM {quoted(given)}").fetchall()
-        # Convert categories of a data frame to text, because the type of an ENUM lists its values, and columns without
-        # a value.
-        listed = ", ".join(
-            f"CAST({quoted(column)} AS VARCHAR) AS {quoted(column)}"
-            if kind.startswith("ENUM") or kind == '"NULL"'
-            else quoted(column)
-            for column, kind, *_ in columns
-        )
-        connection.execute(f"CREATE TABLE {quoted(name)} AS SELECT {listed} FROM {quoted(given)}")
-        connection.unregister(given)
-        return True
-    return False
-
-
-def _identity(path: Path) -> tuple[int, ...]:
-    reason = "is not there"
-    try:
-        found = os.stat(path)
-        return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
-    except OSError as error:
-        reason = error.strerror or reason
-    raise InvalidParameter(f"{path.name} cannot be read ({reason})")
-
-
-def _duckdb() -> Any:
-    try:
-        import duckdb
-    except ImportError:
-        raise InvalidParameter("dpstats.sql needs DuckDB: pip install 'dpstats[sql]'") from None
-    check_duckdb()
-    return duckdb

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from dpstats.sensitivity.relations import Column
 from dpstats.sql.catalogue import ColumnType
 from dpstats.sql.conditions import Condition, Literal, written
+from dpstats.sql.dialect import Dialect
 
 Bounds = tuple[float, float]
 
@@ -92,6 +93,11 @@ def bound(value: Value) -> Bounds:
     return min(ends), max(ends)
 
 
+def size(value: Value) -> float:
+    """Return the largest size of a value."""
+    return max(map(abs, bound(value)))
+
+
 def is_whole(value: Value) -> bool:
     """Return whether a value is a whole number, computed exactly."""
     if isinstance(value, Arithmetic):
@@ -128,26 +134,31 @@ def list_entries(value: Value) -> Iterator[Entry]:
             yield from list_entries(each)
 
 
-def write_value(value: Value | None, name: Callable[[Column], str], bind: Callable[[Literal], str]) -> str:
-    """Return a value in DuckDB's SQL, as DOUBLE. It is NULL if an entry is missing."""
+def write_value(
+    value: Value | None, name: Callable[[Column], str], bind: Callable[[Literal], str], dialect: Dialect
+) -> str:
+    """Return a value in the SQL of a dialect, as DOUBLE. It is NULL if an entry is missing."""
 
     def inner(part: Value | None) -> str:
-        return write_value(part, name, bind)
+        return write_value(part, name, bind, dialect)
 
     match value:
         case None:
-            return "CAST(NULL AS DOUBLE)"
+            return dialect.cast("NULL", "DOUBLE")
         case Number(number):
             return bind(Literal(number, "DOUBLE"))
         case Entry(column, _, low, high):
-            entry = f"CAST({name(column)} AS DOUBLE)"
+            entry = dialect.cast(name(column), "DOUBLE")
             ends = [bind(Literal(float(end), "DOUBLE")) for end in (low, high)]
             # greatest() and least() ignore NULL, so a missing entry is left out first.
-            return f"(CASE WHEN NOT isnan({entry}) THEN least(greatest({entry}, {ends[0]}), {ends[1]}) END)"
+            return f"(CASE WHEN NOT {dialect.is_nan(entry)} THEN {dialect.clip(entry, *ends)} END)"
+        case Arithmetic("*", left, right):
+            return dialect.product(inner(left), inner(right), (size(left), size(right)))
         case Arithmetic(sign, left, right):
             return f"({inner(left)} {sign} {inner(right)})"
         case Case(cases, otherwise):
             listed = " ".join(
-                f"WHEN {written(condition, name, bind)} THEN {inner(each)}" for condition, each in cases
+                f"WHEN {written(condition, name, bind, dialect)} THEN {inner(each)}"
+                for condition, each in cases
             )
             return f"(CASE {listed} ELSE {inner(otherwise)} END)"

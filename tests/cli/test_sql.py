@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pandas as pd
@@ -131,6 +132,21 @@ def test_a_database_is_read_and_a_ledger_charged(
     assert main(query) == 0
     assert "COUNT(*)" in capsys.readouterr().out
     assert "epsilon" in failed(query, capsys, 4)
+
+
+def test_a_database_of_postgres_is_read_by_its_address(
+    files: list[str], address: str, postgres: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    postgres.execute(
+        "CREATE TABLE visit (clinic integer); INSERT INTO visit SELECT i % 2 FROM generate_series(1, 90) i"
+    )
+    address = address.replace("postgres:@", "postgres:secret@")
+    query = ["sql", "SELECT COUNT(*) FROM visit", "--database", address, "--epsilon", "0.5"]
+    found = json_of([*query, "--budget", "b.db"], capsys)
+    assert abs(found["cells"][0]["count"] - 90) <= 50
+    assert main(["budget", "history", "b.db"]) == 0
+    shown = capsys.readouterr().out
+    assert "postgresql:///postgres: SELECT COUNT(*)" in " ".join(shown.split()) and "secret" not in shown
 
 
 def test_what_it_would_release_is_explained_at_no_cost(

@@ -574,24 +574,26 @@ class Databases:
             "bins": BINS,
             "bounds": BOUNDS,
         }
-        self.sql = self.asked(epsilon=1.0, delta=rng.choice([0.0, 0.0, 1e-4]), **declared)
-        added = {**declared, "neighbors": "add_or_remove"}
-        self.added = self.asked(epsilon=1.0, delta=self.sql.delta, **added)
         found = dict.fromkeys(["r.a", "r.b", "r.v", "p.b"], "discover")
-        self.found = self.asked(
-            epsilon=1.0, **{**declared, "categories": CATEGORIES | found, "bins": {}}, delta=1e-4
+        self.options: tuple[dict[str, Any], ...] = (
+            {**declared, "delta": rng.choice([0.0, 0.0, 1e-4])},
+            {**declared, "categories": CATEGORIES | found, "bins": {}, "delta": 1e-4},
+            {**declared, "unit": UNITS, "unit_limit": rng.choice([2, 8])},
         )
-        limit = rng.choice([2, 8])
-        self.units = self.asked(epsilon=1.0, unit=UNITS, unit_limit=limit, **declared)
-        self.added_units = self.asked(epsilon=1.0, unit=UNITS, unit_limit=limit, **added)
+        self.sql, self.found, self.units = (self.asked(epsilon=1.0, **options) for options in self.options)
+        added = {"neighbors": "add_or_remove"}
+        self.added, self.added_units = (
+            self.asked(epsilon=1.0, **each, **added) for each in self.options[::2]
+        )
 
     def asked(self, **options: Any) -> PrivateSQL:
         """Return what answers, reading this connection: it sees what a transaction has changed, and no snapshot."""
         made = PrivateSQL(self.connection, random_state=0, **options)
-        made._data._cursor.rollback()
-        made._data._cursor = self.connection
+        made._data._engine.cursor.rollback()
+        made._data._engine.cursor = self.connection
         # Settings of the connection are the same throughout: tests/sql/test_source.py changes them.
-        made._data._check_meaning = made._data._check_collation = lambda: None  # type: ignore[method-assign]
+        made._data._check_meaning = lambda probe: None  # type: ignore[method-assign]
+        made._data._engine.check_settings = lambda ask: None  # type: ignore[method-assign]
         return made
 
     def row(self, table: str, taken: Sequence[Any] = ()) -> tuple[Any, ...]:
@@ -696,6 +698,7 @@ def check(
     sql = data.added if added else data.sql
     try:
         query = sql._parsed(text)
+        plan = sql._planned(query)
     except InvalidParameter:
         return False
     try:
@@ -703,7 +706,6 @@ def check(
     except duckdb.ParserException:
         # A keyword as a name, say, which means what it says here and nothing there.
         return False
-    plan = sql._planned(query)
     cut = largest if largest is not None and plan.method == "smooth" else plan.largest
     plan = replace(plan, largest=cut)
 
@@ -791,11 +793,11 @@ def check_found(data: Databases, question: Question, neighbors: int = 4) -> bool
     """Return whether a query is accepted where values are not declared; fail where a row moves it too far."""
     try:
         query = data.found._parsed(question.text)
+        plan = data.found._planned(query)
     except InvalidParameter:
         return False
     if not query.discovers:
         return False
-    plan = data.found._planned(query)
     stage = plan.discovery
 
     def read() -> dict[Any, list[int]]:

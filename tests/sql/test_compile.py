@@ -10,7 +10,9 @@ import duckdb
 import pytest
 
 from dpstats.sql import PrivateSQL
-from dpstats.sql.compile import FUNCTIONS, Compiled, _sums
+from dpstats.sql.compile import Compiled
+from dpstats.sql.dialect import DUCKDB
+from dpstats.sql.duckdb_engine import FUNCTIONS
 from dpstats.sql.source import Source
 
 NAMES = ["", "it's", 'a"b', "--", "x"]
@@ -86,8 +88,9 @@ def test_bins_have_their_lower_edge_and_the_last_both(connection: Any) -> None:
 @pytest.mark.parametrize("rows", [2**32 + 1, 2**40, 2**62])
 def test_the_integers_of_a_mean_of_very_many_rows_do_not_overflow(connection: Any, rows: int) -> None:
     made = PrivateSQL(connection, epsilon=1.0, bounds={"r s.x": (-1e15, 1e15)})
-    measure = made._planned(made._parsed('SELECT AVG(x) FROM "r s"')).query.measure
-    counted = _sums(measure)[0].replace("count(v)", f"{rows}::BIGINT")
+    query = made._planned(made._parsed('SELECT AVG(x) FROM "r s"')).query
+    measure = query.measure
+    counted = Compiled(query, {}, DUCKDB)._sums()[0].replace("count(v)", f"{rows}::BIGINT")
     assert measure.reach > 2**24 and connection.sql(f"SELECT {counted}").fetchall() == [
         (measure.reach * rows,)
     ]
@@ -125,7 +128,21 @@ def test_every_function_that_runs_is_known(connection: Any, monkeypatch: pytest.
         if unit is None:
             made.query('SELECT COUNT(*) FROM "r s" a JOIN "r s" b USING (u)')
     text = " ".join(re.sub(r"\"[^\"]*\"|'[^']*'", " ", sql) for sql in ran)
-    words = {"as", "from", "filter", "select", "where", "with", "on", "materialized", "union", "all"}
+    words = {
+        "as",
+        "from",
+        "filter",
+        "select",
+        "where",
+        "with",
+        "on",
+        "materialized",
+        "union",
+        "all",
+        "values",
+        "when",
+        "q",
+    }
     called = {name.lower() for name in re.findall(r"([A-Za-z_]\w*)\s*\(", text)} - words
     operators = set(re.findall(r"[-+*/%<>=~|&^!]+", text.replace("count(*)", "")))
     assert called | operators <= FUNCTIONS, (called | operators) - FUNCTIONS
@@ -137,7 +154,7 @@ def test_no_word_of_the_query_is_in_what_runs(connection: Any) -> None:
     query = made._parsed(
         """SELECT COUNT(*) AS secret_label FROM "r s" AS secret_alias WHERE name IN ('secret', 'it''s') AND u > 77123"""
     )
-    compiled = Compiled(query, {table.name: table for table in made._catalogue.tables.values()})
+    compiled = Compiled(query, {table.name: table for table in made._catalogue.tables.values()}, DUCKDB)
     statements = [
         compiled.cells(),
         compiled.units_above("all", range(3)),

@@ -11,13 +11,14 @@ import pytest
 from dpstats.errors import InvalidParameter
 from dpstats.sensitivity.relations import Column, Distinct, Join, Select, Table
 from dpstats.sql import PrivateSQL
-from dpstats.sql.catalogue import BaseTable, Catalogue, ColumnType
+from dpstats.sql.catalogue import BaseTable, Catalogue
 from dpstats.sql.conditions import All, Among, Between, Compare, Holds, Literal, Missing, Not
+from dpstats.sql.duckdb_engine import column_type
 from dpstats.sql.parse import parse
 
 
 def table(called: str, public: bool = False, unit: str | None = None, **columns: str) -> BaseTable:
-    kinds = {key.lower(): (key, ColumnType.of(kind)) for key, kind in columns.items()}
+    kinds = {key.lower(): (key, column_type(kind)) for key, kind in columns.items()}
     return BaseTable(called, f'"{called}"', kinds, public, unit)
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from dpstats.privacy import Neighbors, PrivacyGuarantee
 from dpstats.sensitivity.relations import Column, Table
-from dpstats.sql.catalogue import ColumnType
 from dpstats.sql.conditions import Literal
+from dpstats.sql.duckdb_engine import column_type
 from dpstats.sql.plan import public_plan, smooth_plan, unit_plan
 from dpstats.sql.query import Group, Measure, Query
 
@@ -21,7 +21,7 @@ def query(cells: int = 1, measure: Measure | None = None) -> Query:
     return Query(Table("t"), measure or Measure("count"), groups, "n", (), "")
 
 
-SUM = Measure("sum", Column("t", "x"), ColumnType.of("DOUBLE"), -(2**17), 2**17, 2.0**-10)
+SUM = Measure("sum", Column("t", "x"), column_type("DOUBLE"), -(2**17), 2**17, 2.0**-10)
 
 
 def test_a_public_bound_is_pure_laplace_noise() -> None:

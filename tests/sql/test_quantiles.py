@@ -101,7 +101,7 @@ def test_places_are_those_of_the_grid() -> None:
         sql = PrivateSQL(db, epsilon=1.0, bounds={"t.x": (low, high), "t.m": (low, high)})
         for column, expected in (("x", values), ("m", np.array([float(d) for d in decimals]))):
             query = sql._parsed(f"SELECT MEDIAN({column}) FROM t")
-            compiled = Compiled(query, {"t": sql._catalogue.tables["t"]})
+            compiled = Compiled(query, {"t": sql._catalogue.tables["t"]}, sql._data.dialect)
             found = sort_places(sql._data.run(*compiled.places()), query)
             assert np.array_equal(found[0], np.sort(grid.places(expected)))
 
