@@ -35,17 +35,18 @@ lint: $(INSTALLED)
 
 # Halves of the list go to the two processes, and who is done takes from the other: what the tests of a file share,
 # and calibrations that are kept, are computed once. What is imported is compiled once, for processes and subprocesses.
+# One thread of BLAS for each process: those of two processes wait for each other.
 test: lint
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow"
+	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow"
 
 # The tests of one package, its doctests and its entries of the registry: `make test-quick PKG=groups`, in half a minute.
 test-quick: $(INSTALLED)
 	@test -d dpstats/$(PKG) -a -n "$(PKG)" || { echo "PKG must be a package of dpstats: make test-quick PKG=groups"; exit 2; }
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow" --package $(PKG) tests/$(PKG) dpstats/$(PKG) tests/conformance
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow" --package $(PKG) tests/$(PKG) dpstats/$(PKG) tests/conformance
 
 # Long simulations and audits, of which `make test` has shorter ones: five minutes. tests/slow.txt names them.
 test-slow: $(INSTALLED)
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m slow
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal -m slow
 
 # The suite with the oldest versions of what is needed, in an environment of its own.
 test-oldest:

@@ -10,6 +10,7 @@ import argparse
 import contextlib
 import sys
 from collections.abc import Iterator, Sequence
+from functools import cache
 
 from dpstats import __version__
 from dpstats.cli.audit import add_audit
@@ -108,7 +109,9 @@ def quiet(wanted: bool) -> Iterator[None]:
         logger.setLevel(before)
 
 
+@cache
 def _parser() -> argparse.ArgumentParser:
+    # A caller of many commands needs one.
     parser = Parser(
         prog="dpstats",
         description="Private statistical inference: answers from private tables, with noise that protects every row, "
