@@ -265,6 +265,7 @@ INSIDE = {
         "equations",
         "result",
         "proportion",
+        "comparisons",
         "contingency",
         "pictures",
         "__init__",

@@ -82,21 +82,6 @@ def test_proportions_add_up_over_what_is_asked() -> None:
     )
 
 
-def test_effects_compare_what_is_asked() -> None:
-    made = exact().fit(ROWS)
-    found = made.difference(outcome=0)
-    assert found.estimate == pytest.approx(30 / 40 - 5 / 25) and "visits = 0" in found.estimand
-    assert made.difference(groups=("paid", "free"), outcome=0).estimate == pytest.approx(-found.estimate)
-    assert made.risk_ratio(outcome=0).estimate == pytest.approx(3.75)
-    assert made.odds_ratio(outcome=0).estimate == pytest.approx(3 / 0.25)
-    assert made.cohens_h(outcome=0).estimate == pytest.approx(
-        2 * (np.arcsin(0.75**0.5) - np.arcsin(0.2**0.5))
-    )
-    by_visits = made.difference(groups=(0, 1), outcome="free", attributes=("visits", "plan"))
-    assert by_visits.estimate == pytest.approx(30 / 35)
-    assert "p-value" in str(found.summary())
-
-
 def test_rows_at_no_level() -> None:
     rows = [*ROWS, ("other", 0), ("free", None), ("free", 7)]
     budget = PrivacyBudget(100.0)
@@ -145,10 +130,6 @@ def test_bad_questions() -> None:
         (lambda: made.goodness_of_fit(np.full((2, 3), 0.2)), "adding up"),
         (lambda: made.goodness_of_fit([[0.5, 0.6, -0.1], [0, 0, 0]]), "not negative"),
         (lambda: made.goodness_of_fit("x"), "proportions"),
-        (lambda: made.difference(), "groups and outcome must be given"),
-        (lambda: made.difference(groups=("free", "free"), outcome=0), "different"),
-        (lambda: made.difference(groups="free", outcome=0), "pair"),
-        (lambda: made.difference(outcome=5), "outcome must be"),
         (lambda: made.confidence_interval(95), "confidence_level"),
         (lambda: made.confidence_interval(simultaneous="yes"), "simultaneous"),
         (lambda: ContingencyTable(levels=LEVELS, unknown="skip").plan(5), "unknown"),

@@ -1,0 +1,44 @@
+"""Comparisons of groups in a table: what they compare, and what they refuse."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dpstats.errors import InvalidParameter
+from tests.tables.test_contingency import ROWS, exact
+
+
+def test_effects_compare_what_is_asked() -> None:
+    made = exact().fit(ROWS)
+    found = made.difference(outcome=0)
+    assert found.estimate == pytest.approx(30 / 40 - 5 / 25) and "visits = 0" in found.estimand
+    assert made.difference(groups=("paid", "free"), outcome=0).estimate == pytest.approx(-found.estimate)
+    assert made.risk_ratio(outcome=0).estimate == pytest.approx(3.75)
+    assert made.odds_ratio(outcome=0).estimate == pytest.approx(3 / 0.25)
+    assert made.cohens_h(outcome=0).estimate == pytest.approx(
+        2 * (np.arcsin(0.75**0.5) - np.arcsin(0.2**0.5))
+    )
+    by_visits = made.difference(groups=(0, 1), outcome="free", attributes=("visits", "plan"))
+    assert by_visits.estimate == pytest.approx(30 / 35)
+    assert "p-value" in str(found.summary())
+
+
+def test_a_number_needed_to_treat_is_the_reciprocal_of_a_difference() -> None:
+    made = exact().fit(ROWS)
+    assert made.number_needed_to_treat(outcome=0).estimate == pytest.approx(1 / (30 / 40 - 5 / 25))
+
+
+def test_bad_comparisons_are_refused() -> None:
+    made = exact().fit(ROWS)
+    for call, words in (
+        (lambda: made.difference(), "groups and outcome must be given"),
+        (lambda: made.difference(groups=("free", "free"), outcome=0), "different"),
+        (lambda: made.difference(groups="free", outcome=0), "pair"),
+        (lambda: made.difference(outcome=5), "outcome must be"),
+        (lambda: made.difference(outcome=0, attributes=("plan",)), "attributes must be two"),
+        (lambda: made.homogeneity("ratio", strata="plan"), "measure"),
+        (lambda: made.homogeneity(strata=None), "strata must be an attribute"),
+    ):
+        with pytest.raises(InvalidParameter, match=words):
+            call()
