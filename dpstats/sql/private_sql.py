@@ -67,6 +67,8 @@ from dpstats.sql.syntax import refuse
 _DISCOVERY_BITS = 28
 """Rows have two to this power of steps where keys are not declared: 64-bit integers hold 2^34 rows of a key."""
 _LARGEST_INTEGER = 2**62
+_MOST_ROWS = 2**31
+"""Quantiles assume no more rows, where the number of rows is private."""
 _COARSEST = 17
 """Values have two to this power of steps, where noise of finer ones cannot be drawn."""
 
@@ -143,8 +145,8 @@ class PrivateSQL(Releasing):
         Level of the intervals of MEDIAN, QUANTILE_CONT and PERCENTILE_CONT, whose release chooses their limits.
     neighbors : {"replace_one", "add_or_remove"}, default="replace_one"
         Neighboring databases. "add_or_remove": one row of a private table is added or removed, or one unit with all its
-        rows. The numbers of rows of private tables are then private. Counts by group have half the noise. Quantiles and
-        "discover" need "replace_one".
+        rows. The numbers of rows of private tables are then private. Counts by group have half the noise. "discover"
+        needs "replace_one".
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
@@ -476,15 +478,12 @@ class PrivateSQL(Releasing):
         return query
 
     def _hide_sizes(self, query: Query) -> Query:
-        """Return the query with shares that a row moves least, or refuse one that needs public sizes of tables."""
-        for refused, what in (
-            (query.quantiles is not None, "quantiles"),
-            (query.discovers, "undeclared values of GROUP BY"),
-        ):
-            if refused:
-                raise InvalidParameter(
-                    f"neighbors must be 'replace_one' for {what}, got 'add_or_remove'. Make another PrivateSQL."
-                )
+        """Return the query with shares that a row moves least, or refuse undeclared values."""
+        if query.discovers:
+            raise InvalidParameter(
+                "neighbors must be 'replace_one' for undeclared values of GROUP BY, got 'add_or_remove'. Declare "
+                "categories."
+            )
         if isinstance(query.measure, Several):
             # A sum and a difference of shares would move by two wholes.
             return replace(query, measure=replace(query.measure, paired=False))
@@ -553,10 +552,9 @@ class PrivateSQL(Releasing):
             return unit_plan(query, self._bare, self._truncation, self._powers)
         if query.quantiles is not None:
             by_name = self._by_name
-            sizes = [
-                self._data.size(by_name[table.name]) for table in tables(query.relation) if not table.public
-            ]
-            return quantiles_plan(query, self._bare, max(sizes), self._level)
+            private = [by_name[table.name] for table in tables(query.relation) if not table.public]
+            sizes = [] if query.added else map(self._data.size, private)
+            return quantiles_plan(query, self._bare, _MOST_ROWS if query.added else max(sizes), self._level)
         if query.discovers:
             return discovery_plan(replace(query, measure=query.measure.of_bits(_DISCOVERY_BITS)), self._bare)
         if self._constant(query):

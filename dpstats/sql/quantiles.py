@@ -16,7 +16,8 @@ from dpstats.groups.group_quantiles import read_group_points, release_group_poin
 from dpstats.groups.quantile_plan import ROWS as GROUP_ROWS
 from dpstats.groups.quantile_plan import GroupQuantilesPlan, group_quantiles_plan
 from dpstats.inference import Estimates
-from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
+from dpstats.privacy.stages import AnyStage, Choice, Stage
 from dpstats.quantiles.plan import ROWS, QuantilePlan, observed_plan, points_plan
 from dpstats.quantiles.quantile import read_points, release_points
 from dpstats.release.session import Released, Session
@@ -57,21 +58,36 @@ def quantiles_plan(
     query : Query
     guarantee : PrivacyGuarantee
     n_rows : int
-        Public: the number of rows of the private table.
+        Public: the number of rows of the private table. Where that is private, a limit that it does not reach.
     level : float or None
         Level of the intervals.
     """
     quantiles = query.quantiles
     assert quantiles is not None
     pure, n = replace(guarantee, delta=0.0), max(n_rows, 2)
+    # A row that is added is one of the limit's rows that was missing. It moves one group, and a replaced row two.
+    groups_moved = 2 if query.added and query.groups else 1
+    assumed = PrivacyGuarantee(pure.epsilon * groups_moved)
     points: QuantilePlan | GroupQuantilesPlan
     if query.groups:
         (q,) = quantiles.q
         cells = tuple(range(query.cells))
-        points = group_quantiles_plan(cells, n, q, quantiles.grid, pure.epsilon, level, "drop")
+        points = group_quantiles_plan(cells, n, q, quantiles.grid, assumed.epsilon, level, "drop")
     else:
-        points = points_plan(n, quantiles.grid, tuple(sorted(quantiles.q)), pure, level, "regular", "drop")
-    return SQLQuantilesPlan(points.stages, pure, query, points=points)
+        points = points_plan(n, quantiles.grid, tuple(sorted(quantiles.q)), assumed, level, "regular", "drop")
+    stages = tuple(_add_row(stage, groups_moved) if query.added else stage for stage in points.stages)
+    return SQLQuantilesPlan(stages, pure, query, points=points)
+
+
+def _add_row(stage: AnyStage, groups_moved: int) -> AnyStage:
+    """Return a stage for a row that is added or removed, from the stage for a replaced row."""
+    if isinstance(stage, Choice):
+        return replace(
+            stage, range_steps=stage.range_steps // groups_moved, neighbors=Neighbors.ADD_OR_REMOVE_ONE
+        )
+    assert isinstance(stage, Stage)
+    moved = stage.sensitivity_steps // groups_moved
+    return replace(stage, sensitivity_steps=moved, neighbors=Neighbors.ADD_OR_REMOVE_ONE)
 
 
 def sort_places(rows: list[tuple[Any, ...]], query: Query) -> list[NDArray[np.int64]]:

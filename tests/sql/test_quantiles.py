@@ -8,6 +8,7 @@ from typing import Any
 
 import duckdb
 import numpy as np
+import pandas as pd
 import pytest
 
 from dpstats.errors import BudgetExceeded, DPStatsError, InvalidParameter
@@ -205,3 +206,30 @@ def test_what_else_is_refused() -> None:
         PrivateSQL(DB, **DECLARED, unit="g").query("SELECT MEDIAN(n) FROM r")
     with pytest.raises(InvalidParameter, match="count\\(\\) needs one COUNT"):
         PrivateSQL(DB, **DECLARED).count("SELECT MEDIAN(n) FROM r")
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_quantiles_of_a_private_number_of_rows(grouped: bool) -> None:
+    rng, covered, runs = np.random.default_rng(5), 0, 120
+    text = "SELECT g, MEDIAN(x) FROM t GROUP BY g" if grouped else "SELECT MEDIAN(x) FROM t"
+    declared: dict[str, Any] = {"bounds": {"t.x": (0.0, 1.0)}, "categories": {"t.g": [0, 1]}}
+    for seed in range(runs):
+        connection = duckdb.connect(":memory:", config={"threads": 1})
+        frame = pd.DataFrame({"x": rng.random(900), "g": np.arange(900) % 2})
+        connection.execute("CREATE TABLE t AS SELECT * FROM frame")
+        made = PrivateSQL(connection, epsilon=1.0, neighbors="add_or_remove", random_state=seed, **declared)
+        answer = made.query(text)
+        covered += int(((answer.low <= 0.5) & (answer.high >= 0.5)).sum())
+    # At coverage 0.95 fewer than 88% have probability 0.001.
+    assert covered >= 0.88 * runs * (1 + grouped)
+    assert "one row added or removed" in str(answer.guarantee)
+    assert len(frame) == 900 and answer.rows.sum() == pytest.approx(900, abs=150)
+    plan = made.plan_for(text)
+    number, choice = plan.stages
+    # A row is in one group: half of the steps of a replaced row, and all of those of one sample.
+    assert number.sensitivity_steps == 1 and choice.range_steps == 2
+    replaced = PrivateSQL(connection, epsilon=2.0 if grouped else 1.0, random_state=0, **declared).plan_for(
+        text
+    )
+    assert choice.scale_steps == pytest.approx(replaced.stages[1].scale_steps)
+    assert plan.guarantee.epsilon == 1.0

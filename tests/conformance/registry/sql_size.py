@@ -13,7 +13,7 @@ from dpstats.privacy import Neighbors, Stage
 from dpstats.sql import PrivateSQL
 from dpstats.sql.private_sql import Query
 from registry.entry import Entry, PlantedBug, Understated
-from registry.sql import Asked, LessNoise, Numbers, database, entry, hidden_level, level, numbers
+from registry.sql import Asked, HalfRange, LessNoise, Numbers, database, entry, hidden_level, level, numbers
 from tests.sql.databases import Database
 
 ADDED: dict[str, Any] = {"neighbors": "add_or_remove"}
@@ -220,7 +220,38 @@ def unit_entry() -> Entry:
     )
 
 
+def quantile_entries() -> Iterator[Entry]:
+    """Yield a median of all rows, and one of each cell."""
+    options = {**DECLARED, "epsilon": 4.0, "interval": False, "bounds": {"r.a": (0, 100)}}
+    for text, held in (
+        ("SELECT MEDIAN(a) FROM r", [(2, 0), (98, 0), (99, 0)]),
+        ("SELECT b, MEDIAN(a) FROM r GROUP BY b", [(50, 0), (99, 0), *[(50, 1)] * 3]),
+    ):
+        asked = Asked(text, **options)
+        full = database([(1, 0), *held])
+        pair = full, without(full, "r")
+        number, choice = asked.read(full)[0].stages
+        relation = Neighbors.ADD_OR_REMOVE_ONE
+        assert isinstance(number, Stage) and number.neighbors is choice.neighbors is relation  # type: ignore[union-attr]
+
+        def counted(data: Database, asked: Asked = asked) -> Numbers:
+            return [np.array([cell.size for cell in asked.read(data)[1].places])]
+
+        yield entry(
+            asked,
+            f"SQL, private size, medians {'of cells' if 'GROUP' in text else 'of all rows'}",
+            pair,
+            0.2,
+            proof=PROOF,
+            integers=counted,
+            pairs=row_pairs,
+            stages=(number,),
+            bugs=(PlantedBug("half the range", HalfRange(text, **options).draw, *pair, 4.0, 0.0, 40_000),),
+        )
+
+
 def entries() -> Iterator[Entry]:
+    yield from quantile_entries()
     yield one_row("SELECT b, COUNT(*) FROM r GROUP BY b", "counts of cells", 0.3)
     yield one_row("SELECT AVG(a) FROM r", "a mean", 0.2, CountTold)
     yield one_row("SELECT b, COUNT(*), SUM(a), AVG(a) FROM r GROUP BY b", "several aggregates", 0.2)
