@@ -304,8 +304,8 @@ def public_facts_of_a_query(text: str, data: Any, ledger: Path, options: dict[st
         "guarantee": str(answer.guarantee),
         "spent": str(budget.spent),
         "ledger": [(entry.label, str(entry.guarantee)) for entry in budget.history()],
-        "summary": [name for name, _ in answer.summary(0.9).facts],
-        "records": shapes(answer.records(0.9)),
+        "summary": [name for name, _ in answer.summary(0.95).facts],
+        "records": shapes(answer.records(0.95)),
         "refused": [refusal(lambda text=text: sql.query(text)) for text in REFUSED],
     }
 
