@@ -22,6 +22,8 @@ from scipy.stats import f, kendalltau, ncf
 import dpstats
 from dpstats.covariance import HotellingTest, PrivateCorrelation, PrivateCovariance, PrivatePCA
 from dpstats.means import AdaptiveMean
+from dpstats.means.staging import stage_curves
+from dpstats.privacy.gaussian import gaussian_sigma
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "covariance.md"
 POOL, LEVEL, NORMAL = 40_000, 0.05, 1.959964
@@ -261,6 +263,16 @@ def hotelling(scale: float, rng: np.random.Generator) -> Iterator[Cell]:
         name = f"T², {n:,} × {d}, " + ("one sample" if share is None else f"a sample of {share:.0%}")
         yield judge(f"{name}: level", float(level), None, 0.07)
         yield judge(f"{name}: power over 0.9", float(power / 0.9), 0.85, None)
+        yield judge(f"{name}: most power over 0.9", most_power(n, d, size, share) / 0.9, None, None)
+
+
+def most_power(n: int, d: int, size: float, share: float | None) -> float:
+    """Return the power if the covariance were known, and one stage with the whole budget had the best ball."""
+    part, smaller = (1.0, 1.0) if share is None else (share * (1 - share), min(share, 1 - share))
+    curves = stage_curves(d, "symmetric", 0.5)
+    noise = 2 * gaussian_sigma(1.0, 1e-6) / (n * smaller)
+    error = curves.spread**2 / (n * part) + noise**2 * curves.q / curves.slope**2
+    return float(ncf.sf(f.ppf(1 - LEVEL, d, n - d), d, n - d, size / (n * part * error.min())))
 
 
 # Means
