@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -131,25 +131,18 @@ class FoundEstimate(CountEstimate):
 
     def estimates(self) -> Estimates:
         """Return the counts in these data with the distribution of their errors, the noise of a found category."""
-        found = FoundCounts(self.noisy, self.scale, self.threshold)
-        return Estimates(
-            self.counts,
-            found.standard_error,
-            tuple(map(str, self.categories)),
-            "the counts in these data, given that the category was found",
-            found,
+        found, declared = FoundCounts(self.noisy, self.scale, self.threshold), CountEstimate.estimates(self)
+        return replace(
+            declared,
+            error=found.standard_error,
+            estimand=f"{declared.estimand}, given that the category was found",
+            distribution=found,
             title="Private counts of discovered categories",
-            header="count",
-            facts=[
-                *self.guarantee.facts(),
-                ("Noise", f"Gaussian of scale {self.scale:.4g}"),
-                ("Threshold", f"{self.threshold:.1f} rows"),
-            ],
+            facts=[*declared.facts, ("Threshold", f"{self.threshold:.1f} rows")],
             notes=[
                 f"{len(self.categories)} categories found. Other categories have noisy counts below the threshold, or "
                 "no rows. Intervals are not simultaneous."
             ],
-            simulated=self.guarantee.simulated,
         )
 
 

@@ -23,7 +23,7 @@ from dpstats.inference import Estimates, HasEstimates
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
 from dpstats.report import SIMULATED, picture_of
-from dpstats.results import FREE, ConfidenceInterval, Summary, significant
+from dpstats.results import FREE, ConfidenceInterval, Summary, plain, significant
 from dpstats.survival.base import SurvivalEstimator
 from dpstats.survival.cells import CELLS
 from dpstats.survival.curves import LEAST_IN_NOISE
@@ -366,9 +366,7 @@ class PrivateSurvival(_Fitted):
     def _interval(
         self, group: Any, pairs: list[Any], level: float, estimand: str, *, simultaneous: bool = False
     ) -> ConfidenceInterval:
-        low, high = (self._several(group, [pair[end] for pair in pairs]) for end in (0, 1))
-        if np.ndim(low) == 0:
-            low, high = float(low), float(high)
+        low, high = (plain(self._several(group, [pair[end] for pair in pairs])) for end in (0, 1))
         return ConfidenceInterval(low, high, level, estimand, simultaneous)
 
     def _whose(self) -> str:
@@ -648,37 +646,26 @@ class PrivateSurvival(_Fitted):
             median = table.quantile(place, 0.5)
             width = (high - low) / 4
             rows.append(
-                (
-                    name,
-                    n,
-                    _count(curves.all_events[0].sum(), max(std, 1.0)),
-                    significant(float(area.estimate[0]), error) if reached else "unusable",
-                    significant(error) if reached else "",
-                    shown(median, width),
-                    shown(low, width),
-                    shown(high, width),
-                    f"{table.usable_until(place):g}",
-                )
+                {
+                    "": name,
+                    "n": n,
+                    "events": _count(curves.all_events[0].sum(), max(std, 1.0)),
+                    "rmean": significant(float(area.estimate[0]), error) if reached else "unusable",
+                    "se(rmean)": significant(error) if reached else "",
+                    "median": shown(median, width),
+                    f"{level:g}LCL": shown(low, width),
+                    f"{level:g}UCL": shown(high, width),
+                    "usable to": f"{table.usable_until(place):g}",
+                }
             )
-        percent = f"{level:g}"
-        columns = [
-            "",
-            "n",
-            "events",
-            "rmean",
-            "se(rmean)",
-            "median",
-            f"{percent}LCL",
-            f"{percent}UCL",
-            "usable to",
-        ]
         noise = self.plan_.at_risk_std
         facts = [
             *self._public_facts(("Bins, horizon", f"{self.plan_.cells.n_bins}, {end:g}")),
             ("Noise", "Gaussian, exact curve" if self.privacy_.delta else "Laplace"),
             ("Noise at risk", f"sd {noise.min():.3g} to {noise.max():.3g} rows"),
         ]
-        return Summary("Private survival", facts, columns, rows, self._notes())
+        cells = [list(row.values()) for row in rows]
+        return Summary("Private survival", facts, list(rows[0]), cells, self._notes())
 
     def _size_of(self, place: int) -> tuple[float, float]:
         """Return the noisy number of rows of a group, and the standard deviation of its noise."""
