@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from dpstats import error_distributions, inference
 from dpstats.errors import InvalidParameter
 from dpstats.inference import Estimates, HasEstimates
 from dpstats.results import ConfidenceInterval, Summary
@@ -226,3 +227,11 @@ def test_a_class_keeps_a_question_that_it_defines() -> None:
 
     assert Own().summary().title == "own" and "length" in inspect.signature(Own.test).parameters
     assert "unit" not in inspect.signature(Own.test).parameters
+
+
+def test_error_distributions_that_were_here_still_are() -> None:
+    assert inference.ErrorDistribution is error_distributions.ErrorDistribution
+    with pytest.warns(DeprecationWarning, match="dpstats.error_distributions.NormalErrors"):
+        assert inference.NormalErrors is error_distributions.NormalErrors
+    with pytest.warns(DeprecationWarning, match="dpstats.together.HOLM"):
+        assert inference.HOLM is HOLM
