@@ -32,6 +32,8 @@ def test_everything_is_about_the_same_coefficients(model: PrivateLinearRegressio
     low, high = model.confidence_interval()
     assert np.allclose((low + high) / 2, model.coef_)
     assert np.allclose((high - low) / 2, stats.t.ppf(0.975, 4996) * model.standard_errors_)
+    one = model.confidence_interval(coefficient="dose")
+    assert (one.low[0], one.high[0], one.names) == (low[1], high[1], ("dose",))
     all_low, all_high = model.confidence_interval(simultaneous=True)
     assert (all_low < low).all()
     assert (all_high > high).all()
