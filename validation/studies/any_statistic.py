@@ -271,10 +271,11 @@ def ratios(rng: np.random.Generator, B: int, m: int) -> Blocks:
 
 @dataclass(frozen=True)
 class Case:
-    """A statistic: of blocks, drawn how, its value in the population (None: simulated), its options."""
+    """A statistic: of blocks, drawn how, within public bounds, its value (None: simulated), and its options."""
 
     of: Callable[[Blocks], np.ndarray]
     draw: Callable[..., Blocks]
+    bounds: tuple[float, float]
     truth: float | None = None
     parameters: int = 1
     bias: str = "jackknife"
@@ -283,38 +284,41 @@ class Case:
 
 
 CASES = {
-    "mean, exponential": Case(mean, column(lambda rng, shape: rng.exponential(size=shape)), 1.0),
+    "mean, exponential": Case(mean, column(lambda rng, shape: rng.exponential(size=shape)), (0, 10), 1.0),
     "mean, lognormal, skewness=8": Case(
-        mean, column(lambda rng, shape: rng.lognormal(size=shape)), math.exp(0.5), skewness=8.0
+        mean, column(lambda rng, shape: rng.lognormal(size=shape)), (0, 20), math.exp(0.5), skewness=8.0
     ),
-    "trimmed mean, lognormal": Case(trimmed, column(lambda rng, shape: rng.lognormal(size=shape))),
+    "trimmed mean, lognormal": Case(trimmed, column(lambda rng, shape: rng.lognormal(size=shape)), (0, 20)),
     "Gini, lognormal, skewness=8": Case(
         gini,
         column(lambda rng, shape: rng.lognormal(size=shape)),
+        (0, 1),
         2 * float(ndtr(1 / math.sqrt(2))) - 1,
         skewness=8.0,
     ),
-    "correlation": Case(correlation, correlated, 0.5),
-    "correlation, link fisher": Case(fisher_z, correlated, math.atanh(0.5)),
-    "Spearman": Case(spearman, correlated, 6 / math.pi * math.asin(0.25)),
-    "AUC": Case(auc, labeled(1.0, 0.3), float(ndtr(1 / math.sqrt(2)))),
-    "ratio of means": Case(ratio, ratios, 2 * math.exp(0.045) / 2.5),
-    "Cohen's d, t5": Case(cohen_d, labeled(0.4, 0.5, heavy=True), 0.4 / math.sqrt(5 / 3)),
-    "risk difference": Case(risk_difference, yes_no, 0.1),
-    "log odds ratio": Case(log_odds_ratio, yes_no, math.log(0.3 / 0.7 / (0.2 / 0.8))),
-    "kappa": Case(kappa, rated, 0.6),
+    "correlation": Case(correlation, correlated, (-1, 1), 0.5),
+    "correlation, link fisher": Case(fisher_z, correlated, (-3, 3), math.atanh(0.5)),
+    "Spearman": Case(spearman, correlated, (-1, 1), 6 / math.pi * math.asin(0.25)),
+    "AUC": Case(auc, labeled(1.0, 0.3), (0, 1), float(ndtr(1 / math.sqrt(2)))),
+    "ratio of means": Case(ratio, ratios, (0, 10), 2 * math.exp(0.045) / 2.5),
+    "Cohen's d, t5": Case(cohen_d, labeled(0.4, 0.5, heavy=True), (-3, 3), 0.4 / math.sqrt(5 / 3)),
+    "risk difference": Case(risk_difference, yes_no, (-1, 1), 0.1),
+    "log odds ratio": Case(log_odds_ratio, yes_no, (-5, 5), math.log(0.3 / 0.7 / (0.2 / 0.8))),
+    "kappa": Case(kappa, rated, (-1, 1), 0.6),
     "Sharpe ratio, t5": Case(
-        sharpe, column(lambda rng, shape: rng.standard_t(5, shape) + 0.3), 0.3 / math.sqrt(5 / 3)
+        sharpe, column(lambda rng, shape: rng.standard_t(5, shape) + 0.3), (-3, 3), 0.3 / math.sqrt(5 / 3)
     ),
-    "log sd, t6": Case(log_std, column(lambda rng, shape: rng.standard_t(6, shape)), 0.5 * math.log(1.5)),
-    "OLS slope, d = 3": Case(ols_slope, linear, 0.5),
-    "R squared, d = 3": Case(r_squared, linear, 0.5625 / 1.5625, parameters=4),
-    "logistic": Case(logistic, binary_outcome, 0.5, parameters=3, bias="jackknife2"),
-    "Poisson, overdispersed": Case(poisson, counts, 0.3, parameters=3, bias="jackknife2"),
-    "Cox": Case(cox, survival, 0.5, parameters=2, bias="jackknife2"),
-    "weighted effect": Case(weighted_effect, treated, 0.5, parameters=4, bias="jackknife2"),
+    "log sd, t6": Case(
+        log_std, column(lambda rng, shape: rng.standard_t(6, shape)), (-3, 3), 0.5 * math.log(1.5)
+    ),
+    "OLS slope, d = 3": Case(ols_slope, linear, (-5, 5), 0.5),
+    "R squared, d = 3": Case(r_squared, linear, (0, 1), 0.5625 / 1.5625, parameters=4),
+    "logistic": Case(logistic, binary_outcome, (-5, 5), 0.5, parameters=3, bias="jackknife2"),
+    "Poisson, overdispersed": Case(poisson, counts, (-5, 5), 0.3, parameters=3, bias="jackknife2"),
+    "Cox": Case(cox, survival, (-5, 5), 0.5, parameters=2, bias="jackknife2"),
+    "weighted effect": Case(weighted_effect, treated, (-5, 5), 0.5, parameters=4, bias="jackknife2"),
     "skewness, exponential": Case(
-        skewness, column(lambda rng, shape: rng.exponential(size=shape)), 2.0, valid=False
+        skewness, column(lambda rng, shape: rng.exponential(size=shape)), (-10, 10), 2.0, valid=False
     ),
 }
 
@@ -361,7 +365,7 @@ def run(
     releases, pool_size = sizes
     estimator = PrivateStatistic(
         np.mean,
-        bounds=(-100, 100),
+        bounds=case.bounds,
         epsilon=epsilon,
         parameters=case.parameters,
         bias=case.bias,
@@ -373,22 +377,25 @@ def run(
         return None
     rng = np.random.default_rng(seed)
     values = pool(case, plan.block_size, pool_size, rng)
+    low_end, high_end = case.bounds
+    middle_of_box, half_box = (low_end + high_end) / 2, (high_end - low_end) / 2
     noise, scale = SimulatedNoise(rng), plan.stage(LOCATION).scale_steps
     totals, centers, units = [], [], []
     for _ in range(releases):
         own = rng.choice(values, plan.n_blocks)
         failed = np.isnan(own)
-        steps = in_steps(own, -100.0, 100.0)
+        steps = in_steps(own, low_end, high_end)
         line, place = noise.candidate(locations(steps), scale, 1).T
         spacing = spacing_of(line)
         totals.append(sums(steps, failed, place * spacing, plan.clip * 2.0 * spacing)[0] / GRAINS)
-        centers.append(place[0] * spacing[0] * 100 * 2.0**-40)
-        units.append(plan.clip * 2.0 * spacing[0] * 100 * 2.0**-40)
+        centers.append(middle_of_box + place[0] * spacing[0] * half_box * 2.0**-40)
+        units.append(plan.clip * 2.0 * spacing[0] * half_box * 2.0**-40)
     added = rng.laplace(scale=plan.sums_noise.signed / math.sqrt(2), size=(releases, 3))
     at = located(np.array(totals) + added, plan.n_blocks, plan.sums_noise)
     unit = np.array(units)
     middle, half = np.array(centers) + unit * at.mean, unit * half_widths(at, TAIL, plan.block_skewness)
-    low, high = np.where(at.found, middle - half, -100.0), np.where(at.found, middle + half, 100.0)
+    low = np.where(at.found, np.maximum(middle - half, low_end), low_end)
+    high = np.where(at.found, np.minimum(middle + half, high_end), high_end)
     width = (high - low) / 2 / (1.96 * spread / math.sqrt(n))
     return Cell(
         float(((low <= truth) & (truth <= high)).mean()),
@@ -444,6 +451,29 @@ def table(results: dict[str, list[Cell | None]]) -> list[str]:
     return lines
 
 
+def report(results: dict[str, list[Cell | None]], releases: int, pool_size: int) -> list[str]:
+    """Return the lines of the page of results."""
+    lost = max(cell.lost for cells in results.values() for cell in cells if cell is not None)
+    error = math.sqrt(0.95 * 0.05 / releases)
+    return [
+        "# Intervals for any statistic",
+        "",
+        f"{time.strftime('%Y-%m-%d')}: `python validation/studies/any_statistic.py --releases {releases} "
+        f"--pool {pool_size}`, dpstats {dpstats.__version__}",
+        "",
+        "Coverage of 95% intervals, median width over that of the interval without privacy, and in brackets "
+        f"the planned width, by (n, epsilon). {releases} releases a cell; the standard error of a coverage of "
+        f"0.95 is {error:.3f}. Values of blocks are drawn from a pool, whose own mean is off by "
+        f"{1 / math.sqrt(pool_size):.3f} of their standard deviation. Widths count what blocks lose by their size, "
+        f"which plans do not. At most {100 * lost:.1f}% of the releases of a cell are more than five times as wide as "
+        "its median.",
+        "",
+        *table(results),
+        "",
+        "Skewness is a statistic for which intervals are *not* valid: its bias in blocks is far from 1/m.",
+    ]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -466,25 +496,7 @@ def main() -> None:
             for i, (n, epsilon) in enumerate(SETTINGS)
         ]
         print("\n".join(table({name: results[name]})[2:]), flush=True)
-    lost = max(cell.lost for cells in results.values() for cell in cells if cell is not None)
-    error = math.sqrt(0.95 * 0.05 / options.releases)
-    text = [
-        "# Intervals for any statistic",
-        "",
-        f"{time.strftime('%Y-%m-%d')}: `python validation/studies/any_statistic.py --releases {options.releases} "
-        f"--pool {options.pool}`, dpstats {dpstats.__version__}",
-        "",
-        "Coverage of 95% intervals, median width over that of the interval without privacy, and in brackets "
-        f"the planned width, by (n, epsilon). {options.releases} releases a cell; the standard error of a coverage of "
-        f"0.95 is {error:.3f}. Values of blocks are drawn from a pool, whose own mean is off by "
-        f"{1 / math.sqrt(options.pool):.3f} of their standard deviation. Widths count what blocks lose by their size, "
-        f"which plans do not. At most {100 * lost:.1f}% of the releases of a cell are more than five times as wide as "
-        "its median.",
-        "",
-        *table(results),
-        "",
-        "Skewness is a statistic for which intervals are *not* valid: its bias in blocks is far from 1/m.",
-    ]
+    text = report(results, options.releases, options.pool)
     if not options.no_write and not options.only:
         RESULTS.write_text("\n".join(text) + "\n", encoding="utf-8")
 
