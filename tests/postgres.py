@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import tempfile
@@ -39,7 +40,10 @@ def address(server: str) -> Iterator[str]:
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f"CREATE SCHEMA {name}")
         yield f"{server}&options=-csearch_path%3D{name}"
-        connection.execute(f"DROP SCHEMA {name} CASCADE")
+        # The trace of a failed test keeps its transactions, and their locks.
+        connection.execute("SET lock_timeout = '2s'")
+        with contextlib.suppress(psycopg.errors.LockNotAvailable):
+            connection.execute(f"DROP SCHEMA {name} CASCADE")
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Small databases in DuckDB, and the same with one row replaced."""
+"""Small databases, and the same with one row replaced."""
 
 from __future__ import annotations
 
@@ -19,6 +19,15 @@ def connected(data: Database) -> Any:
         for row in rows:
             connection.execute(f"INSERT INTO {name} VALUES ({', '.join('?' * len(row))})", list(row))
     return connection
+
+
+def fill(connection: Any, columns: dict[str, str], data: dict[str, list[tuple[Any, ...]]]) -> None:
+    """Make the tables of a connection to DuckDB or to Postgres, from their columns and rows."""
+    mark = "?" if isinstance(connection, duckdb.DuckDBPyConnection) else "%s"
+    for name, rows in data.items():
+        connection.execute(f"CREATE TABLE {name} ({columns[name]})")
+        for row in rows:
+            connection.execute(f"INSERT INTO {name} VALUES ({', '.join([mark] * len(row))})", list(row))
 
 
 def replaced(data: Database, table: str, place: int, row: tuple[Any, ...]) -> Database:

@@ -18,12 +18,14 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import duckdb
+import numpy as np
 
 from dpstats.errors import InvalidParameter
 from dpstats.sensitivity.relations import tables
 from dpstats.sql import PrivateSQL
 from dpstats.sql.plan import ANSWER
 from dpstats.sql.query import SPREADS
+from tests.sql.databases import fill
 
 # Keys, which joins and conditions are on; and beside them one column of amounts for each private table.
 COLUMNS = {"r": ("a", "b"), "s": ("a", "c"), "p": ("a", "b"), "k": ("a", "d"), "l": ("a", "e")}
@@ -580,11 +582,9 @@ class Databases:
             {**declared, "categories": CATEGORIES | found, "bins": {}, "delta": 1e-4},
             {**declared, "unit": UNITS, "unit_limit": rng.choice([2, 8])},
         )
-        self.sql, self.found, self.units = (self.asked(epsilon=1.0, **options) for options in self.options)
-        added = {"neighbors": "add_or_remove"}
-        self.added, self.added_units = (
-            self.asked(epsilon=1.0, **each, **added) for each in self.options[::2]
-        )
+        self.options += tuple({**each, "neighbors": "add_or_remove"} for each in self.options[::2])
+        self.answering = tuple(self.asked(epsilon=1.0, **options) for options in self.options)
+        self.sql, self.found, self.units, self.added, self.added_units = self.answering
 
     def asked(self, **options: Any) -> PrivateSQL:
         """Return what answers, reading this connection: it sees what a transaction has changed, and no snapshot."""
@@ -619,7 +619,7 @@ class Databases:
             self._forget()
 
     def _forget(self) -> None:
-        for made in (self.sql, self.added, self.units, self.added_units, self.found):
+        for made in self.answering:
             made._data._known.clear()
 
     @contextlib.contextmanager
@@ -835,6 +835,42 @@ def check_found(data: Databases, question: Question, neighbors: int = 4) -> bool
         far = math.sqrt(sum(n**2 for numbers in moved for n in numbers))
         assert far <= stage.touched.sensitivity, f"planned wrongly: {question.text}"
     return True
+
+
+def compare_postgres(data: Databases, connection: Any, questions: Sequence[Question]) -> int:
+    """Return the number of answers over Postgres; fail where one is made of other integers than over DuckDB.
+
+    Every question is asked in each of five ways. ``connection`` is to an empty schema of Postgres.
+    """
+    types = {"INTEGER": "integer", "DOUBLE": "double precision"}
+    columns = {
+        name: ", ".join(f"{column} {types[TYPES.get(column, 'INTEGER')]}" for column in own)
+        for name, own in data.columns.items()
+    }
+    fill(connection, columns, {name: data.connection.sql(f"FROM {name}").fetchall() for name in columns})
+    connection.execute("CREATE VIEW v AS SELECT r.a FROM r, s")
+    answered = 0
+    for here, options in zip(data.answering, data.options, strict=True):
+        there = PrivateSQL(connection, epsilon=1.0, random_state=0, **options)
+        there._data.refresh()  # one snapshot for all questions
+        for question in questions:
+            found = [_read_or_refuse(made, question.text) for made in (here, there)]
+            assert found[0] == found[1], f"another answer over Postgres: {question.text}"
+            answered += not isinstance(found[0], str)
+        there._data.rest()
+    return answered
+
+
+def _read_or_refuse(made: PrivateSQL, text: str) -> Any:
+    """Return all that is read for the noise as Python's numbers, or the message of the refusal."""
+    try:
+        query = made._parsed(text)
+        private = made._read(query, made._planned(query))
+    except InvalidParameter as error:
+        return str(error)
+    cut = {name: np.asarray(numbers).tolist() for name, numbers in (private.cut or {}).items()}
+    numbers = None if private.numbers is None else np.asarray(private.numbers).tolist()
+    return numbers, private.level, private.above, cut, private.keys
 
 
 def _check_cut(truncation: Any, here: Any, near: Any, text: str) -> None:

@@ -19,7 +19,8 @@ from dpstats.sql import PrivateSQL
 from dpstats.sql.compile import Compiled
 from dpstats.sql.postgres_engine import column_type
 from dpstats.sql.source import Source
-from tests.sql.fuzz import TYPES, Databases, random_question
+from tests.sql.databases import fill
+from tests.sql.fuzz import Databases, compare_postgres, random_question
 
 COLUMNS = {
     "visit": (
@@ -61,15 +62,6 @@ def rows() -> dict[str, list[tuple[Any, ...]]]:
         person = rng.choice([1, 2, 3, None])
         visits.append((person, x, small, big, money, name, day, moment, rng.choice([True, False, None]), one))
     return {"visit": visits, "clinic": [(name, 3) for name in ("a", "A", "é", "a ", "z")]}
-
-
-def fill(connection: Any, data: dict[str, list[tuple[Any, ...]]], columns: dict[str, str] = COLUMNS) -> None:
-    """Make the tables of a connection."""
-    mark = "?" if isinstance(connection, duckdb.DuckDBPyConnection) else "%s"
-    for name, held in data.items():
-        connection.execute(f"CREATE TABLE {name} ({columns[name]})")
-        for row in held:
-            connection.execute(f"INSERT INTO {name} VALUES ({', '.join([mark] * len(row))})", list(row))
 
 
 DECLARED: dict[str, Any] = {
@@ -121,7 +113,7 @@ def both(postgres: Any) -> tuple[Any, Any]:
     """Connections to the same rows in DuckDB and in Postgres."""
     here, data = duckdb.connect(), rows()
     for connection in (here, postgres):
-        fill(connection, data)
+        fill(connection, COLUMNS, data)
     return here, postgres
 
 
@@ -180,39 +172,7 @@ def test_dates_that_python_does_not_have_are_no_groups(both: tuple[Any, Any]) ->
 def test_random_queries_have_the_integers_of_duckdb(postgres: Any, seed: int) -> None:
     rng = random.Random(500 + seed)
     data = Databases(rng)
-    real = {"INTEGER": "integer", "DOUBLE": "double precision"}
-    columns = {
-        name: ", ".join(f"{column} {real[TYPES.get(column, 'INTEGER')]}" for column in own)
-        for name, own in data.columns.items()
-    }
-    fill(postgres, {name: data.connection.sql(f"FROM {name}").fetchall() for name in columns}, columns)
-    postgres.execute("CREATE VIEW v AS SELECT r.a FROM r, s")
-    pairs = []
-    for here, options in zip((data.sql, data.found, data.units), data.options, strict=True):
-        there = PrivateSQL(postgres, epsilon=1.0, random_state=0, **options)
-        there._data.refresh()  # one snapshot for all queries
-        pairs.append((here, there))
-    answered = 0
-    for _ in range(40):
-        text = random_question(rng).text
-        for pair in pairs:
-            found = []
-            for sql in pair:
-                try:
-                    query = sql._parsed(text)
-                    found.append(_plain(sql._read(query, sql._planned(query))))
-                except InvalidParameter as error:
-                    found.append(str(error))
-            assert found[0] == found[1], text
-            answered += not isinstance(found[0], str)
-    assert answered > 40
-
-
-def _plain(private: Any) -> Any:
-    """Return all that was read, as Python's numbers."""
-    listed = {key: np.asarray(value).tolist() for key, value in (private.cut or {}).items()}
-    numbers = None if private.numbers is None else np.asarray(private.numbers).tolist()
-    return numbers, private.level, private.above, listed, private.keys
+    assert compare_postgres(data, postgres, [random_question(rng) for _ in range(30)]) > 50
 
 
 HOSTILE = [
@@ -380,6 +340,27 @@ def test_what_is_no_more_the_table_that_was_declared_is_refused(postgres: Any, c
         sql.count("SELECT COUNT(*) FROM r")
     with pytest.raises(InvalidData, match="is not what it was declared as"):
         sql.refresh()
+
+
+def test_no_view_takes_the_name_of_a_table_after_its_check(
+    postgres: Any, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import psycopg
+
+    postgres.execute("CREATE TABLE r (a integer); INSERT INTO r VALUES (0), (0), (1)")
+    sql, confirm, tried = PrivateSQL(postgres, epsilon=1.0), PrivateSQL._confirm, []
+
+    def changed(self: PrivateSQL, names: Any) -> None:
+        confirm(self, names)
+        with psycopg.connect(address, autocommit=True) as other:
+            other.execute("SET lock_timeout = 10")
+            with pytest.raises(psycopg.errors.LockNotAvailable):
+                other.execute("ALTER TABLE r RENAME TO w")
+        tried.append(names)
+
+    monkeypatch.setattr(PrivateSQL, "_confirm", changed)
+    sql.count("SELECT COUNT(*) FROM r")
+    assert tried
 
 
 def test_a_declared_key_is_checked_in_the_snapshot_of_the_answer(postgres: Any) -> None:

@@ -6,6 +6,7 @@ person with all rows; and the same where one is added or removed.
 
     python validation/studies/sql_random_queries.py --jobs 2           # ten minutes of one core, writes the results
     python validation/studies/sql_random_queries.py --seeds 0-1 --no-write
+    python validation/studies/sql_random_queries.py --seeds 0-9 --postgres postgresql://...   # compares engines
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from tests.sql.fuzz import (  # noqa: E402
     check,
     check_found,
     check_units,
+    compare_postgres,
     random_question,
 )
 
@@ -88,6 +90,20 @@ def ask(queries: int, seed: int) -> Found:
     return found
 
 
+def compare(queries: int, seed: int, address: str) -> int:
+    """Return how many answers over Postgres are made of the integers of DuckDB; fail where one is not."""
+    import psycopg
+
+    rng, answered = random.Random(seed), 0
+    with psycopg.connect(address, autocommit=True) as connection:
+        for _ in range(queries // _EACH):
+            connection.execute("DROP SCHEMA IF EXISTS random_queries CASCADE; CREATE SCHEMA random_queries")
+            connection.execute("SET search_path = random_queries")
+            questions = [random_question(rng) for _ in range(_EACH)]
+            answered += compare_postgres(Databases(rng), connection, questions)
+    return answered
+
+
 def merge(parts: list[Found]) -> Found:
     """Return what was found together."""
     found = Found(Counter(), Counter(), Moves())
@@ -141,6 +157,9 @@ def main() -> None:
     )
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--no-write", action="store_true")
+    parser.add_argument(
+        "--postgres", metavar="ADDRESS", help="compare answers with those of this server instead"
+    )
     options = parser.parse_args()
     command = " ".join(
         [
@@ -149,6 +168,12 @@ def main() -> None:
         ]
     )
     seeds = [seed for words in options.seeds or [f"0-{_SEEDS - 1}"] for seed in read_range(words)]
+    if options.postgres:
+        answered = sum(compare(_PART, 1000 + seed, options.postgres) for seed in seeds)
+        print(
+            f"{_PART * len(seeds):,} random queries: {answered:,} answers have the same integers over Postgres"
+        )
+        return
     tasks = (joblib.delayed(ask)(_PART, 1000 + seed) for seed in seeds)
     page = report(merge(joblib.Parallel(options.jobs)(tasks)), _PART * len(seeds), command)
     print(page, end="")
