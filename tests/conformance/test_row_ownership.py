@@ -181,7 +181,12 @@ def test_a_row_adds_what_its_map_says(entry: Entry, n: int) -> None:
     assert sum(len(steps) for steps in read.values()) == sum(stage.size for stage in plan.stages)
 
 
-COUNTS = [entry for entry in ENTRIES if issubclass(entry.covers, Histogram)]
+# Rows of units, which are pairs, are cut: tests/data/test_units.py.
+COUNTS = [
+    entry
+    for entry in ENTRIES
+    if issubclass(entry.covers, Histogram) and not isinstance(entry.dataset[0], tuple)
+]
 
 
 @pytest.mark.parametrize("entry", COUNTS, ids=lambda entry: entry.name)
