@@ -37,7 +37,7 @@ def cut_units(units: NDArray[np.object_], values: Codes, most: int) -> Codes:
     >>> from dpstats.data.units import cut_units
     >>> units = np.array(["a", "a", "a", "b"], dtype=object)
     >>> cut_units(units, np.array([0, 1, 1, 2]), 2)
-    array([0, 1, 2])
+    array([1, 1, 2])
     """
     places: dict[Any, int] = {}
     codes = np.array([places.setdefault(label, len(places)) for label in units], dtype=np.int64)

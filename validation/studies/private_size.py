@@ -5,6 +5,7 @@ code that reports a fit. Variances and proportions are fits, and answers to SQL 
 are releases at the same epsilon for a public number of rows.
 
     python validation/studies/private_size.py
+    python validation/studies/private_size.py --counts  # proportions and answers to SQL, on another page
     python validation/studies/private_size.py --fast                  # fewer cells and runs, nothing written
 """
 
@@ -32,6 +33,7 @@ from dpstats.tables import PrivateProportion  # noqa: E402
 Numbers = np.ndarray
 
 RESULTS = VALIDATION / "results" / "private_size.md"
+COUNTS = VALIDATION / "results" / "private_size_counts.md"
 Z = 1.959963984540054
 CELLS = ((10, 1.0), (100, 1.0), (1000, 0.1), (1000, 1.0), (1000, 10.0), (10_000, 1.0), (100_000, 0.1))
 VARIANCES = ((100, 1.0), (1000, 1.0), (10_000, 1.0))
@@ -201,6 +203,36 @@ QUERIES = (
 )
 
 
+def median_cell(text: str, n: int, asked: int, rng: np.random.Generator) -> Found:
+    """Return what is measured of medians in SQL, of uniform rows: intervals cover the population."""
+    import duckdb
+    import pandas as pd
+
+    found: dict[str, list[tuple[Numbers, Numbers]]] = {"add_or_remove": [], "replace_one": []}
+    for _ in range(asked):
+        connection = duckdb.connect(":memory:", config={"threads": 1})
+        frame = pd.DataFrame({"x": 100 * rng.random(n), "g": np.arange(n) % 4})
+        connection.register("rows", frame)
+        connection.execute("CREATE TABLE t AS SELECT * FROM rows")
+        for neighbors, ends in found.items():
+            made = PrivateSQL(
+                connection,
+                epsilon=1.0,
+                neighbors=neighbors,
+                categories={"t.g": [0, 1, 2, 3]},
+                bounds={"t.x": (0, 100)},
+                random_state=int(rng.integers(1 << 30)),
+            )
+            answer = made.query(text)
+            ends.append((answer.low.ravel(), answer.high.ravel()))
+    low, high = np.transpose(found["add_or_remove"], (1, 0, 2))
+    widths = [float(np.mean([b - a for a, b in ends])) for ends in found.values()]
+    return Found(asked, float(((low <= 50) & (high >= 50)).mean()), *widths)
+
+
+MEDIANS = ("SELECT MEDIAN(x) FROM t", "SELECT g, MEDIAN(x) FROM t GROUP BY g")
+
+
 def study_of_counts(fits: int, seed: int = 2) -> dict[Key, Found]:
     """Return the cells of proportions and of answers to SQL."""
     found: dict[Key, Found] = {}
@@ -214,6 +246,9 @@ def study_of_counts(fits: int, seed: int = 2) -> dict[Key, Found]:
     for place, text in enumerate(QUERIES):
         rng = np.random.default_rng([seed, 9, place])
         found["SQL", f"`{text}`", 2000, 1.0, 0.0] = query_cell(text, 2000, {"epsilon": 1.0}, fits // 2, rng)
+    for place, text in enumerate(MEDIANS):
+        rng = np.random.default_rng([seed, 99, place])
+        found["SQL", f"`{text}`", 2000, 1.0, 0.0] = median_cell(text, 2000, fits // 2, rng)
     return found
 
 
@@ -240,6 +275,8 @@ def as_markdown(cells: dict[Key, Found], command: str) -> str:
     lines.append("")
     for what, words in (("mean", "Means"), ("proportion", "Proportions"), ("SQL", "Answers to SQL")):
         chosen = [cell for key, cell in cells.items() if key[0] == what]
+        if not chosen:
+            continue
         ratios = [cell.width / cell.public_width for cell in chosen]
         least = min(chosen, key=lambda cell: cell.coverage)
         lines.append(
@@ -253,13 +290,16 @@ def main() -> None:
     """Run the study."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--fast", action="store_true", help="fewer cells and runs, nothing written")
+    parser.add_argument("--counts", action="store_true", help="proportions and answers to SQL only")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     if given.fast:
         print(as_markdown(study(CELLS[:2], VARIANCES[:1], 500, 10) | study_of_counts(20), "--fast"))
         return
-    report = as_markdown(study() | study_of_counts(400), "python validation/studies/private_size.py")
-    RESULTS.write_text(report)
+    found, page = (study_of_counts(200), COUNTS) if given.counts else (study(), RESULTS)
+    command = f"python validation/studies/private_size.py{' --counts' * given.counts}"
+    report = as_markdown(found, command)
+    page.write_text(report)
     print(report)
 
 
