@@ -17,7 +17,7 @@ from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.groups import GroupMeans
 from dpstats.means import AdaptiveMean, ClippedMean
 from dpstats.regression import PrivateLinearRegression
-from dpstats.sql.compile import FUNCTIONS as OF_ANSWERS
+from dpstats.sql.duckdb_engine import FUNCTIONS as OF_ANSWERS
 from dpstats.sql.source import Source
 
 duckdb = pytest.importorskip("duckdb")
