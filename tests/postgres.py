@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import itertools
 import os
+import pwd
+import shutil
+import signal
+import subprocess
 import tempfile
-import warnings
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,13 +28,43 @@ def server() -> Iterator[str]:
         yield os.environ["DPSTATS_POSTGRES"]
         return
     pytest.importorskip("psycopg", reason="Postgres needs psycopg")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # where it keeps its lock
-        pgserver = pytest.importorskip("pgserver", reason="pgserver has no wheel for this Python")
-        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-            made = pgserver.get_server(f"{folder}/data", cleanup_mode="stop")
-            yield made.get_uri()
-            made.cleanup()
+    found = importlib.util.find_spec("pgserver")
+    if found is None or not found.submodule_search_locations:
+        pytest.skip("pgserver has no wheel for this Python")
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, contextlib.ExitStack() as stack:
+        yield _start(Path(folder), Path(found.submodule_search_locations[0]), stack)
+
+
+def _start(folder: Path, package: Path, stack: contextlib.ExitStack) -> str:
+    """Start the programs of a package in a folder, and return the address.
+
+    Postgres refuses root, for whom pgserver would make a user and open folders of the machine to all. So root
+    starts a copy as nobody.
+    """
+    import psycopg
+
+    who: dict[str, Any] = {"cwd": folder, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    if os.getuid() == 0:
+        nobody = pwd.getpwnam("nobody")
+        who |= {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+        # The programs look for their libraries beside the package.
+        for part in package.parent.glob(f"{package.name}*"):
+            if part.is_dir():
+                shutil.copytree(part, folder / "programs" / part.name)
+        package = folder / "programs" / package.name
+        os.chown(folder, nobody.pw_uid, nobody.pw_gid)
+    programs, data = package / "pginstall" / "bin", folder / "data"
+    made = [programs / "initdb", "-A", "trust", "-E", "UTF8", "-U", "postgres", "-D", data]
+    subprocess.run(made, check=True, **who)
+    command = [programs / "postgres", "-D", data, "-k", folder, "-h", ""]
+    process = stack.enter_context(subprocess.Popen(command, **who))
+    stack.callback(process.send_signal, signal.SIGINT)  # disconnects everybody, and stops
+    address = f"postgresql://postgres:@/postgres?host={folder}"
+    for _ in range(200):
+        with contextlib.suppress(psycopg.OperationalError), psycopg.connect(address):
+            return address
+        time.sleep(0.05)
+    raise RuntimeError("The Postgres server of the tests did not start.")
 
 
 @pytest.fixture
