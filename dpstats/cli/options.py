@@ -26,6 +26,13 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {one_line(message)} (see '{self.prog} --help')\n")
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Reject unknown arguments here, so that the error names the command whose help lists the known ones."""
+        known, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return known, unknown
+
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
         try:
             print(end="", flush=True)
@@ -40,6 +47,10 @@ def one_line(message: str) -> str:
 
 
 _PARAMETER = re.compile(r"\b([a-z][a-z_]*)=('[^']*'|True|None)")
+_DECLARATION = re.compile(
+    r"\b(types|categories|bounds)=\{'([^']*)': (?:'([^']*)'|\[\.\.\.\]|\(low, high\))\}"
+)
+_DECLARED_BY = {"types": ("type", ""), "categories": ("levels", "A,B,..."), "bounds": ("bounds", "LOW,HIGH")}
 _SPELLED = {"random_state": "--seed", "bounds_are='hard'": "--hard"}
 """What notes and errors call parameters, and the options with another name."""
 
@@ -47,7 +58,8 @@ _SPELLED = {"random_state": "--seed", "bounds_are='hard'": "--hard"}
 def in_options(text: str, options: argparse.Namespace) -> str:
     """Return a note or an error with options in place of parameters: ``missing='drop'`` is ``--missing drop``.
 
-    A parameter that the command lacks is marked as one of Python's.
+    A parameter that the command lacks is marked as one of Python's, and
+    ``types={'r.a': 'DOUBLE'}`` is ``--type r.a=DOUBLE``.
     """
     for parameter, option in _SPELLED.items():
         if option.lstrip("-") in options:
@@ -60,7 +72,11 @@ def in_options(text: str, options: argparse.Namespace) -> str:
         option = f"--{name.replace('_', '-')}"
         return option if value == "True" else f"{option} {value}"
 
-    return _PARAMETER.sub(spelled, text)
+    def spell_declaration(found: re.Match[str]) -> str:
+        option, values = _DECLARED_BY[found[1]]
+        return f"--{option} {found[2]}={found[3] or values}" if option in options else found[0]
+
+    return _PARAMETER.sub(spelled, _DECLARATION.sub(spell_declaration, text))
 
 
 def spell_notes(table: Summary, options: argparse.Namespace) -> Summary:

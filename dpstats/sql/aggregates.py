@@ -77,9 +77,9 @@ def groups_of(tree: Any, scope: Scope, catalogue: Catalogue) -> Iterator[Group]:
             continue
         if key not in catalogue.categories:
             raise InvalidParameter(
-                f"GROUP BY {known.column.name}: its values must be declared, as they would show which there are: "
-                f"categories={{'{known.table}.{known.column.name}': [...]}}, or bins=. With 'discover' in place of the "
-                "list, values of many rows are found."
+                f"GROUP BY {known.column.name}: its values must be declared, because the data would reveal them: "
+                f"categories={{'{known.table}.{known.column.name}': [...]}}, or bins of numbers. With 'discover' in "
+                "place of the list, values of many rows are found."
             )
         if catalogue.categories[key] == DISCOVER:
             if known.type.kind not in ("whole", "text", "truth", "date", "time"):

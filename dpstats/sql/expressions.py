@@ -45,7 +45,7 @@ def read_entry(known: Known, word: str, catalogue: Catalogue) -> Entry:
     """Return a column with its declared bounds."""
     name = known.column.name
     if known.type.kind not in ("whole", "real"):
-        raise InvalidParameter(f"{word}: {name} must be a number, got {known.type.shown}")
+        raise InvalidParameter(f"{word}: {name} must be a number, got {known.type.shown}{known.type_advice}")
     bounds = catalogue.bounds.get((known.table.lower(), name.lower()))
     if bounds is None:
         raise InvalidParameter(

@@ -153,4 +153,5 @@ def literal(value: Any, text: bool, known: Known) -> Literal:
         pass
     raise InvalidParameter(
         f"{name} must be compared with a literal of its type {known.type.shown}, got {value!r}"[:300]
+        + known.type_advice
     )

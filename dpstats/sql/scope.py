@@ -19,6 +19,14 @@ class Known(NamedTuple):
     type: ColumnType
     table: str
 
+    @property
+    def type_advice(self) -> str:
+        """The end of an error about the type of a column of text: it may be a number in a file without types."""
+        if self.type.kind != "text":
+            return ""
+        name = f"{self.table}.{self.column.name}"
+        return f". A column of a CSV file is text unless its type is declared, for example types={{'{name}': 'DOUBLE'}}"
+
 
 class Scope:
     """What a level of a query selects from: columns by the name of their source and their own, in lower case."""

@@ -81,7 +81,7 @@ def test_unreadable_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
     refusal = "is not a readable CSV or Parquet file with a header"
     assert f"none.csv {refusal} (No such file" in refused(["mean", "none.csv", *AGE], capsys, 3)
     assert f"none.parquet {refusal}" in refused(["mean", "none.parquet", *AGE], capsys, 3)
-    assert "(Is a directory)" in refused(["mean", ".", *AGE], capsys, 3)
+    assert f"dpstats mean: . {refusal} (Is a directory)" in refused(["mean", ".", *AGE], capsys, 3)
 
 
 def test_packed_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,17 +16,38 @@ def test_unexpected_words_stay_on_one_line(capsys: pytest.CaptureFixture[str]) -
     assert "two lines" in capsys.readouterr().err
 
 
+def test_unknown_options_lead_to_the_help_of_their_command(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, command in (
+        (["quantile", "x.csv", "--bounds", "0", "7", "--quantiles", "0.5"], "dpstats quantile"),
+        (["plan", "mean", "--rows", "9", "--columns", "1", "--what"], "dpstats plan mean"),
+        (
+            ["plan", "samples", "mean", "--columns", "1", "--target-error", "1", "--what"],
+            "dpstats plan samples mean",
+        ),
+    ):
+        with pytest.raises(SystemExit):
+            main(words)
+        error = capsys.readouterr().err
+        assert error.startswith(f"{command}: unrecognized arguments: ")
+        assert error.endswith(f"(see '{command} --help')\n")
+
+
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
         ("leave rows out by missing='drop'", "leave rows out by --missing drop"),
         ("say so by bounds_are='hard'", "say so by --hard"),
         ("or set clipped_share=True to see", "or set --clipped-share to see"),
+        ("declare types={'r.a': 'DOUBLE'}.", "declare --type r.a=DOUBLE."),
+        ("declare categories={'r.a': [...]}", "declare --levels r.a=A,B,..."),
+        ("declare bounds={'r.a': (low, high)}", "declare bounds={'r.a': (low, high)}"),
         ("random_state was given", "--seed was given"),
         ("set coverage='any'", "set coverage='any' in Python"),
         ("--levels must be NAME=A,B, got age=18", "--levels must be NAME=A,B, got age=18"),
     ],
 )
 def test_notes_name_the_options_of_their_command(text: str, shown: str) -> None:
-    options = argparse.Namespace(missing="error", hard=False, clipped_share=False, seed=1)
+    options = argparse.Namespace(
+        missing="error", hard=False, clipped_share=False, seed=1, type=None, levels=None
+    )
     assert in_options(text, options) == shown
