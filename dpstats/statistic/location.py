@@ -79,7 +79,7 @@ def _line(line: int, values: Integers) -> tuple[Integers, Integers, Integers, In
     # Windows hold a value from the place `first` to the place before `end`.
     wide_first, wide_end = above - reach, below + reach + 1
     narrow_first, narrow_end = -((narrow - values) // spacing), (values + narrow) // spacing + 1
-    starts = np.concatenate(
+    starts: Integers = np.concatenate(
         [wide_first, wide_end, narrow_first, narrow_end, below + 1, above, limits, [-last]]
     )
     # A few sorted parts: merging them is faster than hashing, which np.unique does.
@@ -87,7 +87,9 @@ def _line(line: int, values: Integers) -> tuple[Integers, Integers, Integers, In
     starts = starts[np.append(True, starts[1:] != starts[:-1])]
 
     def inside(first: Integers, end: Integers) -> Integers:
-        return np.searchsorted(first, starts, side="right") - np.searchsorted(end, starts, side="right")
+        return as_int64(
+            np.searchsorted(first, starts, side="right") - np.searchsorted(end, starts, side="right")
+        )
 
     many = inside(wide_first, wide_end)
     spread = k - inside(narrow_first, narrow_end) + round(_OUTSIDE * k)
