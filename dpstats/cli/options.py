@@ -48,9 +48,15 @@ def one_line(message: str) -> str:
 
 _PARAMETER = re.compile(r"\b([a-z][a-z_]*)=('[^']*'|True|None)")
 _DECLARATION = re.compile(
-    r"\b(types|categories|bounds)=\{'([^']*)': (?:'([^']*)'|\[\.\.\.\]|\(low, high\))\}"
+    r"\b(types|categories|levels|bounds)=\{'([^']*)': (?:'([^']*)'|\[\.\.\.\]|\(low, high\))\}"
 )
-_DECLARED_BY = {"types": ("type", ""), "categories": ("levels", "A,B,..."), "bounds": ("bounds", "LOW,HIGH")}
+_LEVELS = ("levels", "A,B,...")
+_DECLARED_BY = {
+    "types": ("type", ""),
+    "categories": _LEVELS,
+    "levels": _LEVELS,
+    "bounds": ("bounds", "LOW,HIGH"),
+}
 _SPELLED = {"random_state": "--seed", "bounds_are='hard'": "--hard"}
 """What notes and errors call parameters, and the options with another name."""
 

@@ -273,10 +273,14 @@ def _naming(table: InputTable, options: argparse.Namespace) -> Iterator[None]:
     try:
         yield
     except InvalidData as error:
+        from dpstats.data.words import NO_NUMBER
+
         words = str(error).replace("if None is declared", "if an empty one is declared: NAME=A,B,")
         if table.unusable is not None and getattr(options, "missing", "error") == "error":
             line, column = table.unusable
             words += f" (the first entry that is missing or infinite: line {line}, column {column!r})"
+        if words.endswith(NO_NUMBER):
+            words += ". Remove units and thousands separators, or declare words for missing entries with --na-values"
         raise InvalidData(words if words.startswith(table.name) else f"{table.name}: {words}") from None
 
 

@@ -17,7 +17,16 @@ from dpstats.data.columns import check_kind, kind_of
 from dpstats.data.counts import is_histogram, read_counts
 from dpstats.data.frames import column, frame_of, select
 from dpstats.data.labels import column_names, unit_of
-from dpstats.data.rows import InvalidType, as_float64, as_table, canonical, column_of, refuse_copies, rows_of
+from dpstats.data.rows import (
+    TEXT_FOUND,
+    InvalidType,
+    as_float64,
+    as_table,
+    canonical,
+    column_of,
+    refuse_copies,
+    rows_of,
+)
 from dpstats.data.schema import Schema
 from dpstats.data.source import Source
 from dpstats.data.tables import Narrow, Rows, Table
@@ -248,4 +257,4 @@ def _without_data(error: Exception, message: str) -> InvalidData:
     if isinstance(error, TypeError):
         # This is the wording of scikit-learn for a non-numeric object, without the object.
         return kind("X must be a 2-d table of numbers; an entry's argument must be a string or a real number")
-    return kind("X must be a 2-d table of numbers: at least one column holds text or other objects")
+    return kind(f"X must be a 2-d table of numbers: {TEXT_FOUND}")

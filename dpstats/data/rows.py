@@ -28,6 +28,13 @@ class InvalidType(InvalidData, TypeError):
     """Data of a wrong type. It is a TypeError by the conventions of scikit-learn."""
 
 
+TEXT_FOUND = (
+    "at least one column holds text or other objects. Select numeric columns, or convert text entry by entry: "
+    "pandas.to_numeric(column, errors='coerce') makes other words missing."
+)
+"""The end of an error about text in place of numbers."""
+
+
 def numbers_of(items: Sequence[Any], refusal: str) -> NDArray[np.float64]:
     """Return the nearest float64 of each item, NaN for a missing one. Anything else raises the error ``refusal``."""
     if set(map(type, items)) <= _PLAIN:
@@ -37,7 +44,7 @@ def numbers_of(items: Sequence[Any], refusal: str) -> NDArray[np.float64]:
     numbers = list(map(float_of, items))
     for number, item in zip(numbers, items, strict=True):
         if number is None and issubclass(type(item), str | bytes):
-            raise InvalidData(f"{refusal}: at least one column holds text or other objects")
+            raise InvalidData(f"{refusal}: {TEXT_FOUND}")
         if number is None:
             # This is the wording of scikit-learn for a non-numeric object, without the object.
             raise InvalidType(f"{refusal}; an entry's argument must be a string or a real number")

@@ -47,7 +47,7 @@ TABLES = {
     "missing option": (b"age\n1\ninf\n", "declare --missing drop"),
     "text": (
         b"age\n1\nsecret\n",
-        "x.csv, line 3, column 'age': an entry must be a number, true, false or missing",
+        "x.csv, line 3, column 'age': an entry must be a number, true, false or missing. Remove units",
     ),
     "below lines": (b'name,age\n"se\ncret",1\n\nb,secret\n', "x.csv, line 5, column 'age': an entry must be"),
     "bytes": (b"age\n1\n\xe9\n", "x.csv is no text in utf-8 beyond line 0: declare its encoding\n"),

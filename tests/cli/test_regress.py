@@ -270,7 +270,7 @@ BAD_FORMULAS = {
     "bounds without names": ([*FORMULA, "--bounds", "0", "1"], "--bounds must name their columns"),
     "no left side": (["--formula", "age", *BOUNDS], "--formula must have an outcome: 'y ~ x', got 'age'"),
     "no sense": (["--formula", "cost ~ age +", *BOUNDS], "formula must be like 'y ~ x + C(plan)'"),
-    "no levels": (["--formula", "cost ~ C(plan)", *BOUNDS], "levels must have the categories of 'plan'"),
+    "no levels": (["--formula", "cost ~ C(plan)", *BOUNDS], "Declare --levels plan=A,B,..."),
     "no bounds": (["--formula", "cost ~ any", *BOUNDS], "bounds must have the (low, high) of 'any'"),
     "a level": (
         [*FORMULA[:-1], "plan=free,paid"],

@@ -138,7 +138,10 @@ def test_the_check_for_data_in_messages_has_power():
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("text", "X must be a 2-d table of numbers: at least one column holds text"),
+        (
+            "text",
+            "X must be a 2-d table of numbers: at least one column holds text or other objects. Select",
+        ),
         ("dates", "X must be a 2-d table of real numbers, got an array of dtype datetime64"),
         ("three-dimensional", "Found array with dim 3"),
         ("complex", "^(X: )?Complex data not supported$"),

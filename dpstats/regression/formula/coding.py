@@ -147,7 +147,8 @@ def read_part(factor: Any, declared: Declared) -> Number | Spline | Factor:
         case ast.Call(func=ast.Name(id="C"), args=[ast.Name(id=name), *coding], keywords=[]):
             if name not in levels:
                 raise InvalidParameter(
-                    f"levels must have the categories of {name!r}, got levels of {listed(levels)}"
+                    f"levels must have the categories of {name!r}, got levels of {listed(levels)}. "
+                    f"Declare levels={{{name!r}: [...]}}"
                 )
             return Factor(text, name, levels[name].values, _reference(coding, levels[name]))
         case ast.Call(func=ast.Name(id="bs")) as call:

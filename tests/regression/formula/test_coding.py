@@ -128,7 +128,10 @@ def test_levels_and_reference_are_the_declared_ones():
 @pytest.mark.parametrize(
     ("formula", "words"),
     [
-        ("y ~ C(x)", r"levels must have the categories of 'x', got levels of \['a', 'b', 'k'\]"),
+        (
+            "y ~ C(x)",
+            r"levels must have the categories of 'x', got levels of \['a', 'b', 'k'\]. Declare levels={'x': ",
+        ),
         (
             "y ~ C(a, contr.treatment('z'))",
             r"contr.treatment\(level\) with one of the levels \['a', 'b'\], got",
