@@ -136,20 +136,23 @@ def check_bounds(bounds: Any) -> tuple[float, float]:
 def check_grid(bounds: Any, step: Any) -> Grid:
     """Return the grid that bounds and a step (None: a 2^20th of the range) declare."""
     low, high = check_bounds(bounds)
+    words = f"bounds must be further apart than floating-point numbers of their size, got ({low:g}, {high:g})"
     if step is None:
         if not (high - low) / _STEPS > 8 * math.ulp(max(abs(low), abs(high))):
+            raise InvalidParameter(words)
+        steps = _STEPS
+    else:
+        step = check_real("step", step, above=0)
+        ratio = (high - low) / step
+        steps = round(ratio) if math.isfinite(ratio) else 0
+        if not 1 <= steps <= _MOST_STEPS or abs(ratio - steps) > _SLACK * steps:
             raise InvalidParameter(
-                f"bounds must be further apart than floating-point numbers of their size, got ({low:g}, {high:g})"
+                f"step must divide the range of the bounds into at most 2^40 parts, got {step:g} for ({low:g}, {high:g})"
             )
-        return Grid(low, high, _STEPS, False)
-    step = check_real("step", step, above=0)
-    ratio = (high - low) / step
-    steps = round(ratio) if math.isfinite(ratio) else 0
-    if not 1 <= steps <= _MOST_STEPS or abs(ratio - steps) > _SLACK * steps:
-        raise InvalidParameter(
-            f"step must divide the range of the bounds into at most 2^40 parts, got {step:g} for ({low:g}, {high:g})"
-        )
-    return Grid(low, high, steps, True)
+    # Places are multiples of this factor.
+    if not math.isfinite(steps / (high - low)):
+        raise InvalidParameter(words)
+    return Grid(low, high, steps, step is not None)
 
 
 def finite_places(X: Any, grid: Grid, up: bool = False, missing: str = "error") -> NDArray[np.integer[Any]]:

@@ -52,6 +52,8 @@ _QUANTILES = {"Median": "MEDIAN", "PercentileCont": "QUANTILE_CONT", "WithinGrou
 """Quantiles by the names of their nodes."""
 _MOST_POINTS = 60
 _MOST_STEPS = 2.0**40
+_LEAST_POWER = -1000
+"""The shortest step of values is two to this power: shorter ones may be no doubles."""
 _ANSWERED = "COUNT, SUM, AVG, STDDEV, VARIANCE, MEDIAN, QUANTILE_CONT and PERCENTILE_CONT are answered"
 
 
@@ -339,7 +341,7 @@ def _measure_values(kind: str, node: Any, scope: Scope, catalogue: Catalogue, wh
         and max(abs(low), abs(high)) <= 2**FINEST
     )
     # Values are rounded to at most 2^-30 of the largest value (see `Measure.of_bits`).
-    spacing = 1.0 if whole else 2.0 ** (math.frexp(max(abs(low), abs(high)))[1] - 30)
+    spacing = 1.0 if whole else 2.0 ** max(math.frexp(max(abs(low), abs(high)))[1] - 30, _LEAST_POWER)
     least, most = math.floor(low / spacing), math.ceil(high / spacing)
     return Measure(kind, column, kind_of_values, least, max(most, least + 1), spacing)
 

@@ -103,7 +103,8 @@ class Dialect:
 
     def product(self, left: str, right: str, sizes: tuple[float, float]) -> str:
         """Return the product of doubles of at most these sizes."""
-        if self.flush != "{0}" and 0 < sizes[0] * sizes[1] < _LEAST_PRODUCT:
+        # The product of tiny sizes is 0 itself.
+        if self.flush != "{0}" and min(sizes) > 0 and sizes[0] * sizes[1] < _LEAST_PRODUCT:
             raise InvalidParameter(
                 f"{self.name} cannot multiply values as small as {sizes[0]:.3g} and {sizes[1]:.3g}: use larger units"
             )

@@ -84,6 +84,8 @@ def test_rows_that_are_not_finite_are_refused() -> None:
         ((0, 1, 2), None, "bounds must be a pair"),
         ("01", None, "bounds must be a pair"),
         ((1e15, 1e15 + 1), None, "further apart"),
+        ((0, 1e-305), None, "further apart"),
+        ((0, 1e-320), 5e-321, "further apart"),
         ((0, 1), 0.3, "step must divide the range"),
         ((0, 1), 2, "step must divide the range"),
         ((0, 1), 0, "step must be a finite number greater than 0"),

@@ -80,8 +80,13 @@ def test_products_that_underflow_are_refused_by_postgres_alone(postgres: Any) ->
         postgres.execute("SELECT CAST(1e-200 AS double precision) * CAST(1e-200 AS double precision)")
     tiny = POSTGRES.product(POSTGRES.real(5e-324), POSTGRES.real(-1e-310), (1.0, 1.0))
     assert postgres.execute(f"SELECT {tiny}").fetchall() == [(0.0,)]
-    with pytest.raises(InvalidParameter, match="Postgres cannot multiply values as small as 1e-30 and 1e-30"):
-        POSTGRES.product("a", "b", (1e-30, 1e-30))
+    # The product of the last sizes is 0 itself.
+    for size in (1e-30, 1e-200):
+        with pytest.raises(
+            InvalidParameter, match=f"Postgres cannot multiply values as small as {size:g} and"
+        ):
+            POSTGRES.product("a", "b", (size, size))
+    assert POSTGRES.product("a", "b", (0.0, 1e-200))
     assert DUCKDB.product("a", "b", (1e-30, 1e-30)) == "(a * b)"
 
 

@@ -91,6 +91,9 @@ def test_groups_sums_and_means_are_of_what_is_declared() -> None:
     assert measure.low * measure.spacing <= -1 and measure.high * measure.spacing >= 5
     whole = read("SELECT SUM(b) FROM r").measure
     assert (whole.low, whole.high, whole.spacing) == (0, 9, 1.0)
+    # A 2^30th of these values is no double.
+    small = read("SELECT SUM(x * 1e-200 * 1e-120) FROM r").measure
+    assert small.spacing == 2.0**-1000 and (small.low, small.high) == (-1, 1)
 
 
 def test_literals_are_converted_here() -> None:
