@@ -406,10 +406,14 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
 
     def _notes(self, errors: MeanErrors, found: _Found) -> list[str]:
         plan, notes = self.plan_, []
-        if plan.n_samples < _ROWS_PER_COLUMN * plan.n_features:
+        # A difference is as nearly normal as that of two samples of the smaller size.
+        sign = found.products.sign
+        rows = plan.n_samples * (1.0 if sign is None else 1 - abs(float(sign)))
+        if rows < _ROWS_PER_COLUMN * plan.n_features:
+            where = "" if sign is None else f" in both samples, or {_ROWS_PER_COLUMN // 2} in one"
             notes.append(
-                f"Warning: below {_ROWS_PER_COLUMN} rows per column, means may not be normal, and the level may be "
-                "above the stated one."
+                f"Warning: below {_ROWS_PER_COLUMN} rows per column{where}, means may not be normal, and the level may "
+                "be above the stated one."
             )
         if errors.degrees < plan.n_features:
             notes.append(
