@@ -272,7 +272,7 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
         >>> from dpstats.covariance import HotellingTest
         >>> plan = HotellingTest(bounds=(-5, 5)).plan(5_000, 10)
         >>> round(plan.noise_ratio, 2)  # noise over the sampling error of a mean
-        0.52
+        0.44
         """
         n, d, guarantee = self._sizes(n_samples, n_features)
         assume = check_choice("assume", self.assume, ASSUMED)

@@ -171,7 +171,7 @@ class PrivateCorrelation(_Fitted, HasEstimates, PrivateEstimator[AnyPlan]):
         0.0035
         >>> plan = PrivateCorrelation(method="pearson", bounds=(-5, 5)).plan(5_000, 2)
         >>> round(plan.noise_ratio, 2)  # noise over the sampling error of a correlation
-        0.41
+        0.39
         """
         ranks = check_choice("method", self.method, ["kendall", "pearson"]) == "kendall"
         n = check_integer("n_samples", n_samples, at_least=2, at_most=MOST_ROWS if ranks else None)
