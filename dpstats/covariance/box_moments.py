@@ -40,17 +40,17 @@ _SAFE = 1 + 1e-12
 
 
 def coarse_bits(n: int) -> int:
-    """Return how fine rows can be, so that sums over n rows of products of four entries stay below 2^62."""
+    """Return the bits of a half-width with which sums of n products of four entries stay below 2^62."""
     return min(COARSE, (_SUM_BITS - n.bit_length()) // 4)
 
 
 def fine_bits(n: int) -> int:
-    """Return how fine rows can be, so that sums over n rows of products of two entries stay below 2^62."""
+    """Return the bits of a half-width with which sums of n products of two entries stay below 2^62."""
     return min(FINE, row_bits(n))
 
 
 def movement(d: int, coarse: int) -> float:
-    """Return how far replacing one row moves all blocks together, in l2.
+    """Return the l2 movement of all blocks together by one replaced row.
 
     The second term is what rounding to the coarse lattice adds to the moments of higher order.
     """
@@ -60,7 +60,7 @@ def movement(d: int, coarse: int) -> float:
 
 
 def moment_integers(d: int, n: int, bits: int, coarse: int) -> JointIntegers:
-    """Return what the stage of the moments of n rows of d columns needs to know."""
+    """Return the blocks of the stage of moments, for n rows of d columns."""
     one, two, four = 2.0**bits, 4.0**bits, 16.0**coarse
     higher = math.sqrt(HIGHER_WEIGHT)
     pairs = d * (d - 1) // 2
