@@ -147,7 +147,7 @@ def check_grid(bounds: Any, step: Any) -> Grid:
         steps = round(ratio) if math.isfinite(ratio) else 0
         if not 1 <= steps <= _MOST_STEPS or abs(ratio - steps) > _SLACK * steps:
             raise InvalidParameter(
-                f"step must divide the range of the bounds into at most 2^40 parts, got {step:g} for ({low:g}, {high:g})"
+                f"step must divide the range of bounds into at most 2^40 parts, got {step:g} for ({low:g}, {high:g})"
             )
     # Places are multiples of this factor.
     if not math.isfinite(steps / (high - low)):
