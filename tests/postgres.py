@@ -23,7 +23,7 @@ _NUMBERS = itertools.count()
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[str]:
-    """The address of a server: that of DPSTATS_POSTGRES, or one that is started for the tests of this process."""
+    """The address of a server: the one in DPSTATS_POSTGRES, or one that is started for the tests of this process."""
     if "DPSTATS_POSTGRES" in os.environ:
         yield os.environ["DPSTATS_POSTGRES"]
         return
@@ -47,7 +47,7 @@ def _start(folder: Path, package: Path, stack: contextlib.ExitStack) -> str:
     if os.getuid() == 0:
         nobody = pwd.getpwnam("nobody")
         who |= {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
-        # The programs look for their libraries beside the package.
+        # The programs look for their libraries next to the package.
         for part in package.parent.glob(f"{package.name}*"):
             if part.is_dir():
                 shutil.copytree(part, folder / "programs" / part.name)
@@ -64,7 +64,9 @@ def _start(folder: Path, package: Path, stack: contextlib.ExitStack) -> str:
         with contextlib.suppress(psycopg.OperationalError), psycopg.connect(address):
             return address
         time.sleep(0.05)
-    raise RuntimeError("The Postgres server of the tests did not start.")
+    raise RuntimeError(
+        "The server of the tests did not answer in 10 seconds. Set DPSTATS_POSTGRES to another one."
+    )
 
 
 @pytest.fixture

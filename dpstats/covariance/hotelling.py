@@ -406,7 +406,7 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
 
     def _notes(self, errors: MeanErrors, found: _Found) -> list[str]:
         plan, notes = self.plan_, []
-        # A difference is as nearly normal as that of two samples of the smaller size.
+        # The smaller sample sets how close to normal a difference is.
         sign = found.products.sign
         rows = plan.n_samples * (1.0 if sign is None else 1 - abs(float(sign)))
         if rows < _ROWS_PER_COLUMN * plan.n_features:

@@ -51,7 +51,7 @@ def test_two_samples_of_one_distribution_share_their_covariance() -> None:
     within = (np.cov(first.T) * (len(first) - 1) + np.cov(second.T) * (len(second) - 1)) / (found.n - 2)
     hotelling = apart @ np.linalg.solve(within * (1 / len(first) + 1 / len(second)), apart)
     assert errors.statistic == pytest.approx(hotelling, rel=2e-3)
-    # The average of the signed products is not used: its noise would be ten times as large.
+    # The average of the signed products is not used: the variance of its noise is ten times as large.
     assert errors.spread_std == (1 - found.sign**2) * found.products_std
 
 
