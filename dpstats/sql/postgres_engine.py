@@ -139,7 +139,10 @@ class PostgresEngine:
                 application_name="dpstats",
             )
         if made is None:
-            raise InvalidParameter("connection must be to a Postgres server that accepts another connection")
+            raise InvalidParameter(
+                "connection must be to a Postgres server that accepts another connection, got no connection. Check "
+                "the address, the password and the server with psycopg.connect."
+            )
         self._connection = made
         weakref.finalize(self, made.close)
         if made.info.server_version < _OLDEST:
