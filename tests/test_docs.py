@@ -147,7 +147,7 @@ def test_the_table_of_methods_has_the_rows_that_its_example_prints() -> None:
         # PrivateSQL has the noise of a count, and so the rows of the mechanism.
         named = "`PrivateSQL`" if estimator == "LaplaceMechanism" else f"`{estimator}`"
         (cells,) = (cells for cells in table if named in cells[1])
-        assert cells[4].split()[0].rstrip(",") == rows
+        assert cells[4].split()[0].rstrip(":") == rows
 
 
 FIGURE = re.compile(r"(?<![\w.])\d[\d,.]*(?:e[-+]?\d+)?")
