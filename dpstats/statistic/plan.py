@@ -53,6 +53,8 @@ class StatisticPlan(ReleasePlan):
         At how many released scales from the released center the value of a block is clipped.
     skewness : float
         Largest skewness of one row's influence that intervals count.
+    parameters : int
+        Number of parameters that the function estimates.
 
     Examples
     --------
@@ -60,13 +62,14 @@ class StatisticPlan(ReleasePlan):
     >>> from dpstats.statistic import PrivateStatistic
     >>> plan = PrivateStatistic(np.mean).plan(20_000, 1)
     >>> plan.n_blocks, plan.block_size, round(plan.planned_width, 2)
-    (271, 73, 1.13)
+    (271, 73, 1.16)
     """
 
     n_blocks: int
     n_outputs: int
     clip: float
     skewness: float
+    parameters: int
 
     @property
     def block_size(self) -> int:
@@ -80,9 +83,10 @@ class StatisticPlan(ReleasePlan):
 
     @property
     def planned_width(self) -> float:
-        """Width of a 95% interval relative to all blocks without noise, if their values are normal."""
+        """Width of a 95% interval relative to that of all rows without noise, if the values of blocks are normal."""
         half = planned_half_width(self.n_blocks, self.clip, self.sums_noise, 0.025, self.block_skewness)
-        return half * math.sqrt(self.n_blocks) / 1.96
+        loss = float(block_loss(self.parameters, self.n_samples / self.n_blocks))
+        return half * math.sqrt(self.n_blocks) / 1.96 * loss
 
     @property
     def strength(self) -> float:
@@ -124,6 +128,14 @@ class StatisticPlan(ReleasePlan):
         return found
 
 
+def block_loss(parameters: int, size: Any) -> Any:
+    """Return the loss of a block of this size: its value has a larger error than its part of a value of all rows.
+
+    Estimating q parameters and correcting the bias increases the variance by a factor of about 1 + (2 + 2q)/size.
+    """
+    return np.sqrt(1 + (2 + 2 * parameters) / size)
+
+
 def location_name(output: int, n_outputs: int) -> str:
     """Return the name of the stage that locates an output."""
     return LOCATION if n_outputs == 1 else f"{LOCATION} of output {output}"
@@ -152,8 +164,9 @@ def statistic_plan(
     blocks : int, optional
         Number of blocks; None chooses.
     least_size : int
-        Smallest size of a block. parameters : int Number of parameters that the function estimates. A block
-        of m rows loses (1 + 2 parameters)/m by estimating them.
+        Smallest size of a block.
+    parameters : int
+        Number of parameters that the function estimates: see `block_loss`.
     skewness : float
     dither : bool
     """
@@ -178,8 +191,7 @@ def statistic_plan(
         counts = np.array([blocks])
     laws = ["laplace"] if guarantee.delta == 0 else ["laplace", "gaussian"]
     tried = [_tried(counts, n, epsilon, n_outputs, guarantee, law, skewness) for law in laws]
-    # What a block loses by its own size counts in the choice and not in the width that is stated.
-    losses = np.sqrt(1 + (2 + 2 * parameters) * counts / n)
+    losses = block_loss(parameters, n / counts)
     law = min(range(len(laws)), key=lambda i: float((tried[i].min(axis=0) * losses).min()))
     widths = tried[law].min(axis=0) * losses
     # The fewest that are about as good: larger blocks have smaller biases.
@@ -196,7 +208,7 @@ def statistic_plan(
         for j in range(n_outputs)
     ]
     stages.append(_sums_stage(laws[law], guarantee, first, n_outputs))
-    return StatisticPlan(tuple(stages), guarantee, n, d, k, n_outputs, _CLIPS[clip], skewness)
+    return StatisticPlan(tuple(stages), guarantee, n, d, k, n_outputs, _CLIPS[clip], skewness, parameters)
 
 
 def _tried(

@@ -55,6 +55,14 @@ def test_wider_skewness_gives_wider_intervals() -> None:
     assert widths == sorted(widths) and widths[0] < widths[2]
 
 
+def test_the_planned_width_counts_the_loss_of_small_blocks() -> None:
+    # The variance of a block's value grows by 1 + (2 + 2 parameters)/size; the blocks are the same.
+    few, many = (PrivateStatistic(np.mean, blocks=100, parameters=q).plan(12_000, 1) for q in (1, 4))
+    assert (few.clip, few.n_blocks, few.block_size) == (many.clip, many.n_blocks, 120)
+    ratio = many.planned_width / few.planned_width
+    assert ratio == pytest.approx(np.sqrt((1 + 10 / 120) / (1 + 4 / 120)), rel=1e-12)
+
+
 def test_too_few_blocks_are_refused_with_the_number_of_rows_that_suffices() -> None:
     with pytest.raises(InvalidParameter, match="n_samples must be at least 12,000 at"):
         PrivateStatistic(np.mean, epsilon=0.1).plan(11_999, 1)

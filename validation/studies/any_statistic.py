@@ -464,9 +464,9 @@ def report(results: dict[str, list[Cell | None]], releases: int, pool_size: int)
         "Coverage of 95% intervals, median width over that of the interval without privacy, and in brackets "
         f"the planned width, by (n, epsilon). {releases} releases a cell; the standard error of a coverage of "
         f"0.95 is {error:.3f}. Values of blocks are drawn from a pool, whose own mean is off by "
-        f"{1 / math.sqrt(pool_size):.3f} of their standard deviation. Widths count what blocks lose by their size, "
-        f"which plans do not. At most {100 * lost:.1f}% of the releases of a cell are more than five times as wide as "
-        "its median.",
+        f"{1 / math.sqrt(pool_size):.3f} of their standard deviation. Planned widths count the loss of blocks by their "
+        f"size, for as many parameters as are declared. At most {100 * lost:.1f}% of the releases of a cell are more "
+        "than five times as wide as its median.",
         "",
         *table(results),
         "",
