@@ -83,7 +83,7 @@ class StatisticPlan(ReleasePlan):
 
     @property
     def planned_width(self) -> float:
-        """Width of a 95% interval relative to that of all rows without noise, if the values of blocks are normal."""
+        """Width of a 95% interval relative to an interval without privacy, if the values of blocks are normal."""
         half = planned_half_width(self.n_blocks, self.clip, self.sums_noise, 0.025, self.block_skewness)
         loss = float(block_loss(self.parameters, self.n_samples / self.n_blocks))
         return half * math.sqrt(self.n_blocks) / 1.96 * loss
