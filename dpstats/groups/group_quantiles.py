@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.data.levels import Categories
 from dpstats.data.parameters import check_level, check_missing, check_privacy_parameters, check_real
 from dpstats.data.schema import Column, Schema
@@ -322,12 +323,19 @@ class GroupQuantiles(_Fitted):
 
 def release_group_points(places: Any, plan: GroupQuantilesPlan, session: Session) -> None:
     """Release the points of a plan for the rows of each group, at sorted places of its grid."""
-    counts = session.add(ROWS, np.array([own.size for own in places]))
+    choose_group_points(places, session.add(ROWS, np.array([own.size for own in places])), plan, session)
+
+
+def choose_group_points(
+    places: Any, counts: Any, plan: GroupQuantilesPlan, session: Session, each: int = 1
+) -> None:
+    """Choose the points of a plan after the sizes of the groups. The plan is about ``each`` rows at a time."""
+    counted = as_int64(np.clip(np.rint(counts), 2 * each, plan.n_samples))
     parts = []
-    for own, count in zip(places, np.moveaxis(plan.anchor(counts), -1, 0), strict=True):
+    for own, count in zip(places, np.moveaxis(counted, -1, 0), strict=True):
         anchors, case = np.unique(count, return_inverse=True)
         cases = [
-            group_windows(own, plan.aims(anchor).ranks, anchor, plan.grid.steps)
+            group_windows(own, plan.aim(anchor, each), anchor, plan.grid.steps, each)
             for anchor in anchors.tolist()
         ]
         parts.append(Part(cases, case.reshape(-1)))

@@ -130,6 +130,15 @@ class GroupQuantilesPlan(GridPlan):
         """Return the ranks for a group with this counted number of rows."""
         return _aims(self, anchor)
 
+    def aim(self, rows: int, each: int) -> tuple[int, ...]:
+        """Return the ranks for a counted number of rows, where this plan is about ``each`` rows at a time."""
+        near = self.aims(int(self.anchor(rows / each)))
+        of = [_MIDDLE if target.kind == SPARE else self.q for target in near.targets]
+        return tuple(
+            each * (target.rank - _rank(q, near.anchor)) + _rank(q, rows)
+            for target, q in zip(near.targets, of, strict=True)
+        )
+
     def facts(self) -> dict[str, Any]:
         """Return the facts of the plan other than its stages."""
         return {

@@ -17,32 +17,33 @@ from dpstats.release.groups import Nested, Windows
 Places = NDArray[np.integer[Any]]
 
 
-def windows(places: Places, ranks: tuple[int, ...], steps: int) -> Windows:
+def windows(places: Places, ranks: tuple[int, ...], steps: int, unit: int = 1) -> Windows:
     """Return the tuples of points by utility, for rows at sorted places among 0, ..., ``steps``.
 
     A point exceeds rank r by at most b if at most r + b rows are below it: up to the place of row r + b + 1. It falls
-    short of rank r by at most a if at least r - a rows are at or below it: from the place of row r - a on.
+    short of rank r by at most a if at least r - a rows are at or below it: from the place of row r - a on. A step of
+    the utility is ``unit`` rows.
     """
     wanted = np.array(ranks, dtype=np.int64)[:, None]
 
     def ends(a: NDArray[np.int64], b: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         return _place(places, wanted - a, steps), _place(places, wanted + b + 1, steps)
 
-    return Windows(ends, len(ranks), candidates=steps + 1)
+    return Windows(ends, len(ranks), candidates=steps + 1, unit=unit)
 
 
-def group_windows(places: Places, ranks: tuple[int, ...], anchor: int, steps: int) -> Nested:
+def group_windows(places: Places, ranks: tuple[int, ...], anchor: int, steps: int, unit: int = 1) -> Nested:
     """Return the tuples of points by utility, for the sorted places of a group whose size is private.
 
     Ranks are for ``anchor`` rows and follow half of the difference from the group's own number. The utility is minus
-    the largest distance from a rank, in half rows: docs/proofs/quantiles.md, theorem 4.
+    the largest distance from a rank, in halves of ``unit`` rows: docs/proofs/quantiles.md, theorem 4.
     """
     twice = places.size - anchor + 2 * np.array(ranks, dtype=np.int64)[:, None]
 
     def ends(a: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         return _place(places, -((a - twice) // 2), steps), _place(places, (twice + a) // 2 + 1, steps)
 
-    return Nested(ends, len(ranks), candidates=steps + 1)
+    return Nested(ends, len(ranks), candidates=steps + 1, unit=unit)
 
 
 def _place(places: Places, row: NDArray[np.int64], steps: int) -> NDArray[np.int64]:

@@ -116,6 +116,15 @@ class QuantilePlan(GridPlan):
         """Return the number of rows that defines the ranks, for released numbers of observed rows."""
         return as_int64(np.clip(np.rint(rows), 2, self.n_samples))
 
+    def aim(self, rows: int, each: int) -> list[int]:
+        """Return the ranks for a counted number of rows, where this plan is about ``each`` rows at a time."""
+        near = observed_plan(self, int(self.anchor(rows / each)))
+        of = [0.5 if target.kind == SPARE else self.q[target.of] for target in near.targets]
+        return [
+            each * (target.rank - _rank(q, near.n_samples)) + _rank(q, rows)
+            for target, q in zip(near.targets, of, strict=True)
+        ]
+
     def shift(self, observed: int, anchor: int) -> int:
         """Return the private change of all ranks, given the observed and the counted number of rows."""
         middle = self.q[len(self.q) // 2]

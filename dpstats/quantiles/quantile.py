@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import (
     check_choice,
     check_level,
@@ -287,22 +288,26 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
 
 def release_points(places: Any, plan: QuantilePlan, session: Session) -> None:
     """Release the points of a plan for rows at sorted places of its grid."""
-    steps, anchors, case = plan.grid.steps, np.array([plan.n_samples]), None
-    if plan.dropped:
-        rows = session.add(ROWS, np.array([places.size]))
-        anchors, case = np.unique(plan.anchor(rows), return_inverse=True)
-        case = case.reshape(-1)
+    rows = session.add(ROWS, np.array([places.size])) if plan.dropped else np.array([plan.n_samples])
     if plan.halving:
         names = tuple(stage.name for stage in plan.choices)
-        release_by_halving(places, plan.levels, names, steps, session)
+        release_by_halving(places, plan.levels, names, plan.grid.steps, session)
         return
+    choose_points(places, rows, plan, session)
+
+
+def choose_points(places: Any, rows: Any, plan: QuantilePlan, session: Session, each: int = 1) -> None:
+    """Choose the points of a plan after the number of rows was released. The plan is about ``each`` rows at a time."""
+    counted = as_int64(np.clip(np.rint(rows), 2 * each, plan.n_samples))
+    anchors, case = np.unique(counted, return_inverse=True)
     # All ranks shift by the same number with the observed rows, so that one row changes all utilities in one
     # direction.
     aims = [
-        [target.rank + plan.shift(places.size, anchor) for target in observed_plan(plan, anchor).targets]
+        [rank + plan.shift(places.size, anchor) for rank in plan.aim(anchor, each)]
         for anchor in anchors.tolist()
     ]
-    chosen = session.choose(POINTS, [Part([windows(places, tuple(ranks), steps) for ranks in aims], case)])
+    cases = [windows(places, tuple(ranks), plan.grid.steps, each) for ranks in aims]
+    chosen = session.choose(POINTS, [Part(cases, case.reshape(-1) if plan.dropped else None)])
     if plan.accepted:
         ordered = np.sort(chosen, axis=-1)
         low, high = (

@@ -61,6 +61,32 @@ class Compiled:
             f"SELECT cell, v, count(*) FROM ({inner}) AS q WHERE cell IS NOT NULL GROUP BY cell, v"
         ), self._literals
 
+    def unit_places(self, limits: Iterable[tuple[int, int]]) -> tuple[str, list[Any]]:
+        """Return the statement for (cell, place of a value on the grid, number of rows for each limit).
+
+        A limit is (t, k): of a unit with n rows, a fraction k / max(n, t) counts. These rows are evenly spaced among
+        the unit's own, in the order of their cells and places, and start at a hash of the unit.
+        """
+        self._literals = []
+        divide, cast = self._dialect.divide, self._dialect.cast
+        own = self._dialect.hash.format("unit")
+        inner = (
+            f"SELECT unit, cell, v, count(*) AS c, min({own}) AS h FROM ({self._rows(units=True)}) AS q "
+            "WHERE cell IS NOT NULL GROUP BY unit, cell, v"
+        )
+        running = "sum(c) OVER (PARTITION BY unit ORDER BY cell, v ROWS UNBOUNDED PRECEDING)"
+        ranks = (
+            f"SELECT cell, v, {cast('c', 'WIDE')} AS c, {cast(running, 'WIDE')} AS r, "
+            f"{cast('sum(c) OVER (PARTITION BY unit)', 'WIDE')} AS n, "
+            f"{cast('min(h) OVER (PARTITION BY unit)', 'WIDE')} AS h FROM ({inner}) AS q"
+        )
+        sums = []
+        for t, k in limits:
+            of = f"greatest(n, {t})"
+            upto, before = (divide(f"{r} * {k} + mod(h, {of})", of) for r in ("r", "(r - c)"))
+            sums.append(f"sum({upto} - {before})")
+        return f"SELECT cell, v, {', '.join(sums)} FROM ({ranks}) AS q GROUP BY cell, v", self._literals
+
     def units_above(self, part: str, powers: Iterable[int]) -> tuple[str, list[Any]]:
         """Return the statement for the number of units with a total contribution above 2^j, for each power j.
 
@@ -106,6 +132,8 @@ class Compiled:
         # For a mean or several aggregates, units are cut by their number of rows. Otherwise they are cut by their
         # contribution.
         total = {"mean": "count(v)", "several": "count(*)"}.get(kind, "sum(v)")
+        if self._query.quantiles is not None:
+            total = "count(*)"
         listed = f"unit, cell, {', '.join(sums)}, {cast(total, 'WIDE')} AS part"
         return f"SELECT {listed} FROM ({inner}) AS q GROUP BY unit, cell"
 

@@ -43,6 +43,8 @@ class Dialect:
         LIKE without an escape character.
     bytewise : str
         Text that is compared by its bytes.
+    hash : str
+        A whole number from 0 to 2^32 - 1 that is a function of the text of a value.
     flush : str
         The first operand, where sizes below a part of the second may be 0. Engines that refuse products that underflow
         need it: the refusal would depend on rows.
@@ -54,6 +56,7 @@ class Dialect:
     nan: str
     quotient: str
     like: str
+    hash: str
     bytewise: str = "{0}"
     flush: str = "{0}"
 
@@ -119,6 +122,7 @@ DUCKDB = Dialect(
     nan="isnan({0})",
     quotient="(({0}) // ({1}))",
     like="{0} LIKE {1}",
+    hash="CAST(concat('0x', substr(md5(CAST({0} AS VARCHAR)), 1, 8)) AS BIGINT)",
 )
 POSTGRES = Dialect(
     "Postgres",
@@ -135,6 +139,7 @@ POSTGRES = Dialect(
     nan="({0} = CAST('NaN' AS double precision))",
     quotient="div({0}, {1})",
     like="{0} LIKE {1} ESCAPE ''",
+    hash="CAST(CAST(concat('x', substr(md5(CAST({0} AS text)), 1, 8)) AS bit(32)) AS bigint)",
     bytewise='(CAST({0} AS text) COLLATE "C")',
     # The sum rounds numbers far below the second operand to this operand. The difference is exact.
     flush="(({0} + {1}) - {1})",

@@ -17,8 +17,8 @@ from dpstats.sql.catalogue import BaseTable, ColumnType, quoted
 from dpstats.sql.dialect import DUCKDB
 
 _NAMES = """
-abs coalesce count count_star current_database current_schema current_setting duckdb_columns duckdb_functions
-duckdb_tables duckdb_views greatest isnan least lower max mod round_even sign sum trim
+abs coalesce concat count count_star current_database current_schema current_setting duckdb_columns duckdb_functions
+duckdb_tables duckdb_views greatest isnan least lower max md5 min mod round_even sign substr sum trim
 ~~ like like_escape + - * / // % = <> != < <= > >= and or not between in cast try_cast
 """
 FUNCTIONS = frozenset(_NAMES.split())

@@ -51,12 +51,14 @@ from dpstats.sql.plan import (
     unit_plan,
 )
 from dpstats.sql.quantiles import (
+    MOST_ROWS,
     QuantileAnswers,
     SQLQuantilesPlan,
     quantiles_answered,
     quantiles_plan,
     release_quantiles,
     sort_places,
+    unit_quantiles_plan,
 )
 from dpstats.sql.query import AS_DECLARED, FINEST, Measure, Query, Several
 from dpstats.sql.scope import Known, same_type
@@ -67,8 +69,6 @@ from dpstats.sql.syntax import refuse
 _DISCOVERY_BITS = 28
 """Rows have two to this power of steps where keys are not declared: 64-bit integers hold 2^34 rows of a key."""
 _LARGEST_INTEGER = 2**62
-_MOST_ROWS = 2**31
-"""Quantiles assume no more rows, where the number of rows is private."""
 _COARSEST = 17
 """Values have two to this power of steps, where noise of finer ones cannot be drawn."""
 
@@ -79,7 +79,7 @@ class _Private(NamedTuple):
     ``level`` is the level of noise by the smooth sensitivity. For sums over units, ``above`` has the number of units
     above each threshold, and ``cut`` the numbers after cutting at each threshold. Both are keyed by part. ``keys``
     are the keys that have rows, where they are not declared: then ``numbers`` has a row for each. ``places`` are the
-    sorted places of the values of each cell, for quantiles.
+    sorted places of the values of each cell, for quantiles, and for each limit of a unit.
     """
 
     numbers: NDArray[Any] | None = None
@@ -87,7 +87,7 @@ class _Private(NamedTuple):
     above: dict[str, list[int]] | None = None
     cut: dict[str, NDArray[Any]] | None = None
     keys: tuple[Any, ...] = ()
-    places: list[NDArray[np.int64]] | None = None
+    places: list[list[NDArray[np.int64]]] | None = None
 
 
 class PrivateSQL(Releasing):
@@ -163,7 +163,7 @@ class PrivateSQL(Releasing):
 
     * COUNT and COUNT_IF need no declaration. COUNT(DISTINCT column) must be the only aggregate.
     * SUM, AVG, STDDEV, STDDEV_POP, VARIANCE and VAR_POP need ``bounds`` of their column.
-    * MEDIAN, QUANTILE_CONT and PERCENTILE_CONT (WITHIN GROUP) need ``bounds`` of their column, and no ``unit``. A row
+    * MEDIAN, QUANTILE_CONT and PERCENTILE_CONT (WITHIN GROUP) need ``bounds`` of their column. Without ``unit`` a row
       of the data must be in at most one row of the result. Other aggregates need a separate query.
     * Computed values need ``bounds`` of each of their columns: ``+``, ``-``, ``*``, division by a number, CASE and
       COALESCE. Conditions in CASE and in FILTER (WHERE ...) need none.
@@ -388,23 +388,29 @@ class PrivateSQL(Releasing):
         if query.quantiles is not None:
             plan = self._planned(query)
             assert isinstance(plan, SQLQuantilesPlan)
-            return (
-                f"{self._elastic(query, symbols=True).explain()}\n"
-                f"quantiles are chosen by their ranks: sd of a rank's error about {plan.points.rank_error:.3g} rows"
-            )
+            error = f"quantiles are chosen by their ranks: sd of a rank's error about {plan.points.rank_error:.3g}"
+            if self._units:
+                return (
+                    f"{self._explain_units(query, 'quantiles', 'rows', (0, self._powers))}\n{error} 2^j rows"
+                )
+            return f"{self._elastic(query, symbols=True).explain()}\n{error} rows"
         if not self._units:
             return self._elastic(query, symbols=True).explain()
-        unit = self._guarantee.unit
         if _own_distinct(query):
-            return f"{query.measure.kind}: 1, as a {unit} is counted once"
+            return f"{query.measure.kind}: 1, as a {self._guarantee.unit} is counted once"
         what = {"count": "rows", "mean": "rows", "several": "rows"}.get(
             query.measure.kind, "values, in steps"
         )
-        first, last = self._planned(query).truncations[0].powers
+        return self._explain_units(
+            query, query.measure.kind, what, self._planned(query).truncations[0].powers
+        )
+
+    def _explain_units(self, query: Query, answer: str, what: str, powers: tuple[int, int]) -> str:
+        unit = self._guarantee.unit
         return (
-            f"{query.measure.kind}: 2^j, j chosen privately\n"
+            f"{answer}: 2^j, j chosen privately\n"
             f"  every row is of one {unit} ({' = '.join(str(column) for column in query.unit)})\n"
-            f"  what a {unit} adds of {what} is cut at 2^j, j among {first}, ..., {last}"
+            f"  what a {unit} adds of {what} is cut at 2^j, j among {powers[0]}, ..., {powers[1]}"
         )
 
     def refresh(self) -> None:
@@ -472,7 +478,7 @@ class PrivateSQL(Releasing):
         if (
             self._units
             and self._truncation == "race"
-            and (query.groups or measure.kind in ("mean", "several"))
+            and (query.groups or query.quantiles or measure.kind in ("mean", "several"))
         ):
             raise InvalidParameter("truncation='race' needs one count or sum; use 'threshold'")
         return query
@@ -511,15 +517,10 @@ class PrivateSQL(Releasing):
 
     def _check_quantiles(self, query: Query) -> None:
         """Refuse quantiles where a row of the data may be in more than one row of the result."""
-        if self._units:
-            refuse(
-                "a quantile where units are protected",
-                "a unit may have several rows: make a table of one row each",
-            )
-        if not self._counts_once(query):
+        if not self._units and not self._counts_once(query):
             refuse(
                 "a quantile in this join",
-                "a row may be in several rows of the result: join with public tables by their keys",
+                "a row may be in several rows of the result: join with public tables by their keys, or protect a unit",
             )
         if all(table.public for table in tables(query.relation)):
             refuse("a quantile of public tables only", "they need no privacy: ask the database")
@@ -549,12 +550,14 @@ class PrivateSQL(Releasing):
         if self._units:
             if _own_distinct(query):
                 return public_plan(query, 1, self._bare)
+            if query.quantiles is not None:
+                return unit_quantiles_plan(query, self._bare, self._level, self._powers)
             return unit_plan(query, self._bare, self._truncation, self._powers)
         if query.quantiles is not None:
             by_name = self._by_name
             private = [by_name[table.name] for table in tables(query.relation) if not table.public]
             sizes = [] if query.added else map(self._data.size, private)
-            return quantiles_plan(query, self._bare, _MOST_ROWS if query.added else max(sizes), self._level)
+            return quantiles_plan(query, self._bare, MOST_ROWS if query.added else max(sizes), self._level)
         if query.discovers:
             return discovery_plan(replace(query, measure=query.measure.of_bits(_DISCOVERY_BITS)), self._bare)
         if self._constant(query):
@@ -618,8 +621,8 @@ class PrivateSQL(Releasing):
                 rows = self._data.run(*compiled.units_cut(part, truncation.each, truncation.finer))
                 cut[truncation.name] = _by_cell(rows, query, len(truncation.each))
             return _Private(above=above, cut=cut)
-        if query.quantiles is not None:
-            return _Private(places=sort_places(self._data.run(*compiled.places()), query))
+        if isinstance(plan, SQLQuantilesPlan):
+            return self._read_places(compiled, plan)
         if query.discovers:
             return _read_keys(self._data.run(*compiled.keys()), query)
         found = _by_cell(self._data.run(*compiled.cells()), query, 1)[0]
@@ -632,6 +635,15 @@ class PrivateSQL(Releasing):
         level = smooth_level(lambda k: min(moved * elastic.at_distance(k), most), stage.limits)
         return _Private(numbers, level)
 
+    def _read_places(self, compiled: Compiled, plan: SQLQuantilesPlan) -> _Private:
+        """Return the sorted places of the cells, and of units how many have more rows than each limit."""
+        if plan.threshold is None:
+            return _Private(places=[sort_places(self._data.run(*compiled.places()), plan.query)])
+        (counts,) = self._data.run(*compiled.units_above("all", plan.threshold.each))
+        rows = self._data.run(*compiled.unit_places(plan.limits))
+        places = [sort_places(rows, plan.query, i) for i in range(len(plan.limits))]
+        return _Private(above={plan.rows: [int(n) for n in counts]}, places=places)
+
     def _release(self, private: _Private, plan: SQLPlan, session: Session) -> None:
         if plan.truncations:
             assert private.above is not None and private.cut is not None
@@ -639,7 +651,7 @@ class PrivateSQL(Releasing):
                 truncation.release(session, private.above[truncation.name], private.cut[truncation.name])
         elif isinstance(plan, SQLQuantilesPlan):
             assert private.places is not None
-            release_quantiles(private.places, plan, session)
+            release_quantiles(private.places, (private.above or {}).get(plan.rows, []), plan, session)
         elif plan.method == "discovery":
             assert private.numbers is not None
             shares = {SHARES: private.numbers[:, 1:]} if private.numbers.shape[1] > 1 else {}

@@ -5,6 +5,8 @@ Proof: docs/proofs/quantiles.md, "In SQL".
 
 from __future__ import annotations
 
+import contextlib
+import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,21 +14,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.error_distributions import chosen_limits
-from dpstats.groups.group_quantiles import read_group_points, release_group_points
+from dpstats.errors import ScaleOutOfRange
+from dpstats.groups.group_quantiles import choose_group_points, read_group_points, release_group_points
 from dpstats.groups.quantile_plan import ROWS as GROUP_ROWS
 from dpstats.groups.quantile_plan import GroupQuantilesPlan, group_quantiles_plan
 from dpstats.inference import Estimates
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
-from dpstats.privacy.stages import AnyStage, Choice, Stage
+from dpstats.privacy.stages import AnyStage, Choice, OneOf, Stage
 from dpstats.quantiles.plan import ROWS, QuantilePlan, observed_plan, points_plan
-from dpstats.quantiles.quantile import read_points, release_points
+from dpstats.quantiles.quantile import choose_points, read_points, release_points
+from dpstats.release.groups import LARGEST_NESTED, LARGEST_REACH, first_reach, nested_reach
 from dpstats.release.session import Released, Session
 from dpstats.results import list_some
 from dpstats.sql.answers import CellAnswers
 from dpstats.sql.plan import SQLPlan
 from dpstats.sql.query import Quantiles, Query
+from dpstats.sql.truncation import THRESHOLD_SHARE, Threshold
 
 Numbers = NDArray[np.float64]
+
+MOST_ROWS = 2**31
+"""Quantiles assume no more rows, where the number of rows is private."""
 
 
 @dataclass(frozen=True)
@@ -37,13 +45,31 @@ class SQLQuantilesPlan(SQLPlan):
     ----------
     points : QuantilePlan or GroupQuantilesPlan
         The plan of the choice.
+    threshold : Threshold, optional
+        The choice of the number of rows that a unit counts as at most.
+    most : int
+        The largest number of rows of a unit that are kept. With a larger threshold all units are sampled.
     """
 
     points: QuantilePlan | GroupQuantilesPlan = field(kw_only=True)
+    threshold: Threshold | None = field(default=None, kw_only=True)
+    most: int = field(default=1, kw_only=True)
 
     @property
     def method(self) -> str:
         return "ranks"
+
+    @property
+    def rows(self) -> str:
+        """The name of the stage of the numbers of rows."""
+        return GROUP_ROWS if isinstance(self.points, GroupQuantilesPlan) else ROWS
+
+    @property
+    def limits(self) -> tuple[tuple[int, int], ...]:
+        """For each threshold the rows that a unit counts as at most, and the rows of it that are kept at most."""
+        if self.threshold is None:
+            return ((1, 1),)
+        return tuple((1 << j, min(1 << j, self.most)) for j in self.threshold.each)
 
 
 def quantiles_plan(
@@ -79,6 +105,44 @@ def quantiles_plan(
     return SQLQuantilesPlan(stages, pure, query, points=points)
 
 
+def unit_quantiles_plan(
+    query: Query, guarantee: PrivacyGuarantee, level: float | None, powers: int
+) -> SQLQuantilesPlan:
+    """Return the plan of quantiles where a unit is in any number of rows, and counts as at most 2^powers of them.
+
+    A threshold is chosen first. Given the threshold, the release is the one for rows, about several rows at a time.
+    """
+    threshold = Threshold(
+        "rows of a unit", THRESHOLD_SHARE * guarantee.epsilon, (0, powers), guarantee.neighbors
+    )
+    rest = replace(guarantee, epsilon=(guarantee.epsilon - threshold.epsilon) * (1 - 2.0**-50))
+    one = quantiles_plan(query, rest, MOST_ROWS, level)
+    number, choice = one.stages
+    assert isinstance(number, Stage) and isinstance(choice, Choice)
+    most = 1
+    while most < 1 << powers and _is_quick(2 * most * choice.scale_steps, one.points):
+        most *= 2
+    plan = replace(one, threshold=threshold, most=most)
+    options = tuple(
+        replace(number, sensitivity_steps=k * number.sensitivity_steps, scale_steps=k * number.scale_steps)
+        for _, k in plan.limits
+    )
+    words = choice.words.replace("ranks", "multiples of the rows of a unit").replace(
+        "half rows", "halves of the rows of a unit"
+    )
+    stages = (threshold.stage, OneOf(number.name, options), replace(choice, words=words))
+    return replace(plan, stages=stages, target=replace(guarantee, delta=0.0))
+
+
+def _is_quick(scale: float, points: QuantilePlan | GroupQuantilesPlan) -> bool:
+    """Return whether points can be chosen in about a second."""
+    with contextlib.suppress(ScaleOutOfRange):
+        if isinstance(points, GroupQuantilesPlan):
+            return nested_reach(scale, points.each, points.grid.points) <= LARGEST_NESTED >> 2
+        return first_reach(scale, points.chosen) <= LARGEST_REACH >> 2
+    return False
+
+
 def _add_row(stage: AnyStage, groups_moved: int) -> AnyStage:
     """Return a stage for a row that is added or removed, from the stage for a replaced row."""
     if isinstance(stage, Choice):
@@ -90,24 +154,53 @@ def _add_row(stage: AnyStage, groups_moved: int) -> AnyStage:
     return replace(stage, sensitivity_steps=moved, neighbors=Neighbors.ADD_OR_REMOVE_ONE)
 
 
-def sort_places(rows: list[tuple[Any, ...]], query: Query) -> list[NDArray[np.int64]]:
-    """Return the sorted places of each cell, from (cell, place, number of rows)."""
+def sort_places(rows: list[tuple[Any, ...]], query: Query, limit: int = 0) -> list[NDArray[np.int64]]:
+    """Return the sorted places of each cell, from (cell, place, numbers of rows for each limit of a unit)."""
     cells: list[list[tuple[int, int]]] = [[] for _ in range(query.cells)]
-    for cell, place, count in rows:
-        cells[int(cell)].append((int(place), int(count)))
+    for cell, place, *counts in rows:
+        cells[int(cell)].append((int(place), int(counts[limit])))
     found = []
     for own in cells:
-        places, counts = np.array(sorted(own), dtype=np.int64).reshape(-1, 2).T
-        found.append(np.repeat(places, counts))
+        held, times = np.array(sorted(own), dtype=np.int64).reshape(-1, 2).T
+        found.append(np.repeat(held, times))
     return found
 
 
-def release_quantiles(places: list[NDArray[np.int64]], plan: SQLQuantilesPlan, session: Session) -> None:
-    """Release the points of every cell."""
-    if isinstance(plan.points, GroupQuantilesPlan):
-        release_group_points(places, plan.points, session)
+def release_quantiles(
+    places: list[list[NDArray[np.int64]]], above: list[int], plan: SQLQuantilesPlan, session: Session
+) -> None:
+    """Release the points of every cell.
+
+    Parameters
+    ----------
+    places : list of lists of arrays
+        The sorted places of each cell, for each limit of a unit.
+    above : list of int
+        The numbers of units with more rows than each limit. Empty where rows are protected.
+    plan : SQLQuantilesPlan
+    session : Session
+    """
+    points = plan.points
+    if plan.threshold is None and isinstance(points, GroupQuantilesPlan):
+        release_group_points(places[0], points, session)
+    elif plan.threshold is None:
+        assert isinstance(points, QuantilePlan)
+        release_points(places[0][0], points, session)
     else:
-        release_points(places[0], plan.points, session)
+        limit = plan.threshold.choose(session, above)
+        rows = session.add_one(plan.rows, np.array([cell.size for cell in places[limit]]), limit)
+        choose_unit_points(places[limit], rows, plan, limit, session)
+
+
+def choose_unit_points(
+    cells: list[NDArray[np.int64]], rows: Any, plan: SQLQuantilesPlan, limit: int, session: Session
+) -> None:
+    """Choose the points of every cell after the numbers of rows were released, for a limit of a unit."""
+    points, (_, each) = plan.points, plan.limits[limit]
+    if isinstance(points, GroupQuantilesPlan):
+        choose_group_points(cells, rows, points, session, each)
+    else:
+        choose_points(cells[0], rows, points, session, each)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -166,7 +259,11 @@ class QuantileAnswers(CellAnswers):
     def estimand(self) -> str:
         """Description of the covered quantities."""
         of = "each group's population" if self.names else "the population"
-        return self.quantiles.grid.add_bounds(f"the quantiles of {of}")
+        weights = ""
+        if self.thresholds:
+            most = f"{self.thresholds[0]:.10g}"
+            weights = f"; a {self.guarantee.unit} of more than {most} rows has the weight of {most}"
+        return self.quantiles.grid.add_bounds(f"the quantiles of {of}") + weights
 
     def estimates(self) -> Estimates:
         """Return the quantiles with their chosen intervals, which have one level."""
@@ -185,7 +282,10 @@ class QuantileAnswers(CellAnswers):
                 *self.guarantee.facts(),
                 ("Bounds", f"{grid.low:g} to {grid.high:g} (public)"),
                 ("Rows", f"{rows} (noise: sd {std:.3g})"),
-                ("Error of a rank", f"sd {self.points.rank_error:.3g} rows, if rows are evenly spaced"),
+                (
+                    "Error of a rank",
+                    f"sd {self._each * self.points.rank_error:.3g} rows, if rows are evenly spaced",
+                ),
             ],
             notes=self._notes(),
             exact=grid.declared,
@@ -194,9 +294,14 @@ class QuantileAnswers(CellAnswers):
         )
 
     @property
+    def _each(self) -> float:
+        """The number of rows of a unit, for which the plan of the points has one."""
+        return self.thresholds[0] if self.thresholds else 1.0
+
+    @property
     def _rows_std(self) -> float:
         points = self.points
-        return points.count_std if isinstance(points, GroupQuantilesPlan) else points.rows_std
+        return self._each * (points.count_std if isinstance(points, GroupQuantilesPlan) else points.rows_std)
 
     def _notes(self) -> list[str]:
         notes, points = [], self.points
@@ -207,16 +312,19 @@ class QuantileAnswers(CellAnswers):
             )
         if self.level is None:
             return notes
+        independent = "rows"
+        if self.thresholds:
+            independent = f"{self.guarantee.unit}s, whose own rows may depend on each other,"
         notes.append(
-            "Intervals include sampling error. They assume independent rows and no gap in the distribution near the "
-            "quantile, such as between two clusters."
+            f"Intervals include sampling error. They assume independent {independent} and no gap in the distribution "
+            "near the quantile, such as between two clusters."
         )
         if isinstance(points, GroupQuantilesPlan):
-            least = points.crowded_rows
+            least = math.ceil(self._each * points.crowded_rows)
             crowded = bool((self.rows < least).any())
             where = f"groups of fewer than {least:,} rows"
         else:
-            near = observed_plan(points, int(points.anchor(self.rows[0])))
+            near = observed_plan(points, int(points.anchor(self.rows[0] / self._each)))
             crowded = bool(near.crowded)
             where = "q = " + ", ".join(f"{q:g}" for q in near.crowded)
         if crowded:
@@ -230,15 +338,20 @@ def quantiles_answered(
     query: Query, plan: SQLQuantilesPlan, released: Released, guarantee: PrivacyGuarantee
 ) -> QuantileAnswers:
     """Return the quantiles from their release."""
-    quantiles, points = query.quantiles, plan.points
+    quantiles, points, scale = query.quantiles, plan.points, 1.0
+    thresholds: tuple[float, ...] = ()
     assert quantiles is not None
+    if plan.threshold is not None:
+        place, counts = released[plan.rows]
+        most, each = plan.limits[place]
+        released, thresholds, scale = {**released, plan.rows: counts / each}, (float(most),), float(most)
     if isinstance(points, GroupQuantilesPlan):
         values, low, high = (part.reshape(-1, 1) for part in read_group_points(released, points))
-        rows = np.asarray(released[GROUP_ROWS], dtype=np.float64)
+        rows = scale * np.asarray(released[GROUP_ROWS], dtype=np.float64)
     else:
         order = np.argsort(np.argsort(quantiles.q))
         values, low, high = (part[order].reshape(1, -1) for part in read_points(released, points))
-        rows = np.asarray(released[ROWS], dtype=np.float64)
+        rows = scale * np.asarray(released[ROWS], dtype=np.float64)
     return QuantileAnswers(
         tuple(group.name for group in query.groups),
         tuple(query.cell(i) for i in range(query.cells)),
@@ -252,4 +365,5 @@ def quantiles_answered(
         query.text,
         quantiles,
         points,
+        thresholds=thresholds,
     )

@@ -25,6 +25,51 @@ RACE_ERROR = 0.05
 
 
 @dataclass(frozen=True)
+class Threshold:
+    """The private choice of a power of two that few units exceed.
+
+    Attributes
+    ----------
+    name : str
+    epsilon : float
+    powers : (int, int)
+        The first and the last threshold are two to these powers.
+    neighbors : Neighbors
+    """
+
+    name: str
+    epsilon: float
+    powers: tuple[int, int]
+    neighbors: Neighbors = Neighbors.REPLACE_ONE
+
+    @property
+    def each(self) -> range:
+        """The powers of all thresholds."""
+        return range(self.powers[0], self.powers[1] + 1)
+
+    @property
+    def stage(self) -> Comparisons:
+        """The stage of the choice."""
+        first = self.epsilon
+        return Comparisons(
+            self.name,
+            1.0,
+            1,
+            -math.ceil(8 / first),
+            check_scale(quotient_up(2, first)),
+            check_scale(quotient_up(4, first)),
+            1,
+            neighbors=self.neighbors,
+        )
+
+    def choose(self, session: Session, above: list[int]) -> int:
+        """Return the place of a threshold: ``above`` has how many units exceed each of them."""
+        stream = session.stream(self.name)
+        # If no threshold passes, use the last one.
+        return next((i for i, n in enumerate(above[:-1]) if stream.ask(-n) is not None), len(above) - 1)
+
+
+@dataclass(frozen=True)
 class Truncation:
     """How one sum over units is released.
 
@@ -54,33 +99,24 @@ class Truncation:
     neighbors: Neighbors = Neighbors.REPLACE_ONE
 
     @property
-    def choice(self) -> str:
-        """The name of the stage that chooses the threshold."""
-        return f"threshold of {self.name}"
+    def threshold(self) -> Threshold:
+        """The choice of the threshold."""
+        first = THRESHOLD_SHARE * self.epsilon
+        return Threshold(f"threshold of {self.name}", first, self.powers, self.neighbors)
 
     @property
     def each(self) -> range:
         """The powers of all thresholds."""
-        return range(self.powers[0], self.powers[1] + 1)
+        return self.threshold.each
 
     def stages(self) -> tuple[AnyStage, ...]:
         """Return the stages: a stream of comparisons and one of several sums; or of a race all sums."""
         if self.method == "race":
             each = self.epsilon / len(self.each) * (1 - 2.0**-50)
             return tuple(self._sum(j, each, f"{self.name} cut at 2^{j}") for j in self.each)
-        first = THRESHOLD_SHARE * self.epsilon
-        rest = (self.epsilon - first) * (1 - 2.0**-50)
+        rest = (self.epsilon - self.threshold.epsilon) * (1 - 2.0**-50)
         return (
-            Comparisons(
-                self.choice,
-                1.0,
-                1,
-                -math.ceil(8 / first),
-                check_scale(quotient_up(2, first)),
-                check_scale(quotient_up(4, first)),
-                1,
-                neighbors=self.neighbors,
-            ),
+            self.threshold.stage,
             OneOf(self.name, tuple(self._sum(j, rest, self.name) for j in self.each)),
         )
 
@@ -95,9 +131,7 @@ class Truncation:
             for j, cut in zip(self.each, sums, strict=True):
                 session.add(f"{self.name} cut at 2^{j}", cut)
             return
-        stream = session.stream(self.choice)
-        # If no threshold passes, use the last one.
-        place = next((i for i, n in enumerate(above[:-1]) if stream.ask(-n) is not None), len(above) - 1)
+        place = self.threshold.choose(session, above)
         session.add_one(self.name, sums[place], place)
 
     def report(self, released: Any) -> tuple[NDArray[np.float64], float, int | None]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import math
 from decimal import Decimal
 from typing import Any
@@ -13,12 +15,15 @@ import pytest
 
 from dpstats.errors import BudgetExceeded, DPStatsError, InvalidParameter
 from dpstats.groups import GroupQuantiles
-from dpstats.privacy import PrivacyBudget
+from dpstats.groups.quantile_plan import group_quantiles_plan
+from dpstats.privacy import Choice, OneOf, PrivacyBudget, PrivacyGuarantee
 from dpstats.quantiles import PrivateQuantile
 from dpstats.quantiles.grid import check_grid
+from dpstats.quantiles.joint import group_windows, windows
+from dpstats.quantiles.plan import observed_plan, points_plan
 from dpstats.sql import PrivateSQL, QuantileAnswers
 from dpstats.sql.compile import Compiled
-from dpstats.sql.quantiles import sort_places
+from dpstats.sql.quantiles import SQLQuantilesPlan, sort_places
 
 ROWS = 4000
 DECLARED: dict[str, Any] = {
@@ -202,8 +207,8 @@ def test_what_else_is_refused() -> None:
     found = PrivateSQL(DB, **{**DECLARED, "categories": {"r.g": "discover"}}, delta=1e-6)
     with pytest.raises(InvalidParameter, match="a quantile of undeclared groups"):
         found.query("SELECT g, MEDIAN(n) FROM r GROUP BY g")
-    with pytest.raises(InvalidParameter, match="a quantile where units are protected"):
-        PrivateSQL(DB, **DECLARED, unit="g").query("SELECT MEDIAN(n) FROM r")
+    with pytest.raises(InvalidParameter, match="race' needs one count or sum"):
+        PrivateSQL(DB, **DECLARED, unit="g", truncation="race").query("SELECT MEDIAN(n) FROM r")
     with pytest.raises(InvalidParameter, match="count\\(\\) needs one COUNT"):
         PrivateSQL(DB, **DECLARED).count("SELECT MEDIAN(n) FROM r")
 
@@ -233,3 +238,191 @@ def test_quantiles_of_a_private_number_of_rows(grouped: bool) -> None:
     )
     assert choice.scale_steps == pytest.approx(replaced.stages[1].scale_steps)
     assert plan.guarantee.epsilon == 1.0
+
+
+# Units
+
+
+def kept_rows(own: list[tuple[int, int]], start: int, most: int, each: int) -> list[tuple[int, int]]:
+    """Return the rows of a unit that count: evenly spaced among its sorted (cell, place), from a start on."""
+    of = max(len(own), most)
+    ranks = [(i * each + start % of) // of for i in range(len(own) + 1)]
+    return [row for row, a, b in zip(sorted(own), ranks[:-1], ranks[1:], strict=True) if b > a]
+
+
+def people(held: list[tuple[Any, Any, Any]]) -> Any:
+    db = duckdb.connect()
+    db.execute("CREATE TABLE t (u VARCHAR, x INTEGER, g INTEGER)")
+    db.executemany("INSERT INTO t VALUES (?, ?, ?)", held)
+    return db
+
+
+def test_the_rows_of_a_unit_are_cut_by_that_unit_alone() -> None:
+    """Ties, all rows of one unit, units with fewer rows than any limit, missing units, values and cells."""
+    rng = np.random.default_rng(4)
+    sizes = [1, 1, 2, 3, 4, 5, 9, 17, 40]
+    held = [
+        (f"person {i}", int(rng.integers(0, 4)) if i % 2 else 3, int(rng.integers(0, 3)))
+        for i, size in enumerate(sizes)
+        for _ in range(size)
+    ]
+    held += [
+        (None, 1, 0),
+        ("person 0", None, 1),
+        ("person 9", 2, None),
+        ("person 9", 9, 1),
+        ("person 9", -9, 1),
+    ]
+    options: dict[str, Any] = {
+        "epsilon": 3.0,
+        "unit": "u",
+        "bounds": {"t.x": (0, 4)},
+        "categories": {"t.g": [0, 1]},
+        "unit_limit": 64,
+    }
+    sql = PrivateSQL(people(held), **options)
+    for text in ("SELECT MEDIAN(x) FROM t", "SELECT g, MEDIAN(x) FROM t GROUP BY g"):
+        query = sql._parsed(text)
+        plan = sql._planned(query)
+        private = sql._read(query, plan)
+        assert isinstance(plan, SQLQuantilesPlan) and private.places is not None and private.above is not None
+        units: dict[str, list[tuple[int, int]]] = {}
+        for unit, x, g in held:
+            if unit is not None and x is not None and (not query.groups or g in (0, 1)):
+                units.setdefault(unit, []).append((g if query.groups else 0, min(max(x, 0), 4)))
+        for i, (most, each) in enumerate(plan.limits):
+            assert each == min(most, plan.most)
+            rows = []
+            for unit, own in units.items():
+                start = int(hashlib.md5(unit.encode()).hexdigest()[:8], 16)
+                kept = kept_rows(own, start, most, each)
+                assert len(kept) <= each and (len(own) > most or each < most or len(kept) == len(own))
+                rows += kept
+            found = [(cell, int(v)) for cell, own in enumerate(private.places[i]) for v in own]
+            assert found == sorted(rows)
+            assert private.above[plan.rows][i] == sum(len(own) > most for own in units.values())
+
+
+@pytest.mark.parametrize("each", [2, 3])
+@pytest.mark.parametrize("grouped", [False, True])
+def test_utilities_of_a_unit_are_apart_by_its_rows(each: int, grouped: bool) -> None:
+    """All units of up to ``each`` rows replace each other, with the rows of others at two places."""
+    last, ranks = 3, (1, 3)
+    tuples = list(itertools.product(range(last + 1), repeat=len(ranks)))
+    sizes = range(each + 1)
+    units = [own for n in sizes for own in itertools.combinations_with_replacement(range(last + 1), n)]
+    grid = check_grid((0.0, 3.0), 1.0)
+    plan = points_plan(100, grid, (0.3, 0.5, 0.8), PrivacyGuarantee(1.0), None, "regular", "drop")
+
+    def utilities(rows: tuple[int, ...]) -> np.ndarray:
+        z = np.array(sorted(rows))
+        if grouped:
+            of = group_windows(z, ranks, 4, last, each)
+            return np.array([-first_window(of, one) for one in tuples])
+        of = windows(z, tuple(rank + plan.shift(z.size, 4) for rank in ranks), last, each)
+        return np.array([-sum(first_sides(of, one)) for one in tuples])
+
+    most = 0
+    for others in ((), (0, 3, 3)):
+        found = [utilities((*others, *own)) for own in units]
+        moves = [a - b for a, b in itertools.combinations(found, 2)]
+        alone = [a - found[0] for a in found]  # the first unit has no rows
+        apart, added = (max(int(move.max() - move.min()) for move in some) for some in (moves, alone))
+        # Steps of the choice are as many rows, or half rows in a group.
+        assert apart <= 2 * each * (1 + grouped) and added <= 2 * each
+        most = max(most, apart)
+    assert most > 2 * (each - 1) * (1 + grouped)
+
+
+def first_window(of: Any, one: tuple[int, ...]) -> int:
+    """Return the first window of a group that holds a tuple."""
+    for a in range(100):
+        low, high = of.box(0, a)
+        if all(low <= one) and all(one <= high):
+            return a
+    raise AssertionError
+
+
+def first_sides(of: Any, one: tuple[int, ...]) -> tuple[int, int]:
+    """Return how far a tuple is below and above its ranks."""
+    below, above = (np.array([of.box(a, a)[side] for a in range(100)]) for side in (0, 1))
+    return int((below > one).any(axis=1).sum()), int((above < one).any(axis=1).sum())
+
+
+def test_units_of_one_row_have_the_release_of_rows() -> None:
+    """Given the threshold of one row, counts and ranks are those of the release for rows at the remaining epsilon."""
+    db = people([(f"{i}", i % 50, i % 2) for i in range(600)])
+    options: dict[str, Any] = {"bounds": {"t.x": (0, 50)}, "categories": {"t.g": [0, 1]}}
+    for text in ("SELECT MEDIAN(x) FROM t", "SELECT g, QUANTILE_CONT(x, 0.7) FROM t GROUP BY g"):
+        for neighbors in ("replace_one", "add_or_remove"):
+            sql = PrivateSQL(db, epsilon=2.0, unit="u", neighbors=neighbors, random_state=0, **options)
+            plan = sql.plan_for(text)
+            assert isinstance(plan, SQLQuantilesPlan) and plan.threshold is not None
+            first, rows, choice = plan.stages
+            alone = PrivateSQL(db, epsilon=1.4, neighbors=neighbors, random_state=0, **options).plan_for(text)
+            assert isinstance(rows, OneOf) and isinstance(choice, Choice)
+            assert rows.options[0].scale_steps == pytest.approx(alone.stages[0].scale_steps, rel=1e-9)
+            assert choice.scale_steps == pytest.approx(alone.stages[1].scale_steps, rel=1e-9)
+            for option, (_, each) in zip(rows.options, plan.limits, strict=True):
+                assert option.sensitivity_steps == each * rows.options[0].sensitivity_steps
+                assert option.scale_steps == each * rows.options[0].scale_steps
+            assert first.event.epsilon == pytest.approx(0.6) and plan.guarantee.epsilon == 2.0
+            answer = sql.query(text)
+            assert answer.thresholds == (1.0,) and "has the weight of 1" in answer.estimand
+            assert answer.rows.sum() == pytest.approx(600, abs=60)
+            assert {stage.neighbors.name for stage in plan.stages} == {plan.guarantee.neighbors.name}
+
+
+def test_rows_of_the_plan_are_several_rows_of_the_data() -> None:
+    """Ranks follow the number of rows to the row, whatever a unit has; one row at a time they are the plan's."""
+    plan = points_plan(
+        1 << 20, check_grid((0, 1), None), (0.3,), PrivacyGuarantee(1.0), 0.9, "regular", "drop"
+    )
+    near = observed_plan(plan, 500)
+    assert plan.aim(500, 1) == [target.rank for target in near.targets]
+    groups = group_quantiles_plan((0, 1), 1 << 20, 0.3, check_grid((0, 1), None), 1.0, 0.9, "drop")
+    assert groups.aim(700, 1) == groups.aims(700).ranks
+    for each in (4, 16):
+        for made, one in ((plan.aim, near.targets), (groups.aim, groups.aims(500).targets)):
+            for rank, target in zip(made(500 * each + 1, each), one, strict=True):
+                offset = target.rank - 0.3 * 500
+                assert rank == pytest.approx(0.3 * (500 * each + 1) + each * offset, abs=1.01)
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_quantiles_of_units_cover_under_any_dependence(grouped: bool) -> None:
+    """Units have one row, or eight equal ones; a quarter of the units has most of the rows."""
+    rng, covered, runs = np.random.default_rng(6), 0, 60
+    text = "SELECT g, MEDIAN(x) FROM t GROUP BY g" if grouped else "SELECT MEDIAN(x) FROM t"
+    options: dict[str, Any] = {"bounds": {"t.x": (0.0, 1.0)}, "categories": {"t.g": [0, 1]}, "unit_limit": 8}
+    for seed in range(runs):
+        value, size = rng.random(2400), np.where(np.arange(2400) % 4 == 0, 8, 1)
+        unit = np.repeat(np.arange(2400), size)
+        frame = pd.DataFrame({"u": unit, "x": value[unit], "g": unit // 4 % 2})
+        connection = duckdb.connect(":memory:", config={"threads": 1})
+        connection.execute("CREATE TABLE t AS SELECT * FROM frame")
+        answer = PrivateSQL(connection, epsilon=4.0, unit="u", random_state=seed, **options).query(text)
+        assert answer.thresholds == (8.0,)
+        covered += int(((answer.low <= 0.5) & (answer.high >= 0.5)).sum())
+    # At coverage 0.95 fewer than 85% of 60 have probability 0.001.
+    assert covered >= 0.85 * runs * (1 + grouped)
+    assert len(frame) == 6600
+    assert "independent us, whose own rows may depend on each other" in str(answer)
+
+
+def test_quantiles_of_units_through_joins_and_paths() -> None:
+    db = people([(f"{i % 40}", i % 50, i % 2) for i in range(800)])
+    db.execute("CREATE TABLE s AS SELECT range AS g FROM range(2)")
+    sql = PrivateSQL(
+        db, epsilon=50.0, unit={"t": "u"}, public_tables=["s"], bounds={"t.x": (0, 50)}, random_state=0
+    )
+    joined = sql.query("SELECT MEDIAN(a.x) FROM t a JOIN t b ON a.u = b.u JOIN s ON s.g = a.g")
+    assert joined.values[0, 0] == pytest.approx(24.5, abs=6) and joined.thresholds[0] > 20
+    explained = sql.explain("SELECT MEDIAN(x) FROM t")
+    assert "quantiles: 2^j, j chosen privately" in explained and "2^j rows" in explained
+    with pytest.raises(InvalidParameter, match="unit"):
+        sql.query("SELECT MEDIAN(a.x) FROM t a JOIN t b ON a.g = b.g")
+    empty = PrivateSQL(
+        people([("a", None, 0)]), epsilon=1.0, unit="u", bounds={"t.x": (0, 50)}, random_state=0
+    )
+    assert np.isnan(empty.query("SELECT MEDIAN(x) FROM t").values).all()

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from dpstats.privacy import Plan, Stage
+from dpstats.privacy import Neighbors, OneOf, Plan, Stage
 from dpstats.release.session import Session
 from dpstats.sql import PrivateSQL
 from dpstats.sql.private_sql import Query, SQLPlan
-from dpstats.sql.quantiles import SQLQuantilesPlan
+from dpstats.sql.quantiles import SQLQuantilesPlan, choose_unit_points
 from registry.entry import Entry, PlantedBug, Understated, less_noise
 from registry.sparse_vector import InBlocks
 from tests.sql.databases import Database, connected, replaced
@@ -327,7 +327,7 @@ def quantile_entries() -> Iterator[Entry]:
         joined = "SELECT MEDIAN(r.a) FROM r JOIN s ON r.b = s.a"
 
         def counted(data: Database, asked: Asked = asked) -> Numbers:
-            return [np.array([cell.size for cell in asked.read(data)[1].places])]
+            return [np.array([cell.size for cell in asked.read(data)[1].places[0]])]
 
         bugs = [PlantedBug("half the range", HalfRange(text, **options).draw, *pair, 4.0, 0.0, 40_000)]
         if not grouped:
@@ -356,6 +356,127 @@ def quantile_entries() -> Iterator[Entry]:
             if grouped
             else (),
         )
+
+
+class AllRows(PrivateSQL):
+    """Planted bug: all rows of a unit count, whatever the threshold is."""
+
+    def _planned_in(self, query: Query) -> Any:
+        return AllRowsPlan(**vars(super()._planned_in(query)))
+
+
+class AllRowsPlan(SQLQuantilesPlan):
+    @property
+    def limits(self) -> Any:
+        return tuple((1 << 20, 1 << 20) for _ in super().limits)
+
+
+class OfUnits(Asked):
+    """Quantiles of units: thresholds are drawn one at a time, and for each of them all points."""
+
+    def draw(self, data: Database, rng: np.random.Generator, size: int) -> np.ndarray:
+        plan, private, _ = self.read(data)
+        noise, places = InBlocks(rng), np.empty(size, dtype=int)
+        first, rows, choice = plan.stages
+        for i in range(size):
+            with Session(replace(plan, stages=(first,)), noise) as session:
+                places[i] = plan.threshold.choose(session, private.above[plan.rows])
+        found = []
+        for place, count in zip(*np.unique(places, return_counts=True), strict=True):
+            given = replace(plan, stages=(rows.options[place], choice))
+            cells = private.places[place]
+            with Session.simulated(given, rng, int(count)) as session:
+                counted = session.add(plan.rows, np.array([cell.size for cell in cells]))
+                choose_unit_points(cells, counted, plan, place, session)
+            released = [np.atleast_2d(each.T).T for each in session.released.values()]
+            found.append(np.column_stack([np.full(count, place), *released]))
+        return np.concatenate(found)
+
+    def counts(self, data: Database) -> Numbers:
+        """Return the numbers of rows for each limit of a unit, and the number of units above the first limit."""
+        plan, private, _ = self.read(data)
+        sizes = [np.array([cell.size for cell in cells]) for cells in private.places]
+        return [*sizes, np.array(private.above[plan.rows][:1])]
+
+
+class LittleOfUnits(OfUnits, LessNoise):
+    """Planted bug: a quarter of the noise."""
+
+
+class Untruncated(OfUnits):
+    made = AllRows
+
+
+def unit_quantile_entries() -> Iterator[Entry]:
+    """Yield a median where a unit has several rows, and one of each cell, under both relations."""
+    shared = {
+        "epsilon": 2.0,
+        "interval": False,
+        "bounds": {"r.a": (0, 100)},
+        "categories": {"r.b": [0, 1]},
+        "unit": {"r": "u"},
+        "unit_limit": 2,
+    }
+
+    def units(*held: tuple[int | None, int, int | None]) -> Database:
+        return (("r", "a INTEGER, b INTEGER, u INTEGER", held),)
+
+    others = [(90, 0, 1), (90, 0, 1)]
+    full, moved = units(*[(1, 0, 0)] * 3, *others), units(*[(100, 0, 7)] * 3, *others)
+    gone = units(*others, *[(1, 0, None)] * 3)
+    for neighbors in Neighbors.REPLACE_ONE, Neighbors.ADD_OR_REMOVE_ONE:
+        added = neighbors is Neighbors.ADD_OR_REMOVE_ONE
+        for text in "SELECT MEDIAN(a) FROM r", "SELECT b, MEDIAN(a) FROM r GROUP BY b":
+            options = {**shared, "neighbors": neighbors}
+            asked = OfUnits(text, **options)
+            plan = asked.read(full)[0]
+            rows = plan.stages[1]
+            assert isinstance(rows, OneOf)
+
+            def pairs(added: bool = added) -> Iterator[tuple[Database, Database]]:
+                for n, m in itertools.product((0, 1, 3), repeat=2):
+                    # A unit with n rows in one cell and m in the other is there or not, or another one has them.
+                    there = [*[(0, 0, 9)] * n, *[(0, 1, 9)] * m]
+                    yield units(*others, *there), units(*others)
+                    if not added:
+                        yield units(*others, *there), units(*others, *[(7, 1, 10)] * n, *[(50, 0, 10)] * m)
+
+            bug = Untruncated(text, **options)
+            first = replace(plan, stages=rows.options[:1])
+            many = units(*[(1, 0, 0)] * 9, *others), units(*others)
+            yield entry(
+                asked,
+                f"SQL, medians of units {'of cells' if 'GROUP' in text else 'of all rows'}{', private size' * added}",
+                (full, gone if added else moved),
+                0.1,
+                proof="quantiles.md",
+                integers=asked.counts,
+                pairs=pairs,
+                stages=(
+                    *rows.options,
+                    Stage("units above 1", "laplace", 1, 1.0, 1, 1.0, neighbors=neighbors),
+                ),
+                bugs=(
+                    PlantedBug(
+                        "a quarter of the noise",
+                        LittleOfUnits(text, **options).draw,
+                        full,
+                        gone if added else moved,
+                        2.0,
+                        0.0,
+                        20_000,
+                    ),
+                ),
+                understated=(
+                    Understated(
+                        "all rows of a unit",
+                        first,
+                        lambda data, bug=bug: bug.counts(data)[:1],
+                        lambda many=many: iter([many]),
+                    ),
+                ),
+                most_trials=20_000,
+            )
 
 
 def left_entry() -> Entry:
@@ -457,6 +578,7 @@ def entries() -> Iterator[Entry]:
     yield path_entry()
     yield left_entry()
     yield from quantile_entries()
+    yield from unit_quantile_entries()
     elastic = "elastic-sensitivity.md"
     rows = [(0, 0), (1, 1), (None, 1)]
     public = Asked(PAIRS, epsilon=1.0, public_tables=["s"])

@@ -235,7 +235,7 @@ def quantile_entries() -> Iterator[Entry]:
         assert isinstance(number, Stage) and number.neighbors is choice.neighbors is relation  # type: ignore[union-attr]
 
         def counted(data: Database, asked: Asked = asked) -> Numbers:
-            return [np.array([cell.size for cell in asked.read(data)[1].places])]
+            return [np.array([cell.size for cell in asked.read(data)[1].places[0]])]
 
         yield entry(
             asked,
