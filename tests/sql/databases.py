@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import duckdb
@@ -19,6 +20,12 @@ def connected(data: Database) -> Any:
         for row in rows:
             connection.execute(f"INSERT INTO {name} VALUES ({', '.join('?' * len(row))})", list(row))
     return connection
+
+
+@cache
+def shared(data: Database) -> Any:
+    """Return a connection to a database in memory, which all read from and none changes."""
+    return connected(data)
 
 
 def fill(connection: Any, columns: dict[str, str], data: dict[str, list[tuple[Any, ...]]]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from dpstats.sql.private_sql import Query, SQLPlan
 from dpstats.sql.quantiles import SQLQuantilesPlan, choose_unit_points
 from registry.entry import Entry, PlantedBug, Understated, less_noise
 from registry.sparse_vector import InBlocks
-from tests.sql.databases import Database, connected, replaced
+from tests.sql.databases import Database, replaced, shared
 
 Numbers = list[np.ndarray]
 PAIRS = "SELECT COUNT(*) FROM r JOIN s ON r.a = s.a"
@@ -27,18 +27,26 @@ def database(r: Any, s: Any = ((0,), (0,), (1,))) -> Database:
 
 
 class Asked:
-    """A query, and what it is asked with; subclasses plant bugs."""
+    """A query, and what it is asked with; subclasses plant bugs. Queries with the same options share what asks them."""
 
     made: type[PrivateSQL] = PrivateSQL
+    opened: ClassVar[dict[tuple[type, str, Database], PrivateSQL]] = {}
 
     def __init__(self, text: str, **options: Any) -> None:
         self.text, self.options = text, options
         self.known: dict[Database, tuple[SQLPlan, Any, PrivateSQL]] = {}
 
+    def open(self, data: Database) -> PrivateSQL:
+        """Return what asks a database."""
+        key = self.made, repr(self.options), data
+        if key not in self.opened:
+            self.opened[key] = self.made(shared(data), **self.options)
+        return self.opened[key]
+
     def read(self, data: Database) -> tuple[SQLPlan, Any, PrivateSQL]:
         """Return the plan, and the exact numbers of a database."""
         if data not in self.known:
-            sql = self.made(connected(data), **self.options)
+            sql = self.open(data)
             query = sql._parsed(self.text)
             plan = sql._planned(query)
             self.known[data] = plan, sql._read(query, plan), sql
@@ -61,7 +69,7 @@ class Asked:
     def public(self, data: Database, budget: Any) -> tuple[Plan, np.ndarray]:
         plan, _, sql = self.read(data)
         if budget is not None:
-            sql = PrivateSQL(connected(data), **self.options, budget=budget)
+            sql = PrivateSQL(shared(data), **self.options, budget=budget)
             plan = sql.plan_for(self.text)
         return plan, sql.query(self.text).values
 
