@@ -290,7 +290,16 @@ INSIDE = {
         "log_rank",
         "__init__",
     ],
-    "ranks": ["statistics", "null", "result", "superiority", "rank_tests", "calls", "__init__"],
+    "ranks": [
+        "statistics",
+        "null",
+        "private_sizes",
+        "result",
+        "superiority",
+        "rank_tests",
+        "calls",
+        "__init__",
+    ],
     "regression": [
         "formula",
         "design",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import reprlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,17 +20,17 @@ from dpstats.data.schema import Column, Schema
 from dpstats.data.tables import Rows
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.inference import Estimates
+from dpstats.noisy_counts import CountNoise
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Stage
 from dpstats.ranks.null import null_statistics, pvalue
+from dpstats.ranks.private_sizes import MiddleRankSum, middle_rank_sum
 from dpstats.ranks.result import RankTestResult
 from dpstats.ranks.statistics import (
-    MiddleRankSum,
     all_rank_sums_sensitivity,
     centred_rank_sums,
-    middle_rank_sum,
     rank_sum_sensitivity,
     signed_rank_sensitivity,
     signed_rank_sum,
@@ -91,14 +91,20 @@ class RankTest(HasResult[RankTestResult], PrivateEstimator[RankPlan], ABC):
         """Return the kind of statistic, the alternative, and the names of the test and of the null hypothesis."""
 
     def _planned(
-        self, n: int, n_features: int, sensitivity: int, sizes: tuple[int, ...], public: bool
+        self,
+        n: int,
+        n_features: int,
+        sensitivity: int,
+        sizes: tuple[int, ...],
+        public: bool,
+        numbers: int = 1,
     ) -> RankPlan:
         if check_integer("n_features", n_features, at_least=1) != 1:
             raise InvalidParameter(f"n_features must be 1, because ranks need one column, got {n_features}")
         guarantee = PrivacyGuarantee(check_real("epsilon", self.epsilon, above=0))
         check_integer("n_simulations", self.n_simulations, at_least=99)
         # Laplace noise uses the l1 sensitivity only, so the sum of squares has no role.
-        item = Integers(STATISTIC, 1, 0.5, sensitivity, sensitivity)
+        item = Integers(STATISTIC, numbers, 0.5, sensitivity, sensitivity)
         return RankPlan(additive_stages([item], guarantee.epsilon, 0.0), guarantee, n, 1, sizes, public)
 
     def _prepare(self, plan: RankPlan) -> RankPlan:
@@ -110,6 +116,10 @@ class RankTest(HasResult[RankTestResult], PrivateEstimator[RankPlan], ABC):
         assert isinstance(stage, Stage)
         return null_statistics(self._asked()[0], plan.sizes, stage.scale_steps, self.n_simulations)
 
+    def _pvalue(self, half_ranks: Any, plan: RankPlan) -> float:
+        kind, alternative, *_ = self._asked()
+        return pvalue(self._null(plan), float(half_ranks[0]), alternative if kind != "groups" else "greater")
+
     def _values(self, rows: Rows) -> tuple[np.ndarray, Any]:
         """Return the finite numbers of one column, and the codes of their groups if there are any."""
         table = rows.whole()
@@ -118,12 +128,9 @@ class RankTest(HasResult[RankTestResult], PrivateEstimator[RankPlan], ABC):
         return table.X[:, 0], table.groups
 
     def _report(self, released: Released, plan: RankPlan) -> None:
-        kind, alternative, name, null = self._asked()
-        released_half_ranks = 2 * float(released[STATISTIC][0])
-        self.statistic_ = released_half_ranks / 2
-        self.pvalue_ = pvalue(
-            self._null(plan), released_half_ranks, alternative if kind != "groups" else "greater"
-        )
+        _, alternative, name, null = self._asked()
+        self.statistic_ = float(released[STATISTIC][0])
+        self.pvalue_ = self._pvalue(2 * released[STATISTIC], plan)
         self.result_ = RankTestResult(
             name,
             self.statistic_,
@@ -312,8 +319,10 @@ class MannWhitneyTest(GroupRankTest):
     Attributes
     ----------
     statistic_ : float
-        Noisy U - n_a n_b / 2, for the first group. With private sizes and unequal groups it is the weighted middle of
-        its smallest and its largest value over subsets of the larger group.
+        Noisy U - n_a n_b / 2, for the first group. With private sizes and unequal groups it is the middle of its
+        smallest and its largest value over subsets of the larger group.
+    released_sizes_ : pair of float, or None
+        Noisy sizes of the groups, which add up to n. None where sizes are public, or too noisy to tell groups apart.
     pvalue_ : float
         p-value, including noise.
     result_ : RankTestResult
@@ -331,12 +340,15 @@ class MannWhitneyTest(GroupRankTest):
 
     Notes
     -----
-    **Sensitivity.** With private sizes it is the size of the subsets: n / 2 or slightly more. With equal public sizes
-    it is n / 2. The difference raises the variance of the released statistic by at most 6% for equal groups.
+    **Private sizes.** The sensitivity is the size of the subsets: n / 2 or slightly more. With equal public sizes it is
+    n / 2. The difference raises the variance of the released statistic by at most 8% for equal groups. A row that
+    changes its group moves the statistic by less than this sensitivity. The remainder pays for the sizes of the groups,
+    which are released with the statistic at no further cost if they can tell an empty group from a quarter of the rows.
 
-    **Null distribution.** With private sizes, it assumes groups of equal sizes, at which the variance is largest. The
-    test is conservative for other sizes and for ties. If there is little noise, public weights make the variance more
-    similar at all sizes. If the sizes are public, declare ``sizes``: unequal groups then have smaller p-values.
+    **Null distribution.** With private sizes, the p-value is the largest over all sizes that the released sizes do not
+    exclude, and 5% of the level goes to excluding them. Where no sizes are released it assumes equal groups, at which
+    the variance is largest. The test is conservative for ties, and for unequal groups whose sizes are too noisy. If the
+    sizes are public, declare ``sizes``: p-values of unequal groups are then smaller.
 
     References
     ----------
@@ -369,8 +381,12 @@ class MannWhitneyTest(GroupRankTest):
             raise InvalidParameter(f"groups must be two labels, got {count}: is KruskalWallisTest meant?")
         if self._drops():
             return self._plan_on_sample(n, n_features)
-        moved = self._middle(n).sensitivity if sizes is None else rank_sum_sensitivity(sizes)
-        return self._planned(n, n_features, moved, sizes or balanced(n, 2), sizes is not None)
+        if sizes is not None:
+            return self._planned(n, n_features, rank_sum_sensitivity(sizes), sizes, True)
+        middle = self._middle(n)
+        return self._planned(
+            n, n_features, middle.sensitivity, balanced(n, 2), False, 1 + bool(middle.per_row)
+        )
 
     def superiority(self) -> Estimates:
         """Return the probability that a value of the first group exceeds a value of the second, with an interval.
@@ -399,12 +415,29 @@ class MannWhitneyTest(GroupRankTest):
 
     def _read(self, rows: Rows, plan: RankPlan) -> Mapping[str, Any]:
         values, codes = self._grouped(rows, plan)
-        doubled = (
-            centred_rank_sums(values, codes, 2)[0]
-            if plan.public_sizes
-            else self._middle(plan.n_samples).sum(values, codes)
-        )
-        return {STATISTIC: np.array([doubled], dtype=np.int64)}
+        if plan.public_sizes:
+            return {STATISTIC: centred_rank_sums(values, codes, 2)[:1]}
+        return {STATISTIC: self._middle(plan.n_samples).released(values, codes)}
+
+    def _prepare(self, plan: RankPlan) -> RankPlan:
+        return super()._prepare(plan) if plan.public_sizes else plan
+
+    def _pvalue(self, half_ranks: Any, plan: RankPlan) -> float:
+        if plan.public_sizes:
+            return super()._pvalue(half_ranks, plan)
+        (stage,) = plan.additive
+        noise = CountNoise("laplace", stage.scale_steps)
+        return self._middle(plan.n_samples).pvalue(half_ranks, noise, self.alternative, self.n_simulations)
+
+    def _report(self, released: Released, plan: RankPlan) -> None:
+        super()._report(released, plan)
+        self.released_sizes_ = None
+        if released[STATISTIC].size > 1:
+            per_row, n = self._middle(plan.n_samples).per_row, plan.n_samples
+            first = 2 * float(released[STATISTIC][1]) / per_row
+            std = 2 * self.result_.noise_std / per_row
+            self.released_sizes_ = first, n - first
+            self.result_ = replace(self.result_, released_sizes=self.released_sizes_, sizes_std=std)
 
     def _middle(self, n: int) -> MiddleRankSum:
         return middle_rank_sum(n, check_real("epsilon", self.epsilon, above=0))

@@ -38,6 +38,10 @@ class RankTestResult(HypothesisTest):
         Number of simulations of the null distribution.
     missing : str
         Treatment of missing entries as text. Empty if they raise an error.
+    released_sizes : pair of float, or None
+        Noisy sizes of two groups with private sizes, where they are released.
+    sizes_std : float
+        Standard deviation of their noise.
 
     Examples
     --------
@@ -62,6 +66,8 @@ class RankTestResult(HypothesisTest):
     privacy: PrivacyGuarantee
     n_simulations: int
     missing: str = ""
+    released_sizes: tuple[float, float] | None = None
+    sizes_std: float = 0.0
 
     def summary(self) -> Summary:
         """Return a table. It prints as text, and shows as HTML in a notebook."""
@@ -71,6 +77,10 @@ class RankTestResult(HypothesisTest):
         ]
         if self.sizes is not None:
             notes.append("The group of every row is public. Only its value is protected.")
+        elif self.released_sizes is not None:
+            notes.append(
+                "The group sizes are private. The p-value is the largest over all sizes near the released ones."
+            )
         elif self.test != "Signed-rank test":
             notes.append(
                 "The group sizes are private, so the p-value is for equal sizes and conservative for others. If the "
@@ -79,11 +89,13 @@ class RankTestResult(HypothesisTest):
         if self.missing:
             notes.append(self.missing)
         notes += [SIMULATED] * self.privacy.simulated
+        about = ", ".join(significant(size, self.sizes_std) for size in self.released_sizes or ())
         facts = [
             ("Null hypothesis", self.null),
             ("Alternative", self.alternative),
             ("Rows", f"{self.n_samples:,} (public)"),
             *([("Group sizes", f"{', '.join(map(str, self.sizes))} (public)")] if self.sizes else []),
+            *([("Group sizes", f"{about} (noise sd {significant(self.sizes_std)})")] if about else []),
             ("Privacy", str(self.privacy)),
         ]
         numbers = significant(self.statistic, self.noise_std), significant(self.noise_std)

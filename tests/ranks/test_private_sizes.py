@@ -1,0 +1,185 @@
+"""Two groups with private sizes: the statistic by its definition, brute force, and p-values at every size."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dpstats.noisy_counts import CountNoise
+from dpstats.ranks.null import null_statistics, pvalue
+from dpstats.ranks.private_sizes import MiddleRankSum, _first, _sizes, middle_rank_sum
+from dpstats.ranks.statistics import centred_rank_sums
+
+
+def grouped(first: list[float], second: list[float]) -> tuple[np.ndarray, np.ndarray]:
+    return np.array([*first, *second]), np.repeat([0, 1], [len(first), len(second)])
+
+
+def middle_by_definition(first: list[float], second: list[float], subset: int) -> Fraction:
+    """Return the middle of the smallest and the largest statistic over subsets, and its mean over orders of ties."""
+    n, larger = len(first) + len(second), len(second) > len(first)
+    middles = []
+    for order in itertools.permutations(range(n)):
+        rows = list(zip([*first, *second], order, strict=True))
+        groups = rows[: len(first)], rows[len(first) :]
+        choices = list(itertools.combinations(groups[larger], min(subset, len(groups[larger]))))
+        pairs = [(groups[0], kept) if larger else (kept, groups[1]) for kept in choices]
+        sums = [sum((x > y) - (x < y) for x in a for y in b) for a, b in pairs]
+        middles.append(min(sums) + max(sums))
+    return Fraction(sum(middles), 2 * len(middles))
+
+
+def test_the_middle_is_that_of_all_subsets() -> None:
+    rng = np.random.default_rng(2)
+    for kinds in (2, 3, 9):
+        for n in (2, 3, 4, 5, 5, 5):
+            size, x = int(rng.integers(0, n + 1)), rng.integers(0, kinds, size=n).astype(float)
+            first, second = x[:size].tolist(), x[size:].tolist()
+            for subset in range((n + 1) // 2, n):
+                expected = math.floor(middle_by_definition(first, second, subset) + Fraction(1, 2))
+                assert MiddleRankSum(n, subset).sum(*grouped(first, second)) == expected
+            if 0 < size < n:
+                # All rows of both groups: the rank sum itself.
+                whole = int(centred_rank_sums(*grouped(first, second), 2)[0])
+                assert MiddleRankSum(n, n - 1).sum(*grouped(first, second)) == whole
+
+
+def largest_move(middle: MiddleRankSum) -> int:
+    """Return the largest change of what is released over all pairs of neighbors, ties included."""
+    rows = list(itertools.product(range(min(middle.rows, 4)), range(2)))
+    known: dict[tuple, np.ndarray] = {}
+
+    def found(data: tuple) -> np.ndarray:
+        key = tuple(sorted(data))
+        if key not in known:
+            values, codes = np.array(key).T
+            known[key] = middle.released(values.astype(float), codes)
+        return known[key]
+
+    return max(
+        int(np.abs(np.diff([found((*rest, row)) for row in pair], axis=0)).sum())
+        for rest in itertools.combinations_with_replacement(rows, middle.rows - 1)
+        for pair in itertools.combinations(rows, 2)
+    )
+
+
+@pytest.mark.parametrize("n", [3, 4, 5, 6])
+def test_middles_of_every_small_dataset_move_by_a_subset(n: int) -> None:
+    for subset in range((n + 1) // 2, n):
+        room = MiddleRankSum(n, subset).room
+        # The size has what its own change leaves of the sensitivity, and beyond that it raises it.
+        for per_row in {0, room, room + 3} if n < 6 else {room}:
+            middle = MiddleRankSum(n, subset, per_row)
+            assert largest_move(middle) == middle.sensitivity == 2 * subset + max(0, per_row - room)
+
+
+def extreme_move(middle: MiddleRankSum) -> int:
+    """Return the largest change over pairs of neighbors with groups that are far apart."""
+    n, most = middle.rows, 0
+
+    def moved(before: tuple, after: tuple) -> int:
+        return int(np.abs(middle.released(*grouped(*before)) - middle.released(*grouped(*after))).sum())
+
+    for size in range((n + 1) // 2, n):
+        small, large = [0.0] * (n - size), [1.0] * (size - 1)
+        # A row of the larger group goes to the other end of the smaller one; or it leaves for it, from below both.
+        for row, rest, group in (([-1.0], large, small), ([1.0], [0.0] * (size - 1), [-1.0] * len(small))):
+            for value in (-2.0, 2.0):
+                most = max(most, moved(([*row, *rest], group), (rest, [*group, value])))
+        most = max(most, moved(([-1.0, *small[1:]], [0.0] * size), ([1.0, *small[1:]], [0.0] * size)))
+    return most
+
+
+@pytest.mark.parametrize("n", [9, 20, 51])
+def test_extreme_groups_attain_the_sensitivity(n: int) -> None:
+    middles = [middle_rank_sum(n, epsilon) for epsilon in (0.01, 2.0, 8.0, 1e5)]
+    assert middles[-1].per_row == middles[-1].room == n - 1 and not middles[0].per_row
+    for middle in middles:
+        assert extreme_move(middle) == middle.sensitivity == 2 * middle.subset
+        twice = MiddleRankSum(n, middle.subset, 2 * middle.room + 1)
+        assert extreme_move(twice) == twice.sensitivity > 2 * middle.subset
+
+
+def test_noise_for_private_sizes_is_close_to_that_for_equal_public_ones() -> None:
+    for n in (2, 3, 20, 101, 5000, 10**6, 10**9):
+        assert middle_rank_sum(n, 1e-6 / n).sensitivity == pytest.approx(1.04 * n, abs=2, rel=2e-3)
+    for n, epsilon in ((100, 1.0), (1000, 0.1), (1000, 1.0), (10**4, 5.0), (10**9, 1e5)):
+        middle, null = middle_rank_sum(n, epsilon), (n // 2) ** 2 * (n + 1) / 3
+        noises = [2 * (moved / epsilon) ** 2 for moved in (middle.sensitivity, n)]
+        assert null + noises[0] <= 1.0801 * (null + noises[1])
+
+
+def test_sizes_are_released_where_they_tell_groups_apart() -> None:
+    told = {
+        (n, epsilon): middle_rank_sum(n, epsilon).per_row > 0 for n in (50, 1000) for epsilon in (0.1, 1, 4)
+    }
+    assert told == {(50, 0.1): False, (50, 1): False, (50, 4): True} | {
+        (1000, 0.1): False,
+        (1000, 1): True,
+        (1000, 4): True,
+    }
+    values, codes = np.arange(50.0), np.repeat([0, 1], [10, 40])
+    middle = middle_rank_sum(50, 4.0)
+    assert middle.released(values, codes).tolist() == [middle.sum(values, codes), 10 * middle.per_row]
+    assert middle_rank_sum(50, 1.0).released(values, codes).size == 1
+
+
+def test_sizes_up_to_half_of_the_rows() -> None:
+    for most in (1, 2, 30, 500_000):
+        sizes = _sizes(most)
+        assert sizes[0] == 1 and sizes[-1] == most and len(sizes) < 400
+        assert all(a < b <= a + max(1, a / 20) for a, b in itertools.pairwise(sizes))
+    assert [_first(lambda at: at >= 3, stop) for stop in (1, 2, 3, 9)] == [1, 2, 3, 3]
+
+
+def by_search(middle: MiddleRankSum, released: np.ndarray, noise: CountNoise, size: int) -> float:
+    """Return the p-value by its definition: the largest over all sizes of the smaller of the two p-values."""
+    whole, most = middle.per_row * middle.rows, 0.0
+    found = min(released[1], whole - released[1])
+    draws = noise.draw(np.random.default_rng(3), (200_000,))
+    for smaller in range(1, middle.rows // 2 + 1):
+        null = null_statistics(
+            "two groups", (smaller, middle.rows - smaller), noise.scale, size, middle.subset
+        )
+        noisy = middle.per_row * smaller + draws
+        of_size = float(np.mean(np.minimum(noisy, whole - noisy) <= found))
+        most = max(most, min(pvalue(null, released[0], "two-sided") / 0.95, of_size / 0.05))
+    return min(1.0, most)
+
+
+@pytest.mark.parametrize(("n", "epsilon"), [(21, 12.0), (40, 5.0), (40, 60.0)])
+def test_pvalues_are_the_largest_over_sizes(n: int, epsilon: float) -> None:
+    middle, rng = middle_rank_sum(n, epsilon), np.random.default_rng(n)
+    noise = CountNoise("laplace", middle.sensitivity / epsilon)
+    assert middle.per_row
+    for size in (1, 3, 8, n // 2, n - 4):
+        codes = np.repeat([0, 1], [size, n - size])
+        values = rng.normal(size=n) - 0.7 * codes
+        released = middle.released(values, codes) + noise.draw(rng, (2,))
+        found, known = (
+            middle.pvalue(released, noise, "two-sided", 1999),
+            by_search(middle, released, noise, 1999),
+        )
+        # Between two public sizes the larger one counts, which makes the p-value a little larger.
+        assert known - 0.02 <= found <= 1.3 * known + 0.02
+
+
+@pytest.mark.parametrize("zeros", [0.0, 0.6])
+@pytest.mark.parametrize(
+    ("n", "epsilon", "size"), [(60, 1e4, 20), (200, 0.5, 60), (200, 0.5, 30), (200, 3.0, 60)]
+)
+def test_unequal_groups_have_mean_0_and_vary_no_more_than_equal_ones(
+    n: int, epsilon: float, size: int, zeros: float
+) -> None:
+    # With ties at one end the middle of all subsets has another mean, unless ties are broken.
+    middle, rng = middle_rank_sum(n, epsilon), np.random.default_rng(4)
+    ranks, codes = np.maximum(np.arange(float(n)), zeros * n), np.repeat([0, 1], [size, n - size])
+    found = np.array([middle.sum(rng.permutation(ranks), codes) for _ in range(3000)])
+    most = (n // 2) ** 2 * (n + 1) / 3
+    # Five standard errors of a mean and a variance of 3,000 normal numbers.
+    assert abs(found.mean()) < 5 * np.sqrt(most / 3000)
+    assert np.mean(found**2) < most * (1 + 5 * np.sqrt(2 / 3000))
