@@ -361,8 +361,8 @@ class MannWhitneyTest(GroupRankTest):
     >>> rng = np.random.default_rng(0)
     >>> labels = rng.choice(["old", "new"], size=400)
     >>> values = rng.exponential(size=400) + 0.5 * (labels == "new")
-    >>> MannWhitneyTest(groups=["old", "new"], random_state=0).fit(values, labels).pvalue_
-    0.0001
+    >>> MannWhitneyTest(groups=["old", "new"], random_state=0).fit(values, labels).pvalue_ < 0.001
+    True
     """
 
     alternative: str = "two-sided"

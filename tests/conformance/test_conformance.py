@@ -202,6 +202,7 @@ OTHER_PAIRS = {
     "log-rank, two groups, Laplace": "events, groups and times are in one number",
     "log-rank, three groups, Gaussian": "events, groups and times are in one number",
     "Mann-Whitney": "labels and values are in one number",
+    "Mann-Whitney, private sizes": "labels and values are in one number",
     "Hotelling, two samples": "labels are made of the rows",
     "Kruskal-Wallis": "labels and values are in one number",
     "online multiplicative weights, pure": "a fit asks nothing",

@@ -1,7 +1,7 @@
 """Private rank tests: level at every share of the groups, without and with ties, and power beside scipy's.
 
 Levels are of tests at .05. Values are exponential; with ties they are rounded down to multiples of one half. With
-private sizes the null distribution is that of equal groups, so that levels at other shares are what this study is for.
+private sizes p-values are the largest over sizes, so that levels at other shares are what this study is for.
 
     python validation/studies/ranks.py
     python validation/studies/ranks.py --replications 100 --no-write
@@ -114,6 +114,14 @@ SIZE_CELLS = (
     (100, 1.0, 0.1, 1.7),
     (1000, 0.1, 0.1, 1.4),
     (1000, 1.0, 0.1, 0.33),
+    (50, 4.0, 0.1, 1.75),
+    (300, 1.0, 0.05, 0.95),
+    (300, 1.0, 0.1, 0.62),
+    (300, 1.0, 0.2, 0.48),
+    (1000, 0.3, 0.1, 0.5),
+    (1000, 1.0, 0.05, 0.42),
+    (5000, 0.1, 0.1, 0.29),
+    (5000, 1.0, 0.05, 0.18),
 )
 """Sizes, epsilons, shares of the first group and shifts. In most the power with public sizes is about 0.8."""
 

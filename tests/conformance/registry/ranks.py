@@ -116,6 +116,27 @@ def _entry(name: str, estimator: RankTest, kinds: list[float], pair: Pair, wrong
     )
 
 
+def private_sizes() -> Entry:
+    """Return the entry of a test that releases the size of a group too: groups that are far apart, of every size."""
+    n = 30
+    estimator = MannWhitneyTest(groups=[0, 1], epsilon=4.0, **FEW)
+
+    def pairs() -> Iterator[Pair]:
+        for size in range(1, n):
+            for below, above in ((0, 1), (1, 0)):
+                rest = [(1, below)] * (size - 1) + [(2, above)] * (n - size)
+                for group in (0, 1):
+                    yield of_groups((0, below), *rest), of_groups((3, group), *rest)
+
+    pair = list(pairs())[4 * (n // 2)]
+    made = replace(_entry("", estimator, [], pair, ("what the statistic alone needs", n - 1)), pairs=pairs)
+    return replace(
+        made,
+        name="Mann-Whitney, private sizes",
+        understated=tuple(replace(one, pairs=pairs) for one in made.understated),
+    )
+
+
 def entries() -> Iterator[Entry]:
     n = 4
     signs = np.array([1.0, 2.0, 3.0, 4.0])[:, None], np.array([1.0, 2.0, 3.0, -4.0])[:, None]
@@ -136,6 +157,7 @@ def entries() -> Iterator[Entry]:
         two,
         ("what a sum in whole ranks needs", 3),
     )
+    yield private_sizes()
     three = of_groups((0, 0), (1, 1), (1, 1), (0, 0)), of_groups((0, 0), (1, 1), (1, 1), (2, 0))
     yield _entry(
         "Kruskal-Wallis",
