@@ -82,8 +82,8 @@ def _middles(n: int, smaller: int, subset: int, count: int, rng: np.random.Gener
         share = kept / larger
         variance = 4 * n * larger * smaller * (share**3 / 6 - 2 / 3 * (share - 0.5) ** 3)
         return rng.normal(scale=np.sqrt(variance), size=count)
-    # How many rows of the larger group are below each row of the smaller one: all multisets are equally likely, as in
-    # Polya's urn, where a new row takes a free place or that of an earlier row.
+    # Each row of the smaller group has some rows of the larger group below it. All multisets of these numbers are
+    # equally likely. Polya's urn draws one: a row takes a free place, or the place of an earlier row.
     below = np.empty((smaller, count), dtype=np.int64)
     for j in range(smaller):
         place = rng.integers(larger + 1 + j, size=count)

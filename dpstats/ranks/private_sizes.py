@@ -37,7 +37,7 @@ class MiddleRankSum:
     subset : int
         Number of rows of the larger group in a subset. Between n/2 and n - 1.
     per_row : int, default=0
-        Half ranks that are released for each row of the first group, beside the statistic. 0: none are.
+        Half ranks that are released for each row of the first group, in a second number. 0: there is none.
     """
 
     rows: int
@@ -54,7 +54,7 @@ class MiddleRankSum:
         """The largest ``per_row`` that does not raise the sensitivity."""
         return 2 * self.subset - (self.rows - 1)
 
-    def released(self, values: NDArray[np.float64], codes: NDArray[np.int64]) -> NDArray[np.int64]:
+    def measure(self, values: NDArray[np.float64], codes: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return twice the statistic of the first group, rounded, and its size times ``per_row`` unless that is 0."""
         size = int(np.count_nonzero(codes == 0)) * self.per_row
         return as_int64(np.array([self.sum(values, codes), size][: 1 + bool(self.per_row)]))
@@ -78,7 +78,7 @@ class MiddleRankSum:
         Parameters
         ----------
         released : ndarray
-            The statistic and, if it was released, the size, as `released` gives them, with noise.
+            The statistic and, if it was released, the size, as `measure` gives them, with noise.
         noise : CountNoise
             Their noise.
         alternative : {"two-sided", "less", "greater"}
@@ -87,29 +87,29 @@ class MiddleRankSum:
             Number of simulations of the null distribution for one size.
         """
 
-        def of_statistic(smaller: int) -> float:
+        def judge_sum(smaller: int) -> float:
             sizes = (smaller, self.rows - smaller)
             null = null_statistics("two groups", sizes, noise.scale, size, self.subset)
             return pvalue(null, released[0], alternative)
 
         if not self.per_row:
-            return of_statistic(self.rows // 2)
+            return judge_sum(self.rows // 2)
         whole = self.per_row * self.rows
         found = min(released[1], whole - released[1])
 
-        def of_size(smaller: int) -> float:
+        def judge_size(smaller: int) -> float:
             """Return the probability of a released size as small, or as large, as this one."""
             edges = self.per_row * smaller - found, whole - self.per_row * smaller - found
             return float(noise.beyond(np.array(edges) - noise.half).sum())
 
         sizes = _sizes(self.rows // 2)
         place = _first(
-            lambda at: of_statistic(sizes[at]) / (1 - _ON_SIZES) >= of_size(sizes[at - 1] + 1) / _ON_SIZES,
+            lambda at: judge_sum(sizes[at]) / (1 - _ON_SIZES) >= judge_size(sizes[at - 1] + 1) / _ON_SIZES,
             len(sizes),
         )
         # The smaller of both p-values first rises with the size, and then falls.
-        rising = of_statistic(sizes[place - 1]) / (1 - _ON_SIZES)
-        falling = of_size(sizes[place - 1] + 1) / _ON_SIZES if place < len(sizes) else 0.0
+        rising = judge_sum(sizes[place - 1]) / (1 - _ON_SIZES)
+        falling = judge_size(sizes[place - 1] + 1) / _ON_SIZES if place < len(sizes) else 0.0
         return min(1.0, max(rising, falling))
 
 

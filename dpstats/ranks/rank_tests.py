@@ -342,8 +342,8 @@ class MannWhitneyTest(GroupRankTest):
     -----
     **Private sizes.** The sensitivity is the size of the subsets: n / 2 or slightly more. With equal public sizes it is
     n / 2. The difference raises the variance of the released statistic by at most 8% for equal groups. A row that
-    changes its group moves the statistic by less than this sensitivity. The remainder pays for the sizes of the groups,
-    which are released with the statistic at no further cost if they can tell an empty group from a quarter of the rows.
+    changes its group moves the statistic by less than this sensitivity. The remainder pays for the sizes of the groups.
+    They are released at no further cost if they can tell an empty group from a quarter of the rows.
 
     **Null distribution.** With private sizes, the p-value is the largest over all sizes that the released sizes do not
     exclude, and 5% of the level goes to excluding them. Where no sizes are released it assumes equal groups, at which
@@ -417,7 +417,7 @@ class MannWhitneyTest(GroupRankTest):
         values, codes = self._grouped(rows, plan)
         if plan.public_sizes:
             return {STATISTIC: centred_rank_sums(values, codes, 2)[:1]}
-        return {STATISTIC: self._middle(plan.n_samples).released(values, codes)}
+        return {STATISTIC: self._middle(plan.n_samples).measure(values, codes)}
 
     def _prepare(self, plan: RankPlan) -> RankPlan:
         return super()._prepare(plan) if plan.public_sizes else plan

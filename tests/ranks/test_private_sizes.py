@@ -57,7 +57,7 @@ def largest_move(middle: MiddleRankSum) -> int:
         key = tuple(sorted(data))
         if key not in known:
             values, codes = np.array(key).T
-            known[key] = middle.released(values.astype(float), codes)
+            known[key] = middle.measure(values.astype(float), codes)
         return known[key]
 
     return max(
@@ -82,7 +82,7 @@ def extreme_move(middle: MiddleRankSum) -> int:
     n, most = middle.rows, 0
 
     def moved(before: tuple, after: tuple) -> int:
-        return int(np.abs(middle.released(*grouped(*before)) - middle.released(*grouped(*after))).sum())
+        return int(np.abs(middle.measure(*grouped(*before)) - middle.measure(*grouped(*after))).sum())
 
     for size in range((n + 1) // 2, n):
         small, large = [0.0] * (n - size), [1.0] * (size - 1)
@@ -124,7 +124,7 @@ def test_sizes_are_released_where_they_tell_groups_apart() -> None:
     }
     values, codes = np.arange(50.0), np.repeat([0, 1], [10, 40])
     middle = middle_rank_sum(50, 4.0)
-    assert middle.released(values, codes).tolist() == [middle.sum(values, codes), 10 * middle.per_row]
+    assert middle.measure(values, codes).tolist() == [middle.sum(values, codes), 10 * middle.per_row]
     assert middle_rank_sum(50, 1.0).released(values, codes).size == 1
 
 
@@ -136,7 +136,7 @@ def test_sizes_up_to_half_of_the_rows() -> None:
     assert [_first(lambda at: at >= 3, stop) for stop in (1, 2, 3, 9)] == [1, 2, 3, 3]
 
 
-def by_search(middle: MiddleRankSum, released: np.ndarray, noise: CountNoise, size: int) -> float:
+def search_sizes(middle: MiddleRankSum, released: np.ndarray, noise: CountNoise, size: int) -> float:
     """Return the p-value by its definition: the largest over all sizes of the smaller of the two p-values."""
     whole, most = middle.per_row * middle.rows, 0.0
     found = min(released[1], whole - released[1])
@@ -146,8 +146,8 @@ def by_search(middle: MiddleRankSum, released: np.ndarray, noise: CountNoise, si
             "two groups", (smaller, middle.rows - smaller), noise.scale, size, middle.subset
         )
         noisy = middle.per_row * smaller + draws
-        of_size = float(np.mean(np.minimum(noisy, whole - noisy) <= found))
-        most = max(most, min(pvalue(null, released[0], "two-sided") / 0.95, of_size / 0.05))
+        size_pvalue = float(np.mean(np.minimum(noisy, whole - noisy) <= found))
+        most = max(most, min(pvalue(null, released[0], "two-sided") / 0.95, size_pvalue / 0.05))
     return min(1.0, most)
 
 
@@ -159,10 +159,10 @@ def test_pvalues_are_the_largest_over_sizes(n: int, epsilon: float) -> None:
     for size in (1, 3, 8, n // 2, n - 4):
         codes = np.repeat([0, 1], [size, n - size])
         values = rng.normal(size=n) - 0.7 * codes
-        released = middle.released(values, codes) + noise.draw(rng, (2,))
+        released = middle.measure(values, codes) + noise.draw(rng, (2,))
         found, known = (
             middle.pvalue(released, noise, "two-sided", 1999),
-            by_search(middle, released, noise, 1999),
+            search_sizes(middle, released, noise, 1999),
         )
         # Between two public sizes the larger one counts, which makes the p-value a little larger.
         assert known - 0.02 <= found <= 1.3 * known + 0.02
