@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.blas import dgemm
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.errors import ScaleOutOfRange
@@ -21,12 +22,14 @@ from dpstats.lattice.sums import default_threads
 from dpstats.parallel import one_blas_thread
 
 ROWS = 1 << 12
-"""Rows of a block."""
+"""Largest number of rows of one exact product."""
 
 ROW_BITS = 20
 """A row's norm is at most 2^20 steps: 2^12 products of two such rows add up to less than 2^53."""
 
 _EXACT_BITS, _SUM_BITS, _COARSEST = 53, 62, 8
+_QUICK, _QUICK_COLUMNS = 10**6, 28
+"""Multiplications of a product for which OpenBLAS is quickest, and the columns up to which this pays."""
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -66,25 +69,66 @@ def dyadic(matrix: Floats, bits: int) -> Floats:
 
 def gram(rows: Floats) -> Integers:
     """Return the sum over rows of the products of their entries: shape (p, p)."""
-    return as_int64(rows.T @ rows)
+    if len(rows) <= ROWS:
+        return as_int64(_square(rows))
+    return gram(rows[:ROWS]) + gram(rows[ROWS:])
 
 
 def weighted(weights: Floats, rows: Floats) -> Integers:
     """Return the sum of rows times integers of at most 2^ROW_BITS: shape (p,)."""
-    return as_int64(weights @ rows)
+    if len(rows) <= ROWS:
+        return as_int64(weights @ rows)
+    return weighted(weights[:ROWS], rows[:ROWS]) + weighted(weights[ROWS:], rows[ROWS:])
 
 
-def inside_ball(rows: Floats, radius: Floats | float, steps: int, norm: str = "l2") -> Floats:
+def multiply(rows: Floats, matrix: Floats) -> Floats:
+    """Return ``rows @ matrix.T`` for a matrix whose products are exact."""
+    p = rows.shape[1]
+    each = _quick_rows(p)
+    if p > _QUICK_COLUMNS or len(rows) % each or not rows.size:
+        return np.asarray(rows @ matrix.T)
+    return np.asarray(rows.reshape(-1, each, p) @ np.ascontiguousarray(matrix.T)).reshape(len(rows), -1)
+
+
+def _square(rows: Floats) -> Floats:
+    """Return the exact product of integer rows with themselves."""
+    m, p = rows.shape
+    if p > _QUICK_COLUMNS or not rows.size:
+        return np.asarray(rows.T @ rows)
+    each = _quick_rows(p)
+    # Called by name: numpy would choose a product for symmetric results, which takes longer for few columns.
+    parts = [rows[start : start + each].T for start in range(0, m, each)]
+    return np.asarray(sum(dgemm(1.0, part, part, trans_b=True) for part in parts))
+
+
+def _quick_rows(p: int) -> int:
+    """Return a power of two of rows whose product with p columns is quick."""
+    return min(ROWS, 1 << max(_QUICK // max(p, 1) ** 2, 1).bit_length() - 1)
+
+
+def inside_ball(
+    rows: Floats,
+    radius: Floats | float,
+    steps: int,
+    norm: str = "l2",
+    *,
+    norms: Floats | None = None,
+    out: Floats | None = None,
+) -> Floats:
     """Return integer rows whose norm is at most ``steps``, for rows whose norm is at most ``radius``, each its own.
 
-    The scale leaves room for rounding. A row that is still outside becomes zero.
+    The scale leaves room for rounding. A row that is still outside becomes zero. Given float l2
+    ``norms`` show this too: rounding moves a row by at most sqrt(p)/2, and errors of floats by less than 1/2.
     """
     p = rows.shape[1]
     room = (np.sqrt(p) if norm == "l2" else p) / 2 + 1
-    scale = np.reshape((steps - room) / radius, (-1, 1))
-    rounded: Floats = rows * scale
+    scale = (steps - room) / radius
+    rounded: Floats = np.multiply(rows, np.reshape(scale, (-1, 1)), out=out)
     np.rint(rounded, out=rounded)
-    beyond = ~(powered_norms(rounded, norm) <= float(steps) ** (2 if norm == "l2" else 1))
+    if norms is None:
+        beyond = ~(powered_norms(rounded, norm) <= float(steps) ** (2 if norm == "l2" else 1))
+    else:
+        beyond = ~(norms * scale <= steps - room + 0.25)
     if beyond.any():
         rounded[beyond] = 0.0
     return rounded
@@ -103,9 +147,9 @@ def summed(work: Callable[[slice], Mapping[str, Integers]], n: int, p: int) -> S
     return sum_items(work, cut_rows(n), n * p)
 
 
-def cut_rows(n: int) -> list[slice]:
+def cut_rows(n: int, size: int = ROWS) -> list[slice]:
     """Return the blocks of n rows: at least one."""
-    return [slice(start, min(start + ROWS, n)) for start in range(0, max(n, 1), ROWS)]
+    return [slice(start, min(start + size, n)) for start in range(0, max(n, 1), size)]
 
 
 def sum_items(work: Callable[[Item], Mapping[str, Integers]], items: Sequence[Item], entries: int) -> Sums:

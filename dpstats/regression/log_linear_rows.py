@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dpstats.data.arithmetic import as_int64
 from dpstats.lattice.products import Sums, gram, inside_ball, weighted
 from dpstats.lattice.rounding import squared_norms
-from dpstats.regression.blocks import Block, Coordinates
+from dpstats.regression.blocks import Bins, Block, Coordinates
 from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT
 from dpstats.regression.rows import OUTSIDE, SIZE, Model, Question, Step, scalar_sum, triangle
 
@@ -131,7 +131,7 @@ class WeightedNorms(LogLinear):
         (weight,) = self.curves.evaluate(self.predict(block), "weight")
         rows = block.whiten(Coordinates(self.shift, self.intercept, self.whitening))
         squares = squared_norms(rows * weight[:, None])
-        return {self.name: block.count(np.searchsorted(self.ends**2, squares), self.ends.size + 1)}
+        return {self.name: block.count(Bins(self.ends**2).find(squares), self.ends.size + 1)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,8 +154,9 @@ class LogLinearStep(Step):
         linear: Floats = self.fitted(block) + block.offset
         mean, clip, pull, weight, curved = self.curves.evaluate(linear, *names)
         white = block.whiten(self.ball.at) * weight[:, None]
-        longest = np.maximum(np.sqrt(squared_norms(white)), self.radius) / block.root
-        rows = inside_ball(white, longest, 2**self.bits)
+        norms = np.sqrt(squared_norms(white))
+        longest = np.maximum(norms, self.radius) / block.root
+        rows = inside_ball(white, longest, 2**self.bits, norms=norms, out=white)
         r = np.clip(((block.y + 1) * self.half - mean) / clip, -1.0, 1.0)
         v = np.clip((r - pull) / (1 + self.most_pull), -1.0, 1.0) * (self.radius / longest)
         v = np.rint(v * 2.0**self.bits)

@@ -25,7 +25,7 @@ from dpstats.lattice.products import (
     powered_norms,
     weighted,
 )
-from dpstats.regression.blocks import COUNT_BITS, REACH, X_BITS, Ball, Block, Coordinates
+from dpstats.regression.blocks import COUNT_BITS, REACH, X_BITS, Ball, Bins, Block, Coordinates
 from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT, MOMENTS
 
 Floats = NDArray[np.float64]
@@ -74,9 +74,11 @@ class Centre(Question):
     offsets: tuple[float, float] | None = None  # center and half-width of their range
 
     def sum_rows(self, block: Block) -> Sums:
-        inside = block.weigh(np.clip(block.z, -(2.0**X_BITS), 2.0**X_BITS))
-        # Entries are integers without weights.
-        inside = np.ones(block.y.size) @ (inside if block.weight is None else np.rint(inside))
+        inside = np.clip(block.points, -(2.0**X_BITS), 2.0**X_BITS).astype(np.float64)
+        if block.weight is None:
+            inside = (np.ones(block.y.size) @ inside)[:-1]
+        else:
+            inside = np.rint(block.weigh(inside)).sum(axis=0)[:-1]
         if self.outcome:
             inside = np.append(inside, np.rint(block.weigh(block.y) * 2.0**X_BITS).sum())
         if self.offsets is not None:
@@ -94,11 +96,16 @@ class Directions(Question):
     least: float
     bits: int
 
+    @cached_property
+    def place(self) -> Coordinates:
+        """The coordinates."""
+        return Coordinates(self.shift, False, None)
+
     def sum_rows(self, block: Block) -> Sums:
         rows = block.rows(self.shift, intercept=False)
-        norms = np.sqrt(block.squared_norms(Coordinates(self.shift, False, None)))
+        norms = np.sqrt(block.squared_norms(self.place))
         longest = np.maximum(norms, self.least) / block.root
-        return triangle(CURVATURE, gram(inside_ball(rows, longest, 2**self.bits)))
+        return triangle(CURVATURE, gram(inside_ball(rows, longest, 2**self.bits, norms=norms, out=rows)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,11 +118,18 @@ class Norms(Question):
     whitening: Floats | None
     ends: Floats
 
+    @cached_property
+    def place(self) -> Coordinates:
+        """The coordinates."""
+        return Coordinates(self.shift, self.intercept, self.whitening)
+
+    @cached_property
+    def bins(self) -> Bins:
+        """The bins of squared norms."""
+        return Bins((self.ends if self.whitening is not None else self.ends * 2.0**X_BITS) ** 2)
+
     def sum_rows(self, block: Block) -> Sums:
-        at = Coordinates(self.shift, self.intercept, self.whitening)
-        squares = block.squared_norms(at)
-        ends = self.ends if self.whitening is not None else self.ends * 2.0**X_BITS
-        return {self.name: block.count(np.searchsorted(ends**2, squares), self.ends.size + 1)}
+        return {self.name: block.count(self.bins.find(block.squared_norms(self.place)), self.ends.size + 1)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,13 +176,20 @@ class Model(Question):
     intercept: bool
     theta: Floats
 
+    @cached_property
+    def line(self) -> Coordinates:
+        """The fitted outcome, as a coordinate of rows."""
+        return Coordinates(self.shift, self.intercept, self.theta)
+
     def fitted(self, block: Block) -> Floats:
         """Return the fitted outcomes of rows."""
-        return block.fit_outcomes(self.theta, self.shift, self.intercept)
+        return block.fit_outcomes(self.line)
 
     def residuals(self, block: Block) -> Floats:
         """Return the outcomes minus their fitted values."""
-        found: Floats = np.where(block.far, 0.0, block.y - self.fitted(block))
+        found: Floats = block.y - self.fitted(block)
+        if block.any_far:
+            found[block.far] = 0.0
         return found
 
 
@@ -289,7 +310,7 @@ def coordinates(whitening: Floats, p: int) -> Floats:
 
 def scalar_sum(values: Any) -> NDArray[np.int64]:
     """Return the sum of numbers in [-1, 1], in steps."""
-    return np.array([as_int64(np.rint(values * 2.0**UNIT_BITS)).sum()])
+    return as_int64(np.rint(values * 2.0**UNIT_BITS).sum(keepdims=True))
 
 
 def triangle(name: str, matrix: NDArray[np.int64]) -> Sums:
