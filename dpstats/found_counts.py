@@ -59,6 +59,14 @@ class FoundCounts(ErrorDistribution):
         return np.asarray(np.maximum(self.find_sizes(np.zeros(1))[0], 1.0))
 
     @property
+    def note(self) -> str:
+        """How groups were found, as a sentence for a summary."""
+        return (
+            f"Groups are shown where their noisy count reaches {self.threshold:.1f} rows. Intervals hold given that a "
+            "group was found."
+        )
+
+    @property
     def start(self) -> Floats:
         return self.sizes
 

@@ -32,7 +32,6 @@ from dpstats.privacy.stages import (
     Smooth,
     Stage,
 )
-from dpstats.privacy.stages.discovery import KEYS
 from dpstats.release.groups import Cells, Nested, Runs, Windows
 from dpstats.release.witness import Declared, Seen
 
@@ -224,12 +223,12 @@ def _discovery(stage: Discovery, first: Any, second: Any) -> Movement:
     absent = {block.name: np.zeros(stage.width(block), dtype=np.int64) for block in stage.blocks}
     pairs = [(keys[0].get(label, absent), keys[1].get(label, absent)) for label in {**keys[0], **keys[1]}]
     touched = [(a, b) for a, b in pairs if any(not np.array_equal(a[name], b[name]) for name in absent)]
-    if len(touched) > KEYS:
+    if len(touched) > stage.keys:
         return _wrong(stage.name, words, f"moves {len(touched)} keys, where a row has one")
     counts = [abs(int(a[stage.counts.name][0]) - int(b[stage.counts.name][0])) for a, b in touched]
     if max(counts, default=0) > stage.row_steps:
         return _wrong(stage.name, words, "moves a count by more than a row, for which the threshold is made")
-    touched += [(absent, absent)] * (KEYS - len(touched))
+    touched += [(absent, absent)] * (stage.keys - len(touched))
     both = [
         {name: np.concatenate([pair[side][name] for pair in touched]) for name in absent} for side in (0, 1)
     ]

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
+from dpstats.found_counts import FoundCounts
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.rounding import quotient_up
 from dpstats.privacy.stages import Choice, Stage
@@ -37,6 +38,8 @@ _LEAST_SHARE = 0.1
 """Least part of epsilon that counts the rows of the groups."""
 _SURE = 2.0
 """How many standard deviations fewer and more rows than counted the ranks allow for."""
+_COUNT_TAIL = 0.1
+"""Part of the error probability for the number of rows of a group that was found."""
 _MIDDLE = 0.5
 """Part of the difference from its counted number of rows that a group's ranks follow."""
 
@@ -80,6 +83,9 @@ class GroupQuantilesPlan(GridPlan):
         Number of points that are chosen in each group: the limits of an interval, a point, or both.
     confidence_level : float or None
     missing : {"error", "drop"}
+    threshold : float, optional
+        The least released number of rows of a group, if groups are not declared. Its noise is then conditioned
+        (`FoundCounts`).
     """
 
     groups: tuple[Any, ...]
@@ -88,6 +94,7 @@ class GroupQuantilesPlan(GridPlan):
     each: int
     confidence_level: float | None
     missing: str
+    threshold: float | None = None
 
     @property
     def choice(self) -> Choice:
@@ -198,6 +205,23 @@ def group_quantiles_plan(
     return GroupQuantilesPlan(stages, PrivacyGuarantee(epsilon), n, 1, groups, q, grid, each, level, missing)
 
 
+def found_quantiles_plan(
+    count: Stage, threshold: float, n: int, q: float, grid: Grid, epsilon: float, level: float | None
+) -> GroupQuantilesPlan:
+    """Return the plan of the points of groups that were found by their noisy counts of rows.
+
+    ``count`` has the noise of a count before it is conditioned. The choice of the points costs epsilon.
+    """
+    scale = max(quotient_up(4, epsilon), LEAST_SCALE)
+    each = _points_of_each(n, q, scale / 2, level, grid.declared)
+    nested_reach(scale, each, grid.points)
+    words = "{size} of {candidates:,} points, exponential mechanism of scale {scale:.6g} in half rows"
+    choice = Choice(POINTS, each, 4, scale, grid.points, words=words, per_key=True)
+    return GroupQuantilesPlan(
+        (count, choice), PrivacyGuarantee(epsilon), n, 1, ("found",), q, grid, each, level, "drop", threshold
+    )
+
+
 def _count_share(q: float) -> float:
     """Return the part of epsilon for the counts that makes the error of a rank least, for two chosen points.
 
@@ -227,6 +251,8 @@ def _aims(plan: GroupQuantilesPlan, anchor: int) -> Aims:
     Distances from the bounds allow for fewer rows than counted, and those from the quantile for more.
     """
     q, size = plan.q, plan.each
+    if plan.threshold is not None:
+        return _found_aims(plan, anchor, plan.threshold)
     margin = math.ceil(_SURE * plan.count_std)
     few, most = max(anchor - margin, 2), min(anchor + margin, plan.n_samples)
     targets = [Target(_rank(q, few), POINT, 0)] if size != 2 else []
@@ -238,12 +264,40 @@ def _aims(plan: GroupQuantilesPlan, anchor: int) -> Aims:
         change = _rank(q, most) - _rank(q, few)
         targets.append(Target(-1 if low is None else low - change - 1, LOW, 0))
         targets.append(Target(few + 1 if high is None else high - change + 1, HIGH, 0))
-    share = ESCAPED * (1 - (level or 0.5)) / size
-    least = least_group_distances(size, plan.rank_scale, plan.grid.points, share)
+    return _settle(plan, targets, few, anchor, _rank(q, anchor) - _rank(q, few))
+
+
+def _found_aims(plan: GroupQuantilesPlan, anchor: int, threshold: float) -> Aims:
+    """Return the ranks for a group that was found with this noisy count.
+
+    The rank of a group of N rows is r + (N - anchor)/2, and should be qN. The limits allow for all sizes N of an
+    interval that holds given that the group was found.
+    """
+    q, size, level = plan.q, plan.each, plan.confidence_level
+    # Rounding must not put the count below the threshold.
+    counts = FoundCounts(np.array([max(float(anchor), threshold + 0.5)]), plan.count_std, threshold)
+    low, high = counts.limits(_COUNT_TAIL * (1 - (level or 0.5)) / 2)
+    few, most = max(math.floor(low[0]), 2), max(min(math.ceil(high[0]), plan.n_samples), 2)
+    shifts = [(q - _MIDDLE) * n for n in (few, float(counts.sizes[0]), most)]
+    least, middle, largest = min(shifts), shifts[1], max(shifts)
+    targets = [Target(round(few / 2 + middle), POINT, 0)] if size != 2 else []
+    if level is not None:
+        tail = (1 - _COUNT_TAIL) * (1 - level) / 2
+        ends = offset_ranks(q, most, size, plan.rank_scale, tail, 0.0, group_rank_errors)
+        below, above = (None if end is None else end - _rank(q, most) for end in ends)
+        targets += [
+            Target(-1 if below is None else math.floor(few / 2 + least) + below - 1, LOW, 0),
+            Target(few + 1 if above is None else math.ceil(few / 2 + largest) + above + 1, HIGH, 0),
+        ]
+    return _settle(plan, targets, few, anchor, anchor // 2 - few // 2)
+
+
+def _settle(plan: GroupQuantilesPlan, targets: list[Target], few: int, anchor: int, change: int) -> Aims:
+    """Return the targets for ``few`` rows that the bounds do not draw to them, with their ranks for the anchor."""
+    share = ESCAPED * (1 - (plan.confidence_level or 0.5)) / plan.each
+    least = least_group_distances(plan.each, plan.rank_scale, plan.grid.points, share)
     kept = _drop_close_targets(targets, few, least)
-    change = _rank(q, anchor) - _rank(q, few)
-    middle = anchor // 2
-    moved = [t._replace(rank=middle if t.kind == SPARE else t.rank + change) for t in kept]
+    moved = [t._replace(rank=anchor // 2 if t.kind == SPARE else t.rank + change) for t in kept]
     return Aims(anchor, tuple(sorted(moved)))
 
 

@@ -6,6 +6,7 @@ its noise, and its threshold. Proof: docs/proofs/discovery.md.
 from __future__ import annotations
 
 from dpstats.errors import ScaleOutOfRange
+from dpstats.privacy.guarantee import Neighbors
 from dpstats.privacy.stages import Discovery, JointStage
 from dpstats.release.additive import JointIntegers, additive_stages
 
@@ -18,13 +19,20 @@ _HALVINGS = 4
 _FURTHEST = 40  # standard deviations of the noise of a count
 
 
-def discovery_stage(touched: JointIntegers, row_steps: int, epsilon: float, delta: float) -> Discovery:
+def discovery_stage(
+    touched: JointIntegers,
+    row_steps: int,
+    epsilon: float,
+    delta: float,
+    neighbors: Neighbors = Neighbors.REPLACE_ONE,
+) -> Discovery:
     """Return the stage that releases integers of keys at a total of (epsilon, delta).
 
     Parameters
     ----------
     touched : JointIntegers
-        The numbers of the two keys that a row can touch, counts first.
+        The numbers of the keys that a row can touch, counts first: two keys of a replaced row, and one of a row that is
+        added or removed.
     row_steps : int
         The steps that a row adds to the count of its key.
     epsilon, delta : float
@@ -33,7 +41,9 @@ def discovery_stage(touched: JointIntegers, row_steps: int, epsilon: float, delt
     of_noise = delta * (1 - THRESHOLD_SHARE)
     for halvings in range(_HALVINGS):
         # Where delta is small, the lattice is fine enough for a smaller epsilon only.
-        (stage,) = additive_stages([touched], min(epsilon, LARGEST_EPSILON) / 2**halvings, of_noise)
+        (stage,) = additive_stages(
+            [touched], min(epsilon, LARGEST_EPSILON) / 2**halvings, of_noise, neighbors=neighbors
+        )
         assert isinstance(stage, JointStage)
         if not stage.concentrated:
             break

@@ -320,14 +320,14 @@ class Session:
         int64 array of shape (k,), or (size, k)
         """
         stage: Choice = self._stage(name, Choice)
-        if any(len({groups.size for groups in part.cases}) != 1 for part in parts) or (
-            sum(part.cases[0].size for part in parts) != stage.size
-        ):
+        sizes = [part.cases[0].size for part in parts]
+        right = set(sizes) <= {stage.size} if stage.per_key else sum(sizes) == stage.size
+        if not right or any(len({groups.size for groups in part.cases}) != 1 for part in parts):
             raise DPStatsError(f"stage {name!r} must get {stage.size} numbers")
         self._take(name)
         count = 1 if self._size is None else self._size
         drawn = [self._chosen(part, stage.scale_steps, count) for part in parts]
-        chosen = np.concatenate(drawn, axis=1)
+        chosen = np.concatenate(drawn, axis=1) if drawn else np.empty((count, 0), dtype=np.int64)
         self._released[name] = chosen[0] if self._size is None else chosen
         return np.asarray(self._released[name])
 

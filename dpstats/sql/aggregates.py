@@ -158,8 +158,6 @@ def _quantiles(
     first = found[0][0]
     if any(each.column != first.column for each, _ in found):
         refuse("quantiles of several columns", "write a separate query for each")
-    if any(group.discovered for group in groups):
-        refuse("a quantile of undeclared groups", "declare categories of the groups")
     if groups and len(found) > 1:
         refuse("several quantiles with GROUP BY", "a group has one quantile: write a separate query for each")
     if arrangement.chooses:

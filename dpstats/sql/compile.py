@@ -39,11 +39,15 @@ class Compiled:
         return f"SELECT cell, {sums} FROM ({inner}) AS q WHERE cell IS NOT NULL GROUP BY cell", self._literals
 
     def keys(self) -> tuple[str, list[Any]]:
-        """Return the statement for (undeclared values ..., cell, rows, exact integers ...), for each key with rows."""
+        """Return the statement for (undeclared values ..., cell, rows, exact integers ...), for each key with rows.
+
+        For quantiles it is (undeclared values ..., cell, place of a value on the grid, rows).
+        """
         self._literals = []
+        ranked = self._query.quantiles is not None
         found = [f"k{i}" for i, group in enumerate(self._query.groups) if group.discovered]
-        places = ", ".join([*found, "cell"])
-        sums = ", ".join(["count(*)", *self._sums()])
+        places = ", ".join([*found, "cell", *(["v"] if ranked else [])])
+        sums = ", ".join(["count(*)", *([] if ranked else self._sums())])
         ends = {f"k{i}": group.ends for i, group in enumerate(self._query.groups) if group.ends}
         shown = [
             f"{name} BETWEEN {self._bind(low)} AND {self._bind(high)}" for name, (low, high) in ends.items()

@@ -21,6 +21,8 @@ from dpstats.sql.truncation import Truncation
 ANSWER = "answer"
 ROWS, SHARES = "rows", "shares"
 """The blocks of keys that are not declared."""
+DISCOVERY_BITS = 28
+"""Rows have two to this power of steps where keys are not declared: 64-bit integers hold 2^34 rows of a key."""
 _SAFE = 1 + 1e-12
 _FINER = 1 << 10
 """Parts of an integer in which noise with heavy tails is drawn. Its smallest scale is a few parts."""
@@ -63,8 +65,7 @@ class SQLPlan(Plan):
     @property
     def discovery(self) -> Discovery:
         """The stage of keys that are not declared."""
-        stage = self.stages[-1]
-        assert isinstance(stage, Discovery)
+        (stage,) = (stage for stage in self.stages if isinstance(stage, Discovery))
         return stage
 
     @property
@@ -105,14 +106,15 @@ def discovery_plan(query: Query, guarantee: PrivacyGuarantee) -> SQLPlan:
     """Return the plan of numbers of keys that are not declared, where a row of the data is one row of the result."""
     several = query.measure
     assert isinstance(several, Several)
-    row = several.row_steps
-    blocks = [Block(ROWS, KEYS, 1 / row, 1.0)]
+    row, keys = several.row_steps, 1 if query.added else KEYS
+    blocks = [Block(ROWS, keys, 1 / row, 1.0)]
     if several.parts:
-        blocks.append(Block(SHARES, KEYS * several.parts, 1.0, 1.0))
-    # A row leaves one key and enters another, with its shares.
-    far = math.sqrt(2 * row**2 + several.moved_squared()) * _SAFE
+        blocks.append(Block(SHARES, keys * several.parts, 1.0, 1.0))
+    # A replaced row leaves one key and enters another, with its shares.
+    far = math.sqrt(keys * row**2 + several.moved_squared(query.added)) * _SAFE
     touched = JointIntegers(ANSWER, tuple(blocks), math.inf, far)
-    return SQLPlan((discovery_stage(touched, row, guarantee.epsilon, guarantee.delta),), guarantee, query)
+    stage = discovery_stage(touched, row, guarantee.epsilon, guarantee.delta, guarantee.neighbors)
+    return SQLPlan((stage,), guarantee, query)
 
 
 def smooth_plan(query: Query, guarantee: PrivacyGuarantee, interval: bool) -> SQLPlan:

@@ -6,7 +6,7 @@ Proofs: docs/proofs/elastic-sensitivity.md, docs/proofs/truncated-sums.md, docs/
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from itertools import pairwise
@@ -42,6 +42,7 @@ from dpstats.sql.compile import Compiled
 from dpstats.sql.parse import parse
 from dpstats.sql.plan import (
     ANSWER,
+    DISCOVERY_BITS,
     ROWS,
     SHARES,
     SQLPlan,
@@ -52,11 +53,15 @@ from dpstats.sql.plan import (
 )
 from dpstats.sql.quantiles import (
     MOST_ROWS,
+    Keyed,
     QuantileAnswers,
     SQLQuantilesPlan,
+    found_plan,
     quantiles_answered,
     quantiles_plan,
+    release_found_quantiles,
     release_quantiles,
+    repeat_places,
     sort_places,
     unit_quantiles_plan,
 )
@@ -66,8 +71,6 @@ from dpstats.sql.several import PrivateAnswers, all_answered
 from dpstats.sql.source import Source
 from dpstats.sql.syntax import refuse
 
-_DISCOVERY_BITS = 28
-"""Rows have two to this power of steps where keys are not declared: 64-bit integers hold 2^34 rows of a key."""
 _LARGEST_INTEGER = 2**62
 _COARSEST = 17
 """Values have two to this power of steps, where noise of finer ones cannot be drawn."""
@@ -79,7 +82,8 @@ class _Private(NamedTuple):
     ``level`` is the level of noise by the smooth sensitivity. For sums over units, ``above`` has the number of units
     above each threshold, and ``cut`` the numbers after cutting at each threshold. Both are keyed by part. ``keys``
     are the keys that have rows, where they are not declared: then ``numbers`` has a row for each. ``places`` are the
-    sorted places of the values of each cell, for quantiles, and for each limit of a unit.
+    sorted places of the values of each cell, for quantiles, and for each limit of a unit. ``keyed`` has all keys with
+    their sorted places.
     """
 
     numbers: NDArray[Any] | None = None
@@ -87,7 +91,8 @@ class _Private(NamedTuple):
     above: dict[str, list[int]] | None = None
     cut: dict[str, NDArray[Any]] | None = None
     keys: tuple[Any, ...] = ()
-    places: list[list[NDArray[np.int64]]] | None = None
+    places: list[Sequence[NDArray[np.int64]]] | None = None
+    keyed: list[Keyed] | None = None
 
 
 class PrivateSQL(Releasing):
@@ -145,8 +150,7 @@ class PrivateSQL(Releasing):
         Level of the intervals of MEDIAN, QUANTILE_CONT and PERCENTILE_CONT, whose release chooses their limits.
     neighbors : {"replace_one", "add_or_remove"}, default="replace_one"
         Neighboring databases. "add_or_remove": one row of a private table is added or removed, or one unit with all its
-        rows. The numbers of rows of private tables are then private. Counts by group have half the noise. "discover"
-        needs "replace_one".
+        rows. The numbers of rows of private tables are then private. Counts by group have half the noise.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
@@ -377,23 +381,21 @@ class PrivateSQL(Releasing):
 
     def _explain(self, query: Query) -> str:
         if query.discovers:
-            stage = self._planned(query).discovery
+            plan = self._planned(query)
+            stage = plan.discovery
             half, most = (stage.threshold + z * stage.count_std for z in (0.0, 1.645))
             names = ", ".join(group.name for group in query.groups)
             return (
                 f"{self._elastic(query, symbols=True).explain()}\n"
                 f"values of {names} are shown if their noisy count reaches {stage.threshold:.1f} rows\n"
                 f"  one of {half:.0f} rows is found with probability 0.50, one of {most:.0f} rows with 0.95"
+                f"{_explain_ranks(plan)}"
             )
         if query.quantiles is not None:
-            plan = self._planned(query)
-            assert isinstance(plan, SQLQuantilesPlan)
-            error = f"quantiles are chosen by their ranks: sd of a rank's error about {plan.points.rank_error:.3g}"
+            ranks = _explain_ranks(self._planned(query))
             if self._units:
-                return (
-                    f"{self._explain_units(query, 'quantiles', 'rows', (0, self._powers))}\n{error} 2^j rows"
-                )
-            return f"{self._elastic(query, symbols=True).explain()}\n{error} rows"
+                return self._explain_units(query, "quantiles", "rows", (0, self._powers)) + ranks
+            return self._elastic(query, symbols=True).explain() + ranks
         if not self._units:
             return self._elastic(query, symbols=True).explain()
         if _own_distinct(query):
@@ -484,12 +486,7 @@ class PrivateSQL(Releasing):
         return query
 
     def _hide_sizes(self, query: Query) -> Query:
-        """Return the query with shares that a row moves least, or refuse undeclared values."""
-        if query.discovers:
-            raise InvalidParameter(
-                "neighbors must be 'replace_one' for undeclared values of GROUP BY, got 'add_or_remove'. Declare "
-                "categories."
-            )
+        """Return the query with shares that a row moves least."""
         if isinstance(query.measure, Several):
             # A sum and a difference of shares would move by two wholes.
             return replace(query, measure=replace(query.measure, paired=False))
@@ -553,13 +550,15 @@ class PrivateSQL(Releasing):
             if query.quantiles is not None:
                 return unit_quantiles_plan(query, self._bare, self._level, self._powers)
             return unit_plan(query, self._bare, self._truncation, self._powers)
+        if query.quantiles is not None and query.discovers:
+            return found_plan(query, self._bare, self._level)
         if query.quantiles is not None:
             by_name = self._by_name
             private = [by_name[table.name] for table in tables(query.relation) if not table.public]
             sizes = [] if query.added else map(self._data.size, private)
             return quantiles_plan(query, self._bare, MOST_ROWS if query.added else max(sizes), self._level)
         if query.discovers:
-            return discovery_plan(replace(query, measure=query.measure.of_bits(_DISCOVERY_BITS)), self._bare)
+            return discovery_plan(replace(query, measure=query.measure.of_bits(DISCOVERY_BITS)), self._bare)
         if self._constant(query):
             times = self._elastic(query, public=True).at_distance(0)
             return public_plan(query, query.moved * times, self._bare)
@@ -603,7 +602,7 @@ class PrivateSQL(Releasing):
             found = answer(plan.query, plan, session.released, plan.guarantee)
         if query.arrangement == AS_DECLARED:
             return found
-        return found.show(*arrange(query, found.cells, found.values.reshape(len(found.cells), -1)))
+        return found.show(*arrange(query, found.cells, np.atleast_2d(found.values.T).T))
 
     def _read(self, query: Query, plan: SQLPlan) -> _Private:
         query = plan.query
@@ -637,10 +636,13 @@ class PrivateSQL(Releasing):
 
     def _read_places(self, compiled: Compiled, plan: SQLQuantilesPlan) -> _Private:
         """Return the sorted places of the cells, and of units how many have more rows than each limit."""
+        if plan.query.discovers:
+            return _sort_keys(self._data.run(*compiled.keys()), plan.query)
         if plan.threshold is None:
             return _Private(places=[sort_places(self._data.run(*compiled.places()), plan.query)])
         (counts,) = self._data.run(*compiled.units_above("all", plan.threshold.each))
         rows = self._data.run(*compiled.unit_places(plan.limits))
+        places: list[Sequence[NDArray[np.int64]]]
         places = [sort_places(rows, plan.query, i) for i in range(len(plan.limits))]
         return _Private(above={plan.rows: [int(n) for n in counts]}, places=places)
 
@@ -649,6 +651,9 @@ class PrivateSQL(Releasing):
             assert private.above is not None and private.cut is not None
             for truncation in plan.truncations:
                 truncation.release(session, private.above[truncation.name], private.cut[truncation.name])
+        elif isinstance(plan, SQLQuantilesPlan) and plan.query.discovers:
+            assert private.keyed is not None
+            release_found_quantiles(private.keyed, plan, session)
         elif isinstance(plan, SQLQuantilesPlan):
             assert private.places is not None
             release_quantiles(private.places, (private.above or {}).get(plan.rows, []), plan, session)
@@ -662,6 +667,14 @@ class PrivateSQL(Releasing):
             if len(plan.stages) == 2:
                 session.add(LEVEL, np.array([private.level]))
             session.smooth(ANSWER, private.numbers, private.level)
+
+
+def _explain_ranks(plan: SQLPlan) -> str:
+    """Return the line of `PrivateSQL.explain` about the ranks of quantiles."""
+    if not isinstance(plan, SQLQuantilesPlan):
+        return ""
+    rows = "rows" if plan.threshold is None else "2^j rows"
+    return f"\nquantiles are chosen by their ranks: sd of a rank's error about {plan.points.rank_error:.3g} {rows}"
 
 
 def _check_path(name: str, tables: Mapping[str, BaseTable]) -> None:
@@ -723,6 +736,14 @@ def _read_keys(rows: list[tuple[Any, ...]], query: Query) -> _Private:
         exact = [int(size) * several.row_steps, *(int(n or 0) for n in shares)]
         numbers[i] = [max(-_LARGEST_INTEGER, min(n, _LARGEST_INTEGER)) for n in exact]
     return _Private(numbers, keys=tuple(key for key, _ in found))
+
+
+def _sort_keys(rows: list[tuple[Any, ...]], query: Query) -> _Private:
+    """Return the keys that have rows in their order, and the sorted places of each key."""
+    held: dict[tuple[Any, ...], list[tuple[int, int]]] = {}
+    for *found, cell, place, size in rows:
+        held.setdefault(query.key(found, int(cell)), []).append((int(place), int(size)))
+    return _Private(keyed=[tuple((key, repeat_places(held[key])) for key in sorted(held))])
 
 
 def _with_columns(

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,24 +17,32 @@ from numpy.typing import NDArray
 
 from dpstats.error_distributions import chosen_limits
 from dpstats.errors import ScaleOutOfRange
+from dpstats.found_counts import FoundCounts
 from dpstats.groups.group_quantiles import choose_group_points, read_group_points, release_group_points
 from dpstats.groups.quantile_plan import ROWS as GROUP_ROWS
-from dpstats.groups.quantile_plan import GroupQuantilesPlan, group_quantiles_plan
+from dpstats.groups.quantile_plan import GroupQuantilesPlan, found_quantiles_plan, group_quantiles_plan
 from dpstats.inference import Estimates
+from dpstats.privacy.calibration import largest_cost
+from dpstats.privacy.events import BoundedRange, Event
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
-from dpstats.privacy.stages import AnyStage, Choice, OneOf, Stage
+from dpstats.privacy.stages import AnyStage, Choice, Discovery, OneOf, Stage
 from dpstats.quantiles.plan import ROWS, QuantilePlan, observed_plan, points_plan
 from dpstats.quantiles.quantile import choose_points, read_points, release_points
 from dpstats.release.groups import LARGEST_NESTED, LARGEST_REACH, first_reach, nested_reach
 from dpstats.release.session import Released, Session
 from dpstats.results import list_some
 from dpstats.sql.answers import CellAnswers
-from dpstats.sql.plan import SQLPlan
-from dpstats.sql.query import Quantiles, Query
+from dpstats.sql.plan import DISCOVERY_BITS, SQLPlan, discovery_plan
+from dpstats.sql.plan import ROWS as KEY_ROWS
+from dpstats.sql.query import Quantiles, Query, Several
 from dpstats.sql.truncation import THRESHOLD_SHARE, Threshold
 
 Numbers = NDArray[np.float64]
 
+FOUND_SHARE = 0.3
+"""Part of epsilon that finds keys, where they are not declared: keys of few rows have no quantile in any case."""
+Keyed = tuple[tuple[Any, NDArray[np.int64]], ...]
+"""Keys with the sorted places of their values."""
 MOST_ROWS = 2**31
 """Quantiles assume no more rows, where the number of rows is private."""
 
@@ -105,6 +115,35 @@ def quantiles_plan(
     return SQLQuantilesPlan(stages, pure, query, points=points)
 
 
+def found_plan(query: Query, guarantee: PrivacyGuarantee, level: float | None) -> SQLQuantilesPlan:
+    """Return the plan of a quantile of each key that is found by its noisy count of rows."""
+    quantiles = query.quantiles
+    assert quantiles is not None
+    (q,) = quantiles.q
+    first = replace(guarantee, epsilon=FOUND_SHARE * guarantee.epsilon)
+    counted = replace(query, measure=Several((), ()).of_bits(DISCOVERY_BITS))
+    stage = discovery_plan(counted, first).discovery
+    rest = _find_rest(stage, guarantee)
+    # A replaced row is in two keys.
+    moved = 2 if query.added else 1
+    scale = stage.touched.scale_steps(stage.counts)
+    count = Stage(GROUP_ROWS, "gaussian", 1, stage.counts.spacing, stage.row_steps, scale)
+    points = found_quantiles_plan(count, stage.threshold, MOST_ROWS, q, quantiles.grid, moved * rest, level)
+    choice = _add_row(points.choice, moved) if query.added else points.choice
+    return SQLQuantilesPlan((stage, choice), guarantee, query, points=points)
+
+
+@lru_cache(maxsize=64)
+def _find_rest(stage: Discovery, guarantee: PrivacyGuarantee) -> float:
+    """Return the cost of a choice that composes with a discovery to a guarantee."""
+    start = (1 - FOUND_SHARE) * guarantee.epsilon * (1 - 2.0**-50)
+
+    def events(cost: float) -> list[Event]:
+        return [*stage.events, BoundedRange(cost, neighbors=stage.neighbors)]
+
+    return largest_cost(events, guarantee, start) * (1 - 2.0**-50)
+
+
 def unit_quantiles_plan(
     query: Query, guarantee: PrivacyGuarantee, level: float | None, powers: int
 ) -> SQLQuantilesPlan:
@@ -159,17 +198,19 @@ def sort_places(rows: list[tuple[Any, ...]], query: Query, limit: int = 0) -> li
     cells: list[list[tuple[int, int]]] = [[] for _ in range(query.cells)]
     for cell, place, *counts in rows:
         cells[int(cell)].append((int(place), int(counts[limit])))
-    found = []
-    for own in cells:
-        held, times = np.array(sorted(own), dtype=np.int64).reshape(-1, 2).T
-        found.append(np.repeat(held, times))
-    return found
+    return [repeat_places(own) for own in cells]
+
+
+def repeat_places(held: list[tuple[int, int]]) -> NDArray[np.int64]:
+    """Return sorted places, from places and their numbers of rows."""
+    places, times = np.array(sorted(held), dtype=np.int64).reshape(-1, 2).T
+    return np.repeat(places, times)
 
 
 def release_quantiles(
-    places: list[list[NDArray[np.int64]]], above: list[int], plan: SQLQuantilesPlan, session: Session
+    places: Sequence[Sequence[NDArray[np.int64]]], above: list[int], plan: SQLQuantilesPlan, session: Session
 ) -> None:
-    """Release the points of every cell.
+    """Release the points of every declared cell.
 
     Parameters
     ----------
@@ -192,8 +233,23 @@ def release_quantiles(
         choose_unit_points(places[limit], rows, plan, limit, session)
 
 
+def release_found_quantiles(keyed: list[Keyed], plan: SQLQuantilesPlan, session: Session) -> None:
+    """Release the keys that are found by their numbers of rows, and the points of these keys.
+
+    ``keyed`` has one item: all keys with their sorted places.
+    """
+    assert isinstance(plan.points, GroupQuantilesPlan)
+    keys = tuple(key for key, _ in keyed[0])
+    sizes = np.array([own.size * plan.discovery.row_steps for _, own in keyed[0]], dtype=np.int64)
+    found = session.discover(plan.discovery.name, keys, {KEY_ROWS: sizes.reshape(-1, 1)})
+    # A key that was found has rows, but a neighbor may have none of it.
+    of, no_rows = dict(keyed[0]), np.empty(0, dtype=np.int64)
+    cells = [of.get(key, no_rows) for key in found["labels"]]
+    choose_group_points(cells, found[KEY_ROWS][:, 0], plan.points, session)
+
+
 def choose_unit_points(
-    cells: list[NDArray[np.int64]], rows: Any, plan: SQLQuantilesPlan, limit: int, session: Session
+    cells: Sequence[NDArray[np.int64]], rows: Any, plan: SQLQuantilesPlan, limit: int, session: Session
 ) -> None:
     """Choose the points of every cell after the numbers of rows were released, for a limit of a unit."""
     points, (_, each) = plan.points, plan.limits[limit]
@@ -249,6 +305,7 @@ class QuantileAnswers(CellAnswers):
     points: QuantilePlan | GroupQuantilesPlan = field(repr=False)
     method: str = "ranks"
     thresholds: tuple[float, ...] = ()
+    found: FoundCounts | None = field(default=None, repr=False)
 
     def show(self, places: list[int], selected: float) -> QuantileAnswers:
         """Return the answers of some cells, in this order. Released values must not have selected them."""
@@ -269,7 +326,7 @@ class QuantileAnswers(CellAnswers):
         """Return the quantiles with their chosen intervals, which have one level."""
         points, low, high = (part.T.ravel() for part in (self.values, self.low, self.high))
         grid, std = self.quantiles.grid, self._rows_std
-        rows = list_some([f"{count:,.0f}" for count in self.rows])
+        rows = list_some([f"{count:,.0f}" for count in self.rows]) or "no group"
         return Estimates(
             points,
             None,
@@ -305,6 +362,8 @@ class QuantileAnswers(CellAnswers):
 
     def _notes(self) -> list[str]:
         notes, points = [], self.points
+        if self.found is not None:
+            notes.append(self.found.note)
         if np.isnan(self.values).any():
             notes.append(
                 "NaN: too few rows lie between the quantile and a bound for this epsilon. More rows, a larger epsilon "
@@ -341,20 +400,29 @@ def quantiles_answered(
     quantiles, points, scale = query.quantiles, plan.points, 1.0
     thresholds: tuple[float, ...] = ()
     assert quantiles is not None
+    cells, counted = tuple(query.cell(i) for i in range(query.cells)) if not query.discovers else (), None
+    if query.discovers:
+        assert isinstance(points, GroupQuantilesPlan)
+        release, stage = released[plan.discovery.name], plan.discovery
+        cells, counts = tuple(map(query.key_values, release["labels"])), release[KEY_ROWS][:, 0]
+        counted = FoundCounts(counts, stage.count_std, stage.threshold)
+        points, released = replace(points, groups=cells), {**released, GROUP_ROWS: counts}
     if plan.threshold is not None:
         place, counts = released[plan.rows]
         most, each = plan.limits[place]
         released, thresholds, scale = {**released, plan.rows: counts / each}, (float(most),), float(most)
     if isinstance(points, GroupQuantilesPlan):
         values, low, high = (part.reshape(-1, 1) for part in read_group_points(released, points))
-        rows = scale * np.asarray(released[GROUP_ROWS], dtype=np.float64)
+        rows = scale * np.asarray(
+            released[GROUP_ROWS] if counted is None else counted.sizes, dtype=np.float64
+        )
     else:
         order = np.argsort(np.argsort(quantiles.q))
         values, low, high = (part[order].reshape(1, -1) for part in read_points(released, points))
         rows = scale * np.asarray(released[ROWS], dtype=np.float64)
     return QuantileAnswers(
         tuple(group.name for group in query.groups),
-        tuple(query.cell(i) for i in range(query.cells)),
+        cells,
         quantiles.labels,
         values,
         low,
@@ -366,4 +434,5 @@ def quantiles_answered(
         quantiles,
         points,
         thresholds=thresholds,
+        found=counted,
     )

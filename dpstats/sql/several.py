@@ -215,10 +215,7 @@ class PrivateAnswers(CellAnswers):
         else:
             notes.append("The noise scale is private, so the printed digits do not show the precision.")
         if self.found is not None:
-            notes.append(
-                f"Groups are shown where their noisy count reaches {self.found.threshold:.1f} rows. Intervals hold "
-                "given that a group was found."
-            )
+            notes.append(self.found.note)
         if self.selected < 1:
             notes.append(SELECTED)
         if self.most_rows is not None:

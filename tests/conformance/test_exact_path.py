@@ -169,6 +169,8 @@ def expected_calls(stage: Any, found: Counter[Call], asked: dict[str, float]) ->
     if isinstance(stage, Choice):
         # Of a part each, where there are several.
         sizes = [n for kind, scale, n in found.elements() if (kind, scale) == ("choice", stage.scale_steps)]
+        if stage.per_key:
+            return [("choice", stage.scale_steps, stage.size)] * len(sizes)
         each = min(sizes, default=stage.size)
         return [("choice", stage.scale_steps, each)] * (stage.size // each)
     if isinstance(stage, Selection):

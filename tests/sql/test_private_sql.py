@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dpstats.errors import BudgetExceeded, InvalidData, InvalidParameter
-from dpstats.privacy import Neighbors, PrivacyBudget, PrivacyGuarantee
+from dpstats.privacy import Discovery, Neighbors, PrivacyBudget, PrivacyGuarantee
 from dpstats.release.session import Session
 from dpstats.sensitivity.relations import tables
 from dpstats.sql import PrivateSQL
@@ -448,7 +448,7 @@ def test_shares_of_one_cell_are_not_paired_where_a_row_is_added() -> None:
     assert abs(answers["count_x"][0] - 90) < 20 and abs(answers["sum_x"][0] - 180) < 60
 
 
-def test_undeclared_values_need_public_sizes() -> None:
+def test_undeclared_values_of_a_private_number_of_rows() -> None:
     connection = duckdb.connect()
     connection.execute("CREATE TABLE t AS SELECT i % 3 AS g FROM range(90) s(i)")
     budget = PrivacyBudget(epsilon=1.0, delta=1e-3, neighbors=Neighbors.ADD_OR_REMOVE_ONE)
@@ -460,8 +460,16 @@ def test_undeclared_values_need_public_sizes() -> None:
         categories={"t.g": "discover"},
         budget=budget,
     )
-    with pytest.raises(InvalidParameter, match="neighbors must be 'replace_one' for undeclared values"):
-        made.query("SELECT g, COUNT(*) FROM t GROUP BY g")
-    assert budget.spent.epsilon == 0
+    text = "SELECT g, COUNT(*) FROM t GROUP BY g"
+    (stage,) = made.plan_for(text).stages
+    # A row has one group, and a replaced one two: the threshold is as many deviations, but of less noise.
+    other = PrivateSQL(connection, epsilon=1.0, delta=1e-6, categories={"t.g": "discover"}).plan_for(text)
+    assert (
+        isinstance(stage, Discovery)
+        and stage.keys == 1
+        and stage.count_std < 0.75 * other.discovery.count_std
+    )
+    made.query(text)
+    assert budget.spent.epsilon == pytest.approx(1.0, rel=1e-6)
     with pytest.raises(InvalidParameter, match="neighbors must be one of"):
         PrivateSQL(connection, epsilon=1.0, neighbors="both")

@@ -12,15 +12,20 @@ import duckdb
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import binom
 
 from dpstats.errors import BudgetExceeded, DPStatsError, InvalidParameter
+from dpstats.found_counts import FoundCounts
 from dpstats.groups import GroupQuantiles
-from dpstats.groups.quantile_plan import group_quantiles_plan
-from dpstats.privacy import Choice, OneOf, PrivacyBudget, PrivacyGuarantee
+from dpstats.groups.quantile_plan import found_quantiles_plan, group_quantiles_plan
+from dpstats.privacy import Choice, Discovery, OneOf, PrivacyBudget, PrivacyGuarantee, Stage, compose
+from dpstats.privacy.events import BoundedRange
+from dpstats.privacy.guarantee import parse_neighbors
 from dpstats.quantiles import PrivateQuantile
 from dpstats.quantiles.grid import check_grid
 from dpstats.quantiles.joint import group_windows, windows
-from dpstats.quantiles.plan import observed_plan, points_plan
+from dpstats.quantiles.plan import HIGH, LOW, observed_plan, points_plan
+from dpstats.quantiles.rank_errors import binomial, group_rank_errors
 from dpstats.sql import PrivateSQL, QuantileAnswers
 from dpstats.sql.compile import Compiled
 from dpstats.sql.quantiles import SQLQuantilesPlan, sort_places
@@ -204,9 +209,11 @@ def test_what_else_is_refused() -> None:
     public = PrivateSQL(DB, **{**DECLARED, "bounds": {"s.k": (0, 3)}})
     with pytest.raises(InvalidParameter, match="a quantile of public tables only"):
         public.query("SELECT MEDIAN(k) FROM s")
-    found = PrivateSQL(DB, **{**DECLARED, "categories": {"r.g": "discover"}}, delta=1e-6)
-    with pytest.raises(InvalidParameter, match="a quantile of undeclared groups"):
-        found.query("SELECT g, MEDIAN(n) FROM r GROUP BY g")
+    found = {**DECLARED, "categories": {"r.g": "discover"}, "delta": 1e-6}
+    with pytest.raises(InvalidParameter, match="GROUP BY undeclared values of g where units are protected"):
+        PrivateSQL(DB, **found, unit="x").query("SELECT g, MEDIAN(n) FROM r GROUP BY g")
+    with pytest.raises(InvalidParameter, match="delta must be positive"):
+        PrivateSQL(DB, **{**found, "delta": 0}).query("SELECT g, MEDIAN(n) FROM r GROUP BY g")
     with pytest.raises(InvalidParameter, match="race' needs one count or sum"):
         PrivateSQL(DB, **DECLARED, unit="g", truncation="race").query("SELECT MEDIAN(n) FROM r")
     with pytest.raises(InvalidParameter, match="count\\(\\) needs one COUNT"):
@@ -426,3 +433,105 @@ def test_quantiles_of_units_through_joins_and_paths() -> None:
         people([("a", None, 0)]), epsilon=1.0, unit="u", bounds={"t.x": (0, 50)}, random_state=0
     )
     assert np.isnan(empty.query("SELECT MEDIAN(x) FROM t").values).all()
+
+
+# Groups that are found
+
+
+@pytest.mark.parametrize("neighbors", ["replace_one", "add_or_remove"])
+def test_quantiles_of_found_groups(neighbors: str) -> None:
+    """The discovery costs a part of epsilon, and the choice what is left of the guarantee: both compose to it."""
+    budget = PrivacyBudget(epsilon=2.0, delta=1e-5, neighbors=parse_neighbors(neighbors))
+    options: dict[str, Any] = {
+        "epsilon": 2.0,
+        "delta": 1e-6,
+        "bounds": {"r.n": (0, 50)},
+        "neighbors": neighbors,
+    }
+    sql = PrivateSQL(DB, categories={"r.g": "discover"}, budget=budget, **options)
+    text = "SELECT g, QUANTILE_CONT(n, 0.75) AS high FROM r GROUP BY g ORDER BY g DESC LIMIT 2"
+    first, choice = (plan := sql.plan_for(text)).stages
+    assert isinstance(first, Discovery) and isinstance(choice, Choice) and choice.per_key
+    assert choice.range_steps == (4 if neighbors == "replace_one" else 2)
+    rest = choice.range_steps / choice.scale_steps
+    composed = compose([*first.events, BoundedRange(rest, neighbors=first.neighbors)], 1e-6)
+    assert composed.epsilon <= 2.0 and rest >= 1.4 and plan.guarantee.epsilon == 2.0
+    more = compose([*first.events, BoundedRange(1.001 * rest, neighbors=first.neighbors)], 1e-6)
+    assert more.epsilon > 2.0
+    answer = sql.query(text)
+    assert budget.spent.epsilon == pytest.approx(2.0, rel=1e-6)
+    assert answer.cells == (("c",), ("b",))
+    exact = [
+        DB.execute(f"SELECT QUANTILE_CONT(n, 0.75), COUNT(n) FROM r WHERE g = '{g}'").fetchone() for g in "cb"
+    ]
+    assert np.abs(answer["high"] - [q for q, _ in exact]).max() <= 1
+    assert np.abs(answer.rows - [n for _, n in exact]).max() < 60
+    assert (answer.low <= answer.values).all() and (answer.values <= answer.high).all()
+    assert "Groups are shown where" in str(answer) and len(answer.records()) == 2
+    assert (
+        "are shown if their noisy count" in (words := sql.explain(text)) and "chosen by their ranks" in words
+    )
+
+
+def test_no_group_is_found_in_few_rows() -> None:
+    sql = PrivateSQL(
+        DB, epsilon=1.0, delta=1e-6, bounds={"r.n": (0, 50)}, categories={"r.g": "discover"}, random_state=0
+    )
+    for text in (
+        "SELECT g, MEDIAN(n) AS m FROM r WHERE x < 4 GROUP BY g ORDER BY g",
+        "SELECT g, COUNT(*) FROM r WHERE x < 1 GROUP BY g ORDER BY 2",
+    ):
+        answer = sql.query(text)
+        assert answer.cells == () and answer.values.shape == (0, 1) and answer.records() == []
+    assert "no group" in str(sql.query("SELECT g, MEDIAN(n) FROM r WHERE x < 1 GROUP BY g"))
+
+
+@pytest.mark.parametrize("q", [0.5, 0.8])
+def test_intervals_of_found_groups_hold_for_all_sizes_of_their_counts(q: float) -> None:
+    """The rank of a limit must hold for each size that the noisy count of a found group leaves open."""
+    noise, threshold = 12.0, 60.0
+    count = Stage("rows of each group", "gaussian", 1, 1.0, 1, noise)
+    plan = found_quantiles_plan(count, threshold, 1 << 31, q, check_grid((0, 1), None), 2.0, 0.9)
+    law = group_rank_errors(plan.each, plan.rank_scale)
+    for anchor in (61, 75, 400, 3000):
+        low, high = (
+            float(end[0])
+            for end in FoundCounts(np.array([float(anchor)]), noise, threshold).limits(0.1 * 0.05)
+        )
+        ranks = {target.kind: target.rank for target in plan.aims(anchor).targets}
+        for size in np.unique(np.linspace(max(low, 2), high, 7).astype(int)):
+            ends = binomial(int(size), q).plus(law)
+            at = (int(size) - anchor) / 2
+            if LOW in ranks:
+                assert ranks[LOW] + at <= ends.below(0.05, half=True) + 1
+            if HIGH in ranks:
+                assert ranks[HIGH] + at >= ends.above(0.05, half=True) - 1
+        assert anchor < 400 or {LOW, HIGH} <= ranks.keys()
+
+
+@pytest.mark.parametrize("q", [0.5, 0.8])
+def test_intervals_cover_given_that_a_group_was_found(q: float) -> None:
+    """Groups of sizes on both sides of the threshold, whose noisy counts are conditioned on it."""
+    rng, sizes, runs = np.random.default_rng(8), np.array([8, 20, 60, 160, 400, 1200]), 60
+    covered, shown = np.zeros(sizes.size), np.zeros(sizes.size)
+    for seed in range(runs):
+        frame = pd.DataFrame({"g": np.repeat(np.arange(sizes.size), sizes), "x": rng.random(sizes.sum())})
+        connection = duckdb.connect(":memory:", config={"threads": 1})
+        connection.execute("CREATE TABLE t AS SELECT * FROM frame")
+        sql = PrivateSQL(
+            connection,
+            epsilon=2.0,
+            delta=1e-3,
+            bounds={"t.x": (0.0, 1.0)},
+            categories={"t.g": "discover"},
+            confidence_level=0.9,
+            random_state=seed,
+        )
+        answer = sql.query(f"SELECT g, QUANTILE_CONT(x, {q}) FROM t GROUP BY g")
+        for (g,), low, high in zip(answer.cells, answer.low[:, 0], answer.high[:, 0], strict=True):
+            shown[g] += 1
+            covered[g] += low <= q <= high
+        assert len(frame) == sizes.sum()
+    assert (shown[3:] == runs).all() and shown[0] < runs
+    # At coverage 0.9, fewer than this have probability 0.001 for each size.
+    assert (covered >= binom.ppf(0.001, shown, 0.9)).all()

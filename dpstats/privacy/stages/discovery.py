@@ -16,7 +16,7 @@ from dpstats.privacy.guarantee import Neighbors
 from dpstats.privacy.stages.additive import Block, JointStage
 
 KEYS = 2
-"""A replaced row leaves one key and enters another."""
+"""A replaced row leaves one key and enters another. A row that is added or removed has one."""
 
 _ROUNDING = 1 + 2.0**-30  # normal tails are right to fifteen digits
 _TINY = 1e-300  # what a tail loses by underflow
@@ -33,7 +33,7 @@ class Discovery:
     Attributes
     ----------
     touched : JointStage
-        The numbers of the two keys that a row can touch, one key after the other in every block. The first block is
+        The numbers of the keys that a row can touch, one key after the other in every block. The first block is
         the counts. The noise of every other key is the same.
     row_steps : int
         What a row adds to the count of its key, in steps.
@@ -57,12 +57,15 @@ class Discovery:
             raise InvalidParameter(
                 "touched must have Gaussian noise on a lattice fine enough for its exact curve"
             )
-        if self.touched.neighbors is not Neighbors.REPLACE_ONE:
-            raise InvalidParameter("touched must be for neighbors that differ in one replaced row")
-        if self.counts.size != KEYS or any(block.size % KEYS for block in self.blocks):
-            raise InvalidParameter("touched must have a count, and other numbers, for each of two keys")
+        if self.counts.size != self.keys or any(block.size % self.keys for block in self.blocks):
+            raise InvalidParameter("touched must have a count, and other numbers, for each key of a row")
         if not 1 <= self.row_steps < self.threshold_steps:
             raise InvalidParameter("threshold_steps must exceed row_steps, which must be at least 1")
+
+    @property
+    def keys(self) -> int:
+        """The number of keys that a row can touch."""
+        return KEYS if self.neighbors is Neighbors.REPLACE_ONE else 1
 
     @property
     def name(self) -> str:
@@ -106,7 +109,7 @@ class Discovery:
 
     def width(self, block: Block) -> int:
         """Return the length of a block for one key."""
-        return block.size // KEYS
+        return block.size // self.keys
 
     @property
     def event(self) -> Gaussian:
@@ -130,7 +133,7 @@ class Discovery:
         near = _tail((self.threshold_steps - self.row_steps - 1) / scale)
         shown = (near - above * (2 - _ROUNDING**3) + _TINY) / (1 - above)
         apart = math.erf(event.mu / math.sqrt(8)) + 2 * event.total_variation
-        conditioned = math.expm1(-KEYS * math.log1p(-above))
+        conditioned = math.expm1(-self.keys * math.log1p(-above))
         if apart >= 1:
             return 1.0
         return min(1.0, _ROUNDING * (shown + apart * conditioned) / (1 - apart))

@@ -106,6 +106,8 @@ class Choice:
         Name of the chosen numbers.
     size : int
         Number of chosen numbers.
+    per_key : bool, default=False
+        If True, ``size`` numbers are chosen for each key that an earlier release found.
     range_steps : int
         Largest change, by one row, of the difference between the utilities of two candidates, in steps.
     scale_steps : float
@@ -132,6 +134,7 @@ class Choice:
     candidates: int
     neighbors: Neighbors = field(default=Neighbors.REPLACE_ONE, kw_only=True)
     part: str = field(default="", kw_only=True)
+    per_key: bool = field(default=False, kw_only=True)
     words: str = field(
         default="{size} of {candidates:,} points, exponential mechanism of scale {scale:.6g} in ranks",
         kw_only=True,
@@ -165,4 +168,5 @@ class Choice:
     def describe(self, n_candidates: int | None = None) -> str:
         """Return the line of the stage in a printed plan."""
         words = self.words.format(size=self.size, candidates=self.candidates, scale=self.scale_steps)
+        words += " of each key that was found" * self.per_key
         return f"{self.name}: {words}"

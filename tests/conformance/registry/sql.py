@@ -290,6 +290,94 @@ def discovered_entry() -> Entry:
     )
 
 
+class FoundQuantiles(Discovered):
+    """Quantiles of keys that nobody declared: an attacker looks at the first of three keys."""
+
+    def read(self, data: Database) -> tuple[SQLPlan, Any, PrivateSQL]:
+        plan, private, sql = Asked.read(self, data)
+        return (less_noise(plan, self.factor) if self.factor < 1 else plan), private, sql
+
+    def draw(self, data: Database, rng: np.random.Generator, size: int) -> np.ndarray:
+        plan, private, sql = self.read(data)
+        found, noise = np.full((size, 3), -1.0), InBlocks(rng)
+        for i in range(size):
+            with Session(plan, noise) as session:
+                sql._release(private, plan, session)
+            labels, rows = (session.released["answer"][name] for name in ("labels", "rows"))
+            if (0,) in labels:
+                place = labels.index((0,))
+                found[i] = rows[place, 0], session.released["points"][place], len(labels)
+        return found
+
+    def of_all_keys(self, data: Database) -> list[dict[str, np.ndarray]]:
+        """Return the numbers of rows of the keys 0, 1, 2 and 3, in steps."""
+        plan, private, _ = self.read(data)
+        found = np.zeros(4, dtype=np.int64)
+        for (key,), own in private.keyed[0]:
+            found[key] = own.size * plan.discovery.row_steps
+        return [{"rows": found}]
+
+
+class LittleFoundQuantiles(FoundQuantiles):
+    factor = 0.25
+
+
+def found_quantile_entries() -> Iterator[Entry]:
+    """Yield a median of each key that is found, under both relations."""
+    text, rows = "SELECT b, MEDIAN(a) FROM r GROUP BY b", [(0, 0), (3, 1), (1, 2), (None, 3), (2, None)]
+    for neighbors in Neighbors.REPLACE_ONE, Neighbors.ADD_OR_REMOVE_ONE:
+        added = neighbors is Neighbors.ADD_OR_REMOVE_ONE
+        options = {
+            "epsilon": 3.0,
+            "delta": 1e-2,
+            "categories": {"r.b": "discover"},
+            "bounds": {"r.a": (0, 100)},
+            "interval": False,
+            "neighbors": neighbors,
+        }
+        asked = FoundQuantiles(text, **options)
+        full = database([(0, 0)] * 21 + [(50, 0)] + [(100, 0)] * 20)
+        pair = full, replaced(full, "r", 0, (None if added else 100, 0))
+        stage = asked.read(full)[0].discovery
+        blocks = tuple(replace(block, size=4) for block in stage.blocks)
+        wide = replace(stage.touched, blocks=blocks)
+
+        def pairs(added: bool = added) -> Iterator[tuple[Database, Database]]:
+            for first, second in small(rows, 2, "r"):
+                yield (first, database(first[0][2][1:])) if added else (first, second)
+
+        less = replace(wide, sensitivity=wide.sensitivity / 1.2)
+        yield entry(
+            asked,
+            f"SQL, medians of groups that are discovered{', private size' * added}",
+            pair,
+            0.05,
+            proof="quantiles.md",
+            integers=asked.of_all_keys,
+            pairs=pairs,
+            stages=(wide,),
+            understated=(
+                Understated(
+                    "a row counted for less",
+                    replace(asked.read(full)[0], stages=(less,)),
+                    asked.of_all_keys,
+                    pairs,
+                ),
+            ),
+            bugs=(
+                PlantedBug(
+                    "a quarter of the noise",
+                    LittleFoundQuantiles(text, **options).draw,
+                    *pair,
+                    3.0,
+                    1e-2,
+                    6000,
+                ),
+            ),
+            most_trials=20_000,
+        )
+
+
 class HalfRange(Asked):
     """Planted bug: the choice of points costs half of what it does."""
 
@@ -587,6 +675,7 @@ def entries() -> Iterator[Entry]:
     yield left_entry()
     yield from quantile_entries()
     yield from unit_quantile_entries()
+    yield from found_quantile_entries()
     elastic = "elastic-sensitivity.md"
     rows = [(0, 0), (1, 1), (None, 1)]
     public = Asked(PAIRS, epsilon=1.0, public_tables=["s"])
