@@ -9,6 +9,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "validation" / "studies"))
 import private_sql
+import sql_joins
 import sql_random_queries
 import warehouse_queries
 
@@ -60,3 +61,12 @@ def test_random_queries_are_counted_and_neighbors_within_their_bounds() -> None:
     assert all(count > 0 and largest <= 1 for count, largest in found.moves.found.values())
     page = sql_random_queries.report(found, 20, "x")
     assert page.count("\n| ") == 2 + len(sql_random_queries.CLAUSES) + len(sql_random_queries.BOUNDS)
+
+
+def test_intervals_of_joins_cover() -> None:
+    found = sql_joins.study(25, (1.0,), (300,))
+    assert len(found) == len(sql_joins.ROWS) + len(sql_joins.PEOPLE)
+    # At coverage 0.95 an answer has fewer than 18 of 25 with probability 1e-5.
+    assert (found["coverage"] >= 0.72).all() and found["coverage"].mean() > 0.9
+    text = sql_joins.as_markdown(found, 25, "python validation/studies/sql_joins.py")
+    assert text.count("\n| ") == 1 + len(found)
