@@ -125,7 +125,7 @@ def test_sizes_are_released_where_they_tell_groups_apart() -> None:
     values, codes = np.arange(50.0), np.repeat([0, 1], [10, 40])
     middle = middle_rank_sum(50, 4.0)
     assert middle.measure(values, codes).tolist() == [middle.sum(values, codes), 10 * middle.per_row]
-    assert middle_rank_sum(50, 1.0).released(values, codes).size == 1
+    assert middle_rank_sum(50, 1.0).measure(values, codes).size == 1
 
 
 def test_sizes_up_to_half_of_the_rows() -> None:
