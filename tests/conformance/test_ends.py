@@ -26,8 +26,9 @@ from dpstats.auditing.replay import Replay, fit_copy
 from dpstats.errors import InvalidData
 from dpstats.groups import GroupMeans
 from dpstats.means import ClippedMean
+from dpstats.mechanisms import RandomizedResponse
 from dpstats.quantiles import PrivateQuantile, halving
-from dpstats.queries import LinearQueries, gaussian_release
+from dpstats.queries import Domain, LinearQueries, WorkloadAnswers, gaussian_release
 from dpstats.release.private_size import has_private_size
 from dpstats.tables import ContingencyTable
 
@@ -162,6 +163,44 @@ def test_a_ratio_the_other_way_round_is_one_over_it(counts: tuple[int, ...], mea
             with np.errstate(divide="ignore"):
                 turned = 1 / np.array([other.high, other.low], dtype=float)
             np.testing.assert_allclose([one.low, one.high], turned, rtol=1e-9)
+
+
+# The first number outside
+
+OUTSIDE: dict[str, tuple[Callable[[Any], Any], int]] = {
+    **{
+        f"responses, {kind}": (
+            lambda value, kind=kind: RandomizedResponse(1.0, 3, random_state=0).randomize(
+                np.array([0, value], dtype=kind)
+            ),
+            3,
+        )
+        for kind in ("int64", "float32", "object")
+    },
+    "estimate of responses": (
+        lambda value: RandomizedResponse(1.0, 3, random_state=0).estimate(np.array([0, value])),
+        3,
+    ),
+    "levels of a table": (
+        lambda value: ContingencyTable(levels=[[0, 1, 2]] * 2, random_state=0).fit([[0, value]] * 9),
+        3,
+    ),
+    "rows of a domain": (
+        lambda value: WorkloadAnswers(domain=Domain({"a": 3, "b": 4}), workload=1, random_state=0).fit(
+            [[0, value]] * 9
+        ),
+        4,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_the_first_number_outside_is_refused_and_the_last_inside_is_not(name: str) -> None:
+    ask, first = OUTSIDE[name]
+    ask(first - 1)
+    for value in (first, -1):
+        with pytest.raises(InvalidData):
+            ask(value)
 
 
 # Columns in every order

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import inspect
 import pickle
 import re
 import struct
@@ -27,7 +28,7 @@ from dpstats.data.tables import Table
 from dpstats.groups import GroupMeans, MeanPerRow
 from dpstats.means import AdaptiveMean, ClippedMean, PrivateVariance, SparseMean
 from dpstats.mechanisms import GaussianMechanism, LaplaceMechanism
-from dpstats.privacy import PrivacyBudget
+from dpstats.privacy import Neighbors, PrivacyBudget
 from dpstats.privacy.guarantee import parse_neighbors
 from dpstats.quantiles import PrivateDistribution
 from dpstats.regression import PrivateLinearRegression, PrivateLogisticRegression
@@ -350,14 +351,19 @@ def test_a_mechanism_holds_no_data(kind: type, source: str, recorded: list[Any])
 
 @calls
 def test_every_release_of_a_mechanism_is_charged(kind: type) -> None:
-    budget = PrivacyBudget(1000.0, 0.9, neighbors=CALLS[kind].build().guarantee.neighbors)
-    made = CALLS[kind].build(budget=budget)
-    data = CALLS[kind].data(FEW, np.random.default_rng(2))
-    for releases in (1, 2):
-        CALLS[kind](made, data)
-        # A stream is one release, however long.
-        assert len(budget.history()) == (1 if CALLS[kind].method == "stream" else releases)
-        assert budget.history()[-1].guarantee == made.guarantee
+    declared = [
+        {"neighbors": each} for each in Neighbors if "neighbors" in inspect.signature(kind).parameters
+    ]
+    for more in declared or [{}]:
+        relation = more.get("neighbors", CALLS[kind].build().guarantee.neighbors)
+        budget = PrivacyBudget(1000.0, 0.9, neighbors=relation)
+        made = CALLS[kind].build(budget=budget, **more)
+        data = CALLS[kind].data(FEW, np.random.default_rng(2))
+        for releases in (1, 2):
+            CALLS[kind](made, data)
+            # A stream is one release, however long.
+            assert len(budget.history()) == (1 if CALLS[kind].method == "stream" else releases)
+            assert budget.history()[-1].guarantee == made.guarantee
 
 
 # Bugs, planted: each must fail its net.

@@ -33,6 +33,8 @@ from dpstats.inference import HasEstimates
 from dpstats.means import AdaptiveMean, ClippedMean, SparseMean
 from dpstats.privacy.events import ZCDP, BoundedRange, DiscreteLaplace, Gaussian, Pure
 from dpstats.sql import PrivateSQL
+from dpstats.survival import PrivateSurvival
+from dpstats.tables import ContingencyTable
 from tests.nets.cases import CASES, fit
 from tests.nets.numbers import flatten
 from tests.nets.test_one_way_out import COUNTS, EVERY, LABELS, X, Y, fitted
@@ -115,7 +117,12 @@ CHANGES: dict[str, list[dict[str, Any]]] = {
         {"bounds_are": "hard"},
     ],
     "AdaptiveMean": [{"missing": "drop"}, {"std": "private", "std_bound": 3.0}, {"cov": "private"}],
-    "SparseMean": [{"missing": "drop"}, {"selection": "peeling"}, {"delta": 0.0}],
+    "SparseMean": [
+        {"missing": "drop"},
+        {"selection": "peeling"},
+        {"delta": 0.0},
+        {"std": "private", "std_bound": 5.0, "delta": 1e-6},
+    ],
     "PrivateVariance": [{"missing": "drop"}, {"about": "center"}, {"interval": "normal"}],
     "GroupMeans": [
         {"missing": "drop"},
@@ -147,7 +154,7 @@ CHANGES: dict[str, list[dict[str, Any]]] = {
     "MarginalMWEM": [{"workload": 2, "epsilon": 4.0}],
     "IterativeConstruction": [{"update": "perceptron"}, {"delta": 0.0}, {"accuracy": 0.4, "epsilon": 6.0}],
     "OnlineMultiplicativeWeights": [{"epsilon": 5.0}],
-    "SmallDB": [{"n_rows": 5, "epsilon": 4.0}],
+    "SmallDB": [{"n_rows": 5, "epsilon": 4.0}, {"epsilon": 0.05}],
     "NetMechanism": [{"epsilon": 5.0}],
     "PrivateSurvival": [{"discrete": True}, {"delta": 0.0}],
     "LogRankTest": [{"rho": 1.0}],
@@ -287,7 +294,20 @@ def run_studies() -> dict[str, Any]:
     crossing = simulation.crossing_point(
         lambda x, rng: rng.random(10) < 1 / (1 + np.exp(3 - x)), 0.5, 20, replications=100, random_state=1
     )
-    return {"crossing": dataclasses.asdict(crossing)}
+    s = simulation.samplers
+    drawn = {
+        repr(sampler): [sampler(40, 3, np.random.default_rng(0)), sampler.true_mean(3)]
+        for sampler in (
+            s.Gaussian(mean=(1.0, -2.0, 0.5), std=2.0),
+            s.SubGaussian(mean=1.0, std=2.0),
+            s.StudentT(mean=1.0, std=2.0, degrees_of_freedom=8.0),
+            s.Contaminated(mean=1.0, std=2.0, share=0.3, shift=5.0),
+            s.Rademacher(mean=0.6),
+            s.ProductBernoulli(probability=0.2),
+            s.SparseMeans(n_nonzero=2, signal=2.0, std=0.5),
+        )
+    }
+    return {"crossing": dataclasses.asdict(crossing), "drawn": drawn}
 
 
 def run_audits() -> dict[str, Any]:
@@ -313,6 +333,7 @@ SQL = [
     "SELECT COUNT(*) FROM r JOIN s USING (k)",
     "SELECT COUNT(*), SUM(n) FROM r JOIN s USING (k) WHERE x > 0",
     "SELECT COUNT(*) FROM r WHERE k IN (SELECT k FROM s)",
+    "SELECT COUNT(*) FROM r JOIN s ON r.k = s.k AND r.n = s.j",
 ]
 
 
@@ -324,7 +345,7 @@ def database() -> Any:
         "INSERT INTO r SELECT i % 60, i % 3, (i % 13) - 3.0, CASE WHEN i % 5 > 0 THEN i % 4 END, i % 6, i % 17 "
         "FROM range(900) t(i)"
     )
-    made.execute("CREATE TABLE s AS SELECT (i % 17)::INTEGER AS k FROM range(20) t(i)")
+    made.execute("CREATE TABLE s AS SELECT (i % 17)::INTEGER AS k, (i % 6)::INTEGER AS j FROM range(20) t(i)")
     return made
 
 
@@ -475,8 +496,14 @@ def run_json(command: list[str]) -> dict[str, Any]:
 
 
 def make_plans() -> dict[str, Any]:
-    """Return plans of means at many public sizes."""
+    """Return plans of means and of survival at many public sizes."""
     found: dict[str, Any] = {}
+    for n, discrete, censoring in itertools.product(
+        (300, 9000), (False, True), (None, np.linspace(1, 0.4, 7))
+    ):
+        plan = PrivateSurvival(horizon=6.0, bins=6, discrete=discrete).plan(n)
+        widths = plan.expected_width(np.exp(-np.arange(7) / 5), censoring)
+        found[f"survival {n} {discrete} {censoring is None}"] = [plan.to_dict(), widths]
     for n, d, epsilon in itertools.product((30, 1000), (1, 8), (0.1, 1.0)):
         for made in (
             ClippedMean(bounds=(-4, 4), epsilon=epsilon),
@@ -510,6 +537,34 @@ def answer_workloads() -> dict[str, Any]:
     return found
 
 
+def fit_whole_group(name: str) -> list[Any]:
+    """Fit groups of which one has all rows and one has none: noise takes their numbers of rows out of the table."""
+    upper = {"q": 0.9} if "q" in vars(fitted(name)) else {}
+    made = clone(fitted(name)).set_params(groups=[0, 9], epsilon=1.0, **upper)
+    return [describe_fit(made.set_params(random_state=k).fit(X[:200, 0], np.zeros(200, int))) for k in (0, 1)]
+
+
+def compare_tables() -> dict[str, Any]:
+    """Return all comparisons of small tables, some with a column of zeros, of which noise takes counts below 0."""
+    found: dict[str, Any] = {}
+    for counts, epsilon in itertools.product(
+        ((9, 4, 0, 7, 30, 2, 5, 11), (6, 0, 0, 9, 8, 0, 0, 5), (0,) * 7 + (3,)), (0.5, 3.0, 50.0)
+    ):
+        rows = np.repeat(list(itertools.product((0, 1), repeat=3)), counts, axis=0)
+        table = ContingencyTable(levels=[[0, 1]] * 3, epsilon=epsilon, random_state=0).fit(rows)
+        two = (0, 1)
+        for name in ("difference", "risk_ratio", "odds_ratio", "cohens_h", "number_needed_to_treat"):
+            for more in ({}, {"strata": 2}) if name != "cohens_h" else ({},):
+                asked = getattr(table, name)(two, 1, two, **more)
+                found[f"{counts} at {epsilon}: {name}, {more}"] = asked.to_dict()
+        for name, given in (("paired_difference", (1, two)), ("trend", ([0, 2], 1, two))):
+            found[f"{counts} at {epsilon}: {name}"] = getattr(table, name)(*given).to_dict()
+        for measure in ("odds ratio", "risk ratio", "difference"):
+            tested = table.homogeneity(measure, two, 1, two, strata=2, n_simulations=99)
+            found[f"{counts} at {epsilon}: homogeneity, {measure}"] = [tested, tested.expected]
+    return found
+
+
 SCENES: dict[str, Callable[[], Any]] = {
     **{
         f"{name} at {epsilon}": partial(fit, name, epsilon=epsilon)
@@ -540,6 +595,11 @@ SCENES: dict[str, Callable[[], Any]] = {
     "audits": run_audits,
     "plans": make_plans,
     "linear queries": answer_workloads,
+    "comparisons": compare_tables,
+    **{
+        f"{name}, one of all rows": partial(fit_whole_group, name)
+        for name in ("GroupMeans", "GroupQuantiles")
+    },
 }
 
 

@@ -94,6 +94,8 @@ MORE: dict[str, Callable[[], Estimates]] = {
     "odds ratio": lambda: fitted("ContingencyTable").odds_ratio((0, 1), True),
     "Cohen's h": lambda: fitted("ContingencyTable").cohens_h((0, 1), True),
     "common odds ratio": lambda: strata().odds_ratio((0, 1), 1, (0, 1), strata=2),
+    "paired difference": lambda: strata().paired_difference(1, (0, 1)),
+    "trend": lambda: strata().trend([0, 1, 3], 1, (2, 1)),
     "median survival": lambda: fitted("PrivateSurvival").quantile(0.2),
     "restricted mean": lambda: fitted("PrivateSurvival").rmst(),
     "difference of restricted means": lambda: fitted("PrivateSurvival").rmst_difference(0, 1),

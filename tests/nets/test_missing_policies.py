@@ -11,11 +11,13 @@ from sklearn.base import clone
 
 import dpstats.groups
 import dpstats.means
+from dpstats.errors import InvalidData
 from dpstats.groups import GroupMeans, GroupQuantiles, MeanPerRow
 from dpstats.identity import L1ExtensionTest, RowDistanceTest, SpatialSignTest
 from dpstats.means import AdaptiveMean, ClippedMean, PrivateVariance, SparseMean
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.results import about_missing
+from tests.nets.test_one_way_out import FITTED, fitted
 
 X = np.random.default_rng(0).normal(1.0, 1.0, (200, 3))
 HOLES = np.where(np.arange(600).reshape(200, 3) % 13 == 0, np.nan, X)
@@ -123,6 +125,15 @@ def test_nothing_is_said_where_missing_entries_are_refused(name: str) -> None:
     estimator, y = (CENTERED[name][0], None) if name in CENTERED else DROPPED[name]
     fitted = clone(estimator).fit(X, y)
     assert "issing" not in fitted.estimand_ and "issing" not in str(fitted.summary())
+
+
+@pytest.mark.parametrize("name", [name for name in FITTED if name.endswith("Regression")])
+def test_missing_entries_of_rows_to_predict_are_refused_as_those_of_a_fit(name: str) -> None:
+    model = fitted(name)
+    for method in ("predict", "predict_proba", "get_prediction"):
+        if hasattr(model, method):
+            with pytest.raises(InvalidData, match="NaN"):
+                getattr(model, method)(np.full((3, model.n_features_in_), np.nan))
 
 
 def test_every_estimator_with_a_choice_is_in_the_table() -> None:

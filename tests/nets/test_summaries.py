@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.nets.test_one_way_out import FITTED, TESTS, fitted
+from tests.nets.test_one_way_out import FITTED, NO_INTERVALS, ONE_LEVEL, TESTS, fitted
 
 HEADS = {
     "low": ("low", "[0.025", "LCL"),
@@ -65,6 +65,24 @@ def test_a_table_of_estimates_prints_its_frame(name: str) -> None:
     check(fitted(name).summary(), fitted(name).to_frame(), 3)
     found = fitted(name).estimates()
     check(found.summary(), found.to_frame(), 3)
+
+
+@pytest.mark.parametrize("name", [name for name in FITTED if name not in NO_INTERVALS])
+def test_a_table_of_intervals_prints_six_digits_of_their_ends(name: str) -> None:
+    found = fitted(name).confidence_interval()
+    ends = np.column_stack([np.ravel(found.low), np.ravel(found.high)])
+    printed = [[float(cell) for cell in row[1:]] for row in found.summary().rows]
+    np.testing.assert_allclose(printed, ends[: len(printed)], rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", [name for name in FITTED if name not in {*ONE_LEVEL, *NO_INTERVALS}])
+def test_a_table_of_pvalues_says_whether_they_are_adjusted(name: str) -> None:
+    found = fitted(name).estimates()
+    for together in (False, True):
+        tested = found.test(found.distribution.start, simultaneous=together)
+        said = " ".join(str(tested.summary()).split())
+        assert ("not adjusted for several" in said) is (not together) or tested.joint
+        assert ("adjusted for all tests together" in said) is together or tested.joint
 
 
 @pytest.mark.parametrize("name", [*TESTS, "LogRankTest"])

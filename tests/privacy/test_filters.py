@@ -1,6 +1,7 @@
 """The methods of a budget: what each counts, what fits, what it refuses, and why its region is a box."""
 
 import math
+from fractions import Fraction
 
 import mpmath
 import numpy as np
@@ -19,6 +20,7 @@ from dpstats.privacy import (
     PrivacyGuarantee,
     ReleaseCost,
     compose,
+    filters,
     gaussian_epsilon,
     gaussian_sigma,
     zcdp_epsilon,
@@ -122,6 +124,27 @@ def test_zcdp_adds_rhos_and_sets_delta_aside():
         budget.charge(PrivacyGuarantee(0.001, 6e-8))
 
 
+@pytest.mark.parametrize(
+    ("filtering", "events"),
+    [
+        (
+            filters.GDP,
+            [Gaussian(0.1, total_variation=1e-15), Pure(0.3), Gaussian(0.2, total_variation=3e-15)],
+        ),
+        (filters.ZCDP, [Approximate(0.2, 1e-9), Gaussian(0.1), Pure(0.3), Approximate(0.1, 3e-9)]),
+    ],
+)
+def test_a_charge_counts_as_much_as_its_events_one_by_one(filtering, events):
+    method, nothing = filtering(5.0, 1e-6), (Fraction(0), Fraction(0))
+
+    def amounts(some):
+        return method.amounts(ReleaseCost(tuple(some), PrivacyGuarantee(5.0, 1e-6)), nothing)
+
+    for count in (2, len(events)):
+        alone = [amounts([event]) for event in events[:count]]
+        assert amounts(events[:count]) == tuple(map(sum, zip(*alone, strict=True)))
+
+
 def test_zcdp_fits_exactly_its_rho():
     rho = zcdp_rho(1.0, 0.9e-6)
     budget = PrivacyBudget(1.0, 1e-6, method="zcdp")
@@ -189,6 +212,21 @@ def test_relations_never_mix():
         with pytest.raises(InvalidParameter, match="REPLACE_ONE"):
             budget.charge(added)
         budget.charge(added.as_replace_one())
+
+
+@pytest.mark.parametrize("relation", Neighbors)
+def test_whatever_is_charged_is_charged_to_a_budget_of_its_relation(relation):
+    (other,) = set(Neighbors) - {relation}
+    guarantee = PrivacyGuarantee(0.05, 1e-9, relation)
+    event = Approximate(0.05, 1e-9, neighbors=relation)
+    items = [guarantee, event, ReleaseCost((event,), guarantee)]
+    items += [kind(0.01, neighbors=relation) for kind in (Pure, Gaussian, ZCDP, BoundedRange)]
+    for item in items:
+        budget = PrivacyBudget(1.0, 1e-6, neighbors=relation)
+        budget.charge(item)
+        assert budget.spent.neighbors is relation and 0.0 < budget.spent.epsilon < 1.0
+        with pytest.raises(InvalidParameter, match=f"{other.name}, got {relation.name}"):
+            PrivacyBudget(1.0, 1e-6, neighbors=other).charge(item)
 
 
 # For releases fixed beforehand every method's spent must be at least the best total, and never above the budget.

@@ -25,6 +25,19 @@ def test_the_nearest_distribution_is_the_projection() -> None:
     assert found == pytest.approx(projection(points, np.ones(20)), abs=1e-3)
 
 
+def test_it_ends_near_the_minimum_where_steps_are_refused() -> None:
+    rng = np.random.default_rng(2)
+    points, weights = rng.normal(scale=0.5, size=(20, 6)), np.array([1, 30, 1, 5, 1, 10.0])
+
+    def distance(p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        off = p - points
+        return (weights * off**2).sum(axis=1) / 2, weights * off
+
+    p = descend(distance, uniform(20, 6), tolerance=1e-3, steps=3000)
+    gradient = distance(p)[1]
+    assert ((gradient * p).sum(axis=1) - gradient.min(axis=1)).max() <= 1e-3
+
+
 def test_each_draw_is_a_problem_of_its_own() -> None:
     points = np.random.default_rng(1).normal(scale=0.3, size=(5, 4))
     together = descend(nearest(points), uniform(5, 4), steps=50)

@@ -292,6 +292,20 @@ def test_bounds_count_what_was_not_looked_at() -> None:
     assert np.all(floats.high < cumulative + 0.5 + 1e-9)
 
 
+@pytest.mark.parametrize("size", [1, 2, 3])
+@pytest.mark.parametrize("growth", [1, 7])
+def test_the_rest_is_no_less_than_all_windows_beyond_the_reach(size: int, growth: int) -> None:
+    def ends(a: Any, b: Any) -> Any:
+        return np.tile(0 * a, (size, 1)), np.tile(growth * b, (size, 1))
+
+    fall = Exponentials(Fraction(1, 4), 256)
+    outside = [[(growth * b + 1) ** size for b in range(300)] for a in range(300)]
+    weights = np.array(outside, dtype=float) * np.exp(-np.add.outer(np.arange(300), np.arange(300)) / 4)
+    for reach in (1, 3, 8):
+        exact = weights.sum() - weights[: reach + 1, : reach + 1].sum()
+        assert exact <= Windows(ends, size)._rest(reach, fall, 256) / 2**512
+
+
 @pytest.mark.parametrize("ranks", [(2,), (1, 2), (0, 2, 3)])
 def test_logarithms_of_the_rest_are_above_it_and_near(ranks: tuple[int, ...]) -> None:
     made = windows(ranks)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import signal
 import sqlite3
+import statistics
 import subprocess
 import sys
 import time
@@ -22,6 +24,7 @@ from dpstats.simulation import (
     Rademacher,
     Study,
 )
+from dpstats.simulation.study import _stated
 from tests.simulation import interrupted_study
 from tests.simulation.rows import ESTIMATOR, GRID, ONE_CELL, Flaky, count, mean_of, rows_of
 
@@ -190,6 +193,25 @@ def test_facts_show_what_the_cells_give() -> None:
     facts = Study(Gaussian(), ClippedMean(clip=3.0, epsilon=7.0), grid, 2).run().facts
     assert facts["Estimator"] == "ClippedMean(clip=3.0, delta=1e-06, epsilon=<by cell>)"
     assert "mean=<by cell>" in facts["Sampler"]
+
+
+def test_values_that_differ_are_stated_otherwise() -> None:
+    values = [
+        None,
+        True,
+        2,
+        2.5,
+        "2",
+        [2],
+        (2, [3.0]),
+        np.median,
+        statistics.median,
+        Gaussian(),
+        Gaussian(mean=1.0),
+    ]
+    stated = [_stated(value) for value in values]
+    assert all(a != b for a, b in itertools.combinations(stated, 2)), stated
+    assert _stated(np.array([2])) == _stated([2]) == _stated((2,))
 
 
 def test_the_last_block_is_written_however_quick_it_was(
