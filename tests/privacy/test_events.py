@@ -364,6 +364,7 @@ def test_bad_parameters_are_named(call, name):
         (BoundedRange(0.4), (0.3,)),
         (DiscreteLaplace(3, 2.0), (4, 2.5)),
         (DiscreteLaplace(3, 2.0), (2, 1.5)),
+        (DiscreteLaplace(3, 2.0), (3, 1.5)),
         (Approximate(0.5, 1e-6), (0.4, 1e-5)),
     ],
     ids=str,
