@@ -94,6 +94,7 @@ INSIDE = {
         "rounding",
         "finite",
         "joint",
+        "compiled",
         "sums",
         "products",
         "base",

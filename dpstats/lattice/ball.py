@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.lattice.base import BITS, RowLattice, check_region
+from dpstats.lattice.compiled import NARROW, BallKernel, accepted_norm
 from dpstats.lattice.joint import FREE_SQUARES, FREE_SQUARES_BALL, ball_movement, box_movement, free_weight
 from dpstats.lattice.norms import NormedLattice
 from dpstats.lattice.rounding import SHIFT, isqrt_up, squared_norms
-from dpstats.lattice.sums import sums_about
+from dpstats.lattice.sums import Reading, sums_about
 
 if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
@@ -119,10 +120,7 @@ class BallLattice(NormedLattice):
             np.multiply(out, 1 / self.spacing, out=out)
         else:
             np.multiply(rows, 1 / self.spacing, out=out, dtype=np.float64)
-        norms = self._norms(out)
-        # A row up to this norm stays inside after rounding, and longer rows are scaled to it. Their factors are
-        # accuracy; their check after rounding is what privacy rests on.
-        inside = max(self.radius * (1 - self._norm_error()) - self._rounding() - 1, 0.0)
+        norms, inside = self._norms(out), self._inner_radius
         far = np.flatnonzero(~(norms <= inside))
         if far.size:
             factors = np.minimum(1.0, inside / np.maximum(norms, 1.0))
@@ -137,6 +135,28 @@ class BallLattice(NormedLattice):
                 self._round_far(part)
                 out[far] = part
         return norms
+
+    @property
+    def _inner_radius(self) -> float:
+        """A row up to this norm stays inside after rounding, and longer rows are scaled to it.
+
+        Their factors are accuracy; their check after rounding is what privacy rests on.
+        """
+        return max(self.radius * (1 - self._norm_error()) - self._rounding() - 1, 0.0)
+
+    def _kernel(self, how: Reading) -> BallKernel | None:
+        if how.powers > 2 or self.n_features < NARROW or self.radius != 2**self.bits:
+            return None
+        return BallKernel(
+            self.center,
+            1.0,
+            1 / self.spacing,
+            self.bits,
+            accepted_norm(self._inner_radius, self.n_features, self._norm_error()),
+            squares=how.powers > 1,
+            norms=False,
+            n_counts=self.n_counts if how.outside else 0,
+        )
 
     def _round_far(self, rows: NDArray[np.float64]) -> None:
         np.rint(rows, out=rows)
@@ -196,6 +216,9 @@ class CrossLattice(BallLattice):
         return RowLattice.joint_sensitivity(self, norm, weights, outside, count)
 
     def free_squares(self, norm: str) -> None:
+        return None
+
+    def _kernel(self, how: Reading) -> None:
         return None
 
     def _norms(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:

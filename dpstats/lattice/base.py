@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.tables import Rows
 from dpstats.errors import DPStatsError, InvalidData, InvalidParameter
+from dpstats.lattice.compiled import Kernel
 from dpstats.lattice.finite import observed
 from dpstats.lattice.rounding import SHIFT, pattern
 from dpstats.lattice.sums import (
@@ -235,6 +236,10 @@ class RowLattice(ABC):
 
     def _moments(self, X: NDArray[Any], how: Reading) -> Moments:
         return sums_by_rows(X, self, how)
+
+    def _kernel(self, how: Reading) -> Kernel | None:
+        """Return compiled loops that compute the same sums as the row map, or None if there are none."""
+        return None
 
     @property
     def _zero_pattern(self) -> int:

@@ -16,6 +16,7 @@ from dpstats.data.tables import Rows
 from dpstats.errors import InvalidParameter
 from dpstats.lattice.base import BITS, RowLattice, check_region
 from dpstats.lattice.box_sql import power_sums
+from dpstats.lattice.compiled import BoxKernel
 from dpstats.lattice.finite import not_finite
 from dpstats.lattice.joint import (
     FREE_SQUARES,
@@ -221,6 +222,21 @@ class BoxLattice(RowLattice):
         self._round_wide(rows[:whole].reshape(wide), out[:whole].reshape(wide), repeat)
         if whole < n:
             self._round_wide(rows[whole:], out[whole:], 1)
+
+    def _kernel(self, how: Reading) -> BoxKernel | None:
+        unit, (offset, far) = self._unit, self._offset()
+        if far or how.powers > 2 or not isinstance(self.bound, int) or self.bound != 2**self.bits:
+            return None
+        return BoxKernel(
+            1 / self.spacing if unit == 1.0 else 1.0,
+            (SHIFT - offset) * unit,
+            self._zero_pattern,
+            self.bits,
+            self.low,
+            self.high,
+            how.powers > 1,
+            how.outside,
+        )
 
     def _is_scalar(self) -> bool:
         return (

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,6 +20,7 @@ from dpstats.data.arithmetic import as_int64
 from dpstats.data.tables import Rows
 from dpstats.errors import InvalidParameter
 from dpstats.lattice.base import RowLattice
+from dpstats.lattice.compiled import BallKernel
 from dpstats.lattice.rounding import SHIFT, isqrt_up, squared_norms
 from dpstats.lattice.sums import BLOCK, Reading, default_threads, rounded, summed_by, sums_by_rows
 from dpstats.privacy.rounding import up
@@ -67,6 +68,9 @@ class NormedLattice(RowLattice):
         If not, part of a table is never looked at alone: the places in it would depend on other rows.
         """
         return True
+
+    def _kernel(self, how: Reading) -> BallKernel | None:
+        return None
 
     @abstractmethod
     def _norm_error(self) -> float:
@@ -167,6 +171,10 @@ class _WithNorms:
 
     def _outside(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
         return self.lattice._outside(rows)
+
+    def _kernel(self, how: Reading) -> BallKernel | None:
+        kernel = self.lattice._kernel(how)
+        return None if kernel is None else replace(kernel, norms=True)
 
     def _round_block(self, rows: NDArray[Any], out: NDArray[np.float64]) -> NDArray[np.int64]:
         norms = self.lattice._round_normed(rows, out)

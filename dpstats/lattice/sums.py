@@ -19,12 +19,14 @@ from numpy.typing import NDArray
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.tables import Rows
 from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.lattice.compiled import Kernel, is_compiled
 from dpstats.lattice.finite import finite_or_center
 
 if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
 
 BLOCK = 1 << 17  # entries of a block: one megabyte, so that its passes stay in the cache of a core
+_COMPILED_BLOCK = 1 << 20  # entries of a block of compiled loops
 _SHARE = 1 << 19  # entries that are worth a thread
 _RUN = 1 << 13  # entries side by side in memory from which numpy's loops need no copy to be fast
 _STORED_BLOCK = 1 << 20  # stored entries of a sparse table: 2^20 of 2^30 steps add up exactly as floats
@@ -95,6 +97,9 @@ class RowMap(Protocol):
 
     def _outside(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
         """Return whether entries (for a ball, rows) are beyond the region, from each entry and public numbers."""
+
+    def _kernel(self, how: Reading) -> Kernel | None:
+        """Return compiled loops that compute the same sums, or None if there are none."""
 
 
 class ColumnMap(RowMap, Protocol):
@@ -240,6 +245,27 @@ def sums_about(
 def _sum_piece(
     X: NDArray[Any], row_map: RowMap, rows_per_block: int, how: Reading, in_place: bool
 ) -> Moments:
+    kernel = row_map._kernel(how) if is_compiled(X) else None
+    if kernel is None:
+        return _sum_blocks(X, row_map, rows_per_block, how, in_place)
+    step = max(1, _COMPILED_BLOCK // X.shape[1] // 8) * 8
+    parts: list[Moments] = []
+    for start in range(0, X.shape[0], step):
+        rows = X[start : start + step]
+        with np.errstate(all="ignore"):
+            found, left = kernel(rows)
+        if 2 * len(left) > len(rows):
+            parts.append(_sum_blocks(X[start:], row_map, rows_per_block, how, in_place))
+            break
+        parts.append(Moments.of(found))
+        if len(left):
+            parts.append(_sum_blocks(left, row_map, rows_per_block, how, in_place))
+    return _join(parts, partial(np.sum, axis=0))
+
+
+def _sum_blocks(
+    X: NDArray[Any], row_map: RowMap, rows_per_block: int, how: Reading, in_place: bool
+) -> Moments:
     totals = [np.zeros(row_map.n_features, dtype=np.int64) for _ in range(how.powers)]
     total_extra = np.zeros(row_map.n_extra, dtype=np.int64)
     outside = np.zeros(0, dtype=np.int64)
@@ -308,7 +334,11 @@ def _in_parts(
     else:
         with ThreadPoolExecutor(threads) as pool:
             found = list(pool.map(work, parts))
-    return Moments.of([join(each) for each in zip(*(part.all() for part in found), strict=True)])
+    return _join(found, join)
+
+
+def _join(parts: Sequence[Moments], join: Callable[[Any], Integers]) -> Moments:
+    return Moments.of([join(each) for each in zip(*(part.all() for part in parts), strict=True)])
 
 
 def _split(n: int, threads: int, rows_per_block: int) -> list[tuple[int, int]]:

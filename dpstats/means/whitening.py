@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from dpstats.data.parameters import check_columns
 from dpstats.errors import InvalidParameter
 from dpstats.lattice import BallLattice, NormedLattice
+from dpstats.lattice.compiled import BallKernel
+from dpstats.lattice.sums import Reading
 
 if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
@@ -57,6 +59,13 @@ class WhitenedBall(NormedLattice):
 
     def _norm_error(self) -> float:
         return self.ball._norm_error()
+
+    def _kernel(self, how: Reading) -> BallKernel | None:
+        kernel = self.ball._kernel(how)
+        # Only columns of their own are whitened in one order of operations everywhere.
+        if kernel is None or self.whitening.ndim > 1 or np.any(self.ball.center):
+            return None
+        return replace(kernel, center=self.center, factor=self.whitening)
 
     @property
     def _same_anywhere(self) -> bool:
