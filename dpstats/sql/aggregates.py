@@ -145,10 +145,10 @@ def read_measure(
         quantiles = [(each, name) for each, name in found if isinstance(each, Quantiles)]
         return _quantiles(quantiles, groups, arrangement), "quantiles", arrangement
     discovers = any(group.discovered for group in groups)
-    if len(measures) > 1 or measures[0][0].kind in SPREADS or discovers:
+    if len(measures) > 1 or measures[0][0].kind in ("mean", *SPREADS) or discovers:
         return _several(measures, groups), "answers", arrangement
     measure, name = measures[0]
-    return measure, name or {"distinct": "count", "mean": "mean"}.get(measure.kind, measure.kind), arrangement
+    return measure, name or {"distinct": "count"}.get(measure.kind, measure.kind), arrangement
 
 
 def _quantiles(

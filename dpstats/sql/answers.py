@@ -60,12 +60,8 @@ class Off:
     def describe(self, measure: Measure) -> str:
         """Return a description of the noise."""
         if self.stage is None:
-            unit = 1 / measure.reach if measure.kind == "mean" else measure.spacing
-            words = "Laplace of scale " + " and ".join(f"{scale * unit:.4g}" for scale in self.scales)
-            return (
-                f"{words} on the count, {self.scales[0] * measure.spacing:.4g} on the sum"
-                * (measure.kind == "mean")
-                or words
+            return "Laplace of scale " + " and ".join(
+                f"{scale * measure.spacing:.4g}" for scale in self.scales
             )
         law = "Laplace" if self.stage.noise == "laplace" else "Student's law, 3 degrees of freedom"
         return f"{law}, of a private scale (smooth sensitivity)"
@@ -98,8 +94,6 @@ class AnswerErrors(ErrorDistribution):
     ----------
     values : array of shape (n_cells,), or a number
         Answers in the units of the data.
-    raw : array of shape (n_cells, parts)
-        Released numbers in steps: the count and the sum of a mean.
     measure : Measure
     off : Off
     race : bool
@@ -107,7 +101,6 @@ class AnswerErrors(ErrorDistribution):
     """
 
     values: Numbers
-    raw: Numbers
     measure: Measure
     off: Off
     race: bool
@@ -127,34 +120,11 @@ class AnswerErrors(ErrorDistribution):
         self.off.half(1 - level)
         return level
 
-    @property
-    def box(self) -> Limits:
-        if self.measure.kind != "mean":
-            return super().box
-        ends = self.measure.low, self.measure.high
-        low, high = (np.full(self.values.shape, self.measure.spacing * end) for end in ends)
-        return low, high
-
     def limits(self, tail: Tail) -> Limits:
-        measure = self.measure
         # Each limit of an interval has half of the error probability, and the noise is symmetric.
-        parts = 2 if measure.kind == "mean" else 1
-        widths = [self.off.half(2 * float(each) / parts) for each in np.ravel(tail)]
-        width = np.reshape(widths, np.shape(tail))
-        if measure.kind != "mean":
-            return self.values - width * measure.spacing, self.values + width * measure.spacing
-        count, total = self.raw.reshape(*self.values.shape, 2).T
-        # At least one row, if there is a mean.
-        most, least = (np.maximum((count + sign * width) / measure.reach, 1.0) for sign in (1, -1))
-        low, high = total - width, total + width
-        ends = np.where(low < 0, low / least, low / most), np.where(high > 0, high / least, high / most)
-        # The mean of rounded values differs from the mean of the values by at most half a step.
-        half = 0.5 if measure.rounded else 0.0
-        ends = ends[0] - half, ends[1] + half
-        return (
-            measure.spacing * np.clip(measure.middle + ends[0], measure.low, measure.high),
-            measure.spacing * np.clip(measure.middle + ends[1], measure.low, measure.high),
-        )
+        widths = [self.off.half(2 * float(each)) for each in np.ravel(tail)]
+        width = np.reshape(widths, np.shape(tail)) * self.measure.spacing
+        return self.values - width, self.values + width
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -248,41 +218,35 @@ class PrivateTable(HasEstimates, Printed):
     thresholds: tuple[float, ...]
     text: str
     measure: Measure = field(repr=False)
-    raw: Numbers = field(repr=False)
     off: Off = field(repr=False)
     selected: float = field(default=1.0, repr=False)
 
     def show(self, places: list[int], selected: float) -> Self:
         """Return the answers of some cells, in this order, with the proportion of cells that values selected."""
         cells = tuple(self.cells[place] for place in places)
-        return replace(self, cells=cells, values=self.values[places], raw=self.raw[places], selected=selected)
+        return replace(self, cells=cells, values=self.values[places], selected=selected)
 
     @property
     def estimand(self) -> str:
         """Estimand of the intervals, as text."""
-        what = {"count": "count", "distinct": "number of different values", "sum": "sum", "mean": "mean"}[
-            self.measure.kind
-        ]
-        bounded = " of values within the bounds" if self.measure.kind in ("sum", "mean") else ""
+        what = {"count": "count", "distinct": "number of different values", "sum": "sum"}[self.measure.kind]
+        bounded = " of values within the bounds" if self.measure.kind == "sum" else ""
         if self.measure.kind == "sum" and self.measure.rounded:
             bounded += f", each rounded to a multiple of {self.measure.spacing:.3g},"
         if not self.thresholds:
             return f"the {what}{bounded} in these data"
         unit = self.guarantee.unit
         most = " and ".join(f"{threshold:.10g}" for threshold in self.thresholds)
-        if self.measure.kind == "mean":
-            return f"the mean{bounded} in these data, a {unit} of more than {most} rows weighing as {most}"
         return f"the {what}{bounded} in these data, of a {unit} at most {most}"
 
     def estimates(self) -> Estimates:
         """Return the values with the distribution of their errors. It includes the noise only, for any data."""
         values = self.values if self.names else np.asarray(self.values[0])
         errors: ErrorDistribution
-        errors = AnswerErrors(values, self.raw, self.measure, self.off, self.method == "race")
+        errors = AnswerErrors(values, self.measure, self.off, self.method == "race")
         if self.selected < 1:
             errors = SelectedErrors(errors, self.selected)
-        plain = self.measure.kind != "mean" and errors.known
-        std = self.off.std * self.measure.spacing if plain else math.nan
+        std = self.off.std * self.measure.spacing if errors.known else math.nan
         return Estimates(
             values[()],
             np.full(values.shape, std),
@@ -313,7 +277,7 @@ class PrivateTable(HasEstimates, Printed):
             notes.append(SELECTED)
         if self.method == "smooth" and not known:
             notes.append("The noise scale is private, so the printed digits do not show the precision.")
-        if self.thresholds and self.measure.kind != "mean":
+        if self.thresholds:
             notes.append(
                 f"The contribution of a {self.guarantee.unit} beyond the threshold is left out. For the total there is "
                 "only a lower bound."
@@ -366,7 +330,7 @@ class PrivateAnswer(PrivateTable):
         a sum, only this lower bound holds for the full sum.
         """
         level = check_level("confidence_level", confidence_level)
-        if self.measure.kind == "mean" or self.measure.low < 0:
+        if self.measure.low < 0:
             raise DPStatsError("lower_bound() needs a COUNT, or a SUM with a lower bound of at least 0")
         if self.method == "race":
             if level > 0.95:
@@ -393,7 +357,7 @@ def read_numbers(query: Query, plan: SQLPlan, released: Any) -> tuple[Numbers, O
             total += sign * numbers
             scales.append(scale)
             if power is not None:
-                step = measure.spacing if isinstance(measure, Measure) and measure.kind != "mean" else 1.0
+                step = measure.spacing if isinstance(measure, Measure) else 1.0
                 thresholds.append(2.0**power * step)
         off = Off(tuple(scales))
     else:
@@ -422,26 +386,16 @@ def answered(query: Query, plan: SQLPlan, released: Any, guarantee: PrivacyGuara
     return kind(
         tuple(group.name for group in query.groups),
         tuple(query.cell(i) for i in range(size)),
-        _values(raw, measure),
+        raw[:, 0] * measure.spacing,
         query.label,
         guarantee,
         plan.method,
         thresholds,
         query.text,
         measure,
-        raw,
         off,
     )
 
 
 def _only_negative(measure: Measure | Several) -> bool:
     return isinstance(measure, Measure) and measure.kind == "sum" and measure.high <= 0 and measure.low < 0
-
-
-def _values(raw: Numbers, measure: Measure) -> Numbers:
-    if measure.kind != "mean":
-        return np.asarray(raw[:, 0] * measure.spacing)
-    count = np.maximum(raw[:, 0] / measure.reach, 1.0)
-    return np.asarray(
-        measure.spacing * np.clip(measure.middle + raw[:, 1] / count, measure.low, measure.high)
-    )

@@ -127,17 +127,18 @@ class Compiled:
 
     def _of_units(self, part: str) -> str:
         """Return (unit, cell, exact integers ..., contribution that is compared with the threshold)."""
-        kind = self._query.measure.kind
+        measure = self._query.measure
         value = {"all": "v", "positive": "greatest(v, 0)", "negative": "greatest(-v, 0)"}[part]
-        values = "*" if kind == "several" else f"unit, cell, {value} AS v"
+        values = "*" if isinstance(measure, Several) else f"unit, cell, {value} AS v"
         inner = f"SELECT {values} FROM ({self._rows(units=True)}) AS q WHERE cell IS NOT NULL"
         cast = self._dialect.cast
         sums = [f"{cast(text, 'WIDE')} AS w{i}" for i, text in enumerate(self._sums())]
-        # For a mean or several aggregates, units are cut by their number of rows. Otherwise they are cut by their
-        # contribution.
-        total = {"mean": "count(v)", "several": "count(*)"}.get(kind, "sum(v)")
-        if self._query.quantiles is not None:
-            total = "count(*)"
+        # Units are cut by their contribution. For several aggregates or quantiles, it is their number of rows that add
+        # something.
+        total = "count(*)" if self._query.quantiles is not None else "sum(v)"
+        if isinstance(measure, Several):
+            held = ", ".join(f"v{place}" for place in range(len(measure.columns)))
+            total = f"count(coalesce({held}))" if measure.missing is None else "count(*)"
         listed = f"unit, cell, {', '.join(sums)}, {cast(total, 'WIDE')} AS part"
         return f"SELECT {listed} FROM ({inner}) AS q GROUP BY unit, cell"
 
@@ -231,8 +232,7 @@ class Compiled:
             ends = [end * measure.spacing for end in (measure.low, measure.high)]
             inside = dialect.clip(number, *map(dialect.real, ends))
             number = dialect.step(inside, max(map(abs, ends)), measure.spacing)
-        cut = dialect.cast(dialect.clip(number, measure.low, measure.high), "BIGINT")
-        return (f"({cut} - ({measure.middle}))" if measure.kind == "mean" else cut), kept
+        return dialect.cast(dialect.clip(number, measure.low, measure.high), "BIGINT"), kept
 
     def _shares(self, several: Several, names: Mapping[Column, str]) -> str:
         """Return a number for every column: the part of the upper bound, or the whole; NULL if missing."""
@@ -240,10 +240,10 @@ class Compiled:
         for place, column in enumerate(several.columns):
             value, kept = self._value(column, names)
             share = self._dialect.cast(str(several.whole(place)), "BIGINT")
-            if column.kind == "mean":
-                share = f"{several.times(place)} * ({value} + {column.middle - column.low})"
-            elif column.kind == "variance":
+            if column.kind != "count":
                 share = f"({value} - ({column.low}))"
+            if column.kind == "mean":
+                share = f"{several.times(place)} * {share}"
             listed.append(f"CASE WHEN {' AND '.join(kept) or 'TRUE'} THEN {share} END AS v{place}")
         return ", ".join(listed)
 
@@ -316,9 +316,6 @@ class Compiled:
             return [
                 text for place in range(len(measure.columns)) for text in self._share_sums(measure, place)
             ]
-        if measure.kind == "mean":
-            # As a BIGINT the product would overflow at 2^32 rows.
-            return [f"{self._dialect.cast(str(measure.reach), 'WIDE')} * count(v)", "sum(v)"]
         return ["sum(v)"]
 
     def _share_sums(self, several: Several, place: int) -> list[str]:

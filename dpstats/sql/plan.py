@@ -15,7 +15,7 @@ from dpstats.privacy.stages.discovery import KEYS
 from dpstats.release.additive import Integers, JointIntegers, additive_stages
 from dpstats.release.discovery import discovery_stage
 from dpstats.sensitivity.levels import LEVEL_SHARE, level_stage, smooth_stage
-from dpstats.sql.query import Measure, Query, Several
+from dpstats.sql.query import Query, Several
 from dpstats.sql.truncation import Truncation
 
 ANSWER = "answer"
@@ -156,9 +156,9 @@ def unit_plan(query: Query, guarantee: PrivacyGuarantee, method: str, rows: int)
     measure, grouped = query.measure, bool(query.groups)
     # Start at a sixteenth of the largest value. Smaller thresholds would remove almost everything.
     bits, parts, moved = 0, ["all"], 2 if grouped and not query.added else 1
-    if measure.kind in ("several", "mean"):
+    if isinstance(measure, Several):
         moved = query.moved
-    elif isinstance(measure, Measure) and measure.kind == "sum":
+    elif measure.kind == "sum":
         bits = max(measure.high, -measure.low, 1).bit_length()
         ends = (("positive", measure.high), ("negative", -measure.low))
         parts = [word for word, end in ends if end > 0] or parts
@@ -172,7 +172,7 @@ def unit_plan(query: Query, guarantee: PrivacyGuarantee, method: str, rows: int)
             moved,
             query.cells * measure.parts,
             # The threshold is divided among the cells of a unit. With few rows, most of the result would be fractions.
-            _FINER if (grouped or measure.kind == "mean") and measure.reach < _FINER else 1,
+            _FINER if grouped and measure.reach < _FINER else 1,
             guarantee.neighbors,
         )
         for part in parts

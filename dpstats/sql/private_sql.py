@@ -356,8 +356,8 @@ class PrivateSQL(Releasing):
 
         Returns
         -------
-        PrivateTable, or PrivateAnswer where there is no GROUP BY; PrivateAnswers for several aggregates;
-        QuantileAnswers for quantiles
+        PrivateTable, or PrivateAnswer where there is no GROUP BY, for one COUNT or SUM; PrivateAnswers for AVG, STDDEV,
+        VARIANCE and several aggregates; QuantileAnswers for quantiles
         """
         query = self._parsed(sql)
         with self._snapshot(query):
@@ -400,9 +400,7 @@ class PrivateSQL(Releasing):
             return self._elastic(query, symbols=True).explain()
         if _own_distinct(query):
             return f"{query.measure.kind}: 1, as a {self._guarantee.unit} is counted once"
-        what = {"count": "rows", "mean": "rows", "several": "rows"}.get(
-            query.measure.kind, "values, in steps"
-        )
+        what = {"count": "rows", "several": "rows"}.get(query.measure.kind, "values, in steps")
         return self._explain_units(
             query, query.measure.kind, what, self._planned(query).truncations[0].powers
         )
@@ -480,7 +478,7 @@ class PrivateSQL(Releasing):
         if (
             self._units
             and self._truncation == "race"
-            and (query.groups or query.quantiles or measure.kind in ("mean", "several"))
+            and (query.groups or query.quantiles or measure.kind == "several")
         ):
             raise InvalidParameter("truncation='race' needs one count or sum; use 'threshold'")
         return query

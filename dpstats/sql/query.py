@@ -67,7 +67,8 @@ class Measure:
 
     Attributes
     ----------
-    kind : {"count", "distinct", "sum", "mean"} or one of `SPREADS`
+    kind : {"count", "distinct", "sum", "mean", "variance"} or one of `SPREADS`
+        The last ones are columns and aggregates of `Several`.
     column : Column or Formula, optional
         None for COUNT(*).
     type : ColumnType, optional
@@ -86,21 +87,14 @@ class Measure:
     spacing: float = 1.0
 
     @property
-    def middle(self) -> int:
-        """Constant that is subtracted from every value of a mean."""
-        return (self.low + self.high) // 2
-
-    @property
     def reach(self) -> int:
-        """Largest size of a value, after subtracting the middle for a mean."""
-        if self.kind == "mean":
-            return max(self.high - self.middle, self.middle - self.low)
+        """Largest size of a value."""
         return max(abs(self.low), abs(self.high))
 
     @property
     def parts(self) -> int:
-        """Number of integers per cell. A mean has two: the count times ``reach``, and the sum."""
-        return 2 if self.kind == "mean" else 1
+        """Number of integers per cell."""
+        return 1
 
     @property
     def rounded(self) -> bool:
@@ -126,9 +120,7 @@ class Measure:
         Proof: docs/proofs/elastic-sensitivity.md, the section on aggregates.
         """
         if added:
-            return self.parts * self.reach
-        if self.kind == "mean":
-            return (4 if grouped else 2) * self.reach
+            return self.reach
         if grouped:
             return 2 * self.reach
         return max(self.high, 0) - min(self.low, 0)

@@ -54,7 +54,7 @@ def test_options_arrive(files: list[str], capsys: pytest.CaptureFixture[str]) ->
     assert [cell["kind"] for cell in found["cells"]] == ["new", "old", "none"] and found[
         "confidence_level"
     ] == 0.9
-    assert abs(found["cells"][0]["mean"] - 7.5) < 0.5
+    assert abs(found["cells"][0]["mean_cost"] - 7.5) < 0.5
     ages = ["SELECT clinic, COUNT(*) FROM visit GROUP BY clinic", *files, "--seed", "1"]
     ages += ["--type", "visit.clinic=BIGINT", "--bins"]
     found = json_of(["sql", *ages, "visit.clinic=0,3,7"], capsys)

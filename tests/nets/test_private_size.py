@@ -257,7 +257,7 @@ QUERIES: dict[str, dict[str, Any]] = {
     "SELECT g, MEDIAN(x) FROM t GROUP BY g": {"delta": 1e-6},
 }
 REFUSED = (
-    "SELECT h, COUNT(*) FROM t GROUP BY h",
+    "SELECT u, COUNT(*) FROM t GROUP BY u",
     "SELECT SUM(u) FROM t",
     "SELECT MAX(x) FROM t",
 )
@@ -292,7 +292,7 @@ def public_facts_of_a_query(text: str, data: Any, ledger: Path, options: dict[st
     sql = PrivateSQL(
         data,
         bounds={"t.x": (0.0, 1.0), "t.z": (-2.0, 2.0)},
-        categories={"t.g": ["a", "b"], "t.h": "discover"},
+        categories={"t.g": ["a", "b"]},
         budget=budget,
         **{**ADDED, "delta": 0.0, **types, **options},
     )

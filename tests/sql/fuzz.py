@@ -172,7 +172,7 @@ class Question:
     rows : str
         Selects the unit, the grouping columns and the measured one, of every row.
     kind : str
-        "count", "column", "distinct", "sum" or "mean".
+        "count", "column", "distinct", "sum" or "several".
     measured : str
         The measured column as "table.column", or "".
     groups : tuple of str
@@ -231,6 +231,9 @@ def random_question(rng: random.Random, *, grouped: bool = True) -> Question:
     elif kind == "column":
         column = rng.choice(columns)
     written = "" if column is None else f"{column[0].alias}.{column[1]}"
+    if kind == "mean":
+        # A mean alone is released as several aggregates are.
+        kind, several = "several", [("mean", written)]
     words = {"column": "COUNT({})", "distinct": "COUNT(DISTINCT {})", "sum": "SUM({})", "mean": "AVG({})"}
     words |= {each: f"{each}({{}})" for each in SPREADS}
     asked = several or [(kind, written)]
@@ -421,7 +424,7 @@ def steps_in_cells(question: Question, rows: list[tuple[Any, ...]], plan: Any) -
         ]
         if question.kind == "distinct":
             held = [(unit, entry) for entry, unit in {entry: unit for unit, entry in held}.items()]
-        if question.kind not in ("sum", "mean"):
+        if question.kind != "sum":
             found.append([(unit, 1) for unit, _ in held])
             continue
         found.append([(unit, _steps(entry, measure)) for unit, entry in held if not math.isnan(entry)])
@@ -445,7 +448,7 @@ def shares_in_cells(
             missing = entry is None or (both and math.isnan(entry))
             whole = several.whole(i)
             measure, times = several.columns[i], several.times(i)
-            k = 0 if missing or not both else _steps(entry, replace(measure, kind="sum")) - measure.low
+            k = 0 if missing or not both else _steps(entry, measure) - measure.low
             if missing:
                 found += [0] * (3 if spread[i] else 2 if both else 1)
             elif spread[i]:
@@ -480,17 +483,16 @@ def shares_in_cells(
 
 
 def _steps(entry: float, measure: Any) -> int:
-    """Return a value cut to its bounds and rounded to steps; of a mean from its middle on."""
+    """Return a value cut to its bounds and rounded to steps."""
     near = entry if math.isfinite(entry) else math.copysign(2.0**60, entry)
-    steps = min(max(round(Fraction(near) / Fraction(measure.spacing)), measure.low), measure.high)
-    return steps - measure.middle if measure.kind == "mean" else steps
+    return min(max(round(Fraction(near) / Fraction(measure.spacing)), measure.low), measure.high)
 
 
 def totals(values: list[Any], measure: Any) -> list[int]:
     """Return the numbers of a cell, from its values."""
     if measure.kind == "several":
         return [sum(numbers) for numbers in zip(*values, strict=True)] if values else [0] * measure.parts
-    return [measure.reach * len(values), sum(values)] if measure.kind == "mean" else [sum(values)]
+    return [sum(values)]
 
 
 def cut_units(
@@ -506,8 +508,9 @@ def cut_units(
                 held.setdefault(unit, [[] for _ in cells])[place].append(own)
     above, found = 0, [0] * (len(cells) * measure.parts)
     for values in held.values():
-        by_rows = measure.kind in ("mean", "several")
-        total = sum(len(own) if by_rows else sum(own) for own in values)
+        # Rows without any value add nothing.
+        by_rows = measure.kind == "several"
+        total = sum(sum(map(any, own)) if by_rows else sum(own) for own in values)
         share = min(Fraction(2**power, max(total, 1)), 1)
         above += total > 2**power
         for i, number in enumerate(number for own in values for number in totals(own, measure)):

@@ -56,9 +56,11 @@ def test_sums_are_those_of_values_cut_and_rounded_one_by_one(connection: Any) ->
 def test_means_have_their_count_beside(connection: Any) -> None:
     query, (count, total) = exact(connection, 'SELECT AVG(x) FROM "r s"')
     held = [v for (v,) in connection.execute('SELECT x FROM "r s"').fetchall() if v is not None and v == v]
-    assert count == query.measure.reach * len(held)
-    steps = [round(min(max(v, -2.0), 3.0) / query.measure.spacing) for v in held]
-    assert total == sum(step - query.measure.middle for step in steps)
+    several = query.measure
+    (column,) = several.columns
+    assert count == several.whole(0) * len(held)
+    steps = [round(min(max(v, -2.0), 3.0) / column.spacing) for v in held]
+    assert total == several.times(0) * sum(2 * step - column.low - column.high for step in steps)
 
 
 def test_cells_are_counted_as_they_are_declared(connection: Any) -> None:
@@ -90,7 +92,7 @@ def test_the_integers_of_a_mean_of_very_many_rows_do_not_overflow(connection: An
     made = PrivateSQL(connection, epsilon=1.0, bounds={"r s.x": (-1e15, 1e15)})
     query = made._planned(made._parsed('SELECT AVG(x) FROM "r s"')).query
     measure = query.measure
-    counted = Compiled(query, {}, DUCKDB)._sums()[0].replace("count(v)", f"{rows}::BIGINT")
+    counted = Compiled(query, {}, DUCKDB)._sums()[0].replace("count(v0)", f"{rows}::BIGINT")
     assert measure.reach > 2**24 and connection.sql(f"SELECT {counted}").fetchall() == [
         (measure.reach * rows,)
     ]

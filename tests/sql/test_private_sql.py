@@ -415,7 +415,7 @@ def test_an_added_row_costs_half_of_a_replaced_one_in_cells() -> None:
         "SELECT g, AVG(x) FROM t GROUP BY g": 0.5,
         "SELECT g, COUNT(x), AVG(x), STDDEV(x) FROM t GROUP BY g": 0.5,
         "SELECT COUNT(x), AVG(x) FROM t": 0.5,
-        "SELECT AVG(x) FROM t": 1.0,
+        "SELECT AVG(x) FROM t": 0.5,
         "SELECT COUNT(*) FROM t": 1.0,
         "SELECT SUM(x) FROM t": 0.8,
     }

@@ -177,6 +177,7 @@ def several_entries(first: Database) -> Iterator[Entry]:
     texts = {
         "Laplace": ("SELECT b, COUNT(*), SUM(a), AVG(a) FROM r GROUP BY b", {"epsilon": 1.0}),
         "Gaussian": ("SELECT COUNT(b), SUM(a), SUM(b) FROM r", {"epsilon": 1.0, "delta": 1e-2}),
+        "Laplace, a mean": ("SELECT b, AVG(a) FROM r GROUP BY b", {"epsilon": 1.0}),
         "Laplace, a variance": ("SELECT b, COUNT(*), STDDEV(a) FROM r GROUP BY b", {"epsilon": 1.0}),
         "Laplace, one cell": ("SELECT SUM(a), AVG(a * b) FROM r", {"epsilon": 1.0}),
     }
