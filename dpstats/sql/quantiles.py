@@ -25,6 +25,7 @@ from dpstats.inference import Estimates
 from dpstats.privacy.calibration import largest_cost
 from dpstats.privacy.events import BoundedRange, Event
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
+from dpstats.privacy.rounding import quotient_up
 from dpstats.privacy.stages import AnyStage, Choice, Discovery, OneOf, Stage
 from dpstats.quantiles.plan import ROWS, QuantilePlan, observed_plan, points_plan
 from dpstats.quantiles.quantile import choose_points, read_points, release_points
@@ -139,9 +140,11 @@ def _find_rest(stage: Discovery, guarantee: PrivacyGuarantee) -> float:
     start = (1 - FOUND_SHARE) * guarantee.epsilon * (1 - 2.0**-50)
 
     def events(cost: float) -> list[Event]:
-        return [*stage.events, BoundedRange(cost, neighbors=stage.neighbors)]
+        # The scale of the choice is rounded up, and its own cost is certified: the last digit may change a total.
+        charged = quotient_up(1, quotient_up(1, cost))
+        return [*stage.events, BoundedRange(charged, neighbors=stage.neighbors)]
 
-    return largest_cost(events, guarantee, start) * (1 - 2.0**-50)
+    return largest_cost(events, guarantee, start)
 
 
 def unit_quantiles_plan(
