@@ -191,3 +191,21 @@ def test_semi_joins_count_each_row_once(text: str) -> None:
     parsed = query._parsed(text)
     plan = query._planned(parsed)
     assert int(query._read(parsed, plan).numbers[0]) == expected * plan.finer > 0
+
+
+def test_units_are_cut_by_their_rows_with_a_value_of_any_column() -> None:
+    # A planted bug: rows without a value in the first column do not count towards the threshold.
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE v AS SELECT 1 AS u, NULL::INTEGER AS x, 1 AS y FROM range(8) t(i)")
+    connection.execute("INSERT INTO v VALUES (1, NULL, NULL)")
+    sql = PrivateSQL(connection, epsilon=1.0, unit="u", bounds={"v.x": (0, 4), "v.y": (0, 4)})
+    for text, above in (("SUM(x), SUM(y)", 8), ("SUM(x), SUM(y), COUNT(*)", 9), ("AVG(y)", 8)):
+        plan = sql.plan_for(f"SELECT {text} FROM v")
+        private, several = sql._read(plan.query, plan), plan.query.measure
+        (truncation,) = plan.truncations
+        place = list(truncation.each).index(2)
+        assert private.above["answer"][: place + 3] == [1, 1, 1, int(above > 8), 0]  # type: ignore[index]
+        shares = several.shares(len(several.columns) - 1)  # type: ignore[union-attr]
+        cut = private.cut["answer"][place][shares.start : shares.start + 2]  # type: ignore[index]
+        rows = several.whole(len(several.columns) - 1) * 8 * 4  # type: ignore[union-attr]
+        assert (cut[0] if several.paired else sum(cut)) == pytest.approx(rows / above, abs=2)  # type: ignore[union-attr]
