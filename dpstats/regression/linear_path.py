@@ -71,7 +71,7 @@ _SKEWED = 2.6
 """Standard deviations of its error from which the tail of the residuals counts as asymmetric."""
 _SPREADS = 2.0
 """Factor of the bias: it counts twice, because it is a fixed error and not a standard deviation."""
-_WIDTHS = np.linspace(1.0, 10.0, 181)
+_WIDTHS = np.linspace(1.5, 10.0, 171)
 
 
 class LinearPath(Path):

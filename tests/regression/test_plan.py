@@ -12,14 +12,7 @@ from dpstats.privacy import JointStage, compose
 from dpstats.regression import PrivateLinearRegression, PrivateLogisticRegression
 from dpstats.regression.design import Design
 from dpstats.regression.movement import LAST_MOVEMENT
-from dpstats.regression.plan import (
-    DIRECTIONS,
-    RegressionPlan,
-    norm_ends,
-    regression_plan,
-    shares,
-    step_name,
-)
+from dpstats.regression.plan import RegressionPlan, norm_ends, regression_plan, shares, step_name
 
 
 def plan(
@@ -39,16 +32,6 @@ def test_shares_add_up_to_one_and_the_last_step_gets_most(family: str, intercept
     assert dict(parts)[step_name(4)] == max(share for _, share in parts)
     names = [name for name, _ in parts]
     assert len(set(names)) == len(names)
-
-
-def test_what_early_linear_stages_do_not_need_is_for_the_last_step() -> None:
-    few, many, wide = plan(200), plan(50_000), plan(20_000, 50)
-    assert [few.share(step_name(t)) for t in (1, 2, 3)] == [0.08, 0.10, 0.15]
-    assert [many.share(step_name(t)) for t in (1, 2, 3)] == [0.02, 0.03, 0.07]
-    assert 0.02 < wide.share(step_name(1)) < 0.08
-    assert (few.share(DIRECTIONS), many.share(DIRECTIONS)) == (0.10, 0.03)
-    assert many.share(step_name(4)) > 0.6
-    assert plan(50_000, family="logistic").share(step_name(1)) == 0.08
 
 
 @pytest.mark.parametrize("family", ["linear", "logistic"])
