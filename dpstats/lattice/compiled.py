@@ -50,7 +50,7 @@ def loops() -> tuple[Any, Any] | None:
     """Return the compiled loops for boxes and balls, or None without numba."""
     try:
         import numba
-    except ImportError:  # also if numba does not support the installed numpy
+    except Exception:  # numba is missing, or does not work with another installed package
         return None
 
     def build(**options: bool) -> tuple[Any, Any]:

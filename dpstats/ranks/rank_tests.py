@@ -59,11 +59,14 @@ class RankPlan(ReleasePlan):
         Whether the sizes of the groups in the data are public. ``sizes`` then contains them.
     missing : str
         Treatment of missing entries.
+    middle : MiddleRankSum, optional
+        Statistic of two groups with private sizes.
     """
 
     sizes: tuple[int, ...] = field(repr=False)
     public_sizes: bool = field(repr=False)
     missing: str = "error"
+    middle: MiddleRankSum | None = field(default=None, repr=False)
 
     def notes(self) -> list[str]:
         """Return remarks that the stages do not show."""
@@ -383,10 +386,10 @@ class MannWhitneyTest(GroupRankTest):
             return self._plan_on_sample(n, n_features)
         if sizes is not None:
             return self._planned(n, n_features, rank_sum_sensitivity(sizes), sizes, True)
-        middle = self._middle(n)
-        return self._planned(
-            n, n_features, middle.sensitivity, balanced(n, 2), False, 1 + bool(middle.per_row)
-        )
+        middle = middle_rank_sum(n, check_real("epsilon", self.epsilon, above=0))
+        numbers = 1 + bool(middle.per_row)
+        plan = self._planned(n, n_features, middle.sensitivity, balanced(n, 2), False, numbers)
+        return replace(plan, middle=middle)
 
     def superiority(self) -> Estimates:
         """Return the probability that a value of the first group exceeds a value of the second, with an interval.
@@ -415,32 +418,27 @@ class MannWhitneyTest(GroupRankTest):
 
     def _read(self, rows: Rows, plan: RankPlan) -> Mapping[str, Any]:
         values, codes = self._grouped(rows, plan)
-        if plan.public_sizes:
+        if plan.middle is None:
             return {STATISTIC: centred_rank_sums(values, codes, 2)[:1]}
-        return {STATISTIC: self._middle(plan.n_samples).measure(values, codes)}
+        return {STATISTIC: plan.middle.measure(values, codes)}
 
     def _prepare(self, plan: RankPlan) -> RankPlan:
-        return super()._prepare(plan) if plan.public_sizes else plan
+        return super()._prepare(plan) if plan.middle is None else plan
 
     def _pvalue(self, half_ranks: Any, plan: RankPlan) -> float:
-        if plan.public_sizes:
+        if plan.middle is None:
             return super()._pvalue(half_ranks, plan)
-        (stage,) = plan.additive
-        noise = CountNoise("laplace", stage.scale_steps)
-        return self._middle(plan.n_samples).pvalue(half_ranks, noise, self.alternative, self.n_simulations)
+        noise = CountNoise("laplace", plan.additive[-1].scale_steps)
+        return plan.middle.pvalue(half_ranks, noise, self.alternative, self.n_simulations)
 
     def _report(self, released: Released, plan: RankPlan) -> None:
         super()._report(released, plan)
         self.released_sizes_ = None
-        if released[STATISTIC].size > 1:
-            per_row, n = self._middle(plan.n_samples).per_row, plan.n_samples
-            first = 2 * float(released[STATISTIC][1]) / per_row
-            std = 2 * self.result_.noise_std / per_row
-            self.released_sizes_ = first, n - first
+        if plan.middle is not None and plan.middle.per_row:
+            first = 2 * float(released[STATISTIC][1]) / plan.middle.per_row
+            std = 2 * self.result_.noise_std / plan.middle.per_row
+            self.released_sizes_ = first, plan.n_samples - first
             self.result_ = replace(self.result_, released_sizes=self.released_sizes_, sizes_std=std)
-
-    def _middle(self, n: int) -> MiddleRankSum:
-        return middle_rank_sum(n, check_real("epsilon", self.epsilon, above=0))
 
 
 @parameters

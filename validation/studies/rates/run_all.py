@@ -35,7 +35,7 @@ SCRIPTS = (
     "identity_tests",
     "filtering_test",
     "accuracy_bounds",
-    "coverage",
+    "covered",
     "linear_regression",
 )
 FAST = ("mean_bounded", "mean_gaussian", "linear_regression")

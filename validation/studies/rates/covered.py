@@ -1,6 +1,6 @@
 """Intervals of the clipped mean: 95% of them cover the mean of the population.
 
-python validation/studies/rates/coverage.py [--scale full|reduced|fast]
+python validation/studies/rates/covered.py [--scale full|reduced|fast]
 """
 
 from __future__ import annotations
