@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.error_distributions import ErrorDistribution, Limits, SelectedErrors, Tail
-from dpstats.errors import DPStatsError
 from dpstats.found_counts import FoundCounts
 from dpstats.inference import Estimates
 from dpstats.means.ratio import Noise
@@ -140,15 +139,6 @@ class PrivateAnswers(CellAnswers):
             found=found,
             selected=selected,
         )
-
-    @property
-    def value(self) -> float:
-        """The noisy answer of a query with one aggregate and no groups."""
-        if self.values.size != 1:
-            raise DPStatsError(
-                f"value needs a query with one number, got {self.values.size} numbers. Read values, or answers[label]"
-            )
-        return float(self.values.item())
 
     @property
     def estimand(self) -> str:

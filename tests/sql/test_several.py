@@ -279,11 +279,3 @@ def test_the_stated_noise_is_that_of_the_answers(connection: Any) -> None:
         assert said is not None
         counts = np.array([each["count_y"] for each in found])
         assert counts.std(axis=0).mean() == pytest.approx(2**0.5 * float(said[1]), rel=0.2)
-
-
-def test_one_number_has_a_value(connection: Any) -> None:
-    sql = PrivateSQL(connection, epsilon=1.0, random_state=0, **DECLARED)
-    answer = sql.query("SELECT AVG(x) FROM r")
-    assert isinstance(answer, PrivateAnswers) and answer.value == answer["mean_x"][0]
-    with pytest.raises(DPStatsError, match="one number, got 2 numbers"):
-        _ = sql.query("SELECT AVG(x), COUNT(*) FROM r").value
