@@ -49,7 +49,7 @@ def test_the_middle_is_that_of_all_subsets() -> None:
 
 
 def largest_move(middle: MiddleRankSum) -> int:
-    """Return the largest change of what is released over all pairs of neighbors, ties included."""
+    """Return the largest change of the released numbers over all pairs of neighbors, ties included."""
     rows = list(itertools.product(range(min(middle.rows, 4)), range(2)))
     known: dict[tuple, np.ndarray] = {}
 
@@ -86,7 +86,7 @@ def extreme_move(middle: MiddleRankSum) -> int:
 
     for size in range((n + 1) // 2, n):
         small, large = [0.0] * (n - size), [1.0] * (size - 1)
-        # A row of the larger group goes to the other end of the smaller one; or it leaves for it, from below both.
+        # A row of the larger group moves past the smaller group. Or it joins the smaller group, from below both.
         for row, rest, group in (([-1.0], large, small), ([1.0], [0.0] * (size - 1), [-1.0] * len(small))):
             for value in (-2.0, 2.0):
                 most = max(most, moved(([*row, *rest], group), (rest, [*group, value])))

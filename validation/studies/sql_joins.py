@@ -1,8 +1,8 @@
 """Answers to SQL over joins: coverage of the printed 95% intervals, for rows and for people, in skewed data.
 
 Visits of people at clinics, both of very unequal sizes; clinics are public. The tables are fixed, and releases are
-simulated: intervals reflect noise only, for the answer in these data. Where people are protected, the answer is the one
-that the interval covers, with their contributions cut at the threshold that was chosen.
+simulated: intervals reflect noise only, for the answer in these data. Where people are protected, their contributions
+are cut at the chosen threshold, and the interval is for the answer after this cut.
 
     python validation/studies/sql_joins.py
     python validation/studies/sql_joins.py --releases 10 --no-write
@@ -113,7 +113,7 @@ def study_query(sql: PrivateSQL, text: str, releases: int, seed: int) -> tuple[f
 
 
 def compute_answer(plan: Any, private: Any, place: int, answer: Any) -> np.ndarray:
-    """Return what the intervals cover: the answer without noise, after contributions are cut at a threshold."""
+    """Return the answer without noise, after contributions are cut at a threshold: intervals are for it."""
     if plan.truncations:
         (truncation,) = plan.truncations
         released = {"answer": (place, private.cut["answer"][place] / truncation.finer)}
