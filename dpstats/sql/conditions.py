@@ -153,6 +153,16 @@ def conjuncts(condition: Condition) -> Iterator[Condition]:
         yield condition
 
 
+def require_columns(condition: Condition) -> tuple[Column, ...]:
+    """Return columns without which a condition does not hold: those that must have a value."""
+    match condition:
+        case Compare(_, left, right):
+            return (left, right) if isinstance(right, Column) else (left,)
+        case Between(column) | Among(column) | Like(column) | Flag(column) | Not(Missing(column)):
+            return (column,)
+    return ()
+
+
 def list_columns(condition: Condition) -> list[Column]:
     """Return the columns that a condition reads."""
     found: list[Column] = []

@@ -14,8 +14,8 @@ from dpstats.sql.aggregates import groups_of, read_measure
 from dpstats.sql.catalogue import Catalogue
 from dpstats.sql.conditions import Compare, Literal, conjuncts, list_columns
 from dpstats.sql.predicates import condition_of
-from dpstats.sql.query import Measure, Quantiles, Query
-from dpstats.sql.scope import Known, Scope, column_of, instances_of, no_reals, same_type
+from dpstats.sql.query import Group, Measure, Quantiles, Query, Several
+from dpstats.sql.scope import Known, Scope, column_of, drop_unpaired, instances_of, no_reals, same_type
 from dpstats.sql.syntax import allow_only, argument, kind_of, name_of, refuse, split_conditions, tree_of
 from dpstats.sql.units import unit_columns
 
@@ -38,6 +38,18 @@ def parse(text: str, catalogue: Catalogue, *, units: bool = False) -> Query:
     return _Reader(catalogue, units).query(tree, text)
 
 
+def _list_needed(measure: Measure | Several, groups: tuple[Group, ...]) -> frozenset[str]:
+    """Return the instances of tables of which every row that counts has a value."""
+    if isinstance(measure, Measure):
+        measured = [measure.column]
+    else:
+        places = [each.column for each in measure.asked]
+        measured = [None if place is None else measure.columns[place].column for place in places]
+    # A row counts for an aggregate if it has a value of its column. A computed value may be that of a missing one.
+    own = {one.instance if isinstance(one, Column) else "" for one in measured}
+    return frozenset({group.column.instance for group in groups} | (own if len(own) == 1 else set()))
+
+
 class _Reader:
     """Reads one query; tables get the names of their instances in the order in which they are met."""
 
@@ -58,6 +70,7 @@ class _Reader:
         quantiles = measure if isinstance(measure, Quantiles) else None
         if isinstance(measure, Quantiles):
             measure = Measure("count", measure.column)
+        relation = drop_unpaired(relation, _list_needed(measure, groups))
         unit = unit_columns(relation, self._units) if self._protects_units else ()
         if isinstance(measure, Measure) and measure.kind == "distinct":
             assert isinstance(measure.column, Column)

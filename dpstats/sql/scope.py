@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from dpstats.errors import InvalidParameter
 from dpstats.sensitivity.relations import Column, Distinct, Join, Relation, Select, tables
 from dpstats.sql.catalogue import ColumnType
-from dpstats.sql.conditions import All, Compare, Condition
+from dpstats.sql.conditions import All, Compare, Condition, conjuncts, require_columns
 from dpstats.sql.syntax import allow_only, kind_of, name_of, refuse
 
 
@@ -131,6 +131,24 @@ class Scope:
                     "every table must be joined by equal columns (ON, USING or WHERE)",
                 )
         return Select(relation, All(tuple(self.conditions))) if self.conditions else relation
+
+
+def drop_unpaired(relation: Relation, needed: frozenset[str]) -> Relation:
+    """Return a relation with the same rows that count, in which a left join is an inner one where that is possible.
+
+    A row counts only if it has values of all instances in ``needed``. Conditions and inner joins need further ones.
+    """
+    if isinstance(relation, Select):
+        columns = [column for part in conjuncts(relation.condition) for column in require_columns(part)]
+        needed |= {column.instance for column in columns}
+        return replace(relation, of=drop_unpaired(relation.of, needed))
+    if not isinstance(relation, Join):
+        return relation
+    if relation.outer and not needed & instances_of(relation.right):
+        return replace(relation, left=drop_unpaired(relation.left, needed))
+    needed |= {column.instance for pair in relation.on for column in pair}
+    left, right = (drop_unpaired(side, needed) for side in (relation.left, relation.right))
+    return replace(relation, left=left, right=right, outer=False)
 
 
 def column_of(node: Any, scope: Scope) -> Known:

@@ -225,6 +225,40 @@ def test_a_left_join_keeps_rows_without_a_partner() -> None:
     assert sql.count(both + " WHERE c.id IS NOT NULL").value == 100
 
 
+def test_a_left_join_is_an_inner_join_where_rows_without_a_partner_do_not_count() -> None:
+    sql = PrivateSQL(
+        star(),
+        epsilon=60.0,
+        public_tables=["visit"],
+        keys={"person": "id"},
+        bounds={"person.age": (0, 100), "visit.n": (0, 700)},
+        categories={"person.age": range(20, 60)},
+        random_state=0,
+    )
+    joined = "FROM visit LEFT JOIN person ON visit.person = id"
+    needed = (
+        f"SELECT COUNT(*) {joined} WHERE age > 30 AND n < 600",
+        f"SELECT COUNT(*) {joined} WHERE age IS NOT NULL",
+        f"SELECT COUNT(*) {joined} GROUP BY age",
+        f"SELECT COUNT(age) {joined}",
+        f"SELECT COUNT(DISTINCT age) {joined}",
+        f"SELECT SUM(age), AVG(age) {joined}",
+        f"SELECT COUNT(*) {joined} JOIN (SELECT id FROM person) q ON q.id = person.id",
+    )
+    kept = (
+        f"SELECT COUNT(*) {joined} WHERE n < 600",
+        f"SELECT COUNT(*) {joined} WHERE NOT (age > 30) OR n < 600",
+        f"SELECT COUNT(*), SUM(age) {joined}",
+        f"SELECT SUM(n), SUM(age) {joined}",
+        f"SELECT SUM(COALESCE(age, 1)) {joined}",
+        f"SELECT COUNT(*) FILTER (WHERE age > 30) {joined}",
+    )
+    for texts, is_outer in ((needed, False), (kept, True)):
+        for text in texts:
+            assert ("left join" in sql.explain(text)) is is_outer, text
+    assert sql.count(needed[0]).value == star().execute(needed[0]).fetchone()[0]
+
+
 def test_a_not_null_column_may_be_missing_after_a_left_join() -> None:
     db = star()
     sql = PrivateSQL(
@@ -239,8 +273,8 @@ def test_a_not_null_column_may_be_missing_after_a_left_join() -> None:
 def test_a_key_makes_the_bound_a_constant_and_is_checked() -> None:
     joined = "SELECT COUNT(*) FROM visit LEFT JOIN person ON person = id WHERE age > 30"
     sql = PrivateSQL(star(), epsilon=1.0, public_tables=["visit"], keys={"person": "id"})
-    assert sql.explain(joined).splitlines()[0] == "count: 2 * mf(visit.person)"
-    assert sql.plan_for(joined).stages[0].sensitivity_steps == 28
+    assert sql.explain(joined).splitlines()[0] == "count: mf(visit.person)"
+    assert sql.plan_for(joined).stages[0].sensitivity_steps == 14
     public = PrivateSQL(star(), epsilon=1.0, public_tables=["person"], keys={"PERSON": "ID"})
     assert public.plan_for(joined).stages[0].sensitivity_steps == 1
     budget = PrivacyBudget(epsilon=1.0)
