@@ -143,15 +143,29 @@ def test_releases_are_those_of_duckdb(both: tuple[Any, Any], options: dict[str, 
     assert answered >= (len(QUERIES) - 1 if "unit" not in options else 4)
 
 
-def test_undeclared_values_are_those_of_duckdb(both: tuple[Any, Any]) -> None:
+@pytest.mark.parametrize("aggregate", ["COUNT(*)", "AVG(x)", "MEDIAN(x)", "QUANTILE_CONT(m, 0.8)"])
+def test_undeclared_values_are_those_of_duckdb(both: tuple[Any, Any], aggregate: str) -> None:
     names = ["name", "day", "moment", "big", "rural"]
     found = {f"visit.{name}": "discover" for name in names}
-    made = [PrivateSQL(each, epsilon=9.0, delta=1e-2, random_state=0, categories=found) for each in both]
+    options: dict[str, Any] = {"categories": found, "bounds": DECLARED["bounds"], "random_state": 0}
+    made = [PrivateSQL(each, epsilon=9.0, delta=1e-2, **options) for each in both]
     for name in names:
-        text = f"SELECT {name}, COUNT(*) FROM visit GROUP BY {name}"
+        text = f"SELECT {name}, {aggregate} FROM visit GROUP BY {name}"
         here, there = (each.query(text) for each in made)
-        assert here.cells == there.cells and len(here.cells) > 1
-        assert np.array_equal(here.values, there.values)
+        assert repr(here.to_dict()) == repr(there.to_dict()) and len(here.to_frame()) > 1
+
+
+@pytest.mark.parametrize("neighbors", ["replace_one", "add_or_remove"])
+def test_quantiles_of_people_are_those_of_duckdb(both: tuple[Any, Any], neighbors: str) -> None:
+    options: dict[str, Any] = {**DECLARED, "unit": {"visit": "person"}, "neighbors": neighbors}
+    made = [PrivateSQL(each, epsilon=9.0, random_state=0, **options) for each in both]
+    for text in (
+        "SELECT MEDIAN(x) FROM visit",
+        "SELECT QUANTILE_CONT(m, 0.8) FROM visit WHERE x > 0",
+        "SELECT rural, MEDIAN(big) FROM visit GROUP BY rural",
+    ):
+        here, there = (released(each, text) for each in made)
+        assert isinstance(here, dict) and repr(here) == repr(there)
 
 
 def test_dates_that_python_does_not_have_are_no_groups(both: tuple[Any, Any]) -> None:
