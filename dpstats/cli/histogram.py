@@ -96,11 +96,6 @@ def _one(options: argparse.Namespace) -> int:
 def _build(options: argparse.Namespace, n: int, d: int) -> Any:
     if options.categories == DISCOVER:
         check_discovery(f"--categories {DISCOVER}", options.delta)
-        if options.neighbors != "replace_one":
-            raise InvalidParameter(
-                f"--neighbors must be replace_one with --categories {DISCOVER}, got {options.neighbors}. Declare the "
-                "categories."
-            )
     return ColumnHistogram(
         categories=_categories(options),
         bins=options.bins,

@@ -256,7 +256,7 @@ def delivering(options: argparse.Namespace, what: str) -> Iterator[Any]:
 
 def private_size(estimator: Any, confidence: float) -> dict[str, Any]:
     """Return the released number of rows and its interval, if it is private."""
-    if not estimator.plan_.has_private_size:
+    if not hasattr(estimator, "n_"):
         return {}
     low, high = estimator.n_interval(confidence)
     return {"n": estimator.n_, "n_noise_std": estimator.n_noise_std_, "n_low": low, "n_high": high}

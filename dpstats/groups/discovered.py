@@ -24,9 +24,9 @@ from dpstats.means.moments import finest
 from dpstats.means.ratio import Noise, Ratio
 from dpstats.means.region import Region
 from dpstats.means.totals import COUNTS, SQUARES, SUMS, GaussianTotals, group_sums
-from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.stages import Discovery
-from dpstats.privacy.stages.discovery import KEYS
+from dpstats.privacy.stages.discovery import count_keys
 from dpstats.release.discovery import discovery_stage
 
 Floats = NDArray[np.float64]
@@ -61,6 +61,10 @@ class DiscoveredMeansPlan(GroupMeansPlan):
         """The least noisy count of a released group, in rows."""
         return self.discovery.threshold
 
+    def make_totals(self, n_groups: int) -> GaussianTotals:
+        """Return the totals of a number of groups."""
+        return GaussianTotals(n_groups, self.n_features, self.lattice.bits, self.target.neighbors)
+
     def expected_groups(self, sizes: Any) -> float:
         """Return the expected number of released groups, for groups of these sizes.
 
@@ -84,7 +88,7 @@ class DiscoveredMeansPlan(GroupMeansPlan):
 
 
 def discovered_means_plan(
-    region: Region, n: int, d: int, epsilon: float, delta: float, missing: str
+    region: Region, n: int | None, d: int, epsilon: float, delta: float, missing: str, neighbors: Neighbors
 ) -> DiscoveredMeansPlan:
     """Return the plan of releasing the totals of undeclared groups of n rows."""
     if delta == 0:
@@ -96,11 +100,11 @@ def discovered_means_plan(
         lattice = BoxLattice.build(
             region.clip, region.center, d, common=False, bits=bits, ends=(region.low, region.high)
         )
-        totals = GaussianTotals(KEYS, d, bits)
-        stage = discovery_stage(totals.integers(), 1 << bits, epsilon, delta)
+        totals = GaussianTotals(count_keys(neighbors), d, bits, neighbors)
+        stage = discovery_stage(totals.integers(), 1 << bits, epsilon, delta, neighbors)
         return DiscoveredMeansPlan(
             (stage,),
-            PrivacyGuarantee(epsilon, delta),
+            PrivacyGuarantee(epsilon, delta, neighbors),
             n,
             d,
             groups=(),
@@ -113,7 +117,7 @@ def discovered_means_plan(
     return finest(build)
 
 
-def labeled_totals(table: Table, plan: GroupMeansPlan) -> tuple[list[Any], dict[str, NDArray[np.int64]]]:
+def labeled_totals(table: Table, plan: DiscoveredMeansPlan) -> tuple[list[Any], dict[str, NDArray[np.int64]]]:
     """Return the labels of some rows in their order, and the exact totals of each: a row of integers a label."""
     assert table.labels is not None
     counted = rows_that_count(table.X, plan.missing)
@@ -121,7 +125,7 @@ def labeled_totals(table: Table, plan: GroupMeansPlan) -> tuple[list[Any], dict[
     found = in_order(set(labels) - {None})
     code = {label: place for place, label in enumerate(found)}
     codes = np.fromiter((code.get(label, -1) for label in labels), dtype=np.int64, count=len(labels))
-    totals = GaussianTotals(len(found), plan.n_features, plan.lattice.bits)
+    totals = plan.make_totals(len(found))
     sums = group_sums(table.X, codes, plan.lattice, totals)
     widths = {COUNTS: 1, SUMS: plan.n_features, SQUARES: plan.n_features}
     return found, {name: sums[name].reshape(len(found), width) for name, width in widths.items()}
@@ -129,7 +133,7 @@ def labeled_totals(table: Table, plan: GroupMeansPlan) -> tuple[list[Any], dict[
 
 def found_ratio(released: Mapping[str, Any], plan: DiscoveredMeansPlan) -> FoundRatio:
     """Return the ratios of the released totals of the groups that were found."""
-    totals = GaussianTotals(len(released["labels"]), plan.n_features, plan.lattice.bits)
+    totals = plan.make_totals(len(released["labels"]))
     flat = {name: np.ravel(released[name]) for name in (COUNTS, SUMS, SQUARES)}
     known = totals.ratio(flat, plan.totals_noise)
     return FoundRatio(known.T, known.N, known.Q, known.X, known.R, known.noise, threshold=plan.threshold)

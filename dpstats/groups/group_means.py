@@ -45,7 +45,6 @@ from dpstats.lattice.finite import rows_that_count
 from dpstats.means.ratio import Ratio
 from dpstats.means.region import Region
 from dpstats.means.totals import TOTALS, group_sums
-from dpstats.privacy.guarantee import Neighbors
 from dpstats.release.parameters import parameters
 from dpstats.release.private_size import PrivateSize
 from dpstats.release.session import Released, Session
@@ -118,7 +117,7 @@ class GroupMeans(_Fitted):
         such a row. "drop" leaves the row out.
     neighbors : {"replace_one", "add_or_remove"}, default="replace_one"
         Neighboring datasets. "add_or_remove": one row is added or removed. The number of rows is then private, and the
-        plan has half the Laplace noise. It needs declared groups.
+        plan has half the Laplace noise.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
@@ -133,7 +132,7 @@ class GroupMeans(_Fitted):
         corrected for the threshold.
     n_, n_noise_std_ : float
         Noisy number of rows of all declared groups, and the standard deviation of its noise. Only with
-        ``neighbors="add_or_remove"``; ``n_interval()`` is its interval.
+        ``neighbors="add_or_remove"`` and declared groups; ``n_interval()`` is its interval.
     counts_noise_std_ : float
         Standard deviation of the noise in ``counts_``. With "discover", before the threshold conditions it.
     means_ : ndarray of shape (n_groups, n_features)
@@ -224,11 +223,7 @@ class GroupMeans(_Fitted):
             raise InvalidParameter("bounds must be given: a pair (low, high), or one per column")
         region = Region.check(self.bounds, self.bounds_are, None, 0.0, d)
         if self._discovers:
-            if n is None or neighbors is Neighbors.ADD_OR_REMOVE_ONE:
-                raise InvalidParameter(
-                    "neighbors must be 'replace_one' with groups='discover', got 'add_or_remove'. Declare the groups."
-                )
-            return discovered_means_plan(region, n, d, epsilon, delta, missing)
+            return discovered_means_plan(region, n, d, epsilon, delta, missing, neighbors)
         return group_means_plan(groups, region, n, d, epsilon, delta, missing, neighbors)
 
     def _schema(self) -> Schema:
@@ -270,13 +265,17 @@ class GroupMeans(_Fitted):
         if isinstance(plan, DiscoveredMeansPlan):
             ratio = found = found_ratio(released[TOTALS], plan)
             self.groups_, self.counts_ = released[TOTALS]["labels"], found.sizes[:, 0].copy()
+            if plan.has_private_size:
+                self._hide_size(
+                    "Declare the groups, because rows of groups that are not found are not counted."
+                )
         else:
             ratio = plan.totals.ratio(released[TOTALS], noise)
             self.groups_, self.counts_ = plan.groups, ratio.N[:, 0].copy()
+            if plan.has_private_size:
+                self._record_size(float(self.counts_.sum()), noise.rows.sum(len(self.groups_)))
         self._ratio = ratio
         self.counts_noise_std_ = noise.count
-        if plan.has_private_size:
-            self._record_size(float(self.counts_.sum()), noise.rows.sum(len(self.groups_)))
         m, rows = ratio.estimate, np.maximum(self.counts_[:, None], noise.count)
         self.means_ = self._errors().start
         variance = (ratio.Q - 2 * m * ratio.X + m**2 * ratio.R) / rows
@@ -554,6 +553,11 @@ class GroupMeans(_Fitted):
 
     def _size_facts(self) -> list[tuple[str, str]]:
         d, count = self.plan_.n_features, len(self.groups_)
+        if self.plan_.has_private_size and self._found is not None:
+            return [
+                ("Rows", self._released_size.words),
+                ("Columns", f"{d:,} (public); {count:,} groups found"),
+            ]
         if self.plan_.has_private_size:
             return [
                 ("Rows in groups", self._released_size.words),

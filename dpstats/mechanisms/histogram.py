@@ -31,7 +31,7 @@ from dpstats.privacy.events import Event
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee, parse_neighbors
 from dpstats.privacy.plan import Plan
 from dpstats.privacy.stages import Block, Discovery, Stage
-from dpstats.privacy.stages.discovery import KEYS
+from dpstats.privacy.stages.discovery import count_keys
 from dpstats.release.additive import Integers, JointIntegers, additive_stages
 from dpstats.release.discovery import discovery_stage
 from dpstats.release.mechanism import Mechanism
@@ -64,7 +64,7 @@ class Histogram(Mechanism):
         has densities (`DensityEstimate`).
     neighbors : {"replace_one", "add_or_remove"} or Neighbors, default="replace_one"
         Neighboring datasets. Replacing a row moves two counts by one each (l1 2, l2 sqrt 2). Adding or removing a row
-        moves a single count by one; the number of rows is then private, and may be 0. "discover" needs "replace_one".
+        moves a single count by one; the number of rows is then private, and may be 0.
     unknown : {"error", "drop"}, default="error"
         Treatment of a row in no category or bin, and of a row that cannot be a category (a list): raise an
         error (which reveals that there was one), or drop it. With bins, a non-numeric row always raises an
@@ -357,19 +357,10 @@ def found_stage(guarantee: PrivacyGuarantee) -> Discovery:
             "delta must be positive for categories='discover', got 0. Declare the categories, or give delta=1e-6 for "
             "example."
         )
-    if guarantee.neighbors is not Neighbors.REPLACE_ONE:
-        raise InvalidParameter(
-            "neighbors must be 'replace_one' for categories='discover', got 'add_or_remove'. Declare the categories."
-        )
-    row = 1 << _FRACTION_BITS
-    # A row leaves one category and enters another.
-    blocks = (Block(_ROWS, KEYS, 1 / row, 1.0),)
-    return discovery_stage(
-        JointIntegers(_COUNTS, blocks, math.inf, float(isqrt_up(2 * row**2))),
-        row,
-        guarantee.epsilon,
-        guarantee.delta,
-    )
+    row, keys = 1 << _FRACTION_BITS, count_keys(guarantee.neighbors)
+    blocks = (Block(_ROWS, keys, 1 / row, 1.0),)
+    touched = JointIntegers(_COUNTS, blocks, math.inf, float(isqrt_up(keys * row**2)))
+    return discovery_stage(touched, row, guarantee.epsilon, guarantee.delta, guarantee.neighbors)
 
 
 def count_steps(stage: Stage, counts: NDArray[np.int64], n_rows: int) -> NDArray[np.int64]:

@@ -37,7 +37,7 @@ from dpstats.release.complete import ROWS, plan_count, release_count, sample_com
 from dpstats.release.methods_text import write_methods
 from dpstats.release.noise import noise_source
 from dpstats.release.orders import order_rows
-from dpstats.release.private_size import ReleasedSize, check_container, has_private_size
+from dpstats.release.private_size import HiddenSize, ReleasedSize, check_container, has_private_size
 from dpstats.release.session import Released, Session
 from dpstats.release.witness import session_of
 from dpstats.report import Background, Reported, told_parameters, told_value
@@ -67,7 +67,7 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
     rows_: float
     rows_noise_std_: float
     n_rows_: int
-    _released_size: ReleasedSize
+    _released_size: ReleasedSize | HiddenSize
 
     _min_samples = 2
     _per_column: tuple[str, ...] = ()

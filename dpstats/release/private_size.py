@@ -49,6 +49,18 @@ class ReleasedSize:
         return ConfidenceInterval(low, high, level, "the number of rows that count in these data")
 
 
+@dataclass(frozen=True)
+class HiddenSize:
+    """A private number of rows that no release contains."""
+
+    advice: str
+    words: str = "private, not released"
+
+    def interval(self, confidence_level: float | None = None) -> ConfidenceInterval:
+        """Raise an error."""
+        raise InvalidParameter(f"n_interval needs a number of rows that was released. {self.advice}")
+
+
 def has_private_size(estimator: Any) -> bool:
     """Return whether an estimator, or a mechanism, treats the number of rows as private."""
     neighbors = getattr(estimator, "neighbors", Neighbors.REPLACE_ONE)
@@ -71,7 +83,7 @@ class PrivateSize:
     neighbors: Any
     n_: float
     n_noise_std_: float
-    _released_size: ReleasedSize
+    _released_size: ReleasedSize | HiddenSize
 
     @property
     def _relation(self) -> Neighbors:
@@ -81,6 +93,12 @@ class PrivateSize:
         """Set the released number of rows."""
         self._released_size = ReleasedSize(rows, noise)
         self.n_, self.n_noise_std_ = rows, noise.std
+
+    def _hide_size(self, advice: str) -> None:
+        """State that the private number of rows is not released; an earlier fit may have released one."""
+        self._released_size = HiddenSize(advice)
+        for name in ("n_", "n_noise_std_"):
+            vars(self).pop(name, None)
 
     def n_interval(self, confidence_level: float | None = None) -> ConfidenceInterval:
         """Return an interval for the number of rows that count in these data.
@@ -92,7 +110,7 @@ class PrivateSize:
         Raises
         ------
         InvalidParameter
-            If the number of rows is public: ``neighbors="replace_one"``.
+            If the number of rows is public: ``neighbors="replace_one"``; or if it is not released, as with "discover".
         """
         check_is_fitted(self)
         if self._relation is Neighbors.REPLACE_ONE:

@@ -39,13 +39,13 @@ def parse(text: str, catalogue: Catalogue, *, units: bool = False) -> Query:
 
 
 def _list_needed(measure: Measure | Several, groups: tuple[Group, ...]) -> frozenset[str]:
-    """Return the instances of tables of which every row that counts has a value."""
+    """Return instances of tables. A row counts only if it has a value of each."""
     if isinstance(measure, Measure):
         measured = [measure.column]
     else:
         places = [each.column for each in measure.asked]
         measured = [None if place is None else measure.columns[place].column for place in places]
-    # A row counts for an aggregate if it has a value of its column. A computed value may be that of a missing one.
+    # A row counts for an aggregate if it has a value of its column. Computed values can exist without one.
     own = {one.instance if isinstance(one, Column) else "" for one in measured}
     return frozenset({group.column.instance for group in groups} | (own if len(own) == 1 else set()))
 

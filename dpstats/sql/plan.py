@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import Plan
 from dpstats.privacy.stages import Block, Discovery, Smooth, Stage
-from dpstats.privacy.stages.discovery import KEYS
+from dpstats.privacy.stages.discovery import count_keys
 from dpstats.release.additive import Integers, JointIntegers, additive_stages
 from dpstats.release.discovery import discovery_stage
 from dpstats.sensitivity.levels import LEVEL_SHARE, level_stage, smooth_stage
@@ -106,7 +106,7 @@ def discovery_plan(query: Query, guarantee: PrivacyGuarantee) -> SQLPlan:
     """Return the plan of numbers of keys that are not declared, where a row of the data is one row of the result."""
     several = query.measure
     assert isinstance(several, Several)
-    row, keys = several.row_steps, 1 if query.added else KEYS
+    row, keys = several.row_steps, count_keys(guarantee.neighbors)
     blocks = [Block(ROWS, keys, 1 / row, 1.0)]
     if several.parts:
         blocks.append(Block(SHARES, keys * several.parts, 1.0, 1.0))

@@ -126,10 +126,6 @@ def test_a_plan(capsys: pytest.CaptureFixture[str]) -> None:
         ([*VISITS, "--unit", "visits"], "--unit must be a column that is not in"),
         ([*DISCOVERED, "--delta", "0"], "--delta must be positive with --groups discover, got 0"),
         ([*DISCOVERED, "--anova"], "--anova needs declared groups"),
-        (
-            [*DISCOVERED, "--neighbors", "add_or_remove"],
-            "neighbors must be 'replace_one' with --groups discover",
-        ),
         ([*VISITS, "--plot", "means.txt"], "--plot must name a png, pdf or svg file"),
         (
             [*LABELS, "--column", "name", "--bounds", "0", "1"],

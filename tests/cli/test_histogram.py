@@ -59,5 +59,5 @@ def test_categories_are_discovered(folder: Path, capsys: pytest.CaptureFixture[s
     assert [record["name"] for record in found["categories"]] == ["x"]
     assert found["categories"][0]["count"] == result.counts[0]
     assert "--delta must be positive with --categories discover" in refused(given, capsys)
-    private = [*given, "--delta", "1e-6", "--neighbors", "add_or_remove"]
-    assert "--neighbors must be replace_one with --categories discover" in refused(private, capsys)
+    private = json_of([*given, "--delta", "1e-6", "--neighbors", "add_or_remove"], capsys)
+    assert [record["name"] for record in private["categories"]] == ["x"] and "n" not in private

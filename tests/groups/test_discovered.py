@@ -23,6 +23,7 @@ LABELS = np.repeat(list(SIZES), list(SIZES.values()))
 X = np.random.default_rng(0).normal(np.char.str_len(LABELS) * 4.0, 1.0)[:, None].clip(0, 10)
 OPTIONS = {"groups": "discover", "bounds": (0, 10)}
 PLAN = GroupMeans(**OPTIONS).plan(len(X), 1)
+PRIVATE = GroupMeans(**OPTIONS, neighbors="add_or_remove")
 
 
 @pytest.mark.parametrize("seed", [None, 0])
@@ -96,6 +97,26 @@ def test_totals_of_keys_are_those_of_declared_groups():
     assert all(np.array_equal(sums[name].ravel(), expected[name]) for name in expected)
 
 
+def test_a_private_number_of_rows_has_less_noise_and_is_not_released():
+    plan = PRIVATE.plan(None, 1)
+    assert plan.threshold == pytest.approx(34.5, abs=0.1) and PLAN.threshold == pytest.approx(45, abs=0.5)
+    assert plan.totals_noise.total < 0.8 * PLAN.totals_noise.total
+    declared = GroupMeans(groups=list(SIZES), bounds=(0, 10), neighbors="add_or_remove", random_state=0)
+    model = declared.fit(X, LABELS)
+    assert model.n_interval().low < len(X) < model.n_interval().high
+    # The same object, with groups that are discovered: what the earlier fit released of n is gone.
+    model.set_params(groups="discover").fit(X, LABELS)
+    assert model.groups_[:3] == ("a", "b", "c") and not hasattr(model, "n_")
+    assert np.abs(model.means_[:2] - 4.0).max() < 0.5
+    text = str(model.summary())
+    assert "private, not released" in text and f"{len(X):,}" not in text
+    with pytest.raises(InvalidParameter, match="n_interval needs a number of rows that was released"):
+        model.n_interval()
+    added = (np.vstack([X, [[10.0]]]), [*LABELS, "new"])
+    (movement,) = check_sensitivity(PRIVATE, (X, LABELS.tolist()), added).movements
+    assert movement.ok and 0.5 < movement.ratio <= 1
+
+
 def test_nothing_that_is_found_is_an_answer():
     model = GroupMeans(**OPTIONS).fit(X[-20:], LABELS[-20:])
     assert model.groups_ == () and model.means_.shape == (0, 1)
@@ -165,10 +186,10 @@ def test_keys_in_the_order_of_the_rows_are_noticed():
 # Intervals given that a group was found: 600 releases of a group of each size, drawn as the proof has them.
 
 
-def releases(size, rows, count=600, seed=0):
+def releases(size, rows, count=600, seed=0, plan=PLAN):
     """Return what is released of groups that were found, each of ``size`` rows."""
     rng = np.random.default_rng(seed)
-    noise, threshold = PLAN.totals_noise, PLAN.threshold
+    noise, threshold = plan.totals_noise, plan.threshold
     least, most = norm.sf((threshold - size) / noise.count), norm.sf(threshold / noise.count)
     counts = size + noise.count * norm.isf(most + rng.random(count) * (least - most))
     drawn = rows(rng, (count, size))
@@ -187,11 +208,12 @@ ROWS = {
 }
 
 
+@pytest.mark.parametrize("plan", [PLAN, PRIVATE.plan(None, 1)], ids=["public n", "private n"])
 @pytest.mark.parametrize("size", [5, 45, 200])
-def test_intervals_cover_given_that_a_group_was_found(size):
+def test_intervals_cover_given_that_a_group_was_found(size, plan):
     # Coverage below 0.92 at a true level of 0.95 has probability 5e-4 in 600 draws, for each of four intervals.
     for name, (rows, mean) in ROWS.items():
-        ratio = found_ratio(releases(size, rows), PLAN)
+        ratio = found_ratio(releases(size, rows, plan=plan), plan)
         low, high = ratio.found.limits(0.025)
         assert ((low <= size) & (size <= high)).mean() >= 0.92, name
         assert (np.abs(ratio.score(np.full(ratio.shape, mean))) <= norm.isf(0.025)).mean() >= 0.92, name

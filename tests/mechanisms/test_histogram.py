@@ -299,12 +299,15 @@ def test_nothing_found_is_a_result_and_a_budget_is_charged():
 def test_what_a_discovery_needs():
     with pytest.raises(InvalidParameter, match="delta must be positive for categories='discover', got 0"):
         Histogram("discover", 1.0)
-    with pytest.raises(InvalidParameter, match="neighbors must be 'replace_one' for categories='discover'"):
-        Histogram("discover", 1.0, 1e-6, neighbors="add_or_remove")
     with pytest.raises(InvalidParameter, match="categories must be 'discover' for a threshold"):
         _ = Histogram(["a"], 1.0).threshold
     for epsilon in (1e-4, 0.01, 100.0):
         assert Histogram("discover", epsilon, 1e-9).threshold > 1
+    private = Histogram("discover", 1.0, 1e-6, neighbors="add_or_remove")
+    assert 15 < private.threshold < Histogram("discover", 1.0, 1e-6).threshold < 32
+    found = private.release(["x"] * 200 + ["y"] * 3)
+    assert found.categories == ("x",) and abs(found.counts[0] - 200) < 50
+    assert found.guarantee.neighbors is Neighbors.ADD_OR_REMOVE_ONE
 
 
 def test_a_person_with_several_rows_counts_with_a_few_of_them() -> None:

@@ -15,11 +15,13 @@ from dpstats.privacy.events import Approximate, Event, Gaussian
 from dpstats.privacy.guarantee import Neighbors
 from dpstats.privacy.stages.additive import Block, JointStage
 
-KEYS = 2
-"""A replaced row leaves one key and enters another. A row that is added or removed has one."""
-
 _ROUNDING = 1 + 2.0**-30  # normal tails are right to fifteen digits
 _TINY = 1e-300  # what a tail loses by underflow
+
+
+def count_keys(neighbors: Neighbors) -> int:
+    """Return the number of keys that a row can touch. A replaced row leaves one key and enters another."""
+    return 2 if neighbors is Neighbors.REPLACE_ONE else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ class Discovery:
     @property
     def keys(self) -> int:
         """The number of keys that a row can touch."""
-        return KEYS if self.neighbors is Neighbors.REPLACE_ONE else 1
+        return count_keys(self.neighbors)
 
     @property
     def name(self) -> str:

@@ -15,10 +15,11 @@ from dpstats.data.keys import read_labels
 from dpstats.data.tables import Table
 from dpstats.groups import GroupMeans
 from dpstats.means.totals import TOTALS
-from dpstats.privacy import Discovery, Plan
+from dpstats.privacy import Discovery, Neighbors, Plan
 from dpstats.release.session import Session
 from registry.entry import Dataset, Draw, Entry, PlantedBug, Understated
 from registry.groups import NOBODY, Pair, pairs_of_rows, rows, staying
+from registry.private_size import labeled_rows
 
 OPTIONS = {"groups": "discover", "bounds": (-1.0, 1.0), "epsilon": 3.0, "delta": 1e-2}
 KEYS = [0, 1, 2, int(NOBODY)]
@@ -57,7 +58,7 @@ def of_all_keys(estimator: Any, plan: Plan, data: Dataset) -> dict[str, np.ndarr
 
 def widened(stage: Discovery) -> Any:
     """Return the joint stage of all keys of the registry's datasets."""
-    factor = len(KEYS) // 2
+    factor = len(KEYS) // stage.keys
     blocks = tuple(replace(block, size=factor * block.size) for block in stage.blocks)
     return replace(stage.touched, blocks=blocks)
 
@@ -145,51 +146,53 @@ def known_counts(made: Any) -> list[float]:
     return [found.get(key, -1.0) for key in KEYS]
 
 
-def public(data: Dataset, budget: Any) -> tuple[Plan, np.ndarray]:
-    made = GroupMeans(**OPTIONS, budget=budget).fit(data[:, :-1], data[:, -1])
-    return made.plan_, np.array(known_counts(made))
+def public(options: dict[str, Any]) -> Any:
+    def fit(data: Dataset, budget: Any) -> tuple[Plan, np.ndarray]:
+        made = GroupMeans(**options, budget=budget).fit(data[:, :-1], data[:, -1])
+        return made.plan_, np.array(known_counts(made))
+
+    return fit
 
 
-def alone(count: int = 1) -> Pair:
-    """Return neighbors of which one has a key with so many rows, and the other one row fewer."""
+def alone(added: bool) -> Pair:
+    """Return neighbors of which one alone has a key, with one row."""
     others = [[0.0, 0.0, 1.0]] * 4
-    return rows(*[[0.0, 0.0, 0.0]] * count, *others), rows(
-        *[[0.0, 0.0, 0.0]] * (count - 1), [0.0, 0.0, 1.0], *others
-    )
+    return rows([0.0, 0.0, 0.0], *others), rows(*[[0.0, 0.0, 1.0]] * (not added), *others)
 
 
-def crowded() -> Pair:
-    """Return neighbors whose row stays in a key that is always found."""
+def crowded(added: bool) -> Pair:
+    """Return neighbors whose row is in a key that is always found."""
     others = [[0.0, 0.0, 0.0]] * 40
-    return rows([1.0, 1.0, 0.0], *others), rows([-1.0, -1.0, 0.0], *others)
+    return rows([1.0, 1.0, 0.0], *others), rows(*[[-1.0, -1.0, 0.0]] * (not added), *others)
 
 
-def entries() -> Iterator[Entry]:
-    right, pair = GroupMeans(**OPTIONS), crowded()
-    plan = right.plan(len(pair[0]), 2)
+def found_entry(neighbors: Neighbors) -> Entry:
+    """Return means of groups that nobody declared."""
+    added = neighbors is Neighbors.ADD_OR_REMOVE_ONE
+    options = {**OPTIONS, "neighbors": neighbors}
+    right, pair, pairs = GroupMeans(**options), crowded(added), (labeled_rows if added else pairs_of_rows)(2)
     few = staying()
-
-    own = right.plan(len(few[0]), 2)
+    plan, own = right.plan(len(pair[0]), 2), right.plan(len(few[0]), 2)
 
     def steps(data: Dataset) -> list[Steps]:
         return [of_all_keys(right, own, data)]
 
     bugs = [
-        ("half the noise", HalfNoise(**OPTIONS), crowded(), 20_000),
-        ("a threshold too low", LowThreshold(**OPTIONS), alone(), 20_000),
+        ("half the noise", HalfNoise(**options), pair, 20_000),
+        ("a threshold too low", LowThreshold(**options), alone(added), 20_000),
     ]
-    yield Entry(
-        name="means of groups, discovered",
+    return Entry(
+        name=f"means of groups, discovered{', private size' * added}",
         covers=GroupMeans,
         proof="discovery.md",
         plan=plan,
         integers=steps,
-        pairs=pairs_of_rows(2),
+        pairs=pairs,
         draw=likelihood(right, pair),
         dataset=pair[0],
         neighbor=pair[1],
-        power=0.4,
-        public=public,
+        power=0.2 if added else 0.4,
+        public=public(options),
         estimator=right,
         stages=(widened(stage_of(plan)),),
         bugs=tuple(
@@ -198,10 +201,14 @@ def entries() -> Iterator[Entry]:
         ),
         understated=(
             Understated(
-                "a change of the key left out",
-                replace(plan, stages=(widened(stage_of(OnlyTheColumns(**OPTIONS).plan(len(pair[0]), 2))),)),
+                "less than a row moves" if added else "a change of the key left out",
+                replace(plan, stages=(widened(stage_of(OnlyTheColumns(**options).plan(len(pair[0]), 2))),)),
                 steps,
-                pairs_of_rows(2),
+                pairs,
             ),
         ),
     )
+
+
+def entries() -> Iterator[Entry]:
+    yield from map(found_entry, Neighbors)

@@ -133,22 +133,22 @@ def _true(rows: Dataset) -> np.ndarray:
     return np.array(rows, dtype=bool)
 
 
-_FOUND = partial(Histogram, "discover", 3.0, 1e-2)
+_FOUND = {each: partial(Histogram, "discover", 3.0, 1e-2, neighbors=each) for each in Neighbors}
 _KEYS = (0, 1, 2, 3)
 
 
 def _all_keys(rows: Dataset) -> list[dict[str, np.ndarray]]:
     """Return the exact counts of all keys in steps: 0 for a key without rows."""
-    labels, steps = _FOUND()._count_labels(list(rows))
+    labels, steps = _FOUND[Neighbors.REPLACE_ONE]()._count_labels(list(rows))
     known = dict(zip(labels, steps[:, 0].tolist(), strict=True))
     return [{"rows": np.array([known.get(key, 0) for key in _KEYS])}]
 
 
-def _found(noise: float = 1.0) -> Draw:
+def _found(build: Callable[..., Histogram], noise: float = 1.0) -> Draw:
     """Return the batched core of a release of discovered counts: -1 for a key that is not found."""
 
     def draw(rows: Dataset, rng: np.random.Generator, size: int) -> np.ndarray:
-        made = _FOUND(random_state=rng)
+        made = build(random_state=rng)
         labels, steps = made._count_labels(list(rows))
         with made._session(less_noise(made.plan, noise), size) as session:
             session.discover("counts", labels, {"rows": steps})
@@ -157,44 +157,52 @@ def _found(noise: float = 1.0) -> Draw:
     return draw
 
 
-def _found_public(rows: Dataset, budget: Any) -> tuple[Plan, np.ndarray]:
-    made = _FOUND(budget=budget)
-    result = made.release(list(rows))
-    known = dict(zip(result.categories, result.counts.tolist(), strict=True))
-    return made.plan, np.array([known.get(key, -1.0) for key in _KEYS])
+def _found_public(build: Callable[..., Histogram]) -> Any:
+    def release(rows: Dataset, budget: Any) -> tuple[Plan, np.ndarray]:
+        made = build(budget=budget)
+        result = made.release(list(rows))
+        known = dict(zip(result.categories, result.counts.tolist(), strict=True))
+        return made.plan, np.array([known.get(key, -1.0) for key in _KEYS])
+
+    return release
 
 
-def _found_entry() -> Entry:
+def _found_entry(neighbors: Neighbors) -> Entry:
     """Return counts of categories that nobody declared."""
-    plan = _FOUND().plan
+    build, added = _FOUND[neighbors], neighbors is Neighbors.ADD_OR_REMOVE_ONE
+    plan = build().plan
     (stage,) = plan.stages
     assert isinstance(stage, Discovery)
-    blocks = tuple(replace(block, size=2 * block.size) for block in stage.blocks)
-    wide = replace(stage.touched, blocks=blocks)
-    pairs = _count_pairs(3, Neighbors.REPLACE_ONE)
-    pair = (0,) * 40 + (1,) * 40, (1,) + (0,) * 39 + (1,) * 40
-    one_key = replace(wide, sensitivity=wide.sensitivity / 2**0.5)
+    wide = replace(stage.touched, blocks=(replace(stage.counts, size=len(_KEYS)),))
+    pairs = _count_pairs(3, neighbors)
+    first = (0,) * 40 + (1,) * 40
+    pair = first, first[1:] if added else (1, *first[1:])
+    less = replace(wide, sensitivity=wide.sensitivity / 2**0.5)
     return Entry(
-        name="histogram, discovered",
+        name=f"histogram, discovered{', private size' * added}",
         covers=Histogram,
         proof="discovery.md",
         plan=plan,
         integers=_all_keys,
         pairs=pairs,
-        draw=_found(),
+        draw=_found(build),
         dataset=pair[0],
         neighbor=pair[1],
         power=0.4,
-        public=_found_public,
+        public=_found_public(build),
         stages=(wide,),
-        bugs=(PlantedBug("a quarter of the noise", _found(0.25), *pair, 3.0, 1e-2),),
-        understated=(Understated("one key per row", replace(plan, stages=(one_key,)), _all_keys, pairs),),
+        bugs=(PlantedBug("a quarter of the noise", _found(build, 0.25), *pair, 3.0, 1e-2),),
+        understated=(
+            Understated(
+                "half a row" if added else "one key per row", replace(plan, stages=(less,)), _all_keys, pairs
+            ),
+        ),
     )
 
 
 def entries() -> Iterator[Entry]:
     yield from _mixed_entries()
-    yield _found_entry()
+    yield from map(_found_entry, Neighbors)
     both = itertools.product(Neighbors, ((1.0, 0.0), (3.0, 1e-2)))
     for neighbors, (epsilon, delta) in both:
         build = partial(Histogram, range(3), epsilon, delta, neighbors=neighbors)
