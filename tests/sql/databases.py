@@ -2,19 +2,46 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
+from unittest.mock import patch
 
 import duckdb
+
+from dpstats.sql.duckdb_engine import DuckDBEngine
+from dpstats.sql.source import Source
 
 Rows = tuple[tuple[Any, ...], ...]
 Database = tuple[tuple[str, str, Rows], ...]
 """Tables: name, columns as CREATE TABLE has them, rows."""
+_TOGETHER = 50
+"""Databases of one instance of DuckDB: an instance takes longer to start than ten databases to fill."""
+_MADE = itertools.count()
 
 
 def connected(data: Database) -> Any:
     """Return a connection to a database in memory."""
-    connection = duckdb.connect(":memory:")
+    return _filled(duckdb.connect(":memory:"), data)
+
+
+@cache
+def shared(data: Database) -> Any:
+    """Return a connection to a database in memory, which all read from and none changes."""
+    number = next(_MADE)
+    connection = _instance(number // _TOGETHER).cursor()
+    connection.execute(f"ATTACH ':memory:' AS d{number}; USE d{number}")
+    return _filled(connection, data)
+
+
+@cache
+def _instance(number: int) -> Any:
+    return duckdb.connect(":memory:")
+
+
+def _filled(connection: Any, data: Database) -> Any:
     for name, columns, rows in data:
         connection.execute(f"CREATE TABLE {name} ({columns})")
         for row in rows:
@@ -22,10 +49,20 @@ def connected(data: Database) -> Any:
     return connection
 
 
-@cache
-def shared(data: Database) -> Any:
-    """Return a connection to a database in memory, which all read from and none changes."""
-    return connected(data)
+@contextlib.contextmanager
+def known_engine() -> Iterator[None]:
+    """Ask DuckDB without the checks of what it computes, which take longer than answers do over a few rows.
+
+    tests/sql is about these checks.
+    """
+    with contextlib.ExitStack() as stack:
+        for kind, name in (
+            (Source, "_check_meaning"),
+            (DuckDBEngine, "check_functions"),
+            (DuckDBEngine, "check_settings"),
+        ):
+            stack.enter_context(patch.object(kind, name, lambda *given: None))
+        yield
 
 
 def fill(connection: Any, columns: dict[str, str], data: dict[str, list[tuple[Any, ...]]]) -> None:

@@ -16,7 +16,7 @@ from dpstats.sql.private_sql import Query, SQLPlan
 from dpstats.sql.quantiles import SQLQuantilesPlan, choose_unit_points
 from registry.entry import Entry, PlantedBug, Understated, less_noise
 from registry.sparse_vector import InBlocks
-from tests.sql.databases import Database, replaced, shared
+from tests.sql.databases import Database, known_engine, replaced, shared
 
 Numbers = list[np.ndarray]
 PAIRS = "SELECT COUNT(*) FROM r JOIN s ON r.a = s.a"
@@ -46,10 +46,11 @@ class Asked:
     def read(self, data: Database) -> tuple[SQLPlan, Any, PrivateSQL]:
         """Return the plan, and the exact numbers of a database."""
         if data not in self.known:
-            sql = self.open(data)
-            query = sql._parsed(self.text)
-            plan = sql._planned(query)
-            self.known[data] = plan, sql._read(query, plan), sql
+            with known_engine():
+                sql = self.open(data)
+                query = sql._parsed(self.text)
+                plan = sql._planned(query)
+                self.known[data] = plan, sql._read(query, plan), sql
         return self.known[data]
 
     def draw(self, data: Database, rng: np.random.Generator, size: int) -> np.ndarray:
