@@ -172,10 +172,7 @@ def test_the_figures_of_the_comparison_are_those_of_the_results_that_it_links() 
 
 
 def test_the_example_in_r_runs(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "coming-from.md").read_text(encoding="utf-8")
     script = ROOT / "docs" / "reticulate.R"
-    block = re.search(r"```r\n(.*?)```", page, re.DOTALL).group(1)
-    assert script.read_text(encoding="utf-8").endswith(block)  # but for its first line, a comment
     rscript = shutil.which("Rscript")
     if rscript is None:
         pytest.skip("Rscript is not installed")
