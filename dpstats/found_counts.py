@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtri
 
 from dpstats.error_distributions import ErrorDistribution, Limits, Tail, normal_quantile
+from dpstats.privacy.stages.key_noise import KeyNoise
 
 Floats = NDArray[np.float64]
 
@@ -28,15 +29,16 @@ _LEAST_TAIL = 1e-300
 class FoundCounts(ErrorDistribution):
     """Noisy counts of keys that were found, and the errors of the sizes that they estimate.
 
-    The noisy count of a key of c rows that was found has a normal distribution, cut to the range from the threshold to
-    c + threshold. Its upper tail has a uniform distribution, so a size is kept unless that tail is extreme.
+    The noisy count of a key of c rows that was found has the distribution of c plus the noise, cut to the range from
+    the threshold to c + threshold. Its upper tail has a uniform distribution, so a size is kept unless that tail is
+    extreme.
 
     Attributes
     ----------
     N : array
         Noisy counts of rows.
-    scale : float
-        Standard deviation of the noise before it is conditioned, in rows.
+    noise : KeyNoise
+        The noise of a count before it is conditioned, in rows.
     threshold : float
         The least noisy count that was released.
 
@@ -44,13 +46,14 @@ class FoundCounts(ErrorDistribution):
     --------
     >>> import numpy as np
     >>> from dpstats.found_counts import FoundCounts
-    >>> found = FoundCounts(np.array([45.5, 300.0]), 6.0, 45.0)
+    >>> from dpstats.privacy.stages.key_noise import NormalNoise
+    >>> found = FoundCounts(np.array([45.5, 300.0]), NormalNoise(6.0), 45.0)
     >>> found.sizes.round(), [limits.round() for limits in found.limits(0.025)]
     (array([  2., 300.]), [array([  1., 288.]), array([ 51., 312.])])
     """
 
     N: Floats
-    scale: float
+    noise: KeyNoise
     threshold: float
 
     @cached_property
@@ -73,14 +76,14 @@ class FoundCounts(ErrorDistribution):
     @property
     def standard_error(self) -> Floats:
         """Standard deviation of the noise, before it is conditioned."""
-        return np.full(self.N.shape, self.scale)
+        return np.full(self.N.shape, self.noise.std)
 
     @property
     def box(self) -> Limits:
         return np.ones(self.N.shape), np.full(self.N.shape, np.inf)
 
     def __getitem__(self, places: Any) -> FoundCounts:
-        return FoundCounts(self.N[places], self.scale, self.threshold)
+        return FoundCounts(self.N[places], self.noise, self.threshold)
 
     def limits(self, tail: Tail) -> Limits:
         """Return lower and upper limits of the sizes, each wrong with this probability, or with one for each key."""
@@ -96,7 +99,7 @@ class FoundCounts(ErrorDistribution):
         """Return the sizes at which the scores of the noisy counts are z: shape (len(z), *N.shape)."""
         target = z.reshape(z.size, *[1] * self.N.ndim)
         low = np.broadcast_to(np.maximum(self.N - self.threshold, 0.0), (z.size, *self.N.shape))
-        high = low + self.threshold + (FURTHEST + 4) * self.scale
+        high = low + self.threshold + self.noise.reach
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
             below = self.score_sizes(middle) > target
@@ -105,15 +108,8 @@ class FoundCounts(ErrorDistribution):
 
     def score_sizes(self, size: Floats) -> Floats:
         """Return the scores of the noisy counts, if keys have these sizes and were found: standard normal variables."""
-        at, least = (self.N - size) / self.scale, (self.threshold - size) / self.scale
-        most = self.threshold / self.scale
-        all_of_it = _compute_mass(least, most)
-        above = np.clip(_compute_mass(at, most) / all_of_it, _LEAST_TAIL, 1.0)
-        below = np.clip(_compute_mass(least, at) / all_of_it, _LEAST_TAIL, 1.0)
+        at, least, mass = self.N - size, self.threshold - size, self.noise.mass
+        all_of_it = mass(least, self.threshold)
+        above = np.clip(mass(at, self.threshold) / all_of_it, _LEAST_TAIL, 1.0)
+        below = np.clip(mass(least, at) / all_of_it, _LEAST_TAIL, 1.0)
         return np.asarray(np.where(above <= below, -ndtri(above), ndtri(below)))
-
-
-def _compute_mass(low: Floats, high: Floats | float) -> Floats:
-    """Return P(low < N < high) for a standard normal N, from the nearer tail."""
-    right = np.asarray(low) > 0
-    return np.asarray(np.where(right, ndtr(-low) - ndtr(-np.asarray(high)), ndtr(high) - ndtr(low)))

@@ -25,6 +25,7 @@ from dpstats.privacy.stages import (
     Comparisons,
     Discovery,
     JointStage,
+    KeyCounts,
     OneOf,
     Responses,
     Selection,
@@ -213,7 +214,8 @@ def _alike(first: Steps, second: Steps) -> bool:
 
 
 def _discovery(stage: Discovery, first: Any, second: Any) -> Movement:
-    words = "l2 of all blocks of the keys that a row touches, in their units"
+    norm = "l1" if stage.noise == "laplace" else "l2"
+    words = f"{norm} of all blocks of the keys that a row touches, in their units"
     if any(list(labels) != in_order(labels) for labels, _ in (first, second)):
         return _wrong(stage.name, words, "has its keys in an order that shows more than the keys")
     keys = [
@@ -445,6 +447,7 @@ _KINDS: Mapping[type, Callable[[Any, Any, Any], Movement]] = {
     Stage: _additive,
     JointStage: _additive,
     Discovery: _discovery,
+    KeyCounts: _discovery,
     Selection: _selection,
     Choice: _choice,
     Smooth: _smooth,

@@ -27,6 +27,7 @@ from dpstats.means.totals import COUNTS, SQUARES, SUMS, GaussianTotals, group_su
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.stages import Discovery
 from dpstats.privacy.stages.discovery import count_keys
+from dpstats.privacy.stages.key_noise import NormalNoise
 from dpstats.release.discovery import discovery_stage
 
 Floats = NDArray[np.float64]
@@ -158,7 +159,7 @@ class FoundRatio(Ratio):
     @cached_property
     def found(self) -> FoundCounts:
         """The noisy counts, and the sizes that they estimate."""
-        return FoundCounts(self.N, self.noise.count, self.threshold)
+        return FoundCounts(self.N, NormalNoise(self.noise.count), self.threshold)
 
     @property
     def sizes(self) -> Floats:

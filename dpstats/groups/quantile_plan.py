@@ -15,6 +15,7 @@ from dpstats.found_counts import FoundCounts
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.rounding import quotient_up
 from dpstats.privacy.stages import Choice, Stage
+from dpstats.privacy.stages.key_noise import NormalNoise
 from dpstats.quantiles.grid import Grid, GridPlan
 from dpstats.quantiles.plan import (
     CROWDED,
@@ -275,7 +276,9 @@ def _found_aims(plan: GroupQuantilesPlan, anchor: int, threshold: float) -> Aims
     """
     q, size, level = plan.q, plan.each, plan.confidence_level
     # Rounding must not put the count below the threshold.
-    counts = FoundCounts(np.array([max(float(anchor), threshold + 0.5)]), plan.count_std, threshold)
+    counts = FoundCounts(
+        np.array([max(float(anchor), threshold + 0.5)]), NormalNoise(plan.count_std), threshold
+    )
     low, high = counts.limits(_COUNT_TAIL * (1 - (level or 0.5)) / 2)
     few, most = max(math.floor(low[0]), 2), max(min(math.ceil(high[0]), plan.n_samples), 2)
     shifts = [(q - _MIDDLE) * n for n in (few, float(counts.sizes[0]), most)]

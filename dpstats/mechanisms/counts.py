@@ -16,6 +16,7 @@ from dpstats.found_counts import FoundCounts
 from dpstats.inference import Estimates, HasEstimates
 from dpstats.noisy_counts import CountNoise, limits
 from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.privacy.stages.key_noise import KeyNoise
 from dpstats.report import SIMULATED
 from dpstats.results import ConfidenceInterval, Summary, print_rounded
 
@@ -111,34 +112,46 @@ class FoundEstimate(CountEstimate):
     Attributes
     ----------
     noisy : ndarray of shape (n_categories,)
-        The noisy counts. Each reaches the threshold, so they are too large: ``counts`` correct them.
+        The noisy counts. Each reaches the threshold: ``counts`` are corrected for that, and for unequal tails of the
+        noise.
     threshold : float
         The least noisy count that is released, in rows.
+    key_noise : KeyNoise
+        The noise of a count before it is conditioned.
 
     Examples
     --------
     >>> from dpstats.mechanisms import Histogram
     >>> words = ["rent"] * 500 + ["food"] * 35
-    >>> result = Histogram("discover", epsilon=1.0, delta=1e-6, random_state=1).release(words)
+    >>> result = Histogram("discover", epsilon=1.0, delta=1e-6, random_state=0).release(words)
     >>> result.categories, result.noisy.round(), result.counts.round()
-    (('food', 'rent'), array([ 37., 505.]), array([ 35., 505.]))
+    (('food', 'rent'), array([ 37., 497.]), array([ 38., 498.]))
     >>> result.confidence_interval().low.round()
-    array([ 14., 493.])
+    array([ 34., 493.])
     """
 
     noisy: NDArray[np.float64]
     threshold: float
+    key_noise: KeyNoise
 
     def estimates(self) -> Estimates:
         """Return the counts in these data with the distribution of their errors, the noise of a found category."""
-        found, declared = FoundCounts(self.noisy, self.scale, self.threshold), CountEstimate.estimates(self)
+        found, declared = (
+            FoundCounts(self.noisy, self.key_noise, self.threshold),
+            CountEstimate.estimates(self),
+        )
         return replace(
             declared,
             error=found.standard_error,
             estimand=f"{declared.estimand}, given that the category was found",
             distribution=found,
             title="Private counts of discovered categories",
-            facts=[*declared.facts, ("Threshold", f"{self.threshold:.1f} rows")],
+            facts=[
+                *declared.facts[:-1],
+                ("Noise", self.key_noise.words),
+                ("Threshold", f"{self.threshold:.1f} rows"),
+            ],
+            exact=False,
             notes=[
                 f"{len(self.categories)} categories found. Other categories have noisy counts below the threshold, or "
                 "no rows. Intervals are not simultaneous."

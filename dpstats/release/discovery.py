@@ -1,13 +1,18 @@
-"""The stage that releases numbers of undeclared keys:
+"""The stages that release numbers, or counts alone, of undeclared keys: their noise, and their thresholds.
 
-its noise, and its threshold. Proof: docs/proofs/discovery.md.
+Proof: docs/proofs/discovery.md.
 """
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+from typing import TypeVar
+
 from dpstats.errors import ScaleOutOfRange
-from dpstats.privacy.guarantee import Neighbors
-from dpstats.privacy.stages import Discovery, JointStage
+from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
+from dpstats.privacy.stages import Block, Discovery, JointStage, KeyCounts
+from dpstats.privacy.stages.discovery import count_keys
 from dpstats.release.additive import JointIntegers, additive_stages
 
 THRESHOLD_SHARE = 0.5
@@ -17,6 +22,12 @@ LARGEST_EPSILON = 20.0
 
 _HALVINGS = 4
 _FURTHEST = 40  # standard deviations of the noise of a count
+_FURTHEST_LOG = 700.0  # means of an exponential tail
+_ROW_BITS = 30
+_UPPER_SHARE = 0.7
+"""Fraction of epsilon for the upper tail of counts alone, which is the lighter one: so the threshold is lower."""
+
+Kind = TypeVar("Kind", bound=Discovery)
 
 
 def discovery_stage(
@@ -52,13 +63,48 @@ def discovery_stage(
             f"delta must be larger to discover labels, got {delta:g}: no lattice is fine enough for its exact curve. "
             "Give delta=1e-6 for example"
         )
-    most = (delta - of_noise) * (1 - 1e-9)
+    far = row_steps + 1 + int(_FURTHEST * stage.scale_steps(stage.blocks[0]))
+    return _lower(Discovery(stage, row_steps, far), (delta - of_noise) * (1 - 1e-9))
 
-    def enough(threshold: int) -> bool:
-        return Discovery(stage, row_steps, threshold).threshold_delta <= most
 
-    least, far = row_steps + 1, row_steps + 1 + int(_FURTHEST * stage.scale_steps(stage.blocks[0]))
+def count_discovery(name: str, block: str, guarantee: PrivacyGuarantee) -> KeyCounts:
+    """Return the stage that releases counts of keys, of which a row has one, at a total of (epsilon, delta).
+
+    Parameters
+    ----------
+    name, block : str
+        Names of the stage and of its only block, the rows of each key.
+    guarantee : PrivacyGuarantee
+        delta must be positive. All of it is for the threshold.
+    """
+    row, keys = 1 << _ROW_BITS, count_keys(guarantee.neighbors)
+    epsilon = min(guarantee.epsilon, LARGEST_EPSILON) * (1 - 2.0**-40)
+    # A row that is added or removed moves one key, in either direction: both tails have the same cost.
+    above = _UPPER_SHARE * epsilon if keys > 1 else epsilon
+    below = epsilon - above if keys > 1 else epsilon
+    gap = math.inf if above == below else row / (above - below)
+    touched = JointStage(
+        name,
+        "laplace",
+        (Block(block, keys, 1 / row, 1.0),),
+        float(keys * row),
+        row / below,
+        neighbors=guarantee.neighbors,
+    )
+    far = row + 1 + int(_FURTHEST_LOG * row / above)
+    return _lower(KeyCounts(touched, row, far, gap), guarantee.delta)
+
+
+def _lower(stage: Kind, delta: float) -> Kind:
+    """Return a stage with the lowest threshold that costs at most delta."""
+    least, far = stage.row_steps + 1, stage.threshold_steps
     while least < far:
         middle = (least + far) // 2
-        least, far = (least, middle) if enough(middle) else (middle + 1, far)
-    return Discovery(stage, row_steps, far)
+        enough = replace(stage, threshold_steps=middle).threshold_delta <= delta
+        least, far = (least, middle) if enough else (middle + 1, far)
+    lowest = replace(stage, threshold_steps=far)
+    if lowest.threshold_delta > delta:
+        raise ScaleOutOfRange(
+            f"delta must be larger to discover labels, got a threshold at {delta:g}: no threshold costs that little"
+        )
+    return lowest

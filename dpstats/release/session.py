@@ -8,6 +8,7 @@ name, a second use, a wrong length and a forgotten stage are errors.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
@@ -30,6 +31,7 @@ from dpstats.privacy.stages import (
     Comparisons,
     Discovery,
     JointStage,
+    KeyCounts,
     OneOf,
     Responses,
     Selection,
@@ -480,11 +482,22 @@ class Session:
 
     def _noisy_keys(self, stage: Discovery, block: Block, steps: NDArray[np.int64]) -> NDArray[np.int64]:
         """Add the noise of a block for all keys. Noise of counts is drawn until it is below the threshold."""
-        scale = stage.touched.scale_steps(block)
-        drawn = self._noise.gaussian(scale, self._shape(*steps.shape))
-        while block is stage.counts and (above := drawn >= stage.threshold_steps).any():
-            drawn[above] = self._noise.gaussian(scale, int(above.sum()))
-        return steps + drawn
+        draw = self._noise.laplace if stage.noise == "laplace" else self._noise.gaussian
+        scale, shape = stage.touched.scale_steps(block), self._shape(*steps.shape)
+        if block is not stage.counts:
+            return steps + draw(scale, shape)
+        limit, gap = stage.threshold_steps, stage.gap if isinstance(stage, KeyCounts) else math.inf
+
+        def is_refused(noise: NDArray[np.int64]) -> NDArray[np.bool_]:
+            beyond = noise >= limit
+            # A geometric variable reaches x with probability exp(-x/gap).
+            return beyond if gap == math.inf else beyond | (self._geometric(gap, noise.shape) < noise)
+
+        return steps + _redraw(lambda shape: draw(scale, shape), shape, is_refused)
+
+    def _geometric(self, scale: float, shape: tuple[int, ...]) -> NDArray[np.int64]:
+        """Draw P(k) proportional to exp(-k/scale) for k >= 0: Laplace noise given that it is not negative."""
+        return _redraw(lambda shape: self._noise.laplace(scale, shape), shape, lambda noise: noise < 0)
 
     def _peeled(self, stage: Selection, scores: NDArray[np.int64]) -> NDArray[np.intp]:
         """Select one after another, with new noise for all remaining candidates."""
@@ -529,3 +542,18 @@ def to_units(noisy: NDArray[Any], spacing: Spacing) -> NDArray[np.float64]:
         for number, step in zip(noisy.ravel(), steps, strict=True)
     ]
     return np.array(values).reshape(noisy.shape)
+
+
+def _redraw(
+    draw: Callable[[tuple[int, ...]], NDArray[np.int64]],
+    shape: tuple[int, ...],
+    is_refused: Callable[[NDArray[np.int64]], NDArray[np.bool_]],
+) -> NDArray[np.int64]:
+    """Draw numbers, each again until it is not refused."""
+    drawn = draw(shape)
+    refused = is_refused(drawn)
+    while refused.any():
+        again = draw((int(refused.sum()),))
+        drawn[refused] = again
+        refused[refused] = is_refused(again)
+    return drawn

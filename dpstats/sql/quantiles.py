@@ -408,7 +408,7 @@ def quantiles_answered(
         assert isinstance(points, GroupQuantilesPlan)
         release, stage = released[plan.discovery.name], plan.discovery
         cells, counts = tuple(map(query.key_values, release["labels"])), release[KEY_ROWS][:, 0]
-        counted = FoundCounts(counts, stage.count_std, stage.threshold)
+        counted = FoundCounts(counts, stage.count_noise, stage.threshold)
         points, released = replace(points, groups=cells), {**released, GROUP_ROWS: counts}
     if plan.threshold is not None:
         place, counts = released[plan.rows]

@@ -271,7 +271,7 @@ def _found_answers(query: Query, plan: SQLPlan, released: Any, guarantee: Privac
         else np.empty((len(keys), 0))
     )
     off = Off((stage.touched.scale_steps(stage.counts),), law="gaussian")
-    found = FoundCounts(rows, stage.count_std, stage.threshold)
+    found = FoundCounts(rows, stage.count_noise, stage.threshold)
     errors = [_errors(each, several, raw, Shaken(off), found) for each in several.asked]
     return PrivateAnswers(
         tuple(group.name for group in query.groups),

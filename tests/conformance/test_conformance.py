@@ -53,6 +53,7 @@ from dpstats.privacy import (
     Comparisons,
     Discovery,
     JointStage,
+    KeyCounts,
     OneOf,
     Responses,
     Selection,
@@ -285,6 +286,11 @@ def costs_of(stage: Any) -> list[tuple[str, Any]]:
             assert vector.scale == pytest.approx(stage.scale * vector.unit, rel=1e-15)
         one = ("zcdp", ratio**2 / 2) if stage.noise == "gaussian" else ("pure", ratio)
         return [one] * (1 if joint else stage.times)
+    if isinstance(stage, KeyCounts):
+        # A key that is left costs the rate above 0, and one that is entered the rate below.
+        scale = stage.touched.scale_steps(stage.counts)
+        epsilon = stage.row_steps * (stage.keys / scale + 1 / stage.gap)
+        return [("approximate", (pytest.approx(epsilon, rel=1e-12), stage.threshold_delta))]
     if isinstance(stage, Discovery):
         # What the threshold costs is brute-forced in tests/release/test_discovery.py.
         return [*costs_of(stage.touched), ("approximate", (0.0, stage.threshold_delta))]

@@ -27,6 +27,7 @@ from dpstats.privacy import (
     Comparisons,
     Discovery,
     JointStage,
+    KeyCounts,
     OneOf,
     Plan,
     PrivacyBudget,
@@ -162,6 +163,8 @@ def expected_calls(stage: Any, found: Counter[Call], asked: dict[str, float]) ->
     if isinstance(stage, Discovery):
         # How many keys there are is up to the data, and how often noise of their counts is drawn again up to chance.
         scales = {stage.touched.scale_steps(block) for block in stage.blocks}
+        if isinstance(stage, KeyCounts) and stage.gap < math.inf:
+            scales.add(stage.gap)
         return [call for call in found.elements() if call[0] == stage.noise and call[1] in scales]
     if isinstance(stage, Smooth):
         # Which level is private: the one that the release asked for, and no other.

@@ -21,6 +21,7 @@ from dpstats.groups.quantile_plan import found_quantiles_plan, group_quantiles_p
 from dpstats.privacy import Choice, Discovery, OneOf, PrivacyBudget, PrivacyGuarantee, Stage, compose
 from dpstats.privacy.events import BoundedRange
 from dpstats.privacy.guarantee import parse_neighbors
+from dpstats.privacy.stages.key_noise import NormalNoise
 from dpstats.quantiles import PrivateQuantile
 from dpstats.quantiles.grid import check_grid
 from dpstats.quantiles.joint import group_windows, windows
@@ -505,7 +506,9 @@ def test_intervals_of_found_groups_hold_for_all_sizes_of_their_counts(q: float) 
     for anchor in (61, 75, 400, 3000):
         low, high = (
             float(end[0])
-            for end in FoundCounts(np.array([float(anchor)]), noise, threshold).limits(0.1 * 0.05)
+            for end in FoundCounts(np.array([float(anchor)]), NormalNoise(noise), threshold).limits(
+                0.1 * 0.05
+            )
         )
         ranks = {target.kind: target.rank for target in plan.aims(anchor).targets}
         for size in np.unique(np.linspace(max(low, 2), high, 7).astype(int)):

@@ -25,7 +25,18 @@ import opendp.prelude as dp
 import pandas as pd
 from numpy.typing import NDArray
 from rows import CLIP, N_COLUMNS, N_ROWS, checksum, make_rows
-from timing import Case, interleaved, milliseconds, peak_mib, publish, ratios, table, versions, write_wanted
+from timing import (
+    Case,
+    interleaved,
+    milliseconds,
+    peak_mib,
+    publish,
+    ratios,
+    table,
+    versions,
+    without_numba,
+    write_wanted,
+)
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "peers"))
 import time_diffprivlib_mean
@@ -58,9 +69,16 @@ def fits(X: Rows) -> dict[str, Case]:
         projected = np.mean(np.einsum("ij,ij->i", X, X) > radius**2)
         return f"l2, {projected:.1%} of the rows projected", _fit(X, clip=radius, clip_norm="l2")
 
-    return {
+    plain = {
         "linf, one clip": _fit(X, clip=CLIP),
         "linf, one clip, with the spread": _fit(X, clip=CLIP, std="private"),
+        "linf, one clip, with the spread and the clipped share": _fit(
+            X, clip=CLIP, std="private", clipped_share=True
+        ),
+    }
+    return {
+        **plain,
+        **{f"{name}, without numba": without_numba(fit) for name, fit in plain.items()},
         "linf, a clip and a centre per column": _fit(X, clip=clips, center=centers),
         "linf, per column, with the spread": _fit(X, clip=clips, center=centers, std="private"),
         **dict(map(ball, (FAR_RADIUS, NEAR_RADIUS))),
@@ -160,7 +178,7 @@ Median of {NOISE_ROUNDS} rounds. All three draw at the standard deviation for se
 delta = {DELTA:g}; numpy's numbers come from a generator that is neither secret nor exact.
 
 {noise_table()}"""
-    packages = versions("dpstats", "numpy", "scikit-learn", "pandas", "opendp")
+    packages = versions("dpstats", "numpy", "numba", "scikit-learn", "pandas", "opendp")
     packages["diffprivlib"] = peer["versions"]["diffprivlib"]
     publish("benchmark_mean", "Benchmark: the clipped mean", body, packages, write=write)
 

@@ -18,6 +18,7 @@ import tracemalloc
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
+from unittest import mock
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "validation" / "results"
@@ -101,6 +102,18 @@ def publish(name: str, title: str, body: str, packages: Mapping[str, str], *, wr
     if write:
         RESULTS.mkdir(exist_ok=True)
         (RESULTS / f"{name}.md").write_text(text, encoding="utf-8")
+
+
+def without_numba(run: Case) -> Case:
+    """Return a case that runs as if numba were not installed. It is given after one that compiled the loops."""
+
+    def plain() -> None:
+        from dpstats.lattice import sums
+
+        with mock.patch.object(sums, "is_compiled", return_value=False):
+            run()
+
+    return plain
 
 
 def versions(*packages: str) -> dict[str, str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dpstats.privacy.stages.additive import Added, Block, JointStage, Spacing, Stage
 from dpstats.privacy.stages.discovery import Discovery
+from dpstats.privacy.stages.key_counts import KeyCounts
 from dpstats.privacy.stages.private_scale import HEAVY_SLACK, LEAST_HEAVY, SMOOTH_LAWS, OneOf, Smooth
 from dpstats.privacy.stages.responses import Coins, Responses, Shuffle
 from dpstats.privacy.stages.selection import Choice, Selection
@@ -17,6 +18,7 @@ AnyStage = (
     Stage
     | JointStage
     | Discovery
+    | KeyCounts
     | Selection
     | Choice
     | Smooth
@@ -30,6 +32,7 @@ KINDS = (
     Stage,
     JointStage,
     Discovery,
+    KeyCounts,
     Selection,
     Choice,
     Smooth,
@@ -53,6 +56,7 @@ __all__ = [
     "Comparisons",
     "Discovery",
     "JointStage",
+    "KeyCounts",
     "OneOf",
     "Responses",
     "Selection",

@@ -14,6 +14,7 @@ from dpstats.errors import DPStatsError, InvalidParameter
 from dpstats.privacy.events import Approximate, Event, Gaussian
 from dpstats.privacy.guarantee import Neighbors
 from dpstats.privacy.stages.additive import Block, JointStage
+from dpstats.privacy.stages.key_noise import KeyNoise, NormalNoise
 
 _ROUNDING = 1 + 2.0**-30  # normal tails are right to fifteen digits
 _TINY = 1e-300  # what a tail loses by underflow
@@ -105,9 +106,14 @@ class Discovery:
         return self.threshold_steps / self.row_steps
 
     @property
+    def count_noise(self) -> KeyNoise:
+        """The noise of a count before it is conditioned, in rows."""
+        return NormalNoise(self.touched.scale_steps(self.counts) / self.row_steps)
+
+    @property
     def count_std(self) -> float:
         """Standard deviation of the noise of a count before it is conditioned, in rows."""
-        return self.touched.scale_steps(self.counts) / self.row_steps
+        return self.count_noise.std
 
     def width(self, block: Block) -> int:
         """Return the length of a block for one key."""
@@ -165,9 +171,9 @@ class Discovery:
 
     def compute_power(self, sizes: Any) -> NDArray[np.float64]:
         """Return the probability of releasing a key, for keys of these sizes."""
-        sizes, scale = np.asarray(sizes, dtype=np.float64), self.count_std
-        most = ndtr(-self.threshold / scale)
-        shares = (ndtr((sizes - self.threshold) / scale) - most) / (1 - most)
+        sizes, most = np.asarray(sizes, dtype=np.float64), self.threshold
+        mass = self.count_noise.mass
+        shares = mass(most - sizes, most) / mass(np.full(sizes.shape, -np.inf), most)
         return np.where(sizes > 0, np.clip(shares, 0.0, 1.0), 0.0)
 
 

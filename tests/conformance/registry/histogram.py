@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dpstats.mechanisms import Count, Histogram
-from dpstats.privacy import Discovery, Neighbors, Plan
+from dpstats.privacy import KeyCounts, Neighbors, Plan
 from registry.entry import Dataset, Draw, Entry, PlantedBug, Understated, less_noise
 
 
@@ -172,12 +172,12 @@ def _found_entry(neighbors: Neighbors) -> Entry:
     build, added = _FOUND[neighbors], neighbors is Neighbors.ADD_OR_REMOVE_ONE
     plan = build().plan
     (stage,) = plan.stages
-    assert isinstance(stage, Discovery)
+    assert isinstance(stage, KeyCounts)
     wide = replace(stage.touched, blocks=(replace(stage.counts, size=len(_KEYS)),))
     pairs = _count_pairs(3, neighbors)
     first = (0,) * 40 + (1,) * 40
     pair = first, first[1:] if added else (1, *first[1:])
-    less = replace(wide, sensitivity=wide.sensitivity / 2**0.5)
+    less = replace(wide, sensitivity=wide.sensitivity / 2)
     return Entry(
         name=f"histogram, discovered{', private size' * added}",
         covers=Histogram,
