@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from dpstats.error_distributions import ErrorDistribution, Limits, Tail, normal_quantile
-from dpstats.privacy.stages.key_noise import KeyNoise
+from dpstats.key_noise import KeyNoise
 
 Floats = NDArray[np.float64]
 
@@ -46,7 +46,7 @@ class FoundCounts(ErrorDistribution):
     --------
     >>> import numpy as np
     >>> from dpstats.found_counts import FoundCounts
-    >>> from dpstats.privacy.stages.key_noise import NormalNoise
+    >>> from dpstats.key_noise import NormalNoise
     >>> found = FoundCounts(np.array([45.5, 300.0]), NormalNoise(6.0), 45.0)
     >>> found.sizes.round(), [limits.round() for limits in found.limits(0.025)]
     (array([  2., 300.]), [array([  1., 288.]), array([ 51., 312.])])

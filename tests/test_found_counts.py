@@ -7,8 +7,8 @@ import pytest
 from scipy.stats import norm
 
 from dpstats.found_counts import FoundCounts
+from dpstats.key_noise import NormalNoise, TwoSidedNoise
 from dpstats.mechanisms import Histogram
-from dpstats.privacy.stages.key_noise import NormalNoise, TwoSidedNoise
 from dpstats.release.session import Session
 
 

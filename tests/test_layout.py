@@ -37,6 +37,7 @@ TESTED_ELSEWHERE = {
     "privacy/stages/additive.py": "tests/privacy/test_stages.py has every kind of stage",
     "privacy/stages/costs.py": "tests/privacy/test_stages.py has every kind of stage",
     "privacy/stages/discovery.py": "tests/release/test_discovery.py has its cost by brute force",
+    "privacy/stages/key_counts.py": "tests/privacy/test_key_counts.py has its cost by brute force",
     "privacy/stages/private_scale.py": "tests/privacy/test_stages.py has every kind of stage",
     "privacy/stages/responses.py": "tests/privacy/test_stages.py has every kind of stage",
     "privacy/stages/selection.py": "tests/privacy/test_stages.py has every kind of stage",

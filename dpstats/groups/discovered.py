@@ -18,6 +18,7 @@ from dpstats.data.tables import Table
 from dpstats.errors import InvalidParameter
 from dpstats.found_counts import FURTHEST, FoundCounts
 from dpstats.groups.plan import GroupMeansPlan
+from dpstats.key_noise import NormalNoise
 from dpstats.lattice import BoxLattice
 from dpstats.lattice.finite import rows_that_count
 from dpstats.means.moments import finest
@@ -27,7 +28,6 @@ from dpstats.means.totals import COUNTS, SQUARES, SUMS, GaussianTotals, group_su
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.stages import Discovery
 from dpstats.privacy.stages.discovery import count_keys
-from dpstats.privacy.stages.key_noise import NormalNoise
 from dpstats.release.discovery import discovery_stage
 
 Floats = NDArray[np.float64]

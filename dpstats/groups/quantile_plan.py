@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.found_counts import FoundCounts
+from dpstats.key_noise import NormalNoise
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.rounding import quotient_up
 from dpstats.privacy.stages import Choice, Stage
-from dpstats.privacy.stages.key_noise import NormalNoise
 from dpstats.quantiles.grid import Grid, GridPlan
 from dpstats.quantiles.plan import (
     CROWDED,

@@ -14,9 +14,9 @@ from dpstats.error_distributions import ErrorDistribution, Limits, Tail, normal_
 from dpstats.errors import InvalidParameter
 from dpstats.found_counts import FoundCounts
 from dpstats.inference import Estimates, HasEstimates
+from dpstats.key_noise import KeyNoise
 from dpstats.noisy_counts import CountNoise, limits
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.privacy.stages.key_noise import KeyNoise
 from dpstats.report import SIMULATED
 from dpstats.results import ConfidenceInterval, Summary, print_rounded
 

@@ -68,7 +68,7 @@ def discovery_stage(
 
 
 def count_discovery(name: str, block: str, guarantee: PrivacyGuarantee) -> KeyCounts:
-    """Return the stage that releases counts of keys, of which a row has one, at a total of (epsilon, delta).
+    """Return the stage that releases counts of keys at a total of (epsilon, delta). A row has one key.
 
     Parameters
     ----------

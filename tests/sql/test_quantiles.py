@@ -18,10 +18,10 @@ from dpstats.errors import BudgetExceeded, DPStatsError, InvalidParameter
 from dpstats.found_counts import FoundCounts
 from dpstats.groups import GroupQuantiles
 from dpstats.groups.quantile_plan import found_quantiles_plan, group_quantiles_plan
+from dpstats.key_noise import NormalNoise
 from dpstats.privacy import Choice, Discovery, OneOf, PrivacyBudget, PrivacyGuarantee, Stage, compose
 from dpstats.privacy.events import BoundedRange
 from dpstats.privacy.guarantee import parse_neighbors
-from dpstats.privacy.stages.key_noise import NormalNoise
 from dpstats.quantiles import PrivateQuantile
 from dpstats.quantiles.grid import check_grid
 from dpstats.quantiles.joint import group_windows, windows

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from dpstats.errors import DPStatsError, InvalidParameter
+from dpstats.key_noise import KeyNoise, NormalNoise
 from dpstats.privacy.events import Approximate, Event, Gaussian
 from dpstats.privacy.guarantee import Neighbors
 from dpstats.privacy.stages.additive import Block, JointStage
-from dpstats.privacy.stages.key_noise import KeyNoise, NormalNoise
 
 _ROUNDING = 1 + 2.0**-30  # normal tails are right to fifteen digits
 _TINY = 1e-300  # what a tail loses by underflow

@@ -8,10 +8,10 @@ from fractions import Fraction
 from typing import Any
 
 from dpstats.errors import InvalidParameter
+from dpstats.key_noise import KeyNoise, TwoSidedNoise
 from dpstats.privacy.events import Approximate, Event
 from dpstats.privacy.rounding import up
 from dpstats.privacy.stages.discovery import Discovery
-from dpstats.privacy.stages.key_noise import KeyNoise, TwoSidedNoise
 
 _ROUNDING = 1 + 2.0**-30
 _TINY = 1e-300

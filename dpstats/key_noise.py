@@ -53,7 +53,7 @@ class NormalNoise:
 
     def mass(self, low: Any, high: Any) -> Floats:
         low, high = (np.asarray(end, dtype=np.float64) / self.std for end in (low, high))
-        # From the nearer tail.
+        # Differences are accurate in the nearer tail.
         return np.asarray(np.where(low > 0, ndtr(-low) - ndtr(-high), ndtr(high) - ndtr(low)))
 
 
