@@ -1,6 +1,6 @@
 """Small databases: multisets of a given size, the size that represents any data, and nets built from them.
 
-Proof: docs/proofs/small-databases.md.
+Proof: docs/intervals/query-updates.md, "Small databases".
 """
 
 from __future__ import annotations

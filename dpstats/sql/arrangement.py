@@ -1,6 +1,6 @@
 """HAVING, ORDER BY and LIMIT: which released cells are shown, and in which order. This is post-processing.
 
-Proof of the intervals of selected cells: docs/proofs/several-aggregates.md, "Selected cells".
+Proof of the intervals of selected cells: docs/intervals/sql.md, "Selected cells".
 """
 
 from __future__ import annotations

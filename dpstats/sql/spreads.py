@@ -1,6 +1,6 @@
 """Errors of variances and standard deviations, from noisy counts, sums and sums of squares.
 
-Proof: docs/proofs/several-aggregates.md, the section on variances.
+Proof: docs/proofs/several-aggregates.md, "Shares of squares".
 """
 
 from __future__ import annotations
