@@ -291,7 +291,7 @@ class PrivateProportion(PrivateSize, HasEstimates, PrivateEstimator[ProportionPl
             notes=[
                 "The interval accounts for sampling error and noise, and assumes independent rows.",
                 *few,
-                *([_REJECTED] if not few and np.equal(*errors.limits(_TAIL)) else []),
+                *([_REJECTED] if not few and _excludes_all(errors) else []),
             ],
             simulated=self.privacy_.simulated,
         )
@@ -301,6 +301,11 @@ class PrivateProportion(PrivateSize, HasEstimates, PrivateEstimator[ProportionPl
         tags.input_tags.two_d_array, tags.input_tags.one_d_array = False, True
         tags.input_tags.categorical = True
         return tags
+
+
+def _excludes_all(errors: ShareErrors) -> bool:
+    """Return whether an interval is one point: it holds an estimate strictly within [0, 1]."""
+    return errors.estimate[()] in (0.0, 1.0) and bool(np.equal(*errors.limits(_TAIL)))
 
 
 def uniform(signs: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -11,6 +11,7 @@ from typing import Any
 import duckdb
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from scipy.stats import binom
 
@@ -30,6 +31,7 @@ from dpstats.quantiles.rank_errors import binomial, group_rank_errors
 from dpstats.sql import PrivateSQL, QuantileAnswers
 from dpstats.sql.compile import Compiled
 from dpstats.sql.quantiles import SQLQuantilesPlan, sort_places
+from tests.sql.databases import known_engine
 
 ROWS = 4000
 DECLARED: dict[str, Any] = {
@@ -48,8 +50,10 @@ def connection() -> Any:
     x = rng.lognormal(4, 1, ROWS).tolist()
     x[:6] = [math.nan, math.inf, -math.inf, -0.0, 1e308, None]  # type: ignore[list-item]
     n = [None if i % 9 == 0 else int(value) for i, value in enumerate(rng.poisson(7, ROWS))]
-    rows = list(zip(x, n, rng.choice(["a", "b", "c"], ROWS).tolist(), strict=True))
-    db.executemany("INSERT INTO r VALUES (?, ?, ?)", rows)
+    rows = pl.DataFrame({"x": x, "n": n, "g": rng.choice(["a", "b", "c"], ROWS).tolist()}).to_arrow()
+    db.register("rows", rows)
+    db.execute("INSERT INTO r SELECT * FROM rows")
+    db.unregister("rows")
     db.execute("CREATE TABLE s AS SELECT unnest(['a', 'b', 'b']) AS g, unnest([1, 2, 3]) AS k")
     return db
 
@@ -226,12 +230,15 @@ def test_quantiles_of_a_private_number_of_rows(grouped: bool) -> None:
     rng, covered, runs = np.random.default_rng(5), 0, 120
     text = "SELECT g, MEDIAN(x) FROM t GROUP BY g" if grouped else "SELECT MEDIAN(x) FROM t"
     declared: dict[str, Any] = {"bounds": {"t.x": (0.0, 1.0)}, "categories": {"t.g": [0, 1]}}
+    connection = duckdb.connect(":memory:", config={"threads": 1})
     for seed in range(runs):
-        connection = duckdb.connect(":memory:", config={"threads": 1})
         frame = pd.DataFrame({"x": rng.random(900), "g": np.arange(900) % 2})
-        connection.execute("CREATE TABLE t AS SELECT * FROM frame")
-        made = PrivateSQL(connection, epsilon=1.0, neighbors="add_or_remove", random_state=seed, **declared)
-        answer = made.query(text)
+        connection.execute("CREATE OR REPLACE TABLE t AS SELECT * FROM frame")
+        with known_engine():
+            made = PrivateSQL(
+                connection, epsilon=1.0, neighbors="add_or_remove", random_state=seed, **declared
+            )
+            answer = made.query(text)
         covered += int(((answer.low <= 0.5) & (answer.high >= 0.5)).sum())
     # At coverage 0.95 fewer than 88% have probability 0.001.
     assert covered >= 0.88 * runs * (1 + grouped)
@@ -328,7 +335,8 @@ def test_utilities_of_a_unit_are_apart_by_its_rows(each: int, grouped: bool) -> 
             of = group_windows(z, ranks, 4, last, each)
             return np.array([-first_window(of, one) for one in tuples])
         of = windows(z, tuple(rank + plan.shift(z.size, 4) for rank in ranks), last, each)
-        return np.array([-sum(first_sides(of, one)) for one in tuples])
+        sides = ends_of_windows(of)
+        return np.array([-sum(first_sides(sides, one)) for one in tuples])
 
     most = 0
     for others in ((), (0, 3, 3)):
@@ -351,9 +359,15 @@ def first_window(of: Any, one: tuple[int, ...]) -> int:
     raise AssertionError
 
 
-def first_sides(of: Any, one: tuple[int, ...]) -> tuple[int, int]:
+def ends_of_windows(of: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return the lower ends and the upper ends of the windows of each rank."""
+    low, high = zip(*(of.box(a, a) for a in range(100)), strict=True)
+    return np.array(low), np.array(high)
+
+
+def first_sides(sides: tuple[np.ndarray, np.ndarray], one: tuple[int, ...]) -> tuple[int, int]:
     """Return how far a tuple is below and above its ranks."""
-    below, above = (np.array([of.box(a, a)[side] for a in range(100)]) for side in (0, 1))
+    below, above = sides
     return int((below > one).any(axis=1).sum()), int((above < one).any(axis=1).sum())
 
 
@@ -403,13 +417,14 @@ def test_quantiles_of_units_cover_under_any_dependence(grouped: bool) -> None:
     rng, covered, runs = np.random.default_rng(6), 0, 60
     text = "SELECT g, MEDIAN(x) FROM t GROUP BY g" if grouped else "SELECT MEDIAN(x) FROM t"
     options: dict[str, Any] = {"bounds": {"t.x": (0.0, 1.0)}, "categories": {"t.g": [0, 1]}, "unit_limit": 8}
+    connection = duckdb.connect(":memory:", config={"threads": 1})
     for seed in range(runs):
         value, size = rng.random(2400), np.where(np.arange(2400) % 4 == 0, 8, 1)
         unit = np.repeat(np.arange(2400), size)
         frame = pd.DataFrame({"u": unit, "x": value[unit], "g": unit // 4 % 2})
-        connection = duckdb.connect(":memory:", config={"threads": 1})
-        connection.execute("CREATE TABLE t AS SELECT * FROM frame")
-        answer = PrivateSQL(connection, epsilon=4.0, unit="u", random_state=seed, **options).query(text)
+        connection.execute("CREATE OR REPLACE TABLE t AS SELECT * FROM frame")
+        with known_engine():
+            answer = PrivateSQL(connection, epsilon=4.0, unit="u", random_state=seed, **options).query(text)
         assert answer.thresholds == (8.0,)
         covered += int(((answer.low <= 0.5) & (answer.high >= 0.5)).sum())
     # At coverage 0.95 fewer than 85% of 60 have probability 0.001.
@@ -526,20 +541,21 @@ def test_intervals_cover_given_that_a_group_was_found(q: float) -> None:
     """Groups of sizes on both sides of the threshold, whose noisy counts are conditioned on it."""
     rng, sizes, runs = np.random.default_rng(8), np.array([8, 20, 60, 160, 400, 1200]), 60
     covered, shown = np.zeros(sizes.size), np.zeros(sizes.size)
+    connection = duckdb.connect(":memory:", config={"threads": 1})
     for seed in range(runs):
         frame = pd.DataFrame({"g": np.repeat(np.arange(sizes.size), sizes), "x": rng.random(sizes.sum())})
-        connection = duckdb.connect(":memory:", config={"threads": 1})
-        connection.execute("CREATE TABLE t AS SELECT * FROM frame")
-        sql = PrivateSQL(
-            connection,
-            epsilon=2.0,
-            delta=1e-3,
-            bounds={"t.x": (0.0, 1.0)},
-            categories={"t.g": "discover"},
-            confidence_level=0.9,
-            random_state=seed,
-        )
-        answer = sql.query(f"SELECT g, QUANTILE_CONT(x, {q}) FROM t GROUP BY g")
+        connection.execute("CREATE OR REPLACE TABLE t AS SELECT * FROM frame")
+        with known_engine():
+            sql = PrivateSQL(
+                connection,
+                epsilon=2.0,
+                delta=1e-3,
+                bounds={"t.x": (0.0, 1.0)},
+                categories={"t.g": "discover"},
+                confidence_level=0.9,
+                random_state=seed,
+            )
+            answer = sql.query(f"SELECT g, QUANTILE_CONT(x, {q}) FROM t GROUP BY g")
         for (g,), low, high in zip(answer.cells, answer.low[:, 0], answer.high[:, 0], strict=True):
             shown[g] += 1
             covered[g] += low <= q <= high

@@ -369,9 +369,9 @@ def found_quantile_entries() -> Iterator[Entry]:
             bugs=(
                 PlantedBug(
                     "a quarter of the noise",
-                    LittleFoundQuantiles(text, **options).draw,
+                    LittleFoundQuantiles(text, **{**options, "epsilon": 1.0}).draw,
                     *pair,
-                    3.0,
+                    1.0,
                     1e-2,
                     6000,
                 ),
