@@ -45,7 +45,7 @@ class NormalNoise:
 
     @property
     def words(self) -> str:
-        return f"Gaussian of scale {self.std:.4g}"
+        return f"Gaussian of standard deviation {self.std:.4g}"
 
     @property
     def reach(self) -> float:

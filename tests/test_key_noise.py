@@ -45,6 +45,6 @@ def test_moments_and_reach():
 
 
 def test_words():
-    assert NormalNoise(2.0).words == "Gaussian of scale 2"
+    assert NormalNoise(2.0).words == "Gaussian of standard deviation 2"
     assert TWO_SIDED.words == "Laplace of scale 4, thinned to 1.5 above 0"
     assert TwoSidedNoise(2.0, 2.0).words == "Laplace of scale 2"

@@ -80,7 +80,7 @@ class DiscoveredMeansPlan(GroupMeansPlan):
         return {"groups": DISCOVER, "threshold": self.threshold}
 
     def notes(self) -> list[str]:
-        half, most = (self.threshold + z * self.discovery.count_std for z in (0.0, 1.645))
+        half, most = map(self.discovery.find_size, (0.5, 0.95))
         noise = ", ".join(f"{value:.3g}" for value in self.mean_noise(10 * half)[:6])
         return [
             f"a group of {half:.0f} rows is found with probability 0.50, one of {most:.0f} rows with 0.95",

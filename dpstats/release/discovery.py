@@ -23,7 +23,6 @@ LARGEST_EPSILON = 20.0
 _HALVINGS = 4
 _FURTHEST = 40  # standard deviations of the noise of a count
 _FURTHEST_LOG = 700.0  # means of an exponential tail
-_ROW_BITS = 30
 _UPPER_SHARE = 0.7
 """Fraction of epsilon for the upper tail of counts alone, which is the lighter one: so the threshold is lower."""
 
@@ -67,7 +66,7 @@ def discovery_stage(
     return _lower(Discovery(stage, row_steps, far), (delta - of_noise) * (1 - 1e-9))
 
 
-def count_discovery(name: str, block: str, guarantee: PrivacyGuarantee) -> KeyCounts:
+def count_discovery(name: str, block: str, guarantee: PrivacyGuarantee, bits: int = 30) -> KeyCounts:
     """Return the stage that releases counts of keys at a total of (epsilon, delta). A row has one key.
 
     Parameters
@@ -76,8 +75,10 @@ def count_discovery(name: str, block: str, guarantee: PrivacyGuarantee) -> KeyCo
         Names of the stage and of its only block, the rows of each key.
     guarantee : PrivacyGuarantee
         delta must be positive. All of it is for the threshold.
+    bits : int, default=30
+        A row has two to this power of steps.
     """
-    row, keys = 1 << _ROW_BITS, count_keys(guarantee.neighbors)
+    row, keys = 1 << bits, count_keys(guarantee.neighbors)
     epsilon = min(guarantee.epsilon, LARGEST_EPSILON) * (1 - 2.0**-40)
     # A row that is added or removed moves one key, in either direction: both tails have the same cost.
     above = _UPPER_SHARE * epsilon if keys > 1 else epsilon

@@ -13,7 +13,7 @@ from dpstats.privacy.plan import Plan
 from dpstats.privacy.stages import Block, Discovery, Smooth, Stage
 from dpstats.privacy.stages.discovery import count_keys
 from dpstats.release.additive import Integers, JointIntegers, additive_stages
-from dpstats.release.discovery import discovery_stage
+from dpstats.release.discovery import count_discovery, discovery_stage
 from dpstats.sensitivity.levels import LEVEL_SHARE, level_stage, smooth_stage
 from dpstats.sql.query import Query, Several
 from dpstats.sql.truncation import Truncation
@@ -106,15 +106,21 @@ def discovery_plan(query: Query, guarantee: PrivacyGuarantee) -> SQLPlan:
     """Return the plan of numbers of keys that are not declared, where a row of the data is one row of the result."""
     several = query.measure
     assert isinstance(several, Several)
+    if several.parts:
+        return SQLPlan((plan_shares(several, guarantee),), guarantee, query)
+    return SQLPlan((count_discovery(ANSWER, ROWS, guarantee, several.bits),), guarantee, query)
+
+
+def plan_shares(several: Several, guarantee: PrivacyGuarantee) -> Discovery:
+    """Return the stage of the rows of keys that are not declared, with the shares of columns, under Gaussian noise."""
     row, keys = several.row_steps, count_keys(guarantee.neighbors)
     blocks = [Block(ROWS, keys, 1 / row, 1.0)]
     if several.parts:
         blocks.append(Block(SHARES, keys * several.parts, 1.0, 1.0))
     # A replaced row leaves one key and enters another, with its shares.
-    far = math.sqrt(keys * row**2 + several.moved_squared(query.added)) * _SAFE
+    far = math.sqrt(keys * row**2 + several.moved_squared(keys == 1)) * _SAFE
     touched = JointIntegers(ANSWER, tuple(blocks), math.inf, far)
-    stage = discovery_stage(touched, row, guarantee.epsilon, guarantee.delta, guarantee.neighbors)
-    return SQLPlan((stage,), guarantee, query)
+    return discovery_stage(touched, row, guarantee.epsilon, guarantee.delta, guarantee.neighbors)
 
 
 def smooth_plan(query: Query, guarantee: PrivacyGuarantee, interval: bool) -> SQLPlan:

@@ -383,7 +383,7 @@ class PrivateSQL(Releasing):
         if query.discovers:
             plan = self._planned(query)
             stage = plan.discovery
-            half, most = (stage.threshold + z * stage.count_std for z in (0.0, 1.645))
+            half, most = map(stage.find_size, (0.5, 0.95))
             names = ", ".join(group.name for group in query.groups)
             return (
                 f"{self._elastic(query, symbols=True).explain()}\n"

@@ -33,7 +33,7 @@ from dpstats.release.groups import LARGEST_NESTED, LARGEST_REACH, first_reach, n
 from dpstats.release.session import Released, Session
 from dpstats.results import list_some
 from dpstats.sql.answers import CellAnswers
-from dpstats.sql.plan import DISCOVERY_BITS, SQLPlan, discovery_plan
+from dpstats.sql.plan import DISCOVERY_BITS, SQLPlan, plan_shares
 from dpstats.sql.plan import ROWS as KEY_ROWS
 from dpstats.sql.query import Quantiles, Query, Several
 from dpstats.sql.truncation import THRESHOLD_SHARE, Threshold
@@ -122,8 +122,7 @@ def found_plan(query: Query, guarantee: PrivacyGuarantee, level: float | None) -
     assert quantiles is not None
     (q,) = quantiles.q
     first = replace(guarantee, epsilon=FOUND_SHARE * guarantee.epsilon)
-    counted = replace(query, measure=Several((), ()).of_bits(DISCOVERY_BITS))
-    stage = discovery_plan(counted, first).discovery
+    stage = plan_shares(Several((), ()).of_bits(DISCOVERY_BITS), first)
     rest = _find_rest(stage, guarantee)
     # A replaced row is in two keys.
     moved = 2 if query.added else 1

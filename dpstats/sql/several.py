@@ -193,9 +193,8 @@ class PrivateAnswers(CellAnswers):
         )
         several, noise = self.several, self.off.scales[0]
         if self.found is not None:
-            rows = noise / several.row_steps
             shares = ", and on every share of a column" if several.columns else ""
-            return f"{law} of {scale} {rows:.4g} rows on the rows of a group{shares}, in one release"
+            return f"{self.found.noise.words}, on the rows of a group{shares}, in one release"
         where = [f"{noise / several.reach:.4g} rows on every share of a column"]
         if several.paired:
             # A count with a sum has half the weight of one alone.
@@ -270,7 +269,7 @@ def _found_answers(query: Query, plan: SQLPlan, released: Any, guarantee: Privac
         if several.parts
         else np.empty((len(keys), 0))
     )
-    off = Off((stage.touched.scale_steps(stage.counts),), law="gaussian")
+    off = Off((stage.touched.scale_steps(stage.counts),), law=stage.noise)
     found = FoundCounts(rows, stage.count_noise, stage.threshold)
     errors = [_errors(each, several, raw, Shaken(off), found) for each in several.asked]
     return PrivateAnswers(

@@ -18,6 +18,7 @@ from dpstats.privacy.stages.additive import Block, JointStage
 
 _ROUNDING = 1 + 2.0**-30  # normal tails are right to fifteen digits
 _TINY = 1e-300  # what a tail loses by underflow
+_HALVINGS = 60
 
 
 def count_keys(neighbors: Neighbors) -> int:
@@ -175,6 +176,14 @@ class Discovery:
         mass = self.count_noise.mass
         shares = mass(most - sizes, most) / mass(np.full(sizes.shape, -np.inf), most)
         return np.where(sizes > 0, np.clip(shares, 0.0, 1.0), 0.0)
+
+    def find_size(self, power: float) -> float:
+        """Return the size of a key that is released with this probability."""
+        low, high = 0.0, self.threshold + self.count_noise.reach
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            low, high = (low, middle) if self.compute_power(middle) >= power else (middle, high)
+        return high
 
 
 def _tail(z: float) -> float:
