@@ -112,7 +112,7 @@ def discovery_plan(query: Query, guarantee: PrivacyGuarantee) -> SQLPlan:
 
 
 def plan_shares(several: Several, guarantee: PrivacyGuarantee) -> Discovery:
-    """Return the stage of the rows of keys that are not declared, with the shares of columns, under Gaussian noise."""
+    """Return the stage of numbers of keys that are not declared, under Gaussian noise."""
     row, keys = several.row_steps, count_keys(guarantee.neighbors)
     blocks = [Block(ROWS, keys, 1 / row, 1.0)]
     if several.parts:
