@@ -4,7 +4,7 @@ The other nets compare numbers with formulas and simulations. This one compares 
 So it notices each change of a number, and cannot tell whether the number is right. Explain an intended change in
 CHANGELOG.md, and record it:
 
-    python -m tests.nets.recorded         # the scenes whose numbers changed
+    python -m tests.nets.recorded         # the scenes whose numbers changed, and those with other words
     python -m tests.nets.recorded --write
 """
 
@@ -622,13 +622,19 @@ def changes(name: str) -> list[str]:
 
 
 def main() -> None:
+    from tests.nets import recorded_words
+
     if "--write" not in sys.argv[1:]:
         for name in SCENES:
             for line in changes(name):
                 print(f"{name}: {line}")
+        for name in recorded_words.SCENES:
+            for line in recorded_words.changes(name):
+                print(f"{name}: {line}")
         return
     lines = [f"{json.dumps(name)}: {json.dumps(play(name))}" for name in SCENES]
     RECORD.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+    recorded_words.write()
 
 
 if __name__ == "__main__":

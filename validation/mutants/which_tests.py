@@ -13,6 +13,8 @@ NETS = " ".join(
 """Nets over every estimator."""
 RECORDED = "tests/nets/test_recorded.py"
 """Seeded numbers of all packages: asked after the tests of formulas and simulations."""
+WORDS = "tests/nets/test_recorded_words.py"
+"""What every call and command says, with every value of its options: asked last."""
 
 # Beside the folder of tests that mirrors a package; every entry is a step of its own.
 WIDER = {
@@ -129,6 +131,5 @@ def steps(mutant: Mutant, root: Path) -> list[str]:
         found.append(rest)
     # Then the examples of the docstrings.
     found += [mutant.file, *WIDER.get(package, [])]
-    if (root / RECORDED).exists():
-        found.append(RECORDED)
+    found += [one for one in (RECORDED, WORDS) if (root / one).exists()]
     return list(dict.fromkeys(found))

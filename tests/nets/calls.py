@@ -1,0 +1,600 @@
+"""A call of every public class and function, with what their results are asked: the start of all ladders."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dpstats import (
+    auditing,
+    covariance,
+    groups,
+    identity,
+    means,
+    mechanisms,
+    plots,
+    privacy,
+    quantiles,
+    queries,
+    ranks,
+    regression,
+    results,
+    sensitivity,
+    simulation,
+    statistic,
+    survival,
+    tables,
+)
+from tests.nets.ladders import COMMON, FEW, ladders, parameters
+from tests.nets.told import Said, is_ours
+
+RNG = np.random.default_rng(8)
+N = 160
+X = RNG.normal([0.3, -0.2], [1.0, 0.5], size=(N, 2))
+Y = 0.5 + X @ [1.0, -1.0] + RNG.normal(size=N)
+LABELS = RNG.choice(3, N, p=[0.2, 0.3, 0.5])
+TIMES = RNG.exponential(3.0 + LABELS)
+COUNTS = np.array([30, 20, 10, 40])
+PAIRED = np.column_stack([LABELS % 2, Y > 0]).astype(int)
+SEED = {"random_state": 0, "epsilon": 3.0}
+HOLES = {
+    id(rows): np.where(np.arange(rows.size).reshape(rows.shape) % 11 == 0, np.nan, rows) for rows in (X, Y)
+}
+
+
+def same(thing: Any) -> Any:
+    return thing
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call with its arguments.
+
+    Attributes
+    ----------
+    made : callable
+    given : mapping of str
+    then : callable
+        What is done with the result before it is told of, such as a fit.
+    """
+
+    made: Callable[..., Any]
+    given: Mapping[str, Any]
+    then: Callable[[Any], Any] = same
+
+    def __call__(self, **given: Any) -> Any:
+        return self.then(self.made(**given))
+
+
+def fit(*rows: Any) -> Callable[[Any], Any]:
+    """Return a fit to rows, some of which have no value where an estimator drops missing ones."""
+
+    def fit_rows(estimator: Any) -> Any:
+        holes = getattr(estimator, "missing", "error") in ("drop", "center")
+        return estimator.fit(*(HOLES.get(id(one), one) if holes else one for one in rows))
+
+    return fit_rows
+
+
+BOUNDED = {"bounds": (-4.0, 4.0), **SEED}
+DESIGN = {"x_bounds": (-4.0, 4.0), **SEED}
+QUERIES = RNG.integers(0, 2, size=(6, 4))
+DOMAIN = {"a": [0, 1], "b": [0, 1]}
+CURVES = {"horizon": 4.0, "bins": 4, "groups": [0, 1, 2], **SEED}
+COUNTED = fit(X, np.floor(np.exp(Y / 2)))
+
+ESTIMATORS: dict[str, Call] = {
+    call.made.__name__: call
+    for call in (
+        Call(means.ClippedMean, BOUNDED, fit(X)),
+        Call(means.AdaptiveMean, {"bound": 40.0, "std": 1.0, **SEED}, fit(X)),
+        Call(means.SparseMean, {"n_nonzero": 1, "clip": 4.0, "std": 1.0, "split": True, **SEED}, fit(X)),
+        Call(means.PrivateVariance, BOUNDED, fit(X)),
+        Call(means.CompleteCases, SEED, fit(HOLES[id(X)])),
+        Call(groups.GroupMeans, {"groups": [0, 1, 2], **BOUNDED}, fit(X, LABELS)),
+        Call(groups.GroupQuantiles, {"groups": [0, 1, 2], **BOUNDED}, fit(X[:, 0], LABELS)),
+        Call(groups.MeanPerRow, {"max_rows": 2, **BOUNDED}, fit(X, np.arange(N) // 3)),
+        Call(regression.PrivateLinearRegression, {"y_bounds": (-8.0, 8.0), **DESIGN}, fit(X, Y)),
+        Call(regression.PrivateLogisticRegression, DESIGN, fit(X, Y > 0)),
+        Call(regression.PrivateCountRegression, {"y_bounds": (0, 30), **DESIGN}, COUNTED),
+        Call(regression.PrivateGammaRegression, {"y_bounds": (0, 30), **DESIGN}, fit(X, np.exp(Y / 2))),
+        Call(regression.SufficientStatisticsRegression, {"y_bounds": (-8.0, 8.0), **DESIGN}, fit(X, Y)),
+        Call(regression.FunctionalMechanismRegression, {"y_bounds": (-8.0, 8.0), **DESIGN}, fit(X, Y)),
+        Call(tables.PrivateProportion, SEED, fit(Y > 0)),
+        Call(tables.ContingencyTable, {"levels": [[0, 1], [0, 1]], **SEED}, fit(PAIRED)),
+        Call(queries.WorkloadAnswers, {"domain": DOMAIN, "workload": 1, **SEED}, fit(PAIRED)),
+        Call(queries.MarginalMWEM, {"domain": DOMAIN, "workload": 1, **SEED}, fit(PAIRED)),
+        Call(queries.IterativeConstruction, {"queries": QUERIES, **SEED}, fit(COUNTS)),
+        Call(queries.NetMechanism, {"queries": QUERIES, "accuracy": 0.4, **SEED}, fit(COUNTS)),
+        Call(queries.SmallDB, {"queries": QUERIES, "n_rows": 3, **SEED}, fit(COUNTS)),
+        Call(queries.OnlineMultiplicativeWeights, {"n_queries": 5, **SEED}, fit(COUNTS)),
+        Call(quantiles.PrivateDistribution, {"bins": 32, **BOUNDED}, fit(X[:, 0])),
+        Call(quantiles.PrivateQuantile, {"q": [0.25, 0.5], **BOUNDED}, fit(X[:, 0])),
+        Call(quantiles.PrivateMedian, {"confidence_level": 0.9, **BOUNDED}, fit(X[:, 0])),
+        Call(survival.PrivateSurvival, CURVES, fit(TIMES, LABELS > 0, LABELS)),
+        Call(survival.LogRankTest, CURVES, fit(TIMES, LABELS > 0, LABELS)),
+        Call(covariance.HotellingTest, BOUNDED, fit(X)),
+        Call(covariance.PrivatePCA, BOUNDED, fit(X)),
+        Call(covariance.PrivateCorrelation, SEED, fit(X)),
+        Call(covariance.PrivateCovariance, BOUNDED, fit(X)),
+        Call(
+            statistic.PrivateStatistic,
+            {"function": np.std, "bounds": (0, 4), "epsilon": 20.0, "random_state": 0},
+            fit(np.tile(X, (9, 1))),
+        ),
+        Call(ranks.SignedRankTest, {"n_simulations": 99, **SEED}, fit(X[:, 0])),
+        Call(ranks.MannWhitneyTest, {"groups": [0, 1], "n_simulations": 99, **SEED}, fit(Y, LABELS % 2)),
+        Call(ranks.KruskalWallisTest, {"groups": [0, 1, 2], "n_simulations": 99, **SEED}, fit(Y, LABELS)),
+        *(
+            Call(kind, {"n_calibration": 39, **SEED}, fit(X[:40]))
+            for kind in (
+                identity.FilteringTest,
+                identity.InnerProductTest,
+                identity.L1ExtensionTest,
+                identity.LipschitzExtensionTest,
+                identity.RowDistanceTest,
+                identity.SpatialSignTest,
+            )
+        ),
+    )
+}
+
+
+@cache
+def fitted(name: str) -> Any:
+    """Return an estimator as it is fitted at the start of its ladders."""
+    call = ESTIMATORS[name]
+    return call(**call.given)
+
+
+VALUES = np.array([3.0, -1.0, 2.5, 0.4, 2.4])
+TWICE = {"sensitivity": 1.5, **SEED}
+ORDERED = np.sort(np.clip(X[:40, 0], -2, 2))
+WITHIN = {"lower": -2.0, "upper": 2.0, "beta": 0.2}
+GUARANTEE = privacy.PrivacyGuarantee(0.5, 1e-6)
+
+
+def stream(mechanism: Any) -> Any:
+    return [*mechanism.stream(np.linspace(-30, 40, 12))], mechanism
+
+
+@cache
+def study() -> Any:
+    return simulation.Study(
+        simulation.Rademacher(),
+        means.ClippedMean(clip=1.0, delta=1e-5),
+        {"n": [50, 100, 200], "d": [2], "epsilon": [0.1]},
+        8,
+        loss="released_squared_error",
+    ).run()
+
+
+def sign_test(n: int, rng: Any) -> bool:
+    return bool(rng.normal(0.3, size=int(n)).mean() > 1 / np.sqrt(n))
+
+
+def logistic(x: float, rng: Any) -> Any:
+    return rng.random(10) < 1 / (1 + np.exp(3 - x))
+
+
+def laplace(value: Any, rng: Any, size: int) -> Any:
+    return value + rng.laplace(size=size)
+
+
+def counted(rows: Any) -> Any:
+    return float(np.sum(np.asarray(rows) > 0))
+
+
+OTHERS: dict[str, Call] = {
+    call.made.__name__: call
+    for call in (
+        Call(mechanisms.LaplaceMechanism, TWICE, lambda made: (made.release(VALUES), made)),
+        Call(
+            mechanisms.GaussianMechanism, {"delta": 1e-5, **TWICE}, lambda made: (made.release(VALUES), made)
+        ),
+        Call(mechanisms.ExponentialMechanism, TWICE, lambda made: (made.select(VALUES), made)),
+        Call(mechanisms.ReportNoisyMax, TWICE, lambda made: (made.select(VALUES), made)),
+        Call(mechanisms.PermuteAndFlip, TWICE, lambda made: (made.select(VALUES), made)),
+        Call(mechanisms.NoisyTopK, {"k": 2, **TWICE}, lambda made: (made.select(VALUES), made)),
+        Call(mechanisms.Count, SEED, lambda made: (made.release(X[:, 0] > 0), made)),
+        Call(
+            mechanisms.Histogram,
+            {"categories": [0, 1, 2], **SEED},
+            lambda made: made.release(LABELS.tolist()),
+        ),
+        Call(
+            mechanisms.RandomizedResponse,
+            {"n_categories": 3, **SEED},
+            lambda made: (made.estimate(made.randomize(LABELS)), made),
+        ),
+        Call(mechanisms.AboveThreshold, {"threshold": 2.0, **SEED}, stream),
+        Call(mechanisms.SparseVector, {"threshold": 2.0, "max_above": 2, **SEED}, stream),
+        Call(mechanisms.NumericSparseVector, {"threshold": 2.0, "max_above": 2, **SEED}, stream),
+        Call(
+            auditing.audit,
+            {
+                "release": laplace,
+                "dataset": 0.0,
+                "neighbor": 1.0,
+                "epsilon": 0.5,
+                "n_trials": 2000,
+                "batched": True,
+                "random_state": 0,
+            },
+        ),
+        Call(auditing.audit_outputs, {"outputs": X[:, 0], "neighbor_outputs": X[:, 0] + 1, "epsilon": 0.5}),
+        Call(
+            auditing.epsilon_lower_bound, {"counts": [700, 900], "other_counts": [300, 800], "trials": 2000}
+        ),
+        Call(auditing.exact_delta, {"p": [0.5, 0.3, 0.2], "q": [0.3, 0.3, 0.4], "epsilon": 0.2}),
+        Call(auditing.exact_epsilon, {"p": [0.5, 0.3, 0.2], "q": [0.3, 0.3, 0.4]}),
+        Call(
+            auditing.audit_probabilities,
+            {
+                "probabilities": mechanisms.RandomizedResponse(1.0).probabilities,
+                "pairs": [(0, 1)],
+                "epsilon": 0.9,
+            },
+        ),
+        Call(
+            auditing.check_sensitivity,
+            {
+                "release": means.ClippedMean(bounds=(-4, 4), random_state=0),
+                "dataset": X[:20],
+                "neighbor": np.vstack([X[1:20], [[9.0, -9.0]]]),
+            },
+        ),
+        Call(
+            auditing.worst_neighbor,
+            {
+                "release": means.ClippedMean(bounds=(-4, 4), random_state=0),
+                "dataset": X[:5],
+                "candidates": [[9.0, -9.0], [0.0, 1.0]],
+            },
+        ),
+        Call(privacy.PrivacyGuarantee, {"epsilon": 0.5, "delta": 1e-6}),
+        Call(
+            privacy.PrivacyBudget,
+            {"epsilon": 3.0, "delta": 1e-3},
+            lambda made: (made.charge(GUARANTEE, "one"), made.check(GUARANTEE), made),
+        ),
+        Call(privacy.advanced_composition, {"epsilon": 0.1, "k": 20, "delta_slack": 1e-6}),
+        Call(privacy.advanced_composition_share, {"total_epsilon": 0.9, "k": 20, "delta_slack": 1e-6}),
+        Call(privacy.basic_composition, {"guarantees": [GUARANTEE, GUARANTEE]}),
+        Call(privacy.compose, {"items": [GUARANTEE, GUARANTEE], "delta": 1e-5}),
+        Call(privacy.gaussian_delta, {"epsilon": 0.5, "sigma": 2.0}),
+        Call(privacy.gaussian_epsilon, {"sigma": 2.0, "delta": 1e-5}),
+        Call(privacy.gaussian_sigma, {"epsilon": 0.5, "delta": 1e-5}),
+        Call(privacy.group_privacy, {"guarantee": GUARANTEE, "size": 3}),
+        Call(privacy.heterogeneous_composition, {"guarantees": [GUARANTEE, GUARANTEE], "delta_slack": 1e-6}),
+        Call(privacy.optimal_composition_delta, {"epsilon": 0.1, "k": 20, "total_epsilon": 1.0}),
+        Call(privacy.optimal_composition_epsilon, {"epsilon": 0.1, "k": 20, "total_delta": 1e-6}),
+        Call(
+            privacy.poisson_subsampling,
+            {
+                "guarantee": privacy.PrivacyGuarantee(0.5, neighbors=privacy.Neighbors.ADD_OR_REMOVE_ONE),
+                "rate": 0.1,
+            },
+        ),
+        Call(privacy.tradeoff_curve, {"item": GUARANTEE, "type_one_error": [0.0, 0.2, 1.0]}),
+        Call(privacy.zcdp_delta, {"rho": 0.1, "epsilon": 1.0}),
+        Call(privacy.zcdp_epsilon, {"rho": 0.1, "delta": 1e-6}),
+        Call(privacy.zcdp_rho, {"epsilon": 1.0, "delta": 1e-6}),
+        Call(
+            privacy.Stage,
+            {
+                "name": "sum",
+                "noise": "laplace",
+                "size": 2,
+                "spacing": 0.25,
+                "sensitivity_steps": 3,
+                "scale_steps": 8.0,
+            },
+        ),
+        Call(
+            privacy.Choice,
+            {"name": "point", "size": 1, "range_steps": 2, "scale_steps": 8.0, "candidates": 5},
+        ),
+        Call(privacy.Coins, {"name": "coins", "shape": (2, 3)}),
+        Call(privacy.Responses, {"name": "answers", "n_categories": 3, "keep_grains": 2**52}),
+        Call(
+            privacy.Selection,
+            {
+                "name": "best",
+                "noise": "gumbel",
+                "size": 1,
+                "spacing": 0.5,
+                "sensitivity_steps": 2,
+                "scale_steps": 8.0,
+                "candidates": 5,
+            },
+        ),
+        Call(privacy.Shuffle, {"name": "order", "size": 4}),
+        Call(
+            privacy.Comparisons,
+            {
+                "name": "stream",
+                "spacing": 0.5,
+                "sensitivity_steps": 2,
+                "threshold_steps": 4,
+                "threshold_scale_steps": 8.0,
+                "question_scale_steps": 16.0,
+                "max_above": 1,
+            },
+        ),
+        Call(sensitivity.global_sensitivity, {"function": counted, "domain": [-1, 1], "n_rows": 2}),
+        Call(sensitivity.local_sensitivity, {"function": counted, "dataset": [-1, 1], "domain": [-1, 1]}),
+        Call(sensitivity.smooth_noise, {"epsilon": 0.5, "delta": 0.0}),
+        Call(
+            sensitivity.smooth_sensitivity, {"local": lambda k: float(min(k, 5)), "beta": 0.2, "furthest": 9}
+        ),
+        Call(sensitivity.median_smooth_sensitivity, {"x": ORDERED, **WITHIN}),
+        Call(sensitivity.minimum_smooth_sensitivity, {"x": ORDERED, **WITHIN}),
+        Call(sensitivity.maximum_smooth_sensitivity, {"x": ORDERED, **WITHIN}),
+        Call(sensitivity.quantile_smooth_sensitivity, {"x": ORDERED, "q": 0.2, **WITHIN}),
+        Call(sensitivity.trimmed_mean_smooth_sensitivity, {"x": ORDERED, "trim": 5, **WITHIN}),
+        Call(means.clipping_radius, {"n_samples": 100, "sigma": 1.0, "bound": 10.0}),
+        Call(
+            means.required_samples,
+            {"estimator": means.ClippedMean(bounds=(-4, 4)), "n_features": 2, "target_error": 0.5},
+        ),
+        Call(
+            groups.one_row_per_unit,
+            {"frame": pd.DataFrame({"u": LABELS, "x": X[:, 0]}), "unit": "u", "how": {"x": "mean"}},
+        ),
+        Call(identity.identity_test, {"X": X[:40], "n_calibration": 39, **SEED}),
+        Call(identity.exact_inner_product_extension, {"X": np.sign(X[:6]), "Delta": 1.0, "constant": 2.0}),
+        Call(identity.inner_product_constant, {"n": 40, "d": 2, "Delta": 0.8}),
+        Call(identity.l1_extension, {"S": [3, 1], "n": 5, "A": 2.0}),
+        Call(
+            identity.row_distance,
+            {"X": np.sign(X[:12]).astype(np.int8), "rho": 3, "a0": 2, "tau0": 1.0},
+        ),
+        Call(identity.sign_reduction, {"X": X[:6]}),
+        Call(ranks.wilcoxon_signed_rank, {"x": X[:, 0], "n_simulations": 99, **SEED}),
+        Call(
+            ranks.mann_whitney,
+            {"x": X[:, 0], "labels": LABELS % 2, "groups": [0, 1], "n_simulations": 99, **SEED},
+        ),
+        Call(
+            ranks.kruskal_wallis,
+            {"x": X[:, 0], "labels": LABELS, "groups": [0, 1, 2], "n_simulations": 99, **SEED},
+        ),
+        Call(statistic.check_locality, {"function": np.std, "X": X[:, 0], "n_blocks": 4}),
+        Call(queries.Bins, {"edges": [0.0, 1.0, 3.0]}),
+        Call(queries.Domain, {"attributes": {"a": 3, "b": [0, 1]}}),
+        Call(queries.HalfspaceQueries, {"points": X[:5], "n": 3}),
+        Call(queries.MarginalQueries, {"domain": queries.Domain({"a": 3, "b": 4}), "tables": [(0,), (0, 1)]}),
+        Call(queries.ParityQueries, {"d": 4, "k": 2}),
+        Call(queries.PrefixQueries, {"size": 6}),
+        Call(queries.RangeQueries, {"size": 6}),
+        Call(queries.build_net, {"queries": queries.LinearQueries.prefixes(4), "accuracy": 0.4}),
+        Call(
+            simulation.crossing_point,
+            {"power": logistic, "low": 0.5, "high": 20, "replications": 40, "random_state": 1},
+        ),
+        Call(simulation.compare, {"results": study(), "stated": 0.5}),
+        Call(simulation.fit_rate, {"results": study(), "parameter": "n", "theory": -2.0}),
+        Call(
+            simulation.fit_formula,
+            {
+                "results": study(),
+                "terms": {"privacy": lambda cell: (cell["d"] / cell["n"] / cell["epsilon"]) ** 2},
+            },
+        ),
+        Call(
+            simulation.sample_complexity,
+            {"test": sign_test, "high": 500, "replications": 40},
+        ),
+        Call(
+            simulation.Study,
+            {
+                "sampler": simulation.Gaussian(),
+                "estimator": means.ClippedMean(clip=4.0),
+                "grid": {"n": [20], "d": [1]},
+                "replications": 3,
+            },
+            lambda study: study.run(),
+        ),
+        Call(
+            simulation.SparseMeans,
+            {"n_nonzero": 1},
+            lambda made: (made(5, 2, np.random.default_rng(0)), made.true_mean(2), made),
+        ),
+        *(
+            Call(kind, {}, lambda made: (made(5, 2, np.random.default_rng(0)), made.true_mean(2), made))
+            for kind in (
+                simulation.Gaussian,
+                simulation.SubGaussian,
+                simulation.StudentT,
+                simulation.Contaminated,
+                simulation.Rademacher,
+                simulation.ProductBernoulli,
+            )
+        ),
+        Call(plots.plot_audit, {"result": auditing.audit_outputs(X[:, 0], X[:, 0] + 1, epsilon=0.5)}),
+        Call(
+            plots.plot_counts,
+            {"result": mechanisms.Histogram([0, 1, 2], 1.0, random_state=0).release(LABELS.tolist())},
+        ),
+        Call(
+            plots.plot_density,
+            {
+                "result": mechanisms.Histogram(bins=[-4, -1, 0, 1, 4], epsilon=1.0, random_state=0).release(
+                    X[:, 0].tolist()
+                )
+            },
+        ),
+        Call(plots.plot_tradeoff, {"items": {"a": GUARANTEE, "b": privacy.PrivacyGuarantee(1.0)}}),
+        Call(
+            plots.plot_intervals_by_epsilon,
+            {
+                "names": ["a"],
+                "epsilons": [0.5, 1.0],
+                "estimates": [np.array([1.0]), np.array([2.0])],
+                "intervals": [results.ConfidenceInterval(np.array([0.0]), np.array([3.0]))] * 2,
+            },
+        ),
+        *(
+            Call(plot, {name: fitted(kind)})
+            for plot, name, kind in (
+                (plots.plot_answers, "answers", "WorkloadAnswers"),
+                (plots.plot_distribution, "distribution", "PrivateDistribution"),
+                (plots.plot_proportion, "estimator", "PrivateProportion"),
+                (plots.plot_quantiles, "quantiles", "PrivateQuantile"),
+                (plots.plot_table, "table", "ContingencyTable"),
+            )
+        ),
+        Call(results.ConfidenceInterval, {"low": np.array([1.0, 2.0]), "high": np.array([3.0, 4.0])}),
+        Call(
+            results.JointTest,
+            {"statistic": 2.0, "pvalue": 0.04, "df_num": 2, "df_denom": 30, "names": ("a", "b")},
+        ),
+    )
+}
+
+ARGUMENTS: dict[str, Any] = {
+    "a": 0,
+    "b": 1,
+    "t": 1.5,
+    "q": 0.3,
+    "n": 3,
+    "cause": 1,
+    "x": 0.5,
+    "value": 1,
+    "condition": X[:, 0] > 0,
+    "X": X[:3],
+    "y": Y[:3],
+    "labels": [0, 1, 1],
+    "data": LABELS.tolist(),
+    "rows": X[:3],
+    "n_samples": 100,
+    "n_features": 2,
+    "distance": 1.0,
+    "hazard_ratio": 0.5,
+    "beta": 0.1,
+    "size": 3,
+    "k": 1,
+    "hypotheses": [[1.0, -1.0, 0.0]],
+    "attributes": ("a",),
+    "p": [0.2, 0.3, 0.3, 0.2],
+    "strata": None,
+    "query": [1, 0, 0, 1],
+    "n_queries": 4,
+    "utilities": VALUES,
+    "released": 2.0,
+    "values": VALUES,
+    "n_candidates": 4,
+    "responses": LABELS,
+    "answers": [False, False, True],
+    "item": GUARANTEE,
+    "label": "a",
+    "unit": "person",
+    "name": "sum",
+    "j": 1,
+    "i": 0,
+    "w": [1.0] * 6,
+    "d": 2,
+}
+"""Arguments without a default, by their names."""
+
+SLOW = {"power", "required_samples", "estimate_distance", "distance_interval", "attainable_power"}
+"""Methods of tests that simulate: asked once, of one class."""
+
+
+@cache
+def questions(kind: Any) -> dict[str, Callable[..., Any]]:
+    """Return the methods of a class that have an argument, and those that draw."""
+    found = {}
+    for name in dir(kind):
+        method = getattr(kind, name)
+        if name.startswith("_") or not inspect.isfunction(method):
+            continue
+        if not method.__module__.startswith("dpstats."):
+            continue
+        if name in UNASKED:
+            continue
+        found[name] = method
+    return found
+
+
+UNASKED = {
+    *("fit", "fit_predict", "fit_transform", "to_html", "receipt", "close", "power"),
+    "required_samples",
+    *("estimate_distance", "distance_interval", "attainable_power", "calibration_seconds"),
+    *("charge", "check", "labelled", "count_rows_as"),
+}
+"""Methods that write, charge or simulate for long: they have tests of their own."""
+
+REPEATED = {"confidence_interval", "test", "summary", "to_frame", "to_dict", "plot", "estimates", "plan"}
+"""Methods that every class has, which share their checks: fewer values are tried, but for one class."""
+
+FORMS = {"to_frame", "to_latex", "to_markdown"}
+"""Further forms of a table: asked of one class."""
+
+
+@cache
+def first_with(module: str, name: str) -> str:
+    """Return the first estimator that has a method."""
+    for known, call in ESTIMATORS.items():
+        if any((one.__module__, one.__qualname__) == (module, name) for one in questions(call.made).values()):
+            return known
+    return ""
+
+
+def ask(scene: str, thing: Any) -> dict[str, list[Said]]:
+    """Return what a result answers to its questions."""
+    found: dict[str, list[Said]] = {}
+    for name, method in questions(type(thing)).items():
+        bound = getattr(thing, name)
+        needed = [
+            one.name
+            for one in inspect.signature(bound).parameters.values()
+            if one.default is one.empty and one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
+        ]
+        if missing := [word for word in needed if word not in ARGUMENTS]:
+            found[f".{name}"] = [("", f"no argument {missing}")]
+            continue
+        if name in FORMS and scene != next(iter(ESTIMATORS)):
+            continue
+        owner = first_with(method.__module__, method.__qualname__)
+        once = owner in ("", scene) and (name not in REPEATED or scene == next(iter(ESTIMATORS)))
+        values = COMMON if once else FEW if name in REPEATED else ()
+        given = {word: ARGUMENTS[word] for word in needed}
+        if "random_state" in parameters(bound):
+            given["random_state"] = 0
+        answers = ladders(bound, given, values)
+        found |= {f".{name} {cell}".strip(): said for cell, said in answers.items()}
+    return found
+
+
+def play(scene: str) -> dict[str, list[Said]]:
+    """Return what a call says, with every value of its parameters, and what its result answers."""
+    call = {**ESTIMATORS, **OTHERS}[scene]
+    given = {**call.given}
+    made = signature_of(call)
+    found = ladders(made, given, FEW if scene.startswith("plot_") else COMMON)
+    try:
+        result = call(**given)
+    except Exception:
+        return found
+    for one in result if isinstance(result, tuple) else (result,):
+        if is_ours(type(one)):
+            found |= ask(scene, one)
+    return found
+
+
+def signature_of(call: Call) -> Callable[..., Any]:
+    """Return a call with the parameters of what it makes."""
+
+    def asked(**given: Any) -> Any:
+        return call(**given)
+
+    asked.__signature__ = inspect.signature(call.made)  # type: ignore[attr-defined]
+    return asked

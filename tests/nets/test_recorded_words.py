@@ -1,0 +1,63 @@
+"""What calls, commands and queries say is as recorded: see `tests/nets/recorded_words.py`."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from typing import Any
+
+import pytest
+
+import dpstats
+from tests.nets.calls import ESTIMATORS, OTHERS
+from tests.nets.recorded_words import SCENES, changes, record
+
+ELSEWHERE = {
+    "dpstats.data": "columns and tables behind estimators: tests/nets/test_forms.py, tests/data",
+    "dpstats.lattice": "integers behind estimators: tests/conformance/test_row_ownership.py",
+    "check_release": "a check of a release by its author: tests/testing/test_release_check.py",
+    "study_report": "a page with versions and times: tests/simulation/test_study_report.py",
+    "verify_receipt": "reads a text with hashes of pages: tests/test_receipts.py",
+    "about_missing": "words that results of estimators have",
+    "with_missing": "words that results of estimators have",
+}
+"""Public functions without a scene, each with its reason."""
+
+
+def public_functions() -> dict[str, Any]:
+    """Return everything public that is called, but for classes of results, plans and queries."""
+    found = {}
+    for one in pkgutil.iter_modules(dpstats.__path__):
+        if one.name == "__main__":
+            continue
+        module = importlib.import_module(f"dpstats.{one.name}")
+        for name in getattr(module, "__all__", ()):
+            thing = getattr(module, name)
+            if module.__name__ not in ELSEWHERE and inspect.isfunction(thing):
+                found[name] = thing
+    return found
+
+
+def test_every_public_function_has_a_scene() -> None:
+    assert public_functions().keys() - ESTIMATORS.keys() - OTHERS.keys() == {
+        name for name in ELSEWHERE if not name.startswith("dpstats.")
+    }
+    assert {name for name in tests_of_estimators() if name not in ESTIMATORS} == set()
+
+
+def tests_of_estimators() -> set[str]:
+    from tests.nets.test_one_way_out import public
+
+    return set(public())
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("scene", SCENES)
+def test_words_are_as_recorded(scene: str) -> None:
+    found = list(changes(scene))
+    assert not found, "\n".join([*found[:20], "If this is meant: python -m tests.nets.recorded --write"])
+
+
+def test_every_recorded_scene_is_played() -> None:
+    assert record().keys() == SCENES.keys()
