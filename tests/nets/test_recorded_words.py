@@ -43,10 +43,11 @@ def test_every_public_function_has_a_scene() -> None:
     assert public_functions().keys() - ESTIMATORS.keys() - OTHERS.keys() == {
         name for name in ELSEWHERE if not name.startswith("dpstats.")
     }
-    assert {name for name in tests_of_estimators() if name not in ESTIMATORS} == set()
+    assert {name for name in names_of_estimators() if name not in ESTIMATORS} == set()
 
 
-def tests_of_estimators() -> set[str]:
+def names_of_estimators() -> set[str]:
+    """Return the names of every public estimator."""
     from tests.nets.test_one_way_out import public
 
     return set(public())

@@ -9,7 +9,7 @@ import math
 import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -95,7 +95,12 @@ def names_of(kind: type) -> frozenset[str]:
 def of_object(place: str, thing: Any, deep: int) -> Iterator[Said]:
     """Yield what an object of the package has: attributes, properties, and what it says of itself."""
     yield place, type(thing).__name__
-    names = {name for name in getattr(thing, "__dict__", {}) if not name.startswith("_")}
+    # What was computed once is kept among the attributes, and is asked as the property that it is.
+    names = {
+        name
+        for name in getattr(thing, "__dict__", {})
+        if not name.startswith("_") and not isinstance(getattr(type(thing), name, None), cached_property)
+    }
     if deep == DEEP or not isinstance(thing, Exported):
         names |= names_of(type(thing))
     if dataclasses.is_dataclass(thing):
@@ -139,7 +144,8 @@ def tell(thing: Any, place: str = "", deep: int = DEEP) -> Iterator[Said]:
             yield from tell(value, place, deep)
     elif isinstance(thing, Mapping):
         for key, value in thing.items():
-            yield from tell(value, f"{place}[{key}]", deep)
+            if str(key) not in UNASKED:
+                yield from tell(value, f"{place}[{key}]", deep)
     elif isinstance(thing, (tuple, list)):
         for value in thing:
             yield from tell(value, place, deep)
