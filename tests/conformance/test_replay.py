@@ -59,7 +59,7 @@ from dpstats.release import witness as recorder
 from dpstats.release.witness import Diverged, Seen, Witness, session_of
 from dpstats.sql import PrivateSQL
 from dpstats.statistic import PrivateStatistic
-from tests.sql.databases import shared
+from tests.sql.databases import known_engine, shared
 
 SETTINGS = settings(ENTRIES)
 fits = pytest.mark.parametrize("entry", SETTINGS, ids=lambda entry: entry.name)
@@ -324,7 +324,8 @@ def test_a_query_follows_from_what_it_released(entry: Entry) -> None:
     text, options = asked(entry)
 
     def run(data: Any, witness: Witness) -> Any:
-        answer = PrivateSQL(shared(data), **options, random_state=witness).query(text)
+        with known_engine():
+            answer = PrivateSQL(shared(data), **options, random_state=witness).query(text)
         return answers(answer), page(answer), answer
 
     check_follows(run, *databases(entry))
@@ -392,11 +393,15 @@ def _converse(private: Any, plan: Any, session: Any) -> None:
 def of_query(entry: Entry) -> Release:
     """Return the release of a query."""
     text, options = asked(entry)
-    made = [PrivateSQL(shared(data), **options) for data in databases(entry)]
+    with known_engine():
+        made = [PrivateSQL(shared(data), **options) for data in databases(entry)]
     plan = made[0].plan_for(text)
-    return Release(
-        entry.name, plan, lambda seed: made[seed]._read(made[seed]._parsed(text), plan), made[0]._release
-    )
+
+    def read(seed: int) -> Any:
+        with known_engine():
+            return made[seed]._read(made[seed]._parsed(text), plan)
+
+    return Release(entry.name, plan, read, made[0]._release)
 
 
 def of_answers() -> Release:
