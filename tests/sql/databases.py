@@ -11,6 +11,7 @@ from unittest.mock import patch
 
 import duckdb
 
+from dpstats.data import duckdb_rows
 from dpstats.sql.duckdb_engine import DuckDBEngine
 from dpstats.sql.source import Source
 
@@ -53,13 +54,14 @@ def _filled(connection: Any, data: Database) -> Any:
 def known_engine() -> Iterator[None]:
     """Ask DuckDB without the checks of what it computes, which take longer than answers do over a few rows.
 
-    tests/sql is about these checks.
+    tests/sql and tests/data/test_duckdb_rows.py are about these checks.
     """
     with contextlib.ExitStack() as stack:
         for kind, name in (
             (Source, "_check_meaning"),
             (DuckDBEngine, "check_functions"),
             (DuckDBEngine, "check_settings"),
+            (duckdb_rows, "_check_functions"),
         ):
             stack.enter_context(patch.object(kind, name, lambda *given: None))
         yield
