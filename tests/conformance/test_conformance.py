@@ -36,6 +36,7 @@ from sklearn.utils.estimator_checks import (
     check_set_params,
     check_valid_tag_types,
 )
+from test_joint_laws import PLAIN
 
 import dpstats
 from dpstats.auditing import AuditResult, audit, audit_outputs, check_sensitivity, scores
@@ -74,6 +75,7 @@ from dpstats.release.mechanism import Mechanism
 from dpstats.release.noise import ExactNoise, SimulatedNoise
 from dpstats.release.private_size import has_private_size
 from dpstats.statistic import PrivateStatistic
+from tests.conftest import LIST
 
 ROOT = Path(__file__).resolve().parents[2]
 TRIALS = 20_000
@@ -589,3 +591,32 @@ def test_least_significant_bits_show_nothing_of_ours(source: str) -> None:
         # Both neighbours release multiples of one spacing, so no output is out of reach of either.
         assert np.array_equal(released / spacing, np.rint(released / spacing))
         assert low_bits(released).sum() == 0
+
+
+KEPT = {
+    "test_conformance.py::test_sensitivity_is_never_exceeded_and_attained": [
+        (entry, entry.name) for entry in STAGED
+    ],
+    "test_conformance.py::test_audit_does_not_accuse_and_has_power": [
+        (entry, entry.name) for entry in ENTRIES
+    ],
+    "test_conformance.py::test_audit_catches_the_planted_bug": [
+        (entry, f"{entry.name}: {bug.name}") for entry, bug in BUGS
+    ],
+    "test_joint_laws.py::test_the_audited_batch_is_of_independent_numbers": [
+        (entry, entry.name) for entry in PLAIN
+    ],
+}
+"""Brute force, audits, planted bugs and laws: `make test` has one of every class, for every kind of its stages."""
+
+
+@pytest.mark.parametrize("test", KEPT)
+def test_the_fast_suite_has_every_class_and_kind_of_stage(test: str) -> None:
+    slow = set(LIST.read_text(encoding="utf-8").splitlines())
+    everything, fast = set(), set()
+    for entry, name in KEPT[test]:
+        kinds = {(entry.covers.__name__, type(stage).__name__) for stage in entry.plan.stages}
+        everything |= kinds
+        if f"tests/conformance/{test}[{name}]" not in slow:
+            fast |= kinds
+    assert everything - fast == set()
