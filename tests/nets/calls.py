@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ from dpstats import (
     tables,
 )
 from tests.nets.ladders import COMMON, FEW, ladders, parameters
-from tests.nets.told import Said, is_ours
+from tests.nets.told import Said, is_ours, outcome
 
 RNG = np.random.default_rng(8)
 N = 160
@@ -72,6 +73,10 @@ class Call:
         return self.then(self.made(**given))
 
 
+ROWS_OF: dict[Callable[[Any], Any], tuple[Any, ...]] = {}
+"""What each fit is given."""
+
+
 def fit(*rows: Any) -> Callable[[Any], Any]:
     """Return a fit to rows, some of which have no value where an estimator drops missing ones."""
 
@@ -79,6 +84,7 @@ def fit(*rows: Any) -> Callable[[Any], Any]:
         holes = getattr(estimator, "missing", "error") in ("drop", "center")
         return estimator.fit(*(HOLES.get(id(one), one) if holes else one for one in rows))
 
+    ROWS_OF[fit_rows] = rows
     return fit_rows
 
 
@@ -501,11 +507,23 @@ ARGUMENTS: dict[str, Any] = {
     "i": 0,
     "w": [1.0] * 6,
     "d": 2,
+    "queries": QUERIES.tolist(),
+    "Q": QUERIES,
+    "points": X[:5],
+    "domain": queries.Domain({"a": 3, "b": [0, 1]}),
+    "codes": np.array([[0, 1], [2, 0]]),
+    "attribute": "b",
+    "cells": [0, 4],
+    "most": 5,
+    "what": "a test",
+    "other": queries.Domain({"a": 3, "b": [0, 1]}),
+    "means": np.array([1.0, 0.5]),
+    "errors": np.array([0.1, 0.1]),
+    "loss": None,
+    "function": len,
+    "parameter": "n",
 }
 """Arguments without a default, by their names."""
-
-SLOW = {"power", "required_samples", "estimate_distance", "distance_interval", "attainable_power"}
-"""Methods of tests that simulate: asked once, of one class."""
 
 
 @cache
@@ -538,6 +556,8 @@ REPEATED = {"confidence_interval", "test", "summary", "to_frame", "to_dict", "pl
 FORMS = {"to_frame", "to_latex", "to_markdown"}
 """Further forms of a table: asked of one class."""
 
+PICTURES = {"plot", "heat_map", "biplot", "scree_plot"}
+
 
 @cache
 def first_with(module: str, name: str) -> str:
@@ -548,8 +568,8 @@ def first_with(module: str, name: str) -> str:
     return ""
 
 
-def ask(scene: str, thing: Any) -> dict[str, list[Said]]:
-    """Return what a result answers to its questions."""
+def ask(scene: str, thing: Any, *, once: bool = False) -> dict[str, list[Said]]:
+    """Return what a result answers to its questions: as they are, or also with other values of their parameters."""
     found: dict[str, list[Said]] = {}
     for name, method in questions(type(thing)).items():
         bound = getattr(thing, name)
@@ -561,11 +581,11 @@ def ask(scene: str, thing: Any) -> dict[str, list[Said]]:
         if missing := [word for word in needed if word not in ARGUMENTS]:
             found[f".{name}"] = [("", f"no argument {missing}")]
             continue
-        if name in FORMS and scene != next(iter(ESTIMATORS)):
+        if (name in FORMS and scene != next(iter(ESTIMATORS))) or (once and name in PICTURES):
             continue
         owner = first_with(method.__module__, method.__qualname__)
-        once = owner in ("", scene) and (name not in REPEATED or scene == next(iter(ESTIMATORS)))
-        values = COMMON if once else FEW if name in REPEATED else ()
+        whole = owner in ("", scene) and (name not in REPEATED or scene == next(iter(ESTIMATORS)))
+        values = () if once else COMMON if whole else FEW if name in REPEATED else ()
         given = {word: ARGUMENTS[word] for word in needed}
         if "random_state" in parameters(bound):
             given["random_state"] = 0
@@ -587,7 +607,102 @@ def play(scene: str) -> dict[str, list[Said]]:
     for one in result if isinstance(result, tuple) else (result,):
         if is_ours(type(one)):
             found |= ask(scene, one)
+    if scene not in ESTIMATORS:
+        return found
+    ways = {}
+    for cell in [*found]:
+        # What is named by a word is another way to release: its results are asked too.
+        name, word = (*cell.split("='"), "")[:2]
+        if word and not cell.startswith(".") and is_accepted(found[cell]) and found[cell] != found[""]:
+            ways[cell] = (name, word.rstrip("'"))
+            other = ask(scene, call(**{**given, name: word.rstrip("'")}), once=True)
+            found |= {f"{cell} {question}": said for question, said in other.items()}
+    for one, two in itertools.combinations(ways, 2):
+        if ways[one][0] != ways[two][0]:
+            found[f"{one}, {two}"] = outcome(partial(call, **{**given, **dict([ways[one], ways[two]])}))
     return found
+
+
+def play_powers() -> dict[str, list[Said]]:
+    """Return powers, sizes and distances of tests, from few simulations."""
+    few = {"n_simulations": 40}
+    found = {}
+    for kind, given in (
+        (identity.SpatialSignTest, {}),
+        (identity.SpatialSignTest, {"null": "product"}),
+        (identity.InnerProductTest, {}),
+        (identity.RowDistanceTest, {}),
+    ):
+        made = kind(**{**SEED, "n_calibration": 39, **given})
+        place = f"{kind.__name__} {given}"
+        signs = np.sign(X[:40]) if given else X[:40]
+        made.fit(signs)
+        for name, arguments in {
+            "power": {"distance": 1.0, "n_samples": 60, "n_features": 2, **few},
+            "attainable_power": {"n_samples": 60, "n_features": 2},
+            "distance_interval": few,
+            "estimate_distance": {"n_points": 5, **few},
+        }.items():
+            for direction in ("dense", "sparse"):
+                if hasattr(made, name):
+                    asked = partial(getattr(made, name), **arguments, direction=direction)
+                    found[f"{place} {name} {direction}"] = outcome(asked)
+    rank = ESTIMATORS["LogRankTest"].made(**CURVES)
+    for ratio in (0.5, 1.0, 2.0):
+        found[f"log-rank, {ratio}, power"] = outcome(partial(rank.power, 300, ratio))
+        found[f"log-rank, {ratio}, samples"] = outcome(partial(rank.required_samples, ratio))
+    return found
+
+
+def broken(rows: Any) -> dict[str, Any]:
+    """Return rows of a fit with something wrong, by what it is."""
+    array = np.asarray(rows)
+    real = array.astype(float)
+    first = np.zeros(array.shape, bool)
+    first.flat[1] = True
+    return {
+        "one is missing": np.where(first, np.nan, real),
+        "one is infinite": np.where(first, np.inf, real),
+        "one is text": np.where(first, "x", array.astype(object)),
+        "one is None": np.where(first, None, array.astype(object)),
+        "one is another": np.where(first, 77, array),
+        "fewer": array[:-1],
+        "one": array[:1],
+        "none": array[:0],
+        "nothing": None,
+        "another column": np.column_stack([array, array]),
+        "text": "x",
+    }
+
+
+def play_data(scene: str) -> dict[str, list[Said]]:
+    """Return what a fit says if one of its arguments has something wrong."""
+    call = ESTIMATORS[scene]
+    rows = ROWS_OF[call.then]
+    found = {}
+    for place, right in enumerate(rows):
+        for words, wrong in broken(right).items():
+            given = [*rows[:place], wrong, *rows[place + 1 :]]
+            for missing in ("error", "drop") if "missing" in words else ("error",):
+                made = call.made(**call.given)
+                if missing == "drop" and "missing" in made.get_params():
+                    made.set_params(missing="drop")
+                found[f"{place}: {words}, {missing}"] = outcome(partial(made.fit, *given))
+    table = rows[0]
+    if np.ndim(table) == 2 and np.asarray(table).dtype.kind == "f":
+        names = pd.DataFrame(table, columns=["b", "a"][: table.shape[1]])
+        named = call.made(**call.given)
+        found["named"] = outcome(partial(named.fit, names, *rows[1:]))
+        if is_accepted(found["named"]):
+            found |= {f"named {cell}": said for cell, said in ask(scene, named, once=True).items()}
+            if hasattr(named, "test"):
+                found["named .test by name"] = outcome(partial(named.test, pd.Series({"a": 1.0, "b": 0.0})))
+    return found
+
+
+def is_accepted(said: list[Said]) -> bool:
+    """Return whether a call had no error."""
+    return not str(said[0][1]).endswith(("Error", "InvalidParameter", "InvalidData", "InvalidType"))
 
 
 def signature_of(call: Call) -> Callable[..., Any]:

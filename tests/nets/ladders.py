@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from dpstats.privacy import Neighbors
 from tests.nets.told import Said, outcome
 
-COMMON: tuple[Any, ...] = (None, True, "x", -1, 0, 2, 0.5, np.nan, (0.5, 2.0))
+COMMON: tuple[Any, ...] = (None, True, "x", -1, 0, 2, 0.5, 1e300, np.nan, (0.5, 2.0))
 """Values that are tried for every parameter."""
 
 SHARED = {
@@ -29,8 +30,11 @@ SHARED = {
     "y_bounds",
     "weights",
 }
-SOME: tuple[Any, ...] = ("x", 0, 0.5, (0.5, 2.0))
+SOME: tuple[Any, ...] = ("x", 0, 0.5, 1e-300, (0.5, 2.0))
 """Parameters that most estimators share, and the values that are tried for them."""
+
+FURTHER: dict[str, tuple[Any, ...]] = {"neighbors": tuple(Neighbors)}
+"""Values of one parameter, beside those of all."""
 
 FEW: tuple[Any, ...] = ("x", True, 0.5)
 """Values that are tried where a parameter is one of many classes."""
@@ -83,7 +87,7 @@ def climb(
     name: str, ask: Callable[[Any], Any], first: tuple[Any, ...] = COMMON, most: int = 30
 ) -> Iterator[tuple[str, list[Said]]]:
     """Yield what a call says for one value of a parameter after the other, with the value."""
-    waiting, tried = list(first), set[str]()
+    waiting, tried = [*first, *FURTHER.get(name, ())], set[str]()
     while waiting and len(tried) < most:
         value = waiting.pop(0)
         if repr(value) in tried or (name, repr(value)) in UNTRIED_VALUES:

@@ -7,6 +7,7 @@ import io
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date
 from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -30,15 +31,19 @@ ELSEWHERE = {"json", "quiet", "help", "jobs", "label", "encoding", "folder", "ou
 
 
 def run(command: Sequence[str]) -> list[Any]:
-    """Return the status of a command, and what it prints."""
+    """Return the status of a command, what it prints, and its JSON."""
     out, err = io.StringIO(), io.StringIO()
+    written = Path(table()).with_name("written.json")
+    written.unlink(missing_ok=True)
+    asked = [*command] if "--help" in command else [*command, "--json", str(written)]
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
-            status = main(list(command))
+            status = main(asked)
         except SystemExit as end:
             status = end.code
-    printed = out.getvalue().replace(table(), "FILE").splitlines(), err.getvalue().replace(table(), "FILE")
-    return [status, [" ".join(line.split()) for line in printed[0]], printed[1]]
+    table_lines, errors = (one.getvalue().replace(table(), "FILE") for one in (out, err))
+    kept = written.read_text(encoding="utf-8").replace(table(), "FILE") if written.exists() else ""
+    return [status, [" ".join(line.split()) for line in table_lines.splitlines()], errors, kept]
 
 
 def whole(command: Sequence[str]) -> list[str]:
@@ -97,10 +102,10 @@ def further(command: Sequence[str]) -> Iterator[list[str]]:
 
 
 def play_command(place: int) -> dict[str, list[Said]]:
-    """Return what a command prints, as a table and as JSON, and with each further option."""
+    """Return what a command prints and writes, and with each further option."""
     command = [*COMMANDS, *MORE][place]
     given = whole(command)
-    asked = [given, [*given, "--json", "-"]]
+    asked = [given]
     first = [words_of(one) for one in (*COMMANDS, *MORE)].index(words_of(command))
     if first == place:
         asked += [*further(given), [*words_of(command), "--help"]]
@@ -153,6 +158,7 @@ VALUED = (
     "MEDIAN(x)",
     "QUANTILE_CONT(x, 0.9)",
     "QUANTILE_CONT(n, 0.2) AS low, MEDIAN(n)",
+    "QUANTILE_CONT(n, 0.9) AS high, MEDIAN(n), QUANTILE_CONT(n, 0.4) AS low",
     "PERCENTILE_CONT(0.25) WITHIN GROUP (ORDER BY x DESC)",
     "QUANTILE_CONT(x, 1.5)",
     "MAX(x)",
@@ -197,6 +203,8 @@ FROM = (
 GROUPED = (
     "SELECT g, COUNT(*) FROM r GROUP BY g",
     "SELECT g, COUNT(*) AS c FROM r GROUP BY g HAVING COUNT(*) > 250",
+    "SELECT g, COUNT(*) AS c FROM r GROUP BY g HAVING COUNT(*) > 250 AND COUNT(*) < 301",
+    "SELECT g, COUNT(*), SUM(x) FROM r GROUP BY g HAVING SUM(x) > 700 ORDER BY COUNT(*), g DESC",
     "SELECT g, SUM(x) FROM r GROUP BY g ORDER BY SUM(x) DESC",
     "SELECT g, COUNT(*) FROM r GROUP BY g ORDER BY 2 LIMIT 2",
     "SELECT g, COUNT(*) FROM r GROUP BY g ORDER BY g DESC LIMIT 1 OFFSET 1",
@@ -250,7 +258,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     },
     "limits of units": {"unit": "u", "public_tables": ["s"], "unit_limit": 3, "delta": 1e-6},
     "a race": {"unit": "u", "public_tables": ["s"], "truncation": "race", "interval": False},
-    "keys": {"keys": {"p": "k"}, "interval": False},
+    "keys, with a delta": {"keys": {"p": "k"}, "interval": False, "delta": 1e-6},
 }
 
 
@@ -260,7 +268,7 @@ SHOWN = ("rows", "added rows, found keys")
 
 def answer(sql: PrivateSQL, text: str) -> list[Any]:
     found: list[Any] = []
-    asked: tuple[Callable[[str], Any], ...] = (sql.explain, sql.query)
+    asked: tuple[Callable[[str], Any], ...] = (sql.explain, sql.plan_for, sql.query)
     for question in asked:
         try:
             found.append(question(text))

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import io
 import itertools
 import json
 import sys
@@ -22,17 +21,14 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
 from dpstats import auditing, mechanisms, privacy, queries, sensitivity, simulation
-from dpstats.cli import main as run_command
 from dpstats.inference import HasEstimates
 from dpstats.means import AdaptiveMean, ClippedMean, SparseMean
 from dpstats.privacy.events import ZCDP, BoundedRange, DiscreteLaplace, Gaussian, Pure
-from dpstats.sql import PrivateSQL
 from dpstats.survival import PrivateSurvival
 from dpstats.tables import ContingencyTable
 from tests.nets.cases import CASES, fit
@@ -323,55 +319,6 @@ def run_audits() -> dict[str, Any]:
     }
 
 
-SQL = [
-    "SELECT COUNT(*) FROM r",
-    "SELECT COUNT(DISTINCT u) FROM r",
-    "SELECT SUM(x) FROM r WHERE n > 2",
-    "SELECT AVG(x) FROM r WHERE y IS NOT NULL",
-    "SELECT g, COUNT(*) FROM r GROUP BY g",
-    "SELECT g, COUNT(*), SUM(x), AVG(n), STDDEV(x) FROM r GROUP BY g ORDER BY g LIMIT 3",
-    "SELECT COUNT(*) FROM r JOIN s USING (k)",
-    "SELECT COUNT(*), SUM(n) FROM r JOIN s USING (k) WHERE x > 0",
-    "SELECT COUNT(*) FROM r WHERE k IN (SELECT k FROM s)",
-    "SELECT COUNT(*) FROM r JOIN s ON r.k = s.k AND r.n = s.j",
-]
-
-
-@cache
-def database() -> Any:
-    made = duckdb.connect()
-    made.execute("CREATE TABLE r (u INTEGER, g INTEGER, x DOUBLE, y INTEGER, n INTEGER NOT NULL, k INTEGER)")
-    made.execute(
-        "INSERT INTO r SELECT i % 60, i % 3, (i % 13) - 3.0, CASE WHEN i % 5 > 0 THEN i % 4 END, i % 6, i % 17 "
-        "FROM range(900) t(i)"
-    )
-    made.execute("CREATE TABLE s AS SELECT (i % 17)::INTEGER AS k, (i % 6)::INTEGER AS j FROM range(20) t(i)")
-    return made
-
-
-def answer_query(text: str, **options: Any) -> dict[str, Any]:
-    """Return the answer of a query, or that there is none, with its sensitivity and plan."""
-    made = PrivateSQL(
-        database(),
-        **{
-            "epsilon": 2.0,
-            "random_state": 0,
-            "bounds": {"r.x": (-2, 8), "r.y": (1, 3), "r.n": (0, 4)},
-            "categories": {"r.g": [0, 1, 2, 3]},
-            **options,
-        },
-    )
-    try:
-        plan = made.explain(text)
-        answer = made.query(text)
-    except Exception as error:
-        return {type(error).__name__: 1.0}
-    return {
-        "plan": plan.to_dict() if hasattr(plan, "to_dict") else len(str(plan)),
-        "answer": answer.to_dict(),
-    }
-
-
 FORMULA = ["--formula", "c ~ a + np.log(b)", "--bounds", "a=-4,4", "b=0.1,9", "c=-9,9"]
 LINES = ["--column", "a", "--column", "b", "--outcome", "c", "--bounds", "a=-4,4", "b=0.1,9"]
 IDENTITY = ["identity-test", "--column", "a", "--column", "c"]
@@ -480,21 +427,6 @@ def table() -> str:
     return str(path)
 
 
-def run_json(command: list[str]) -> dict[str, Any]:
-    """Return the JSON of a command with simulated noise."""
-    name, *given = command
-    if name == "sql":
-        given += ["--table", f"t={table()}", "--seed", "1"]
-    elif name != "plan":
-        given = [table(), *given, "--seed", "1"]
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out):
-        if run_command([name, *given, "--json", "-"]):
-            raise ValueError(f"dpstats {' '.join(command)} failed")
-    found: dict[str, Any] = json.loads(out.getvalue())
-    return found | {"notes": len(found.get("notes", []))}
-
-
 def make_plans() -> dict[str, Any]:
     """Return plans of means and of survival at many public sizes."""
     found: dict[str, Any] = {}
@@ -577,17 +509,6 @@ SCENES: dict[str, Callable[[], Any]] = {
         for name, changes in CHANGES.items()
         for change in changes
     },
-    **{
-        f"{text}, {options}": partial(answer_query, text, **options)
-        for text in SQL
-        for options in (
-            {},
-            {"delta": 1e-6},
-            {"unit": "u", "public_tables": ["s"]},
-            {"neighbors": "add_or_remove"},
-        )
-    },
-    **{f"dpstats {' '.join(command)}": partial(run_json, command) for command in COMMANDS},
     "accounting": accounting,
     "mechanisms": release_mechanisms,
     "sensitivities": sensitivities,

@@ -12,7 +12,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from tests.nets import calls, lines
+from tests.nets import calls, inputs, lines, parts
 from tests.nets.told import Said, differ, digest
 
 RECORD = Path(__file__).with_name("recorded_words.json")
@@ -26,6 +26,14 @@ SCENES: dict[str, Callable[[], dict[str, list[Said]]]] = {
         for place, command in enumerate((*lines.COMMANDS, *lines.MORE))
     },
     **{f"queries, {options}": partial(lines.play_queries, options) for options in lines.OPTIONS},
+    **{f"data of {name}": partial(calls.play_data, name) for name in calls.ESTIMATORS},
+    "powers": calls.play_powers,
+    "parts": parts.play,
+    "tables": inputs.play_tables,
+    "labels": inputs.play_labels,
+    "files": inputs.play_files,
+    "formulas": inputs.play_formulas,
+    "charges": inputs.play_charges,
 }
 
 

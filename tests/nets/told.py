@@ -24,6 +24,9 @@ Said = tuple[str, str | float]
 DEEP = 3
 """How far inside a result its parts are asked."""
 
+WHOLE = "_steps"
+"""The end of the names of whole numbers of steps, which are told digit by digit: of 2^40 steps one is an allowance."""
+
 MANY = 100
 """An array of more numbers is told by sums of them."""
 
@@ -55,10 +58,14 @@ def of_text(place: str, text: str) -> Iterator[Said]:
         yield place, number
 
 
+OF_OTHERS = ("InvalidType",)
+"""Errors of ours with words of scikit-learn."""
+
+
 def of_error(place: str, error: BaseException) -> Iterator[Said]:
     """Yield the kind of an error, and the words of those that are ours."""
     yield place, type(error).__name__
-    if isinstance(error, DPStatsError):
+    if isinstance(error, DPStatsError) and type(error).__name__ not in OF_OTHERS:
         yield from of_text(place, str(error))
 
 
@@ -115,7 +122,9 @@ def of_object(place: str, thing: Any, deep: int) -> Iterator[Said]:
         except Exception as error:
             yield from of_error(where, error)
         else:
-            if value is not None or name not in called:
+            if name.endswith(WHOLE) and isinstance(value, int):
+                yield where, str(value)
+            elif value is not None or name not in called:
                 yield from tell(value, where, deep - 1)
 
 
