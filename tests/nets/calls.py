@@ -465,6 +465,80 @@ OTHERS: dict[str, Call] = {
     )
 }
 
+SIGNS = np.where(X > 0, 1.0, -1.0)
+HOLES[id(SIGNS)] = np.where(np.arange(SIGNS.size).reshape(SIGNS.shape) % 11 == 0, np.nan, SIGNS)
+WIDE = RNG.normal([0.0, 2.0, 2.0, 0.0, 0.5], size=(300, 5))
+OF_SIGNS = {"null": "product", "n_calibration": 39, **SEED}
+
+VARIANTS: dict[str, Call] = {
+    **{
+        f"{kind.__name__} of signs, {missing}": Call(kind, {"missing": missing, **OF_SIGNS}, fit(SIGNS))
+        for kind in (identity.SpatialSignTest, identity.InnerProductTest, identity.L1ExtensionTest)
+        for missing in ("error", "drop", "center")
+    },
+    **{
+        f"sparse mean of five columns, {selection}": Call(
+            means.SparseMean,
+            {
+                "n_nonzero": 3,
+                "clip": 4.0,
+                "std": [1.0, 1.0, 1.2, 1.0, 1.0],
+                "epsilon": 20.0,
+                "random_state": 1,
+                "selection": selection,
+            },
+            fit(WIDE),
+        )
+        for selection in ("gumbel", "peeling")
+    },
+    **{
+        f"quantiles, {coverage}, {epsilon}": Call(
+            quantiles.PrivateQuantile,
+            {
+                "q": [0.1, 0.3, 0.5, 0.7, 0.9],
+                "bounds": (-4.0, 4.0),
+                "coverage": coverage,
+                "epsilon": epsilon,
+                "random_state": 2,
+            },
+            fit(X[:, 0]),
+        )
+        for coverage in ("regular", "any")
+        for epsilon in (1.0, 20.0)
+    },
+    "a ball": Call(means.ClippedMean, {"clip": 2.0, "clip_norm": "l2", "delta": 1e-6, **SEED}, fit(X)),
+    "private rows": Call(means.ClippedMean, {"neighbors": "add_or_remove", **BOUNDED}, fit(X)),
+    "one group": Call(groups.GroupMeans, {"groups": [0, 9], **BOUNDED}, fit(X, LABELS * 0)),
+    "causes": Call(survival.PrivateSurvival, {"causes": [1, 2], **CURVES}, fit(TIMES, LABELS, LABELS)),
+    "discrete time": Call(
+        survival.PrivateSurvival, {"discrete": True, **CURVES}, fit(TIMES, LABELS > 0, LABELS)
+    ),
+    "no intercept": Call(
+        regression.PrivateLinearRegression,
+        {"fit_intercept": False, "y_bounds": (-8.0, 8.0), **DESIGN},
+        fit(X, Y),
+    ),
+    "two components": Call(covariance.PrivatePCA, {"n_components": 2, "scale": "std", **BOUNDED}, fit(X)),
+    "two groups": Call(covariance.HotellingTest, {"groups": [0, 1], **BOUNDED}, fit(X, LABELS % 2)),
+    "three attributes": Call(
+        tables.ContingencyTable,
+        {"levels": [[0, 1], [0, 1], [0, 1, 2]], "unknown": "drop", **SEED},
+        fit(np.column_stack([PAIRED, LABELS + 1])),
+    ),
+    "two attributes of the rows": Call(
+        queries.WorkloadAnswers, {"domain": DOMAIN, "workload": 2, "error": "max", **SEED}, fit(PAIRED)
+    ),
+}
+"""Calls with several options or other data, whose results are asked every question once."""
+
+
+def play_variant(name: str) -> dict[str, list[Said]]:
+    """Return what the result of a variant says."""
+    call = VARIANTS[name]
+    found = {"": outcome(partial(call, **call.given))}
+    return found | (ask(name, call(**call.given), once=True) if is_accepted(found[""]) else {})
+
+
 ARGUMENTS: dict[str, Any] = {
     "a": 0,
     "b": 1,
@@ -639,13 +713,15 @@ def play_powers() -> dict[str, list[Said]]:
         made.fit(signs)
         for name, arguments in {
             "power": {"distance": 1.0, "n_samples": 60, "n_features": 2, **few},
+            "power of many": {"distance": 0.1, "n_samples": 20_000, "n_features": 3, **few},
             "attainable_power": {"n_samples": 60, "n_features": 2},
             "distance_interval": few,
             "estimate_distance": {"n_points": 5, **few},
         }.items():
             for direction in ("dense", "sparse"):
-                if hasattr(made, name):
-                    asked = partial(getattr(made, name), **arguments, direction=direction)
+                method = getattr(made, name.partition(" ")[0], None)
+                if method is not None and (" " not in name or kind is identity.SpatialSignTest):
+                    asked = partial(method, **arguments, direction=direction)
                     found[f"{place} {name} {direction}"] = outcome(asked)
     rank = ESTIMATORS["LogRankTest"].made(**CURVES)
     for ratio in (0.5, 1.0, 2.0):

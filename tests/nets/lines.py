@@ -22,8 +22,8 @@ from tests.nets.told import Said, outcome
 VALUES = ("-1", "0.5", "x", "g=x,y")
 """Values of an option that is neither a choice nor a file."""
 
-SLOW = ("identity-test", "sql")
-"""Commands that simulate, or open tables: other values of their options are wrong ones only."""
+SLOW = {"identity-test": ("x",), "sql": ("x", "0.5")}
+"""Other values of options of commands that simulate, or open tables."""
 
 OF_FILES = ("FILE", "LEDGER", "FOLDER", "OUT")
 ELSEWHERE = {"json", "quiet", "help", "jobs", "label", "encoding", "folder", "out", "database"}
@@ -97,7 +97,7 @@ def further(command: Sequence[str]) -> Iterator[list[str]]:
             yield [*rest, name]
         else:
             several = action.nargs if isinstance(action.nargs, int) else 1
-            for value in ("x",) if words_of(command)[0] in SLOW else action.choices or VALUES:
+            for value in SLOW.get(words_of(command)[0], action.choices or VALUES):
                 yield [*rest, name, *[str(value)] * several]
 
 

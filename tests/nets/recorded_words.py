@@ -27,6 +27,7 @@ SCENES: dict[str, Callable[[], dict[str, list[Said]]]] = {
     },
     **{f"queries, {options}": partial(lines.play_queries, options) for options in lines.OPTIONS},
     **{f"data of {name}": partial(calls.play_data, name) for name in calls.ESTIMATORS},
+    **{f"{name}, a variant": partial(calls.play_variant, name) for name in calls.VARIANTS},
     "powers": calls.play_powers,
     "parts": parts.play,
     "tables": inputs.play_tables,
