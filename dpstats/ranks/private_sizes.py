@@ -17,6 +17,8 @@ from dpstats.ranks.null import Numbers, null_statistics, pvalue
 
 _LOST = 0.08
 """Largest relative increase of the variance of the released statistic of equal groups, for unequal ones to gain."""
+_OF_THE_LARGER = 0.9
+"""Rows of a subset, as a fraction of the expected larger group."""
 _ON_SIZES = 0.05
 """Fraction of the level of a test that goes to the sizes of the groups."""
 _TOLD_APART = 1 / 4
@@ -146,12 +148,17 @@ def _largest_sum(larger: NDArray[np.float64], smaller: NDArray[np.float64], subs
 
 
 @lru_cache(maxsize=64)
-def middle_rank_sum(n: int, epsilon: float) -> MiddleRankSum:
-    """Return the statistic of two groups with private sizes. Its sensitivity costs equal groups at most `_LOST`."""
-    least = 2 * ((n + 1) // 2)
-    variance = (n // 2) * least * (n + 1) / 6
-    most = math.sqrt(least**2 + _LOST * (variance * epsilon * epsilon / 2 + least**2))
-    plain = MiddleRankSum(n, int(min(max(most / 2, (n + 1) // 2), n - 1)))
+def middle_rank_sum(n: int, epsilon: float, smaller_fraction: float = 0.5) -> MiddleRankSum:
+    """Return the statistic of two groups with private sizes, for an expected fraction of rows in the smaller group.
+
+    If equal groups are expected, the sensitivity costs them at most `_LOST`.
+    """
+    half = (n + 1) // 2
+    variance = (n // 2) * 2 * half * (n + 1) / 6
+    most = math.sqrt(4 * half**2 + _LOST * (variance * epsilon * epsilon / 2 + 4 * half**2))
+    # Signal and noise grow together up to the size of the larger group.
+    subset = max(most / 2, half, _OF_THE_LARGER * (1 - smaller_fraction) * n)
+    plain = MiddleRankSum(n, int(min(subset, n - 1)))
     error = plain.sensitivity / epsilon * math.log(0.5 / (_ON_SIZES * _USUAL_LEVEL))
     told = plain.room > 0 and error <= _TOLD_APART * n * plain.room
     return MiddleRankSum(n, plain.subset, plain.room) if told else plain

@@ -128,13 +128,14 @@ SIZE_CELLS = (
 
 def size_powers(
     n: int, epsilon: float, share: float, shift: float, replications: int, seed: int
-) -> tuple[float, float, float]:
-    """Return how often groups are told apart: with private sizes, with public ones, and without privacy."""
+) -> tuple[float, float, float, float]:
+    """Return the powers with private sizes, with an expected fraction, with public sizes, and without privacy."""
     rng = np.random.default_rng([seed, n, round(1000 * epsilon), round(100 * share), 77])
     given = {"groups": [0, 1], "epsilon": epsilon, "n_simulations": SIMULATIONS, "random_state": rng}
     sizes = [round(share * n), n - round(share * n)]
-    tests = MannWhitneyTest(**given), MannWhitneyTest(**given, sizes=sizes)
-    found = np.zeros(3)
+    options: tuple[dict[str, Any], ...] = {}, {"smaller_fraction": share}, {"sizes": sizes}
+    tests = [MannWhitneyTest(**given, **each) for each in options]
+    found = np.zeros(4)
     for _ in range(replications):
         labels = rng.permutation(np.repeat([0, 1], sizes))
         x = rng.normal(size=n) + shift * labels
@@ -187,8 +188,11 @@ def as_markdown(replications: int, seed: int, command: str) -> str:
         "",
         f"{2 * replications} datasets a cell: a standard error of at most {np.sqrt(0.125 / replications):.3f}.",
         "",
-        "| n | epsilon | share of the first group | shift | private sizes | public sizes | scipy, not private |",
-        "|---" * 7 + "|",
+        "`smaller_fraction` is the expected fraction of rows in the smaller group, here the right one.",
+        "",
+        "| n | epsilon | share of the first group | shift | private sizes | with `smaller_fraction` | public sizes | "
+        "scipy, not private |",
+        "|---" * 8 + "|",
         *(
             f"| {n} | {epsilon:g} | {share:g} | {shift:g} | "
             + " | ".join(f"{value:.3f}" for value in row)
