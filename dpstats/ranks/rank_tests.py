@@ -349,8 +349,9 @@ class MannWhitneyTest(GroupRankTest):
     **Private sizes.** The sensitivity is the size of the subsets: n / 2 or slightly more. With equal public sizes it is
     n / 2. The difference raises the variance of the released statistic by at most 8% for equal groups. A row that
     changes its group moves the statistic by less than this sensitivity. The remainder pays for the sizes of the groups.
-    They are released at no further cost if they can tell an empty group from a quarter of the rows. If you expect very
-    unequal groups, give ``smaller_fraction``: subsets are then larger, and the sizes more accurate.
+    They are released at no further cost if they can tell an empty group from a quarter of the rows.
+
+    If you expect very unequal groups, give ``smaller_fraction``: subsets are then larger, and the sizes more accurate.
 
     **Null distribution.** With private sizes, the p-value is the largest over all sizes that the released sizes do not
     exclude, and 5% of the level goes to excluding them. Where no sizes are released it assumes equal groups, at which
