@@ -62,10 +62,6 @@ class Rows(ABC):
     def whole(self) -> Table:
         """Return all rows in memory."""
 
-    def find_stored(self) -> Table:
-        """Return all rows in memory. Their numbers have the type in which they were given, which saves a copy."""
-        return self.whole()
-
     def aggregates(self, expressions: Sequence[str], of: Sequence[str]) -> list[int] | None:
         """Return the integers of SQL aggregates of c0, c1, ..., which ``of`` defines, or None without SQL."""
         return None
@@ -206,9 +202,6 @@ class Narrow(Rows):
 
     def whole(self) -> Table:
         return self._part(slice(None))
-
-    def find_stored(self) -> Table:
-        return self._table
 
     def _part(self, where: slice) -> Table:
         table = self._table

@@ -26,7 +26,7 @@ from dpstats.data.parameters import (
     check_real,
 )
 from dpstats.data.schema import Schema
-from dpstats.data.tables import Narrow, Rows, Table
+from dpstats.data.tables import Rows
 from dpstats.error_distributions import ErrorDistribution, Limits, NoLimits
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.inference import Estimates
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
 _LARGEST_SIGNAL = 1e6  # in standard deviations; further away, clipping removes the whole column
 
 
-_SUMS = "sums"
 _UNKNOWN = (
     "intervals need split=True: columns that were selected on the same rows look larger than they are, and "
     "intervals from these rows do not cover (split=True estimates on rows that did not select)"
@@ -316,9 +315,8 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
         return replace(super()._schema(), sparse=True, ordered=bool(self.split))
 
     def _read(self, rows: Rows, plan: SparseMeanPlan) -> Halves:
-        X, lattice = rows.find_stored().X, plan.lattice
+        X, lattice = rows.whole().X, plan.lattice
         sparse = not isinstance(X, np.ndarray)
-        X = rows.whole().X if sparse else X
         if lattice is None:
             if plan.missing == "error":
                 check_finite(X.data if sparse else X)
@@ -327,8 +325,7 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
         def sums(part: Any) -> NDArray[np.int64]:
             if sparse:
                 return lattice.stored_sums(part, missing=plan.missing)
-            some = Table(part) if part.dtype == np.float64 else Narrow(Table(part))
-            return some.total(lambda table: {_SUMS: lattice.sums(table.X, missing=plan.missing)[0]})[_SUMS]
+            return lattice.sums(part, missing=plan.missing)[0]
 
         cut = plan.n_samples - plan.n_release
         scores = sums(X[:cut] if cut else X)
