@@ -62,6 +62,10 @@ class Rows(ABC):
     def whole(self) -> Table:
         """Return all rows in memory."""
 
+    def load(self) -> Table:
+        """Return all rows in memory, with numbers of the type in which they were given: `whole` without a copy."""
+        return self.whole()
+
     def aggregates(self, expressions: Sequence[str], of: Sequence[str]) -> list[int] | None:
         """Return the integers of SQL aggregates of c0, c1, ..., which ``of`` defines, or None without SQL."""
         return None
@@ -202,6 +206,9 @@ class Narrow(Rows):
 
     def whole(self) -> Table:
         return self._part(slice(None))
+
+    def load(self) -> Table:
+        return self._table if self._table.X.dtype.itemsize <= 8 else self.whole()
 
     def _part(self, where: slice) -> Table:
         table = self._table

@@ -27,12 +27,14 @@ import pytest
 from dpstats.covariance import HotellingTest, PrivateCovariance, PrivatePCA
 from dpstats.data.levels import Categories
 from dpstats.data.opening import open_source
+from dpstats.data.rows import as_float64
 from dpstats.data.schema import Column, Schema
 from dpstats.data.tables import Narrow, Rows, Table
 from dpstats.errors import BudgetExceeded, InvalidData
 from dpstats.groups import GroupMeans, GroupQuantiles, MeanPerRow
 from dpstats.identity import SpatialSignTest
 from dpstats.means import AdaptiveMean, ClippedMean, PrivateVariance, SparseMean
+from dpstats.means.sparse.release import Halves
 from dpstats.privacy import PrivacyBudget
 from dpstats.quantiles import PrivateDistribution, PrivateMedian, PrivateQuantile
 from dpstats.ranks import MannWhitneyTest, SignedRankTest
@@ -258,6 +260,8 @@ def flat(private: Any) -> Any:
         return flat(private.answer(Centre("center", True)))
     if hasattr(private, "first"):
         return flat(private.first)
+    if isinstance(private, Halves):  # its rows have the type in which they were given
+        return [flat(private.scores), flat(as_float64(private.rest))]
     if isinstance(private, dict):
         return {key: flat(value) for key, value in private.items()}
     if isinstance(private, tuple) or hasattr(private, "_fields"):

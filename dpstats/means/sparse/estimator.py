@@ -315,7 +315,7 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
         return replace(super()._schema(), sparse=True, ordered=bool(self.split))
 
     def _read(self, rows: Rows, plan: SparseMeanPlan) -> Halves:
-        X, lattice = rows.whole().X, plan.lattice
+        X, lattice = rows.load().X, plan.lattice
         sparse = not isinstance(X, np.ndarray)
         if lattice is None:
             if plan.missing == "error":

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.rows import as_float64
 from dpstats.lattice import BallLattice
 from dpstats.means.sparse.plan import SQUARES, SUPPORT, RunningMean, SparseMeanPlan
 from dpstats.privacy.stages import JointStage
@@ -73,7 +74,7 @@ def _center_sums(
 def columns_of(rows: Any, support: NDArray[np.intp], plan: SparseMeanPlan) -> NDArray[np.float64]:
     """Return the selected columns, dense and finite, in standard deviations where these differ."""
     chosen = rows[:, support]
-    dense = np.asarray(chosen if isinstance(chosen, np.ndarray) else chosen.toarray(), dtype=np.float64)
+    dense = as_float64(chosen if isinstance(chosen, np.ndarray) else chosen.toarray())
     dense = np.where(np.isfinite(dense), dense, 0.0)
     with np.errstate(all="ignore"):
         scaled = dense if plan.scales is None else dense / plan.scales[support]

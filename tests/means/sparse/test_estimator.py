@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
+from dpstats.data.tables import Narrow
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.means import SparseMean
 from dpstats.privacy import (
@@ -288,3 +289,14 @@ def test_a_summary_warns_where_the_plan_does(n, warned):
     made = SparseMean(**{**OPTIONS, "epsilon": 0.5}, random_state=0).fit(rows(n))
     assert ("warning" in str(made.plan_)) is warned
     assert any(made.plan_.warning() in note for note in made.summary().notes) is warned
+
+
+@pytest.mark.parametrize("options", [{}, {"split": True}, {"selection": "peeling"}])
+@pytest.mark.parametrize("kind", [np.float32, np.int16, np.uint64])
+def test_numbers_of_other_types_are_read_without_a_copy_of_the_table(monkeypatch, options, kind):
+    rows = np.abs(np.random.default_rng(0).normal(scale=3.0, size=(300, 40)).round()).astype(kind)
+    model = SparseMean(n_nonzero=3, clip=6.0, std=3.0, random_state=0, **options)
+    expected = model.fit(rows.astype(np.float64)).mean_
+    wide = model.fit(rows.astype(np.longdouble)).mean_
+    monkeypatch.setattr(Narrow, "whole", None)
+    assert np.array_equal(model.fit(rows).mean_, expected) and np.array_equal(wide, expected)
