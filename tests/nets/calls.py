@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -31,7 +32,11 @@ from dpstats import (
     statistic,
     survival,
     tables,
+    testing,
 )
+from dpstats.privacy import events, sampled
+from dpstats.release import estimator
+from dpstats.release.complete import release_count
 from tests.nets.ladders import COMMON, FEW, ladders, parameters
 from tests.nets.told import Said, is_ours, outcome
 
@@ -197,6 +202,15 @@ def counted(rows: Any) -> Any:
     return float(np.sum(np.asarray(rows) > 0))
 
 
+ADDED = privacy.Neighbors.ADD_OR_REMOVE_ONE
+
+
+def profiles(event: Any) -> list[Any]:
+    """Return the curves of an event, of a row removed and of one added."""
+    epsilons = np.array([0.0, 0.01, 0.1, 0.5, 2.0])
+    return [event.curve(epsilons), event.back_curve(epsilons), event.largest_loss()]
+
+
 OTHERS: dict[str, Call] = {
     call.made.__name__: call
     for call in (
@@ -332,6 +346,27 @@ OTHERS: dict[str, Call] = {
                 "threshold_scale_steps": 8.0,
                 "question_scale_steps": 16.0,
                 "max_above": 1,
+            },
+        ),
+        Call(
+            sampled.Sampled,
+            {"event": events.Gaussian(0.5, neighbors=ADDED), "rate": 0.1},
+            lambda made: [made, made.pure_cost(), privacy.compose([made] * 3, delta=1e-5), *profiles(made)],
+        ),
+        Call(
+            sampled.GaussianMixture,
+            {"shifts": (0.0, 0.5, 1.0), "chances": (0.9, 0.08, 0.02)},
+            lambda made: [made, *profiles(made)],
+        ),
+        Call(
+            testing.check_release,
+            {
+                "estimator": means.ClippedMean(clip=1.0, std=None),
+                "pairs": [([[9.0], [0.0], [0.0]], [[-9.0], [0.0], [0.0]])],
+                "outputs": lambda made: made.mean_,
+                "broken": {"more": means.ClippedMean(clip=1.0, std=None, epsilon=4.0)},
+                "n_trials": 100,
+                "random_state": 3,
             },
         ),
         Call(sensitivity.global_sensitivity, {"function": counted, "domain": [-1, 1], "n_rows": 2}),
@@ -506,6 +541,21 @@ VARIANTS: dict[str, Call] = {
         for coverage in ("regular", "any")
         for epsilon in (1.0, 20.0)
     },
+    **{
+        f"quantiles that nearly coincide, {coverage}, {seed}": Call(
+            quantiles.PrivateQuantile,
+            {
+                "q": [0.48, 0.5, 0.52],
+                "bounds": (-4.0, 4.0),
+                "coverage": coverage,
+                "epsilon": 1.0,
+                "random_state": seed,
+            },
+            fit(np.resize(X[:, 0], 1000)),
+        )
+        for coverage in ("regular", "any")
+        for seed in (0, 1)
+    },
     "a ball": Call(means.ClippedMean, {"clip": 2.0, "clip_norm": "l2", "delta": 1e-6, **SEED}, fit(X)),
     "private rows": Call(means.ClippedMean, {"neighbors": "add_or_remove", **BOUNDED}, fit(X)),
     "one group": Call(groups.GroupMeans, {"groups": [0, 9], **BOUNDED}, fit(X, LABELS * 0)),
@@ -537,6 +587,23 @@ def play_variant(name: str) -> dict[str, list[Said]]:
     call = VARIANTS[name]
     found = {"": outcome(partial(call, **call.given))}
     return found | (ask(name, call(**call.given), once=True) if is_accepted(found[""]) else {})
+
+
+def play_little() -> dict[str, list[Said]]:
+    """Return what estimators say whose noise is larger than all else, and whose noisy numbers of rows are too large."""
+    found = {}
+    for name, call in {**ESTIMATORS, **VARIANTS}.items():
+        if call.made is identity.RowDistanceTest:
+            continue  # its null distribution has another seed on another processor
+        found[f"{name}, little epsilon"] = outcome(partial(call, **{**call.given, "epsilon": 0.05}))
+        if "missing" not in parameters(call.made):
+            continue
+        dropped = partial(call, **{**call.given, "epsilon": 0.3, "missing": "drop"})
+        found[f"{name}, rows left out"] = outcome(dropped)
+        with mock.patch.object(estimator, "release_count", lambda *given: 300 + release_count(*given)):
+            # Public rows are filled in.
+            found[f"{name}, more rows than there are"] = outcome(dropped)
+    return found
 
 
 ARGUMENTS: dict[str, Any] = {

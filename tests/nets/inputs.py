@@ -16,11 +16,13 @@ import pandas as pd
 import polars as pl
 from scipy import sparse
 
+from dpstats.data import open_source
 from dpstats.groups import GroupMeans
 from dpstats.means import ClippedMean
 from dpstats.mechanisms import Histogram
 from dpstats.privacy import Neighbors, PrivacyBudget, PrivacyGuarantee
 from dpstats.privacy.events import ZCDP, BoundedRange, DiscreteLaplace, Gaussian, Pure
+from dpstats.quantiles import PrivateQuantile
 from tests.nets.lines import run
 from tests.nets.told import Said, outcome
 
@@ -209,6 +211,56 @@ def play_tables() -> dict[str, list[Said]]:
         for missing in ("error", "drop", "center")
         if missing == "error" or "missing" in name or "N" in name or "masked" in name
     }
+
+
+FRAMES: dict[str, Callable[[], pd.DataFrame]] = {
+    "usual": lambda: pd.DataFrame({"a": ROWS[:, 0], "b": ROWS[:, 1], "g": [*"xy"] * 12}),
+    "missing": lambda: pd.DataFrame(
+        {"a": [1.0, np.nan] * 12, "b": ROWS[:, 1], "g": ["x", None, "y", "x"] * 6}
+    ),
+    "infinite": lambda: pd.DataFrame({"a": [1.0, -np.inf] * 12, "b": ROWS[:, 1], "g": [*"xy"] * 12}),
+    "whole numbers": lambda: pd.DataFrame(
+        {"a": ROWS[:, 0].astype(int), "b": [2**60, 1] * 12, "g": [*"xy"] * 12}
+    ),
+    "words": lambda: pd.DataFrame({"a": ["1.5", "z"] * 12, "b": ROWS[:, 1], "g": [*"xz"] * 12}),
+    "truth values": lambda: pd.DataFrame({"a": [True, False] * 12, "b": ROWS[:, 1], "g": [*"xy"] * 12}),
+    "times": lambda: pd.DataFrame(
+        {"a": pd.date_range("2026", periods=24, unit="us"), "b": ROWS[:, 1], "g": [*"xy"] * 12}
+    ),
+    "no rows": lambda: pd.DataFrame({"a": ROWS[:0, 0], "b": ROWS[:0, 1], "g": np.array([], "O")}),
+}
+FITS: dict[str, Callable[[Any], Any]] = {
+    "mean": lambda rows: ClippedMean(bounds=(-4, 4), **PUBLIC).fit(rows.having(["a", "b"])),
+    "mean, dropped": lambda rows: ClippedMean(bounds=(-4, 4), missing="drop", **PUBLIC).fit(
+        rows.having(["b", "a"])
+    ),
+    "groups": lambda rows: GroupMeans(groups=["x", "y"], bounds=(-4, 4), **PUBLIC).fit(
+        rows.having(["a"], ("g",))
+    ),
+    "groups, by name": lambda rows: GroupMeans(groups=["x", "y"], bounds=(-4, 4), **PUBLIC).fit(
+        rows.having(["a", "b"]), "g"
+    ),
+    "quantile": lambda rows: PrivateQuantile(0.4, bounds=(-4, 4), **PUBLIC).fit(rows.having(["a"])),
+    "no column": lambda rows: ClippedMean(bounds=(-4, 4), **PUBLIC).fit(rows.having(["a", "z"])),
+    "a column twice": lambda rows: ClippedMean(bounds=(-4, 4), **PUBLIC).fit(rows.having(["a", "a"])),
+    "all columns": lambda rows: ClippedMean(bounds=(-4, 4), **PUBLIC).fit(rows),
+    "by bounds": lambda rows: ClippedMean(bounds={"b": (0, 4), "a": (-4, 4)}, **PUBLIC).fit(rows),
+}
+PUBLIC: dict[str, Any] = {"epsilon": 50.0, "random_state": 0}
+
+
+def play_containers() -> dict[str, list[Said]]:
+    """Return what fits say of rows that are a query, a graph or in parts."""
+    from tests.nets.test_containers import BESIDE, CONTAINERS
+
+    found = {}
+    for name, frame in FRAMES.items():
+        for kind in sorted(BESIDE):
+            for words, fit in FITS.items():
+                found[f"{name}, {kind}, {words}"] = outcome(
+                    lambda kind=kind, fit=fit, frame=frame: fit(open_source(CONTAINERS[kind](frame())))
+                )
+    return found
 
 
 def count(name: str, options: dict[str, Any]) -> Any:

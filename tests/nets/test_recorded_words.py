@@ -16,7 +16,6 @@ from tests.nets.recorded_words import SCENES, changes, record
 ELSEWHERE = {
     "dpstats.data": "columns and tables behind estimators: tests/nets/test_forms.py, tests/data",
     "dpstats.lattice": "integers behind estimators: tests/conformance/test_row_ownership.py",
-    "check_release": "a check of a release by its author: tests/testing/test_release_check.py",
     "study_report": "a page with versions and times: tests/simulation/test_study_report.py",
     "verify_receipt": "reads a text with hashes of pages: tests/test_receipts.py",
     "about_missing": "words that results of estimators have",

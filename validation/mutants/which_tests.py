@@ -11,6 +11,8 @@ NETS = " ".join(
     f"tests/nets/test_{name}.py" for name in ("units", "orders", "more_rows", "summaries", "parameters")
 )
 """Nets over every estimator."""
+SAME = " ".join(f"tests/nets/test_{name}.py" for name in ("names", "any_order", "containers", "remaining"))
+"""The same rows otherwise: in other containers, orders and letters; and what remains of a budget."""
 RECORDED = "tests/nets/test_recorded.py"
 """Seeded numbers of all packages: asked after the tests of formulas and simulations."""
 WORDS = "tests/nets/test_recorded_words.py"
@@ -36,6 +38,7 @@ WIDER = {
         "tests/cli/test_group_means.py",
     ],
     "means": [
+        f"{CONFORMANCE}/test_many_draws.py",
         f"{CONFORMANCE}/test_row_ownership.py {CONFORMANCE}/test_replay.py -k mean",
         NETS,
         "tests/nets/test_errors_of_means.py",
@@ -131,5 +134,5 @@ def steps(mutant: Mutant, root: Path) -> list[str]:
         found.append(rest)
     # Then the examples of the docstrings.
     found += [mutant.file, *WIDER.get(package, [])]
-    found += [one for one in (RECORDED, WORDS) if (root / one).exists()]
+    found += [one for one in (SAME, RECORDED, WORDS) if (root / one.split()[0]).exists()]
     return list(dict.fromkeys(found))

@@ -1,0 +1,108 @@
+"""The same rows are the same release: in every container, in every order, and whichever way their columns are named.
+
+Seeded noise is the same wherever integers are, so all of a result has to be: every number and every word of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import dask.array
+import dask.dataframe
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from dpstats.data import open_source
+from dpstats.errors import DPStatsError, InvalidData
+from tests.data.spark import cut
+from tests.nets.calls import ESTIMATORS, ROWS_OF
+from tests.nets.told import tell
+
+OF_COUNTS = {"IterativeConstruction", "NetMechanism", "SmallDB", "OnlineMultiplicativeWeights"}
+"""Estimators that are given how often each row is there."""
+IN_ORDER = {"SparseMean", "PrivateStatistic", "CompleteCases"}
+"""Estimators that cut the rows into halves, blocks or samples, so that their order matters."""
+IN_MEMORY = {"SparseMean"}
+"""Estimators that refuse rows without an order."""
+NAMES = "ab"
+
+
+def parts_of(name: str) -> tuple[pd.DataFrame, list[str]]:
+    """Return the rows that an estimator is fitted to as one data frame, and the names of its y."""
+    X, *others = (np.asarray(part) for part in ROWS_OF[ESTIMATORS[name].then])
+    X = X[:, None] if X.ndim == 1 else X
+    beside = [f"y{place}" for place in range(len(others))]
+    return pd.DataFrame(
+        {**dict(zip(NAMES, X.T, strict=False)), **dict(zip(beside, others, strict=True))}
+    ), beside
+
+
+CONTAINERS: dict[str, Callable[[pd.DataFrame], Any]] = {
+    "polars": pl.from_pandas,
+    "lazy": lambda frame: pl.from_pandas(frame).lazy(),
+    "Arrow": lambda frame: pa.Table.from_pandas(frame, preserve_index=False),
+    "DuckDB": lambda frame: duckdb.connect().from_df(frame),
+    "Dask": lambda frame: dask.dataframe.from_pandas(frame, npartitions=2),
+    "Spark": lambda frame: cut(pa.Table.from_pandas(frame, preserve_index=False), 90),
+}
+BESIDE = {"lazy", "DuckDB", "Dask", "Spark"}
+"""Containers of which y is a column."""
+
+
+def fit(name: str, rows: Any, *y: Any) -> str:
+    """Return all that a fit says."""
+    call = ESTIMATORS[name]
+    return repr(list(tell(call.made(**call.given).fit(rows, *y))))
+
+
+def entries(frame: pd.DataFrame, beside: list[str]) -> tuple[Any, ...]:
+    """Return columns as the y of a fit."""
+    return tuple(frame[one].to_numpy() for one in beside)
+
+
+@cache
+def in_memory(name: str) -> str:
+    frame, beside = parts_of(name)
+    return fit(name, frame.drop(columns=beside), *entries(frame, beside))
+
+
+ASKED = [name for name in ESTIMATORS if name not in OF_COUNTS]
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_rows_of_every_container_are_those_in_memory(name: str) -> None:
+    frame, beside = parts_of(name)
+    for kind in BESIDE:
+        source = open_source(CONTAINERS[kind](frame)).having([*frame.columns.drop(beside)], tuple(beside))
+        if name in IN_MEMORY:
+            with pytest.raises(InvalidData):
+                fit(name, source)
+        else:
+            assert fit(name, source) == in_memory(name), kind
+    for kind in CONTAINERS.keys() - BESIDE:
+        made = CONTAINERS[kind](frame.drop(columns=beside))
+        assert fit(name, made, *entries(frame, beside)) == in_memory(name), kind
+
+
+@pytest.mark.parametrize("name", [name for name in ASKED if len(ROWS_OF[ESTIMATORS[name].then]) > 1])
+def test_y_has_as_many_columns_as_are_asked_for(name: str) -> None:
+    frame, beside = parts_of(name)
+    columns = [*frame.columns.drop(beside)]
+    source = open_source(CONTAINERS["lazy"](frame))
+    for others in (beside[:-1], [*beside, *columns[:1]], [*beside, *beside]):
+        with pytest.raises(DPStatsError):
+            fit(name, source.having(columns, tuple(others)))
+
+
+@pytest.mark.parametrize("name", [name for name in ASKED if name not in IN_ORDER])
+def test_rows_in_another_order_are_the_same_release(name: str) -> None:
+    frame, beside = parts_of(name)
+    for seed in (0, 1):
+        other = frame.iloc[np.random.default_rng(seed).permutation(len(frame))]
+        assert fit(name, other.drop(columns=beside), *entries(other, beside)) == in_memory(name)
