@@ -307,6 +307,8 @@ INSIDE = {
         "formula",
         "design",
         "movement",
+        "bins",
+        "passes",
         "blocks",
         "rows",
         "design_plan",

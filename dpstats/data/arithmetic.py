@@ -28,6 +28,8 @@ def as_int64(values: Any) -> NDArray[np.int64]:
     with quiet():
         # Convert before any comparison: the limit would be infinite as a float16.
         array = array.astype(np.float64, copy=False)
-        if not (array.min() >= -LARGEST and array.max() <= LARGEST):  # also where one is NaN
+        entries = array.ravel()
+        # The sum of squares bounds each entry. A comparison with NaN is false.
+        if not float(entries @ entries) <= LARGEST**2:
             array = np.where(np.isnan(array), 0.0, np.clip(array, -LARGEST, LARGEST))
         return array.astype(np.int64)

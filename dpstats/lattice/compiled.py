@@ -46,16 +46,21 @@ def is_compiled(X: NDArray[Any]) -> bool:
 
 
 @cache
-def loops() -> tuple[Any, Any] | None:
+def loops() -> tuple[Any, ...] | None:
     """Return the compiled loops for boxes and balls, or None without numba."""
+    return compile_loops(add_box, add_ball)
+
+
+def compile_loops(*functions: Callable[..., Any], **options: Any) -> tuple[Any, ...] | None:
+    """Return compiled functions, or None without numba. Compiled code is kept for later processes."""
     try:
         import numba
     except Exception:  # numba is missing, or does not work with another installed package
         return None
 
-    def build(**options: bool) -> tuple[Any, Any]:
-        compile_loop = numba.njit(nogil=True, error_model="numpy", **options)
-        return compile_loop(add_box), compile_loop(add_ball)
+    def build(**where: bool) -> tuple[Any, ...]:
+        compile_loop = numba.njit(nogil=True, error_model="numpy", **options, **where)
+        return tuple(map(compile_loop, functions))
 
     try:
         return build(cache=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,13 +81,13 @@ def weighted(weights: Floats, rows: Floats) -> Integers:
     return weighted(weights[:ROWS], rows[:ROWS]) + weighted(weights[ROWS:], rows[ROWS:])
 
 
-def multiply(rows: Floats, matrix: Floats) -> Floats:
-    """Return ``rows @ matrix.T`` for a matrix whose products are exact."""
-    p = rows.shape[1]
-    each = _quick_rows(p)
-    if p > _QUICK_COLUMNS or len(rows) % each or not rows.size:
-        return np.asarray(rows @ matrix.T)
-    return np.asarray(rows.reshape(-1, each, p) @ np.ascontiguousarray(matrix.T)).reshape(len(rows), -1)
+def multiply(rows: NDArray[Any], matrix: Floats) -> Floats:
+    """Return ``rows @ matrix.T`` for a matrix whose products are exact. Rows may be float32."""
+    products = np.empty((len(rows), len(matrix)))
+    turned, p = np.ascontiguousarray(matrix.T), rows.shape[1]
+    for some in cut_rows(len(rows), _quick_rows(p) if p <= _QUICK_COLUMNS else ROWS):
+        np.matmul(rows[some].astype(np.float64, copy=False), turned, out=products[some])
+    return products
 
 
 def _square(rows: Floats) -> Floats:
@@ -106,32 +106,22 @@ def _quick_rows(p: int) -> int:
     return min(ROWS, 1 << max(_QUICK // max(p, 1) ** 2, 1).bit_length() - 1)
 
 
-def inside_ball(
-    rows: Floats,
-    radius: Floats | float,
-    steps: int,
-    norm: str = "l2",
-    *,
-    norms: Floats | None = None,
-    out: Floats | None = None,
-) -> Floats:
+def inside_ball(rows: Floats, radius: Floats | float, steps: int, norm: str = "l2") -> Floats:
     """Return integer rows whose norm is at most ``steps``, for rows whose norm is at most ``radius``, each its own.
 
-    The scale leaves room for rounding. A row that is still outside becomes zero. Given float l2
-    ``norms`` show this too: rounding moves a row by at most sqrt(p)/2, and errors of floats by less than 1/2.
+    The scale leaves room for rounding. A row that is still outside becomes zero.
     """
-    p = rows.shape[1]
-    room = (np.sqrt(p) if norm == "l2" else p) / 2 + 1
-    scale = (steps - room) / radius
-    rounded: Floats = np.multiply(rows, np.reshape(scale, (-1, 1)), out=out)
-    np.rint(rounded, out=rounded)
-    if norms is None:
-        beyond = ~(powered_norms(rounded, norm) <= float(steps) ** (2 if norm == "l2" else 1))
-    else:
-        beyond = ~(norms * scale <= steps - room + 0.25)
+    scale = np.reshape((steps - compute_room(rows.shape[1], norm)) / radius, (-1, 1))
+    rounded: Floats = np.rint(rows * scale)
+    beyond = ~(powered_norms(rounded, norm) <= float(steps) ** (2 if norm == "l2" else 1))
     if beyond.any():
         rounded[beyond] = 0.0
     return rounded
+
+
+def compute_room(p: int, norm: str) -> float:
+    """Return the room for rounding that a row of p entries needs, in steps."""
+    return float(np.sqrt(p) if norm == "l2" else p) / 2 + 1
 
 
 def powered_norms(rows: Floats, norm: str) -> Floats:

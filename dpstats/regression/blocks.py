@@ -23,15 +23,18 @@ from dpstats.lattice.products import (
     ROWS,
     Integers,
     Sums,
+    compute_room,
     cut_rows,
     gram,
-    inside_ball,
     map_items,
     multiply,
     sum_items,
+    weighted,
 )
 from dpstats.lattice.rounding import squared_norms
+from dpstats.regression.bins import Bins
 from dpstats.regression.design import Design
+from dpstats.regression.passes import NumpyPasses, Passes, apply_columns, choose_passes
 
 Floats = NDArray[np.float64]
 Result = TypeVar("Result")
@@ -51,39 +54,8 @@ COUNT_BITS = 20
 MOST_KEPT = 1 << 31
 """Bytes of rows that a fit keeps. If its rows take more, each query reads and converts them again."""
 
-_BLOCK = 1 << 16  # entries of a block of short rows
-_RUN = 1 << 10  # entries that one operation handles with a vector repeated for several rows
-
-
-@dataclass(frozen=True, eq=False)
-class Bins:
-    """Public bin edges for numbers that are not negative.
-
-    If ends at least double, the exponent of a number leaves one end to compare with: a third of the time of a search.
-    """
-
-    ends: Floats
-
-    @cached_property
-    def _tables(self) -> tuple[float, int, NDArray[np.int64], Floats] | None:
-        """Return a unit, the first exponent of the ends in it, and for each exponent the ends below and the next."""
-        unit = 1.5 / float(self.ends[0])
-        exponents = np.frexp(self.ends * unit)[1]
-        if not (np.diff(exponents) > 0).all():
-            return None
-        every = np.arange(exponents[0], exponents[-1] + 1)
-        below = np.searchsorted(exponents, every)
-        return unit, int(every[0]), below, np.where(exponents[below] == every, self.ends[below], np.inf)
-
-    def find(self, values: Floats) -> NDArray[np.int64]:
-        """Return ``np.searchsorted(self.ends, values)``."""
-        if self._tables is None:
-            return np.asarray(np.searchsorted(self.ends, values))
-        unit, first, below, pivots = self._tables
-        at = np.frexp(values * unit)[1]
-        at -= first
-        np.minimum(np.maximum(at, 0, out=at), below.size - 1, out=at)
-        return np.asarray(below.take(at) + (values > pivots.take(at)))
+_PLAIN: Passes = NumpyPasses()
+_BLOCK = 3 << 17  # entries of a block of short rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,6 +102,52 @@ class Ball:
 
 
 @dataclass(eq=False)
+class Bounded:
+    """Private: integer rows in a ball, and their scaling factors. Either ``whole`` or ``narrow`` has the rows.
+
+    Attributes
+    ----------
+    factors : array of shape (m,)
+    passes : Passes
+    whole : array of shape (m, p), optional
+    narrow : array of shape (m, p), optional
+        The rows as float32, which is exact.
+    """
+
+    factors: Floats
+    passes: Passes
+    whole: Floats | None = None
+    narrow: NDArray[np.float32] | None = None
+
+    def rows(self) -> Floats:
+        """Return the rows."""
+        if self.whole is None:
+            assert self.narrow is not None
+            self.whole = self.narrow.astype(np.float64)
+        return self.whole
+
+    def copy(self) -> Bounded:
+        """Return the rows in another array, if they are not kept as float32."""
+        return self if self.whole is None else replace(self, whole=self.whole.copy())
+
+    def weigh(self, weights: Floats) -> Integers:
+        """Return the sum of the rows times integers of at most 2^ROW_BITS."""
+        if self.whole is not None or self.narrow is None:
+            return weighted(weights, self.rows())
+        parts = [self.passes.weigh(weights[some], self.narrow[some]) for some in cut_rows(len(weights))]
+        return np.asarray(np.sum(list(map(as_int64, parts)), axis=0))
+
+    def scale(self, factors: Floats) -> Floats:
+        """Return the rows times their factors, rounded. The rows cannot be used again."""
+        if self.whole is None:
+            assert self.narrow is not None
+            return self.passes.scale_narrow(self.narrow, factors)
+        rows, self.whole = self.whole, None
+        self.passes.scale(rows, factors)
+        return rows
+
+
+@dataclass(eq=False)
 class Block:
     """Private: some rows, on the lattice.
 
@@ -149,6 +167,8 @@ class Block:
         Last results by name, each with its key, for rows that answer further queries.
     space : array of shape (m, n_features + 1), optional
         Space for the last rows in a ball: integers of at most 2^20 steps, which float32 holds exactly.
+    passes : Passes
+        Loops over the rows.
     """
 
     points: NDArray[np.float32]
@@ -160,6 +180,7 @@ class Block:
     weight: Floats | None = None
     kept: dict[str, tuple[Hashable, Any]] | None = None
     space: NDArray[np.float32] | None = None
+    passes: Passes = _PLAIN
     any_far: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -186,25 +207,33 @@ class Block:
         """Return numbers of each row times its weight."""
         return values if self.weight is None else (values.T * self.weight).T
 
-    def count(self, places: NDArray[np.int64], bins: int) -> Integers:
-        """Return counts of rows by bins, in steps. A row counts with its weight."""
+    def count(self, values: Floats, bins: Bins) -> Integers:
+        """Return counts of rows by bins of numbers, in steps. A row counts with its weight."""
         if self.weight is None:
-            return as_int64(np.bincount(places, minlength=bins)) << COUNT_BITS
+            return self.passes.count(values, bins) << COUNT_BITS
         steps = np.rint(self.weight * 2.0**COUNT_BITS)
-        return as_int64(np.bincount(places, weights=steps, minlength=bins))
+        return as_int64(np.bincount(bins.find(values), weights=steps, minlength=bins.size))
 
     def rows(self, shift: Floats, intercept: bool) -> Floats:
         """Return integer rows minus a shift, in steps, after a constant column if there is an intercept."""
-        moved = self.points[:, :-1].astype(np.float64)
-        rows = self._drop_far(_apply_columns(np.subtract, moved, shift, moved))
+        rows = self._drop_far(self.passes.subtract(self.points, shift))
         if not intercept:
             return rows
         return np.concatenate([self._drop_far(np.full((len(rows), 1), 2.0**X_BITS)), rows], axis=1)
 
+    def clip_and_sum(self, largest: float) -> Floats:
+        """Return the sums of the columns, each entry clipped to ``largest`` and with the weight of its row."""
+        if self.weight is None:
+            return self.passes.clip_and_sum(self.points, largest)[:-1]
+        return np.asarray(np.rint(self.weigh(np.clip(self.z, -largest, largest))).sum(axis=0))
+
     def combine(self, at: Coordinates) -> Floats:
         """Return the products of `rows` with a matrix or a vector, as if no row were far."""
-        points = self.points.astype(np.float64)
-        return multiply(points, at.table) if at.table.ndim > 1 else np.asarray(points @ at.table)
+        if at.table.ndim > 1:
+            return multiply(self.points, at.table)
+        if not at.table[:-1].any():
+            return np.full(len(self.points), at.table[-1])
+        return self.passes.combine(self.points, at.table)
 
     def fit_outcomes(self, at: Coordinates) -> Floats:
         """Return the products of `rows` with coefficients, as if no row were far."""
@@ -218,29 +247,52 @@ class Block:
 
     def squared_norms(self, at: Coordinates) -> Floats:
         """Return the squared norms of rows in given coordinates."""
-        return self._remember("norms", at.key, lambda: squared_norms(self.whiten(at)))
+        return self._remember("norms", at.key, lambda: self._square(at))
 
-    def bound(self, ball: Ball, *, again: bool = True) -> tuple[Floats, Floats]:
-        """Return integer rows in a ball, and their scaling factors. With ``again``, they are needed later, too."""
+    def _square(self, at: Coordinates) -> Floats:
+        if at.whitening is None and not at.intercept:
+            return self._drop_far(self.passes.squared_norms(self.points, at.shift))
+        return squared_norms(self.whiten(at))
+
+    def shorten(
+        self,
+        rows: Floats,
+        squares: Floats,
+        least: float,
+        bits: int,
+        copy: NDArray[np.float32] | None = None,
+    ) -> Floats:
+        """Scale rows so that their norms, but at least ``least``, become 2^bits steps: in place, and to ``copy``.
+
+        Return the lengths that became 2^bits steps. With weights, squared norms get the weight of their row.
+        """
+        most = 2**bits - compute_room(rows.shape[1], "l2")
+        root = None if self.weight is None else self.root
+        longest, factors, beyond = self.passes.reach(squares, least, most, root)
+        self.passes.scale(rows, factors, copy)
+        if beyond is not None and beyond.any():
+            rows[beyond] = 0.0
+            if copy is not None:
+                copy[beyond] = 0.0
+        return longest
+
+    def bound(self, ball: Ball, *, again: bool = True) -> Bounded:
+        """Return integer rows in a ball. With ``again``, they are needed later, too."""
+        space = None if self.space is None else self.space[:, : ball.size]
         factors = self._recall("factors", ball.key)
         if factors is not None:
-            assert self.space is not None
-            return self.space[:, : ball.size].astype(np.float64), factors
-        white = self.whiten(ball.at)
-        norms = np.sqrt(self._remember("norms", ball.at.key, lambda: squared_norms(white)))
-        longest = np.maximum(norms, ball.radius)
-        if self.weight is not None:
-            longest /= self.root
-        rows = inside_ball(white, longest, 2**ball.bits, norms=norms, out=white)
-        factors = ball.radius / longest
-        if again and self.space is not None:
-            self.space[:, : ball.size] = rows
+            return Bounded(factors, self.passes, narrow=space)
+        rows = self.whiten(ball.at)
+        squares = self._remember("norms", ball.at.key, lambda: squared_norms(rows))
+        space = space if again else None
+        factors = ball.radius / self.shorten(rows, squares, ball.radius, ball.bits, space)
+        if space is not None:
             self._keep("factors", ball.key, factors)
-        return rows, factors
+        return Bounded(factors, self.passes, rows)
 
-    def gram(self, ball: Ball, rows: Floats) -> Integers:
+    def gram(self, ball: Ball, bounded: Bounded) -> Integers:
         """Return the Gram matrix of the rows in a ball."""
-        return self._remember("Gram matrix", ball.key, lambda: gram(rows))
+        return self._remember("Gram matrix", ball.key, lambda: gram(bounded.rows()))
 
     def _remember(self, name: str, key: Hashable, make: Callable[[], Result]) -> Result:
         """Return ``make()``, or its last result under the same name if the key is the same and rows are kept."""
@@ -282,19 +334,23 @@ class Blocks:
     offset: Floats | None = None
     weight: Floats | None = None
 
-    def block(self, where: slice, points: NDArray[np.float32] | None = None) -> Block:
-        """Return some rows. Their integers are written to ``points``, or to a new array."""
-        design = self.design
-        z = _apply_columns(np.subtract, np.ascontiguousarray(self.X[where], dtype=np.float64), design.center)
-        z = _apply_columns(np.multiply, z, 2.0**X_BITS / design.half, z)
-        far: NDArray[np.bool_] = np.zeros(len(z), dtype=np.bool_)
-        near, reach = 2.0 ** (X_BITS + COUNTED), 2.0 ** (X_BITS + REACH)
-        if not (z.max(initial=0.0) <= near and z.min(initial=0.0) >= -near):
-            far[:] = ~(np.abs(z) <= near).all(axis=1)
-            np.clip(z, -reach, reach, out=z)
+    def block(self, where: slice, points: NDArray[np.float32] | None = None, *, check: bool = False) -> Block:
+        """Return some rows. Their integers are written to ``points``, or to a new array.
+
+        With ``check``, raise an error for a missing entry.
+        """
+        design, X = self.design, np.ascontiguousarray(self.X[where], dtype=np.float64)
         if points is None:
-            points = np.empty((z.shape[0], z.shape[1] + 1), dtype=np.float32)
-        points[:, :-1], points[:, -1] = np.rint(z, out=z), 1.0
+            points = np.empty((X.shape[0], X.shape[1] + 1), dtype=np.float32)
+        far: NDArray[np.bool_] = np.zeros(len(X), dtype=np.bool_)
+        scale, near = 2.0**X_BITS / design.half, 2.0 ** (X_BITS + COUNTED)
+        if not self.passes.convert(X, design.center, scale, near, points):
+            if check:
+                check_finite(X)
+            steps = apply_columns(np.multiply, apply_columns(np.subtract, X, design.center), scale)
+            far[:] = ~(np.abs(steps) <= near).all(axis=1)
+            reach = 2.0 ** (X_BITS + REACH)
+            points[:, :-1] = np.rint(np.clip(steps, -reach, reach))
         exposure, offset, weight = (
             None if column is None or ends is None else np.clip(column[where], *ends)
             for column, ends in (
@@ -306,7 +362,13 @@ class Blocks:
         if weight is not None and design.weight is not None:
             weight = weight / design.weight[1]
         y, outside = design.read_outcome(self.y[where], offset)
-        return Block(points, y, outside, far, exposure, None if design.outcome else offset, weight)
+        offset = None if design.outcome else offset
+        return Block(points, y, outside, far, exposure, offset, weight, passes=self.passes)
+
+    @cached_property
+    def passes(self) -> Passes:
+        """Loops over the rows."""
+        return choose_passes(self.X.size)
 
     def answer(self, question: Query) -> Sums:
         """Return the sums that a question is about."""
@@ -320,8 +382,7 @@ class Blocks:
         points, space = (np.empty((n, d + 1), dtype=np.float32) for _ in range(2))
 
         def convert(where: slice) -> Block:
-            check_finite(self.X[where])
-            return replace(self.block(where, points[where]), kept={}, space=space[where])
+            return replace(self.block(where, points[where], check=True), kept={}, space=space[where])
 
         return map_items(convert, _cut_blocks(n, d), n * d)
 
@@ -401,16 +462,3 @@ def _blocks(table: Table, design: Design, drops: bool) -> Blocks:
         both, y = observed_pairs(np.column_stack([X, *beside.values()]) if beside else X, y)
         X, beside = both[:, :d], dict(zip(beside, both.T[d:], strict=True))
     return Blocks(X, y, design, **beside)
-
-
-def _apply_columns(operation: np.ufunc, rows: Floats, values: Floats, out: Floats | None = None) -> Floats:
-    """Return ``operation(rows, values)`` for one value a column. Many short rows are combined to a longer one."""
-    n, d = rows.shape
-    out = np.empty_like(rows) if out is None else out
-    repeat = max(1, min(n, _RUN // max(d, 1)))
-    whole = n - n % repeat
-    shape = (-1, max(repeat * d, 1))
-    if whole * d:
-        operation(rows[:whole].reshape(shape), np.tile(values, repeat), out=out[:whole].reshape(shape))
-    operation(rows[whole:], values, out=out[whole:])
-    return out

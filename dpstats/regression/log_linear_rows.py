@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
-from dpstats.lattice.products import Sums, gram, inside_ball, weighted
+from dpstats.lattice.products import Sums, gram
 from dpstats.lattice.rounding import squared_norms
-from dpstats.regression.blocks import Bins, Block, Coordinates
+from dpstats.regression.bins import Bins
+from dpstats.regression.blocks import Block, Bounded, Coordinates
 from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT
 from dpstats.regression.rows import OUTSIDE, SIZE, Model, Question, Step, scalar_sum, triangle
 
@@ -80,7 +81,7 @@ class Rates(Question):
     def sum_rows(self, block: Block) -> Sums:
         shares = (block.y + 1) / 2
         rates = shares if block.exposure is None else shares / block.exposure
-        return {self.name: block.count(np.searchsorted(self.ends, rates), self.ends.size + 1)}
+        return {self.name: block.count(rates, Bins(self.ends))}
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +132,7 @@ class WeightedNorms(LogLinear):
         (weight,) = self.curves.evaluate(self.predict(block), "weight")
         rows = block.whiten(Coordinates(self.shift, self.intercept, self.whitening))
         squares = squared_norms(rows * weight[:, None])
-        return {self.name: block.count(Bins(self.ends**2).find(squares), self.ends.size + 1)}
+        return {self.name: block.count(squares, Bins(self.ends**2))}
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,16 +155,16 @@ class LogLinearStep(Step):
         linear: Floats = self.fitted(block) + block.offset
         mean, clip, pull, weight, curved = self.curves.evaluate(linear, *names)
         white = block.whiten(self.ball.at) * weight[:, None]
-        norms = np.sqrt(squared_norms(white))
-        longest = np.maximum(norms, self.radius) / block.root
-        rows = inside_ball(white, longest, 2**self.bits, norms=norms, out=white)
+        longest = block.shorten(white, squared_norms(white), self.radius, self.bits)
+        bounded = Bounded(self.radius / longest, block.passes, white)
         r = np.clip(((block.y + 1) * self.half - mean) / clip, -1.0, 1.0)
-        v = np.clip((r - pull) / (1 + self.most_pull), -1.0, 1.0) * (self.radius / longest)
-        v = np.rint(v * 2.0**self.bits)
-        bent = np.rint(rows * np.sqrt(np.clip(curved, 0.0, 1.0))[:, None])
-        found = {GRADIENT: weighted(v, rows), **triangle(CURVATURE, gram(bent))}
+        parts = np.clip((r - pull) / (1 + self.most_pull), -1.0, 1.0)
+        v = self.round(block, bounded, parts)
+        found = {GRADIENT: bounded.weigh(v)}
         if self.last:
-            found |= triangle(MEAT, gram(np.rint(rows * (v * 2.0**-self.bits)[:, None])))
+            found |= triangle(MEAT, gram(bounded.copy().scale(v * 2.0**-self.bits)))
+        roots = np.sqrt(np.clip(curved, 0.0, 1.0))
+        found |= triangle(CURVATURE, gram(bounded.scale(roots)))
         return found
 
 

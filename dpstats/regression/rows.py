@@ -23,9 +23,9 @@ from dpstats.lattice.products import (
     gram,
     inside_ball,
     powered_norms,
-    weighted,
 )
-from dpstats.regression.blocks import COUNT_BITS, REACH, X_BITS, Ball, Bins, Block, Coordinates
+from dpstats.regression.bins import Bins
+from dpstats.regression.blocks import COUNT_BITS, REACH, X_BITS, Ball, Block, Bounded, Coordinates
 from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT, MOMENTS
 
 Floats = NDArray[np.float64]
@@ -74,11 +74,7 @@ class Centre(Question):
     offsets: tuple[float, float] | None = None  # center and half-width of their range
 
     def sum_rows(self, block: Block) -> Sums:
-        inside = np.clip(block.points, -(2.0**X_BITS), 2.0**X_BITS).astype(np.float64)
-        if block.weight is None:
-            inside = (np.ones(block.y.size) @ inside)[:-1]
-        else:
-            inside = np.rint(block.weigh(inside)).sum(axis=0)[:-1]
+        inside = block.clip_and_sum(2.0**X_BITS)
         if self.outcome:
             inside = np.append(inside, np.rint(block.weigh(block.y) * 2.0**X_BITS).sum())
         if self.offsets is not None:
@@ -103,9 +99,8 @@ class Directions(Question):
 
     def sum_rows(self, block: Block) -> Sums:
         rows = block.rows(self.shift, intercept=False)
-        norms = np.sqrt(block.squared_norms(self.place))
-        longest = np.maximum(norms, self.least) / block.root
-        return triangle(CURVATURE, gram(inside_ball(rows, longest, 2**self.bits, norms=norms, out=rows)))
+        block.shorten(rows, block.squared_norms(self.place), self.least, self.bits)
+        return triangle(CURVATURE, gram(rows))
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +124,7 @@ class Norms(Question):
         return Bins((self.ends if self.whitening is not None else self.ends * 2.0**X_BITS) ** 2)
 
     def sum_rows(self, block: Block) -> Sums:
-        return {self.name: block.count(self.bins.find(block.squared_norms(self.place)), self.ends.size + 1)}
+        return {self.name: block.count(block.squared_norms(self.place), self.bins)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,9 +180,9 @@ class Model(Question):
         """Return the fitted outcomes of rows."""
         return block.fit_outcomes(self.line)
 
-    def residuals(self, block: Block) -> Floats:
-        """Return the outcomes minus their fitted values."""
-        found: Floats = block.y - self.fitted(block)
+    def residuals(self, block: Block, width: float) -> Floats:
+        """Return the outcomes minus their fitted values, over a width, clipped to [-1, 1]."""
+        found = block.passes.residuals(block.y, self.fitted(block), width)
         if block.any_far:
             found[block.far] = 0.0
         return found
@@ -202,7 +197,7 @@ class Size(Model):
     counts: bool
 
     def sum_rows(self, block: Block) -> Sums:
-        parts = np.minimum(np.abs(self.residuals(block)) / self.most, 1.0)
+        parts = np.abs(self.residuals(block, self.most))
         found = {SIZE if self.counts else self.name: scalar_sum(block.weigh(parts))}
         return {**found, OUTSIDE: scalar_sum(block.weigh(block.outside))} if self.counts else found
 
@@ -216,8 +211,7 @@ class Moments(Model):
     most: float
 
     def sum_rows(self, block: Block) -> Sums:
-        parts = np.clip(self.residuals(block) / self.most, -1.0, 1.0)
-        steps = as_int64(np.rint(parts * 2.0**UNIT_BITS))
+        steps = as_int64(np.rint(self.residuals(block, self.most) * 2.0**UNIT_BITS))
         squares = steps * steps >> UNIT_BITS
         if block.weight is not None:
             steps, squares = (as_int64(np.rint(block.weigh(part))) for part in (steps, squares))
@@ -241,10 +235,9 @@ class Step(Model):
         """Return the ball that bounds the rows."""
         return Ball(Coordinates(self.shift, self.intercept, self.whitening), self.radius, self.bits)
 
-    def bounded(self, block: Block, *, again: bool = True) -> tuple[Floats, Floats, Floats]:
-        """Return integer rows in a ball of 2^bits steps, their scaling factors, and their fitted outcomes."""
-        rows, factors = block.bound(self.ball, again=again)
-        return rows, factors, self.fitted(block)
+    def round(self, block: Block, bounded: Bounded, parts: Floats) -> Floats:
+        """Return numbers in [-1, 1], scaled as their rows are, as integers of at most 2^bits."""
+        return block.passes.round(parts, bounded.factors, 2.0**self.bits)
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,16 +248,16 @@ class LinearStep(Step):
     last: bool
 
     def sum_rows(self, block: Block) -> Sums:
-        rows, factors, fitted = self.bounded(block, again=not self.last)
-        r = (block.y - fitted) / self.width
-        v = np.rint(np.clip(r, -1.0, 1.0) * factors * 2.0**self.bits)
-        found = {GRADIENT: weighted(v, rows)}
-        whole = block.gram(self.ball, rows)
+        bounded = block.bound(self.ball, again=not self.last)
+        r = self.residuals(block, self.width)
+        v = self.round(block, bounded, r)
+        found = {GRADIENT: bounded.weigh(v)}
+        whole = block.gram(self.ball, bounded)
         if not self.last:
             return {**found, **triangle(CURVATURE, whole)}
+        rows = bounded.rows()
         cut = rows[~(np.abs(r) < 1.0)]
-        rows *= (v * 2.0**-self.bits)[:, None]
-        pulls = np.rint(rows, out=rows)
+        pulls = bounded.scale(v * 2.0**-self.bits)
         return {**found, **triangle(CURVATURE, whole - gram(cut)), **triangle(MEAT, gram(pulls))}
 
 
@@ -277,10 +270,9 @@ class Tail(Step):
     most: float
 
     def sum_rows(self, block: Block) -> Sums:
-        rows, factors, fitted = self.bounded(block)
-        r = block.y - fitted
-        beyond = np.clip((r - np.clip(r, -self.width, self.width)) / self.most, -1.0, 1.0)
-        return {self.name: weighted(np.rint(beyond * factors * 2.0**self.bits), rows)}
+        bounded = block.bound(self.ball)
+        beyond = block.passes.excess(block.y, self.fitted(block), self.width, self.most)
+        return {self.name: bounded.weigh(self.round(block, bounded, beyond))}
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,14 +282,13 @@ class LogisticStep(Step):
     meat: bool = False
 
     def sum_rows(self, block: Block) -> Sums:
-        rows, factors, fitted = self.bounded(block)
-        p = expit(fitted + block.offset)
-        v = np.rint(((block.y > 0) - p) * factors * 2.0**self.bits)
-        found = {GRADIENT: weighted(v, rows)}
+        bounded = block.bound(self.ball)
+        p = expit(self.fitted(block) + block.offset)
+        v, roots = block.passes.logistic(block.y, p, bounded.factors, 2.0**self.bits)
+        found = {GRADIENT: bounded.weigh(v)}
         if self.meat:
-            found |= triangle(MEAT, gram(np.rint(rows * (v * 2.0**-self.bits)[:, None])))
-        rows *= np.sqrt(4 * p * (1 - p))[:, None]
-        return {**found, **triangle(CURVATURE, gram(np.rint(rows, out=rows)))}
+            found |= triangle(MEAT, gram(bounded.copy().scale(v * 2.0**-self.bits)))
+        return {**found, **triangle(CURVATURE, gram(bounded.scale(roots)))}
 
 
 def coordinates(whitening: Floats, p: int) -> Floats:

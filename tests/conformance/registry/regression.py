@@ -335,7 +335,7 @@ class _OutcomeFree(Blocks):
         found = super().answer(question)
         if isinstance(question, LinearStep):
             block = self.block(slice(None))
-            rows, _, fitted = question.bounded(block)
+            rows, fitted = block.bound(question.ball).rows(), question.fitted(block)
             v = np.rint((block.y - fitted) / question.width * 2.0**question.bits)
             found[GRADIENT] = (v @ rows).astype(np.int64)
         return found
@@ -353,7 +353,8 @@ class _OwnWidth(Blocks):
 
     def answer(self, question: Question) -> Any:
         if isinstance(question, LinearStep):
-            largest = float(np.abs(question.residuals(self.block(slice(None)))).max())
+            block = self.block(slice(None))
+            largest = float(np.abs(np.where(block.far, 0.0, block.y - question.fitted(block))).max())
             question = replace(question, width=max(largest, 1e-6))
         return super().answer(question)
 
@@ -411,7 +412,7 @@ def product_clip() -> Understated:
         rows = Blocks(data[:, :-1], data[:, -1], plan.design)
         block = rows.block(slice(None))
         found = rows.answer(question)
-        inside, _, fitted = question.bounded(block)
+        inside, fitted = block.bound(question.ball).rows(), question.fitted(block)
         v = (block.y - fitted) / question.width
         product = np.linalg.norm(inside, axis=1) * np.abs(v) * 2.0**-question.bits
         # min(1, C/|x r|): short rows may pull as long ones do, and then the Gram matrix moves beside them.

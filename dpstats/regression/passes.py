@@ -1,0 +1,430 @@
+"""Passes over the rows of a block: by numpy, or by loops that numba compiles where it is installed.
+
+Both do the same arithmetic, entry by entry, and add up integers below 2^53 as floats, which is exact in any order. So
+both have the same results, bit for bit. A loop reads an entry once where numpy needs several operations on all rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.lattice.compiled import FEWEST, compile_loops
+from dpstats.lattice.rounding import squared_norms
+from dpstats.regression.bins import Bins
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Narrow = NDArray[np.float32]
+
+_RUN = 1 << 10  # entries that one operation of numpy handles with a vector repeated for several rows
+_EXPONENT = 1022
+"""The exponent of a float is the number in its bits minus this, as `numpy.frexp` has it."""
+_MOST_SQUARES = 256
+"""Columns up to which the squared norm of a row is an exact integer: entries are below 2^22 + 2^18."""
+
+
+class Passes(Protocol):
+    """The passes over rows. Points have a last column of ones, and are exact as float32."""
+
+    def convert(self, X: Floats, center: Floats, scale: Floats, near: float, points: Narrow) -> bool:
+        """Write the integers (X - center) * scale to ``points``, and return whether all are at most ``near`` in size.
+
+        An entry that is not finite is not near. The integers of a row are undefined if an entry is not near.
+        """
+
+    def clip_and_sum(self, points: Narrow, most: float) -> Floats:
+        """Return the sums of points that are clipped to ``most``."""
+
+    def subtract(self, points: Narrow, shift: Floats) -> Floats:
+        """Return points minus a shift, without the last column."""
+
+    def squared_norms(self, points: Narrow, shift: Floats) -> Floats:
+        """Return the squared norms of points minus a shift, without the last column."""
+
+    def combine(self, points: Narrow, factors: Floats) -> Floats:
+        """Return the products of points with a vector, which are exact."""
+
+    def reach(
+        self, squares: Floats, least: float, most: float, root: Any = None
+    ) -> tuple[Floats, Floats, Any]:
+        """Return the length of each row that becomes ``most`` steps, the factor of the row, and which rows become zero.
+
+        The length is the norm of the row, but at least ``least``, over the root of its weight. ``squares`` has squared
+        norms. A scaled row whose float norm exceeds ``most`` by more than a quarter of a step becomes zero. Rounding
+        moves a row by at most sqrt(p)/2, and errors of floats by less than 1/2.
+        """
+
+    def scale(self, rows: Floats, factors: Floats, copy: Narrow | None = None) -> None:
+        """Multiply each row by its factor and round it, in place. Also write the result to ``copy``."""
+
+    def scale_narrow(self, rows: Narrow, factors: Floats) -> Floats:
+        """Return rows times their factors, rounded."""
+
+    def weigh(self, weights: Floats, rows: Narrow) -> Floats:
+        """Return the sum of rows times their weights, which is exact."""
+
+    def residuals(self, y: Floats, fitted: Floats, width: float) -> Floats:
+        """Return (y - fitted) / width, clipped to [-1, 1]."""
+
+    def excess(self, y: Floats, fitted: Floats, width: float, most: float) -> Floats:
+        """Return the part of y - fitted beyond ``width``, over ``most``, clipped to [-1, 1]."""
+
+    def round(self, parts: Floats, factors: Floats, unit: float) -> Floats:
+        """Return the integers nearest to parts * factors * unit."""
+
+    def logistic(self, y: Floats, p: Floats, factors: Floats, unit: float) -> tuple[Floats, Floats]:
+        """Return the integers nearest to ((y > 0) - p) * factors * unit, and the roots of 4p(1 - p)."""
+
+    def count(self, values: Floats, bins: Bins) -> Integers:
+        """Return the number of values in each bin."""
+
+
+class NumpyPasses:
+    """Passes by numpy."""
+
+    def convert(self, X: Floats, center: Floats, scale: Floats, near: float, points: Narrow) -> bool:
+        steps = apply_columns(np.subtract, X, center)
+        steps = apply_columns(np.multiply, steps, scale, steps)
+        points[:, :-1], points[:, -1] = np.rint(steps, out=steps), 1.0
+        # Comparisons with NaN are false.
+        return bool(steps.max(initial=0.0) <= near and steps.min(initial=0.0) >= -near)
+
+    def clip_and_sum(self, points: Narrow, most: float) -> Floats:
+        return np.asarray(np.ones(len(points)) @ np.clip(points, -most, most).astype(np.float64))
+
+    def subtract(self, points: Narrow, shift: Floats) -> Floats:
+        rows = points[:, :-1].astype(np.float64)
+        return apply_columns(np.subtract, rows, shift, rows)
+
+    def squared_norms(self, points: Narrow, shift: Floats) -> Floats:
+        return squared_norms(self.subtract(points, shift))
+
+    def combine(self, points: Narrow, factors: Floats) -> Floats:
+        return np.asarray(points.astype(np.float64) @ factors)
+
+    def reach(
+        self, squares: Floats, least: float, most: float, root: Any = None
+    ) -> tuple[Floats, Floats, Any]:
+        norms = np.sqrt(squares)
+        longest = np.maximum(norms, least)
+        if root is not None:
+            longest /= root
+        factors = most / longest
+        return longest, factors, ~(norms * factors <= most + 0.25)
+
+    def scale(self, rows: Floats, factors: Floats, copy: Narrow | None = None) -> None:
+        np.multiply(rows, factors[:, None], out=rows)
+        np.rint(rows, out=rows)
+        if copy is not None:
+            copy[:] = rows
+
+    def scale_narrow(self, rows: Narrow, factors: Floats) -> Floats:
+        found = rows.astype(np.float64)
+        self.scale(found, factors)
+        return found
+
+    def weigh(self, weights: Floats, rows: Narrow) -> Floats:
+        return np.asarray(weights @ rows.astype(np.float64))
+
+    def residuals(self, y: Floats, fitted: Floats, width: float) -> Floats:
+        return np.asarray(np.clip((y - fitted) / width, -1.0, 1.0))
+
+    def excess(self, y: Floats, fitted: Floats, width: float, most: float) -> Floats:
+        r = y - fitted
+        return np.asarray(np.clip((r - np.clip(r, -width, width)) / most, -1.0, 1.0))
+
+    def round(self, parts: Floats, factors: Floats, unit: float) -> Floats:
+        return np.asarray(np.rint(parts * factors * unit))
+
+    def logistic(self, y: Floats, p: Floats, factors: Floats, unit: float) -> tuple[Floats, Floats]:
+        return self.round((y > 0) - p, factors, unit), np.sqrt(4 * p * (1 - p))
+
+    def count(self, values: Floats, bins: Bins) -> Integers:
+        return np.asarray(np.bincount(bins.find(values), minlength=bins.size))
+
+
+class CompiledPasses(NumpyPasses):
+    """Passes by loops: those that numba compiled, or others with the same results."""
+
+    def __init__(self, loops: Loops) -> None:
+        self._loops = loops
+
+    def convert(self, X: Floats, center: Floats, scale: Floats, near: float, points: Narrow) -> bool:
+        return not self._loops.convert(X, center, scale, near, points)
+
+    def clip_and_sum(self, points: Narrow, most: float) -> Floats:
+        found = np.zeros(points.shape[1])
+        self._loops.add_clipped(points, np.float32(most), found)
+        return found
+
+    def subtract(self, points: Narrow, shift: Floats) -> Floats:
+        rows = np.empty((len(points), shift.size))
+        self._loops.subtract(points, shift, rows)
+        return rows
+
+    def squared_norms(self, points: Narrow, shift: Floats) -> Floats:
+        if shift.size > _MOST_SQUARES:
+            return super().squared_norms(points, shift)
+        norms = np.empty(len(points))
+        self._loops.square(points, shift, norms)
+        return norms
+
+    def combine(self, points: Narrow, factors: Floats) -> Floats:
+        products = np.empty(len(points))
+        self._loops.multiply(points, factors, products)
+        return products
+
+    def reach(
+        self, squares: Floats, least: float, most: float, root: Any = None
+    ) -> tuple[Floats, Floats, Any]:
+        longest, factors = np.empty(len(squares)), np.empty(len(squares))
+        if root is not None or self._loops.reach(squares, least, most, longest, factors):
+            return super().reach(squares, least, most, root)
+        return longest, factors, None
+
+    def scale(self, rows: Floats, factors: Floats, copy: Narrow | None = None) -> None:
+        self._loops.scale(rows, factors, copy)
+
+    def scale_narrow(self, rows: Narrow, factors: Floats) -> Floats:
+        found = np.empty(rows.shape)
+        self._loops.scale_narrow(rows, factors, found)
+        return found
+
+    def weigh(self, weights: Floats, rows: Narrow) -> Floats:
+        found = np.zeros(rows.shape[1])
+        self._loops.add_weighted(weights, rows, found)
+        return found
+
+    def residuals(self, y: Floats, fitted: Floats, width: float) -> Floats:
+        found = np.empty(len(y))
+        self._loops.clip(y, fitted, width, found)
+        return found
+
+    def excess(self, y: Floats, fitted: Floats, width: float, most: float) -> Floats:
+        found = np.empty(len(y))
+        self._loops.clip_beyond(y, fitted, width, most, found)
+        return found
+
+    def round(self, parts: Floats, factors: Floats, unit: float) -> Floats:
+        found = np.empty(len(parts))
+        self._loops.round(parts, factors, unit, found)
+        return found
+
+    def logistic(self, y: Floats, p: Floats, factors: Floats, unit: float) -> tuple[Floats, Floats]:
+        steps, roots = np.empty(len(p)), np.empty(len(p))
+        self._loops.logistic(y, p, factors, unit, steps, roots)
+        return steps, roots
+
+    def count(self, values: Floats, bins: Bins) -> Integers:
+        if bins.tables is None:
+            return super().count(values, bins)
+        counts = np.zeros(bins.size, dtype=np.int64)
+        self._loops.count(values, *bins.tables, counts)
+        return counts
+
+
+def choose_passes(entries: int) -> Passes:
+    """Return the quickest passes over a table of this many entries."""
+    loops = _compile() if entries >= FEWEST else None
+    return NumpyPasses() if loops is None else CompiledPasses(loops)
+
+
+@cache
+def _compile() -> Loops | None:
+    """Return the compiled loops, or None without numba."""
+    found = compile_loops(*UNCOMPILED)
+    # These add up numbers of one row, exactly, so that several at a time are as good.
+    exact = compile_loops(UNCOMPILED.square, UNCOMPILED.multiply, fastmath={"reassoc", "contract"})
+    if found is None or exact is None:
+        return None
+    return Loops(*found)._replace(square=exact[0], multiply=exact[1])
+
+
+def apply_columns(operation: np.ufunc, rows: Floats, values: Floats, out: Floats | None = None) -> Floats:
+    """Return ``operation(rows, values)`` for one value a column. Many short rows are combined to a longer one."""
+    n, d = rows.shape
+    out = np.empty_like(rows) if out is None else out
+    repeat = max(1, min(n, _RUN // max(d, 1)))
+    whole = n - n % repeat
+    shape = (-1, max(repeat * d, 1))
+    if whole * d:
+        operation(rows[:whole].reshape(shape), np.tile(values, repeat), out=out[:whole].reshape(shape))
+    operation(rows[whole:], values, out=out[whole:])
+    return out
+
+
+# These loops run uncompiled in tests.
+
+
+def add_points(X: Any, center: Any, scale: Any, near: float, points: Any) -> int:
+    """Write integer rows, and return how many entries are not near."""
+    n, d = X.shape
+    beyond = 0
+    for i in range(n):
+        row, point = X[i], points[i]
+        for j in range(d):
+            step = (row[j] - center[j]) * scale[j]
+            beyond += int(not abs(step) <= near)
+            point[j] = np.rint(step)
+        point[d] = 1.0
+    return beyond
+
+
+def add_clipped(points: Any, most: Any, sums: Any) -> None:
+    """Add up clipped points."""
+    for i in range(len(points)):
+        point = points[i]
+        for j in range(sums.size):
+            sums[j] += min(max(point[j], -most), most)
+
+
+def add_shift(points: Any, shift: Any, rows: Any) -> None:
+    """Write points minus a shift."""
+    for i in range(len(rows)):
+        point, row = points[i], rows[i]
+        for j in range(shift.size):
+            row[j] = point[j] - shift[j]
+
+
+def square_rows(points: Any, shift: Any, norms: Any) -> None:
+    """Write squared norms of points minus a shift."""
+    for i in range(norms.size):
+        point = points[i]
+        total = 0.0
+        for j in range(shift.size):
+            step = point[j] - shift[j]
+            total += step * step
+        norms[i] = total
+
+
+def multiply_rows(points: Any, factors: Any, products: Any) -> None:
+    """Write the products of points with a vector."""
+    for i in range(products.size):
+        point = points[i]
+        total = 0.0
+        for j in range(factors.size):
+            total += point[j] * factors[j]
+        products[i] = total
+
+
+def reach_rows(squares: Any, least: float, most: float, longest: Any, factors: Any) -> int:
+    """Write the lengths and factors of rows, and return how many become zero."""
+    beyond = 0
+    for i in range(squares.size):
+        norm = np.sqrt(squares[i])
+        length = max(norm, least)
+        factor = most / length
+        beyond += int(not norm * factor <= most + 0.25)
+        longest[i] = length
+        factors[i] = factor
+    return beyond
+
+
+def scale_rows(rows: Any, factors: Any, copy: Any) -> None:
+    """Multiply rows by their factors, and round them."""
+    n, p = rows.shape
+    for i in range(n):
+        row, factor = rows[i], factors[i]
+        if copy is None:
+            for j in range(p):
+                row[j] = np.rint(row[j] * factor)
+        else:
+            narrow = copy[i]
+            for j in range(p):
+                step = np.rint(row[j] * factor)
+                row[j] = step
+                narrow[j] = step
+
+
+def scale_narrow_rows(rows: Any, factors: Any, found: Any) -> None:
+    """Write rows times their factors, rounded."""
+    n, p = found.shape
+    for i in range(n):
+        row, to, factor = rows[i], found[i], factors[i]
+        for j in range(p):
+            to[j] = np.rint(row[j] * factor)
+
+
+def add_weighted(weights: Any, rows: Any, sums: Any) -> None:
+    """Add up rows times their weights."""
+    for i in range(weights.size):
+        row, weight = rows[i], weights[i]
+        for j in range(sums.size):
+            sums[j] += weight * row[j]
+
+
+def clip_residuals(y: Any, fitted: Any, width: float, parts: Any) -> None:
+    """Write clipped residuals."""
+    for i in range(parts.size):
+        parts[i] = min(max((y[i] - fitted[i]) / width, -1.0), 1.0)
+
+
+def clip_excess(y: Any, fitted: Any, width: float, most: float, parts: Any) -> None:
+    """Write the parts of residuals beyond a width, clipped."""
+    for i in range(parts.size):
+        r = y[i] - fitted[i]
+        parts[i] = min(max((r - min(max(r, -width), width)) / most, -1.0), 1.0)
+
+
+def round_parts(parts: Any, factors: Any, unit: float, steps: Any) -> None:
+    """Write the nearest integers."""
+    for i in range(steps.size):
+        steps[i] = np.rint(parts[i] * factors[i] * unit)
+
+
+def logistic_parts(y: Any, p: Any, factors: Any, unit: float, steps: Any, roots: Any) -> None:
+    """Write the steps of a logistic gradient, and the roots of curvatures."""
+    for i in range(steps.size):
+        steps[i] = np.rint((int(y[i] > 0) - p[i]) * factors[i] * unit)
+        roots[i] = np.sqrt(4 * p[i] * (1 - p[i]))
+
+
+def count_bins(values: Any, unit: float, first: int, below: Any, pivots: Any, counts: Any) -> None:
+    """Count numbers that are not negative by their exponents, as `Bins.find` has it."""
+    last = below.size - 1
+    for i in range(values.size):
+        exponent = (np.float64(values[i] * unit).view(np.int64) >> 52) - _EXPONENT - first
+        at = min(max(exponent, 0), last)
+        counts[below[at] + int(values[i] > pivots[at])] += 1
+
+
+class Loops(NamedTuple):
+    """Loops over rows."""
+
+    convert: Callable[..., Any]
+    add_clipped: Callable[..., Any]
+    subtract: Callable[..., Any]
+    square: Callable[..., Any]
+    multiply: Callable[..., Any]
+    reach: Callable[..., Any]
+    scale: Callable[..., Any]
+    scale_narrow: Callable[..., Any]
+    add_weighted: Callable[..., Any]
+    clip: Callable[..., Any]
+    clip_beyond: Callable[..., Any]
+    round: Callable[..., Any]
+    logistic: Callable[..., Any]
+    count: Callable[..., Any]
+
+
+UNCOMPILED = Loops(
+    add_points,
+    add_clipped,
+    add_shift,
+    square_rows,
+    multiply_rows,
+    reach_rows,
+    scale_rows,
+    scale_narrow_rows,
+    add_weighted,
+    clip_residuals,
+    clip_excess,
+    round_parts,
+    logistic_parts,
+    count_bins,
+)
