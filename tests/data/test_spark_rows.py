@@ -18,16 +18,14 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from dpstats.covariance import PrivateCovariance
 from dpstats.data import spark_rows
 from dpstats.data.batches import Part
 from dpstats.data.spark_rows import open_spark_frame
 from dpstats.errors import InvalidData
 from dpstats.groups import GroupMeans
-from dpstats.means import AdaptiveMean, ClippedMean, PrivateVariance
+from dpstats.means import ClippedMean
 from dpstats.privacy import PrivacyBudget
-from dpstats.quantiles import PrivateQuantile
-from dpstats.regression import PrivateLinearRegression, PrivateLogisticRegression
+from dpstats.regression import PrivateLinearRegression
 from dpstats.tables import ContingencyTable
 from tests.data.spark import Frame, cut
 
@@ -99,9 +97,6 @@ FITS: dict[str, Callable[[Any], Any]] = {
         .mean_
     ),
     "ball": lambda X: ClippedMean(clip=1.5, clip_norm="l2", **SEED).fit(X[NUMBERS]).mean_,
-    "adaptive": lambda X: AdaptiveMean(bound=9.0, std=1.0, **SEED).fit(X[NUMBERS]).mean_,
-    "variance": lambda X: PrivateVariance(bounds=(-2, 2), **SEED).fit(X[NUMBERS]).variance_,
-    "covariance": lambda X: PrivateCovariance(bounds=(-2, 2), **SEED).fit(X[NUMBERS]).covariance_,
     "groups": lambda X: GroupMeans(groups=["u", "v"], by="g", bounds={"a": (-2, 2)}, **SEED).fit(X).means_,
     "groups of numbers": lambda X: (
         GroupMeans(groups=[0, 1], by="k", bounds={"a": (-2, 2)}, **SEED).fit(X).means_
@@ -110,12 +105,8 @@ FITS: dict[str, Callable[[Any], Any]] = {
         GroupMeans(groups="discover", by="g", bounds={"a": (-2, 2)}, epsilon=9.0, **SEED).fit(X).groups_
     ),
     "table": lambda X: ContingencyTable(levels={"g": ["u", "v", "w"], "k": [0, 1, 2]}, **SEED).fit(X).counts_,
-    "quantile": lambda X: PrivateQuantile([0.5], bounds=(-4, 4), **SEED).fit(X[["a"]]).quantile_,
     "linear": lambda X: (
         PrivateLinearRegression(x_bounds=(-3, 3), y_bounds=(-4, 4), **SEED).fit(X[NUMBERS], "a").params_
-    ),
-    "logistic": lambda X: (
-        PrivateLogisticRegression(x_bounds=(-3, 3), **SEED).fit(X[[*NUMBERS, "yes"]], "yes").params_
     ),
 }
 

@@ -93,7 +93,7 @@ class Given:
     @property
     def bounds(self) -> NDArray[np.float64]:
         high = np.array([4.0, 3.0, 3.5])[list(self.order)] * self.columns
-        return np.column_stack([-high, 1.5 * high])
+        return np.sort(np.column_stack([-high, 1.5 * high]), axis=1)
 
     @property
     def box(self) -> dict[str, Any]:
@@ -102,15 +102,20 @@ class Given:
     @property
     def wide(self) -> dict[str, Any]:
         """Bounds of one column, or of all, in the units of the outcome."""
-        return {"bounds": (-4 * self.outcome, 4 * self.outcome), **self.seed}
+        return {"bounds": (-4 * self.scale, 4 * self.scale), **self.seed}
+
+    @property
+    def scale(self) -> float:
+        """The unit of the outcome, without its sign."""
+        return abs(self.outcome)
 
     @property
     def survival(self) -> dict[str, Any]:
-        return {"horizon": 8.0 * self.outcome, "bins": 8, **self.grouped}
+        return {"horizon": 8.0 * self.scale, "bins": 8, **self.grouped}
 
     @property
     def survived(self) -> Any:
-        return self.rows(TIMES * self.outcome)
+        return self.rows(TIMES * self.scale)
 
 
 Asked = dict[str, Callable[[Any], Any]]
@@ -120,7 +125,7 @@ Make = Callable[[Given], Any]
 def lines(kind: Any, **more: Any) -> Make:
     """Return a regression of the outcome."""
     return lambda g: kind(
-        x_bounds=g.bounds, y_bounds=(-8 * g.outcome, 10 * g.outcome), **{**g.seed, **more}
+        x_bounds=g.bounds, y_bounds=sorted((-8 * g.outcome, 10 * g.outcome)), **{**g.seed, **more}
     ).fit(g.table, g.line)
 
 
@@ -170,34 +175,32 @@ CURVES: Asked = {
 
 CASES: dict[str, tuple[Make, Asked]] = {
     "mean": (lambda g: ClippedMean(**g.box).fit(g.table), {}),
-    "mean, public spread": (lambda g: ClippedMean(**g.box, std=g.columns).fit(g.table), {}),
+    "mean, public spread": (lambda g: ClippedMean(**g.box, std=np.abs(g.columns)).fit(g.table), {}),
     "mean, isotropic": (lambda g: ClippedMean(**g.wide, noise="isotropic", delta=1e-6).fit(g.even), {}),
     "mean, clipped share": (lambda g: ClippedMean(**g.box, delta=1e-6, clipped_share=True).fit(g.table), {}),
     "mean, ball": (
         lambda g: ClippedMean(
-            clip=2 * g.outcome, clip_norm="l2", center=g.outcome / 4, std=g.outcome, delta=1e-6, **g.seed
+            clip=2 * g.scale, clip_norm="l2", center=g.outcome / 4, std=g.scale, delta=1e-6, **g.seed
         ).fit(g.even),
         {},
     ),
     "mean, ball, private": (
-        lambda g: ClippedMean(clip=2 * g.outcome, clip_norm="l2", delta=1e-6, **g.seed).fit(g.even),
+        lambda g: ClippedMean(clip=2 * g.scale, clip_norm="l2", delta=1e-6, **g.seed).fit(g.even),
         {},
     ),
-    "adaptive": (lambda g: AdaptiveMean(bound=50 * g.outcome, std=g.outcome, **g.seed).fit(g.even), {}),
+    "adaptive": (lambda g: AdaptiveMean(bound=50 * g.scale, std=g.scale, **g.seed).fit(g.even), {}),
     "adaptive, private spread": (
-        lambda g: AdaptiveMean(bound=50 * g.outcome, std="private", std_bound=8 * g.outcome, **g.seed).fit(
+        lambda g: AdaptiveMean(bound=50 * g.scale, std="private", std_bound=8 * g.scale, **g.seed).fit(
             g.even
         ),
         {},
     ),
     "adaptive, variance": (
-        lambda g: AdaptiveMean(bound=50 * g.outcome, std=g.outcome, tails="variance", **g.seed).fit(g.even),
+        lambda g: AdaptiveMean(bound=50 * g.scale, std=g.scale, tails="variance", **g.seed).fit(g.even),
         {},
     ),
     "sparse": (
-        lambda g: SparseMean(n_nonzero=2, clip=4 * g.outcome, std=g.outcome, split=True, **g.seed).fit(
-            g.even
-        ),
+        lambda g: SparseMean(n_nonzero=2, clip=4 * g.scale, std=g.scale, split=True, **g.seed).fit(g.even),
         {},
     ),
     "variance": (lambda g: PrivateVariance(**g.box).fit(g.table), {}),
@@ -261,7 +264,7 @@ CASES: dict[str, tuple[Make, Asked]] = {
     ),
     "statistic": (
         lambda g: PrivateStatistic(
-            np.std, bounds=(0, 4 * g.outcome), **{**g.seed, "epsilon": 4 * g.epsilon}
+            np.std, bounds=(0, 4 * g.scale), **{**g.seed, "epsilon": 4 * g.epsilon}
         ).fit(g.even),
         {},
     ),

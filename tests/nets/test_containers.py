@@ -51,8 +51,9 @@ CONTAINERS: dict[str, Callable[[pd.DataFrame], Any]] = {
     "Dask": lambda frame: dask.dataframe.from_pandas(frame, npartitions=2),
     "Spark": lambda frame: cut(pa.Table.from_pandas(frame, preserve_index=False), 90),
 }
-BESIDE = {"lazy", "DuckDB", "Dask", "Spark"}
-"""Containers of which y is a column."""
+BESIDE = ["lazy", "Dask", "DuckDB", "Spark"]
+"""Containers of which y is a column: each estimator reads two of them."""
+IN_WHOLE = ["polars", "Arrow"]
 
 
 def fit(name: str, rows: Any, *y: Any) -> str:
@@ -78,16 +79,16 @@ ASKED = [name for name in ESTIMATORS if name not in OF_COUNTS]
 @pytest.mark.parametrize("name", ASKED)
 def test_rows_of_every_container_are_those_in_memory(name: str) -> None:
     frame, beside = parts_of(name)
-    for kind in BESIDE:
+    place = ASKED.index(name)
+    for kind in (BESIDE[place % 4], BESIDE[(place + 1) % 4]):
         source = open_source(CONTAINERS[kind](frame)).having([*frame.columns.drop(beside)], tuple(beside))
         if name in IN_MEMORY:
             with pytest.raises(InvalidData):
                 fit(name, source)
         else:
             assert fit(name, source) == in_memory(name), kind
-    for kind in CONTAINERS.keys() - BESIDE:
-        made = CONTAINERS[kind](frame.drop(columns=beside))
-        assert fit(name, made, *entries(frame, beside)) == in_memory(name), kind
+    made = CONTAINERS[IN_WHOLE[place % 2]](frame.drop(columns=beside))
+    assert fit(name, made, *entries(frame, beside)) == in_memory(name)
 
 
 @pytest.mark.parametrize("name", [name for name in ASKED if len(ROWS_OF[ESTIMATORS[name].then]) > 1])

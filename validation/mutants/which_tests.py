@@ -8,7 +8,8 @@ from planted import Mutant
 
 CONFORMANCE = "tests/conformance"
 NETS = " ".join(
-    f"tests/nets/test_{name}.py" for name in ("units", "orders", "more_rows", "summaries", "parameters")
+    f"tests/nets/test_{name}.py"
+    for name in ("units", "orders", "reflections", "more_rows", "summaries", "parameters")
 )
 """Nets over every estimator."""
 SAME = " ".join(f"tests/nets/test_{name}.py" for name in ("names", "any_order", "containers", "remaining"))
