@@ -1,9 +1,13 @@
-"""Which tests run: `make test` leaves slow ones to `make test-slow`, and `make test-quick` asks for a package."""
+"""Which tests run: `make test` leaves slow ones to `make test-slow`, and `make test-quick` asks for a package.
+
+Tests are slow that are listed, and of tests marked with ``kinds`` the entries whose kinds an earlier one has.
+"""
 
 from __future__ import annotations
 
 import gc
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,13 +30,30 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def find_entries(item: pytest.Item) -> list[Any]:
+    """Return the entries of the registry that a test is about."""
+    params = getattr(item, "callspec", None)
+    return [param for param in params.params.values() if hasattr(param, "covers")] if params else []
+
+
 def is_about(item: pytest.Item, package: str) -> bool:
     """Return whether a test of the registry is about an entry of a package; True for all other tests."""
     if "conformance" not in item.path.parts:
         return True
-    params = getattr(item, "callspec", None)
-    covered = [getattr(param, "covers", None) for param in params.params.values()] if params else []
-    return any(getattr(kind, "__module__", "").split(".")[1:2] == [package] for kind in covered)
+    return any(entry.covers.__module__.split(".")[1:2] == [package] for entry in find_entries(item))
+
+
+def find_kinds(item: pytest.Item) -> set[Any]:
+    """Return the kinds of a test: the class that is released, with the kind of each stage of its plan."""
+    return {
+        (entry.covers, kind) for entry in find_entries(item) for kind in (None, *map(type, entry.plan.stages))
+    }
+
+
+def name_case(item: Any) -> str:
+    """Return the name of a test without the entry that it is about."""
+    others = {key: value for key, value in item.callspec.params.items() if isinstance(value, int | str)}
+    return f"{item.path.stem}, {item.originalname}, {others}"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -42,10 +63,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=left)
         items[:] = [item for item in items if is_about(item, package)]
     slow = set(LIST.read_text(encoding="utf-8").splitlines())
+    seen: dict[str, set[Any]] = {}  # kinds that an earlier entry has
     for item in items:
         if item.nodeid in slow:
             item.add_marker(pytest.mark.slow)
             slow.remove(item.nodeid)
+        elif item.get_closest_marker("kinds"):
+            kinds, before = find_kinds(item), seen.setdefault(name_case(item), set())
+            if kinds <= before:
+                item.add_marker(pytest.mark.slow)
+            before |= kinds
     config.stash[GONE] = slow if config.args_source is pytest.Config.ArgsSource.TESTPATHS else set()
 
 

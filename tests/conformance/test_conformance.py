@@ -216,6 +216,7 @@ OTHER_PAIRS = {
 REPLAYED = [entry for entry in ENTRIES if entry.estimator is not None and entry.name not in OTHER_PAIRS]
 
 
+@pytest.mark.kinds
 @pytest.mark.parametrize("entry", REPLAYED, ids=lambda entry: entry.name)
 def test_a_neighbour_that_is_replayed_moves_what_the_plan_declares(entry: Entry) -> None:
     outcome = get_tags(entry.estimator).target_tags.required
@@ -352,6 +353,7 @@ def looks(draw: Draw, pair: tuple[Any, Any], claim: Any, trials: int) -> Iterato
     yield audit(draw, *pair, **stated, n_trials=trials, confidence=CONFIDENCE, batched=True, random_state=7)
 
 
+@pytest.mark.kinds
 @entries
 def test_audit_does_not_accuse_and_has_power(entry: Entry) -> None:
     # An attack that proves next to nothing would not show a bug either.
@@ -364,6 +366,7 @@ def test_audit_does_not_accuse_and_has_power(entry: Entry) -> None:
     assert powerful
 
 
+@pytest.mark.kinds
 @pytest.mark.parametrize(("entry", "bug"), BUGS, ids=[f"{entry.name}: {bug.name}" for entry, bug in BUGS])
 def test_audit_catches_the_planted_bug(entry: Entry, bug: PlantedBug) -> None:
     # Many show with a few releases; the stated number is drawn where they do not.

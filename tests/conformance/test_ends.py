@@ -68,6 +68,7 @@ def neighbors(draw: st.DrawFn, ends: np.ndarray, d: int) -> tuple[np.ndarray, li
     return rows, others
 
 
+@pytest.mark.kinds
 @pytest.mark.parametrize("entry", SETTINGS, ids=lambda entry: entry.name)
 def test_a_row_at_an_end_moves_no_release_further_than_its_plan_declares(entry: Entry) -> None:
     estimator, checked = entry.estimator, []

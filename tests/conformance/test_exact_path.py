@@ -246,6 +246,7 @@ def check_threshold(found: Counter[Call], stream: Comparisons, option: OneOf, as
     assert {call[:2] for call in found} == {("laplace", stream.question_scale_steps)}
 
 
+@pytest.mark.kinds
 @public
 def test_what_reaches_the_exact_source_is_the_plan(entry: Entry, recorder: Recorder) -> None:
     plan, output = entry.public(entry.dataset, None)
@@ -253,6 +254,7 @@ def test_what_reaches_the_exact_source_is_the_plan(entry: Entry, recorder: Recor
     check(recorder, plan, entry.dataset, output)
 
 
+@pytest.mark.kinds
 @public
 def test_it_doubles_when_the_plan_does(
     entry: Entry, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
@@ -290,6 +292,7 @@ def _twice(stage: Any) -> Any:
     return stage
 
 
+@pytest.mark.kinds
 @public
 def test_what_is_charged_is_the_plan(entry: Entry) -> None:
     total = entry.plan.guarantee

@@ -176,6 +176,7 @@ def releases(entry: Entry, drawn: Drawn, times: int) -> np.ndarray:
     return drawn.draws()
 
 
+@pytest.mark.kinds
 @pytest.mark.parametrize("entry", PLAIN, ids=lambda entry: entry.name)
 def test_the_audited_batch_is_of_independent_numbers(entry: Entry, drawn: Drawn) -> None:
     entry.draw(entry.dataset, np.random.default_rng(23), BATCH)

@@ -131,6 +131,7 @@ def bad_rows(n: int, d: int) -> dict[str, Any]:
     }
 
 
+@pytest.mark.kinds
 @fits
 def test_refused_rows_are_not_shown(entry: Entry) -> None:
     options = entry.estimator.get_params()

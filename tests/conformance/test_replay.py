@@ -171,6 +171,7 @@ def marks(found: Any, name: str) -> Iterator[tuple[str, bool]]:
         yield from marks({slot: getattr(found, slot, None) for slot in slots}, name)
 
 
+@pytest.mark.kinds
 @fits
 def test_a_fit_follows_from_what_it_released(entry: Entry) -> None:
     made, d = entry.estimator, width(entry)
@@ -319,6 +320,7 @@ def _other(value: Any) -> Any:
     return 0 if value is None else None if value == 0 else (value + 1) % 3
 
 
+@pytest.mark.kinds
 @pytest.mark.parametrize("entry", SQL, ids=lambda entry: entry.name)
 def test_a_query_follows_from_what_it_released(entry: Entry) -> None:
     text, options = asked(entry)

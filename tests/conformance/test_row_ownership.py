@@ -77,6 +77,7 @@ def check_every_row_counts(estimator: Any, n: int, d: int) -> None:
         assert moves > 0, "no row moves what is read"
 
 
+@pytest.mark.kinds
 @fits
 @sizes
 def test_every_row_counts_and_as_much_as_any_other(entry: Entry, n: int) -> None:
@@ -127,6 +128,7 @@ def check_rows_add_up(estimator: Any, n: int, d: int) -> None:
     assert moving | same == everything.keys() or plan.disjoint
 
 
+@pytest.mark.kinds
 @pytest.mark.parametrize("entry", ADDITIVE, ids=lambda entry: entry.name)
 @sizes
 def test_what_is_read_of_rows_is_what_is_read_of_each(entry: Entry, n: int) -> None:

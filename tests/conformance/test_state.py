@@ -127,6 +127,7 @@ def check_both_are_charged(estimator: Any, first: np.ndarray, second: np.ndarray
     assert len(budget.history()) == 3 and budget.history()[2].guarantee == expected[1].guarantee
 
 
+@pytest.mark.kinds
 @fits
 def test_a_second_fit_is_that_of_a_fresh_object(entry: Entry) -> None:
     few, many = rows_of(entry, FEW), rows_of(entry, MANY)
@@ -134,6 +135,7 @@ def test_a_second_fit_is_that_of_a_fresh_object(entry: Entry) -> None:
     check_second_fit(entry.estimator, few, few, many)
 
 
+@pytest.mark.kinds
 @fits
 def test_every_fit_is_charged_its_own_plan(entry: Entry) -> None:
     check_both_are_charged(entry.estimator, rows_of(entry, FEW), rows_of(entry, MANY))
@@ -299,6 +301,7 @@ def check_attributes(made: Any) -> None:
     assert found <= allowed, f"{', '.join(sorted(found - allowed))} of {type(made).__name__} is not declared"
 
 
+@pytest.mark.kinds
 @fits
 @pytest.mark.parametrize("source", ["exact", "simulated"])
 def test_a_fitted_object_holds_no_data(entry: Entry, source: str, recorded: list[Any]) -> None:
