@@ -213,9 +213,22 @@ METHODS: tuple[Callable[..., dict[str, Floats]], ...] = (
 
 
 def opendp_aim(cases: list[Case], tables: Any, releases: int, seed: int) -> str:
-    """Return errors of OpenDP's own AIM beside ours, and write them."""
-    rng, rows = np.random.default_rng(seed), []
+    """Return errors of OpenDP's own AIM beside ours, and write them after each table."""
+    rng = np.random.default_rng(seed)
     python = prepare(OPENDP)
+    text = "\n".join(
+        [
+            "# Query release beside OpenDP's AIM",
+            "",
+            f"{time.strftime('%Y-%m-%d')}, `python validation/studies/query_release.py --opendp {releases}`, dpstats "
+            f"{dpstats.__version__}, {OPENDP}; means over {releases} releases at epsilon = 1, delta = 1e-6, of all "
+            "tables of two and three attributes. OpenDP's AIM has its default options and protects a row that is added "
+            "or removed, which is less than a replaced row.",
+            "",
+            "| table | answers | largest error | mean error | seconds |",
+            "|---|---|---|---|---|",
+        ]
+    )
     for case in cases:
         queries = LinearQueries.marginals(case.domain, tables)
         assert isinstance(queries, MarginalQueries)
@@ -237,24 +250,8 @@ def opendp_aim(cases: list[Case], tables: Any, releases: int, seed: int) -> str:
             found |= {name: (np.array([run[name] for run in runs]), seconds) for name in runs[0]}
         for name, (answers, seconds) in found.items():
             off = np.abs(answers - truth)
-            rows.append(
-                f"| {case.name} | {name} | {off.max(axis=1).mean():.4f} | {off.mean():.5f} | {seconds:.1f} |"
-            )
-    text = "\n".join(
-        [
-            "# Query release beside OpenDP's AIM",
-            "",
-            f"{time.strftime('%Y-%m-%d')}, `python validation/studies/query_release.py --opendp {releases}`, dpstats "
-            f"{dpstats.__version__}, {OPENDP}; means over {releases} releases at epsilon = 1, delta = 1e-6, of all "
-            "tables of two and three attributes. OpenDP's AIM has its default options and protects a row that is added "
-            "or removed, which is less than a replaced row.",
-            "",
-            "| table | answers | largest error | mean error | seconds |",
-            "|---|---|---|---|---|",
-            *rows,
-        ]
-    )
-    RESULTS.with_name("query_opendp.md").write_text(text + "\n", encoding="utf-8")
+            text += f"\n| {case.name} | {name} | {off.max(axis=1).mean():.4f} | {off.mean():.5f} | {seconds:.1f} |"
+        RESULTS.with_name("query_opendp.md").write_text(text + "\n", encoding="utf-8")
     return text
 
 
