@@ -111,10 +111,23 @@ class Catalogue:
         """Return the table of a name, which ignores case."""
         found = self.tables.get(name.lower())
         if found is None:
-            known = ", ".join(sorted(table.name for table in self.tables.values())) or "none"
-            why = "is a view, which may hide a join" if name.lower() in self.views else "is no table"
-            raise InvalidParameter(f"FROM must name base tables ({known}): {name!r} {why}")
+            raise InvalidParameter(
+                f"FROM must name base tables ({self._known()}): {name!r} {self._explain(name)}"
+            )
         return found
+
+    def _known(self) -> str:
+        return ", ".join(sorted(table.name for table in self.tables.values())) or "none"
+
+    def _explain(self, name: str) -> str:
+        """Return why a name is not that of a base table."""
+        view = name.lower() in self.views
+        advice = (
+            f". Give a DataFrame or a file as PrivateSQL({{{name!r}: ...}})"
+            if view or not self.tables
+            else ""
+        )
+        return f"is {'a view, which may hide a join' if view else 'no table'}{advice}"
 
     def columns_of(self, parameter: str, keys: Iterable[Any]) -> dict[Any, tuple[str, str]]:
         """Return the table and the column, in lower case, of names as "table.column".
@@ -127,7 +140,12 @@ class Catalogue:
             splits = [(".".join(words[:i]), ".".join(words[i:])) for i in range(1, len(words))]
             named = [(table, column) for table, column in splits if table in self.tables]
             if not named:
-                raise InvalidParameter(f"{parameter} must name columns as 'table.column', got {key!r}")
+                table = str(key).rpartition(".")[0]
+                why = f": {table!r} {self._explain(table)}" if table else ""
+                raise InvalidParameter(
+                    f"{parameter} must name columns of base tables ({self._known()}) as 'table.column', "
+                    f"got {key!r}{why}"
+                )
             there = [(table, column) for table, column in named if column in self.tables[table].columns]
             if not there:
                 raise InvalidParameter(f"{parameter} must name columns that are there, got {key!r}")

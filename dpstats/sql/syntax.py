@@ -40,7 +40,8 @@ def tree_of(text: Any) -> Any:
     except ImportError:
         raise InvalidParameter("dpstats.sql needs sqlglot: pip install 'dpstats[sql]'") from None
     if not isinstance(text, str) or not text.strip():
-        raise InvalidParameter(f"sql must be the text of a query, got {type(text).__name__}")
+        given = repr(text) if isinstance(text, str) else type(text).__name__
+        raise InvalidParameter(f"sql must be the text of a query, got {given}")
     if len(text) > _MOST_TEXT:
         raise InvalidParameter(f"sql must have at most {_MOST_TEXT:,} characters, got {len(text):,}")
     where = ""
