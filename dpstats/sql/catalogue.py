@@ -112,15 +112,15 @@ class Catalogue:
         found = self.tables.get(name.lower())
         if found is None:
             raise InvalidParameter(
-                f"FROM must name base tables ({self._known()}): {name!r} {self._explain(name)}"
+                f"FROM must name base tables ({self._list_names()}): {name!r} {self._explain(name)}"
             )
         return found
 
-    def _known(self) -> str:
+    def _list_names(self) -> str:
         return ", ".join(sorted(table.name for table in self.tables.values())) or "none"
 
     def _explain(self, name: str) -> str:
-        """Return why a name is not that of a base table."""
+        """Return why no base table has this name."""
         view = name.lower() in self.views
         advice = (
             f". Give a DataFrame or a file as PrivateSQL({{{name!r}: ...}})"
@@ -143,7 +143,7 @@ class Catalogue:
                 table = str(key).rpartition(".")[0]
                 why = f": {table!r} {self._explain(table)}" if table else ""
                 raise InvalidParameter(
-                    f"{parameter} must name columns of base tables ({self._known()}) as 'table.column', "
+                    f"{parameter} must name columns of base tables ({self._list_names()}) as 'table.column', "
                     f"got {key!r}{why}"
                 )
             there = [(table, column) for table, column in named if column in self.tables[table].columns]
