@@ -109,8 +109,13 @@ def without_numba(run: Case) -> Case:
 
     def plain() -> None:
         from dpstats.lattice import sums
+        from dpstats.regression import blocks, passes
 
-        with mock.patch.object(sums, "is_compiled", return_value=False):
+        numpy = passes.NumpyPasses()
+        with (
+            mock.patch.object(sums, "is_compiled", return_value=False),
+            mock.patch.object(blocks, "choose_passes", return_value=numpy),
+        ):
             run()
 
     return plain
