@@ -77,6 +77,8 @@ _WIDTHS = np.linspace(1.5, 10.0, 171)
 class LinearPath(Path):
     """Least squares with bounded rows and residuals (Mallows weights, Huber's psi)."""
 
+    _averaged = STEPS - 1
+
     def __init__(self, plan: RegressionPlan) -> None:
         super().__init__(plan)
         self.sizes: list[float] = []

@@ -132,6 +132,8 @@ class Seen:
 class Path(ABC):
     """Everything that a fit has learned from its releases so far."""
 
+    _averaged = STEPS
+    """The first step whose coefficients are averaged with those before it."""
     _changes = 0.0
     _model_off = 0.1
     _model_error = 0.02
@@ -434,18 +436,26 @@ class Path(ABC):
         t = next(t for t in range(1, STEPS + 1) if name == step_name(t))
         left, own = inverse.error_after(before, noise, _CATALAN[t] / _CATALAN[t - 1], self._mistake())
         stepped = self.b + inverse(gradient)
-        if name != step_name(STEPS):
+        if t < self._averaged:
             self.b, self.left, self.noise = stepped, left, own
-            if name == step_name(STEPS - 1):
-                self._whiten_again()
-            return
+        else:
+            self._average(stepped, left, own, inverse, inverse.error_after(before, noise)[0])
         self.inverse = inverse
-        # Average the coefficients before and after the last step. They share the earlier error that the step did not
-        # remove. The weight uses expected errors, and the stated error uses conservative ones.
+        if t == STEPS - 1:
+            self._whiten_again()
+
+    def _average(
+        self, stepped: Floats, left: Floats, own: Floats, inverse: Inverse, expected: Floats
+    ) -> None:
+        """Average the coefficients before and after a step, whose noises are independent.
+
+        They share the earlier error that the step did not remove. The weight uses its ``expected`` covariance, and the
+        stated error uses the conservative ``left``.
+        """
+        before = self.left + self.noise
         across = inverse.remainder @ before
         across = (across + across.T) / 2
-        likely = inverse.error_after(before, noise)[0] + own
-        a, b, c = float(np.trace(before)), float(np.trace(likely)), float(np.trace(across))
+        a, b, c = float(np.trace(before)), float(np.trace(expected + own)), float(np.trace(across))
         weight = float(np.clip((a - c) / max(a + b - 2 * c, 1e-300), 0.0, 1.0))
         shared = 2 * weight * (1 - weight) * across
         self.left = positive(weight**2 * left + (1 - weight) ** 2 * self.left + shared)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from dpstats.regression import PrivateLinearRegression
+from dpstats.regression.curvature import Curvature
 from dpstats.regression.design import Design
 from dpstats.regression.engine import first_path
+from dpstats.regression.linear_path import LinearPath
 from dpstats.regression.plan import LAST_NORMS, LENGTHS, NORMS, ROWS, regression_plan
 
 
@@ -78,3 +80,19 @@ def test_all_that_is_released_is_per_observed_row() -> None:
     assert (
         path._rescale(numbers).tolist() == path._rescale({"block": numbers})["block"].tolist() == [2.0, -1.0]
     )
+
+
+def test_steps_with_independent_noises_are_averaged_by_precision() -> None:
+    design = Design.check((-1, 1), (-1, 1), 2, True)
+    path = LinearPath(regression_plan("linear", design, 20_000, 1.0, 1e-6))
+    one, none = np.eye(3), np.zeros((3, 3))
+    known = Curvature(one, none).inverted(0.1)
+    path.noise, path.left = 3.0 * one, none
+    path._average(np.ones(3), none, one, known, none)
+    assert np.allclose(path.noise, one / (1 + 1 / 3)) and not path.left.any()
+    assert np.allclose(path.b, 0.75)
+    # An error that the step may have left counts, and the step after it has less weight.
+    path.b, path.noise, path.left = np.zeros(3), 3.0 * one, none
+    path._average(np.ones(3), 2.0 * one, one, known, 2.0 * one)
+    assert np.allclose(path.b, 0.5)
+    assert np.allclose(path.left + path.noise, (3 + 3) / 4 * one)
