@@ -374,8 +374,8 @@ class Test(Reported):
     Attributes
     ----------
     statistic : float or array
-        Distance of the estimate from the value, in standard errors. The p-value is from the error
-        distribution.
+        Distance of the estimate from the value in standard errors. For means of groups and for tables these are
+        the standard errors if the value is true, as in a score test.
     pvalue : float or array
     value : float or array
         Value under the null hypothesis.
