@@ -556,6 +556,19 @@ VARIANTS: dict[str, Call] = {
         for coverage in ("regular", "any")
         for seed in (0, 1)
     },
+    **{
+        f"adaptive mean, {words}": Call(means.AdaptiveMean, {"bound": 40.0, **spread, **SEED}, fit(X))
+        for words, spread in {
+            "a spread for each column": {"std": [1.0, 0.5]},
+            "private spread": {"std": "private", "std_bound": 5.0},
+            "private covariance": {"std": 1.0, "cov": "private"},
+        }.items()
+    },
+    "steps to the median of a net": Call(
+        queries.IterativeConstruction,
+        {"queries": QUERIES[:3, :3], "update": "median", "accuracy": 0.8, "epsilon": 5.0, "random_state": 0},
+        fit(COUNTS[:3]),
+    ),
     "a ball": Call(means.ClippedMean, {"clip": 2.0, "clip_norm": "l2", "delta": 1e-6, **SEED}, fit(X)),
     "private rows": Call(means.ClippedMean, {"neighbors": "add_or_remove", **BOUNDED}, fit(X)),
     "one group": Call(groups.GroupMeans, {"groups": [0, 9], **BOUNDED}, fit(X, LABELS * 0)),
@@ -582,10 +595,15 @@ VARIANTS: dict[str, Call] = {
 """Calls with several options or other data, whose results are asked every question once."""
 
 
+FEWEST: tuple[Any, ...] = (-1, 0.5)
+"""Values that are tried for the parameters of one variant of each class."""
+
+
 def play_variant(name: str) -> dict[str, list[Said]]:
     """Return what the result of a variant says."""
     call = VARIANTS[name]
-    found = {"": outcome(partial(call, **call.given))}
+    first = next(one for one, other in VARIANTS.items() if other.made is call.made)
+    found = ladders(signature_of(call), call.given, FEWEST if name == first else ())
     return found | (ask(name, call(**call.given), once=True) if is_accepted(found[""]) else {})
 
 
@@ -596,8 +614,16 @@ def play_little() -> dict[str, list[Said]]:
         if call.made is identity.RowDistanceTest:
             continue  # its null distribution has another seed on another processor
         found[f"{name}, little epsilon"] = outcome(partial(call, **{**call.given, "epsilon": 0.05}))
+        cut = {"bounds": (-0.5, 0.25), "clip": 0.5, "clipped_share": True} if name in ESTIMATORS else {}
+        given = {**call.given, **{key: value for key, value in cut.items() if key in parameters(call.made)}}
+        if "bounds" in call.given:
+            given.pop("clip", None)
+        if given != call.given:
+            found[f"{name}, rows beyond the bounds"] = outcome(partial(call, **given))
         if "missing" not in parameters(call.made):
             continue
+        if given != call.given:
+            found[f"{name}, beyond, left out"] = outcome(partial(call, **{**given, "missing": "drop"}))
         dropped = partial(call, **{**call.given, "epsilon": 0.3, "missing": "drop"})
         found[f"{name}, rows left out"] = outcome(dropped)
         with mock.patch.object(estimator, "release_count", lambda *given: 300 + release_count(*given)):
@@ -754,9 +780,11 @@ def play(scene: str) -> dict[str, list[Said]]:
     for cell in [*found]:
         # What is named by a word is another way to release: its results are asked too.
         name, word = (*cell.split("='"), "")[:2]
+        if cell.endswith("=True"):
+            name, word = cell.split("=")
         if word and not cell.startswith(".") and is_accepted(found[cell]) and found[cell] != found[""]:
-            ways[cell] = (name, word.rstrip("'"))
-            other = ask(scene, call(**{**given, name: word.rstrip("'")}), once=True)
+            ways[cell] = (name, word == "True" or word.rstrip("'"))
+            other = ask(scene, call(**{**given, name: ways[cell][1]}), once=True)
             found |= {f"{cell} {question}": said for question, said in other.items()}
     for one, two in itertools.combinations(ways, 2):
         if ways[one][0] != ways[two][0]:

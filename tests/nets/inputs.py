@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import tempfile
 from collections.abc import Callable
 from decimal import Decimal
@@ -16,13 +17,15 @@ import pandas as pd
 import polars as pl
 from scipy import sparse
 
+from dpstats.auditing import check_sensitivity
 from dpstats.data import open_source
 from dpstats.groups import GroupMeans
-from dpstats.means import ClippedMean
+from dpstats.means import ClippedMean, SparseMean
 from dpstats.mechanisms import Histogram
 from dpstats.privacy import Neighbors, PrivacyBudget, PrivacyGuarantee
 from dpstats.privacy.events import ZCDP, BoundedRange, DiscreteLaplace, Gaussian, Pure
 from dpstats.quantiles import PrivateQuantile
+from dpstats.tables import ContingencyTable
 from tests.nets.lines import run
 from tests.nets.told import Said, outcome
 
@@ -52,6 +55,19 @@ TABLES: dict[str, Callable[[], Any]] = {
     "no rows": lambda: ROWS[:0],
     "sparse": lambda: sparse.csr_array(ROWS),
     "sparse columns": lambda: sparse.csc_array(ROWS),
+    **{
+        f"sparse, an entry twice in line {line}": lambda indices=indices, ends=ends: sparse.csr_array(
+            (np.ones(4), np.array(indices), np.array([0, *ends])), shape=(3, 2)
+        )
+        for line, indices, ends in (
+            (1, [0, 0, 1, 0], [2, 3, 4]),
+            (2, [1, 1, 1, 0], [1, 3, 4]),
+            (3, [0, 0, 1, 1], [1, 2, 4]),
+        )
+    },
+    "sparse, none twice": lambda: sparse.csr_array(
+        (np.ones(3), np.array([1, 1, 1]), np.array([0, 1, 2, 3])), shape=(3, 2)
+    ),
     **{
         f"{name} within": lambda value=value: changed(value)
         for name, value in {
@@ -203,6 +219,11 @@ def fit_table(name: str, missing: str) -> Any:
     return ClippedMean(bounds=(-4, 4), missing=missing, epsilon=50.0, random_state=0).fit(TABLES[name]())
 
 
+def fit_sparse(name: str) -> Any:
+    made = SparseMean(n_nonzero=1, clip=4.0, std=1.0, delta=1e-2, epsilon=50.0, random_state=0)
+    return made.fit(TABLES[name]())
+
+
 def play_tables() -> dict[str, list[Said]]:
     """Return what a fit says of every kind of table."""
     return {
@@ -210,7 +231,7 @@ def play_tables() -> dict[str, list[Said]]:
         for name in TABLES
         for missing in ("error", "drop", "center")
         if missing == "error" or "missing" in name or "N" in name or "masked" in name
-    }
+    } | {f"{name}, sparse mean": outcome(partial(fit_sparse, name)) for name in TABLES}
 
 
 FRAMES: dict[str, Callable[[], pd.DataFrame]] = {
@@ -263,6 +284,21 @@ def play_containers() -> dict[str, list[Said]]:
     return found
 
 
+def play_levels() -> dict[str, list[Said]]:
+    """Return comparisons of an outcome with three levels, of which one is put together with another or not."""
+    codes = np.arange(240)
+    rows = np.column_stack([codes % 2, (codes // 2) % 7 % 3, (codes // 14) % 3])
+    table = ContingencyTable(levels=[[0, 1], [0, 1, 2], [0, 1, 2]], epsilon=1.0, random_state=0).fit(rows)
+    found = {}
+    for name in ("difference", "risk_ratio", "odds_ratio", "cohens_h", "number_needed_to_treat"):
+        for outcomes in (0, 2):
+            ask = partial(getattr(table, name), (0, 1), outcomes, (0, 1))
+            found[f"{name} of {outcomes}"] = outcome(ask)
+            if name != "cohens_h":
+                found[f"{name} of {outcomes}, strata"] = outcome(partial(ask, strata=2))
+    return found
+
+
 def count(name: str, options: dict[str, Any]) -> Any:
     levels = LABELS[name]
     data = [*levels * 5, *options.pop("more", [])]
@@ -299,6 +335,101 @@ def play_files() -> dict[str, list[Said]]:
         for options in READ:
             command = ["mean", str(path), "--column", "a", "--bounds", "-9", "9", "--seed", "1", *options]
             found[f"{name} {' '.join(options)}"] = outcome(partial(run, command))
+    return found
+
+
+ENDS = (".csv", ".CSV", ".Csv.gz", ".CSV.GZ", ".tsv", ".TSV", ".parquet", ".Parquet", ".txt", "")
+
+
+def play_ends() -> dict[str, list[Said]]:
+    """Return what commands make of files by the ends of their names, in letters of both cases."""
+    frame = pd.DataFrame({"a": np.arange(24) % 7 - 3.0, "b": np.arange(24) % 5, "big": [1.0, np.inf] * 12})
+    frame["bigger"] = [np.inf, 1.0] * 12
+    found = {}
+    for end in ENDS:
+        path = folder() / f"table{end}"
+        if "parquet" in end.lower():
+            frame.to_parquet(path)
+        else:
+            packed = "gzip" if end.lower().endswith("gz") else None
+            sep = "\t" if "tsv" in end.lower() else ","
+            frame.to_csv(path, index=False, compression=packed, sep=sep)
+        for words, command in {
+            "mean": ["mean", str(path), "--column", "a", "--bounds", "-9", "9"],
+            "two that are infinite": [
+                *("mean", str(path), "--column", "big", "--column", "bigger", "--bounds", "-9", "9")
+            ],
+            "sql": ["sql", "SELECT COUNT(*) FROM t", "--table", f"t={path}"],
+        }.items():
+            found[f"{end} {words}"] = outcome(lambda command=command: run([*command, "--seed", "1"]))
+    return found
+
+
+PAYLOADS = np.array([0x7FF8000000000000, 0x7FF8000000000001], dtype=np.uint64).view(np.float64)
+SHORT = np.array([0x7FC00000, 0x7FC00001], dtype=np.uint32).view(np.float32)
+
+
+class Drifting:
+    """A release whose statistic is larger each time, by less than it declares."""
+
+    def __init__(self) -> None:
+        self.times = 0.0
+
+    def __call__(self, rows: Any, source: Any) -> Any:
+        self.times += 0.25
+        return source.laplace(self.times, sensitivity=1.0)
+
+
+CLOCK = itertools.count()
+
+
+def noisy_sum(rows: Any, source: Any) -> float:
+    return source.laplace(float(sum(rows)), sensitivity=1.0)
+
+
+LEAKS: dict[str, Callable[[Any], Any]] = {
+    "first of a pair": lambda rows: (rows[0], 1.0),
+    "last of a pair": lambda rows: (1.0, rows[0]),
+    "first of a mapping": lambda rows: {"a": rows[0], "b": [1.0]},
+    "within": lambda rows: [[1.0, {"a": (2.0, rows[0])}], 3.0],
+    "order of a mapping": lambda rows: dict([("a", 1), ("b", 2)][:: 1 if rows[0] else -1]),
+    "bits of a float": lambda rows: float(PAYLOADS[int(rows[0])]),
+    "bits of a number of numpy": lambda rows: PAYLOADS[int(rows[0])],
+    "bits of a short number": lambda rows: SHORT[int(rows[0])],
+    "bits of an array": lambda rows: PAYLOADS[[int(rows[0])]],
+    "sign of a zero": lambda rows: np.float64(-0.0 if rows[0] else 0.0),
+    "type": lambda rows: 1 if rows[0] else 1.0,
+    "nothing": lambda rows: "the same",
+}
+STATISTICS: dict[str, Callable[[Any], Any]] = {
+    "integers beyond floats": lambda rows: [2**60 + int(rows[0]), 1],
+    "integers beside floats": lambda rows: [2**60 + int(rows[0]), 0.5],
+    "integers in place of floats": lambda rows: [2**60 + 1] if rows[0] else [2.0**60],
+    "more than declared": lambda rows: [3 * rows[0], 1.0],
+}
+
+
+def play_outputs() -> dict[str, list[Said]]:
+    """Return what a check says of releases that return more than was released, in every place."""
+    found = {}
+    for name, leak in LEAKS.items():
+
+        def release(rows: Any, source: Any, leak: Callable[[Any], Any] = leak) -> Any:
+            return noisy_sum(rows, source), leak(rows)
+
+        found[name] = outcome(partial(check_sensitivity, release, [0.0, 1.0], [1.0, 1.0]))
+    for name, statistic in STATISTICS.items():
+
+        def looked_at(rows: Any, source: Any, of: Callable[[Any], Any] = statistic) -> Any:
+            return source.statistic(of(rows), sensitivity=1.0)
+
+        found[name] = outcome(partial(check_sensitivity, looked_at, [0.0, 1.0], [1.0, 1.0]))
+
+    def by_the_clock(rows: Any, source: Any) -> Any:
+        return source.laplace(next(CLOCK) % 2 / 4, sensitivity=1.0)
+
+    for name, changing in {"drifting": Drifting(), "by the clock": by_the_clock}.items():
+        found[name] = outcome(partial(check_sensitivity, changing, [0.0, 1.0], [1.0, 1.0]))
     return found
 
 

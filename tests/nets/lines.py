@@ -66,6 +66,14 @@ MORE = [
     ["plan", "samples", "mean", "--columns", "2", "--bounds", "-4", "4", "--target-error", "0.1"],
     ["plan", "samples", "proportion", "--target-error", "0.1"],
     ["plan", "sql", "SELECT COUNT(*) FROM t"],
+    # As few groups, levels and columns as may be.
+    *(
+        ["group-means", "--column", "a", "--by", "e", "--groups", groups, "--bounds", "-4", "4", *more]
+        for groups in ("0,1", "0")
+        for more in (["--anova"], ["--pairwise", "tukey"], ["--pairwise", "holm"])
+    ),
+    ["survival", "--time", "b", "--event", "e", "--horizon", "8", "--by", "e", "--groups", "0,1"],
+    ["table", "--levels", "e=0,1"],
 ]
 
 

@@ -34,7 +34,10 @@ SCENES: dict[str, Callable[[], dict[str, list[Said]]]] = {
     "tables": inputs.play_tables,
     "containers": inputs.play_containers,
     "labels": inputs.play_labels,
+    "levels": inputs.play_levels,
     "files": inputs.play_files,
+    "ends of names": inputs.play_ends,
+    "outputs": inputs.play_outputs,
     "formulas": inputs.play_formulas,
     "charges": inputs.play_charges,
 }

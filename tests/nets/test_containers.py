@@ -6,7 +6,7 @@ Seeded noise is the same wherever integers are, so all of a result has to be: ev
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import dask.array
@@ -20,9 +20,10 @@ import pytest
 
 from dpstats.data import open_source
 from dpstats.errors import DPStatsError, InvalidData
+from dpstats.lattice import compiled
 from tests.data.spark import cut
-from tests.nets.calls import ESTIMATORS, ROWS_OF
-from tests.nets.told import tell
+from tests.nets.calls import ESTIMATORS, ROWS_OF, VARIANTS
+from tests.nets.told import outcome, tell
 
 OF_COUNTS = {"IterativeConstruction", "NetMechanism", "SmallDB", "OnlineMultiplicativeWeights"}
 """Estimators that are given how often each row is there."""
@@ -107,3 +108,14 @@ def test_rows_in_another_order_are_the_same_release(name: str) -> None:
     for seed in (0, 1):
         other = frame.iloc[np.random.default_rng(seed).permutation(len(frame))]
         assert fit(name, other.drop(columns=beside), *entries(other, beside)) == in_memory(name)
+
+
+@pytest.mark.parametrize("name", [*ASKED, *VARIANTS])
+def test_loops_that_are_compiled_for_large_tables_are_the_same_release(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = {**ESTIMATORS, **VARIANTS}[name]
+    wanted = outcome(partial(call, **call.given))
+    monkeypatch.setattr(compiled, "FEWEST", 1)
+    monkeypatch.setattr(compiled, "loops", lambda: compiled.UNCOMPILED)
+    assert repr(outcome(partial(call, **call.given))) == repr(wanted)

@@ -183,3 +183,16 @@ def test_pvalues_at_limits_of_every_estimator_and_option(name: str) -> None:
 @pytest.mark.parametrize("name", MORE)
 def test_pvalues_at_limits_of_comparisons_predictions_and_answers(name: str) -> None:
     assert check_agreement(name, MORE[name]()) > 0
+
+
+@pytest.mark.parametrize("name", [name for name in FITTED if name not in {*ONE_LEVEL, *NO_INTERVALS}])
+def test_limits_of_several_tails_are_no_narrower_than_those_of_each(name: str) -> None:
+    for options in ({}, *OPTIONS.get(name, [])):
+        made = fitted(name).estimates(**options).distribution
+        tails = np.resize([0.2, 0.01, 0.07], made.start.shape)
+        low, high = made.limits(tails)
+        for tail in np.unique(tails):
+            own = tails == tail
+            alone = made.limits(np.full(made.start.shape, tail))
+            room = ROOM * (1 + np.abs(alone[1] - alone[0]))
+            assert not np.any(own & ((low > alone[0] + room) | (high < alone[1] - room))), (options, tail)

@@ -190,3 +190,26 @@ def test_the_description_is_the_same_in_every_process(tmp_path: Path) -> None:
         run = [sys.executable, str(script)]
         said.add(subprocess.run(run, env=environment, capture_output=True, text=True, check=True).stdout)
     assert len(said) == 1 and "a_script.Law" in json.loads(said.pop())["sampler"]["object"]["class"]
+
+
+def of_parts(*values: int) -> Any:
+    """Return an object whose class has a value in itself and in each of two bases."""
+    first, second, own = values
+
+    class First:
+        one = first
+
+    class Second:
+        two = second
+
+    class Both(First, Second):
+        three = own
+
+    return Both()
+
+
+def test_every_base_of_a_class_tells_studies_apart() -> None:
+    found = [
+        str(describe("sampler", of_parts(*values))) for values in ((1, 1, 1), (2, 1, 1), (1, 2, 1), (1, 1, 2))
+    ]
+    assert len(set(found)) == 4
