@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,9 +80,7 @@ def _middles(n: int, smaller: int, subset: int, count: int, rng: np.random.Gener
     larger = n - smaller
     kept = min(subset, larger)
     if smaller > _FEW:
-        share = kept / larger
-        variance = 4 * n * larger * smaller * (share**3 / 6 - 2 / 3 * (share - 0.5) ** 3)
-        return rng.normal(scale=np.sqrt(variance), size=count)
+        return rng.normal(scale=np.sqrt(middle_variance(n, smaller, subset)), size=count)
     # Each row of the smaller group has some rows of the larger group below it. All multisets of these numbers are
     # equally likely. Polya's urn draws one: a row takes a free place, or the place of an earlier row.
     below = np.empty((smaller, count), dtype=np.int64)
@@ -93,6 +92,13 @@ def _middles(n: int, smaller: int, subset: int, count: int, rng: np.random.Gener
     # A row of the smaller group against the largest rows of the larger one, and against the smallest.
     sums = np.maximum(below - (larger - kept), 0) + np.minimum(below, kept) - kept
     return np.asarray(sums.sum(axis=0), dtype=np.float64)
+
+
+def middle_variance(n: int, smaller: Any, subset: int) -> Any:
+    """Return the variance of the middle rank sum of the smaller of two groups, in half ranks, in the limit."""
+    larger = n - smaller
+    share = np.minimum(subset, larger) / larger
+    return 4 * n * larger * smaller * (share**3 / 6 - 2 / 3 * (share - 0.5) ** 3)
 
 
 def pvalue(null: Numbers, observed: float, alternative: str) -> float:

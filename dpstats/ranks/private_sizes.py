@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.noisy_counts import CountNoise
-from dpstats.ranks.null import Numbers, null_statistics, pvalue
+from dpstats.ranks.null import PUBLIC_SEED, Numbers, middle_variance, null_statistics, pvalue
 
 _LOST = 0.08
 """Largest relative increase of the variance of the released statistic of equal groups, for unequal ones to gain."""
 _OF_THE_LARGER = 0.9
 """Rows of a subset, as a fraction of the expected larger group."""
-_ON_SIZES = 0.05
-"""Fraction of the level of a test that goes to the sizes of the groups."""
 _TOLD_APART = 1 / 4
-"""Sizes are released if a test of this level and fraction tells an empty group from this fraction of the rows."""
-_USUAL_LEVEL = 0.05
+_TELLING_LEVEL = 0.0025
+"""Sizes are released if a test of this level tells an empty group from the fraction `_TOLD_APART` of the rows."""
+_UNLIKELY = 1e-5
+"""Probability that the true size is not among those that a p-value considers. The p-value includes it."""
+_ABOVE = 0.5
+"""Standard deviations of noise that are added to a released size, for the standard deviation of the statistic."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,7 @@ class MiddleRankSum:
         return math.floor((-extremes if larger else extremes) / 2 + Fraction(1, 2))
 
     def pvalue(self, released: Numbers, noise: CountNoise, alternative: str, size: int) -> float:
-        """Return the p-value of released half ranks: the largest over all sizes, weighed with their own p-values.
+        """Return the p-value of released half ranks, which holds for every size of the groups.
 
         Parameters
         ----------
@@ -88,49 +91,48 @@ class MiddleRankSum:
         size : int
             Number of simulations of the null distribution for one size.
         """
-
-        def judge_sum(smaller: int) -> float:
-            sizes = (smaller, self.rows - smaller)
-            null = null_statistics("two groups", sizes, noise.scale, size, self.subset)
-            return pvalue(null, released[0], alternative)
-
         if not self.per_row:
-            return judge_sum(self.rows // 2)
-        whole = self.per_row * self.rows
-        found = min(released[1], whole - released[1])
+            return pvalue(self._simulate(self.rows // 2, noise, size), released[0], alternative)
+        found = self._fold(released[1])
+        statistic = released[0] / self._estimate_std(found, noise)
+        reach = noise.quantile(_UNLIKELY / 2) / self.per_row
+        half = self.rows // 2
+        first = max(0, min(math.ceil(found - reach), half))
+        largest = 0.0
+        for least, most in _cut_sizes(first, max(first, min(math.floor(found + reach), half))):
+            # Statistics vary most for the largest of these sizes. Standard deviations are smallest for the least.
+            sizes = self._fold(self.per_row * least + _draw_noise(noise, size))
+            null = self._simulate(most, noise, size) / self._estimate_std(sizes, noise)
+            largest = max(largest, pvalue(null, statistic, alternative))
+        return min(1.0, largest + _UNLIKELY)
 
-        def judge_size(smaller: int) -> float:
-            """Return the probability of a released size as small, or as large, as this one."""
-            edges = self.per_row * smaller - found, whole - self.per_row * smaller - found
-            return float(noise.beyond(np.array(edges) - noise.half).sum())
+    def _simulate(self, smaller: int, noise: CountNoise, size: int) -> Numbers:
+        """Return released statistics under the null hypothesis."""
+        sizes = (smaller, self.rows - smaller)
+        return null_statistics("two groups", sizes, noise.scale, size, self.subset)
 
-        sizes = _sizes(self.rows // 2)
-        place = _first(
-            lambda at: judge_sum(sizes[at]) / (1 - _ON_SIZES) >= judge_size(sizes[at - 1] + 1) / _ON_SIZES,
-            len(sizes),
-        )
-        # The smaller of both p-values first rises with the size, and then falls.
-        rising = judge_sum(sizes[place - 1]) / (1 - _ON_SIZES)
-        falling = judge_size(sizes[place - 1] + 1) / _ON_SIZES if place < len(sizes) else 0.0
-        return min(1.0, max(rising, falling))
+    def _fold(self, released: Any) -> Any:
+        """Return the size of the smaller group by a released size."""
+        return np.minimum(released, self.per_row * self.rows - released) / self.per_row
 
-
-def _first(holds: Callable[[int], bool], stop: int) -> int:
-    """Return the first place from 1 on at which an increasing condition holds, and ``stop`` if there is none."""
-    low, high = 0, stop
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
+    def _estimate_std(self, found: Any, noise: CountNoise) -> Any:
+        """Return the standard deviation of the released statistic at a size a little above a released one."""
+        likely = np.clip(found + _ABOVE * noise.std / self.per_row, 0, self.rows / 2)
+        return np.sqrt(middle_variance(self.rows, likely, self.subset) + noise.variance)
 
 
-@lru_cache(maxsize=64)
-def _sizes(most: int) -> tuple[int, ...]:
-    """Return public sizes of the smaller group, up to ``most``, each at most a twentieth larger than the last."""
-    found = [1]
-    while found[-1] < most:
-        found.append(min(most, found[-1] + max(1, found[-1] // 20)))
-    return tuple(found)
+def _cut_sizes(first: int, last: int) -> Iterator[tuple[int, int]]:
+    """Cut the sizes from ``first`` to ``last`` into short ranges, and return the least and the largest size of each."""
+    while first <= last:
+        largest = min(last, first + first // 40)
+        yield first, largest
+        first = largest + 1
+
+
+@lru_cache(maxsize=16)
+def _draw_noise(noise: CountNoise, size: int) -> Numbers:
+    """Draw the noise of a size, independently of the draws of `null_statistics`."""
+    return noise.draw(np.random.default_rng([PUBLIC_SEED, 1]), (size,))
 
 
 def _largest_sum(larger: NDArray[np.float64], smaller: NDArray[np.float64], subset: int) -> Fraction:
@@ -159,6 +161,6 @@ def middle_rank_sum(n: int, epsilon: float, smaller_fraction: float = 0.5) -> Mi
     # Signal and noise grow together up to the size of the larger group.
     subset = max(most / 2, half, _OF_THE_LARGER * (1 - smaller_fraction) * n)
     plain = MiddleRankSum(n, int(min(subset, n - 1)))
-    error = plain.sensitivity / epsilon * math.log(0.5 / (_ON_SIZES * _USUAL_LEVEL))
+    error = plain.sensitivity / epsilon * math.log(0.5 / _TELLING_LEVEL)
     told = plain.room > 0 and error <= _TOLD_APART * n * plain.room
     return MiddleRankSum(n, plain.subset, plain.room) if told else plain

@@ -353,9 +353,10 @@ class MannWhitneyTest(GroupRankTest):
 
     If you expect very unequal groups, give ``smaller_fraction``: subsets are then larger, and the sizes more accurate.
 
-    **Null distribution.** With private sizes, the p-value is the largest over all sizes that the released sizes do not
-    exclude, and 5% of the level goes to excluding them. Where no sizes are released it assumes equal groups, at which
-    the variance is largest. The test is conservative for ties, and for unequal groups whose sizes are too noisy. If the
+    **Null distribution.** With private sizes, the statistic is divided by its standard deviation at the released sizes.
+    The p-value is the largest over all sizes that the released sizes do not exclude, plus 1e-5, the probability that
+    they exclude the true ones. Where no sizes are released it assumes equal groups, at which the variance is largest.
+    The test is conservative for ties, and for unequal groups whose sizes are too noisy. If the
     sizes are public, declare ``sizes``: p-values of unequal groups are then smaller.
 
     References
