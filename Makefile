@@ -44,7 +44,7 @@ test-quick: $(INSTALLED)
 	@test -d dpstats/$(PKG) -a -n "$(PKG)" || { echo "PKG must be a package of dpstats: make test-quick PKG=groups"; exit 2; }
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow" --package $(PKG) tests/$(PKG) dpstats/$(PKG) tests/conformance
 
-# Long simulations and audits, of which `make test` has shorter ones: seven minutes. tests/slow.txt names them.
+# Long simulations and audits, of which `make test` has shorter ones: tests/slow.txt and the marker `kinds` name them.
 test-slow: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal -m slow
 
