@@ -118,7 +118,8 @@ class MiddleRankSum:
     def _estimate_std(self, found: Any, noise: CountNoise) -> Any:
         """Return the standard deviation of the released statistic at a size a little above a released one."""
         likely = np.clip(found + _ABOVE * noise.std / self.per_row, 0, self.rows / 2)
-        return np.sqrt(middle_variance(self.rows, likely, self.subset) + noise.variance)
+        # At least half a rank: an empty group has no variance, and at large epsilon neither has the noise.
+        return np.sqrt(np.maximum(middle_variance(self.rows, likely, self.subset) + noise.variance, 1.0))
 
 
 def _cut_sizes(first: int, last: int) -> Iterator[tuple[int, int]]:

@@ -207,6 +207,13 @@ def test_a_released_size_far_from_all_is_no_error_and_a_wrong_one_no_small_pvalu
     assert middle.pvalue(np.array([0.0, 1e9]), noise, "greater", 99) > 0.3
 
 
+@pytest.mark.parametrize("n", [2, 3, 20, 51])
+@pytest.mark.parametrize("empty", [0, 1])
+def test_an_empty_group_shows_nothing_without_noise(n: int, empty: int) -> None:
+    test = MannWhitneyTest(groups=[0, 1], epsilon=1e5, n_simulations=99, random_state=0)
+    assert test.fit(np.arange(float(n)), np.full(n, 1 - empty)).pvalue_ == 1.0
+
+
 def test_private_sizes_of_unequal_groups_keep_the_level_and_have_nearly_the_power_of_public_ones() -> None:
     rng, size = np.random.default_rng(8), 30
     labels = np.repeat([0, 1], [size, 300 - size])
