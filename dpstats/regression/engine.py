@@ -22,6 +22,9 @@ from dpstats.regression.row_columns import RowColumns
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released, Session
 
+_LEARNED = 0.1
+"""A slope is not identified if the steps left more than this fraction of its unknown variance."""
+
 
 @parameters
 class NewtonSteps(RowColumns[RegressionPlan]):
@@ -108,9 +111,12 @@ def of_draw(released: Any, draw: int) -> Any:
     return released[draw]
 
 
-def told_apart(
-    left: NDArray[np.float64], cov: NDArray[np.float64], plan: RegressionPlan, rows: float
-) -> NDArray[np.bool_]:
-    """Return whether each slope is identified: the steps left at most half of its error variance uncorrected."""
-    most = 2 * np.diagonal(left) > np.diagonal(cov)
-    return ~most[int(plan.design.intercept) :] & (not plan.is_lost(rows))
+def told_apart(found: Estimate, cov: NDArray[np.float64], plan: RegressionPlan) -> NDArray[np.bool_]:
+    """Return whether each slope is identified, if ``cov`` is the covariance of the errors.
+
+    It is not if the steps left most of its error variance uncorrected, and with it a part of what was unknown before
+    the first step.
+    """
+    left, error, unknown = (np.diagonal(part) for part in (found.left, cov, found.unknown))
+    hidden = (2 * left > error) & (error > _LEARNED * unknown)
+    return ~hidden[int(plan.design.intercept) :] & (not plan.is_lost(found.rows))

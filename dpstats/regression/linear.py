@@ -211,7 +211,7 @@ class PrivateLinearRegression(NewtonSteps, OffsetColumn[RegressionPlan], LeastSq
 
     def _report(self, released: Released, plan: RegressionPlan) -> None:
         estimate = self._report_estimate(released, plan, "robust" if self.cov_type == "HC" else "model")
-        self.identified_ = told_apart(estimate.left, estimate.robust, plan, estimate.rows)
+        self.identified_ = told_apart(estimate, estimate.robust, plan)
         self.scale_ = estimate.scale
         self._set_outside(estimate.outside, estimate.rows)
         self.uneven_ = estimate.uneven

@@ -71,7 +71,7 @@ _SKEWED = 2.6
 """Standard deviations of its error from which the tail of the residuals counts as asymmetric."""
 _SPREADS = 2.0
 """Factor of the bias: it counts twice, because it is a fixed error and not a standard deviation."""
-_WIDTHS = np.linspace(1.5, 10.0, 171)
+_WIDTHS = np.linspace(1.2, 10.0, 177)
 
 
 class LinearPath(Path):
@@ -200,7 +200,7 @@ class LinearPath(Path):
         inverse = self._inverse()
         if name == step_name(1):
             # Before the first step, only the scale of the outcome limits the coefficients.
-            self.left = inverse.unknown(self.sigma)
+            self.left = self.unknown = inverse.unknown(self.sigma)
         if last:
             meat, meat_std = self._matrix(name, MEAT, released, self.p)
             pull = (self.radius * clip) ** 2

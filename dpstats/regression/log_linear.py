@@ -116,7 +116,7 @@ class LogLinearRegression(BoundedOutcome[RegressionPlan], NewtonSteps):
 
     def _report(self, released: Released, plan: RegressionPlan) -> None:
         found = self._report_estimate(released, plan, "robust")
-        known = told_apart(found.left, found.robust, plan, found.rows)
+        known = told_apart(found, found.robust, plan)
         self.identified_ = known & (not found.separated)
         self._set_outside(found.outside, found.rows)
         self._set_dispersion(*found.dispersion)

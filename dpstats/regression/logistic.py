@@ -159,7 +159,7 @@ class PrivateLogisticRegression(ClassifierMixin, NewtonSteps, OffsetColumn[Regre
 
     def _report(self, released: Released, plan: RegressionPlan) -> None:
         estimate = self._report_estimate(released, plan, "model")
-        known = told_apart(estimate.left, estimate.model, plan, estimate.rows)
+        known = told_apart(estimate, estimate.model, plan)
         self.identified_ = known & (not estimate.separated)
         each = plan.n_samples / estimate.rows
         self.outcome_rate_ = each * float(released[RATE][0]) if plan.design.intercept else float("nan")

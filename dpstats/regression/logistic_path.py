@@ -89,7 +89,7 @@ class LogisticPath(Path):
         inverse = self._inverse()
         if name == step_name(1):
             # Assume that the log odds of typical rows have standard deviation 1.
-            self.left = inverse.unknown(math.sqrt(self._common_size))
+            self.left = self.unknown = inverse.unknown(math.sqrt(self._common_size))
         else:
             gradient = self._bend(gradient, noise, inverse)
         self._step(name, gradient, noise, inverse)

@@ -69,6 +69,8 @@ class Estimate:
         The part of both that is due to privacy.
     left : array of shape (p, p)
         The part of ``privacy`` that is the remaining error of the Newton steps.
+    unknown : array of shape (p, p)
+        Covariance of the coefficients before the first step, from the scale of the outcome.
     condition : float
         Condition number of the curvature in the last coordinates, after its eigenvalues are raised.
     scale : float
@@ -100,6 +102,7 @@ class Estimate:
     model: Floats
     privacy: Floats
     left: Floats
+    unknown: Floats
     condition: float
     scale: float
     outside: float
@@ -150,6 +153,7 @@ class Path(ABC):
         self.radius = self.leverage = 1.0
         self.least = 0.0  # length, in half-widths, from which rows have weight 1 in the directions
         self.b = np.zeros(self.p)
+        self.unknown = np.zeros((self.p, self.p))  # covariance of the coefficients before the first step
         self.left = np.zeros((self.p, self.p))
         self.noise = np.zeros((self.p, self.p))
         self.shape = np.eye(self.p)  # expected curvature, up to a factor
@@ -428,6 +432,7 @@ class Path(ABC):
         self.seen = [seen.turned(np.asarray(back), np.asarray(turned), even) for seen in self.seen]
         self.b = back @ self.b
         self.left, self.noise = back @ self.left @ back.T, back @ self.noise @ back.T
+        self.unknown = back @ self.unknown @ back.T
         self.shape, self.found = size * np.diag(inverse.known / inverse.raised), []
 
     def _step(self, name: str, gradient: Floats, noise: float, inverse: Inverse) -> None:
@@ -481,8 +486,19 @@ class Path(ABC):
         assert inverse is not None
         matrix, offset = self._units.to_units(np.rint(self.shift * 2.0**X_BITS) * 2.0**-X_BITS)
         params = matrix @ b + offset
-        robust, model, privacy, left = (matrix @ cov @ matrix.T for cov in covariances)
+        unknown = self.whitening.T @ self.unknown @ self.whitening
+        robust, model, privacy, left, unknown = (matrix @ cov @ matrix.T for cov in (*covariances, unknown))
         condition = float(inverse.raised.max() / inverse.raised.min())
         return Estimate(
-            params, robust, model, privacy, left, condition, scale, outside, self.n, self.effective
+            params,
+            robust,
+            model,
+            privacy,
+            left,
+            unknown,
+            condition,
+            scale,
+            outside,
+            self.n,
+            self.effective,
         )

@@ -51,8 +51,11 @@ STEPS = 4
 _HOPELESS = 4.0  # noise over sampling error
 _BLURRED = 0.6  # noise of the directions over their average eigenvalue
 _LEVERAGE = 1.2  # bound over length of rows with equal lengths, in planning
-_EARLY = (0.08, 0.10, 0.15)
-_SHARES = {ROWS: 0.01, CENTRE: 0.04, DIRECTIONS: 0.10, RATE: 0.01, RESIDUALS: 0.04, TAIL: 0.05}
+_EARLY = {"linear": (0.05, 0.08, 0.15), "logistic": (0.08, 0.10, 0.15)}
+_DIRECTIONS = {"linear": (0.05, 0.10), "logistic": (0.10, 0.10)}
+"""Smallest and largest fraction of mu^2 for the directions."""
+_SHARP = 0.06  # noise of the directions over their average eigenvalue that is small enough
+_SHARES = {ROWS: 0.01, CENTRE: 0.04, RATE: 0.01, RESIDUALS: 0.04, TAIL: 0.05}
 """Fractions of mu^2. The remainder is for the last step."""
 MANY = 1000.0  # rows times mu, from which the lengths of rows are counted before their directions
 _NORMS = 0.01  # smallest fraction of mu^2 for each count of norms
@@ -110,10 +113,7 @@ class RegressionPlan(DesignPlan):
     @property
     def blur(self) -> float:
         """Noise of the directions over the average eigenvalue. Near 1, noise hides the shape of the columns."""
-        d = self.n_features
-        return (
-            math.sqrt(2 * d) * d * math.sqrt(2) / (self.n_samples * self.mu * math.sqrt(_SHARES[DIRECTIONS]))
-        )
+        return _blur(self.n_samples, self.n_features, self.mu) / math.sqrt(self.share(DIRECTIONS))
 
     @property
     def noise_only(self) -> bool:
@@ -131,7 +131,8 @@ class RegressionPlan(DesignPlan):
 
     @cached_property
     def _shares(self) -> dict[str, float]:
-        return dict(shares(self.family, self.n_samples, self.mu, self.design.intercept, self.count_stage))
+        sizes = self.n_samples, self.n_features, self.mu
+        return dict(shares(self.family, *sizes, self.design.intercept, self.count_stage))
 
     @property
     def count_stage(self) -> str | None:
@@ -160,13 +161,24 @@ def scalar_share(n: int, mu: float) -> float:
     return min(max(30 * (20 / (n * mu)) ** 2, 0.03), 0.2) / (STEPS + 1)
 
 
+def _blur(n: int, d: int, mu: float) -> float:
+    """Return the noise of directions that get all of mu^2, over their average eigenvalue."""
+    return math.sqrt(2 * d) * d * math.sqrt(2) / (n * mu)
+
+
+def directions_share(family: str, n: int, d: int, mu: float) -> float:
+    """Return the fraction of mu^2 for the directions: less if they are sharp with less."""
+    least, most = _DIRECTIONS[family]
+    return min(max((_blur(n, d, mu) / _SHARP) ** 2, least), most)
+
+
 def count_name(design: Design, missing: str) -> str | None:
     """Return the name of the stage that counts rows: the observed ones, or each with its weight. None without one."""
     return WEIGHT if design.weight else ROWS if missing == "drop" else None
 
 
 def shares(
-    family: str, n: int, mu: float, intercept: bool, counted: str | None = None
+    family: str, n: int, d: int, mu: float, intercept: bool, counted: str | None = None
 ) -> list[tuple[str, float]]:
     """Return the stages in order with the fraction of mu^2 of each. They depend on sizes and mu only."""
     parts = [(counted, _SHARES[ROWS])] if counted else []
@@ -174,10 +186,10 @@ def shares(
     norms, scalar = norms_share(n, mu), scalar_share(n, mu)
     if n * mu >= MANY:
         parts.append((LENGTHS, norms))
-    parts += [(DIRECTIONS, _SHARES[DIRECTIONS]), (NORMS, norms)]
+    parts += [(DIRECTIONS, directions_share(family, n, d, mu)), (NORMS, norms)]
     if family == "logistic" and intercept:
         parts.append((RATE, _SHARES[RATE]))
-    for t, share in enumerate((*_EARLY, 0.0), 1):
+    for t, share in enumerate((*_EARLY[family], 0.0), 1):
         if t == STEPS:
             parts.append((LAST_NORMS, norms))
         if family == "linear":
@@ -218,7 +230,7 @@ def regression_plan(
         return (last_integers if name == step_name(STEPS) else step_integers)(name, p, n, bits, share)
 
     def parts(mu: float) -> list[tuple[str, float]]:
-        return shares(family, n, mu, design.intercept, count_name(design, missing))
+        return shares(family, n, d, mu, design.intercept, count_name(design, missing))
 
     return made_plan(RegressionPlan, parts, integers, design, n, epsilon, delta, missing, family=family)
 

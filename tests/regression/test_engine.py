@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from dpstats.data.tables import Table
 from dpstats.regression import PrivateLinearRegression, PrivateLogisticRegression
 from dpstats.regression.design import Design
 from dpstats.regression.engine import of_draw, told_apart, walked
+from dpstats.regression.path import Estimate
 from dpstats.regression.plan import regression_plan
 from dpstats.release.session import Session
 
@@ -40,11 +43,11 @@ def test_a_fit_is_the_walk_through_what_it_released() -> None:
     assert np.array_equal(estimator.fit(X, y).params_, expected)
 
 
-def test_what_is_mostly_left_is_not_told_apart() -> None:
-    design = Design.check((-1, 1), (-1, 1), 2, False)
-    left = np.diag([0.6, 0.4])
-    for n, expected in ((100_000, [False, True]), (100, [False, False])):  # noise only, as the plan says
-        assert (
-            told_apart(left, np.eye(2), regression_plan("linear", design, n, 1.0, 1e-6), n).tolist()
-            == expected
-        )
+def test_a_slope_is_not_identified_if_most_of_its_error_was_there_before_the_steps() -> None:
+    design = Design.check((-1, 1), (-1, 1), 3, False)
+    estimate = Estimate(
+        np.zeros(3), *[np.eye(3)] * 3, np.diag([0.6, 0.4, 0.6]), np.diag([5.0, 5.0, 50.0]), 1, 1, 0, 100, 100
+    )
+    for n, expected in ((100_000, [False, True, True]), (100, [False] * 3)):  # noise only, as the plan says
+        plan = regression_plan("linear", design, n, 1.0, 1e-6)
+        assert told_apart(replace(estimate, rows=n), np.eye(3), plan).tolist() == expected

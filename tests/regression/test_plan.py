@@ -12,7 +12,14 @@ from dpstats.privacy import JointStage, compose
 from dpstats.regression import PrivateLinearRegression, PrivateLogisticRegression
 from dpstats.regression.design import Design
 from dpstats.regression.movement import LAST_MOVEMENT
-from dpstats.regression.plan import RegressionPlan, norm_ends, regression_plan, shares, step_name
+from dpstats.regression.plan import (
+    DIRECTIONS,
+    RegressionPlan,
+    norm_ends,
+    regression_plan,
+    shares,
+    step_name,
+)
 
 
 def plan(
@@ -32,6 +39,13 @@ def test_shares_add_up_to_one_and_the_last_step_gets_most(family: str, intercept
     assert dict(parts)[step_name(4)] == max(share for _, share in parts)
     names = [name for name, _ in parts]
     assert len(set(names)) == len(names)
+
+
+def test_directions_get_no_more_than_they_need() -> None:
+    assert [plan(n).share(DIRECTIONS) for n in (200, 50_000)] == [0.10, 0.05]
+    assert 0.05 < plan(20_000, 12).share(DIRECTIONS) < 0.10
+    assert plan(50_000).share(step_name(4)) > 0.45
+    assert plan(50_000, family="logistic").share(DIRECTIONS) == 0.10
 
 
 @pytest.mark.parametrize("family", ["linear", "logistic"])
