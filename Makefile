@@ -127,6 +127,7 @@ real: $(INSTALLED)
 searches: $(INSTALLED)
 	$(BIN)/python validation/searches/identity_constants.py
 	$(BIN)/python validation/searches/identity_search.py --replications 2000000
+	$(BIN)/python validation/searches/regression_width.py
 
 audit: $(INSTALLED)
 	$(BIN)/python validation/studies/audit.py

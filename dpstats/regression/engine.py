@@ -114,8 +114,9 @@ def of_draw(released: Any, draw: int) -> Any:
 def told_apart(found: Estimate, cov: NDArray[np.float64], plan: RegressionPlan) -> NDArray[np.bool_]:
     """Return whether each slope is identified, if ``cov`` is the covariance of the errors.
 
-    It is not if the steps left most of its error variance uncorrected, and with it a part of what was unknown before
-    the first step.
+    It is not if the steps left most of its error variance uncorrected. In a linear regression they must also have left
+    a part of what was unknown before the first step. The curvature of the others changes with the coefficients, so
+    their remaining error is known less well.
     """
     left, error, unknown = (np.diagonal(part) for part in (found.left, cov, found.unknown))
     hidden = (2 * left > error) & (error > _LEARNED * unknown)

@@ -72,6 +72,9 @@ _SKEWED = 2.6
 _SPREADS = 2.0
 """Factor of the bias: it counts twice, because it is a fixed error and not a standard deviation."""
 _WIDTHS = np.linspace(1.2, 10.0, 177)
+"""Clipping thresholds to choose from, in standard deviations.
+
+At the first one about as many uniform, Laplace and normal residuals are inside: 0.75, 0.78 and 0.77."""
 
 
 class LinearPath(Path):

@@ -265,7 +265,7 @@ class LogLinearPath(Path):
         self.found.append(Curvature.noisy(matrix * size, std * size))
         inverse = self._inverse()
         if t == 1:
-            self.left = self.unknown = inverse.unknown(1.0)
+            self.left = inverse.unknown(1.0)
         else:
             gradient = gradient - self._second_order(inverse)
         if t == STEPS:

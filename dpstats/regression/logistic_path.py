@@ -36,6 +36,7 @@ class LogisticPath(Path):
         self.separated = False
         self.offset = 0.0  # mean offset over rows
         self.meat: tuple[Floats, float] | None = None
+        self.moments: Floats | None = None
         self.start, self.first_scale = (
             0.0,
             1.0,
@@ -89,13 +90,15 @@ class LogisticPath(Path):
         inverse = self._inverse()
         if name == step_name(1):
             # Assume that the log odds of typical rows have standard deviation 1.
-            self.left = self.unknown = inverse.unknown(math.sqrt(self._common_size))
+            self.left = inverse.unknown(math.sqrt(self._common_size))
         else:
             gradient = self._bend(gradient, noise, inverse)
         self._step(name, gradient, noise, inverse)
         if name == step_name(1):
             self._stretch(inverse)
             self.first = self.whitening.copy()
+            # Second moments of the rows, which give the variance of log odds
+            self.moments = (inverse.vectors * inverse.known) @ inverse.vectors.T / self._common_size
         # Log odds of a typical row. Beyond the limit, an outcome is practically certain.
         reached = float(np.linalg.norm(self.b))
         if reached > _MOST_LOG_ODDS:
@@ -108,13 +111,16 @@ class LogisticPath(Path):
     def _stretch(self, inverse: Inverse) -> None:
         """Lengthen the first step to the length that normal log odds imply.
 
-        The step uses the curvature at coefficients of 0 only, and is too short if log odds are large.
+        The step uses the curvature at coefficients of 0 only, and is too short if log odds are large. Their variance is
+        taken one standard deviation of its noise smaller, because later steps lengthen better than they shorten.
         """
         first = int(self.plan.design.intercept)
         slopes: Floats = np.zeros(self.p)
         slopes[first:] = self.b[first:]
         known = (inverse.vectors * inverse.known) @ inverse.vectors.T
-        pulled = slopes @ known @ slopes - float(np.einsum("ij,ij->", self.noise, known))
+        seen = known @ self.noise
+        doubt = math.sqrt(2 * float(np.trace(seen @ seen)) + 4 * float(slopes @ seen @ known @ slopes))
+        pulled = slopes @ known @ slopes - float(np.trace(seen)) - doubt
         start = self.start * self.whitening[0, 0] if first else 0.0
         spread = math.sqrt(max(float(pulled), 0.0) / float(derivative(start)))
         farther, shift = normal_log_odds(start, spread)
@@ -131,16 +137,31 @@ class LogisticPath(Path):
         back = np.linalg.solve(self.first.T, self.whitening.T)
         slopes = back @ self.b
         slopes[: int(self.plan.design.intercept)] = 0.0
-        spread = float(np.linalg.norm(slopes))
+        spread = math.sqrt(max(float(slopes @ self.moments @ slopes), 0.0))
         slopes /= max(spread, 1e-12)
-        farther = float(slopes @ back @ inverse(gradient))
+        along = self.moments @ slopes
+        farther = float(along @ back @ inverse(gradient))
         turned = back @ inverse.matrix
         error = back @ self.noise @ back.T + noise**2 * turned @ turned.T
-        seen = math.sqrt(float(slopes @ error @ slopes))
+        seen = math.sqrt(float(along @ error @ along))
         self.separated = farther > 1.5 * seen + _UNSETTLED * (spread + 2)
         direction = np.linalg.solve(back, slopes) * (1.5 * max(farther**2 - seen**2, 0.0) / (spread + 2))
         self.left = self.left + np.outer(direction, direction) / 4
         return gradient + inverse.vectors @ (inverse.raised * (inverse.vectors.T @ direction))
+
+    def _bent(self, before: Floats) -> Floats:
+        """Return the covariance of what a step leaves because the curvature changes within the error ``before``.
+
+        Let the error be e, and its log odds have variance v over normal rows. To third order a Newton step leaves
+        k v e, where k is the third derivative of the outcome's rate over its first. For rare outcomes k is 1, and a
+        step leaves v / (1 + v) of e, whatever v is.
+        """
+        if self.moments is None:
+            return np.zeros_like(before)
+        back = np.linalg.solve(self.first.T, self.whitening.T)
+        variance = float(np.einsum("ij,ij->", back.T @ self.moments @ back, before))
+        changed = abs(1 - 6 * self._common_size) * variance
+        return (changed / (1 + changed)) ** 2 * before
 
     def _spread_of_index(self) -> float:
         """Return the variance of the log odds due to errors of the slopes. The intercept compensates for half of it.

@@ -70,7 +70,7 @@ class Estimate:
     left : array of shape (p, p)
         The part of ``privacy`` that is the remaining error of the Newton steps.
     unknown : array of shape (p, p)
-        Covariance of the coefficients before the first step, from the scale of the outcome.
+        Covariance of the coefficients before the first step, from the scale of the outcome. 0 unless linear.
     condition : float
         Condition number of the curvature in the last coordinates, after its eigenvalues are raised.
     scale : float
@@ -153,7 +153,7 @@ class Path(ABC):
         self.radius = self.leverage = 1.0
         self.least = 0.0  # length, in half-widths, from which rows have weight 1 in the directions
         self.b = np.zeros(self.p)
-        self.unknown = np.zeros((self.p, self.p))  # covariance of the coefficients before the first step
+        self.unknown = np.zeros((self.p, self.p))  # before the first step; of linear regressions
         self.left = np.zeros((self.p, self.p))
         self.noise = np.zeros((self.p, self.p))
         self.shape = np.eye(self.p)  # expected curvature, up to a factor
@@ -406,6 +406,10 @@ class Path(ABC):
         average = before.curvature.averaged(after.curvature)
         return average.mistake(*self._change(average, before, after))
 
+    def _bent(self, before: Floats) -> Floats:
+        """Return the covariance of what a step leaves because the curvature changes within the error ``before``."""
+        return np.zeros_like(before)
+
     def _resize(self, part: Curvature, now: Curvature) -> Curvature:
         """Return an earlier curvature rescaled to its present size, if the size changes."""
         return part
@@ -440,11 +444,13 @@ class Path(ABC):
         before = self.left + self.noise
         t = next(t for t in range(1, STEPS + 1) if name == step_name(t))
         left, own = inverse.error_after(before, noise, _CATALAN[t] / _CATALAN[t - 1], self._mistake())
+        bent = self._bent(before)
+        left = left + bent
         stepped = self.b + inverse(gradient)
         if t < self._averaged:
             self.b, self.left, self.noise = stepped, left, own
         else:
-            self._average(stepped, left, own, inverse, inverse.error_after(before, noise)[0])
+            self._average(stepped, left, own, inverse, inverse.error_after(before, noise)[0] + bent)
         self.inverse = inverse
         if t == STEPS - 1:
             self._whiten_again()
