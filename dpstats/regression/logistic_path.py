@@ -36,11 +36,10 @@ class LogisticPath(Path):
         self.separated = False
         self.offset = 0.0  # mean offset over rows
         self.meat: tuple[Floats, float] | None = None
-        self.moments: Floats | None = None
-        self.start, self.first_scale = (
-            0.0,
-            1.0,
-        )  # scale of the intercept in the coordinates of the first step
+        # Scale of the intercept in the coordinates of the first step
+        self.start, self.first_scale = 0.0, 1.0
+        # Coordinates of the first step, and second moments of the rows in them
+        self.first, self.moments = np.eye(self.p), np.zeros((self.p, self.p))
 
     @property
     def _common_size(self) -> float:
@@ -97,7 +96,6 @@ class LogisticPath(Path):
         if name == step_name(1):
             self._stretch(inverse)
             self.first = self.whitening.copy()
-            # Second moments of the rows, which give the variance of log odds
             self.moments = (inverse.vectors * inverse.known) @ inverse.vectors.T / self._common_size
         # Log odds of a typical row. Beyond the limit, an outcome is practically certain.
         reached = float(np.linalg.norm(self.b))
@@ -156,8 +154,6 @@ class LogisticPath(Path):
         k v e, where k is the third derivative of the outcome's rate over its first. For rare outcomes k is 1, and a
         step leaves v / (1 + v) of e, whatever v is.
         """
-        if self.moments is None:
-            return np.zeros_like(before)
         back = np.linalg.solve(self.first.T, self.whitening.T)
         variance = float(np.einsum("ij,ij->", back.T @ self.moments @ back, before))
         changed = abs(1 - 6 * self._common_size) * variance
