@@ -23,7 +23,7 @@ from dpstats.release.parameters import parameters
 from dpstats.release.session import Released, Session
 
 _LEARNED = 0.1
-"""A slope is not identified if the steps left more than this fraction of its unknown variance."""
+"""A slope is not identified if its error variance is above this fraction of the variance unknown before the fit."""
 
 
 @parameters
@@ -114,9 +114,9 @@ def of_draw(released: Any, draw: int) -> Any:
 def told_apart(found: Estimate, cov: NDArray[np.float64], plan: RegressionPlan) -> NDArray[np.bool_]:
     """Return whether each slope is identified, if ``cov`` is the covariance of the errors.
 
-    It is not if the steps left most of its error variance uncorrected. In a linear regression they must also have left
-    a part of what was unknown before the first step. The curvature of the others changes with the coefficients, so
-    their remaining error is known less well.
+    It is not if most of its error variance remains uncorrected. In a linear regression the error variance must also be
+    a part of the variance that was unknown before the first step. The curvature of the other models changes with the
+    coefficients, so their remaining error is known less well.
     """
     left, error, unknown = (np.diagonal(part) for part in (found.left, cov, found.unknown))
     hidden = (2 * left > error) & (error > _LEARNED * unknown)

@@ -148,11 +148,11 @@ class LogisticPath(Path):
         return gradient + inverse.vectors @ (inverse.raised * (inverse.vectors.T @ direction))
 
     def _bent(self, before: Floats) -> Floats:
-        """Return the covariance of what a step leaves because the curvature changes within the error ``before``.
+        """Return the covariance of the error that remains because the curvature changes within the error ``before``.
 
         Let the error be e, and its log odds have variance v over normal rows. To third order a Newton step leaves
         k v e, where k is the third derivative of the outcome's rate over its first. For rare outcomes k is 1, and a
-        step leaves v / (1 + v) of e, whatever v is.
+        step leaves v / (1 + v) of e for every v.
         """
         back = np.linalg.solve(self.first.T, self.whitening.T)
         variance = float(np.einsum("ij,ij->", back.T @ self.moments @ back, before))

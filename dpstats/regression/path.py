@@ -407,7 +407,7 @@ class Path(ABC):
         return average.mistake(*self._change(average, before, after))
 
     def _bent(self, before: Floats) -> Floats:
-        """Return the covariance of what a step leaves because the curvature changes within the error ``before``."""
+        """Return the covariance of the error that remains because the curvature changes within the error ``before``."""
         return np.zeros_like(before)
 
     def _resize(self, part: Curvature, now: Curvature) -> Curvature:

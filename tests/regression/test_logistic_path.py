@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.special import expit
 
 from dpstats.regression import PrivateLogisticRegression
 from dpstats.regression.curvature import Curvature
@@ -120,3 +121,26 @@ def test_log_odds_of_five_are_reached() -> None:
     # The first step overshot: log odds of every deviation beyond 4 have nearly the same gradient.
     hits, _, separated = covered(5.0, 0.5, 20_000, 3.0, 12)
     assert hits + 3 * separated >= 30
+
+
+def test_uncertain_coefficients_leave_a_part_of_their_error() -> None:
+    design = Design.check((-1, 1), None, 2, True)
+    path = LogisticPath(regression_plan("logistic", design, 5000, 1.0, 1e-6))
+    before = np.diag([0.2, 0.3, 0.5])
+    assert not path._bent(before).any()  # before the first step nothing is known
+    path.moments = np.eye(3)
+    for start, changed in ((0.0, 0.5), (-30.0, 1.0)):  # half the outcomes, and next to none
+        path.start = start
+        assert np.allclose(path._bent(before), (changed / (1 + changed)) ** 2 * before)
+    path.moments, path.whitening = np.diag([1.0, 1.0, 0.0]), np.diag([1.0, 1.0, 9.0])
+    assert np.allclose(path._bent(before), (0.5 / 1.5) ** 2 * before)
+
+
+def test_a_noisy_column_of_little_weight_bends_no_other_coefficient() -> None:
+    rng, z = np.random.default_rng(0), []
+    for seed in range(40):
+        X = np.clip(rng.normal(size=(2000, 3)), -4, 4) * [1.0, 0.32, 0.1]
+        y = (rng.random(2000) < expit(-0.95 * X.sum(axis=1))).astype(float)
+        fit = PrivateLogisticRegression(x_bounds=(-4, 4), random_state=seed).fit(X, y)
+        z.append((fit.coef_[0] + 0.95) / fit.standard_errors_[0])
+    assert np.abs(z).max() < 3.5
