@@ -80,11 +80,11 @@ class SpendsLess(PrivateLinearRegression):
 
 def test_a_regression_of_another_rate_is_not_reproduced() -> None:
     # Cells with the same stages: the constant of privacy is another one where lengths are not released.
-    grid = {"n": [12_000, 24_000], "d": [8], "epsilon": [0.4, 0.8]}
+    grid = {"n": [12_000, 48_000], "d": [8], "epsilon": [0.4, 0.8]}
     fits = []
     for kind in (SpendsLess, PrivateLinearRegression):
         estimator = kind(**linear_regression.ESTIMATOR.get_params())
-        results = Study(linear_regression.LinearModel(), estimator, grid, 80, loss="squared_error").run()
+        results = Study(linear_regression.LinearModel(), estimator, grid, 60, loss="squared_error").run()
         fits.append(
             fit_formula(
                 results,
