@@ -15,9 +15,9 @@ NETS = " ".join(
 SAME = " ".join(f"tests/nets/test_{name}.py" for name in ("names", "any_order", "containers", "remaining"))
 """The same rows otherwise: in other containers, orders and letters; and what remains of a budget."""
 RECORDED = "tests/nets/test_recorded.py"
-"""Seeded numbers of all packages: asked after the tests of formulas and simulations."""
+"""Seeded numbers of all packages, in seconds: asked after the tests of the package."""
 WORDS = "tests/nets/test_recorded_words.py"
-"""What every call and command says, with every value of its options: asked last."""
+"""What every call and command says, with every value of its options: asked next."""
 
 # Beside the folder of tests that mirrors a package; every entry is a step of its own.
 WIDER = {
@@ -133,7 +133,8 @@ def steps(mutant: Mutant, root: Path) -> list[str]:
         rest += f" --ignore={own}"
     if package:
         found.append(rest)
-    # Then the examples of the docstrings.
-    found += [mutant.file, *WIDER.get(package, [])]
-    found += [one for one in (SAME, RECORDED, WORDS) if (root / one.split()[0]).exists()]
+    # Then the examples of the docstrings, and what is recorded: seconds, where simulations and audits take minutes.
+    found.append(mutant.file)
+    found += [one for one in (RECORDED, WORDS) if (root / one).exists()]
+    found += [*WIDER.get(package, []), *([SAME] if (root / SAME.split()[0]).exists() else [])]
     return list(dict.fromkeys(found))
