@@ -1,9 +1,9 @@
 """Plant defects, one at a time, and see whether the tests notice: a list of mutants, and what killed each.
 
 Every mutant is put into a scratch copy of the repository, and the tests of its package are run until the first
-failure: first those of its file, then of the package, then wider ones (`which_tests.py`). In the end the tests that
-failed are run once more without any mutant, where they have to pass. What no test notices has survived: the program
-then exits with 1, unless the list allows it, with the reason.
+failure: first those of its file, then of the package, then wider ones (`which_tests.py`), and the slow ones of all
+these last. In the end the tests that failed are run once more without any mutant, where they have to pass. What no test
+notices has survived: the program then exits with 1, unless the list allows it, with the reason.
 
     python validation/mutants/run.py --jobs 2                     # all of them: writes results/mutants.md
     python validation/mutants/run.py --only noise --no-write      # those with "noise" in their name, file or words
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import json
 import os
 import queue
@@ -134,13 +135,14 @@ def outcome(mutant: Mutant, scratch: Scratch, limit: float) -> Outcome:
 def _verdict(mutant: Mutant, scratch: Scratch, end: float) -> tuple[str, str]:
     asked = []
     with scratch.having(mutant):
-        for arguments in steps(mutant, scratch.root):
-            status, printed = scratch.test(["-x", *arguments.split()], end - time.monotonic())
+        for which, arguments in itertools.product(("not slow", "slow"), steps(mutant, scratch.root)):
+            words = f"{arguments} (slow)" if which == "slow" else arguments
+            status, printed = scratch.test(["-x", "-m", which, *arguments.split()], end - time.monotonic())
             if status is None:
-                return LATE, f"during {arguments}" + (f"; {'; '.join(asked)} passed" if asked else "")
+                return LATE, f"during {words}" + (f"; {'; '.join(asked)} passed" if asked else "")
             if status not in (0, NO_TESTS):
                 return KILLED, next(iter(failures(printed)), arguments)
-            asked.append(arguments)
+            asked.append(words)
     return SURVIVED, f"{'; '.join(asked)} pass"
 
 
