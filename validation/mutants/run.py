@@ -1,9 +1,10 @@
 """Plant defects, one at a time, and see whether the tests notice: a list of mutants, and what killed each.
 
-Every mutant is put into a scratch copy of the repository, and the tests of its package are run until the first
-failure: first those of its file, then of the package, then wider ones (`which_tests.py`), and the slow ones of all
-these last. In the end the tests that failed are run once more without any mutant, where they have to pass. What no test
-notices has survived: the program then exits with 1, unless the list allows it, with the reason.
+Every mutant is put into a scratch copy of the repository, and the tests of its package are run until the first failure:
+first the one that killed it when the page of results was written, then those of its file, of the package, and wider
+ones (`which_tests.py`), and the slow ones of all these last. In the end the tests that failed are run once more without
+any mutant, where they have to pass. What no test notices has survived: the program then exits with 1, unless the list
+allows it, with the reason.
 
     python validation/mutants/run.py --jobs 2                     # all of them: writes results/mutants.md
     python validation/mutants/run.py --only noise --no-write      # those with "noise" in their name, file or words
@@ -25,7 +26,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -125,16 +126,20 @@ def failures(printed: str) -> list[str]:
     return list(dict.fromkeys(_FAILED.findall(printed)))
 
 
-def outcome(mutant: Mutant, scratch: Scratch, limit: float) -> Outcome:
+def outcome(mutant: Mutant, scratch: Scratch, limit: float, first: str = "") -> Outcome:
     """Ask the tests about a mutant, up to the first that fails or for as many seconds as there are."""
     start = time.monotonic()
-    verdict, by = _verdict(mutant, scratch, start + limit)
+    verdict, by = _verdict(mutant, scratch, start + limit, first)
     return Outcome(mutant.name, verdict, by, round(time.monotonic() - start, 1))
 
 
-def _verdict(mutant: Mutant, scratch: Scratch, end: float) -> tuple[str, str]:
+def _verdict(mutant: Mutant, scratch: Scratch, end: float, first: str) -> tuple[str, str]:
     asked = []
     with scratch.having(mutant):
+        if first:
+            failed = failures(scratch.test(["-x", *first.split()], end - time.monotonic())[1])
+            if failed:
+                return KILLED, failed[0]
         for which, arguments in itertools.product(("not slow", "slow"), steps(mutant, scratch.root)):
             words = f"{arguments} (slow)" if which == "slow" else arguments
             status, printed = scratch.test(["-x", "-m", which, *arguments.split()], end - time.monotonic())
@@ -175,9 +180,13 @@ def asked_for(mutants: list[Mutant], pattern: str) -> list[Mutant]:
 
 
 def judged(
-    mutants: Sequence[Mutant], jobs: int = 1, limit: float = LIMIT, root: Path = ROOT
+    mutants: Sequence[Mutant],
+    jobs: int = 1,
+    limit: float = LIMIT,
+    root: Path = ROOT,
+    killers: Mapping[str, str] | None = None,
 ) -> Iterator[Outcome]:
-    """Yield the outcome of every mutant as it comes."""
+    """Yield the outcome of every mutant as it comes. ``killers`` are tests that are asked first."""
     with tempfile.TemporaryDirectory(prefix="dpstats-mutants-") as folder:
         free: queue.Queue[Scratch] = queue.Queue()
         for job in range(jobs):
@@ -186,7 +195,7 @@ def judged(
         def work(mutant: Mutant) -> Outcome:
             scratch = free.get()
             try:
-                return outcome(mutant, scratch, limit)
+                return outcome(mutant, scratch, limit, (killers or {}).get(mutant.name, ""))
             finally:
                 free.put(scratch)
 
@@ -242,6 +251,11 @@ def _words(mutant: Mutant, outcomes: dict[str, Outcome]) -> str:
     return f"{outcome.verdict.upper()}: {outcome.by}{why}"
 
 
+def read_killers(page: str) -> dict[str, str]:
+    """Return the test that killed each mutant, from a page of results."""
+    return dict(re.findall(r"^\| (\S+) \|.*\| killed by `(.+?)` \|$", page, re.MULTILINE))
+
+
 def read_journal(path: Path | None) -> dict[str, Outcome]:
     """Return the outcomes that an earlier run kept."""
     if path is None or not path.exists():
@@ -275,7 +289,9 @@ def main(arguments: list[str] | None = None) -> int:
         if writes:
             RESULTS.write_text(as_markdown(mutants, outcomes, time.strftime("%Y-%m-%d")), encoding="utf-8")
 
-    for found in judged([item for item in chosen if item.name not in outcomes], asked.jobs, asked.limit):
+    killers = read_killers(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
+    waiting = [item for item in chosen if item.name not in outcomes]
+    for found in judged(waiting, asked.jobs, asked.limit, killers=killers):
         print(f"{found.verdict:12} {found.name} ({found.seconds:.0f} s): {found.by}", flush=True)
         if asked.journal:
             with asked.journal.open("a", encoding="utf-8") as journal:
