@@ -41,7 +41,7 @@ Floats = NDArray[np.float64]
 _WIDTHS = (1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0, 8.0)
 """Clipping thresholds that a step chooses from, in standard deviations."""
 _FIRST_WIDTH = 2.0
-_MODEL_BIAS = 0.06
+_MODEL_BIAS = 0.08
 """Standard deviation of the error of the expected clipped residual, as a fraction of its effect on the log mean."""
 _LEVEL_BIAS, _SLOPE_BIAS = 1.0, 0.25
 """Prior standard deviations of that error before the calibration, as fractions of the same effect."""
@@ -65,6 +65,7 @@ _START_ERROR = 0.3
 class LogLinearPath(Path):
     """Estimating equations of a log-linear model with bounded rows and clipped residuals."""
 
+    _averaged = STEPS - 1
     _changes = 0.3
     _model_off = 0.3
     _model_error = 0.01
@@ -78,6 +79,7 @@ class LogLinearPath(Path):
         self.width = _FIRST_WIDTH
         self.outside = math.nan
         self.offset = 0.0 if plan.design.offsets is None else plan.design.offsets[0]
+        self.move = np.zeros(self.p)
         self.unsettled = self.separated = False
         self.meat: tuple[Floats, float] | None = None
         self.calibration: Mapping[str, Floats] | None = None
@@ -89,6 +91,11 @@ class LogLinearPath(Path):
     def _correct(self, likely: Curvature) -> Curvature:
         # The estimating equations change from step to step, so a move does not show the curvature.
         return likely
+
+    def _bent(self, before: Floats) -> Floats:
+        # A move m multiplies the curvature of a row by exp(m'x). Half of the average change remains, along the move.
+        found: Floats = float(self.move @ self.move) / 4 * np.outer(self.move, self.move)
+        return found
 
     def _resize(self, part: Curvature, now: Curvature) -> Curvature:
         return part.no_larger_than(now)
@@ -250,7 +257,8 @@ class LogLinearPath(Path):
         tables = tabulate(self.family, self._predictors, self.dispersion, _WIDTHS, 31)
         unit = tables.scale * (1 + tables.most_pull) / tables.curvature
         noise = 2.06 * self.leverage * math.sqrt(self.p) * unit / (self.n * self.plan.mu)
-        costs = noise**2 / self.plan.share(step_name(STEPS)) + (_MODEL_BIAS * tables.bias) ** 2
+        share = math.fsum(self.plan.share(step_name(t)) for t in range(self._averaged, STEPS + 1))
+        costs = noise**2 / share + (_MODEL_BIAS * tables.bias) ** 2
         self.width = _WIDTHS[int(np.argmin(costs))]
         self._tabulate()
 
@@ -272,8 +280,9 @@ class LogLinearPath(Path):
             meat, meat_std = self._matrix(name, MEAT, released, self.p)
             self.meat = meat * unit**2, meat_std * unit**2
         move = inverse(gradient)
-        far = float(np.linalg.norm(move)) / _CAPS[t - 1]
-        self._step(name, gradient / max(far, 1.0), noise, inverse)
+        far = max(float(np.linalg.norm(move)) / _CAPS[t - 1], 1.0)
+        self.move = move / far
+        self._step(name, gradient / far, noise, inverse)
         if t == 1:
             self._center()
         if t == STEPS and far > 1:

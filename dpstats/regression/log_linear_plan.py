@@ -40,9 +40,11 @@ from dpstats.release.additive import Integers, JointIntegers
 
 RATES, CALIBRATION = "rates", "calibration"
 
-_SHARES = {ROWS: 0.01, CENTRE: 0.03, DIRECTIONS: 0.08, CALIBRATION: 0.05}
-_EARLY = (0.05, 0.06, 0.10)
-"""Fractions of mu^2. The remainder is for the last step."""
+_SHARES = {ROWS: 0.01, CENTRE: 0.03, DIRECTIONS: 0.08, CALIBRATION: 0.10}
+_EARLY = (0.04, 0.06)
+"""Fractions of mu^2. The remainder is for the last two steps, whose coefficients are averaged."""
+_THIRD = 0.4
+"""Fraction of this remainder for the third step."""
 
 TILT_WEIGHT = math.sqrt((1 - (1 - 1 / WIDER) ** 2) / 3)
 """Weight of the tilt of the excess. Up to this weight a row moves both by no more than sqrt(1 + weight^2)."""
@@ -91,14 +93,15 @@ def shares(n: int, mu: float, counted: str | None = None) -> list[tuple[str, flo
     if n * mu >= MANY:
         parts.append((LENGTHS, norms))
     parts += [(DIRECTIONS, _SHARES[DIRECTIONS]), (NORMS, norms), (RATES, norms)]
-    for t, share in enumerate((*_EARLY, 0.0), 1):
+    for t, share in enumerate((*_EARLY, 0.0, 0.0), 1):
         parts.append((size_name(t), scalar))
         if t == STEPS:
             parts.append((LAST_NORMS, norms))
         parts.append((step_name(t), share))
     parts.append((CALIBRATION, _SHARES[CALIBRATION]))
     rest = 1 - math.fsum(share for _, share in parts)
-    return [(name, rest if name == step_name(STEPS) else share) for name, share in parts]
+    late = {step_name(STEPS - 1): _THIRD * rest, step_name(STEPS): (1 - _THIRD) * rest}
+    return [(name, late.get(name, share)) for name, share in parts]
 
 
 def log_linear_plan(

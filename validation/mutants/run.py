@@ -32,11 +32,13 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from planted import Mutant, misfits, planted
+from planted import KINDS, Mutant, misfits, planted
 from which_tests import package_of, steps
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "validation" / "results" / "mutants.md"
+ROUNDS = Path(__file__).resolve().parent / "rounds.md"
+"""What became of mutants that were written before any was run, in the words of those who ran them."""
 NEEDED = [
     "dpstats",
     "tests",
@@ -225,6 +227,12 @@ def as_markdown(mutants: list[Mutant], outcomes: dict[str, Outcome], date: str) 
         "words says what is lost if it stays: the privacy of a release, the validity of what is reported, or neither.",
         "",
     ]
+    kinds = {kind: [mutant for mutant in done if mutant.kind == kind] for kind in KINDS}
+    lines += ["| what is lost | mutants | killed |", "|---|---|---|"]
+    lines += [
+        f"| {kind} | {len(some)} | {sum(one in killed for one in some)} |" for kind, some in kinds.items()
+    ]
+    lines += ["", ROUNDS.read_text(encoding="utf-8")]
     counts = {
         package: [mutant for mutant in done if package_of(mutant.file) == package]
         for package in sorted({package_of(mutant.file) for mutant in mutants})
