@@ -69,6 +69,18 @@ def sparse(fitted: Any) -> Numbers:
     return np.asarray((fitted.mean_ - FEW)[fitted.support_] / np.sqrt(np.diag(fitted.cov_params_)))
 
 
+# A quarter of the entries is missing; of the others three quarters are outside.
+OFTEN_OUTSIDE = np.where(np.arange(300) % 4 == 0, np.nan, np.where(np.arange(300) % 16 < 12, 2.0, 0.5))[
+    :, None
+]
+OUTSIDE = float(np.mean(OFTEN_OUTSIDE[np.isfinite(OFTEN_OUTSIDE)] > 1))
+
+
+def share(fitted: Any) -> Numbers:
+    """Return how many claimed standard errors a share of clipped entries is off."""
+    return np.asarray((fitted.clipped_share_ - OUTSIDE) / fitted.clipped_share_std_)
+
+
 PLACES = (("sampling", 20.0), ("both", 1.0), ("noise", 0.1))
 CELLS = [
     *(
@@ -109,6 +121,13 @@ CELLS = [
             1000,
         )
         for delta in (0.0, 1e-6)
+    ),
+    Cell(
+        "clipped share of observed entries, noise alone",
+        lambda: ClippedMean(bounds=(0, 1), missing="drop", clipped_share=True, epsilon=3.0, delta=1e-6),
+        lambda rng: (OFTEN_OUTSIDE,),
+        share,
+        500,
     ),
     *(
         # Fourth moments are raised by what they may be off.
