@@ -55,7 +55,7 @@ _CAPS = (1.5, 1.0, 1.0, 0.5)
 _NOT_NORMAL = 0.5
 """Relative error of the first correction of the intercept, because linear predictors are not normal."""
 _FARTHEST = 4.0
-"""Largest standard deviation of the linear predictor."""
+"""Largest standard deviation of the linear predictor, and of the error of its level."""
 _SEEN = 4.0
 """A bin of rates counts from this many standard deviations of its noise."""
 _START_ERROR = 0.3
@@ -215,7 +215,7 @@ class LogLinearPath(Path):
         if not self.found and not self.noise.any():
             return _START_ERROR
         error = self.whitening[:, 0] @ (self.left + self.noise) @ self.whitening[:, 0]
-        return math.sqrt(float(error))
+        return min(math.sqrt(float(error)), _FARTHEST)
 
     def _bound(self, counts: Floats, name: str) -> None:
         super()._bound(counts, name)

@@ -40,6 +40,7 @@ N = 1200
 RNG = np.random.default_rng(6)
 # Columns and groups are all different, so that a wrong order shows.
 ROWS = RNG.normal([0.3, -0.2, 0.5], [1.0, 0.5, 0.8], size=(N, 3))
+AWKWARD = np.column_stack([ROWS[:, 0] > 1.5, np.full(N, 0.3), np.where(ROWS[:, 2] > 0.5, 1.0, -2.0)])
 CODES = RNG.choice(4, N, p=[0.15, 0.2, 0.3, 0.35])
 OUTCOME = 0.5 + ROWS @ [1.0, -1.0, 0.5] + RNG.normal(size=N)
 TIMES, CAUSES = RNG.exponential(3.0 + CODES, N), RNG.choice(3, N)
@@ -47,7 +48,10 @@ TIMES, CAUSES = RNG.exponential(3.0 + CODES, N), RNG.choice(3, N)
 
 @dataclass(frozen=True)
 class Given:
-    """Rows, what they are measured in, the order of columns and of groups, and the privacy of their release."""
+    """Rows, what they are measured in, the order of columns and of groups, and the privacy of their release.
+
+    With ``few``, as many rows of a rare indicator, a constant and a column of two values.
+    """
 
     columns: NDArray[np.float64] = field(default_factory=lambda: np.ones(3))
     outcome: float = 1.0
@@ -55,28 +59,35 @@ class Given:
     groups: tuple[int, ...] = (0, 1, 2, 3)
     epsilon: float = 1.0
     times: int = 1
+    draw: int = 0
+    few: int = 0
 
     @property
     def table(self) -> NDArray[np.float64]:
-        return np.tile(ROWS[:, self.order] * self.columns, (self.times, 1))
+        return self.rows(self.plain[:, self.order] * self.columns)
+
+    @property
+    def plain(self) -> NDArray[np.float64]:
+        """Columns without units, in their own order."""
+        return AWKWARD if self.few else ROWS
 
     @property
     def column(self) -> NDArray[np.float64]:
         """One column, in the units of the outcome."""
-        return np.tile(ROWS[:, 0] * self.outcome, self.times)
+        return self.rows(self.plain[:, 0] * self.outcome)
 
     @property
     def even(self) -> NDArray[np.float64]:
         """All columns in the units of the outcome."""
-        return np.tile(ROWS[:, self.order] * self.outcome, (self.times, 1))
+        return self.rows(self.plain[:, self.order] * self.outcome)
 
     @property
     def line(self) -> NDArray[np.float64]:
-        return np.tile(OUTCOME * self.outcome, self.times)
+        return self.rows(OUTCOME * self.outcome)
 
     def rows(self, values: Any) -> Any:
         """Return values of the rows."""
-        return np.tile(values, self.times)
+        return np.concatenate([values[: self.few or N]] * self.times)
 
     @property
     def labels(self) -> Any:
@@ -84,7 +95,7 @@ class Given:
 
     @property
     def seed(self) -> dict[str, Any]:
-        return {"epsilon": self.epsilon, "random_state": 0}
+        return {"epsilon": self.epsilon, "random_state": self.draw}
 
     @property
     def grouped(self) -> dict[str, Any]:
