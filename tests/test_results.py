@@ -10,6 +10,7 @@ from dpstats.results import (
     ConfidenceInterval,
     Summary,
     about_missing,
+    list_some,
     significant,
     with_missing,
 )
@@ -161,3 +162,9 @@ def test_a_summary_without_notes_has_no_list():
 )
 def test_significant_digits(value, reference, text):
     assert significant(value, reference) == text
+
+
+def test_a_list_says_how_many_names_it_leaves_out() -> None:
+    names = ["a", "b", "c", "d", "e"]
+    texts = [list_some(names, most) for most in (6, 5, 4, 3)]
+    assert texts == ["a, b, c, d, e", "a, b, c, d, e", "a, b, c, d and 1 more", "a, b, c and 2 more"]

@@ -42,16 +42,6 @@ Transform = Callable[[Any], Any]
 SomePlan = TypeVar("SomePlan", bound=DesignPlan)
 
 INTERCEPT = "Intercept"
-_LAPSING = (
-    "formula_",
-    "rows_",
-    "rows_noise_std_",
-    "total_weight_",
-    "total_weight_noise_std_",
-    "_counted",
-    "effective_rows_",
-)
-"""Attributes that an earlier fit may have set."""
 _MANY_OBSERVED = 15.0
 """Standard deviations of its noise from which the number of observed rows is large enough for intervals to hold."""
 
@@ -125,8 +115,7 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
 
     def _set_params(self, params: Floats, cov: Floats | None, privacy: Floats | None = None) -> None:
         """Set the estimates, the covariance of their errors, and the part of it that is due to noise."""
-        for name in _LAPSING:
-            self.__dict__.pop(name, None)
+        self.__dict__.pop("_counted", None)  # of an earlier fit
         self.params_, self.params_cov_ = params, cov
         first = int(self.fit_intercept)
         self.coef_ = params[first:]

@@ -7,8 +7,9 @@ Every estimator of the package is a `PrivateEstimator`. It states its columns (`
 
 from __future__ import annotations
 
+import contextlib
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Generic, Self, TypeVar
 
@@ -50,6 +51,21 @@ Private = Any
 
 If a stage depends on earlier
 releases, it is the checked rows."""
+
+
+@contextlib.contextmanager
+def _renew(estimator: Any) -> Iterator[None]:
+    """Take away what an earlier fit found, and give it back if the new fit fails."""
+    earlier = {
+        name: value for name, value in vars(estimator).items() if name.endswith("_") and name[0] != "_"
+    }
+    for name in earlier:
+        delattr(estimator, name)
+    try:
+        yield
+    except BaseException:
+        vars(estimator).update(earlier)
+        raise
 
 
 class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
@@ -217,16 +233,17 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         stated = plan if counted is None else plan.follow(counted)
         session = session_of(plan, noise, budget, label)
         guarantee = stated.guarantee
-        with quiet():
-            private = reader._read(rows, plan)
-            record_columns(self, names, schema.width(d))
-            with session:
-                reader._release(private, plan, session)
-        self.plan_, self.privacy_ = stated, guarantee
-        if counted is not None:
-            self.rows_, self.rows_noise_std_ = complete, float(np.max(counted.plan.noise(ROWS).std))
-            self.n_rows_ = plan.n_samples
-        self._report(session.released, stated)
+        with _renew(self):
+            with quiet():
+                private = reader._read(rows, plan)
+                record_columns(self, names, schema.width(d))
+                with session:
+                    reader._release(private, plan, session)
+            self.plan_, self.privacy_ = stated, guarantee
+            if counted is not None:
+                self.rows_, self.rows_noise_std_ = complete, float(np.max(counted.plan.noise(ROWS).std))
+                self.n_rows_ = plan.n_samples
+            self._report(session.released, stated)
         return self
 
     def _usable(self, counting: ReleasePlan, rows: float) -> int:

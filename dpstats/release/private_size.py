@@ -95,10 +95,8 @@ class PrivateSize:
         self.n_, self.n_noise_std_ = rows, noise.std
 
     def _hide_size(self, advice: str) -> None:
-        """State that the private number of rows is not released; an earlier fit may have released one."""
+        """State that the private number of rows is not released."""
         self._released_size = HiddenSize(advice)
-        for name in ("n_", "n_noise_std_"):
-            vars(self).pop(name, None)
 
     def n_interval(self, confidence_level: float | None = None) -> ConfidenceInterval:
         """Return an interval for the number of rows that count in these data.

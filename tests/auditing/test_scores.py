@@ -85,3 +85,11 @@ def test_a_few_outcomes_are_evidence() -> None:
     # Ten against none among a hundred runs each: log 6. Far more smoothing would see nothing.
     assert scores._log_ratio(10, 0, 100, 100) == pytest.approx(math.log(6))
     assert scores._log_ratio(0, 0, 100, 300) == pytest.approx(math.log(302 / 102))
+
+
+def test_an_event_of_small_ratios_has_the_outcomes_that_the_other_dataset_makes_likely() -> None:
+    first, second = [1] * 500 + [2] * 300 + [3] * 200, [1] * 200 + [2] * 300 + [3] * 500
+    (score, number), half = scores._table(first, second), 0.5
+    assert number == 3
+    assert "{1}" in score.words(1, half) and "{3}" not in score.words(1, half)
+    assert "{3}" in score.words(-1, half) and "{1}" not in score.words(-1, half)

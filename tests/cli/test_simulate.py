@@ -36,6 +36,7 @@ def test_simulate_prints_writes_and_resumes(tmp_path: Path, capsys: pytest.Captu
         "Rate in n",
     }
     assert "Risk of the clipped mean" in page.read_text()
+    assert all(found["finding"] in page.read_text() for found in json.loads(target.read_text())["findings"])
     # A second time nothing is run, and two processes print what one does.
     assert main([*arguments, "--json", "-"]) == 0
     captured = capsys.readouterr()

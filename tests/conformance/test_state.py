@@ -376,7 +376,7 @@ class FirstPlanKept(ClippedMean):
     """Planted bug: a plan is kept for every size, whatever the parameters."""
 
     def plan(self, n_samples: int, n_features: int) -> Any:
-        plans = self.__dict__.setdefault("plans_", {})
+        plans = self.__dict__.setdefault("plans", {})
         if (n_samples, n_features) not in plans:
             plans[n_samples, n_features] = super().plan(n_samples, n_features)
         return plans[n_samples, n_features]
@@ -386,8 +386,10 @@ class FirstReportKept(ClippedMean):
     """Planted bug: attributes are set by the first fit."""
 
     def _report(self, released: Any, plan: Any) -> None:
-        if not hasattr(self, "mean_"):
+        if not hasattr(self, "reported"):
             super()._report(released, plan)
+            self.reported = {name: value for name, value in vars(self).items() if name.endswith("_")}
+        vars(self).update(self.reported)
 
 
 class SecondForFree(ClippedMean):

@@ -40,3 +40,11 @@ def test_an_estimand_of_tau_is_refused() -> None:
     shrunk = PrivateCorrelation(method="pearson", bounds=(-4, 4), random_state=0)
     with pytest.raises(InvalidParameter, match="estimand must be"):
         shrunk.fit(normal(np.random.default_rng(9), 600)).estimates(estimand="all")
+
+
+def test_a_pair_is_identified_where_both_of_its_columns_are() -> None:
+    rows = np.random.default_rng(0).normal(size=(2000, 3)) * [1.0, 1.0, 0.05]
+    fitted = PrivateCorrelation(
+        method="pearson", bounds=[(-3, 3), (-3, 3), (-300, 300)], epsilon=3.0, random_state=0
+    ).fit(rows)
+    assert fitted.identified_.tolist() == [[True, True, False], [True, True, False], [False, False, False]]

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.lattice import BallLattice
 from dpstats.means import AdaptiveMean
+from dpstats.means.whitening import WhitenedBall
 from dpstats.privacy import PrivacyBudget
 
 N, D = 3000, 4
@@ -160,3 +162,11 @@ def test_few_rows_keep_the_route_without_a_covariance() -> None:
 def test_text_other_than_private_is_refused() -> None:
     with pytest.raises(InvalidParameter, match="cov must be 'private' or"):
         mean(cov="public").plan(N, D)
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+def test_whitened_rows_move_sums_as_far_as_rows_of_their_ball(norm: str) -> None:
+    ball = BallLattice.build(2.0, 0.0, 3)
+    whitened = WhitenedBall(np.zeros(3), ball.spacing, 3, ball.bits, ball, np.array([1.0, 0.5, 2.0]))
+    assert whitened.sensitivity(norm) == ball.sensitivity(norm)
+    assert whitened.square_sensitivity(norm) == ball.square_sensitivity(norm)

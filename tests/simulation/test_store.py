@@ -149,3 +149,9 @@ def test_another_studys_file_is_refused(tmp_path: Path) -> None:
         Study(Rademacher(), ESTIMATOR, GRID, 3).run(tmp_path / "no" / "folder.db")
     # Nothing was finished, and running again helps nobody.
     assert "resume" not in str(caught.value)
+
+
+def test_losses_have_any_name(tmp_path: Path) -> None:
+    name = 'off by "half" a step'
+    run = study(loss={name: one}).run(tmp_path / "s.db")
+    assert name in str(run.as_records())

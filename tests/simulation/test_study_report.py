@@ -92,3 +92,10 @@ def test_findings_and_pictures_that_are_given_are_those_shown(results) -> None:
     assert "Findings" not in text and "<img" not in text
     several = study_report([results, results]).as_html()
     assert several.count("<h3>Rate in n</h3>") == 2
+
+
+@pytest.mark.parametrize(("sizes", "rates"), [((50, 100), False), ((50, 100, 200), True)])
+def test_a_rate_needs_three_values(sizes: tuple[int, ...], rates: bool) -> None:
+    grid = {"n": list(sizes), "d": [4], "epsilon": [0.1]}
+    study = Study(Rademacher(), ClippedMean(clip=1.0, delta=1e-6), grid, 10, seed=77)
+    assert ("Rate in" in study_report(study.run()).as_html()) is rates

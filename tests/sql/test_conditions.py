@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import duckdb
+import pytest
+
 from dpstats.sensitivity.relations import Column
+from dpstats.sql import PrivateSQL
 from dpstats.sql.conditions import (
     All,
     Among,
@@ -54,3 +58,14 @@ def test_every_form_is_written() -> None:
 def test_conjuncts_are_what_must_hold() -> None:
     both = All((Compare("=", A, B), All((Flag(A), Either((Flag(A), Flag(B)))))))
     assert list(conjuncts(both)) == [Compare("=", A, B), Flag(A), Either((Flag(A), Flag(B)))]
+
+
+@pytest.mark.parametrize(
+    "condition", ["TRUE", "FALSE", "NOT FALSE", "NOT TRUE", "a > 1 OR FALSE", "a > 1 AND TRUE"]
+)
+def test_constant_conditions_mean_what_they_mean_to_duckdb(condition: str) -> None:
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE r AS SELECT range AS a FROM range(5)")
+    sql = PrivateSQL(connection, epsilon=1e4, delta=1e-6, random_state=0)
+    query = f"SELECT COUNT(*) FROM r WHERE {condition}"
+    assert round(sql.query(query).value) == connection.execute(query).fetchone()[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 from typing import Any
@@ -95,3 +96,20 @@ def test_a_number_that_is_not_far_below_the_largest_one_keeps_its_bits(postgres:
     for number in kept:
         sql = POSTGRES.flush_small(POSTGRES.real(number), 1e15)
         assert postgres.execute(f"SELECT {sql}").fetchall() == [(number,)]
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
+def test_an_engine_that_reads_a_number_without_end_as_another_is_refused(
+    value: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection, execute = duckdb.connect(), DuckDBEngine.execute
+    connection.execute("CREATE TABLE r AS SELECT 1 AS a")
+
+    def wrong(self: Any, sql: str, parameters: list[Any]) -> Any:
+        read = [0.0 if isinstance(one, float) and repr(one) == repr(value) else one for one in parameters]
+        return execute(self, sql, read)
+
+    monkeypatch.setattr(DuckDBEngine, "dialect", replace(DUCKDB))
+    monkeypatch.setattr(DuckDBEngine, "execute", wrong)
+    with pytest.raises(InvalidParameter, match="fails the check of NaN and infinite numbers"):
+        PrivateSQL(connection, epsilon=1.0)
