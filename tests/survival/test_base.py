@@ -121,9 +121,9 @@ def test_unknown_groups_and_repeated_subjects_are_refused_before_the_charge() ->
         FRAME["arm"],
         words="labels must be declared groups",
     )
-    twice = FRAME.assign(person=FRAME["person"] // 2)
     options = {"time": "week", "event": "arrest", "unit": "person"}
-    refused(options, twice, words="unit must have one row for each subject")
+    for twice in (FRAME["person"] // 2, FRAME["person"] % (len(FRAME) // 2)):
+        refused(options, FRAME.assign(person=twice), words="unit must have one row for each subject")
     refused(options, FRAME.assign(person=None), words="units must be text")
 
 
