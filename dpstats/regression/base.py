@@ -115,7 +115,8 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
 
     def _set_params(self, params: Floats, cov: Floats | None, privacy: Floats | None = None) -> None:
         """Set the estimates, the covariance of their errors, and the part of it that is due to noise."""
-        self.__dict__.pop("_counted", None)  # of an earlier fit
+        for name in ("formula_", "_counted"):  # of an earlier fit
+            self.__dict__.pop(name, None)
         self.params_, self.params_cov_ = params, cov
         first = int(self.fit_intercept)
         self.coef_ = params[first:]

@@ -53,19 +53,22 @@ If a stage depends on earlier
 releases, it is the checked rows."""
 
 
+_FOUND = "_found_by_fit"
+"""The attribute with the names of those that a fit has set."""
+
+
 @contextlib.contextmanager
 def _renew(estimator: Any) -> Iterator[None]:
-    """Take away what an earlier fit found, and give it back if the new fit fails."""
-    earlier = {
-        name: value for name, value in vars(estimator).items() if name.endswith("_") and name[0] != "_"
-    }
-    for name in earlier:
-        delattr(estimator, name)
+    """Take away what an earlier fit found, and give it back if the new fit fails. Other attributes stay."""
+    state = vars(estimator)
+    earlier = {name: state.pop(name) for name in state.pop(_FOUND, ()) if name in state}
+    given = set(state)
     try:
         yield
     except BaseException:
-        vars(estimator).update(earlier)
+        state.update(earlier | {_FOUND: sorted(earlier)})
         raise
+    state[_FOUND] = sorted(name for name in state.keys() - given if name.endswith("_"))
 
 
 class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):

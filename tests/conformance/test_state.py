@@ -270,6 +270,7 @@ UNDECLARED = {
         "_score": "the same of the released variance, before it is cut to its range",
         "_sampling": "the standard deviations of the sampling errors, from what was released",
     },
+    PrivateEstimator: {"_found_by_fit": "the names of the attributes that the fit has set"},
     FromMoments: {"_counted": "how many rows count, as released, for degrees of freedom"},
     PrivateLinearRegression: {"_counted": "the released number of observed rows, for standard errors"},
     PrivateLogisticRegression: {"_counted": "the released number of observed rows, for standard errors"},
