@@ -142,7 +142,8 @@ CELLS = [
     logistic("noise", 4000, 0.7, 150, least=0.6, power=0.7),
     count_regression("sampling", 2000, 50.0, 150, power=0.8),
     count_regression("both", 4000, 2.0, 150, least=0.8, power=0.7),
-    count_regression("noise", 4000, 0.7, 150, least=0.6, power=0.6),
+    # The calibration of the level is shrunk by its noise, so a part of the bias stays; errors as claimed cover it.
+    count_regression("noise", 4000, 0.7, 150, least=0.6, power=0.6, off=0.15),
 ]
 
 
