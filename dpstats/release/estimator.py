@@ -59,14 +59,17 @@ _FOUND = "_found_by_fit"
 
 @contextlib.contextmanager
 def _renew(estimator: Any) -> Iterator[None]:
-    """Take away what an earlier fit found, and give it back if the new fit fails. Other attributes stay."""
+    """Take away the attributes that an earlier fit has set. If the new fit fails, restore the estimator as it was."""
     state = vars(estimator)
-    earlier = {name: state.pop(name) for name in state.pop(_FOUND, ()) if name in state}
+    before = dict(state)
+    for name in state.pop(_FOUND, ()):
+        state.pop(name, None)
     given = set(state)
     try:
         yield
     except BaseException:
-        state.update(earlier | {_FOUND: sorted(earlier)})
+        state.clear()
+        state.update(before)
         raise
     state[_FOUND] = sorted(name for name in state.keys() - given if name.endswith("_"))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from dpstats.means import ClippedMean
@@ -65,10 +66,17 @@ def test_a_private_number_of_rows_does_not_stay() -> None:
 def test_a_fit_that_fails_leaves_the_earlier_one(monkeypatch: pytest.MonkeyPatch) -> None:
     estimator = ClippedMean(bounds=(0, 1), random_state=0).fit([[0.5]] * 50)
     before = dict(vars(estimator))
-    monkeypatch.setattr(ClippedMean, "_report", lambda *_: 1 / 0)
+    report = ClippedMean._report
+
+    def fails(self: Any, released: Any, plan: Any) -> None:
+        report(self, released, plan)
+        self.added_ = 1 / 0
+
+    monkeypatch.setattr(ClippedMean, "_report", fails)
     with pytest.raises(ZeroDivisionError):
-        estimator.fit([[0.25, 0.5]] * 60)
-    assert {name: vars(estimator)[name] for name in before} == before
+        estimator.fit(pd.DataFrame({"a": [0.25] * 60, "b": [0.5] * 60}))
+    assert vars(estimator).keys() == before.keys()
+    assert all(vars(estimator)[name] is before[name] for name in before)
 
 
 @pytest.mark.parametrize("name", CASES)
