@@ -26,7 +26,7 @@ _RESULT = re.compile(r"`(\w+\.md)`")
 _SCRIPT = re.compile(r"^\| `((?:studies|real|searches|benchmarks|peers)/[\w/]+\.py)` \|")
 
 
-def scripts_of_pages(table: str) -> dict[str, list[str]]:
+def find_scripts(table: str) -> dict[str, list[str]]:
     """Return the scripts of every page of results, from the table in validation/README.md."""
     found: dict[str, list[str]] = defaultdict(list)
     for line in table.splitlines():
@@ -36,7 +36,7 @@ def scripts_of_pages(table: str) -> dict[str, list[str]]:
     return dict(found)
 
 
-def packages_of(script: Path, folder: Path) -> set[str]:
+def find_packages(script: Path, folder: Path) -> set[str]:
     """Return the packages that a script imports names from, also through other scripts below a folder."""
     beside: dict[str, list[Path]] = defaultdict(list)
     for path in folder.rglob("*.py"):
@@ -49,7 +49,7 @@ def packages_of(script: Path, folder: Path) -> set[str]:
         read.add(path)
         for module, name in imports(path.read_text(encoding="utf-8")):
             if module.split(".")[0] == "dpstats":
-                found |= {package_of(module, name)} - {""}
+                found |= {find_package(module, name)} - {""}
             else:
                 waiting += beside.get(module.split(".")[-1], [])
     return found
@@ -64,7 +64,7 @@ def imports(source: str) -> Iterator[tuple[str, str]]:
             yield from ((node.module, one.name) for one in node.names)
 
 
-def package_of(module: str, name: str) -> str:
+def find_package(module: str, name: str) -> str:
     """Return the package of dpstats in which a name is defined; "" for dpstats itself and its version."""
     if module == "dpstats" and name:
         value = getattr(import_module(module), name)
@@ -95,11 +95,11 @@ def _is_text(node: ast.stmt) -> bool:
 
 
 def git(*arguments: str, root: Path = ROOT) -> str:
-    """Return what git prints; "" where it fails, as for a file that a commit does not have."""
+    """Return the output of git, and "" if it fails, for example for a file that is not in a commit."""
     return subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=False).stdout
 
 
-def changed_modules(page: str, packages: set[str], root: Path = ROOT) -> tuple[str, list[str]]:
+def find_changes(page: str, packages: set[str], root: Path = ROOT) -> tuple[str, list[str]]:
     """Return the date on which a page was last committed, and the modules of packages whose code changed afterwards."""
     commit, _, date = git("log", "-1", "--format=%H %cs", "--", page, root=root).strip().partition(" ")
     places = [place for name in sorted(packages) for place in _places(name)]
@@ -119,7 +119,7 @@ def _places(package: str) -> tuple[str, str]:
     return f":(glob){path}/**/*.py", f"{path}.py"
 
 
-def by_package(names: list[str]) -> str:
+def format_modules(names: list[str]) -> str:
     """Return modules as text, by package: "regression (base, path), parallel"."""
     found: dict[str, list[str]] = defaultdict(list)
     for name in names:
@@ -132,13 +132,13 @@ def by_package(names: list[str]) -> str:
 def main(arguments: list[str]) -> int:
     validation = ROOT / "validation"
     table, lines = (validation / "README.md").read_text(encoding="utf-8"), []
-    for page, scripts in scripts_of_pages(table).items():
+    for page, scripts in find_scripts(table).items():
         if arguments and not any(word in page for word in arguments):
             continue
-        packages = set().union(*(packages_of(validation / script, validation) for script in scripts))
-        date, names = changed_modules(f"validation/results/{page}", packages)
+        packages = set().union(*(find_packages(validation / script, validation) for script in scripts))
+        date, names = find_changes(f"validation/results/{page}", packages)
         if names:
-            lines.append(f"{date} {page}: {by_package(names)}")
+            lines.append(f"{date} {page}: {format_modules(names)}")
     print(*sorted(lines), sep="\n")
     return 0
 

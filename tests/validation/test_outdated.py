@@ -14,23 +14,23 @@ import outdated
 
 def test_every_page_of_results_has_a_script_and_what_it_measures() -> None:
     folder = outdated.ROOT / "validation"
-    found = outdated.scripts_of_pages((folder / "README.md").read_text(encoding="utf-8"))
+    found = outdated.find_scripts((folder / "README.md").read_text(encoding="utf-8"))
     assert found["logistic.md"] == ["studies/logistic.py"]
     assert found["log_linear_tests.md"] == found["regression_tests.md"] == ["studies/regression_tests.py"]
     assert found["audit_peers.md"] == ["peers/audit_peers.py"]
     for page, scripts in found.items():
         assert (folder / "results" / page).exists()
         for script in scripts:
-            outdated.packages_of(folder / script, folder)
+            outdated.find_packages(folder / script, folder)
 
 
 def test_a_script_measures_what_it_imports_also_through_others() -> None:
     folder = outdated.ROOT / "validation"
-    assert "dpstats.regression" in outdated.packages_of(folder / "studies" / "logistic.py", folder)
-    assert outdated.packages_of(folder / "studies" / "survival.py", folder) == {"dpstats.survival"}
-    assert outdated.package_of("dpstats", "ClippedMean") == "dpstats.means"
-    assert outdated.package_of("dpstats", "__version__") == ""
-    assert outdated.package_of("dpstats.means.clipped", "ClippedMean") == "dpstats.means"
+    assert "dpstats.regression" in outdated.find_packages(folder / "studies" / "logistic.py", folder)
+    assert outdated.find_packages(folder / "studies" / "survival.py", folder) == {"dpstats.survival"}
+    assert outdated.find_package("dpstats", "ClippedMean") == "dpstats.means"
+    assert outdated.find_package("dpstats", "__version__") == ""
+    assert outdated.find_package("dpstats.means.clipped", "ClippedMean") == "dpstats.means"
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_a_page_is_outdated_when_code_changes_after_it(tmp_path: Path) -> None:
             subprocess.run(["git", *arguments], cwd=tmp_path, check=True)
 
     def names() -> list[str]:
-        return outdated.changed_modules("page.md", {"dpstats.means"}, tmp_path)[1]
+        return outdated.find_changes("page.md", {"dpstats.means"}, tmp_path)[1]
 
     commit("dpstats/means/clipped.py", "x = 1\n")
     commit("page.md", "1\n")
@@ -64,6 +64,6 @@ def test_a_page_is_outdated_when_code_changes_after_it(tmp_path: Path) -> None:
     commit("dpstats/means/clipped.py", "x = 2\n")
     commit("dpstats/means/sparse/new.py", "z = 1\n")
     assert names() == ["dpstats/means/clipped.py", "dpstats/means/sparse/new.py"]
-    assert outdated.by_package(names()) == "means (clipped), means/sparse (new)"
+    assert outdated.format_modules(names()) == "means (clipped), means/sparse (new)"
     commit("page.md", "2\n")
     assert names() == []

@@ -1,10 +1,13 @@
 """Plant defects, one at a time, and see whether the tests notice: a list of mutants, and what killed each.
 
-Every mutant is put into a scratch copy of the repository, and the tests of its package are run until the first failure:
-first the one that killed it when the page of results was written, then those of its file, of the package, and wider
-ones (`which_tests.py`), and the slow ones of all these last. In the end the tests that failed are run once more without
-any mutant, where they have to pass. What no test notices has survived: the program then exits with 1, unless the list
-allows it, with the reason.
+Every mutant is put into a copy of the repository. Tests run until one fails:
+
+1. the test that killed the mutant when the page of results was written,
+2. the tests of its file, of its package, and wider ones (`which_tests.py`),
+3. the slow tests of all these steps.
+
+At the end, all tests that killed run again without a mutant, and must pass. A mutant that no test detects has survived.
+The program then exits with 1, unless the list allows the mutant and gives a reason.
 
     python validation/mutants/run.py --jobs 2                     # all of them: writes results/mutants.md
     python validation/mutants/run.py --only noise --no-write      # those with "noise" in their name, file or words
@@ -38,7 +41,7 @@ from which_tests import package_of, steps
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "validation" / "results" / "mutants.md"
 ROUNDS = Path(__file__).resolve().parent / "rounds.md"
-"""What became of mutants that were written before any was run, in the words of those who ran them."""
+"""Rounds of mutants that were written before any was run: text for the page of results."""
 NEEDED = [
     "dpstats",
     "tests",
