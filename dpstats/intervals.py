@@ -71,9 +71,7 @@ Closer scales are separated, because the tail of the sum is a difference.
 def laplace_sum_tails(
     x: NDArray[np.float64], std: NDArray[np.float64], scales: Sequence[NDArray[np.float64]]
 ) -> NDArray[np.float64]:
-    """Return P(N + L_1 + ...
-
-    + L_k > x) for normal N of deviation ``std`` and Laplace L_i of these scales; x >= 0.
+    """Return P(N + L > x) for normal N of deviation ``std`` and a sum L of Laplace variables of these scales; x >= 0.
 
     The characteristic function of a sum of Laplace variables with different scales b_i is a weighted sum of
     theirs, with weights prod_j b_i^2/(b_i^2 - b_j^2). The same holds for its tail, also with an added normal

@@ -93,7 +93,7 @@ class Shaken:
             # The first probability that is no larger: the width is a step of the table too large, at most.
             place = int(np.searchsorted(-_TAILS, -tail, side="left"))
             return float(widths[place]) * sum(weights) if place < _TAILS.size else math.inf
-        high = max(sum(weights), self.std)
+        high = max(sum(weights), self.std * math.hypot(*weights))
         while excess(high) > 0:
             high *= 2
         return float(brentq(excess, 0.0, high, xtol=1e-12 * high)) * (1 + 1e-11) if excess(0.0) > 0 else 0.0

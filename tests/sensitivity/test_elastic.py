@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -18,6 +19,7 @@ NAMES = {"r": ("a", "b"), "s": ("a", "b"), "p": ("a", "b")}
 VALUES = [(0, 0), (0, 1), (1, 0), (1, 1), (None, 1)]
 R, S, P = Table("r"), Table("s"), Table("p", public=True)
 R2 = Table("r", "r2")
+ONCE = {f"{table}.{column}": 1 for table in NAMES for column in NAMES[table]}
 
 
 def join(left: Relation, right: Relation, *on: str) -> Join:
@@ -128,6 +130,19 @@ def test_a_declared_key_has_frequency_one_at_every_distance() -> None:
     public = Count(left_join(R, Table("p", public=True, keys=("a",)), "r.a=p.a"))
     assert ElasticSensitivity(public, {}).at_distance(9) == 1 and ElasticSensitivity(public, {}).constant
     assert "left join on r.a = p.a: 1" in ElasticSensitivity(public, {}).explain()
+
+
+def test_explanations_name_every_kind_of_join() -> None:
+    found = {
+        name: re.findall(r"^ +((?:left )?join(?: of a table with itself)?) on ", text, re.MULTILINE)
+        for name, query in QUERIES.items()
+        for text in [ElasticSensitivity(query, ONCE).explain()]
+    }
+    assert found["join"] == ["join"] and found["left join"] == ["left join"] and found["rows"] == []
+    assert found["self-join"] == ["join of a table with itself"]
+    assert found["left join with itself"] == ["left join of a table with itself"]
+    assert found["triangle"] == ["join of a table with itself", "join"]
+    assert found["join after a left join"] == ["join", "left join"]
 
 
 def test_the_forms_that_are_wrong_are_seen() -> None:

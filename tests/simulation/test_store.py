@@ -38,6 +38,20 @@ def study(sampler: Any = rows, estimator: Any = ESTIMATOR, loss: Any = one, **op
     return Study(sampler, estimator, ONE_CELL, 4, loss=loss, **options)
 
 
+ODD_NAMES = ('a "quoted" loss', "it's", "x; DROP TABLE results", "comma, and -- dashes", "größe", "[1]", "?")
+
+
+def test_losses_may_have_any_names(tmp_path: Path) -> None:
+    losses = {name: lambda fitted, X, truth, value=value: value for value, name in enumerate(ODD_NAMES)}
+    named = study(loss=losses)
+    results = named.run(tmp_path / "odd.db")
+    assert tuple(results.losses) == ODD_NAMES
+    for kept in (results, named.load(tmp_path / "odd.db")):
+        assert [kept.cells[0].losses[name].tolist() for name in ODD_NAMES] == [
+            [value] * 4 for value in range(len(ODD_NAMES))
+        ]
+
+
 def test_a_retry_that_cannot_be_written_leaves_the_failures(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -277,6 +277,8 @@ REFUSED = {
     "SELECT SUM(b / x) FROM r": "a division in SUM by something else than a number",
     "SELECT SUM(b / 0) FROM r": "a division in SUM",
     "SELECT SUM(b * NULL) FROM r": "arithmetic with NULL",
+    "SELECT SUM(b + CASE WHEN a = 1 THEN NULL END) FROM r": "arithmetic with NULL in SUM: it has no value",
+    "SELECT SUM(-CASE WHEN a = 1 THEN NULL ELSE NULL END) FROM r": "arithmetic with NULL in SUM: it has no value",
     "SELECT SUM(NULL) FROM r": "SUM of NULL",
     "SELECT SUM(CASE WHEN a = 1 THEN NULL END) FROM r": "SUM of NULL",
     "SELECT SUM(CASE b WHEN 1 THEN 2 END) FROM r": "THIS in CASE",

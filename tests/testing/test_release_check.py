@@ -142,7 +142,9 @@ def test_what_shows_nothing_is_open() -> None:
 
 
 def test_a_bug_that_nobody_plants_is_not_caught() -> None:
-    check = checked(PrivateTotal(), broken={"none": PrivateTotal()}, n_trials=200)
+    # The attack is strong, and accuses nobody.
+    check = checked(PrivateTotal(), broken={"none": PrivateTotal()})
+    assert {item.name: item.verdict for item in check.items}["audit"] == "passed"
     assert [item.name for item in check.failed] == ["planted bug: none"]
 
 

@@ -122,6 +122,20 @@ def test_the_last_killer_is_asked_first(repository: Path) -> None:
         assert (found.verdict, found.by) == (run.KILLED, f"tests/{killer}.py::test_total")
 
 
+def test_failures_of_all_mutants_together_are_asked_about_each(repository: Path, tmp_path: Path) -> None:
+    far = repository / "tests" / "test_far.py"
+    far.write_text("from dpstats.tiny import unused\n\n\ndef test_far() -> None:\n    assert unused() == 1\n")
+    same = dataclasses.replace(TINY, name="same")
+    other = dataclasses.replace(TINY, name="other", old="return 1", new="return 2")
+    found = run.find_suspects([TINY, same, other], run.Scratch(tmp_path / "one", repository), 60.0)
+    both = "tests/test_tiny.py::test_total tests/test_far.py::test_far"
+    assert found == dict.fromkeys(["minus", "same", "other"], both)
+    assert "a + b" in (repository / "dpstats" / "tiny.py").read_text()
+    outcomes = {each.name: each for each in run.judged([TINY, other], root=repository, killers=found)}
+    assert outcomes["minus"].by == "tests/test_tiny.py::test_total"
+    assert outcomes["other"].by == "tests/test_far.py::test_far"
+
+
 @pytest.mark.parametrize(
     ("printed", "tests"),
     [
@@ -131,6 +145,7 @@ def test_the_last_killer_is_asked_first(repository: Path) -> None:
             ["tests/a.py::b", "tests/a.py::c"],
         ),
         ("ERROR tests/a.py - NameError", ["tests/a.py"]),
+        ("[gw1] [  7%] FAILED tests/a.py::b[x y] \n[gw0] [100%] PASSED tests/a.py::c ", ["tests/a.py::b"]),
         ("1 passed", []),
     ],
 )

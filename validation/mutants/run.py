@@ -6,11 +6,15 @@ Every mutant is put into a copy of the repository. Tests run until one fails:
 2. the tests of its file, of its package, and wider ones (`which_tests.py`),
 3. the slow tests of all these steps.
 
+With ``--together``, all mutants that wait are first put into one copy, and the whole suite runs once without its slow
+tests. The tests that fail are then asked first about each mutant, those of its package before others.
+
 At the end, all tests that killed run again without a mutant, and must pass. A mutant that no test detects has survived.
 The program then exits with 1, unless the list allows the mutant and gives a reason.
 
     python validation/mutants/run.py --jobs 2                     # all of them: writes results/mutants.md
     python validation/mutants/run.py --only noise --no-write      # those with "noise" in their name, file or words
+    python validation/mutants/run.py --together                   # few mutants, or such as no test is known to detect
     python validation/mutants/run.py --journal kept.jsonl         # goes on where an interrupted run stopped
 """
 
@@ -35,7 +39,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from planted import KINDS, Mutant, misfits, planted
+from planted import KINDS, DoesNotFit, Mutant, misfits, planted
 from which_tests import package_of, steps
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -55,6 +59,7 @@ NEEDED = [
     "pyproject.toml",
 ]
 LIMIT = 150.0  # seconds for all tests of one mutant
+WHOLE = 3600.0  # seconds for the whole suite
 
 NO_TESTS = 5  # pytest's exit status where it found none
 KILLED, SURVIVED, LATE, UNSURE = "killed", "survived", "out of time", "no verdict"
@@ -94,6 +99,15 @@ class Scratch:
         finally:
             self._write(path, source)
 
+    @contextlib.contextmanager
+    def having_all(self, mutants: Iterable[Mutant]) -> Iterator[None]:
+        """Put mutants in together, and take them out again. One that does not fit beside the others is left out."""
+        with contextlib.ExitStack() as stack:
+            for mutant in mutants:
+                with contextlib.suppress(DoesNotFit):
+                    stack.enter_context(self.having(mutant))
+            yield
+
     def _write(self, path: Path, source: str) -> None:
         path.write_text(source, encoding="utf-8")
         # A text of the same length, written in the same second, would be taken for the one that was compiled.
@@ -123,12 +137,29 @@ class Scratch:
         return process.returncode, printed
 
 
-_FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+?)(?:\[.*?\])?(?: - .*)?$", re.MULTILINE)
+_FAILED = re.compile(
+    r"^(?:\[gw\d+\] \[ *\d+%\] )?(?:FAILED|ERROR) (\S+?)(?:\[.*?\])?(?: - .*)? *$", re.MULTILINE
+)
 
 
 def failures(printed: str) -> list[str]:
     """Return the tests that failed, without their parameters."""
     return list(dict.fromkeys(_FAILED.findall(printed)))
+
+
+def find_suspects(mutants: Sequence[Mutant], scratch: Scratch, limit: float, jobs: int = 1) -> dict[str, str]:
+    """Run the whole suite with mutants put in together: return tests that fail, for each mutant those near it first."""
+    with scratch.having_all(mutants):
+        workers = ["-n", str(jobs), "--dist", "worksteal"] if jobs > 1 else []
+        failed = failures(scratch.test([*workers, "-v", "--tb=no", "-m", "not slow"], limit)[1])
+
+    def order(mutant: Mutant) -> list[str]:
+        package, name = package_of(mutant.file), Path(mutant.file).stem
+        return sorted(
+            failed, key=lambda test: (f"test_{name}.py" not in test, f"tests/{package}/" not in test)
+        )
+
+    return {mutant.name: " ".join(order(mutant)) for mutant in mutants}
 
 
 def outcome(mutant: Mutant, scratch: Scratch, limit: float, first: str = "") -> Outcome:
@@ -284,6 +315,9 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--jobs", type=int, default=1, help="mutants at a time, each in a copy of its own")
     parser.add_argument("--limit", type=float, default=LIMIT, help="seconds for one mutant")
+    parser.add_argument(
+        "--together", action="store_true", help="first run the suite with all mutants in one copy"
+    )
     parser.add_argument("--no-write", action="store_true", help="print only; --only implies it")
     parser.add_argument("--journal", type=Path, help="outcomes are kept there, and not asked for again")
     asked = parser.parse_args(arguments)
@@ -302,6 +336,10 @@ def main(arguments: list[str] | None = None) -> int:
 
     killers = read_killers(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
     waiting = [item for item in chosen if item.name not in outcomes]
+    if asked.together and waiting:
+        with tempfile.TemporaryDirectory(prefix="dpstats-mutants-") as folder:
+            suspects = find_suspects(waiting, Scratch(Path(folder)), WHOLE, asked.jobs)
+        killers = {name: f"{killers.get(name, '')} {tests}".strip() for name, tests in suspects.items()}
     for found in judged(waiting, asked.jobs, asked.limit, killers=killers):
         print(f"{found.verdict:12} {found.name} ({found.seconds:.0f} s): {found.by}", flush=True)
         if asked.journal:
