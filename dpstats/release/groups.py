@@ -37,6 +37,7 @@ _CHUNK = 1 << 20  # weights that are computed at a time
 _SHELLS = 12
 _DOUBLINGS = 7
 _FACTORS = 8  # lengths below 2^63 that are multiplied before exponents are split off
+_EXPANDED = 12  # numbers whose products of lengths, each below 1, are at least 2^-756
 
 
 class Bounds(NamedTuple):
@@ -99,6 +100,16 @@ class Windows:
         if level > 0:
             return _with_rest(self._row_sums(lower, upper, fall), self._rest(reach, fall, fall.bits))
         powers = fall.split(reach)
+        if self._expands(reach):
+            # Lengths over powers of 2 that none exceeds: every product is at most 1.
+            widths = np.array([int(width).bit_length() for width in upper[:, -1] - lower[:, -1] + 1])
+            falls = _times(powers.mantissas, powers.exponents)
+            up, down = (
+                np.ldexp(part.astype(np.float64), -widths[:, None]) for part in _split_lengths(lower, upper)
+            )
+            sums = falls * _sum_products(falls, up, down)
+            rest = self._rest_over(int(widths.sum()), reach, fall)
+            return _widened(np.cumsum(sums), rest, 2 * reach, self.size)
         step = max(1, _CHUNK // (reach + 1))
         sums, tops = np.empty(reach + 1), np.empty(reach + 1, dtype=np.int64)
         for start in range(0, reach + 1, step):
@@ -134,16 +145,19 @@ class Windows:
         steps = np.arange(reach + 1)
         return self.ends(steps, steps)
 
+    def _expands(self, reach: int) -> bool:
+        """Say whether sums of products are found sooner by expanding the products."""
+        return self.size <= _EXPANDED and 1 << self.size <= reach
+
     def _row_sums(self, lower: Integers, upper: Integers, fall: Exponentials) -> tuple[list[int], list[int]]:
         """Return whole numbers below and above the weights of rows."""
-        counts = _counts(lower, upper)
-        low, high = (
-            [
-                power * sum(count * other for count, other in zip(row, side, strict=True))
-                for row, power in zip(counts, side, strict=True)
-            ]
-            for side in fall.integers(lower.shape[1] - 1, fall.bits)
-        )
+        sides = [np.array(side, dtype=object) for side in fall.integers(lower.shape[1] - 1, fall.bits)]
+        if self._expands(lower.shape[1]):
+            up, down = (part.astype(object) for part in _split_lengths(lower, upper))
+            low, high = ((side * _sum_products(side, up, down)).tolist() for side in sides)
+        else:
+            counts = np.array(_counts(lower, upper), dtype=object)
+            low, high = ((side * (counts @ side)).tolist() for side in sides)
         return low, high
 
     def _extent(self, scale: float, level: int) -> tuple[int, Exponentials]:
@@ -476,6 +490,24 @@ def _weights(
             exponents += more
     tops = exponents.max(axis=1)
     return _times(found, exponents - tops[:, None]), tops
+
+
+def _split_lengths(lower: Integers, upper: Integers) -> tuple[Integers, Integers]:
+    """Return parts of the lengths of windows, none negative: one for each upper limit, and one for each lower limit."""
+    start = lower[:, :1]
+    return upper - start, start - lower + 1
+
+
+def _sum_products(weights: NDArray[Any], up: NDArray[Any], down: NDArray[Any]) -> Any:
+    """Return the sums over b of weights_b prod_j (up_jb + down_ja), for each a.
+
+    Products are expanded: for m factors this takes 2^m times the time of one sum, for all a together.
+    """
+    if len(up) == 0:
+        return weights.sum()
+    return _sum_products(weights * up[0], up[1:], down[1:]) + down[0] * _sum_products(
+        weights, up[1:], down[1:]
+    )
 
 
 def _times(values: NDArray[np.float64], exponents: Integers) -> NDArray[np.float64]:

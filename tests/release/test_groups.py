@@ -174,6 +174,23 @@ def test_many_points_among_ties_are_drawn_as_others_are(points: int) -> None:
         assert drawn.shape == (3, points) and drawn.min() >= 0 and drawn.max() <= 10**6
 
 
+@pytest.mark.parametrize("points", [1, 2, 5])
+def test_expanded_sums_are_those_of_all_products(points: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Equal as integers; as floats, within their bounds. Places of up to 62 bits, and windows that jump.
+    ranks = tuple(range(20, 20 + 10 * points, 10))
+    for rows in (np.full(700, 2**61), np.sort(np.arange(700) % 2 * 2**62), np.arange(700) * 3):
+        made = many(rows, ranks, 2**62)
+        with monkeypatch.context() as patched:
+            patched.setattr(groups, "_EXPANDED", 0)
+            direct = [made.rows(1.0, level) for level in (0, 1)]
+        expanded = [made.rows(1.0, level) for level in (0, 1)]
+        assert expanded[1] == direct[1] and len(expanded[1].low) >> points > 1
+        for one, other in ((expanded[0], direct[0]), (direct[0], expanded[0])):
+            # In one unit: shares of the total.
+            assert np.all(one.low / one.high[-1] <= other.high / other.low[-1])
+            assert one.high[-1] / one.low[-1] < 1 + 1e-9
+
+
 def test_the_weights_of_many_points_are_right() -> None:
     # Against rationals, where neither lengths nor exponentials are floats.
     made, scale = many(np.full(120, 3), tuple(range(1, 120)), 10**9), 1.5

@@ -28,6 +28,7 @@ def cases() -> dict[str, Case]:
         "median alone": lambda: PrivateQuantile(bounds=bounds, confidence_level=None).fit(x),
         "quartiles and their intervals": lambda: PrivateQuantile(quartiles, bounds=bounds).fit(x),
         "median and its interval, epsilon = .1": lambda: PrivateQuantile(bounds=bounds, epsilon=0.1).fit(x),
+        "median and its interval, epsilon = .01": lambda: PrivateQuantile(bounds=bounds, epsilon=0.01).fit(x),
         "median by smooth sensitivity": lambda: PrivateMedian(bounds=bounds).fit(x),
         "distribution, 1024 cells": lambda: PrivateDistribution(bounds=bounds).fit(x),
     }
