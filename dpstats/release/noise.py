@@ -15,7 +15,7 @@ import math
 import os
 import secrets
 from abc import ABC, abstractmethod
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -147,9 +147,11 @@ class ExactNoise:
 
     def candidate(self, groups: Groups, scale: float, size: int) -> NDArray[np.int64]:
         found = np.empty((size, groups.size), dtype=np.int64)
+        rows = cache(lambda level: groups.rows(scale, level))
+        columns = lru_cache(maxsize=256)(lambda row, level: groups.columns(scale, level, row))
         for draw in found:
-            row = choose(_bits, lambda level: groups.rows(scale, level))
-            column = choose(_bits, lambda level, row=row: groups.columns(scale, level, row))  # type: ignore[misc]
+            row = choose(_bits, rows)
+            column = choose(_bits, partial(columns, row))
             low, high = groups.box(row, column)
             draw[:] = [
                 a + self.integers(b - a + 1, 1)[0] for a, b in zip(low.tolist(), high.tolist(), strict=True)
