@@ -7,7 +7,7 @@ library only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from dpstats.errors import DPStatsError
@@ -42,19 +42,33 @@ class Records(NamedTuple):
     def as_dict(self) -> dict[str, Any]:
         """Return the facts and a list of rows, as JSON has them: NaN is None."""
         rows = zip(self.names, *self.columns.values(), strict=True)
+        keys = free_names(self.columns, ["name"])
         return {
             **self.facts,
             "rows": [
                 {
                     "name": name,
-                    **{
-                        key: None if cell != cell else cell
-                        for key, cell in zip(self.columns, cells, strict=True)
-                    },
+                    **{key: None if cell != cell else cell for key, cell in zip(keys, cells, strict=True)},
                 }
                 for name, *cells in rows
             ],
         }
+
+
+def free_names(names: Iterable[str], taken: Iterable[str]) -> list[str]:
+    """Return distinct names of columns, none of which is taken. An underscore follows a name that is.
+
+    >>> free_names(["low", "city"], taken=["estimate", "low", "high"])
+    ['low_', 'city']
+    """
+    known = set(taken)
+    free = []
+    for name in names:
+        while name in known:
+            name += "_"
+        known.add(name)
+        free.append(name)
+    return free
 
 
 class Table(Protocol):

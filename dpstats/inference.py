@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from dpstats.data.parameters import check_choice, check_flag
 from dpstats.error_distributions import ErrorDistribution
 from dpstats.errors import InvalidParameter
-from dpstats.exports import Records
+from dpstats.exports import Records, free_names
 from dpstats.figures import draw_intervals, new_figure
 from dpstats.renames import renamed
 from dpstats.report import SIMULATED, Printed, Reported
@@ -344,10 +344,15 @@ class Estimates(Inference, Printed):
         columns = {"estimate": self.estimate, "std_error": self.error, "low": low, "high": high}
         if self.null is not None:
             columns |= {"statistic": self.statistic, "pvalue": self.pvalue}
+        # Users name the columns of labels, and may name one as a column of numbers is named.
+        keys = free_names(self.labels, columns)
         return Records(
             self.names,
             {
-                **{name: [_json(label) for label in labels] for name, labels in self.labels.items()},
+                **{
+                    key: [_json(label) for label in labels]
+                    for key, labels in zip(keys, self.labels.values(), strict=True)
+                },
                 **{name: np.ravel(values).tolist() for name, values in columns.items()},
             },
             {

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dpstats.errors import DPStatsError
-from dpstats.exports import Exported, Records
+from dpstats.exports import Exported, Records, free_names
 from dpstats.results import Summary
 
 
@@ -53,3 +53,9 @@ def test_the_module_needs_the_standard_library_only() -> None:
 
     text = Path(dpstats.exports.__file__).read_text(encoding="utf-8")
     assert "import numpy" not in text and "from dpstats.results" not in text.partition("Examples")[0]
+
+
+def test_free_names_are_distinct_and_not_taken() -> None:
+    assert free_names(["low", "s", "s", "low_"], ["low"]) == ["low_", "s", "s_", "low__"]
+    records = Records(["a"], {"name": [1], "n": [2]}, {})
+    assert records.as_dict()["rows"] == [{"name": "a", "name_": 1, "n": 2}]

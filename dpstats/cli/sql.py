@@ -232,6 +232,8 @@ def _sources(options: argparse.Namespace) -> str:
 
 def _tables(options: argparse.Namespace) -> Any:
     """Return the files by their names, a connection to a database, or its address."""
+    from dpstats.sql.catalogue import fold
+
     if bool(options.table) == (options.database is not None):
         raise InvalidParameter("--table or --database must be given, one of them")
     if isinstance(options.database, str):
@@ -250,8 +252,8 @@ def _tables(options: argparse.Namespace) -> Any:
         return connection
     found: dict[str, Path] = {}
     for name, path in options.table:
-        if name in found:
-            raise InvalidParameter(f"--table must have each name once, got {name!r} twice")
+        if fold(name) in map(fold, found):
+            raise InvalidParameter(f"--table must have each name once, got {name!r} twice: names ignore case")
         found[name] = path
     return found
 

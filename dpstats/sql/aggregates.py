@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -14,7 +13,7 @@ from dpstats.quantiles.grid import check_grid
 from dpstats.sensitivity.relations import Column
 from dpstats.sql.arrangement import Output, read_arrangement
 from dpstats.sql.calendar import list_ends, list_spans, read_part
-from dpstats.sql.catalogue import Catalogue, ColumnType
+from dpstats.sql.catalogue import Catalogue, ColumnType, fold
 from dpstats.sql.conditions import Literal
 from dpstats.sql.expressions import read_entry, read_formula
 from dpstats.sql.predicates import literal
@@ -57,45 +56,56 @@ _LEAST_POWER = -1000
 _ANSWERED = "COUNT, SUM, AVG, STDDEV, VARIANCE, MEDIAN, QUANTILE_CONT and PERCENTILE_CONT are answered"
 
 
-def groups_of(tree: Any, scope: Scope, catalogue: Catalogue) -> Iterator[Group]:
-    """Yield the columns of GROUP BY with their declared values or bins."""
+def groups_of(tree: Any, scope: Scope, catalogue: Catalogue) -> tuple[Group, ...]:
+    """Return the columns of GROUP BY, each once, with their declared values or bins, and with their names in SELECT."""
     group = tree.args.get("group")
     if group is None:
-        return
+        return ()
     allow_only(group, "expressions")
+    found: dict[tuple[str, Column], Group] = {}
     for item in group.expressions:
-        part, known = _read_grouping(item, scope)
-        key = (known.table.lower(), known.column.name.lower())
-        if part:
-            yield _spans(part, known, catalogue)
-            continue
-        if key in catalogue.periods:
+        one = _group(item, scope, catalogue)
+        found.setdefault((one.part, one.column), one)
+    for item in tree.expressions:
+        if kind_of(item) == "Alias" and _is_grouping(item.this):
+            part, known = _read_grouping(item.this, scope)
+            if (part, known.column) in found:
+                name = name_of(item.args["alias"])
+                found[part, known.column] = replace(found[part, known.column], name=name)
+    return tuple(found.values())
+
+
+def _group(item: Any, scope: Scope, catalogue: Catalogue) -> Group:
+    """Return a column of GROUP BY with its declared values or bins."""
+    part, known = _read_grouping(item, scope)
+    key = (fold(known.table), fold(known.column.name))
+    if part:
+        return _spans(part, known, catalogue)
+    if key in catalogue.periods:
+        refuse(
+            f"GROUP BY {known.column.name}, a column of dates with a period",
+            f"group by YEAR({known.column.name}) or DATE_TRUNC('month', {known.column.name})",
+        )
+    if key in catalogue.bins:
+        return Group(known.column, known.name, _bins(catalogue.bins[key], known))
+    if key not in catalogue.categories:
+        raise InvalidParameter(
+            f"GROUP BY {known.column.name}: its values must be declared, because the data would reveal them: "
+            f"categories={{'{known.table}.{known.column.name}': [...]}}, or bins of numbers. With 'discover' in "
+            "place of the list, values of many rows are found."
+        )
+    if catalogue.categories[key] == DISCOVER:
+        if known.type.kind not in ("whole", "text", "truth", "date", "time"):
             refuse(
-                f"GROUP BY {known.column.name}, a column of dates with a period",
-                f"group by YEAR({known.column.name}) or DATE_TRUNC('month', {known.column.name})",
+                f"GROUP BY undeclared values of {known.column.name}, a column of type {known.type.shown}",
+                "they can be whole numbers, text, dates and truth values: declare bins of numbers",
             )
-        if key in catalogue.bins:
-            yield Group(known.column, known.column.name, _bins(catalogue.bins[key], known))
-            continue
-        if key not in catalogue.categories:
-            raise InvalidParameter(
-                f"GROUP BY {known.column.name}: its values must be declared, because the data would reveal them: "
-                f"categories={{'{known.table}.{known.column.name}': [...]}}, or bins of numbers. With 'discover' in "
-                "place of the list, values of many rows are found."
-            )
-        if catalogue.categories[key] == DISCOVER:
-            if known.type.kind not in ("whole", "text", "truth", "date", "time"):
-                refuse(
-                    f"GROUP BY undeclared values of {known.column.name}, a column of type {known.type.shown}",
-                    "they can be whole numbers, text, dates and truth values: declare bins of numbers",
-                )
-            yield Group(known.column, known.column.name, discovered=True, ends=list_ends(known))
-            continue
-        # Declared values may be text, for example from the command line.
-        words = known.type.kind in ("text", "date", "time")
-        values = catalogue.categories[key]
-        literals = tuple(literal(value, words and isinstance(value, str), known) for value in values)
-        yield Group(known.column, known.column.name, literals)
+        return Group(known.column, known.name, discovered=True, ends=list_ends(known))
+    # Declared values may be text, for example from the command line.
+    words = known.type.kind in ("text", "date", "time")
+    values = catalogue.categories[key]
+    literals = tuple(literal(value, words and isinstance(value, str), known) for value in values)
+    return Group(known.column, known.name, literals)
 
 
 def read_measure(
@@ -105,12 +115,9 @@ def read_measure(
     found: list[tuple[Measure | Quantiles, str]] = []
     outputs: list[Output] = []
 
-    def is_grouping(node: Any) -> bool:
-        return kind_of(node) == "Column" or bool(read_part(node)[0])
-
     def find_group(node: Any) -> int | None:
         """Return the place of the group that a node computes, or None."""
-        if not is_grouping(node):
+        if not _is_grouping(node):
             return None
         part, known = _read_grouping(node, scope)
         keys = [(group.part, group.column) for group in groups]
@@ -121,7 +128,7 @@ def read_measure(
         if kind_of(item) == "Alias":
             allow_only(item, "this", "alias")
             item, name = item.this, name_of(item.args["alias"])
-        if is_grouping(item):
+        if _is_grouping(item):
             part, known = _read_grouping(item, scope)
             place = find_group(item)
             if place is None:
@@ -174,9 +181,9 @@ def _quantiles(
         name or f"{'median' if each.q[0] == 0.5 else f'quantile_{each.q[0]:g}'}_{each.column.name}"
         for each, name in found
     )
-    taken = [label.lower() for label in (*labels, *(group.name for group in groups))]
+    taken = [fold(label) for label in (*labels, *(group.name for group in groups))]
     if len(set(taken)) < len(taken):
-        raise InvalidParameter("SELECT must give each column a name of its own: name quantiles with AS")
+        raise InvalidParameter("SELECT must give each column a name of its own: name them with AS")
     return replace(first, q=q, labels=labels)
 
 
@@ -209,12 +216,10 @@ def _several(found: list[tuple[Measure, str]], groups: tuple[Group, ...]) -> Sev
         for measure, name in found
     ]
     labels = [*(each.label for each in asked), *(group.name for group in groups)]
-    if len({label.lower() for label in labels}) < len(labels):
-        repeated = next(
-            label for i, label in enumerate(labels) if label.lower() in map(str.lower, labels[:i])
-        )
+    if len({fold(label) for label in labels}) < len(labels):
+        repeated = next(label for i, label in enumerate(labels) if fold(label) in map(fold, labels[:i]))
         raise InvalidParameter(
-            f"SELECT must give each column a name of its own, got {repeated!r} twice: name aggregates with AS"
+            f"SELECT must give each column a name of its own, got {repeated!r} twice: name it with AS"
         )
     shared = tuple(columns.values())
     if discovers:
@@ -344,6 +349,11 @@ def _measure_values(kind: str, node: Any, scope: Scope, catalogue: Catalogue, wh
     return Measure(kind, column, kind_of_values, least, max(most, least + 1), spacing)
 
 
+def _is_grouping(node: Any) -> bool:
+    """Return whether a node is a column, or computes a part of a date."""
+    return kind_of(node) == "Column" or bool(read_part(node)[0])
+
+
 def _read_grouping(node: Any, scope: Scope) -> tuple[str, Known]:
     """Return the part of a date that a node computes, or nothing, and the column."""
     part, inner = read_part(node)
@@ -356,13 +366,13 @@ def _spans(part: str, known: Known, catalogue: Catalogue) -> Group:
         raise InvalidParameter(
             f"GROUP BY of a part of {name}: the column must be a DATE or a TIMESTAMP, got {known.type.shown}"
         )
-    period = catalogue.periods.get((known.table.lower(), name.lower()))
+    period = catalogue.periods.get((fold(known.table), fold(name)))
     if period is None:
         raise InvalidParameter(
             f"GROUP BY of a part of {name}: its first date and the date after the last must be declared, without "
             f"the data: bins={{'{known.table}.{name}': ('2023-01-01', '2025-01-01')}}"
         )
-    return Group(known.column, f"{name}_{part}", list_spans(part, period, known), part)
+    return Group(known.column, f"{known.name}_{part}", list_spans(part, period, known), part)
 
 
 def _bins(edges: tuple[float, ...], known: Known) -> tuple[Bin, ...]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from dpstats.data.parameters import check_level
 from dpstats.error_distributions import ErrorDistribution, Limits, SelectedErrors, Tail
 from dpstats.errors import DPStatsError, InvalidParameter
+from dpstats.exports import free_names
 from dpstats.inference import Estimates, HasEstimates
 from dpstats.noisy_counts import CountNoise
 from dpstats.privacy.guarantee import PrivacyGuarantee
@@ -145,7 +146,8 @@ class CellAnswers(HasEstimates, Printed):
     def _name_rows(self, what: str) -> dict[str, Any]:
         """Return the names of estimates, label by label, as `Estimates` has them; ``what`` is what a label names."""
         places = [(label, cell) for label in self.labels for cell in self.cells]
-        columns = {name: [cell[j] for _, cell in places] for j, name in enumerate(self.names)}
+        names = free_names(self.names, [what])
+        columns = {name: [cell[j] for _, cell in places] for j, name in enumerate(names)}
         return {
             "names": tuple(
                 f"{label}: {', '.join(map(str, cell))}" if cell else label for label, cell in places
@@ -157,19 +159,17 @@ class CellAnswers(HasEstimates, Printed):
     def records(self, confidence_level: float | None = None) -> list[dict[str, Any]]:
         """Return a mapping for each cell: its values, the answers, and their intervals (label_low, label_high)."""
         found = self.estimates()
-        numbers = {"": self.values}
+        numbers = {label: self.values[:, j] for j, label in enumerate(self.labels)}
         if found.distribution.known:
             interval = found.confidence_interval(confidence_level)
-            ends = {"_low": interval.low, "_high": interval.high}
-            numbers |= {end: np.reshape(limits, (len(self.labels), -1)).T for end, limits in ends.items()}
+            ends = np.reshape([interval.low, interval.high], (2, len(self.labels), -1))
+            keys = free_names([f"{label}_{end}" for label in self.labels for end in ("low", "high")], numbers)
+            numbers |= dict(zip(keys, ends.swapaxes(0, 1).reshape(len(keys), -1), strict=True))
+        names = free_names(self.names, numbers)
         return [
             {
-                **dict(zip(self.names, cell, strict=True)),
-                **{
-                    f"{label}{end}": float(limits[i, j])
-                    for j, label in enumerate(self.labels)
-                    for end, limits in numbers.items()
-                },
+                **dict(zip(names, cell, strict=True)),
+                **{key: float(column[i]) for key, column in numbers.items()},
             }
             for i, cell in enumerate(self.cells)
         ]
@@ -263,7 +263,9 @@ class PrivateTable(HasEstimates, Printed):
             ],
             notes=self._notes(errors.known),
             together=BONFERRONI,
-            labels={name: [cell[j] for cell in self.cells] for j, name in enumerate(self.names)},
+            labels={
+                name: [cell[j] for cell in self.cells] for j, name in enumerate(free_names(self.names, ()))
+            },
             simulated=self.guarantee.simulated,
         )
 
@@ -286,14 +288,18 @@ class PrivateTable(HasEstimates, Printed):
 
     def records(self, confidence_level: float = 0.95) -> list[dict[str, Any]]:
         """Return the rows as mappings with the cell, the value, and the interval if there is one."""
+        ends = free_names(["low", "high"], [self.label])
+        names = free_names(self.names, [self.label, *ends])
         found = [
-            {**dict(zip(self.names, cell, strict=True)), self.label: float(value)}
+            {**dict(zip(names, cell, strict=True)), self.label: float(value)}
             for cell, value in zip(self.cells, self.values, strict=True)
         ]
         if self.method != "race" and self.off.known:
             interval = self.confidence_interval(confidence_level)
             for i, record in enumerate(found):
-                record["low"], record["high"] = (float(np.atleast_1d(end)[i]) for end in interval)
+                record |= {
+                    end: float(np.atleast_1d(limit)[i]) for end, limit in zip(ends, interval, strict=True)
+                }
         return found
 
 

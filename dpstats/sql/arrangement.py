@@ -13,8 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.errors import InvalidParameter
+from dpstats.sql.catalogue import fold
 from dpstats.sql.query import Arrangement, Bin, Group, Having, Measure, Order, Quantiles, Query
-from dpstats.sql.syntax import allow_only, argument, is_literal, kind_of, name_of, refuse, split_conditions
+from dpstats.sql.syntax import (
+    allow_only,
+    argument,
+    is_literal,
+    kind_of,
+    name_of,
+    read_number,
+    refuse,
+    split_conditions,
+)
 
 Numbers = NDArray[np.float64]
 
@@ -78,13 +88,15 @@ def read_arrangement(
         if kind_of(node) == "Literal" and not node.args.get("is_string") and clause == "ORDER BY":
             allow_only(node, "this", "is_string")
             wanted = [output for i, output in enumerate(outputs) if str(i + 1) == node.this]
-        elif kind_of(node) == "Column":
+        elif kind_of(node) == "Column" and node.args.get("table") is None:
             allow_only(node, "this")
-            name = name_of(node.this).lower()
-            wanted = [output for output in outputs if output.name.lower() == name]
-            if not wanted:
-                own = [j for j, group in enumerate(groups) if group.name.lower() == name]
-                wanted = [Output(j, name, None) for j in own]
+            name = fold(name_of(node.this))
+            wanted = [output for output in outputs if fold(output.name) == name]
+            own = [j for j, group in enumerate(groups) if fold(group.name) == name]
+            if not wanted and not own and (place := find_group(node)) is not None:
+                # Another name in SELECT does not hide the column.
+                own = [place]
+            wanted = wanted or [Output(j, name, None) for j in own]
         elif (place := find_group(node)) is not None:
             wanted = [Output(place, groups[place].name, None)]
         else:
@@ -127,12 +139,12 @@ def _comparisons(node: Any, find: Callable[[Any, str], tuple[bool, int]]) -> Ite
     else:
         refuse(f"{kind.upper()} in HAVING", "it takes comparisons of aggregates with numbers, joined by AND")
     for sign, one, other in parts:
-        if not is_literal(other) or kind_of(other) == "Boolean" or other.args.get("is_string"):
+        value = read_number(other)
+        if value is None:
             refuse("HAVING with another comparison", "compare an aggregate with a number")
         aggregate, place = find(one, "HAVING")
         if not aggregate:
             refuse("HAVING of a column of GROUP BY", "it is public: put the condition into WHERE")
-        value = -float(other.this.this) if kind_of(other) == "Neg" else float(other.this)
         yield Having(place, sign, value)
 
 

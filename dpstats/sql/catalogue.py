@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
+from string import ascii_lowercase, ascii_uppercase
 from typing import Any
 
 from dpstats.errors import InvalidParameter
+
+_LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 
 
 @dataclass(frozen=True)
@@ -109,7 +112,7 @@ class Catalogue:
 
     def table(self, name: str) -> BaseTable:
         """Return the table of a name, which ignores case."""
-        found = self.tables.get(name.lower())
+        found = self.tables.get(fold(name))
         if found is None:
             raise InvalidParameter(
                 f"FROM must name base tables ({self._list_names()}): {name!r} {self._explain(name)}"
@@ -121,7 +124,7 @@ class Catalogue:
 
     def _explain(self, name: str) -> str:
         """Return why no base table has this name."""
-        view = name.lower() in self.views
+        view = fold(name) in self.views
         advice = (
             f". Give a DataFrame or a file as PrivateSQL({{{name!r}: ...}})"
             if view or not self.tables
@@ -136,7 +139,7 @@ class Catalogue:
         """
         found: dict[Any, tuple[str, str]] = {}
         for key in keys:
-            words = str(key).lower().split(".")
+            words = fold(key).split(".")
             splits = [(".".join(words[:i]), ".".join(words[i:])) for i in range(1, len(words))]
             named = [(table, column) for table, column in splits if table in self.tables]
             if not named:
@@ -155,6 +158,11 @@ class Catalogue:
                 raise InvalidParameter(f"{parameter} must name each column once, got {key!r} again")
             found[key] = there[0]
         return found
+
+
+def fold(name: Any) -> str:
+    """Return a name in lower case, for comparisons. DuckDB ignores the case of ASCII letters only."""
+    return str(name).translate(_LOWER)
 
 
 def quoted(name: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from dpstats.data.duckdb_rows import check_duckdb, file_literal, overridden
 from dpstats.data.words import number_sql
 from dpstats.errors import InvalidData, InvalidParameter
-from dpstats.sql.catalogue import BaseTable, ColumnType, quoted
+from dpstats.sql.catalogue import BaseTable, ColumnType, fold, quoted
 from dpstats.sql.dialect import DUCKDB
 
 _NAMES = """
@@ -162,9 +162,15 @@ class DuckDBEngine:
             raise InvalidParameter("connection must have at least one table")
         connection = duckdb.connect(":memory:")
         paths: dict[str, Path] = {}
+        known: dict[str, str] = {}
         for name, given in data.items():
             if not isinstance(name, str) or not name:
                 raise InvalidParameter(f"connection must have tables by their names, got {name!r}")
+            if known.setdefault(fold(name), name) != name:
+                raise InvalidParameter(
+                    f"connection must have each name once, and names ignore case, got {known[fold(name)]!r} "
+                    f"and {name!r}"
+                )
             if isinstance(given, str | os.PathLike):
                 paths[name] = Path(given).resolve()
                 continue
@@ -179,7 +185,7 @@ class DuckDBEngine:
         for name, path in paths.items():
             listed = _columns_of_file(connection, path)
             self._listed[path] = listed
-            read, made = _read(path, listed, types.get(name.lower(), {})), False
+            read, made = _read(path, listed, types.get(fold(name), {})), False
             with contextlib.suppress(Exception):
                 connection.execute(f"CREATE VIEW {quoted(name)} AS {read}")
                 made = True
@@ -204,19 +210,19 @@ class DuckDBEngine:
             texts |= {(*current, name): "" for (name,) in ask(_VIEWS)}
         columns: dict[str, dict[str, tuple[str, ColumnType]]] = {}
         for table, column, kind, nullable in ask(_COLUMNS):
-            columns.setdefault(table, {})[column.lower()] = (column, column_type(kind, nullable))
+            columns.setdefault(table, {})[fold(column)] = (column, column_type(kind, nullable))
         for (database, schema, name), text in texts.items():
             if "collate" in (text or "").lower():
                 continue  # equal to DuckDB would not be equal to a join
             source = ".".join(map(quoted, (database, schema, name)))
-            found[name.lower()] = BaseTable(name, source, columns.get(name, {}))
+            found[fold(name)] = BaseTable(name, source, columns.get(name, {}))
         return found
 
     def views(self, ask: Ask) -> frozenset[str]:
         """Return the names of views."""
         if self._views_are_tables:
             return frozenset()
-        return frozenset(name.lower() for (name,) in ask(_VIEWS))
+        return frozenset(fold(name) for (name,) in ask(_VIEWS))
 
 
 def column_type(name: str, nullable: bool = True) -> ColumnType:
@@ -231,17 +237,17 @@ def _by_table(data: Mapping[str, Any], types: Mapping[str, str]) -> dict[str, di
     """Return the declared types of CSV files, by table and column in lower case."""
     found: dict[str, dict[str, str]] = {}
     texts = [
-        str(name).lower()
+        fold(name)
         for name, given in data.items()
         if isinstance(given, str | os.PathLike) and not _is_parquet(Path(given))
     ]
     for key, kind in types.items():
-        places = [name for name in texts if str(key).lower().startswith(f"{name}.")]
+        places = [name for name in texts if fold(key).startswith(f"{name}.")]
         if len(places) != 1:
             raise InvalidParameter(f"types must name columns of CSV files as 'table.column', got {key!r}")
         if not isinstance(kind, str) or kind.upper() not in TYPES:
             raise InvalidParameter(f"types[{key!r}] must be one of {', '.join(TYPES)}, got {kind!r}")
-        found.setdefault(places[0], {})[str(key).lower()[len(places[0]) + 1 :]] = kind.upper()
+        found.setdefault(places[0], {})[fold(key)[len(places[0]) + 1 :]] = kind.upper()
     return found
 
 
@@ -263,8 +269,8 @@ def _columns_of_file(connection: Any, path: Path) -> Listed:
                 found = tuple((name, "") for name in next(csv.reader(file, delimiter=_delimiter(path)), []))
     if (
         not found
-        or len({name.lower() for name, _ in found}) < len(found)
-        or not all(name for name, _ in found)
+        or len({fold(name) for name, _ in found}) < len(found)
+        or not all(name and "\0" not in name for name, _ in found)
     ):
         raise _unreadable(path)
     return found
@@ -279,10 +285,10 @@ def _read(path: Path, listed: Listed, types: Mapping[str, str]) -> str:
     """
     if _is_parquet(path):
         return f"SELECT * FROM read_parquet({file_literal(path)}, hive_partitioning=false)"
-    unknown = types.keys() - {name.lower() for name, _ in listed}
+    unknown = types.keys() - {fold(name) for name, _ in listed}
     if unknown:
         raise InvalidParameter(f"types must name columns of {path.name}, got {sorted(unknown)[0]!r}")
-    kinds = {name: types.get(name.lower(), "VARCHAR") for name, _ in listed}
+    kinds = {name: types.get(fold(name), "VARCHAR") for name, _ in listed}
     each = ", ".join(f"{_entry_sql(quoted(name), kind)} AS {quoted(name)}" for name, kind in kinds.items())
     columns = ", ".join(f"{_text(name)}: 'VARCHAR'" for name in kinds)
     delimiter = "E'\\t'" if _delimiter(path) == "\t" else "','"

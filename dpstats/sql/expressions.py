@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dpstats.errors import InvalidParameter
-from dpstats.sql.catalogue import Catalogue
+from dpstats.sql.catalogue import Catalogue, fold
 from dpstats.sql.conditions import Missing
 from dpstats.sql.predicates import condition_of
 from dpstats.sql.scope import Known, Scope, column_of
@@ -46,7 +46,7 @@ def read_entry(known: Known, word: str, catalogue: Catalogue) -> Entry:
     name = known.column.name
     if known.type.kind not in ("whole", "real"):
         raise InvalidParameter(f"{word}: {name} must be a number, got {known.type.shown}{known.type_advice}")
-    bounds = catalogue.bounds.get((known.table.lower(), name.lower()))
+    bounds = catalogue.bounds.get((fold(known.table), fold(name)))
     if bounds is None:
         raise InvalidParameter(
             f"{word}({name}): bounds of its values must be declared, without the data: "
@@ -93,8 +93,9 @@ def _read(node: Any, word: str, scope: Scope, catalogue: Catalogue) -> Value | N
         return _case(node, word, scope, read)
     if kind == "Coalesce":
         allow_only(node, "this", "expressions")
-        value: Value | None = read(node.expressions[-1])
-        for other in [*reversed(node.expressions[:-1]), node.this]:
+        parts: list[Any] = [node.this, *node.expressions]
+        value: Value | None = read(parts[-1])
+        for other in reversed(parts[:-1]):
             known = column_of(other, scope)
             value = Case(((Missing(known.column), value),), read_entry(known, word, catalogue))
         return value

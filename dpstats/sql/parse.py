@@ -11,7 +11,7 @@ from typing import Any
 from dpstats.errors import InvalidParameter
 from dpstats.sensitivity.relations import Column, Distinct, Join, Relation, Table, tables
 from dpstats.sql.aggregates import groups_of, read_measure
-from dpstats.sql.catalogue import Catalogue
+from dpstats.sql.catalogue import Catalogue, fold
 from dpstats.sql.conditions import Compare, Literal, conjuncts, list_columns
 from dpstats.sql.predicates import condition_of
 from dpstats.sql.query import Group, Measure, Quantiles, Query, Several
@@ -65,7 +65,7 @@ class _Reader:
             refuse(kind_of(tree).upper(), "it must be one SELECT")
         scope = self._from(tree, {}, top=True)
         relation = scope.joined()
-        groups = tuple(groups_of(tree, scope, self._catalogue))
+        groups = groups_of(tree, scope, self._catalogue)
         measure, label, arrangement = read_measure(tree, scope, groups, self._catalogue)
         quantiles = measure if isinstance(measure, Quantiles) else None
         if isinstance(measure, Quantiles):
@@ -196,16 +196,16 @@ class _Reader:
             allow_only(cte.args["alias"], "this")
             name = name_of(cte.args["alias"].this)
             if (
-                name.lower() in ctes
-                or name.lower() in self._catalogue.tables
-                or name.lower() in self._catalogue.views
+                fold(name) in ctes
+                or fold(name) in self._catalogue.tables
+                or fold(name) in self._catalogue.views
             ):
                 refuse(
                     f"WITH {name}",
                     "a name that a table or another WITH has (names ignore case) means two things",
                 )
             # A WITH clause sees only the names that were defined before it.
-            ctes[name.lower()] = (cte.this, dict(ctes))
+            ctes[fold(name)] = (cte.this, dict(ctes))
 
     def _item(self, node: Any, scope: Scope, ctes: dict[str, Any]) -> None:
         self._count_instance()
@@ -226,8 +226,8 @@ class _Reader:
         if alias is not None:
             allow_only(alias, "this")
         called = name if alias is None else name_of(alias.this)
-        if name.lower() in ctes:
-            inner, seen = ctes[name.lower()]
+        if fold(name) in ctes:
+            inner, seen = ctes[fold(name)]
             relation, columns = self._inner(inner, seen)
         else:
             relation, columns = self._table(name)
@@ -273,9 +273,9 @@ class _Reader:
         columns: dict[str, Known] = {}
         for item in node.expressions:
             for name, known in self._selected(item, scope):
-                if name.lower() in columns:
+                if fold(name) in columns:
                     raise InvalidParameter(f"a subquery must have each column once, got {name!r} twice")
-                columns[name.lower()] = known
+                columns[fold(name)] = known._replace(alias=name)
         if node.args.get("distinct") is not None:
             allow_only(node.args["distinct"])
             relation = Distinct(relation, tuple(dict.fromkeys(known.column for known in columns.values())))
@@ -284,9 +284,7 @@ class _Reader:
     def _selected(self, item: Any, scope: Scope) -> Iterable[tuple[str, Known]]:
         if kind_of(item) == "Star":
             allow_only(item)
-            return [
-                (known.column.name, known) for columns in scope.sources.values() for known in columns.values()
-            ]
+            return [(known.name, known) for columns in scope.sources.values() for known in columns.values()]
         if kind_of(item) == "Alias":
             allow_only(item, "this", "alias")
             return [(name_of(item.args["alias"]), column_of(item.this, scope))]
@@ -294,10 +292,8 @@ class _Reader:
         return [(name_of(item.this), known)]
 
     def _using(self, name: str, scope: Scope, before: list[str]) -> None:
-        left = [
-            scope.sources[source][name.lower()] for source in before if name.lower() in scope.sources[source]
-        ]
-        right = scope.sources[list(scope.sources)[-1]].get(name.lower())
+        left = [scope.sources[source][fold(name)] for source in before if fold(name) in scope.sources[source]]
+        right = scope.sources[list(scope.sources)[-1]].get(fold(name))
         if (len(left) != 1 and not (left and scope.equated(left))) or right is None:
             raise InvalidParameter(f"USING ({name}) must name a column that both sides have, once each")
         same_type("USING", left[0], right)

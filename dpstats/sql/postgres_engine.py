@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from dpstats.errors import InvalidParameter
-from dpstats.sql.catalogue import BaseTable, ColumnType, quoted
+from dpstats.sql.catalogue import BaseTable, ColumnType, fold, quoted
 from dpstats.sql.dialect import POSTGRES
 
 # Rows of a partition or of an inheriting table are rows of its parent, too: a query may use the root of partitions, and
@@ -195,13 +195,13 @@ class PostgresEngine:
         found = {}
         for name in _distinct(name for (name,) in ask(_TABLES, [self._schema])):
             own = dict(columns.get(name, []))
-            kinds = {column.lower(): (column, own[column]) for column in _distinct(own)}
-            found[name.lower()] = BaseTable(name, f"{quoted(self._schema)}.{quoted(name)}", kinds)
+            kinds = {fold(column): (column, own[column]) for column in _distinct(own)}
+            found[fold(name)] = BaseTable(name, f"{quoted(self._schema)}.{quoted(name)}", kinds)
         return found
 
     def views(self, ask: Ask) -> frozenset[str]:
         """Return the names of views and foreign tables."""
-        return frozenset(name.lower() for (name,) in ask(_VIEWS, [self._schema]))
+        return frozenset(fold(name) for (name,) in ask(_VIEWS, [self._schema]))
 
 
 def column_type(name: str, required: bool = False) -> ColumnType:
@@ -217,8 +217,8 @@ def column_type(name: str, required: bool = False) -> ColumnType:
 def _distinct(names: Iterable[str]) -> list[str]:
     """Return the names that no other one equals but for case."""
     listed = list(names)
-    counts = Counter(name.lower() for name in listed)
-    return [name for name in listed if counts[name.lower()] == 1]
+    counts = Counter(fold(name) for name in listed)
+    return [name for name in listed if counts[fold(name)] == 1]
 
 
 def _current_schema(connection: Any) -> str:

@@ -37,7 +37,7 @@ from dpstats.sensitivity.smooth import smooth_level
 from dpstats.sql.answers import PrivateAnswer, PrivateTable, answered
 from dpstats.sql.arrangement import arrange
 from dpstats.sql.calendar import read_period
-from dpstats.sql.catalogue import BaseTable, Catalogue, Path
+from dpstats.sql.catalogue import BaseTable, Catalogue, Path, fold
 from dpstats.sql.compile import Compiled
 from dpstats.sql.parse import parse
 from dpstats.sql.plan import (
@@ -260,16 +260,16 @@ class PrivateSQL(Releasing):
         """Return the tables with their declarations."""
         found = self._data.tables()
         for name in public_tables:
-            if str(name).lower() not in found:
+            if fold(name) not in found:
                 raise InvalidParameter(f"public_tables must name tables, got {name!r}")
-            found[name.lower()] = replace(found[name.lower()], public=True)
+            found[fold(name)] = replace(found[fold(name)], public=True)
         for name, key in keys.items():
-            found[str(name).lower()] = self._add_key(found.get(str(name).lower()), key, f"keys[{name!r}]")
+            found[fold(name)] = self._add_key(found.get(fold(name)), key, f"keys[{name!r}]")
         if unit is None:
             return found
         if not isinstance(unit, str | Mapping):
             raise InvalidParameter(f"unit must be a column's name, or one for each table, got {unit!r}")
-        given = {key.lower(): value for key, value in unit.items()} if isinstance(unit, Mapping) else {}
+        given = {fold(key): value for key, value in unit.items()} if isinstance(unit, Mapping) else {}
         unknown = given.keys() - found.keys()
         if unknown:
             raise InvalidParameter(f"unit must name known tables, got {sorted(unknown)[0]!r}")
@@ -280,8 +280,8 @@ class PrivateSQL(Releasing):
             if "->" in str(column):
                 found[name] = replace(table, path=self._path(table, str(column), found))
                 continue
-            if str(column).lower() in table.columns:
-                found[name] = replace(table, unit=table.columns[str(column).lower()][0])
+            if fold(column) in table.columns:
+                found[name] = replace(table, unit=table.columns[fold(column)][0])
             elif given:
                 raise InvalidParameter(f"unit must name a column of {table.name}, got {column!r}")
         for name, table in list(found.items()):
@@ -293,9 +293,9 @@ class PrivateSQL(Releasing):
 
     def _add_key(self, table: BaseTable | None, column: Any, parameter: str) -> BaseTable:
         """Return a table with its declared key, or refuse one that has a value twice."""
-        if table is None or str(column).lower() not in table.columns:
+        if table is None or fold(column) not in table.columns:
             raise InvalidParameter(f"{parameter} must name a column of a table, got {column!r}")
-        key, kind = table.columns[str(column).lower()]
+        key, kind = table.columns[fold(column)]
         if kind.kind in ("real", "other"):
             raise InvalidParameter(f"{parameter} must be a column that joins can use, got {kind.shown}")
         self._check_key(table, key, parameter)
@@ -313,21 +313,21 @@ class PrivateSQL(Releasing):
         """Return a path that is written as "column -> table.key"."""
         column, _, target = (word.strip() for word in text.partition("->"))
         name, dot, key = target.partition(".")
-        if column.lower() not in table.columns or not dot or name.lower() not in tables:
+        if fold(column) not in table.columns or not dot or fold(name) not in tables:
             raise InvalidParameter(
                 f"unit[{table.name!r}] must be a column, or a path 'column -> table.key', got {text!r}"
             )
-        other = tables[name.lower()]
-        if key.lower() not in other.columns:
+        other = tables[fold(name)]
+        if fold(key) not in other.columns:
             raise InvalidParameter(f"unit[{table.name!r}] must lead to a column of {other.name}, got {key!r}")
-        own, kind = table.columns[column.lower()]
-        found, other_kind = other.columns[key.lower()]
+        own, kind = table.columns[fold(column)]
+        found, other_kind = other.columns[fold(key)]
         left, right = (
             Known(Column(name, one), each, name)
             for name, one, each in ((table.name, own, kind), (other.name, found, other_kind))
         )
         same_type(f"unit[{table.name!r}]", left, right)
-        return Path(own, name.lower(), found)
+        return Path(own, fold(name), found)
 
     # Public methods
 
@@ -438,7 +438,7 @@ class PrivateSQL(Releasing):
         used = {name: by_name[name] for name in {table.name for table in tables(query.relation)}}
         with self._data.snapshot([table.source for table in used.values()]):
             if not self._data.lasting:
-                self._confirm(name.lower() for name in used)
+                self._confirm(fold(name) for name in used)
                 for table in used.values():
                     for key in table.keys:
                         self._check_key(table, key, "a declared key")

@@ -7,17 +7,23 @@ from typing import Any, NamedTuple
 
 from dpstats.errors import InvalidParameter
 from dpstats.sensitivity.relations import Column, Distinct, Join, Relation, Select, tables
-from dpstats.sql.catalogue import ColumnType
+from dpstats.sql.catalogue import ColumnType, fold
 from dpstats.sql.conditions import All, Compare, Condition, conjuncts, require_columns
 from dpstats.sql.syntax import allow_only, kind_of, name_of, refuse
 
 
 class Known(NamedTuple):
-    """A column that a query can name: which, its type, and the table that it is from."""
+    """A column that a query can name: which, its type, the table that it is from, and its name in a subquery."""
 
     column: Column
     type: ColumnType
     table: str
+    alias: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name by which a query knows the column."""
+        return self.alias or self.column.name
 
     @property
     def type_advice(self) -> str:
@@ -38,9 +44,9 @@ class Scope:
 
     def add(self, name: str, relation: Relation, columns: dict[str, Known]) -> None:
         """Add a table or a subquery."""
-        if name.lower() in self.sources:
+        if fold(name) in self.sources:
             raise InvalidParameter(f"FROM must have each name once, got {name!r} twice")
-        self.sources[name.lower()] = columns
+        self.sources[fold(name)] = columns
         self.relations.append(relation)
 
     def restrict(self, relation: Relation, pairs: list[tuple[Known, Known]], where: str) -> None:
@@ -80,10 +86,10 @@ class Scope:
 
     def find(self, name: str, source: str = "") -> Known:
         """Return the column of a name."""
-        if source and source.lower() not in self.sources:
+        if source and fold(source) not in self.sources:
             raise InvalidParameter(f"{source}.{name} must name a table in FROM, got {source!r}")
-        places = [self.sources[source.lower()]] if source else list(self.sources.values())
-        found = [columns[name.lower()] for columns in places if name.lower() in columns]
+        places = [self.sources[fold(source)]] if source else list(self.sources.values())
+        found = [columns[fold(name)] for columns in places if fold(name) in columns]
         if not found:
             raise InvalidParameter(f"the column must be in {source or 'FROM'}, got {name!r}")
         if len(found) > 1 and not self.equated(found):

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from dpstats.errors import InvalidData, InvalidParameter
-from dpstats.sql.catalogue import BaseTable, quoted
+from dpstats.sql.catalogue import BaseTable, fold, quoted
 from dpstats.sql.dialect import Dialect, Probe
 from dpstats.sql.duckdb_engine import DuckDBEngine
 from dpstats.sql.postgres_engine import PostgresEngine, is_postgres
@@ -145,7 +145,7 @@ class Source:
         key = table.name, column
         if key not in self._known:
             # Entries are equal here if they are equal to a join.
-            entry = table.columns[column.lower()][1].entry.format(quoted(column))
+            entry = table.columns[fold(column)][1].entry.format(quoted(column))
             counts = f"SELECT count(*) AS n FROM {table.source} WHERE {entry} IS NOT NULL GROUP BY {entry}"
             self._known[key] = int(self.run(f"SELECT coalesce(max(n), 0) FROM ({counts}) AS q")[0][0])
         return self._known[key]

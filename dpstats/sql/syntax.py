@@ -129,6 +129,16 @@ def is_literal(node: Any) -> bool:
     return kind in ("Literal", "Boolean") or is_date(node)
 
 
+def read_number(node: Any) -> float | None:
+    """Return the value of a number with or without a sign, or None for any other node."""
+    if kind_of(node) == "Neg":
+        value = read_number(node.this)
+        return None if value is None else -value
+    if kind_of(node) != "Literal" or node.args.get("is_string"):
+        return None
+    return float(node.this)
+
+
 def is_date(node: Any) -> bool:
     """Return whether a node is a text declared as a date or a time: DATE '2025-01-31'."""
     return (

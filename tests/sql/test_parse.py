@@ -158,6 +158,8 @@ REFUSED = {
     COUNT + "r GROUP BY b LIMIT 1 OFFSET 1": "OFFSET",
     COUNT + "r GROUP BY b LIMIT 10 PERCENT": "LIMIT|parsed",
     COUNT + "r GROUP BY b LIMIT a": "LIMIT must be a whole number",
+    COUNT + "r GROUP BY b HAVING COUNT(*) > DATE '2024-01-01'": "HAVING with another comparison",
+    "SELECT SUM(COALESCE(NULL)) FROM r": "SUM of NULL",
     COUNT + "r GROUP BY b ORDER BY a": "ORDER BY of what is not in SELECT",
     COUNT + "r GROUP BY b ORDER BY SUM(b)": "bounds of its values|not in SELECT",
     COUNT + "r GROUP BY b ORDER BY 2": "ORDER BY of what is not in SELECT",
@@ -431,3 +433,37 @@ def test_a_query_of_the_most_characters_is_read() -> None:
     assert read(text).measure.kind == "count"
     with pytest.raises(InvalidParameter, match="at most 20,000 characters, got 20,001"):
         read(text + " ")
+
+
+def test_a_star_keeps_the_names_that_a_subquery_gives() -> None:
+    swapped = "(SELECT a AS b, b AS a FROM r) q"
+    for text in (f"(SELECT * FROM {swapped}) w", f"(SELECT * FROM (SELECT * FROM {swapped}) v) w"):
+        query = read(f"{COUNT}{text} WHERE w.a = 1")
+        assert query.relation.condition == All((Compare("=", Column("r", "b"), Literal(1, "BIGINT")),))
+
+
+def test_groups_have_the_names_of_select_each_once() -> None:
+    query = read("SELECT b AS kind, COUNT(*) FROM r GROUP BY b, b ORDER BY b")
+    assert [group.name for group in query.groups] == ["kind"] and query.cells == 2
+    assert (
+        query.arrangement.order == read("SELECT b, COUNT(*) FROM r GROUP BY b ORDER BY r.b").arrangement.order
+    )
+    (group,) = read("SELECT z, COUNT(*) FROM (SELECT b AS z FROM r) q GROUP BY z ORDER BY z").groups
+    assert group.name == "z"
+    twice = "SELECT r.b AS one, q.b AS other, COUNT(*), SUM(r.x) FROM r JOIN r AS q ON r.a = q.a GROUP BY r.b, q.b"
+    assert [group.name for group in read(twice).groups] == ["one", "other"]
+
+
+def test_names_ignore_the_case_of_ascii_letters_only() -> None:
+    database = duckdb.connect()
+    database.execute('CREATE TABLE t ("Ä" INT, "ä" INT)')
+    database.execute("INSERT INTO t VALUES (1, 2), (NULL, 5), (NULL, 7)")
+    database.execute('CREATE TABLE "É" AS SELECT 1 AS a')
+    database.execute('CREATE TABLE "é" AS SELECT 1 AS a FROM range(5)')
+    sql = PrivateSQL(database, epsilon=1000.0, public_tables=["é"], random_state=0)
+    answers = {
+        text: sql.query(text).value for text in ('SELECT COUNT("Ä") FROM t', 'SELECT COUNT("ä") FROM T')
+    }
+    assert [*answers.values()] == [1.0, 3.0] and sql.query('SELECT COUNT(*) FROM "É"').value == 1.0
+    with pytest.raises(InvalidParameter, match="names ignore case, got 't' and 'T'"):
+        PrivateSQL({"t": database.sql("FROM t").df(), "T": database.sql("FROM t").df()}, epsilon=1.0)
