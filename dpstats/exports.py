@@ -56,7 +56,7 @@ class Records(NamedTuple):
 
 
 def free_names(names: Iterable[str], taken: Iterable[str]) -> list[str]:
-    """Return distinct names of columns, none of which is taken. An underscore follows a name that is.
+    """Return distinct names of columns. Underscores follow a name that is taken or repeated.
 
     >>> free_names(["low", "city"], taken=["estimate", "low", "high"])
     ['low_', 'city']

@@ -234,18 +234,18 @@ def test_answers_have_every_form_and_tests_that_agree_with_intervals(connection:
 NAMED = ("low", "high", "estimate", "aggregate", "n")
 
 
-@pytest.mark.parametrize("asked", ["COUNT(*) AS low", "COUNT(*) AS n, SUM(x) AS n_low", "MEDIAN(x)"])
+@pytest.mark.parametrize("aggregates", ["COUNT(*) AS low", "COUNT(*) AS n, SUM(x) AS n_low", "MEDIAN(x)"])
 @pytest.mark.parametrize("column", NAMED)
-def test_no_column_of_a_table_is_lost_because_of_its_name(asked: str, column: str) -> None:
+def test_no_column_of_a_table_is_lost_because_of_its_name(aggregates: str, column: str) -> None:
     database = duckdb.connect()
     database.execute(f"CREATE TABLE t AS SELECT i % 2 AS {column}, i AS x FROM range(60) r(i)")
     declared = {"categories": {f"t.{column}": [0, 1]}, "bounds": {"t.x": (0, 60)}}
     sql = PrivateSQL(database, epsilon=5.0, random_state=0, **declared)
-    answer = sql.query(f"SELECT t.{column} AS low_, {asked} FROM t GROUP BY t.{column}")
+    answer = sql.query(f"SELECT t.{column} AS low_, {aggregates} FROM t GROUP BY t.{column}")
     frame, rows = answer.to_frame(), answer.to_dict()["rows"]
     count = len(answer.names) + 4 + ("aggregate" in frame or "quantile" in frame)
     assert frame["low_"].tolist() == [0, 1] * (len(frame) // 2) and frame.shape[1] == count
     assert (frame["low"] <= frame["estimate"]).all() and len(rows[0]) == count + 1
     for record, cell in zip(answer.records(), answer.cells, strict=True):
         # Each aggregate has a value and two limits.
-        assert len(record) == 1 + 3 * (1 + asked.count(",")) and (*record.values(),)[0] == cell[0]
+        assert len(record) == 1 + 3 * (1 + aggregates.count(",")) and (*record.values(),)[0] == cell[0]
