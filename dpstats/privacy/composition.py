@@ -63,6 +63,18 @@ def common_unit(items: Iterable[Any]) -> str:
     return units.pop() if units else "row"
 
 
+def list_guarantees(guarantees: Any) -> list[PrivacyGuarantee]:
+    """Return guarantees as a list, or raise an error for anything else."""
+    items = list(guarantees) if isinstance(guarantees, Iterable) else [guarantees]
+    wrong = [type(item).__name__ for item in items if not isinstance(item, PrivacyGuarantee)]
+    if wrong or not isinstance(guarantees, Iterable):
+        raise InvalidParameter(
+            f"guarantees must be an iterable of PrivacyGuarantee, got {type(guarantees).__name__}"
+            + (f" with {wrong[0]}" if wrong and isinstance(guarantees, Iterable) else "")
+        )
+    return items
+
+
 def _total(epsilon: float, delta: float, items: Sequence[PrivacyGuarantee]) -> PrivacyGuarantee:
     simulated = any(item.simulated for item in items)
     return PrivacyGuarantee(epsilon, min(1.0, delta), common_neighbors(items), simulated, common_unit(items))
@@ -79,7 +91,7 @@ def basic_composition(guarantees: Iterable[PrivacyGuarantee]) -> PrivacyGuarante
     >>> print(basic_composition([PrivacyGuarantee(0.5), PrivacyGuarantee(0.25, 1e-6)]))
     (epsilon = 0.75, delta = 1e-06), one row replaced
     """
-    items = list(guarantees)
+    items = list_guarantees(guarantees)
     return _total(sum_up(item.epsilon for item in items), sum_up(item.delta for item in items), items)
 
 
@@ -160,7 +172,7 @@ def heterogeneous_composition(guarantees: Iterable[PrivacyGuarantee], delta_slac
     >>> print(heterogeneous_composition([PrivacyGuarantee(0.1)] * 100, 1e-6))
     (epsilon = 5.75611, delta = 1e-06), one row replaced
     """
-    items = list(guarantees)
+    items = list_guarantees(guarantees)
     slack = check_real("delta_slack", delta_slack, above=0, below=1)
     # In units of the largest epsilon, so that no square is too large or too small.
     unit = max((item.epsilon for item in items), default=0.0) or 1.0

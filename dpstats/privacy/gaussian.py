@@ -286,7 +286,11 @@ def epsilon_of_mu(mu: float, delta: float) -> float:
         value = gaussian_profile(ratio * mu, mu)
         return (math.log(value) if value > 0 else -1e4) - math.log(delta)
 
-    epsilon = mu * float(brentq(gap, 0.0, mu / 2 + 40, xtol=1e-300, rtol=1e-14))
+    largest = mu / 2 + 40
+    while gap(largest) > 0:
+        # If mu is large, the sum and the product with mu are rounded by more than 1.
+        largest *= 1 + 1e-15
+    epsilon = mu * float(brentq(gap, 0.0, largest, xtol=1e-300, rtol=1e-14))
     while gaussian_profile(epsilon, mu) > delta:
         epsilon = epsilon * (1 + _ROUNDING) + _TINY
     return epsilon

@@ -76,6 +76,10 @@ def compose(items: Iterable[PrivacyGuarantee | Event], delta: float) -> PrivacyG
     >>> print(compose([BoundedRange(0.3)] * 10, delta=1e-6))
     (epsilon = 2.20239, delta = 1e-06), one row replaced
     """
+    if not isinstance(items, Iterable):
+        raise InvalidParameter(
+            f"items must be an iterable of guarantees and events, got {type(items).__name__}"
+        )
     given = list(items)
     delta = check_real("delta", delta, at_least=0, below=1)
     events = [as_event(item) for item in given]

@@ -96,6 +96,13 @@ def test_epsilon_is_zero_where_the_noise_is_enough_for_it():
     assert gaussian_epsilon(100.0, 0.0039) > 0.0
 
 
+@pytest.mark.parametrize("sigma", [1e-17, 3e-30, 1e-99])
+def test_epsilon_of_next_to_no_noise_is_found_for_any_delta(sigma):
+    for delta in (1e-320, 1e-9):
+        epsilon = gaussian_epsilon(sigma, delta)
+        assert epsilon == pytest.approx(0.5 / sigma**2, rel=1e-12) and gaussian_delta(epsilon, sigma) <= delta
+
+
 @pytest.mark.parametrize("sensitivity", [1e-6, 0.25, 3.0, 1e8])
 def test_sensitivity_only_scales(sensitivity):
     # Only sensitivity/sigma enters the curve.
