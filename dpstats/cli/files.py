@@ -60,12 +60,19 @@ def keep_apart(options: argparse.Namespace) -> None:
 
 
 def _named_files(options: argparse.Namespace) -> Iterator[tuple[str, Path]]:
-    """Yield every file that the arguments of a command name, and the result file of a ledger."""
+    """Yield every file that the arguments of a command name, and the files next to a ledger."""
     for name, value in vars(options).items():
         for path in _paths(value):
-            yield name if name in _POSITIONAL else f"--{name}", path
+            label = name if name in _POSITIONAL else f"--{name}"
+            yield label, path
             if name in _LEDGERS:
-                yield "the results next to the ledger", results_path(path)
+                if not path.name:
+                    raise InvalidParameter(f"{label} must name a file, got {str(path)!r}")
+                results = results_path(path)
+                yield "the results next to the ledger", results
+                for store in (path, results):
+                    # SQLite writes this file and removes it, with anything that another option wrote to it.
+                    yield f"the journal of {store.name!r}", store.with_name(f"{store.name}-journal")
 
 
 _POSITIONAL = ("file", "ledger")

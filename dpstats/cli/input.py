@@ -72,7 +72,7 @@ class InputTable:
         self._options = options
         self._check = check or (lambda rows, columns: None)
         self._lines = lines
-        self.name = "standard input" if self._piped else self._path.name or str(options.file)
+        self.name = "standard input" if self._piped else self._path.name or str(self._path)
         self.columns: list[str] = []
         self.unusable: tuple[int, str] | None = None
 

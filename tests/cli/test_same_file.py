@@ -125,10 +125,11 @@ def test_one_file_under_two_names_is_refused_and_left_alone(
     assert not there or path.read_bytes() == CONTENT
 
 
-def test_the_results_beside_a_ledger_are_left_alone(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("name", ["b.db.results", "b.db-journal", "b.db.results-journal"])
+def test_the_files_next_to_a_ledger_are_left_alone(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    beside = tmp_path / "b.db.results"
+    beside = tmp_path / name
     beside.write_bytes(CONTENT)
     seen = 0
     for words in COMMANDS:
@@ -140,6 +141,17 @@ def test_the_results_beside_a_ledger_are_left_alone(
             assert "must be different files" in _refuse(arguments, capsys), arguments
             seen += 1
     assert seen >= 20 and beside.read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("ledger", ["", ".", "/"])
+def test_a_ledger_without_a_name_is_refused(
+    ledger: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words, label in (
+        (["mean", "x.csv", "--column", "a", "--budget", ledger], "--budget"),
+        (["budget", "show", ledger], "ledger"),
+    ):
+        assert f"{label} must name a file, got " in _refuse(words, capsys)
 
 
 def test_arguments_that_name_files_are_read_as_paths() -> None:
