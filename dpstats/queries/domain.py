@@ -272,6 +272,10 @@ def _kind(name: str, declared: Any, further: bool) -> Kind:
     if isinstance(declared, Bins | Categories):
         kind = declared
     elif isinstance(declared, int | np.integer) and not isinstance(declared, bool):
+        if declared > LARGEST_TABLE:
+            raise InvalidParameter(
+                f"{what} must be at most {LARGEST_TABLE:,} levels, got {int(declared):,}. Declare coarser Bins."
+            )
         kind = Categories(range(max(int(declared), 1)), what)
     else:
         kind = Categories(declared, what)

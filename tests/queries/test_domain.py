@@ -77,6 +77,7 @@ def test_cells_come_back_as_the_rows_they_count() -> None:
         ({"a": [1]}, r"attributes\['a'\] must have two levels or more"),
         ({"a": [1, 1.0]}, "must be distinct"),
         ({"a": 1}, "two levels or more"),
+        ({"a": 10**12}, r"attributes\['a'\] must be at most 67,108,864 levels"),
         ({"a × b": 2}, "text without '×'"),
         ({3: 2}, "must be text"),
     ],
