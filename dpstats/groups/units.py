@@ -172,7 +172,7 @@ def _check_how(how: Any) -> None:
     allowed = ", ".join(map(repr, _KINDS))
     if not isinstance(how, Mapping) or not how:
         raise InvalidParameter(
-            f"how must be a mapping {{column: one of {allowed}}}, got {type(how).__name__}"
+            f"how must be a mapping {{column: one of {allowed}}}, got {'no column' if isinstance(how, Mapping) else type(how).__name__}"
         )
     for name, kind in how.items():
         if not isinstance(kind, str) or kind not in _KINDS:

@@ -92,7 +92,11 @@ class DuckDBEngine:
                 "connection must be a DuckDB or psycopg connection, a 'postgresql://' address, or a mapping of names "
                 f"to CSV or Parquet files or data frames, got {type(data).__name__}"
             )
-        self.cursor = connection.cursor()
+        self.cursor: Any = None
+        with contextlib.suppress(Exception):
+            self.cursor = connection.cursor()
+        if self.cursor is None:
+            raise InvalidParameter("connection must be open, got a closed one")
         self._follow(connection)
         self._owner = connection  # a database in memory lives as long as a connection to it
         self._views_are_tables = own

@@ -6,7 +6,7 @@ Proofs: docs/proofs/elastic-sensitivity.md, docs/proofs/truncated-sums.md, docs/
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from itertools import pairwise
@@ -236,8 +236,12 @@ class PrivateSQL(Releasing):
         self._powers = (limit - 1).bit_length()
         self._interval = check_flag("interval", interval)
         self._level = check_level("confidence_level", confidence_level) if self._interval else None
-        if isinstance(public_tables, str):
+        if isinstance(public_tables, str) or not isinstance(public_tables, Iterable):
             raise InvalidParameter(f"public_tables must be a sequence of names, got {public_tables!r}")
+        mappings = {"keys": keys, "categories": categories, "bins": bins, "bounds": bounds, "types": types}
+        for name, given in mappings.items():
+            if given is not None and not isinstance(given, Mapping):
+                raise InvalidParameter(f"{name} must be a mapping of names, got {type(given).__name__}")
         public, self._columns = tuple(public_tables), (categories or {}, bins or {}, bounds or {})
         self._declares = (public, keys or {}, unit)
         self._data = Source(connection, types)
@@ -270,6 +274,8 @@ class PrivateSQL(Releasing):
         if not isinstance(unit, str | Mapping):
             raise InvalidParameter(f"unit must be a column's name, or one for each table, got {unit!r}")
         given = {fold(key): value for key, value in unit.items()} if isinstance(unit, Mapping) else {}
+        if given and len(given) < len(unit):
+            raise InvalidParameter(f"unit must name each table once, and names ignore case, got {list(unit)}")
         unknown = given.keys() - found.keys()
         if unknown:
             raise InvalidParameter(f"unit must name known tables, got {sorted(unknown)[0]!r}")
@@ -757,8 +763,9 @@ def _with_columns(
         if isinstance(values, str) and values == DISCOVER:
             declared[keys[key]] = DISCOVER
             continue
-        listed = () if isinstance(values, str) else tuple(values)
-        if not listed or len(set(listed)) < len(listed):
+        listed = tuple(values) if isinstance(values, Iterable) and not isinstance(values, str) else ()
+        hashable = all(isinstance(value, Hashable) for value in listed)
+        if not listed or not hashable or len(set(listed)) < len(listed):
             raise InvalidParameter(
                 f"categories[{key!r}] must be a sequence of different values, or 'discover', got {values!r}"[
                     :300
@@ -772,7 +779,8 @@ def _with_columns(
         if catalogue.tables[table].columns[column][1].kind in ("date", "time") and place not in declared:
             periods[place] = read_period(f"bins[{key!r}]", bins[key])
             continue
-        ends = tuple(check_real(f"bins[{key!r}]", edge) for edge in bins[key])
+        given = bins[key] if isinstance(bins[key], Iterable) else ()
+        ends = tuple(check_real(f"bins[{key!r}]", edge) for edge in given)
         if len(ends) < 2 or not all(low < high for low, high in pairwise(ends)) or place in declared:
             raise InvalidParameter(
                 f"bins[{key!r}] must be two edges or more that rise, of a column without categories, got {bins[key]!r}"[

@@ -125,7 +125,7 @@ def test_frames_that_lose_what_a_row_is_are_refused() -> None:
     [
         (("who", {"x": np.mean}), InvalidParameter, "a function: it might look at more than one unit"),
         (("who", {"x": "median"}), InvalidParameter, "how must have one of 'mean'"),
-        (("who", {}), InvalidParameter, "how must be a mapping"),
+        (("who", {}), InvalidParameter, "how must be a mapping .* got no column"),
         (("who", "mean"), InvalidParameter, "how must be a mapping"),
         (("nobody", {"x": "mean"}), InvalidParameter, "unit must name columns of the data frame"),
         (("who", {"q": "mean"}), InvalidParameter, "how must name columns of the data frame"),

@@ -138,11 +138,25 @@ def test_a_connection_is_left_as_it_is(connection: Any) -> None:
         ({"bins": {"r.g": (0, 1)}, "categories": {"r.g": [0]}}, "without categories"),
         ({"categories": {"r.g": "ab"}}, r"categories\['r.g'\] must be a sequence"),
         ({"categories": {"r.g": [1, 1]}}, "different values"),
+        ({"categories": {"r.g": [[1]]}}, r"categories\['r.g'\] must be a sequence"),
+        ({"categories": {"r.g": 5}}, r"categories\['r.g'\] must be a sequence"),
+        ({"categories": ["r.g"]}, "categories must be a mapping of names, got list"),
+        ({"keys": "r.a"}, "keys must be a mapping of names, got str"),
+        ({"bins": {"r.a": 3}}, r"bins\['r.a'\] must be two edges or more"),
+        ({"public_tables": None}, "public_tables must be a sequence"),
+        ({"unit": {"r": "a", "R": "g"}}, "unit must name each table once"),
     ],
 )
 def test_bad_parameters_are_named(connection: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidParameter, match=message):
         PrivateSQL(connection, **{"epsilon": 1.0, **options})
+
+
+def test_a_closed_connection_is_refused() -> None:
+    closed = duckdb.connect()
+    closed.close()
+    with pytest.raises(InvalidParameter, match="connection must be open"):
+        PrivateSQL(closed, epsilon=1.0)
 
 
 @pytest.mark.parametrize(
