@@ -171,9 +171,8 @@ def _choose_rows(own: NDArray[np.int64], columns: Sequence[Sequence[Any]], most:
 def _check_how(how: Any) -> None:
     allowed = ", ".join(map(repr, _KINDS))
     if not isinstance(how, Mapping) or not how:
-        raise InvalidParameter(
-            f"how must be a mapping {{column: one of {allowed}}}, got {'no column' if isinstance(how, Mapping) else type(how).__name__}"
-        )
+        got = "no column" if isinstance(how, Mapping) else type(how).__name__
+        raise InvalidParameter(f"how must be a mapping {{column: one of {allowed}}}, got {got}")
     for name, kind in how.items():
         if not isinstance(kind, str) or kind not in _KINDS:
             shown = "a function" if callable(kind) else repr(kind)
