@@ -183,6 +183,13 @@ def _plain(X: Any, sparse: bool) -> Any:
         return X
     if isinstance(X, np.ndarray) and X.ndim == 1 and X.dtype.kind in "biufc":
         return X[:, None]
+    if hasattr(X, "sparse") and hasattr(X, "columns"):
+        # scipy has no tables with another fill value.
+        zeros = all(getattr(dtype, "fill_value", 0) == 0 for dtype in X.dtypes)
+        if not sparse or not zeros:
+            raise InvalidType(
+                "X must have dense columns, got sparse ones. Convert them: X.sparse.to_dense()."
+            )
     X = as_table(X)
     one = len(getattr(X, "shape", ())) == 1
     one |= isinstance(X, list | tuple) and bool(X) and not any(map(_is_container, X))
