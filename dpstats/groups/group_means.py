@@ -537,7 +537,7 @@ class GroupMeans(_Fitted):
             ("Estimator", type(self).__name__),
             *self._size_facts(),
             *self.privacy_.facts(),
-            ("Noise", "Gaussian, exact curve" if self.delta else "Laplace"),
+            ("Noise", "Gaussian, exact curve" if self.plan_.target.delta else "Laplace"),
             ("Noise of a count", f"sd {self.counts_noise_std_:.3g} rows"),
         ]
         found = replace(

@@ -215,7 +215,8 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
             self.rows_ = float(released[ROWS][0])
         points, low, high = read_points(released, plan)
         # Restore the order of the given fractions.
-        given = np.argsort(np.argsort(check_fractions(self.q)))
+        self._fractions = check_fractions(self.q)
+        given = np.argsort(np.argsort(self._fractions))
         one = np.ndim(self.q) == 0
         self.quantile_, self.low_, self.high_ = (
             float(values[0]) if one else values[given] for values in (points, low, high)
@@ -234,7 +235,7 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
         return Estimates(
             points,
             None,
-            tuple(f"{x:g}" for x in check_fractions(self.q)),
+            tuple(f"{x:g}" for x in self._fractions),
             self._add_bounds("the quantiles of the population"),
             chosen_limits(points, self.low_, self.high_, plan.confidence_level),
             title="Private quantiles",

@@ -113,12 +113,17 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
 
     # Fitted attributes
 
+    @property
+    def _first(self) -> int:
+        """The position of the first slope among the parameters: 1 if the fit had an intercept, otherwise 0."""
+        return int(self.plan_.design.intercept)
+
     def _set_params(self, params: Floats, cov: Floats | None, privacy: Floats | None = None) -> None:
         """Set the estimates, the covariance of their errors, and the part of it that is due to noise."""
         for name in ("formula_", "_counted"):  # of an earlier fit
             self.__dict__.pop(name, None)
         self.params_, self.params_cov_ = params, cov
-        first = int(self.fit_intercept)
+        first = self._first
         self.coef_ = params[first:]
         self.intercept_ = float(params[0]) if first else 0.0
         if cov is None:
@@ -136,7 +141,7 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
     @property
     def _identified(self) -> NDArray[np.bool_]:
         """Which parameters are identified, intercept first."""
-        return np.append(np.ones(int(self.fit_intercept), dtype=bool), self.identified_)
+        return np.append(np.ones(self._first, dtype=bool), self.identified_)
 
     # Reading rows
 
@@ -163,11 +168,11 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
         given = getattr(self, "feature_names_in_", None) if formula is None else formula.names
         d = self.coef_.size
         names = [f"x{j}" for j in range(d)] if given is None else [str(name) for name in given]
-        return [INTERCEPT] * int(self.fit_intercept) + names
+        return [INTERCEPT] * self._first + names
 
     def _place(self, coefficient: Any) -> int:
         """Return the index among all parameters of a coefficient given by name, or by position in ``coef_``."""
-        names, first = self._names(), int(self.fit_intercept)
+        names, first = self._names(), self._first
         if isinstance(coefficient, str):
             if coefficient not in names:
                 raise InvalidParameter(
@@ -245,8 +250,8 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
     def intercept_confidence_interval(self, confidence_level: float = 0.95) -> ConfidenceInterval:
         """Return an interval for ``intercept_``."""
         words = "the intercept of the model"
-        if not self.fit_intercept:
-            self._errors()
+        self._errors()
+        if not self._first:
             level = check_level("confidence_level", confidence_level)
             return ConfidenceInterval.around(self.intercept_, 0.0, level, words)
         found = self._estimates_at([0]).confidence_interval(confidence_level)
@@ -320,7 +325,7 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
 
     def _hypotheses(self, parameter: str, asked: Any) -> Hypotheses:
         self._errors()
-        first = int(self.fit_intercept)
+        first = self._first
         everything = range(len(self.coef_)) if asked is None else asked
         formula = getattr(self, "formula_", None)
         terms = None if formula is None else formula.terms
@@ -364,8 +369,8 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
         """
         names = self._names()
         formula = getattr(self, "formula_", None)
-        columns: Any = dict.fromkeys(names[int(self.fit_intercept) :]) if formula is None else formula.terms
-        terms = [*names[: int(self.fit_intercept)], *columns]
+        columns: Any = dict.fromkeys(names[self._first :]) if formula is None else formula.terms
+        terms = [*names[: self._first], *columns]
         found = [self.f_test([term]) for term in terms]
         return TermTests(
             np.array([test.statistic for test in found]),
@@ -487,7 +492,7 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
         rows = self._again(X).whole().X
         if self.missing == "error":
             check_finite(rows)
-        if self.fit_intercept:
+        if self._first:
             rows = np.concatenate([np.ones((rows.shape[0], 1)), rows], axis=1)
         with quiet():
             return rows, rows @ self.params_
@@ -552,7 +557,7 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
 
     def _all_shares(self) -> Floats:
         """Return the fraction of each parameter's squared standard error due to privacy, intercept first."""
-        intercept = [self.intercept_privacy_share_] * int(self.fit_intercept)
+        intercept = [self.intercept_privacy_share_] * self._first
         return np.append(intercept, self.privacy_share_)
 
     def _notes(self) -> list[str]:

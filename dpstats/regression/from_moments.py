@@ -43,5 +43,5 @@ class FromMoments(LeastSquares[MomentsPlan]):
 
     @property
     def _identified(self) -> NDArray[np.bool_]:
-        first = [self.intercept_identified_] * int(self.fit_intercept)
+        first = [self.intercept_identified_] * self._first
         return np.append(np.array(first, dtype=bool), self.identified_)

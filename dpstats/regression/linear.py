@@ -210,7 +210,8 @@ class PrivateLinearRegression(NewtonSteps, OffsetColumn[RegressionPlan], LeastSq
         return notes
 
     def _report(self, released: Released, plan: RegressionPlan) -> None:
-        estimate = self._report_estimate(released, plan, "robust" if self.cov_type == "HC" else "model")
+        self._robust = self.cov_type == "HC"
+        estimate = self._report_estimate(released, plan, "robust" if self._robust else "model")
         self.identified_ = told_apart(estimate, estimate.robust, plan)
         self.scale_ = estimate.scale
         self._set_outside(estimate.outside, estimate.rows)
@@ -218,9 +219,8 @@ class PrivateLinearRegression(NewtonSteps, OffsetColumn[RegressionPlan], LeastSq
         self.hidden_bias_ = estimate.hidden
 
     def _method(self) -> list[tuple[str, str]]:
-        robust = self.cov_type == "HC"
         return [
             ("Method", "noisy Newton steps, whitened; bounded rows, clipped residuals"),
-            ("Covariance", "robust (HC)" if robust else "nonrobust (residuals of one variance)"),
+            ("Covariance", "robust (HC)" if self._robust else "nonrobust (residuals of one variance)"),
             ("Condition of the design", f"{self.condition_:.3g} (released, whitened)"),
         ]

@@ -90,6 +90,8 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
     rows_noise_std_: float
     n_rows_: int
     _released_size: ReleasedSize | HiddenSize
+    _parameters: tuple[list[tuple[str, str]], str]
+    """The parameters of the fit, as `told_parameters` describes them."""
 
     _min_samples = 2
     _per_column: tuple[str, ...] = ()
@@ -246,6 +248,7 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
                 with session:
                     reader._release(private, plan, session)
             self.plan_, self.privacy_ = stated, guarantee
+            self._parameters = told_parameters(self)
             if counted is not None:
                 self.rows_, self.rows_noise_std_ = complete, float(np.max(counted.plan.noise(ROWS).std))
                 self.n_rows_ = plan.n_samples
@@ -341,7 +344,7 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         """
         check_is_fitted(self)
         estimand, null = self._conclusions()
-        parameters, _ = told_parameters(self)
+        parameters, _ = self._parameters
         return write_methods(type(self).__name__, self.plan_, self.privacy_, parameters, estimand, null)
 
     def receipt(self, key: bytes | str | None = None) -> Receipt:
@@ -430,7 +433,7 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         return covered, getattr(getattr(self, "result_", None), "null", None)
 
     def _background(self) -> Background:
-        asked, defaults = told_parameters(self)
+        asked, defaults = list(self._parameters[0]), self._parameters[1]
         names = getattr(self, "feature_names_in_", None)
         if names is not None:
             asked.append(("columns of the data", told_value(list(names))))

@@ -327,8 +327,10 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
         self.spread_ = _one(np.where(at.found, unit * at.std, np.nan))
         self.failed_share_ = _one(np.clip(triples[2], 0, plan.n_blocks) / plan.n_blocks)
         self.located_ = _one(at.found)
+        self._estimand = self._describe_estimand()
+        self._label = str(getattr(self.function, "__name__", type(self.function).__name__))
 
-    def _name_estimand(self) -> str:
+    def _describe_estimand(self) -> str:
         units = "rows" if self.unit is None else f"{self.unit} units"
         corrected = "corrected " if self.bias else ""
         words = (
@@ -344,13 +346,12 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
         """
         check_is_fitted(self)
         low, high = self._errors.limits(_ONE_STD)
-        name = str(getattr(self.function, "__name__", type(self.function).__name__))
-        p = self.plan_.n_outputs
+        name, p = self._label, self.plan_.n_outputs
         return Estimates(
             np.asarray(self._estimate)[()],
             (high - low) / 2,
             (name,) if p == 1 else tuple(f"{name}[{j}]" for j in range(p)),
-            self._name_estimand(),
+            self._estimand,
             self._errors,
             title="Private statistic",
             facts=(
@@ -365,7 +366,7 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
 
     def _notes(self) -> list[str]:
         found = [
-            f"Intervals count sampling error, noise, and a skewness of a row's influence of at most {self.skewness:g}. "
+            f"Intervals count sampling error, noise, and a skewness of a row's influence of at most {self.plan_.skewness:g}. "
             "Give a larger skewness for heavy-tailed rows.",
             "The guarantee holds if the function uses nothing but the rows of its block.",
         ]

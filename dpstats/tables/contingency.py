@@ -236,13 +236,12 @@ class ContingencyTable(PrivateSize, ComparesGroups, HasEstimates, PrivateEstimat
         self.noise_std_ = plan.cell_noise.std
         if plan.has_private_size:
             self._record_size(float(self.counts_.sum()), plan.cell_noise.of(size))
+        self._cells = self._make_cells(plan)
 
     # Results from the released counts
 
-    @property
-    def _cells(self) -> Cells:
-        check_is_fitted(self)
-        plan, kinds = self.plan_, self._kinds()
+    def _make_cells(self, plan: TablePlan) -> Cells:
+        kinds = self._kinds()
         named = getattr(self, "feature_names_in_", None)
         if isinstance(self.levels, Mapping):
             names = tuple(self.levels)
@@ -269,7 +268,7 @@ class ContingencyTable(PrivateSize, ComparesGroups, HasEstimates, PrivateEstimat
         ndarray of the table's shape
             Proportions. NaN in groups without a positive count.
         """
-        cells = self._cells
+        cells = self.cells()
         return cells.shares(None if axis is None else cells.positions("axis", axis))
 
     def estimates(self, *, axis: Any = None) -> Estimates:
@@ -385,6 +384,7 @@ class ContingencyTable(PrivateSize, ComparesGroups, HasEstimates, PrivateEstimat
 
     def cells(self, attributes: Any = None) -> Cells:
         """Return the released counts of some attributes, summed over the others, and their noise distribution."""
+        check_is_fitted(self)
         cells = self._cells
         return cells if attributes is None else cells.over(cells.positions("attributes", attributes))
 

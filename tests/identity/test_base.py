@@ -229,7 +229,7 @@ def test_nothing_is_simulated_after_the_charge(monkeypatch) -> None:
     assert np.isfinite(test.fit(NULL_ROWS).pvalue_) and len(calls) == 1
     # The null distribution travels with the plan, and nowhere else.
     hidden = [name for name in vars(test) if name.startswith("_")]
-    assert test.plan_.null.size == 199 and hidden == ["_found_by_fit"]
+    assert test.plan_.null.size == 199 and hidden == ["_parameters", "_found_by_fit"]
     assert test.plan_.law == test.plan(60, 3).law and "null=" not in repr(test.plan_)
 
 
