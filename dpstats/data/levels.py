@@ -51,9 +51,13 @@ class Categories:
     kind: ClassVar[str] = "categories"
 
     def __init__(self, values: Any, name: str = "categories") -> None:
-        if isinstance(values, str | bytes) or not hasattr(type(values), "__iter__"):
+        try:
+            given = None if isinstance(values, str | bytes) else iter(values)
+        except TypeError:  # also an array without a dimension
+            given = None
+        if given is None:
             raise InvalidParameter(f"{name} must be a sequence of distinct values, got a single one")
-        self.values: tuple[Any, ...] = tuple(map(_plain, values))
+        self.values: tuple[Any, ...] = tuple(map(_plain, given))
         self._code: dict[Key, int] = {}
         for code, value in enumerate(self.values):
             key = key_of(value)

@@ -387,7 +387,9 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
     def nobs(self) -> int:
         """The public number of rows, or the noisy number of observed rows if ``missing="drop"``.
 
-        With weights it is the noisy total weight, in units of the largest weight.
+        With weights it is the noisy total weight, in units of the largest weight. For `SufficientStatisticsRegression`
+        and `FunctionalMechanismRegression` it is smaller than the number of observed rows, because a row that is scaled
+        into the ball counts with its squared factor.
         """
         check_is_fitted(self)
         return int(getattr(self, "_counted", self.plan_.n_samples))
@@ -459,7 +461,7 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
         index = X.index if hasattr(X, "iloc") else range(len(rows))
         found = self._combined(rows, [str(label) for label in index])
         if link.forward is not None:
-            with np.errstate(over="ignore"):
+            with quiet():
                 found = replace(
                     found,
                     estimate=np.asarray(link.forward(found.estimate)),
@@ -613,7 +615,8 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
         bounds : mapping {column: (low, high)}
             Public bounds of every numeric column, in its units.
         levels : mapping {column: levels}, optional
-            Public levels of every factor. The first is the reference level.
+            Public levels of every factor. The first is the reference level. A missing category is a missing entry,
+            unless None is a level.
         **given
             Further parameters of the estimator.
         """

@@ -17,6 +17,10 @@ _RARE = 0.25
 """Mean count below which most positive counts are 1."""
 
 
+_LARGEST = 1e100
+"""Limit for the overdispersion. Within it, inverse squares of weights are finite."""
+
+
 @parameters
 class PrivateCountRegression(LogLinearRegression):
     """Private regression of counts with a logarithmic link, with intervals that include sampling error and noise.
@@ -124,7 +128,7 @@ class PrivateCountRegression(LogLinearRegression):
     _ratio = "rate ratio"
 
     def _family(self) -> tuple[str, float]:
-        return COUNTS, check_real("overdispersion", self.overdispersion, at_least=0)
+        return COUNTS, check_real("overdispersion", self.overdispersion, at_least=0, at_most=_LARGEST)
 
     def _set_dispersion(self, linear: float, quadratic: float) -> None:
         self.dispersion_: NDArray[np.float64] = np.array([linear, quadratic])

@@ -21,6 +21,13 @@ _LARGEST = 1e140
 Within it, squares of coefficients and errors in the units of the data are finite floats that are not 0."""
 
 
+def _is_pair(bounds: Any) -> bool:
+    try:
+        return bool(np.shape(bounds) == (2,))
+    except ValueError:  # entries of several lengths
+        return False
+
+
 @dataclass(frozen=True, eq=False)
 class Design:
     """Public: rows are (x - center)/half, and outcomes (y - y_center)/y_half.
@@ -64,7 +71,7 @@ class Design:
         if y_bounds is None:
             y_low, y_high = -1.0, 1.0
         else:
-            if isinstance(y_bounds, Mapping) or np.ndim(y_bounds) != 1:
+            if isinstance(y_bounds, Mapping) or not _is_pair(y_bounds):
                 raise InvalidParameter("y_bounds must be a pair (low, high) of numbers")
             y_ends = check_bounds("y_bounds", y_bounds, 1)
             y_low, y_high = float(np.ravel(y_ends[0])[0]), float(np.ravel(y_ends[1])[0])

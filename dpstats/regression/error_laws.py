@@ -13,6 +13,7 @@ from scipy.special import gammaln, kve, ndtr, ndtri
 from scipy.stats import f as f_law
 from scipy.stats import t as t_law
 
+from dpstats.data.arithmetic import quiet
 from dpstats.error_distributions import ErrorDistribution, Limits, StatedErrors, Tail
 
 Floats = NDArray[np.float64]
@@ -142,12 +143,17 @@ class MappedErrors(ErrorDistribution):
 
     @property
     def box(self) -> Limits:
-        low, high = self.errors.box
-        return self.forward(low), self.forward(high)
+        return self._map(self.errors.box)
 
     def limits(self, tail: Tail) -> Limits:
-        low, high = self.errors.limits(tail)
-        return self.forward(low), self.forward(high)
+        return self._map(self.errors.limits(tail))
 
     def tails(self, value: Floats) -> Limits:
-        return self.errors.tails(self.backward(value))
+        with quiet():
+            return self.errors.tails(self.backward(value))
+
+    def _map(self, limits: Limits) -> Limits:
+        # A limit beyond the largest float is infinite.
+        with quiet():
+            low, high = (self.forward(end) for end in limits)
+        return low, high

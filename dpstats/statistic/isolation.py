@@ -172,10 +172,18 @@ def expit(value: float) -> float:
     return 1 / (1 + math.exp(-value)) if value >= 0 else math.exp(value) / (1 + math.exp(value))
 
 
+def exponential(value: float) -> float:
+    """Return the number with this logarithm. It is infinite beyond the largest float."""
+    try:
+        return math.exp(value)
+    except OverflowError:
+        return math.inf
+
+
 LINKS: dict[str | None, tuple[Link | None, Link]] = {
     None: (None, float),
     "fisher": (fisher, math.tanh),
     "logit": (logit, expit),
-    "log": (math.log, math.exp),
+    "log": (math.log, exponential),
 }
 """Links by name, each with its inverse."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import math
 import pickle
 from collections.abc import Callable
 from dataclasses import field, replace
@@ -191,7 +192,12 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
             raise InvalidParameter(f"bias must be 'jackknife', 'jackknife2' or None, got {self.bias!r}")
         if not isinstance(self.link, str | None) or self.link not in LINKS:
             raise InvalidParameter(f"link must be 'fisher', 'logit', 'log' or None, got {self.link!r}")
-        box = self._box()
+        box, inverse = self._box(), LINKS[self.link][1]
+        if not all(math.isfinite(inverse(end)) for end in box.ravel().tolist()):
+            raise InvalidParameter(
+                f"bounds must hold values on the scale of link={self.link!r}, got {self.bounds!r}, where the statistic "
+                "is infinite. Give the bounds of its logarithm."
+            )
         if self.resolution is not None:
             width = float((box[:, 1] / 2 - box[:, 0] / 2).min())
             check_real("resolution", self.resolution, above=0, at_most=width)
@@ -366,8 +372,8 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
 
     def _notes(self) -> list[str]:
         found = [
-            f"Intervals count sampling error, noise, and a skewness of a row's influence of at most {self.plan_.skewness:g}. "
-            "Give a larger skewness for heavy-tailed rows.",
+            "Intervals count sampling error, noise, and a skewness of a row's influence of at most "
+            f"{self.plan_.skewness:g}. Give a larger skewness for heavy-tailed rows.",
             "The guarantee holds if the function uses nothing but the rows of its block.",
         ]
         if not np.all(self.located_):

@@ -182,6 +182,14 @@ def finest_cells(edges: Sequence[float], n_causes: int, n_groups: int, made: Cal
     raise AssertionError
 
 
+_LONGEST = 1e140
+"""Limit for the horizon, and for its inverse. Within it, squares of times are finite floats that are not 0."""
+
+
+def _check_length(name: str, end: float) -> float:
+    return check_real(name, end, at_least=1 / _LONGEST, at_most=_LONGEST)
+
+
 def check_edges(horizon: Any, edges: Any, bins: Any, default: int) -> tuple[float, ...]:
     """Return the public edges of the bins, 0 first, or refuse the parameters that state them."""
     if edges is None:
@@ -189,12 +197,9 @@ def check_edges(horizon: Any, edges: Any, bins: Any, default: int) -> tuple[floa
             raise InvalidParameter(
                 "horizon must be given: the time up to which the curve is released. Choose it from public knowledge."
             )
-        end = check_real("horizon", horizon, above=0)
+        end = _check_length("horizon", check_real("horizon", horizon, above=0))
         count = default if bins is None else check_integer("bins", bins, at_least=1, at_most=MOST_BINS)
-        made = np.linspace(0.0, end, count + 1)
-        if not (np.diff(made) > 0).all():
-            raise InvalidParameter(f"horizon must be large enough to be cut into {count} bins, got {end:g}")
-        return tuple(made.tolist())
+        return tuple(np.linspace(0.0, end, count + 1).tolist())
     if bins is not None:
         raise InvalidParameter("bins must be None with edges. Give the number of bins, or their edges.")
     refusal = InvalidParameter(
@@ -202,13 +207,14 @@ def check_edges(horizon: Any, edges: Any, bins: Any, default: int) -> tuple[floa
     )
     try:
         given = np.array(edges, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise refusal from None
     if given.ndim != 1 or not given.size or not np.isfinite(given).all() or given[0] < 0:
         raise refusal
     given = np.concatenate([[0.0], given]) if given[0] > 0 else given + 0.0
     if not 2 <= given.size <= MOST_BINS + 1 or not (np.diff(given) > 0).all():
         raise refusal
+    _check_length("edges[-1]", given[-1])
     if horizon is not None and check_real("horizon", horizon, above=0) != given[-1]:
         raise InvalidParameter(
             f"horizon must be the last of the edges ({given[-1]:g}), got {horizon!r}. Omit it."

@@ -149,6 +149,7 @@ def test_a_container_that_raises_shows_nothing():
         ([], "categories must not be empty"),
         ("ab", "categories must be a sequence"),
         (5, "categories must be a sequence"),
+        (np.array(5), "categories must be a sequence"),
         ([[1]], "categories must be hashable values, got list"),
         (np.ones((2, 2)), "categories must be hashable values, got ndarray"),
     ],

@@ -14,7 +14,7 @@ OF_OTHER_ROWS = {"random_state", "budget", "missing", "classes"}
 
 
 def statements(fitted: Any) -> dict[str, Any]:
-    """Return what a fitted estimator states about its release."""
+    """Return the statements of a fitted estimator about its release."""
     found = {"summary": str(fitted.summary()), "methods": fitted.methods_text(), "values": fitted.to_dict()}
     if hasattr(fitted, "estimates"):
         found["estimates"] = fitted.estimates().to_dict()

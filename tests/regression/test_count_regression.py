@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dpstats.errors import InvalidParameter
 from dpstats.regression import PrivateCountRegression
 
 BETA = np.array([0.3, -0.3, 0.0])
@@ -79,6 +80,31 @@ def test_rows_with_nothing_to_estimate_give_finite_numbers(case: str) -> None:
         made = PrivateCountRegression(epsilon=epsilon, **options).fit(X, y)
         assert np.isfinite(made.params_).all() and (made.standard_errors_ > 0).all()
         assert str(made.summary())
+
+
+def test_the_largest_overdispersion_gives_finite_numbers_and_more_is_refused() -> None:
+    rng = np.random.default_rng(5)
+    X, y = rng.normal(size=(300, 2)), rng.poisson(2.0, 300).astype(float)
+    options: dict[str, Any] = {"x_bounds": (-4, 4), "y_bounds": (0, 20), "random_state": 0}
+    made = PrivateCountRegression(overdispersion=1e100, **options).fit(X, y)
+    assert np.isfinite(made.params_).all() and (made.standard_errors_ > 0).all()
+    # The covariance of the release would be infinite.
+    with pytest.raises(
+        InvalidParameter, match="overdispersion must be a finite number at least 0 and at most"
+    ):
+        PrivateCountRegression(overdispersion=1e200, **options).plan(300, 2)
+
+
+def test_predictions_that_overflow_give_no_warning() -> None:
+    X = np.random.default_rng(6).normal(size=(100, 2))
+    made = PrivateCountRegression(x_bounds=(-4, 4), y_bounds=(0, 20), epsilon=0.3, random_state=1).fit(
+        X, X[:, 0] > 0
+    )
+    # Warnings are errors here.
+    found = made.get_prediction(X * 1e4)
+    low, high = found.confidence_interval()
+    assert np.isinf(high).any() and not np.isnan([low, high]).any()
+    assert (found.test(1.0, "less").pvalue >= 0).all() and found.test(0.0).pvalue.shape == (100,)
 
 
 def test_rare_counts_are_said() -> None:

@@ -41,6 +41,7 @@ def test_without_an_intercept_the_origin_stays() -> None:
         ((0, 1), (1, 1), "y_bounds must have low < high"),
         ((0, 1), [(0, 1), (0, 1)], "y_bounds must be a pair"),
         ((0, 1), {"y": (0, 1)}, "y_bounds must be a pair"),
+        ((0, 1), [[0, 1], [2]], "y_bounds must be a pair"),
         ([(0, 1)], (0, 1), "x_bounds must be a pair"),
         ((0, np.inf), (0, 1), "x_bounds must be a pair"),
         ((0, 1e200), (0, 1), "at most 1e"),

@@ -71,6 +71,15 @@ def test_a_link_maps_estimates_and_limits_back() -> None:
     assert fit.confidence_interval(alternative="less").low == pytest.approx(np.tanh(-3))
 
 
+def test_bounds_of_the_logarithm_give_finite_statistics() -> None:
+    # Without located values the interval is the bounds.
+    failing = PrivateStatistic(lambda block: np.nan, link="log", bounds=(-1000, 700), random_state=0).fit(X)
+    assert failing.confidence_interval().high == pytest.approx(np.exp(700))
+    assert failing.test(1.0).pvalue == 1.0
+    with pytest.raises(InvalidParameter, match="bounds must hold values on the scale of link='log'"):
+        PrivateStatistic(mean_of_first, link="log", bounds=(0, 1000)).plan(4000)
+
+
 def test_several_outputs_have_names_and_shapes() -> None:
     def both(block: Any) -> Any:
         return block.mean(axis=0)

@@ -37,14 +37,15 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Indicator:
-    """Indicator of one level of a factor: 1 for a row in the level, 0 otherwise."""
+    """Indicator of one level of a factor: 1 for a row in the level, 0 for another level, NaN for a missing one."""
 
     text: str
     factor: str
     code: int
 
     def of(self, table: Table) -> Span:
-        return Span(0.0, 1.0, (table.codes(self.factor) == self.code).astype(np.float64))
+        codes = table.codes(self.factor)
+        return Span(0.0, 1.0, np.where(np.isnan(codes), np.nan, codes == self.code))
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from dpstats.data.labels import column_names
 from dpstats.data.levels import Categories
 from dpstats.data.parameters import check_real
 from dpstats.data.rows import column_of
+from dpstats.data.values import is_missing
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.regression.formula.expressions import Span
 
@@ -89,17 +90,21 @@ class Table:
         self._check_length(name, len(values))
         return Span(*bounds[name], np.where(np.isfinite(values), values, np.nan))
 
-    def _codes(self, name: str) -> NDArray[np.int64]:
-        """Return the position of each row's level. Raise an error if a row has an undeclared level."""
+    def _codes(self, name: str) -> NDArray[np.float64]:
+        """Return the position of each row's level, NaN for a missing one without its own level.
+
+        Raise an error if a row has an undeclared level.
+        """
         levels = self._declared.levels[name]
-        codes = levels.codes(self._read(name), f"data[{name!r}]")
+        known = levels if any(map(is_missing, levels.values)) else Categories([*levels.values, None])
+        codes = known.codes(self._read(name), f"data[{name!r}]")
         self._check_length(name, len(codes))
         if (codes < 0).any():
             raise InvalidData(
                 f"data[{name!r}] must be one of its {len(levels)} declared levels in every row, got at least one row "
-                "in none of them (a missing category is a level if None is declared)"
+                "in none of them"
             )
-        return codes
+        return np.where(codes < len(levels), codes, np.nan)
 
     def _check_length(self, name: str, length: int) -> None:
         if self._length not in (None, length):
@@ -117,8 +122,12 @@ def reader(data: Any) -> Callable[[str], Any]:
         raise InvalidData(f"data must have a different name for every column, got {listed(names)}")
     frame = frame_of(data) if names and not isinstance(data, Mapping) else None
     if frame is None and not isinstance(data, Mapping):
-        kind = type(data).__name__
-        raise InvalidData(f"data must be a data frame or a mapping of names to columns, got {kind}")
+        kind = type(data)
+        module = kind.__module__.partition(".")[0]
+        found = kind.__name__ if module in ("builtins", "numpy") else f"{module}.{kind.__name__}"
+        raise InvalidData(
+            f"data must be a data frame in memory or a mapping of names to columns, got {found}. Collect it first."
+        )
 
     def read(name: str) -> Any:
         if name not in names:

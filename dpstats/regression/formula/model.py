@@ -75,8 +75,9 @@ class Formula:
         """Return the design of a private table, and its response (None for a formula without one).
 
         Each row of the design depends on the same row of ``data`` only. An entry is NaN if it uses a missing or
-        infinite number. A number outside its declared bounds stays unchanged, alone and in interactions. Before a
-        transform (``log(x)``, ``I(x**2)``) it is clipped to its bounds, so that the result is always defined.
+        infinite number, or a missing category without a level. A number outside its declared bounds stays unchanged,
+        alone and in interactions. Before a transform (``log(x)``, ``I(x**2)``) it is clipped to its bounds, so that the
+        result is always defined.
 
         Parameters
         ----------
@@ -92,8 +93,7 @@ class Formula:
         ------
         InvalidData
             If a column is missing or cannot be read, or if a row has an undeclared level of a factor. The error
-            reveals that such a row exists, but not its value. To avoid it, declare every level that may occur, and
-            None for a missing category.
+            reveals that such a row exists, but not its value. To avoid it, declare every level that may occur.
         """
         table = Table(self._declared, data)
         y = None if self._response is None else self._response.of(table).values

@@ -120,10 +120,10 @@ def frame(**columns):
         (
             np.full((2, 2), 731.0),
             "x",
-            "data must be a data frame or a mapping of names to columns, got ndarray",
+            "data must be a data frame in memory or a mapping of names to columns, got ndarray",
         ),
         ([731.0], "x", "got list"),
-        (pd.Series([731.0], name="x"), "x", "got Series"),
+        (pd.Series([731.0], name="x"), "x", "got pandas.Series"),
         (None, "x", "got NoneType"),
         (pd.DataFrame([[731.0]]), "x", r"data must have the column 'x' of the formula, got \[0\]"),
     ],

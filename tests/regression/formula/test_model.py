@@ -85,8 +85,12 @@ def test_a_row_in_no_declared_level_is_refused_and_not_shown():
     with pytest.raises(InvalidData, match=r"data\['plan'\] must be one of its 3 declared levels") as caught:
         FORMULA.rows(ROWS.assign(plan=[*"aabbb", "hush"]))
     assert "hush" not in str(caught.value)
-    with pytest.raises(InvalidData, match="a missing category is a level if None is declared"):
-        FORMULA.rows(ROWS.assign(plan=[*"aabbb", None]))
+
+
+def test_a_missing_category_is_a_missing_entry_or_a_level() -> None:
+    X, _ = FORMULA.rows(ROWS.assign(plan=[*"aabbb", None]))
+    of_plan = ["C(plan)" in name for name in FORMULA.names]
+    assert np.isnan(X[5]).tolist() == of_plan and not np.isnan(X[0]).any()
     with_none = parse("~ C(plan)", bounds={}, levels={"plan": ["a", None]})
     assert with_none.predictors({"plan": ["a", None, np.nan]}).tolist() == [[0], [1], [1]]
 
