@@ -160,6 +160,18 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
     def _policy(self) -> str:
         return check_missing(self.missing, ["error", "drop"])
 
+    def _in_order(self, names: list[Any] | None) -> Self:
+        self._check_columns(names)
+        return super()._in_order(names)
+
+    def _check_columns(self, names: Sequence[Any] | None) -> None:
+        """Refuse a column that has the name of the intercept."""
+        if self.fit_intercept and INTERCEPT in (names or ()):
+            raise InvalidData(
+                f"X must have no column named {INTERCEPT!r}, the name of the constant term. Rename or drop the column, "
+                "or set fit_intercept=False."
+            )
+
     # Public results
 
     def _names(self) -> list[str]:
@@ -623,7 +635,9 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
         from dpstats.regression.formula import FormulaRows, parse
 
         described = parse(formula, bounds=bounds, levels=levels)
-        fitted = cls._of_formula(described, given).fit(FormulaRows(described, data))
+        made = cls._of_formula(described, given)
+        made._check_columns(described.names)
+        fitted = made.fit(FormulaRows(described, data))
         fitted.formula_ = described
         return fitted
 

@@ -44,11 +44,12 @@ class BoundedOutcome(RegressorMixin, Regression[SomePlan]):
     def _determination(self, X: Any, fitted: Floats, outcomes: Floats) -> float:
         """Return a private R^2 of fitted outcomes: a charged release of their squared residuals."""
         design = self.plan_.design
+        center, half = design.outcome or (design.y_center, design.y_half)
         plan = variation_plan(fitted.size, self.epsilon, getattr(self, "delta", 0.0))
         session = self._session(plan, f"{type(self).__name__} score", X)
         with quiet():
-            inside = np.clip((outcomes - design.y_center) / design.y_half, -1.0, 1.0)
-            residuals = (inside - (fitted - design.y_center) / design.y_half) / 2
+            inside = np.clip((outcomes - center) / half, -1.0, 1.0)
+            residuals = (inside - (fitted - center) / half) / 2
         with session:
             release_variation(plan, session, residuals, inside)
         return determination(session.released)

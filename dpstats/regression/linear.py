@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_choice, check_privacy_parameters
+from dpstats.errors import InvalidParameter
 from dpstats.regression.engine import NewtonSteps, told_apart
 from dpstats.regression.error_laws import ErrorLaw, Student
 from dpstats.regression.least_squares import LeastSquares
@@ -194,6 +195,18 @@ class PrivateLinearRegression(NewtonSteps, OffsetColumn[RegressionPlan], LeastSq
         """
         found = super().predict(X)
         return found + check_offset(offset, found.size)
+
+    def score(self, X: Any, y: Any, sample_weight: None = None, offset: Any = None) -> float:
+        """Return a private R^2 on private rows. This is a separate release with the same privacy cost as the fit.
+
+        Outcomes are clipped to ``y_bounds``, and residuals at twice the half-width of these bounds. The result is NaN
+        if noise makes the variance of the outcomes 0 or negative. ``offset`` has the offsets of the rows. The default
+        is 0 for each.
+        """
+        if sample_weight is not None:
+            raise InvalidParameter("sample_weight must be None: rows have one weight")
+        fitted, outcomes = self._scored(X, y)
+        return self._determination(X, fitted + check_offset(offset, fitted.size), outcomes)
 
     def _notes(self) -> list[str]:
         notes = super()._notes()

@@ -182,16 +182,23 @@ class PrivateLogisticRegression(ClassifierMixin, NewtonSteps, OffsetColumn[Regre
         p = expit(self.decision_function(X, offset))
         return np.stack([1 - p, p], axis=1)
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the more likely outcome of each row, of shape (n_samples,). Releases nothing new."""
-        likelier = as_int64(self.decision_function(X) > 0)
+    def predict(self, X: Any, offset: Any = None) -> NDArray[Any]:
+        """Return the more likely outcome of each row, of shape (n_samples,). Releases nothing new.
+
+        ``offset`` has the offsets of the rows. The default is 0 for each.
+        """
+        likelier = as_int64(self.decision_function(X, offset) > 0)
         return self.classes_[likelier]
 
-    def score(self, X: Any, y: Any, sample_weight: None = None) -> float:
-        """Return the private fraction of rows that `predict` classifies correctly: a separate, charged release."""
+    def score(self, X: Any, y: Any, sample_weight: None = None, offset: Any = None) -> float:
+        """Return the private fraction of rows that `predict` classifies correctly: a separate, charged release.
+
+        ``offset`` has the offsets of the rows. The default is 0 for each.
+        """
         if sample_weight is not None:
             raise InvalidParameter("sample_weight must be None: rows have one weight")
         fitted, outcomes = self._scored(X, y)
+        fitted = fitted + check_offset(offset, fitted.size)
         plan = accuracy_plan(fitted.size, self.epsilon, self.delta)
         session = self._session(plan, f"{type(self).__name__} score", X)
         with session:

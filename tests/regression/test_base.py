@@ -196,3 +196,16 @@ def test_rows_far_away_give_no_warning(model: PrivateLinearRegression) -> None:
     steep = PrivateLinearRegression(x_bounds=(-1, 1), y_bounds=(-40, 40), random_state=0).fit(X, 30 * X[:, 0])
     assert steep.predict([[1.7e308], [0.0]])[0] == np.inf
     assert np.isfinite(steep.score([[1.7e308]] * 30, [0.0] * 30))
+
+
+def test_a_column_cannot_have_the_name_of_the_intercept() -> None:
+    frame = pd.DataFrame({"Intercept": np.linspace(-1, 1, 200)})
+    given = {"x_bounds": (-1, 1), "y_bounds": (-1, 1), "random_state": 0}
+    with pytest.raises(InvalidData, match="X must have no column named 'Intercept'"):
+        PrivateLinearRegression(**given).fit(frame, frame["Intercept"])
+    with pytest.raises(InvalidData, match="X must have no column named 'Intercept'"):
+        PrivateLinearRegression.from_formula(
+            "y ~ Intercept", frame.assign(y=0.0), bounds={"Intercept": (-1, 1), "y": (-1, 1)}
+        )
+    through_zero = PrivateLinearRegression(fit_intercept=False, **given).fit(frame, frame["Intercept"])
+    assert through_zero.test("Intercept").pvalue.shape == (1,)

@@ -232,3 +232,21 @@ def farthest(kind: str, rows: int, seed: int = 0) -> float:
                 stage.name, session.add(stage.name, found if hasattr(stage, "blocks") else found[stage.name])
             )
     return most
+
+
+def test_scores_count_offsets() -> None:
+    rng = np.random.default_rng(8)
+    X, offset = rng.normal(size=(2000, 1)), rng.uniform(100, 110, 2000)
+    y = X[:, 0] + offset + rng.normal(size=2000)
+    linear = PrivateLinearRegression(
+        x_bounds=(-4, 4), y_bounds=(90, 120), offset_bounds=(100, 110), epsilon=1e4, random_state=0
+    ).fit(X, y, offset=offset)
+    exact = 1 - np.mean((y - linear.predict(X, offset)) ** 2) / np.var(y)
+    assert linear.score(X, y, offset=offset) == pytest.approx(exact, abs=0.01)
+    shift, chances = offset - 105, expit(X[:, 0] + offset - 105)
+    outcomes = (rng.random(2000) < chances).astype(int)
+    logistic = PrivateLogisticRegression(
+        x_bounds=(-4, 4), offset_bounds=(-5, 5), epsilon=1e4, random_state=0
+    ).fit(X, outcomes, offset=shift)
+    right = np.mean(logistic.predict(X, shift) == outcomes)
+    assert logistic.score(X, outcomes, offset=shift) == pytest.approx(right, abs=0.01) and right > 0.8
