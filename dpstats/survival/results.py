@@ -302,7 +302,7 @@ class LogRankResult(HypothesisTest, Printed):
     def summary(self) -> Summary:
         """Return a table of groups, as R's survdiff prints it; prints as text, shows as HTML in a notebook."""
         rows = [
-            (name, *(f"{float(number):,.0f}" for number in numbers), self._print_difference(difference))
+            (name, *(f"{float(number):z,.0f}" for number in numbers), self._print_difference(difference))
             for name, *numbers, difference in zip(
                 self.names, self.n, self.observed, self.expected, self.difference.tolist(), strict=True
             )
@@ -322,7 +322,7 @@ class LogRankResult(HypothesisTest, Printed):
 
     def _print_difference(self, difference: float) -> str:
         known = np.isfinite(self.noise_std)
-        return significant(difference, self.noise_std) if known else f"{difference:,.0f}"
+        return significant(difference, self.noise_std) if known else f"{difference:z,.0f}"
 
 
 def describe_weights(rho: float, gamma: float) -> str:

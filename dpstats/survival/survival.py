@@ -375,7 +375,7 @@ class PrivateSurvival(_Fitted):
     def cumulative_hazard(self, t: Any, group: Any = None) -> Any:
         """Return the estimated cumulative hazard -log S(t) at times: as `survival`."""
         with np.errstate(divide="ignore"):
-            found = -np.log(self.survival(t, group))
+            found = 0.0 - np.log(self.survival(t, group))
         return float(found) if np.ndim(found) == 0 else found
 
     # Times and means
@@ -742,4 +742,4 @@ def _draw(model: PrivateSurvival) -> tuple[str, Any] | None:
 
 
 def _count(value: float, std: float) -> str:
-    return f"{float(value):,.0f}" if std >= 1 else significant(float(value), std)
+    return f"{float(value):z,.0f}" if std >= 1 else significant(float(value), std)

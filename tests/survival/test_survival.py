@@ -215,3 +215,15 @@ def test_a_mean_whose_end_few_rows_reach_says_so() -> None:
             assert any("may cover less than they state. Give" in note for note in found.notes) is said
         elif not said:
             raise AssertionError("the curve reaches this time")
+
+
+def test_zero_has_no_sign() -> None:
+    rng = np.random.default_rng(0)
+    times, events, labels = rng.exponential(size=300), rng.random(300) < 0.5, rng.choice(["a", "b"], 300)
+    given: dict[str, Any] = {"horizon": 1.0, "bins": 2, "epsilon": 8.0, "groups": ["a", "b", "c"]}
+    rows = []
+    for seed in range(10):
+        model = PrivateSurvival(**given, random_state=seed).fit(times, events, labels)
+        rows += [*model.summary().rows, *model.log_rank().summary().rows]
+        assert not np.signbit(model.cumulative_hazard(0.0, group="a"))
+    assert not any(cell == "-0" for row in rows for cell in row)
