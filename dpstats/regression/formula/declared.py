@@ -102,7 +102,7 @@ class Table:
         if (codes < 0).any():
             raise InvalidData(
                 f"data[{name!r}] must be one of its {len(levels)} declared levels in every row, got at least one row "
-                "in none of them"
+                "in none of them (a missing category is a level if None is declared)"
             )
         return np.where(codes < len(levels), codes, np.nan)
 
