@@ -125,7 +125,7 @@ class PrivateTest(HasResult[TestResult], PlannedTest, InvertedTest):
         check_columns_again(self, names, n_features, stated_shape(X))
         # An array has the columns of the fit in order, and so has a labeled mean. A copy shares the budget and the
         # generator. The attributes of this fit stay unchanged.
-        test = copy.copy(self._in_order(names if fitted is None else list(fitted)))
+        test = copy.copy(self._sort_parameters(names if fitted is None else list(fitted)))
         return int(test.fit(source).reject_)
 
     def fit_predict(self, X: Any, y: Any = None) -> int:

@@ -167,7 +167,7 @@ class CompleteCases(TransformerMixin, PrivateEstimator[ReleasePlan]):
                 f"X must have more complete rows: their noisy number is {self.rows_:.0f}, with noise of standard "
                 f"deviation {self.rows_noise_std_:.1f}. Use fewer columns, or a larger epsilon."
             )
-        fill = self._in_order(table.names).fill
+        fill = self._sort_parameters(table.names).fill
         orders = draw_orders([n, m], self.random_state)
         rows = sample_complete(table, orders, fill).X
         return declare_unit(frame_like(X, rows, table.names), self.privacy_.unit)

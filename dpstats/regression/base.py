@@ -160,9 +160,9 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
     def _policy(self) -> str:
         return check_missing(self.missing, ["error", "drop"])
 
-    def _in_order(self, names: list[Any] | None) -> Self:
+    def _sort_parameters(self, names: list[Any] | None) -> Self:
         self._check_columns(names)
-        return super()._in_order(names)
+        return super()._sort_parameters(names)
 
     def _check_columns(self, names: Sequence[Any] | None) -> None:
         """Refuse a column that has the name of the intercept."""

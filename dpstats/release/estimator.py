@@ -161,7 +161,7 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         """Return a public row that a sample of complete rows is filled with, if too few rows are complete."""
         return 0.0
 
-    def _in_order(self, names: list[Any] | None) -> Self:
+    def _sort_parameters(self, names: list[Any] | None) -> Self:
         """Return the estimator with its labeled parameters in the order of the columns ``names``: itself, or a copy.
 
         Only planning needs it: later steps use the plan.
@@ -215,7 +215,7 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
             schema = check_container(X, schema)
         names = source.names if schema.numbers is None else list(schema.numbers)
         check_names(names)
-        planner = self._in_order(names)
+        planner = self._sort_parameters(names)
         unit = self._row_is(source.unit)
         plan = planner._affordable(source, schema, budget, unit, noise.simulated)
         with quiet():
