@@ -87,18 +87,14 @@ class FoundCounts(ErrorDistribution):
 
     def limits(self, tail: Tail) -> Limits:
         """Return lower and upper limits of the sizes, each wrong with this probability, or with one for each key."""
-        if np.ndim(tail):
-            pairs = [self[i : i + 1].limits(float(each)) for i, each in enumerate(np.ravel(tail))]
-            low, high = (np.concatenate([pair[side] for pair in pairs]) for side in (0, 1))
-            return low, high
-        z = float(normal_quantile(tail))
-        low, high = np.maximum(self.find_sizes(np.array([z, -z])), 1.0)
+        z = np.broadcast_to(normal_quantile(tail), self.N.shape)
+        low, high = np.maximum(self.find_sizes(np.stack([z, -z])), 1.0)
         return low, high
 
     def find_sizes(self, z: Floats) -> Floats:
-        """Return the sizes at which the scores of the noisy counts are z: shape (len(z), *N.shape)."""
-        target = z.reshape(z.size, *[1] * self.N.ndim)
-        low = np.broadcast_to(np.maximum(self.N - self.threshold, 0.0), (z.size, *self.N.shape))
+        """Return the sizes at which the scores of the noisy counts are z, of shape (size,) or (size, *N.shape)."""
+        target = z.reshape(*z.shape, *[1] * (1 + self.N.ndim - z.ndim))
+        low = np.broadcast_to(np.maximum(self.N - self.threshold, 0.0), (len(z), *self.N.shape))
         high = low + self.threshold + self.noise.reach
         for _ in range(_HALVINGS):
             middle = (low + high) / 2

@@ -234,8 +234,8 @@ class Estimates(Inference, Printed):
 
     @property
     def _count(self) -> int:
-        """The number of estimates that are combined."""
-        return self.estimate.size if self.axis is None else self.estimate.shape[self.axis]
+        """The number of estimates that are combined. Without estimates it is 1: no interval then needs a level."""
+        return max(1, self.estimate.size if self.axis is None else self.estimate.shape[self.axis])
 
     def _adjust(self, pvalues: Floats) -> Floats:
         if self.axis is None:

@@ -51,6 +51,7 @@ def test_limits_take_one_tail_for_each_key() -> None:
     for i, tail in enumerate(tails):
         one = found.limits(float(tail))
         assert (low[i], high[i]) == (one[0][i], one[1][i])
+    assert found[:0].limits(tails[:0])[0].shape == (0,)
     assert (found.sizes >= 1).all() and found.sizes[2] == pytest.approx(300)
     assert np.all(low <= found.start) and np.all(found.start <= high)
 

@@ -476,7 +476,10 @@ class GroupMeans(_Fitted):
         labels : sequence of length n
         """
         check_is_fitted(self)
-        codes = Categories(self.groups_).codes(_one_dimensional(labels), "labels")
+        given = _one_dimensional(labels)
+        if not self.groups_:  # "discover" found none
+            return np.full((len(given), self.plan_.n_features), np.nan)
+        codes = Categories(self.groups_).codes(given, "labels")
         return np.vstack([self.means_, np.full(self.plan_.n_features, np.nan)])[codes]
 
     def plot(self, ax: Any = None, confidence_level: float | None = None, **style: Any) -> Any:

@@ -122,6 +122,10 @@ def test_nothing_that_is_found_is_an_answer():
     assert model.groups_ == () and model.means_.shape == (0, 1)
     assert "0 groups found" in str(model.summary())
     assert model.count_interval().low.shape == (0,) and model.confidence_interval().low.shape == (0, 1)
+    together = model.confidence_interval(simultaneous=True)
+    assert together.low.shape == (0, 1) and together.simultaneous
+    assert model.test(5.0, simultaneous=True).pvalue.shape == (0, 1)
+    assert np.isnan(predicted := model.predict(["a", None])).all() and predicted.shape == (2, 1)
     with pytest.raises(InvalidParameter, match="at least two to be compared, got 0"):
         model.pairwise()
 

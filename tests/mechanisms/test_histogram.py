@@ -290,6 +290,8 @@ def test_nothing_found_is_a_result_and_a_budget_is_charged():
     result = Histogram(**FOUND, budget=budget).release(["a", "b"])
     assert result.categories == () and result.counts.shape == (0,)
     assert "0 categories found" in str(result.summary()) and result.confidence_interval().low.shape == (0,)
+    assert result.confidence_interval(simultaneous=True).low.shape == (0,)
+    assert result.test(5.0).pvalue.shape == (0,)
     with pytest.raises(BudgetExceeded):
         Histogram(**FOUND, budget=budget).release(["a"])
 
