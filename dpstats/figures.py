@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpstats.errors import DPStatsError
 from dpstats.results import ConfidenceInterval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+Numbers = NDArray[np.float64]
 
 ESTIMATE = "#1f5fa8"
 REFERENCE = "#b03a2e"
@@ -40,15 +43,41 @@ def plain(name: object) -> str:
 
 
 def draw_intervals(ax: Any, labels: Sequence[str], values: Any, low: Any, high: Any, **style: Any) -> None:
-    """Draw estimates with their intervals below each other; ``style`` is matplotlib's, of ``errorbar``."""
+    """Draw estimates with their intervals below each other; ``style`` is matplotlib's, of ``errorbar``.
+
+    An arrow marks a side without a limit. An estimate that is not finite has no marker.
+    """
     places = np.arange(len(labels))[::-1]
-    errors = np.maximum(np.stack([values - low, high - values]), 0.0)
-    ax.errorbar(
-        values, places, xerr=errors, **{"fmt": "o", "ms": 4, "capsize": 3, "color": ESTIMATE, **style}
-    )
+    middle, errors, marked = place_bars(values, low, high)
+    shown = {"fmt": "o", "ms": 4, "capsize": 3, "color": ESTIMATE, **style}
+    bars = ax.errorbar(middle, places, xerr=errors, markevery=marked, **shown)
+    ends = middle - errors[0], middle + errors[1]
+    for end, is_open, arrow in zip(ends, (low == -np.inf, high == np.inf), "<>", strict=True):
+        if is_open.any():
+            color = bars[2][0].get_color()[0]
+            ax.plot(end[is_open], places[is_open], arrow, ms=5, color=color, label="_nolegend_")
     ax.set_yticks(places, [plain(label) for label in labels])
     ax.set_ylim(-0.6, len(labels) - 0.4)
     ax.grid(axis="x", alpha=0.25)
+
+
+def place_bars(values: Any, low: Any, high: Any) -> tuple[Numbers, Numbers, list[int]]:
+    """Return a point inside each bar, its distances from both ends, and the places of the finite estimates.
+
+    Bars that are infinite end outside of all finite numbers. An interval is drawn where its estimate is not finite.
+    """
+    values, low, high = (np.asarray(part, dtype=np.float64) for part in (values, low, high))
+    known = np.isfinite(values)
+    ends = np.clip([low, high], *_drawn_range(np.concatenate([values, low, high])))
+    middle = np.where(known, values, ends.mean(axis=0))
+    return middle, np.maximum([middle - ends[0], ends[1] - middle], 0.0), np.flatnonzero(known).tolist()
+
+
+def _drawn_range(numbers: Numbers) -> tuple[float, float]:
+    """Return a range with room on both sides of all finite numbers, where infinite intervals end in a figure."""
+    finite = numbers[np.isfinite(numbers)] if np.isfinite(numbers).any() else np.zeros(1)
+    room = 0.3 * float(np.ptp(finite)) or max(1.0, float(np.abs(finite[0])))
+    return float(finite.min()) - room, float(finite.max()) + room
 
 
 def forest(

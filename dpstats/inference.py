@@ -218,7 +218,8 @@ class Estimates(Inference, Printed):
         level = self.distribution.confirm_level(confidence_level)
         both = check_flag("simultaneous", self.jointly if simultaneous is None else simultaneous)
         side = self._side(alternative)
-        each = self.together.each(level, self._count) if both else level
+        # There may be no estimate, where a release found no group.
+        each = self.together.each(level, max(self._count, 1)) if both else level
         if side == "two-sided":
             low, high = self.distribution.interval((1 - each) / 2)
         else:
@@ -234,8 +235,8 @@ class Estimates(Inference, Printed):
 
     @property
     def _count(self) -> int:
-        """The number of estimates that are combined. Without estimates it is 1: no interval then needs a level."""
-        return max(1, self.estimate.size if self.axis is None else self.estimate.shape[self.axis])
+        """The number of estimates that are combined."""
+        return self.estimate.size if self.axis is None else self.estimate.shape[self.axis]
 
     def _adjust(self, pvalues: Floats) -> Floats:
         if self.axis is None:

@@ -212,9 +212,9 @@ class InvertedTest(CalibratedTest):
                 if math.isfinite(distance):
                     larger(distance, size)
             ends = sorted(known)
-            for distance in (
-                np.linspace(ends[0], 2 * ends[-1] - middle[1], points).clip(0.0, limit) if points else ()
-            ):
+            # As far beyond the largest distance as it is from the median, which may be infinite.
+            most = min(ends[-1] + max(ends[-1] - middle[1], 0.0), limit)
+            for distance in np.linspace(ends[0], most, points):
                 larger(float(distance), size)
         distances = np.array(sorted(known))
         # The same draws at every distance make the curve smooth. Ties with the limit of the search keep it increasing.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpstats.figures import ESTIMATE, REFERENCE, new_figure
+from dpstats.figures import ESTIMATE, REFERENCE, new_figure, place_bars
 from dpstats.quantiles.distribution import PrivateDistribution
 from dpstats.quantiles.quantile import PrivateQuantile
 from dpstats.report import picture_of
@@ -37,9 +37,11 @@ def plot_quantiles(quantiles: PrivateQuantile, *, title: str = "") -> Figure:
         axis.plot(q, points, "o", ms=4, color=ESTIMATE)
     else:
         # A separately chosen point may equal a limit of its interval, but is never outside.
-        errors = np.maximum([points - low, high - points], 0.0)
+        middle, errors, marked = place_bars(points, low, high)
         label = f"private, with {100 * quantiles.plan_.confidence_level:g}% intervals"
-        axis.errorbar(q, points, errors, fmt="o", ms=4, capsize=3, color=ESTIMATE, label=label)
+        axis.errorbar(
+            q, middle, errors, fmt="o", ms=4, capsize=3, color=ESTIMATE, label=label, markevery=marked
+        )
         axis.legend(fontsize=8, frameon=False, loc="upper left")
     axis.set_xlim(0, 1)
     axis.set_xlabel("q")

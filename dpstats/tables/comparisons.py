@@ -94,7 +94,9 @@ class ComparesGroups(ABC):
         """Return the reciprocal of the `difference`: the number of rows of the first group per additional outcome.
 
         The interval contains the reciprocal of each value in the interval of the difference. If that interval contains
-        0, the number can be arbitrarily large with either sign, and the interval is the whole line.
+        0, the number can be arbitrarily large with either sign, and the interval is the whole line. The sign of the
+        difference can be wrong. Therefore, a one-sided interval ends at a limit of the two-sided interval of the same
+        level.
         """
         return reciprocal(self.difference(groups, outcome, attributes, strata=strata))
 

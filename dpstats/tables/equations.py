@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from dpstats.data.arithmetic import as_int64
-from dpstats.error_distributions import ErrorDistribution, Limits, ScoreErrors, Tail, normal_quantile
+from dpstats.error_distributions import (
+    ErrorDistribution,
+    Limits,
+    ScoreErrors,
+    Tail,
+    least_tail,
+    normal_quantile,
+)
 from dpstats.inference import Estimates
 from dpstats.intervals import furthest
 from dpstats.noisy_counts import CountNoise
@@ -385,11 +392,23 @@ class ReciprocalErrors(ErrorDistribution):
         with np.errstate(divide="ignore"):
             return np.asarray(1 / self.number.start)
 
-    def limits(self, tail: Tail) -> Limits:
-        low, high = self.number.limits(tail)
+    def interval(self, tail: Tail) -> Limits:
+        low, high = self.number.interval(tail)
         both = low * high > 0
         with np.errstate(divide="ignore"):
             return np.where(both, 1 / high, -np.inf), np.where(both, 1 / low, np.inf)
+
+    def limits(self, tail: Tail) -> Limits:
+        # A limit of the reciprocal misses if either limit of the number does: on its own side, or by its sign.
+        return self.interval(np.asarray(tail) / 2)
+
+    def two_sided(self, value: Numbers) -> Numbers:
+        def is_excluded(tail: Numbers) -> NDArray[np.bool_]:
+            low, high = self.interval(tail)
+            return (value < low) | (value > high)
+
+        least = least_tail(is_excluded, value.shape)
+        return np.where(np.isnan(least), 1.0, 2 * least)
 
 
 def reciprocal(found: Estimates) -> Estimates:

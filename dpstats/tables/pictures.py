@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpstats.figures import ESTIMATE, REFERENCE, new_figure, plain
+from dpstats.figures import ESTIMATE, REFERENCE, new_figure, place_bars, plain
 from dpstats.report import picture_of
 from dpstats.results import ConfidenceInterval
 from dpstats.tables.cells import Cells
@@ -92,11 +92,10 @@ def plot_table(table: ContingencyTable, *, attributes: Any = None, confidence_le
     height = 1 / (shape[1] + 1)
     for j in range(shape[1]):
         places = -np.arange(shape[0]) - height * (j - (shape[1] - 1) / 2)
-        middle = np.where(np.isnan(within[:, j]), (low[:, j] + high[:, j]) / 2, within[:, j])
-        middle = np.clip(middle, low[:, j], high[:, j])
-        errors = np.stack([middle - low[:, j], high[:, j] - middle])
-        label = plain(cells.levels[1][j])
-        right.errorbar(middle, places, xerr=errors, fmt="o", ms=4, capsize=3, color=colors[j], label=label)
+        shares = np.clip(within[:, j], low[:, j], high[:, j])
+        middle, errors, marked = place_bars(shares, low[:, j], high[:, j])
+        style = {"fmt": "o", "ms": 4, "capsize": 3, "color": colors[j], "label": plain(cells.levels[1][j])}
+        right.errorbar(middle, places, xerr=errors, markevery=marked, **style)
     right.set_yticks(-np.arange(shape[0]), [plain(level) for level in cells.levels[0]])
     right.set_xlim(-0.02, 1.02)
     right.set_xlabel(f"proportion within {plain(cells.names[0])}, {100 * confidence_level:g}% intervals")

@@ -121,6 +121,17 @@ def test_an_early_rejection_has_a_lower_end_only() -> None:
     assert test.statistic_ == high == math.inf and 0 < low < 8
 
 
+@pytest.mark.parametrize("kind", [SpatialSignTest, LipschitzExtensionTest])
+def test_a_statistic_that_no_distance_reaches_has_an_infinite_estimate(kind) -> None:
+    """The median of five rows with much noise is never as large: the further distances were NaN."""
+    test = kind(epsilon=0.05, random_state=0, **FAST).fit(np.zeros((5, 1)))
+    test.statistic_ = 1.0 + max(test._alternative(test.plan_, np.full(1, 1e6), 60))
+    found = test.estimate_distance(n_simulations=60, n_points=3)
+    assert np.isfinite(found.distribution.distances).all() and found.estimate == math.inf
+    assert 0 < found.test(0.2).pvalue <= 1 and found.confidence_interval().high == math.inf
+    found.plot()
+
+
 def test_an_estimated_distance_answers_what_every_estimate_does() -> None:
     test = SpatialSignTest(epsilon=2.0, random_state=0, **FAST)
     test.fit(np.random.default_rng(3).normal(0.4, 1.0, (100, 2)))

@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import ndtr, ndtri
 from scipy.stats import norm
 from statsmodels.stats.contingency_tables import StratifiedTable, Table, mcnemar
 from statsmodels.stats.proportion import confint_proportions_2indep
 
+from dpstats.error_distributions import NormalErrors
 from dpstats.errors import InvalidParameter
+from dpstats.inference import Estimates
 from dpstats.noisy_counts import CountNoise
 from dpstats.tables import ContingencyTable
 from dpstats.tables.effects import DIFFERENCE, ODDS_RATIO, RISK_RATIO, Measure
@@ -23,6 +26,7 @@ from dpstats.tables.equations import (
     fitted_shares,
     homogeneity_pvalue,
     paired_errors,
+    reciprocal,
     trend_errors,
 )
 
@@ -325,3 +329,19 @@ def test_every_answer_is_made_of_few_rows_and_any_epsilon(epsilon: float, n: int
 def test_bad_questions_are_refused(ask: Any, words: str) -> None:
     with pytest.raises(InvalidParameter, match=words):
         ask(EXACT)
+
+
+def test_one_sided_intervals_of_a_reciprocal_cover_where_the_sign_is_unknown() -> None:
+    # Difference 0 from below: the limit of 1/x is wrong if x seems larger, and if x seems positive.
+    at, truth = ndtri((np.arange(400) + 0.5) / 400), np.array(-1e9)
+    found = dict.fromkeys(("two-sided", "less", "greater"), 0)
+    for x in at.tolist():
+        number = NormalErrors(np.array(x), np.array(1.0))
+        estimates = reciprocal(Estimates(number.estimate, None, ("x",), "x", number))
+        for side in found:
+            low, high = estimates.confidence_interval(0.9, alternative=side)
+            found[side] += bool(low <= truth <= high)
+    assert found["two-sided"] == 360 and min(found.values()) >= 360
+    # A two-sided test rejects where the two-sided interval excludes the value.
+    assert estimates.test(1e6).pvalue == pytest.approx(2 * ndtr(1e-6 - at[-1]), rel=1e-6)
+    assert estimates.test(1 / at[-1]).pvalue == 1.0
