@@ -213,8 +213,8 @@ class InvertedTest(CalibratedTest):
                     larger(distance, size)
             ends = sorted(known)
             # As far beyond the largest distance as it is from the median, which may be infinite.
-            most = min(ends[-1] + max(ends[-1] - middle[1], 0.0), limit)
-            for distance in np.linspace(ends[0], most, points):
+            most = 2 * ends[-1] - min(middle[1], ends[-1])
+            for distance in np.linspace(ends[0], most, points).clip(0.0, limit):
                 larger(float(distance), size)
         distances = np.array(sorted(known))
         # The same draws at every distance make the curve smooth. Ties with the limit of the search keep it increasing.
