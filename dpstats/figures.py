@@ -62,7 +62,7 @@ def draw_intervals(ax: Any, labels: Sequence[str], values: Any, low: Any, high: 
 
 
 def place_bars(values: Any, low: Any, high: Any) -> tuple[Numbers, Numbers, list[int]]:
-    """Return a point inside each bar, its distances from both ends, and the places of the finite estimates.
+    """Return a point inside each bar, its distances from both limits, and the places of the finite estimates.
 
     Bars that are infinite end outside of all finite numbers. An interval is drawn where its estimate is not finite.
     """

@@ -212,7 +212,7 @@ class InvertedTest(CalibratedTest):
                 if math.isfinite(distance):
                     larger(distance, size)
             ends = sorted(known)
-            # As far beyond the largest distance as it is from the median, which may be infinite.
+            # Go beyond the largest distance by its distance from the median, which may be infinite.
             most = 2 * ends[-1] - min(middle[1], ends[-1])
             for distance in np.linspace(ends[0], most, points).clip(0.0, limit):
                 larger(float(distance), size)

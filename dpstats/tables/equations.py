@@ -399,7 +399,7 @@ class ReciprocalErrors(ErrorDistribution):
             return np.where(both, 1 / high, -np.inf), np.where(both, 1 / low, np.inf)
 
     def limits(self, tail: Tail) -> Limits:
-        # A limit of the reciprocal misses if either limit of the number does: on its own side, or by its sign.
+        # A limit of the reciprocal is wrong if either limit of the number is wrong: one of them decides the sign.
         return self.interval(np.asarray(tail) / 2)
 
     def two_sided(self, value: Numbers) -> Numbers:
