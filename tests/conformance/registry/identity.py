@@ -166,8 +166,8 @@ def centered_by_the_block(X: np.ndarray) -> int:
 
 def centering_bugs() -> tuple[PlantedBug, ...]:
     """Return what is wrong with products that are centred badly, each with the pair that shows it."""
-    # The matrices of docs/proofs/row-distance.md: neighbours differ in row and column 0, and are incidence matrices of
-    # integer rows (tests/identity/test_rows.py).
+    # These neighbours differ in row and column 0, and are incidence matrices of integer rows
+    # (tests/identity/test_rows.py).
     G = np.array([[0, 2, 2, -1], [2, 0, 2, -1], [2, 2, 0, -1], [-1, -1, -1, 0]])
     H = np.array([[0, -1, -1, 2], [-1, 0, 2, -1], [-1, 2, 0, -1], [2, -1, -1, 0]])
     rest = [[-3, -3], [-3, 1], [1, 1], [1, 1]]
