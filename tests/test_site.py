@@ -24,7 +24,7 @@ DOCS = ROOT / "docs"
 sys.path.insert(0, str(DOCS / "_site"))
 try:
     import check
-    from scripts import split
+    from scripts import split_scripts
 finally:
     sys.path.pop(0)
 
@@ -149,7 +149,7 @@ def broken_returns(text: str) -> list[str]:
 
 
 def broken_lines(pattern: str, find: Callable[[str], list[str]]) -> set[str]:
-    """Return what `find` finds in the docstrings of modules with a pattern: most modules have none."""
+    """Return the lines that `find` returns for the docstrings of modules with a pattern: most have none."""
     package = Path(dpstats.__file__).parent
     texts = {path: path.read_text(encoding="utf-8") for path in package.rglob("*.py")}
     return {
@@ -185,8 +185,8 @@ def test_types_that_are_returned_stand_on_one_line() -> None:
         ("replace_one, n_min and mean_", [("", "replace_one, n_min and mean_")]),
     ],
 )
-def test_powers_and_indices_are_told_from_names(text: str, parts: list[tuple[str, str]]) -> None:
-    assert list(split(text)) == parts
+def test_powers_and_indices_are_split_and_names_are_not(text: str, parts: list[tuple[str, str]]) -> None:
+    assert list(split_scripts(text)) == parts
 
 
 def test_scripts_of_the_site_share_no_names() -> None:

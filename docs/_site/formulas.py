@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 from docutils import nodes
-from scripts import SCRIPT, split
+from scripts import SCRIPT, split_scripts
 from sphinx.transforms import SphinxTransform
 
 
 def _parts(text: str) -> list[nodes.Node]:
     found: list[nodes.Node] = []
-    for kind, part in split(text):
+    for kind, part in split_scripts(text):
         if kind:
             found.append(getattr(nodes, kind)("", "", *_parts(part)))
         else:

@@ -13,7 +13,7 @@ _INDEX = rf"(?<=[^\s_])_(?:{_BRACES}|([^\W_](?:[₀-₉²³⁴′]*)(?![^\W_]))|
 SCRIPT = re.compile(f"{_POWER}|{_INDEX}")
 
 
-def split(text: str) -> Iterator[tuple[str, str]]:
+def split_scripts(text: str) -> Iterator[tuple[str, str]]:
     """Yield the parts of a text, each with its kind: "", "superscript" or "subscript"."""
     end = 0
     for match in SCRIPT.finditer(text):

@@ -1,19 +1,26 @@
-// Names of more than 18 letters may break after a dot, a slash, an underscore, or between the words of CamelCase.
-// A block, as the names of other scripts are here too.
+// Long names may break after a dot, a slash, an underscore, or between the words of CamelCase: in titles all names, and
+// elsewhere those of more than 18 letters. This is a block, as the names of other scripts are here too.
 {
   const LONGEST = 18;
   const PLACES = /(?<=[a-z0-9])(?=[A-Z])|(?<=[./_=(])(?=\w)/;
-  const NAMES = "h1, dt.sig, td code, th code, .bd-sidebar-primary a, .prev-next-title, .breadcrumb-item";
+  const TITLES = "h1, .prev-next-title";
+  const OTHERS = "dt.sig, td, th, .bd-sidebar-primary a, .breadcrumb-item";
 
-  const addBreaks = (root) => {
+  const splitName = (name, longest) =>
+    name.length > longest ? name.split(PLACES).flatMap((part, i) => (i ? [document.createElement("wbr"), part] : [part])) : [name];
+
+  const addBreaks = (root, longest) => {
     const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
     const texts = [];
     while (walker.nextNode()) texts.push(walker.currentNode);
-    for (const text of texts.filter(({ data }) => data.trim().length > LONGEST)) {
-      const parts = text.data.split(PLACES);
-      text.replaceWith(...parts.flatMap((part, i) => (i ? [document.createElement("wbr"), part] : [part])));
+    for (const text of texts) {
+      const parts = text.data.split(/(\s+)/).flatMap((name) => splitName(name, longest));
+      if (parts.some((part) => part instanceof Node)) text.replaceWith(...parts);
     }
   };
 
-  document.addEventListener("DOMContentLoaded", () => document.querySelectorAll(NAMES).forEach(addBreaks));
+  document.addEventListener("DOMContentLoaded", () => {
+    document.querySelectorAll(TITLES).forEach((root) => addBreaks(root, 0));
+    document.querySelectorAll(OTHERS).forEach((root) => addBreaks(root, LONGEST));
+  });
 }

@@ -10,7 +10,6 @@ places.
     PYTHONPATH=. python validation/studies/query_release.py --fast
     PYTHONPATH=. python validation/studies/query_release.py --replications 20
     PYTHONPATH=. python validation/studies/query_release.py --opendp 2
-    PYTHONPATH=. python validation/studies/query_release.py --opendp 2 --only nycflights13
 """
 
 from __future__ import annotations
@@ -412,7 +411,7 @@ def main(arguments: list[str] | None = None) -> str:
     )
     parser.add_argument("--no-write", action="store_true")
     parser.add_argument("--opendp", type=int, help="releases of OpenDP's own AIM, beside ours, alone")
-    parser.add_argument("--only", choices=CASES, help="with --opendp: one table, on a page of its own")
+    parser.add_argument("--only", choices=CASES, help="with --opendp: one table, on a separate page")
     options = parser.parse_args(arguments)
     if options.only and not options.opendp:
         parser.error("--only needs --opendp: the page of all tables has no room for one")
