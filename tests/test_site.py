@@ -179,7 +179,18 @@ def test_types_that_are_returned_stand_on_one_line() -> None:
     [
         ("e^{−tλ_i} ≤ 1", [("", "e"), ("superscript", "−tλ_i"), ("", " ≤ 1")]),
         ("2^-30 R", [("", "2"), ("superscript", "-30"), ("", " R")]),
-        ("H_{1/α} = s_j²", [("", "H"), ("subscript", "1/α"), ("", " = s"), ("subscript", "j"), ("", "²")]),
+        (
+            "H_{1/α} = s_j²t_k",
+            [
+                ("", "H"),
+                ("subscript", "1/α"),
+                ("", " = s"),
+                ("subscript", "j"),
+                ("", "²t"),
+                ("subscript", "k"),
+            ],
+        ),
+        ("ℓ_iℓ_j′", [("", "ℓ"), ("subscript", "i"), ("", "ℓ"), ("subscript", "j"), ("", "′")]),
         ("H_α(P)", [("", "H"), ("subscript", "α"), ("", "(P)")]),
         ("x_(n)", [("", "x"), ("subscript", "(n)")]),
         ("replace_one, n_min and mean_", [("", "replace_one, n_min and mean_")]),

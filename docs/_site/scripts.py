@@ -9,7 +9,7 @@ _BRACES = r"\{((?:[^{}]|\{[^{}]*\})+)\}"
 _ROUND = r"(\([^()\s]*\)(?!\w))"
 _POWER = rf"(?<=\S)\^(?:{_BRACES}|([−-]?\w+)|{_ROUND})"
 # An index is one letter or number, or in brackets: `n_min` and `replace_one` are names.
-_INDEX = rf"(?<=[^\s_])_(?:{_BRACES}|([^\W_](?:[₀-₉²³⁴′]*)(?![^\W_]))|{_ROUND})"
+_INDEX = rf"(?<=[^\s_])_(?:{_BRACES}|([^\W_])(?![A-Za-z0-9])|{_ROUND})"
 SCRIPT = re.compile(f"{_POWER}|{_INDEX}")
 
 
@@ -20,11 +20,7 @@ def split_scripts(text: str) -> Iterator[tuple[str, str]]:
         if match.start() > end:
             yield "", text[end : match.start()]
         power, index = match[1] or match[2] or match[3], match[4] or match[5] or match[6]
-        # A power of an index belongs to the base: s_j² has the index j.
-        bare = re.sub("[²³⁴′]+$", "", index or "")
-        yield ("superscript", power) if power else ("subscript", bare)
-        if index and bare != index:
-            yield "", index[len(bare) :]
+        yield ("superscript", power) if power else ("subscript", index)
         end = match.end()
     if end < len(text):
         yield "", text[end:]

@@ -2,7 +2,7 @@
 // elsewhere those of more than 18 letters. This is a block, as the names of other scripts are here too.
 {
   const LONGEST = 18;
-  const PLACES = /(?<=[a-z0-9])(?=[A-Z])|(?<=[./_=(])(?=\w)/;
+  const PLACES = /(?<=[a-z0-9])(?=[A-Z])|(?<=[/_=]|\w\()(?=\w)|(?<=\.)(?=\w{4})/;
   const TITLES = "h1, .prev-next-title";
   const OTHERS = "dt.sig, td, th, .bd-sidebar-primary a, .breadcrumb-item";
 
