@@ -7,6 +7,7 @@ import importlib
 import inspect
 import re
 import sys
+import unicodedata
 from collections.abc import Callable
 from fnmatch import fnmatch
 from itertools import pairwise
@@ -198,6 +199,36 @@ def test_types_that_are_returned_stand_on_one_line() -> None:
 )
 def test_powers_and_indices_are_split_and_names_are_not(text: str, parts: list[tuple[str, str]]) -> None:
     assert list(split_scripts(text)) == parts
+
+
+def italic_indices(paragraph: str) -> list[str]:
+    """Return the indices of formulas that Markdown reads as the beginning of italics: `\\_` prevents it."""
+    text = re.sub(r"`[^`]*`|\]\([^)]*\)|\\_", lambda match: "x" * len(match[0]), paragraph)
+    places = [match.start() for match in re.finditer(r"(?<=\S)_(?=\S)", text)]
+    closes = [i for i in places if is_mark(text[i + 1])]
+    return [
+        paragraph[i - 1 : i + 2]
+        for i in places
+        if is_mark(text[i - 1]) and text[i - 1] not in '([{"*' and closes and closes[-1] > i + 1
+    ]
+
+
+def is_mark(letter: str) -> bool:
+    return unicodedata.category(letter)[0] in "PS"
+
+
+def test_indices_of_formulas_are_not_italics() -> None:
+    assert italic_indices("A = ⊗_{i∈A} P, and x = Σ_{A}") == ["⊗_{"]
+    assert italic_indices("A = ⊗\\_{i∈A} P, `′_i` and x = Σ_{A}") == []
+    pages = [path for folder in ("proofs", "intervals") for path in (DOCS / folder).glob("*.md")]
+    found = {
+        f"{path.name}: {index}"
+        for path in pages
+        for paragraph in re.split(r"\n\s*\n", path.read_text(encoding="utf-8"))
+        if not paragraph.startswith("    ")
+        for index in italic_indices(paragraph)
+    }
+    assert found == set()
 
 
 def test_scripts_of_the_site_share_no_names() -> None:
