@@ -29,6 +29,7 @@ extensions = [
     "names",
     "figures",
     "forge",
+    "formulas",
     "measured",
 ]
 
@@ -90,18 +91,32 @@ html_theme = "pydata_sphinx_theme"
 html_title = f"dpstats {release}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["breaks.js"]
+html_context = {"default_mode": "auto"}
 html_additional_pages = {"index": "redirect.html"}
 html_show_sourcelink = False
 html_copy_source = False
 html_search_scorer = str(DOCS / "_site" / "scorer.js")
 html_sidebars = {root_doc: []}
+
+
+def _is_wide(page: Path) -> bool:
+    """Return whether a page has a table of seven columns or more."""
+    return any(line.startswith("|") and line.count("|") > 7 for line in page.read_text("utf-8").splitlines())
+
+
+WIDE = ["docs/coverage-and-rows", "docs/comparison"] + [
+    f"validation/results/{page.stem}"
+    for page in sorted((DOCS.parent / "validation" / "results").glob("*.md"))
+    if _is_wide(page)
+]
 html_theme_options = {
     "logo": {"text": "dpstats"},
     "header_links_before_dropdown": 8,
     "navbar_end": ["theme-switcher"],
     "navbar_persistent": ["search-button"],
-    # A page that is one wide table has the room of the contents.
-    "secondary_sidebar_items": {"**": ["page-toc"], "docs/coverage-and-rows": [], "docs/comparison": []},
+    # A page of wide tables has the room of the contents.
+    "secondary_sidebar_items": {"**": ["page-toc"], **{page: [] for page in WIDE}},
     "show_toc_level": 2,
     "footer_start": ["copyright"],
     "footer_end": [],

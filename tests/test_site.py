@@ -7,7 +7,10 @@ import importlib
 import inspect
 import re
 import sys
+import unicodedata
+from collections.abc import Callable
 from fnmatch import fnmatch
+from itertools import pairwise
 from pathlib import Path
 from posixpath import dirname, join, normpath
 from typing import Any
@@ -22,6 +25,7 @@ DOCS = ROOT / "docs"
 sys.path.insert(0, str(DOCS / "_site"))
 try:
     import check
+    from scripts import split_scripts
 finally:
     sys.path.pop(0)
 
@@ -134,19 +138,107 @@ def unindented(text: str) -> list[str]:
     return found
 
 
-def test_items_of_lists_in_docstrings_are_indented() -> None:
-    assert unindented("Two:\n\n* one\nline\n* two\n  lines\n\nText.") == ["line"]
+def broken_returns(text: str) -> list[str]:
+    """Return the lines of a section Returns that are shown as a type, and go on with the line above."""
+    section = re.search(r"^Returns\n-+\n(.*?)(?=\n\n\S|\Z)", text, re.DOTALL | re.MULTILINE)
+    lines = section[1].splitlines() if section else []
+    return [
+        line
+        for above, line in pairwise(lines)
+        if above[:1].strip() and line[:1].strip() and " : " not in above + line
+    ]
+
+
+def broken_lines(pattern: str, find: Callable[[str], list[str]]) -> set[str]:
+    """Return the lines that `find` returns for the docstrings of modules with a pattern: most have none."""
     package = Path(dpstats.__file__).parent
     texts = {path: path.read_text(encoding="utf-8") for path in package.rglob("*.py")}
-    found = {
+    return {
         f"{path.relative_to(package)}: {line}"
         for path, text in texts.items()
-        if re.search(r"^\s*\* ", text, re.MULTILINE)  # most have no list
+        if re.search(pattern, text, re.MULTILINE)
         for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
-        for line in unindented(ast.get_docstring(node) or "")
+        for line in find(ast.get_docstring(node) or "")
+    }
+
+
+def test_items_of_lists_in_docstrings_are_indented() -> None:
+    assert unindented("Two:\n\n* one\nline\n* two\n  lines\n\nText.") == ["line"]
+    assert broken_lines(r"^\s*\* ", unindented) == set()
+
+
+def test_types_that_are_returned_stand_on_one_line() -> None:
+    assert broken_returns("A.\n\nReturns\n-------\nint, or\nfloat\n    A number.\n") == ["float"]
+    assert broken_returns("A.\n\nReturns\n-------\nx : int\ny : int\n") == []
+    # Two lines with nothing indented below the first.
+    assert broken_lines(r"^ +Returns\n +-+\n( +)\S.*\n\1\S(?!\"\")", broken_returns) == set()
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("e^{−tλ_i} ≤ 1", [("", "e"), ("superscript", "−tλ_i"), ("", " ≤ 1")]),
+        ("2^-30 R", [("", "2"), ("superscript", "-30"), ("", " R")]),
+        (
+            "H_{1/α} = s_j²t_k",
+            [
+                ("", "H"),
+                ("subscript", "1/α"),
+                ("", " = s"),
+                ("subscript", "j"),
+                ("", "²t"),
+                ("subscript", "k"),
+            ],
+        ),
+        ("ℓ_iℓ_j′", [("", "ℓ"), ("subscript", "i"), ("", "ℓ"), ("subscript", "j"), ("", "′")]),
+        ("H_α(P)", [("", "H"), ("subscript", "α"), ("", "(P)")]),
+        ("x_(n)", [("", "x"), ("subscript", "(n)")]),
+        ("replace_one, n_min and mean_", [("", "replace_one, n_min and mean_")]),
+    ],
+)
+def test_powers_and_indices_are_split_and_names_are_not(text: str, parts: list[tuple[str, str]]) -> None:
+    assert list(split_scripts(text)) == parts
+
+
+def italic_indices(paragraph: str) -> list[str]:
+    """Return the indices of formulas that Markdown reads as the beginning of italics: `\\_` prevents it."""
+    text = re.sub(r"`[^`]*`|\]\([^)]*\)|\\_", lambda match: "x" * len(match[0]), paragraph)
+    places = [match.start() for match in re.finditer(r"(?<=\S)_(?=\S)", text)]
+    closes = [i for i in places if is_mark(text[i + 1])]
+    return [
+        paragraph[i - 1 : i + 2]
+        for i in places
+        if is_mark(text[i - 1]) and text[i - 1] not in '([{"*' and closes and closes[-1] > i + 1
+    ]
+
+
+def is_mark(letter: str) -> bool:
+    return unicodedata.category(letter)[0] in "PS"
+
+
+def test_indices_of_formulas_are_not_italics() -> None:
+    assert italic_indices("A = ⊗_{i∈A} P, and x = Σ_{A}") == ["⊗_{"]
+    assert italic_indices("A = ⊗\\_{i∈A} P, `′_i` and x = Σ_{A}") == []
+    pages = [path for folder in ("proofs", "intervals") for path in (DOCS / folder).glob("*.md")]
+    found = {
+        f"{path.name}: {index}"
+        for path in pages
+        for paragraph in re.split(r"\n\s*\n", path.read_text(encoding="utf-8"))
+        if not paragraph.startswith("    ")
+        for index in italic_indices(paragraph)
     }
     assert found == set()
+
+
+def test_scripts_of_the_site_share_no_names() -> None:
+    # The pages load both: a name that is declared twice ends the second.
+    declared = re.findall(
+        r"^(?:const|let|var|function) (\w+)",
+        "".join(path.read_text(encoding="utf-8") + "\n" for path in DOCS.glob("_s*/*.js")),
+        re.MULTILINE,
+    )
+    assert "PLACES" in declared and len(declared) == len(set(declared))
 
 
 def is_an_example(path: Path) -> bool:

@@ -45,12 +45,13 @@ def _relink(app: Any, docname: str, source: list[str]) -> None:
 
 
 class Mentions(SphinxTransform):
-    """After a page is parsed: files that it names, from its own folder, from the root, or among results."""
+    """After a page or a docstring is parsed: files that it names, from its folder, the root, or among results."""
 
     default_priority = 500
 
     def apply(self, **options: Any) -> None:
-        if not str(self.env.doc2path(self.env.docname)).endswith(".md"):
+        page = self.env.docname
+        if not page.startswith("docs/generated/api/") and not str(self.env.doc2path(page)).endswith(".md"):
             return
         for node in list(self.document.findall(nodes.Text)):
             if not _inside(node, nodes.reference, pending_xref, nodes.literal_block, nodes.title, nodes.raw):

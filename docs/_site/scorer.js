@@ -1,5 +1,5 @@
 // The order of search results: pages whose title has the words, and recipes, before proofs and results.
-const PLACES = [["docs/recipes/", 20], ["docs/proofs/", -10], ["validation/", -10], ["docs/generated/", 0], ["docs/", 5]];
+const PLACES = [["docs/recipes/", 20], ["docs/proofs/", -10], ["docs/intervals/", -10], ["validation/", -10], ["docs/generated/", 0], ["docs/", 5]];
 
 var Scorer = {
   score: ([docname, title, , , score]) => {

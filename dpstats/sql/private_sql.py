@@ -362,8 +362,9 @@ class PrivateSQL(Releasing):
 
         Returns
         -------
-        PrivateTable, or PrivateAnswer where there is no GROUP BY, for one COUNT or SUM; PrivateAnswers for AVG, STDDEV,
-        VARIANCE and several aggregates; QuantileAnswers for quantiles
+        PrivateAnswer, PrivateTable, PrivateAnswers or QuantileAnswers
+            One COUNT or SUM gives a `PrivateAnswer`, and with GROUP BY a `PrivateTable`. AVG, STDDEV, VARIANCE and
+            several aggregates give `PrivateAnswers`. Quantiles give `QuantileAnswers`.
         """
         query = self._parsed(sql)
         with self._snapshot(query):

@@ -44,6 +44,30 @@ def test_the_study_runs_and_its_verdicts_can_be_told(monkeypatch: pytest.MonkeyP
     assert (tmp_path / "picture.png").stat().st_size > 10_000
 
 
+def test_a_fast_run_and_a_run_of_one_table_leave_the_page_of_all_tables(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def answers(script: Path, source: str, python: Path) -> dict[str, list[object]]:
+        return {"answers": [[0.5] * (26 if len(np.load(source)["tables"]) == 3 else 50)], "seconds": [1.0]}
+
+    monkeypatch.setattr(query_release, "workload", lambda: query_release.independent)
+    monkeypatch.setattr(query_release, "mwem", lambda rounds: query_release.independent)
+    monkeypatch.setattr(query_release, "aim_of", query_release.independent)
+    monkeypatch.setattr(query_release, "RESULTS", tmp_path / "query_release.md")
+    monkeypatch.setattr(query_release, "CASES", {"Fair": lambda: SMALL, "other": lambda: None})
+    monkeypatch.setattr(query_release, "prepare", lambda *requirements: Path())
+    monkeypatch.setattr(query_release, "run_in_peers", answers)
+    assert "| small | OpenDP's AIM |" in query_release.main(["--fast", "--opendp", "1"])
+    assert list(tmp_path.iterdir()) == []
+    query_release.main(["--opendp", "1", "--only", "Fair"])
+    (page,) = tmp_path.iterdir()
+    assert page.name == "query_opendp_Fair.md" and "--opendp 1 --only Fair`" in page.read_text(
+        encoding="utf-8"
+    )
+    with pytest.raises(SystemExit):
+        query_release.main(["--only", "Fair"])
+
+
 def test_aim_spends_what_it_has_and_learns() -> None:
     counts = SMALL.counts.reshape(3, 2, 4).astype(float)
     truth = counts / counts.sum()

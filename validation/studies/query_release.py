@@ -9,7 +9,7 @@ places.
 
     PYTHONPATH=. python validation/studies/query_release.py --fast
     PYTHONPATH=. python validation/studies/query_release.py --replications 20
-    PYTHONPATH=. python validation/studies/query_release.py --opendp 3
+    PYTHONPATH=. python validation/studies/query_release.py --opendp 2
 """
 
 from __future__ import annotations
@@ -128,6 +128,9 @@ def flights() -> Case | None:
     return Case("nycflights13", domain, domain.histogram(data))
 
 
+CASES: dict[str, Callable[[], Case | None]] = {"RAND": rand_hie, "Fair": fair, "nycflights13": flights}
+
+
 def workload(**options: Any) -> Callable[..., dict[str, Floats]]:
     def made(
         case: Case, queries: MarginalQueries, epsilon: float, rng: np.random.Generator
@@ -212,15 +215,17 @@ METHODS: tuple[Callable[..., dict[str, Floats]], ...] = (
 )
 
 
-def opendp_aim(cases: list[Case], tables: Any, releases: int, seed: int) -> str:
-    """Return errors of OpenDP's own AIM beside ours, and write them after each table."""
+def opendp_aim(
+    cases: list[Case], tables: Any, releases: int, seed: int, page: Path | None, command: str
+) -> str:
+    """Return errors of OpenDP's own AIM beside ours; write the page, if one is named, after each table."""
     rng = np.random.default_rng(seed)
     python = prepare(OPENDP)
     text = "\n".join(
         [
             "# Query release beside OpenDP's AIM",
             "",
-            f"{time.strftime('%Y-%m-%d')}, `python validation/studies/query_release.py --opendp {releases}`, dpstats "
+            f"{time.strftime('%Y-%m-%d')}, `{command}`, dpstats "
             f"{dpstats.__version__}, {OPENDP}; means over {releases} releases at epsilon = 1, delta = 1e-6, of all "
             "tables of two and three attributes. OpenDP's AIM has its default options and protects a row that is added "
             "or removed, which is less than a replaced row.",
@@ -251,7 +256,8 @@ def opendp_aim(cases: list[Case], tables: Any, releases: int, seed: int) -> str:
         for name, (answers, seconds) in found.items():
             off = np.abs(answers - truth)
             text += f"\n| {case.name} | {name} | {off.max(axis=1).mean():.4f} | {off.mean():.5f} | {seconds:.1f} |"
-        RESULTS.with_name("query_opendp.md").write_text(text + "\n", encoding="utf-8")
+        if page:
+            page.write_text(text + "\n", encoding="utf-8")
     return text
 
 
@@ -405,16 +411,22 @@ def main(arguments: list[str] | None = None) -> str:
     )
     parser.add_argument("--no-write", action="store_true")
     parser.add_argument("--opendp", type=int, help="releases of OpenDP's own AIM, beside ours, alone")
+    parser.add_argument("--only", choices=CASES, help="with --opendp: one table, on a separate page")
     options = parser.parse_args(arguments)
+    if options.only and not options.opendp:
+        parser.error("--only needs --opendp: the page of all tables has no room for one")
     start = time.perf_counter()
-    cases = (
-        [fair()] if options.fast else [case for case in (rand_hie(), fair(), flights()) if case is not None]
-    )
+    chosen = ("Fair",) if options.fast else (options.only,) if options.only else tuple(CASES)
+    cases = [case for case in (CASES[name]() for name in chosen) if case is not None]
+    tables: Any = 2 if options.fast else (2, 3)
     if options.opendp:
-        print(text := opendp_aim(cases, (2, 3), options.opendp, options.seed))
+        flag, suffix = (f" --only {options.only}", f"_{options.only}") if options.only else ("", "")
+        page = RESULTS.with_name(f"query_opendp{suffix}.md")
+        command = f"python validation/studies/query_release.py --opendp {options.opendp}{flag}"
+        written = None if options.no_write or options.fast else page
+        print(text := opendp_aim(cases, tables, options.opendp, options.seed, written, command))
         return text
     replications = 1 if options.fast else options.replications
-    tables: Any = 2 if options.fast else (2, 3)
     rows = errors_of(cases, tables, replications, options.jobs, options.seed)
     lines = [
         "# Query release on real tables",
