@@ -117,7 +117,7 @@ def test_outcomes_on_the_page_and_in_the_journal(tmp_path: Path) -> None:
 def test_the_last_killer_is_asked_first(repository: Path) -> None:
     (repository / "tests" / "test_far.py").write_text((repository / "tests" / "test_tiny.py").read_text())
     for first, killer in (("test_far", "test_far"), ("test_gone", "test_tiny")):
-        asked = {"minus": f"tests/{first}.py::test_total"}
+        asked = {"minus": [[f"tests/{first}.py::test_total"]]}
         (found,) = run.judged([TINY], root=repository, killers=asked)
         assert (found.verdict, found.by) == (run.KILLED, f"tests/{killer}.py::test_total")
 
@@ -128,7 +128,7 @@ def test_failures_of_all_mutants_together_are_asked_about_each(repository: Path,
     same = dataclasses.replace(TINY, name="same")
     other = dataclasses.replace(TINY, name="other", old="return 1", new="return 2")
     found = run.find_suspects([TINY, same, other], run.Scratch(tmp_path / "one", repository), 60.0)
-    both = "tests/test_tiny.py::test_total tests/test_far.py::test_far"
+    both = [["tests/test_tiny.py::test_total"], ["tests/test_far.py::test_far"]]
     assert found == dict.fromkeys(["minus", "same", "other"], both)
     assert "a + b" in (repository / "dpstats" / "tiny.py").read_text()
     outcomes = {each.name: each for each in run.judged([TINY, other], root=repository, killers=found)}
@@ -151,6 +151,14 @@ def test_failures_of_all_mutants_together_are_asked_about_each(repository: Path,
 )
 def test_who_killed_it(printed: str, tests: list[str]) -> None:
     assert run.failures(printed) == tests
+
+
+def test_parameters_of_what_failed() -> None:
+    printed = (
+        "[gw0] [  3%] FAILED tests/a.py::b[x y[0]] \n[gw1] [  7%] PASSED tests/a.py::c \n"
+        "FAILED tests/a.py::b[x y[0]] - assert 1 == 2\nFAILED tests/a.py::d[1 - 2]\nERROR tests/e.py - NameError"
+    )
+    assert run.failed_cases(printed) == ["tests/a.py::b[x y[0]]", "tests/a.py::d", "tests/e.py"]
 
 
 def test_the_tests_of_a_mutant_begin_with_its_own() -> None:

@@ -147,33 +147,45 @@ def failures(printed: str) -> list[str]:
     return list(dict.fromkeys(_FAILED.findall(printed)))
 
 
-def find_suspects(mutants: Sequence[Mutant], scratch: Scratch, limit: float, jobs: int = 1) -> dict[str, str]:
+def failed_cases(printed: str) -> list[str]:
+    """Return the tests that failed, with their parameters where these are told apart from the message."""
+    found = []
+    for text in re.findall(r"^(?:\[gw\d+\] \[ *\d+%\] )?(?:FAILED|ERROR) (.+)$", printed, re.MULTILINE):
+        case = text.split(" - ")[0].strip()
+        name = case.partition("[")[0]
+        found.append(case if case == name or case.endswith("]") else name)
+    return list(dict.fromkeys(found))
+
+
+def find_suspects(
+    mutants: Sequence[Mutant], scratch: Scratch, limit: float, jobs: int = 1
+) -> dict[str, list[list[str]]]:
     """Run the whole suite with mutants put in together: return tests that fail, for each mutant those near it first."""
     with scratch.having_all(mutants):
         workers = ["-n", str(jobs), "--dist", "worksteal"] if jobs > 1 else []
-        failed = failures(scratch.test([*workers, "-v", "--tb=no", "-m", "not slow"], limit)[1])
+        printed = scratch.test([*workers, "-v", "--tb=no", "-m", "not slow"], limit)[1]
+    cases = failed_cases(printed)
 
-    def order(mutant: Mutant) -> list[str]:
-        package, name = package_of(mutant.file), Path(mutant.file).stem
-        return sorted(
-            failed, key=lambda test: (f"test_{name}.py" not in test, f"tests/{package}/" not in test)
-        )
+    def order(mutant: Mutant) -> list[list[str]]:
+        own, package = f"/test_{Path(mutant.file).stem}.py", package_of(mutant.file)
+        near = [case for case in cases if own in case or (package and f"tests/{package}/" in case)]
+        return [sorted(near, key=lambda case: own not in case), [case for case in cases if case not in near]]
 
-    return {mutant.name: " ".join(order(mutant)) for mutant in mutants}
+    return {mutant.name: order(mutant) for mutant in mutants}
 
 
-def outcome(mutant: Mutant, scratch: Scratch, limit: float, first: str = "") -> Outcome:
+def outcome(mutant: Mutant, scratch: Scratch, limit: float, first: Sequence[Sequence[str]] = ()) -> Outcome:
     """Ask the tests about a mutant, up to the first that fails or for as many seconds as there are."""
     start = time.monotonic()
     verdict, by = _verdict(mutant, scratch, start + limit, first)
     return Outcome(mutant.name, verdict, by, round(time.monotonic() - start, 1))
 
 
-def _verdict(mutant: Mutant, scratch: Scratch, end: float, first: str) -> tuple[str, str]:
+def _verdict(mutant: Mutant, scratch: Scratch, end: float, first: Sequence[Sequence[str]]) -> tuple[str, str]:
     asked = []
     with scratch.having(mutant):
-        if first:
-            failed = failures(scratch.test(["-x", *first.split()], end - time.monotonic())[1])
+        for tests in filter(None, first):
+            failed = failures(scratch.test(["-x", *tests], end - time.monotonic())[1])
             if failed:
                 return KILLED, failed[0]
         for which, arguments in itertools.product(("not slow", "slow"), steps(mutant, scratch.root)):
@@ -220,7 +232,7 @@ def judged(
     jobs: int = 1,
     limit: float = LIMIT,
     root: Path = ROOT,
-    killers: Mapping[str, str] | None = None,
+    killers: Mapping[str, Sequence[Sequence[str]]] | None = None,
 ) -> Iterator[Outcome]:
     """Yield the outcome of every mutant as it comes. ``killers`` are tests that are asked first."""
     with tempfile.TemporaryDirectory(prefix="dpstats-mutants-") as folder:
@@ -231,7 +243,7 @@ def judged(
         def work(mutant: Mutant) -> Outcome:
             scratch = free.get()
             try:
-                return outcome(mutant, scratch, limit, (killers or {}).get(mutant.name, ""))
+                return outcome(mutant, scratch, limit, (killers or {}).get(mutant.name, ()))
             finally:
                 free.put(scratch)
 
@@ -334,12 +346,13 @@ def main(arguments: list[str] | None = None) -> int:
         if writes:
             RESULTS.write_text(as_markdown(mutants, outcomes, time.strftime("%Y-%m-%d")), encoding="utf-8")
 
-    killers = read_killers(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
+    known = read_killers(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
+    killers = {name: [killer.split()] for name, killer in known.items()}
     waiting = [item for item in chosen if item.name not in outcomes]
     if asked.together and waiting:
         with tempfile.TemporaryDirectory(prefix="dpstats-mutants-") as folder:
             suspects = find_suspects(waiting, Scratch(Path(folder)), WHOLE, asked.jobs)
-        killers = {name: f"{killers.get(name, '')} {tests}".strip() for name, tests in suspects.items()}
+        killers = {name: [*killers.get(name, []), *tests] for name, tests in suspects.items()}
     for found in judged(waiting, asked.jobs, asked.limit, killers=killers):
         print(f"{found.verdict:12} {found.name} ({found.seconds:.0f} s): {found.by}", flush=True)
         if asked.journal:
