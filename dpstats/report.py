@@ -242,8 +242,11 @@ def told_value(value: Any) -> str:
     if isinstance(value, str):
         return value
     if hasattr(value, "tolist") and hasattr(value, "shape"):
-        size = " x ".join(map(str, value.shape)) or "1"
-        return told_value(value.tolist()) if value.size <= _MOST_ENTRIES else f"an array, {size}"
+        if value.size > _MOST_ENTRIES:
+            return f"an array, {' x '.join(map(str, value.shape))}"
+        plain = value.tolist()
+        # A long double stays one.
+        return f"{value:.10g}" if type(plain) is type(value) else told_value(plain)
     if isinstance(value, list | tuple | Mapping):
         if len(value) > _MOST_ENTRIES:
             return f"{len(value):,} entries"

@@ -217,6 +217,8 @@ def test_parameters_are_told_in_words() -> None:
     for value, words in (
         (1.0, "1"),
         (0.1 + 0.2, "0.3"),
+        (np.longdouble("0.05"), "0.05"),
+        (np.float32(0.5), "0.5"),
         ("clip", "clip"),
         (np.array([1.0, 2.5]), "(1, 2.5)"),
         (np.zeros((30, 2)), "an array, 30 x 2"),

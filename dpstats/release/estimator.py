@@ -209,6 +209,7 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         """
         noise = noise_source(self.random_state)
         budget = check_budget(self.budget, simulated=noise.simulated)
+        parameters = told_parameters(self)
         source = open_source(X)
         schema, given = source.resolve(self._schema(), y)
         if has_private_size(self):
@@ -248,7 +249,7 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
                 with session:
                     reader._release(private, plan, session)
             self.plan_, self.privacy_ = stated, guarantee
-            self._parameters = told_parameters(self)
+            self._parameters = parameters
             if counted is not None:
                 self.rows_, self.rows_noise_std_ = complete, float(np.max(counted.plan.noise(ROWS).std))
                 self.n_rows_ = plan.n_samples

@@ -30,7 +30,7 @@ from dpstats.means import AdaptiveMean, ClippedMean, PrivateVariance, SparseMean
 from dpstats.mechanisms import GaussianMechanism, LaplaceMechanism
 from dpstats.privacy import Neighbors, PrivacyBudget
 from dpstats.privacy.guarantee import parse_neighbors
-from dpstats.quantiles import PrivateDistribution
+from dpstats.quantiles import PrivateDistribution, PrivateQuantile
 from dpstats.regression import PrivateLinearRegression, PrivateLogisticRegression
 from dpstats.regression.from_moments import FromMoments
 from dpstats.regression.log_linear import LogLinearRegression
@@ -38,8 +38,9 @@ from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.mechanism import Mechanism
 from dpstats.release.private_size import PrivateSize
 from dpstats.release.session import Session
+from dpstats.statistic import PrivateStatistic
 from dpstats.survival import PrivateSurvival
-from dpstats.tables import PrivateProportion
+from dpstats.tables import ContingencyTable, PrivateProportion
 
 SETTINGS = settings(ENTRIES)
 fits = pytest.mark.parametrize("entry", SETTINGS, ids=lambda entry: entry.name)
@@ -270,11 +271,20 @@ UNDECLARED = {
         "_score": "the same of the released variance, before it is cut to its range",
         "_sampling": "the standard deviations of the sampling errors, from what was released",
     },
-    PrivateEstimator: {"_found_by_fit": "the names of the attributes that the fit has set"},
+    PrivateEstimator: {
+        "_found_by_fit": "the names of the attributes that the fit has set",
+        "_parameters": "the parameters of the fit as text, for reports",
+    },
     FromMoments: {"_counted": "how many rows count, as released, for degrees of freedom"},
-    PrivateLinearRegression: {"_counted": "the released number of observed rows, for standard errors"},
+    PrivateLinearRegression: {
+        "_counted": "the released number of observed rows, for standard errors",
+        "_robust": "which standard errors the fit has",
+    },
     PrivateLogisticRegression: {"_counted": "the released number of observed rows, for standard errors"},
     LogLinearRegression: {"_counted": "the released number of observed rows, for standard errors"},
+    ContingencyTable: {"_cells": "the released counts with the levels and the noise of the fit"},
+    PrivateQuantile: {"_fractions": "the fractions of the fit"},
+    PrivateStatistic: {"_estimand": "what the fit estimates", "_label": "the name of the function of the fit"},
     PrivateProportion: {"_zeros": "the released number of observed rows without the property, for intervals"},
     GroupMeans: {"_ratio": "what was released of the groups, for intervals and tests"},
     PrivateSurvival: {"_table": "what was released of the table, for curves and intervals"},
