@@ -284,7 +284,10 @@ UNDECLARED = {
     LogLinearRegression: {"_counted": "the released number of observed rows, for standard errors"},
     ContingencyTable: {"_cells": "the released counts with the levels and the noise of the fit"},
     PrivateQuantile: {"_fractions": "the fractions of the fit"},
-    PrivateStatistic: {"_estimand": "what the fit estimates", "_label": "the name of the function of the fit"},
+    PrivateStatistic: {
+        "_estimand": "what the fit estimates",
+        "_label": "the name of the function of the fit",
+    },
     PrivateProportion: {"_zeros": "the released number of observed rows without the property, for intervals"},
     GroupMeans: {"_ratio": "what was released of the groups, for intervals and tests"},
     PrivateSurvival: {"_table": "what was released of the table, for curves and intervals"},
