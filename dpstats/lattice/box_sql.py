@@ -55,12 +55,12 @@ def power_sums(
             *(value[start : start + _COLUMNS] for value in given),
             strict=True,
         )
-        for place, (x, away, times, centre, most, top, low, high) in enumerate(some):
+        for place, (x, away, times, center, most, top, low, high) in enumerate(some):
             k, finite = f"c{2 * place}", f"coalesce(isfinite({x}), FALSE)"
             number = x if away == 0 else f"({x} - {_double(away)})"
             number = number if times == 1 else f"({number} * {_double(times)})"
             least, greatest = ((SHIFT + sign * most) * unit for sign in (-1, 1))
-            shifted = f"{number} + {_double((SHIFT - centre) * unit)}"
+            shifted = f"{number} + {_double((SHIFT - center) * unit)}"
             clipped = f"greatest(least({shifted}, {_double(greatest)}), {_double(least)})"
             step = f"CAST(({clipped} - {_double(SHIFT * unit)}) / {_double(unit)} AS BIGINT)"
             # 0 inside, 1 outside, 2 no number.

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
 
 MEAN = "clipped mean"
-SQUARES = "second moment about the centre"
-CUBES = "third moment about the centre"
-FOURTHS = "fourth moment about the centre"
+SQUARES = "second moment about the center"
+CUBES = "third moment about the center"
+FOURTHS = "fourth moment about the center"
 OUTSIDE = "share outside the clip"
 ROWS = "share of rows that are observed"
 TOGETHER = "clipped moments"

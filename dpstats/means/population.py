@@ -75,7 +75,7 @@ def clipped_variance_in_ball(distance: float, offset: Numbers, std: Numbers, rad
     >>> import numpy as np
     >>> std = np.array([0.1, 5.0])
     >>> near, far = np.array([0.2, 0.2]), np.array([6.0, 0.2])
-    >>> clipped_variance_in_ball(0.3, near, std, 10.0).round(3)  # the rows of the first column are near the centre
+    >>> clipped_variance_in_ball(0.3, near, std, 10.0).round(3)  # the rows of the first column are near the center
     array([1.200e-02, 2.501e+01])
     >>> clipped_variance_in_ball(6.0, far, std, 10.0).round(1)
     array([ 8.9, 25. ])

@@ -224,9 +224,9 @@ class PrivateVariance(_Fitted):
         Release plan for n = 1000, d = 3: (epsilon = 1, delta = 1e-06), one row replaced
           clipped moments, together:
             clipped mean: 3 numbers, gaussian noise of scale 0.0422077
-            second moment about the centre: 3 numbers, gaussian noise of scale 0.0337662
-            third moment about the centre: 3 numbers, gaussian noise of scale 0.241187
-            fourth moment about the centre: 3 numbers, gaussian noise of scale 0.482374
+            second moment about the center: 3 numbers, gaussian noise of scale 0.0337662
+            third moment about the center: 3 numbers, gaussian noise of scale 0.241187
+            fourth moment about the center: 3 numbers, gaussian noise of scale 0.482374
         """
         n, neighbors = self._check_size(n_samples), self._relation
         added = neighbors is Neighbors.ADD_OR_REMOVE_ONE
@@ -342,7 +342,7 @@ class PrivateVariance(_Fitted):
         return about_missing(self.plan_.missing, self.plan_.region.middle)
 
     def _estimands(self) -> dict[str, str]:
-        about = "variance" if self.plan_.about == "mean" else "second moment about the public centre"
+        about = "variance" if self.plan_.about == "mean" else "second moment about the public center"
         if self.plan_.region.hard:
             words = f"the population {about} (by the declared bounds no row is clipped)"
             return {"clipped": words, "population": words}

@@ -29,10 +29,10 @@ _SMALLEST = 1e-250
 
 def _best_order(bound: Callable[[float], float], guess: float) -> float:
     """Return the alpha - 1 of the least ``bound``; quasi-convex, between ``guess`` and 1 or near them."""
-    centre = math.log(max(guess, 1e-12))
+    center = math.log(max(guess, 1e-12))
     found = minimize_scalar(
         lambda log_order: bound(math.exp(log_order)),
-        bounds=(min(centre, 0.0) - 12, max(centre, 0.0) + 12),
+        bounds=(min(center, 0.0) - 12, max(center, 0.0) + 12),
         method="bounded",
         options={"xatol": 1e-10},
     )

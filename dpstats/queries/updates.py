@@ -166,11 +166,11 @@ class Perceptron(UpdateRule):
     ) -> Numbers:
         if self.step is not None:
             return np.asarray(hypothesis + (-self.step if answer < predicted else self.step) * f)
-        centred = f - f.mean()
-        length = float(centred @ centred)
+        centered = f - f.mean()
+        length = float(centered @ centered)
         if length == 0:
             return hypothesis  # all distributions have the same answer
-        return on_simplex(hypothesis + (nearer(predicted, answer, error) - predicted) / length * centred)
+        return on_simplex(hypothesis + (nearer(predicted, answer, error) - predicted) / length * centered)
 
     def distribution(self, hypothesis: NDArray[Any]) -> Numbers:
         return on_simplex(np.asarray(hypothesis, dtype=np.float64))

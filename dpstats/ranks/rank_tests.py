@@ -30,7 +30,7 @@ from dpstats.ranks.private_sizes import MiddleRankSum, middle_rank_sum
 from dpstats.ranks.result import RankTestResult
 from dpstats.ranks.statistics import (
     all_rank_sums_sensitivity,
-    centred_rank_sums,
+    centered_rank_sums,
     rank_sum_sensitivity,
     signed_rank_sensitivity,
     signed_rank_sum,
@@ -427,7 +427,7 @@ class MannWhitneyTest(GroupRankTest):
     def _read(self, rows: Rows, plan: RankPlan) -> Mapping[str, Any]:
         values, codes = self._grouped(rows, plan)
         if plan.middle is None:
-            return {STATISTIC: centred_rank_sums(values, codes, 2)[:1]}
+            return {STATISTIC: centered_rank_sums(values, codes, 2)[:1]}
         return {STATISTIC: plan.middle.measure(values, codes)}
 
     def _prepare(self, plan: RankPlan) -> RankPlan:
@@ -538,7 +538,7 @@ class KruskalWallisTest(GroupRankTest):
         )
 
     def _read(self, rows: Rows, plan: RankPlan) -> Mapping[str, Any]:
-        sums = centred_rank_sums(*self._grouped(rows, plan), len(plan.sizes))
+        sums = centered_rank_sums(*self._grouped(rows, plan), len(plan.sizes))
         return {STATISTIC: np.abs(sums).sum(keepdims=True)}
 
 

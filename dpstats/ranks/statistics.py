@@ -17,7 +17,7 @@ def signed_rank_sum(values: NDArray[np.float64]) -> int:
     return int(np.sum(as_int64(np.sign(values)) * doubled))
 
 
-def centred_rank_sums(
+def centered_rank_sums(
     values: NDArray[np.float64], codes: NDArray[np.int64], n_groups: int
 ) -> NDArray[np.int64]:
     """Return for each group twice its centered rank sum: ranks minus the mean rank. The sums add up to 0.

@@ -15,7 +15,7 @@ from dpstats.regression.curvature import Curvature, positive
 from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT
 from dpstats.regression.path import Estimate, Path, Seen
 from dpstats.regression.plan import (
-    CENTRE,
+    CENTER,
     MEAN,
     RESIDUALS,
     SQUARES,
@@ -28,7 +28,7 @@ from dpstats.regression.plan import (
 from dpstats.regression.rows import (
     OUTSIDE,
     SIZE,
-    Centre,
+    Center,
     LinearStep,
     Moments,
     Question,
@@ -108,8 +108,8 @@ class LinearPath(Path):
         reach = float(np.clip(5 * (self.n * self.plan.mu / 4700) ** (1 / 3), 4.0, 10.0))
         return min(reach * self.sigma, 2.0)
 
-    def _centre_question(self, name: str) -> Question:
-        return Centre(name, True)
+    def _center_question(self, name: str) -> Question:
+        return Center(name, True)
 
     def _own_question(self, name: str) -> Question:
         if name == TAIL:
@@ -266,7 +266,7 @@ class LinearPath(Path):
         old = error + (self.tail * self.sigma) ** 2
         sampling, own = scale**2 / self.effective, (most * mean_noise) ** 2
         # The center of the rows has noise, so wrong slopes change the mean residual.
-        tilt = self._std_of(CENTRE) ** 2 * float(np.trace((samples[0] + noise + left)[1:, 1:]))
+        tilt = self._std_of(CENTER) ** 2 * float(np.trace((samples[0] + noise + left)[1:, 1:]))
         new = sampling + own + tilt
         # Tails are asymmetric if they change the mean residual by more than noise and sampling error explain.
         self.uneven = (most * mean) ** 2 > 4 * (error + new)

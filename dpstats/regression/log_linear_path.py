@@ -33,7 +33,7 @@ from dpstats.regression.log_linear_rows import (
 from dpstats.regression.log_linear_tables import WEIGHTS, Predictors, expect_sizes, tabulate
 from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT
 from dpstats.regression.path import Estimate, Path
-from dpstats.regression.plan import CENTRE, LAST_NORMS, NORMS, STEPS, size_name, step_name
+from dpstats.regression.plan import CENTER, LAST_NORMS, NORMS, STEPS, size_name, step_name
 from dpstats.regression.rows import OUTSIDE, SIZE, Question, coordinates
 
 Floats = NDArray[np.float64]
@@ -147,7 +147,7 @@ class LogLinearPath(Path):
     # Updates
 
     def take(self, name: str, released: Any) -> None:
-        if name == CENTRE and self.plan.design.offsets is not None:
+        if name == CENTER and self.plan.design.offsets is not None:
             middle, half = self.plan.design.offsets
             self.offset = middle + half * float(np.clip(self._rescale(released)[-1], -1.0, 1.0))
             self.shift = np.clip(self._rescale(released)[:-1], -1.0, 1.0)

@@ -15,7 +15,7 @@ from dpstats.regression.design import Design
 from dpstats.regression.log_linear_rows import EXCESS, TILT, WIDER
 from dpstats.regression.movement import weighted_integers
 from dpstats.regression.plan import (
-    CENTRE,
+    CENTER,
     DIRECTIONS,
     LAST_NORMS,
     LENGTHS,
@@ -25,7 +25,7 @@ from dpstats.regression.plan import (
     STEPS,
     RegressionPlan,
     bin_integers,
-    centre_integers,
+    center_integers,
     count_name,
     made_plan,
     norms_share,
@@ -40,7 +40,7 @@ from dpstats.release.additive import Integers, JointIntegers
 
 RATES, CALIBRATION = "rates", "calibration"
 
-_SHARES = {ROWS: 0.01, CENTRE: 0.03, DIRECTIONS: 0.08, CALIBRATION: 0.10}
+_SHARES = {ROWS: 0.01, CENTER: 0.03, DIRECTIONS: 0.08, CALIBRATION: 0.10}
 _EARLY = (0.04, 0.06)
 """Fractions of mu^2. The remainder is for the last two steps, whose coefficients are averaged."""
 _THIRD = 0.4
@@ -89,7 +89,7 @@ def shares(n: int, mu: float, counted: str | None = None) -> list[tuple[str, flo
     """Return the stages in order with the fraction of mu^2 of each. They depend on sizes and mu only."""
     parts = [(counted, _SHARES[ROWS])] if counted else []
     norms, scalar = norms_share(n, mu), scalar_share(n, mu)
-    parts.append((CENTRE, _SHARES[CENTRE]))
+    parts.append((CENTER, _SHARES[CENTER]))
     if n * mu >= MANY:
         parts.append((LENGTHS, norms))
     parts += [(DIRECTIONS, _SHARES[DIRECTIONS]), (NORMS, norms), (RATES, norms)]
@@ -117,8 +117,8 @@ def log_linear_plan(
     d, p = design.center.size, design.size
 
     def integers(name: str, share: float, bits: int) -> Integers | JointIntegers:
-        if name == CENTRE:
-            return centre_integers(d + (design.exposure is not None), n, share)  # also the offset
+        if name == CENTER:
+            return center_integers(d + (design.exposure is not None), n, share)  # also the offset
         if name == RATES:
             return bin_integers(name, rate_ends().size + 1, n, share)
         if name == size_name(1):

@@ -13,7 +13,7 @@ from dpstats.regression.curvature import Curvature, Inverse, positive
 from dpstats.regression.log_odds import derivative, normal_log_odds
 from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT
 from dpstats.regression.path import Estimate, Path, Seen
-from dpstats.regression.plan import CENTRE, RATE, STEPS, RegressionPlan, step_name
+from dpstats.regression.plan import CENTER, RATE, STEPS, RegressionPlan, step_name
 from dpstats.regression.rows import LogisticStep, Outcome, Question, coordinates
 
 Floats = NDArray[np.float64]
@@ -62,7 +62,7 @@ class LogisticPath(Path):
         return LogisticStep(*self._model(), white, self.radius, self.plan.bits, meat)
 
     def take(self, name: str, released: Any) -> None:
-        if name == CENTRE and self.plan.design.offsets is not None:
+        if name == CENTER and self.plan.design.offsets is not None:
             middle, half = self.plan.design.offsets
             self.offset = middle + half * float(np.clip(self._rescale(released)[-1], -1.0, 1.0))
             released = released[:-1]

@@ -29,7 +29,7 @@ from dpstats.regression.curvature import Curvature, Inverse, pooled, positive, s
 from dpstats.regression.design import Design
 from dpstats.regression.movement import CURVATURE
 from dpstats.regression.plan import (
-    CENTRE,
+    CENTER,
     DIRECTIONS,
     LAST_NORMS,
     LENGTHS,
@@ -40,7 +40,7 @@ from dpstats.regression.plan import (
     RegressionPlan,
     step_name,
 )
-from dpstats.regression.rows import Centre, Directions, Norms, Observed, Question, TotalWeight, coordinates
+from dpstats.regression.rows import Center, Directions, Norms, Observed, Question, TotalWeight, coordinates
 
 Floats = NDArray[np.float64]
 
@@ -170,8 +170,8 @@ class Path(ABC):
             return Observed(name)
         if name == WEIGHT:
             return TotalWeight(name)
-        if name == CENTRE:
-            return self._centre_question(name)
+        if name == CENTER:
+            return self._center_question(name)
         if name == DIRECTIONS:
             return Directions(shift, max(np.rint(self.least * 2.0**X_BITS), 1.0), self.plan.bits)
         if name == LENGTHS:
@@ -206,8 +206,8 @@ class Path(ABC):
         """Eigenvalue of the curvature in a typical direction."""
         return 1.0
 
-    def _centre_question(self, name: str) -> Question:
-        return Centre(name, False, self.plan.design.offsets)
+    def _center_question(self, name: str) -> Question:
+        return Center(name, False, self.plan.design.offsets)
 
     @abstractmethod
     def _own_question(self, name: str) -> Question: ...
@@ -224,12 +224,12 @@ class Path(ABC):
             self._take_rows(name, *released)
             return
         released = self._rescale(released)
-        if name == CENTRE:
+        if name == CENTER:
             inside = np.clip(released, -1.0, 1.0)
             self.shift = inside[: self.d]
             # Start the intercept at the mean outcome, so that the initial error of the slopes has the size of the
             # slopes. Shrink the start, to zero below two standard deviations of its noise.
-            start, seen = inside[self.d :], 2 * self._std_of(CENTRE)
+            start, seen = inside[self.d :], 2 * self._std_of(CENTER)
             self.b[: start.size] = start * (1 - (seen / np.maximum(np.abs(start), seen)) ** 2)
         elif name == LENGTHS:
             self._take_lengths(released)

@@ -35,8 +35,8 @@ from dpstats.release.additive import Integers, JointIntegers, additive_stages
 Floats = NDArray[np.float64]
 
 ROWS, WEIGHT = "observed rows", "total weight"
-CENTRE, LENGTHS, DIRECTIONS, NORMS, LAST_NORMS, RATE, TAIL, RESIDUALS = (
-    "centre",
+CENTER, LENGTHS, DIRECTIONS, NORMS, LAST_NORMS, RATE, TAIL, RESIDUALS = (
+    "center",
     "lengths",
     "directions",
     "norms",
@@ -55,7 +55,7 @@ _EARLY = {"linear": (0.05, 0.08, 0.15), "logistic": (0.08, 0.10, 0.15)}
 _DIRECTIONS = {"linear": (0.05, 0.10), "logistic": (0.10, 0.10)}
 """Smallest and largest fraction of mu^2 for the directions."""
 _SHARP = 0.06  # noise of the directions over their average eigenvalue that is small enough
-_SHARES = {ROWS: 0.01, CENTRE: 0.04, RATE: 0.01, RESIDUALS: 0.04, TAIL: 0.05}
+_SHARES = {ROWS: 0.01, CENTER: 0.04, RATE: 0.01, RESIDUALS: 0.04, TAIL: 0.05}
 """Fractions of mu^2. The remainder is for the last step."""
 MANY = 1000.0  # rows times mu, from which the lengths of rows are counted before their directions
 _NORMS = 0.01  # smallest fraction of mu^2 for each count of norms
@@ -182,7 +182,7 @@ def shares(
 ) -> list[tuple[str, float]]:
     """Return the stages in order with the fraction of mu^2 of each. They depend on sizes and mu only."""
     parts = [(counted, _SHARES[ROWS])] if counted else []
-    parts += [(CENTRE, _SHARES[CENTRE])] if intercept else []
+    parts += [(CENTER, _SHARES[CENTER])] if intercept else []
     norms, scalar = norms_share(n, mu), scalar_share(n, mu)
     if n * mu >= MANY:
         parts.append((LENGTHS, norms))
@@ -210,9 +210,9 @@ def regression_plan(
     d, p = design.center.size, design.size
 
     def integers(name: str, share: float, bits: int) -> Integers | JointIntegers:
-        if name == CENTRE:
+        if name == CENTER:
             # Also one number for the outcome, or for the offset.
-            return centre_integers(d + (family == "linear" or design.offset is not None), n, share)
+            return center_integers(d + (family == "linear" or design.offset is not None), n, share)
         if name == RATE:
             return scalar_integers(name, n, share)
         if name == TAIL:
@@ -288,10 +288,10 @@ def made_plan(
     return finest(made, row_bits(n))
 
 
-def centre_integers(size: int, n: int, share: float) -> Integers:
+def center_integers(size: int, n: int, share: float) -> Integers:
     """Return the integers of a stage for the mean of ``size`` numbers in [-1, 1] of each row."""
     moved = box_integers(size, 2**X_BITS)
-    return Integers(CENTRE, size, 2.0**-X_BITS / n, 2 * size * 2**X_BITS, moved, share)
+    return Integers(CENTER, size, 2.0**-X_BITS / n, 2 * size * 2**X_BITS, moved, share)
 
 
 def bin_integers(name: str, bins: int, n: int, share: float) -> Integers:

@@ -66,7 +66,7 @@ class TotalWeight(Question):
 
 
 @dataclass(frozen=True, eq=False)
-class Centre(Question):
+class Center(Question):
     """The sum of the rows, clipped to the declared bounds, and optionally of their outcomes or offsets."""
 
     name: str

@@ -137,7 +137,7 @@ def crossing_point(
 
     Notes
     -----
-    Bisection on the log scale finds the neighbourhood: a noisy answer may send it to the wrong side, but not
+    Bisection on the log scale finds the neighborhood: a noisy answer may send it to the wrong side, but not
     far. Then a probit parabola in log x is fitted to five new points on both sides of the target. It gives
     the crossing and its standard error (delta method).
 

@@ -44,7 +44,7 @@ from dpstats.regression import (
     PrivateLogisticRegression,
     SufficientStatisticsRegression,
 )
-from dpstats.regression.rows import Centre
+from dpstats.regression.rows import Center
 from tests.data.spark import cut
 from tests.sql.databases import known_engine
 
@@ -257,7 +257,7 @@ PLANS = {name: family.estimator.plan(4 if "per row" in name else N, 1) for name,
 def flat(private: Any) -> Any:
     """Return what a fit has read as nested lists of Python's numbers."""
     if hasattr(private, "answer"):  # of a regression: the first question, and a harder one
-        return flat(private.answer(Centre("center", True)))
+        return flat(private.answer(Center("center", True)))
     if hasattr(private, "first"):
         return flat(private.first)
     if isinstance(private, Halves):  # its rows have the type in which they were given

@@ -318,7 +318,7 @@ def test_narrow_tables_become_float64_block_by_block(dtype, monkeypatch):
         assert read_rows(X).dtype == np.float64 and read_rows(X).tolist() == array.astype(float).tolist()
 
 
-def test_missing_entries_of_lists_and_objects_count_as_the_centre():
+def test_missing_entries_of_lists_and_objects_count_as_the_center():
     given = [[[3.0], [None]], [[3], [np.ma.masked]], pd.DataFrame({"a": np.array([3, pd.NA], dtype=object)})]
     fits = [
         ClippedMean(clip=5.0, center=1.0, missing="center", epsilon=1e5, random_state=0).fit(X) for X in given

@@ -199,7 +199,7 @@ def test_missing_rows_count_as_the_null_mean(kind) -> None:
         lambda **kw: LipschitzExtensionTest(rows="sign", **kw),
     ],
 )
-def test_signs_have_no_centre(kind) -> None:
+def test_signs_have_no_center(kind) -> None:
     budget = PrivacyBudget(10.0, 1e-3)
     with pytest.raises(InvalidParameter, match="missing must be 'error' or 'drop' for a test on signs"):
         kind(missing="center", budget=budget, **FAST).fit(FAR_ROWS)

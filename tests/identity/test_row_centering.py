@@ -1,4 +1,4 @@
-"""The row-centred kernel: g against enumeration, the same bits at every place, windows, and a mean of zero."""
+"""The row-centered kernel: g against enumeration, the same bits at every place, windows, and a mean of zero."""
 
 from __future__ import annotations
 

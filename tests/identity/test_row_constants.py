@@ -64,7 +64,7 @@ def test_power_where_columns_are_skewed() -> None:
     ("n", "d", "mean", "distance"), [(500, 1, 0.5, 0.2), (300, 20, 0.9, 0.45), (300, 4, -0.8, 0.3)]
 )
 def test_power_towards_the_middle_and_away(n: int, d: int, mean: float, distance: float) -> None:
-    # Products that were not centred by rows had a power below the level towards the middle.
+    # Products that were not centered by rows had a power below the level towards the middle.
     test = RowDistanceTest(null="product", mean=mean, n_calibration=199)
     for sign in (-1.0, 1.0):
         assert test.power(distance, n, d, direction=np.full(d, sign), n_simulations=200) > 0.75

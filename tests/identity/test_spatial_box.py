@@ -34,7 +34,7 @@ def test_the_diagonal_is_attained_and_never_exceeded(mean: list[float]) -> None:
     assert box.diagonal * box.spacing == pytest.approx(np.linalg.norm(widths), abs=2e-6)
 
 
-def test_rows_are_corners_or_the_centre_whatever_they_hold() -> None:
+def test_rows_are_corners_or_the_center_whatever_they_hold() -> None:
     reference = Reference.build([0.5, -0.2], None, "product", 2)
     high, low = reference.sign_steps(2.0**20, 2**30)
     odd = np.array([[np.nan, np.inf], [-np.inf, 1e300], [0.0, -0.0], [1e-300, -5.0]])

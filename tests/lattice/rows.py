@@ -16,12 +16,12 @@ CLIPS = np.array([0.5, 3.0, 1e-3, 7e4])
 CENTERS = np.array([0.0, -2.5, 1e-2, 3e4])
 LATTICES = {
     "box": BoxLattice.build(2.0, 0.0, 4, common=False),
-    "box, centred": BoxLattice.build(0.7, 0.3, 4, common=False),
+    "box, centered": BoxLattice.build(0.7, 0.3, 4, common=False),
     "box, per column": BoxLattice.build(CLIPS, CENTERS, 4, common=False),
     "box, one spacing": BoxLattice.build(CLIPS, CENTERS, 4, common=True),
     "ball": BallLattice.build(2.0, 0.0, 4),
-    "ball, centred": BallLattice.build(0.7, 0.3, 4),
-    "ball, centres": BallLattice.build(3.0, CENTERS, 4),
+    "ball, centered": BallLattice.build(0.7, 0.3, 4),
+    "ball, centers": BallLattice.build(3.0, CENTERS, 4),
 }
 every_lattice = pytest.mark.parametrize("lattice", LATTICES.values(), ids=LATTICES)
 
@@ -34,7 +34,7 @@ def rows_for(lattice, n, seed=0):
 
 
 def largest(lattice):
-    """The most steps of each column from the centre, as Python integers."""
+    """The most steps of each column from the center, as Python integers."""
     return np.broadcast_to(lattice.largest, (lattice.n_features,)).tolist()
 
 
@@ -54,7 +54,7 @@ def python_sums(lattice, X):
 
 
 def extreme_rows(lattice):
-    """Corners of the region, far outside, huge, tiny, the centre, spikes, the face's middle."""
+    """Corners of the region, far outside, huge, tiny, the center, spikes, the face's middle."""
     d = lattice.n_features
     unit = np.broadcast_to(np.asarray(lattice.spacing) * 2.0**BITS, d)
     rows = [lattice.center + np.array(s) * unit for s in itertools.product([-1.0, 0.0, 1.0], repeat=d)]

@@ -200,5 +200,5 @@ def test_moments_about_many_centers_are_those_about_each(kind, n, d, count):
         for t in range(0, count, 97):
             each = replace(ball, center=centers[t]).moments(rows, powers=powers).powers
             np.testing.assert_array_equal(found[:, t], each)
-    # About other centres they are others.
+    # About other centers they are others.
     assert (found[:, 2:] != found[:, 1:2]).any()

@@ -30,7 +30,7 @@ def test_a_row_is_mapped_on_its_own(lattice):
         np.testing.assert_array_equal(lattice.round_rows(row[None, :])[0], together[i])
 
 
-def test_the_centre_is_zero_steps_away():
+def test_the_center_is_zero_steps_away():
     for lattice in LATTICES.values():
         assert not lattice.round_rows(np.full((2, 4), lattice.center)).any()
 

@@ -1,4 +1,4 @@
-"""The box against fractions: nearest lattice points, centres, bounds."""
+"""The box against fractions: nearest lattice points, centers, bounds."""
 
 from fractions import Fraction
 
@@ -56,19 +56,19 @@ def test_steps_that_are_a_power_of_two_are_rounded_without_scaling(dtype, power,
 
 
 @pytest.mark.parametrize("power", [0, 9, 10, 11, 25, 40])
-def test_a_centre_far_away_loses_no_precision(power):
-    # 2^power + 1/4 is a double; a quarter of the clip is 2^28 steps, however far the centre is.
+def test_a_center_far_away_loses_no_precision(power):
+    # 2^power + 1/4 is a double; a quarter of the clip is 2^28 steps, however far the center is.
     center = 2.0**power
     lattice = BoxLattice.build(1.0, center, 1, common=False)
     assert lattice.round_rows(np.array([[center + 0.25], [center - 0.5]])).tolist() == [[2**28], [-(2**29)]]
 
 
 @pytest.mark.parametrize("name", [name for name in LATTICES if name.startswith("box")])
-def test_a_box_is_centred_on_the_nearest_lattice_point(name):
-    given = {"box": 0.0, "box, centred": 0.3}.get(name, CENTERS)
+def test_a_box_is_centered_on_the_nearest_lattice_point(name):
+    given = {"box": 0.0, "box, centered": 0.3}.get(name, CENTERS)
     lattice = LATTICES[name]
     spacing = np.broadcast_to(lattice.spacing, 4)
-    # Half a step, and the rounding of the centre itself.
+    # Half a step, and the rounding of the center itself.
     moved = np.abs(np.asarray(lattice.center) - given)
     assert (moved <= 0.5 * spacing + np.spacing(np.abs(given))).all()
 

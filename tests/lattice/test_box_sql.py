@@ -18,9 +18,9 @@ duckdb = pytest.importorskip("duckdb")
 STRANGE = [0.0, -0.0, 1e300, -1e300, 1e-300, np.finfo(float).max, -np.finfo(float).max, 5e-324]
 BOXES = {
     "one clip": (3.0, 0.0, 2, False, 30),
-    "clips and centres": (np.array([1.0, 7.3, 1e-5]), np.array([0.1, 1e3, 0.0]), 3, False, 30),
+    "clips and centers": (np.array([1.0, 7.3, 1e-5]), np.array([0.1, 1e3, 0.0]), 3, False, 30),
     "common spacing": (np.array([1.0, 0.3]), np.array([5.0, 1e7]), 2, True, 20),
-    "a centre far away": (0.7, 1e9, 1, False, 30),
+    "a center far away": (0.7, 1e9, 1, False, 30),
     "a power of two": (4.0, 1.0, 2, False, 12),
     "two steps": (0.1, 0.3, 1, False, 1),
 }

@@ -1,4 +1,4 @@
-"""Entries that are no numbers are refused or count as the centre; large numbers are neither."""
+"""Entries that are no numbers are refused or count as the center; large numbers are neither."""
 
 import math
 
@@ -47,7 +47,7 @@ def test_both_infinities_in_one_block_are_refused():
 
 @every_lattice
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_missing_entries_count_as_the_centre(lattice, bad):
+def test_missing_entries_count_as_the_center(lattice, bad):
     X = rows_for(lattice, 200)
     replaced = X.copy()
     for i, j in [(0, 0), (5, 1), (5, 2), (199, 3), (77, 0)]:
@@ -61,8 +61,8 @@ def test_missing_entries_count_as_the_centre(lattice, bad):
 
 @pytest.mark.parametrize("center", [0.5, 0.1, 1e10])
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
-def test_missing_entries_of_short_floats_count_as_the_centre(dtype, center):
-    # Short floats hold 0.5, but neither 0.1 nor (float16) 1e10: the centre must not take their type.
+def test_missing_entries_of_short_floats_count_as_the_center(dtype, center):
+    # Short floats hold 0.5, but neither 0.1 nor (float16) 1e10: the center must not take their type.
     X = np.array([[np.nan], [np.inf]], dtype=dtype)
     for lattice in (BoxLattice.build(1.0, center, 1, common=False), BallLattice.build(1.0, center, 1)):
         assert lattice.sums(X, missing="center")[0].tolist() == [0]

@@ -42,7 +42,7 @@ def test_rows_outside_are_those_whose_own_norm_is_beyond_the_radius():
     # On the sphere is inside: 0/1 rows lie on it by the thousand.
     assert counted.tolist() == [0, 0, 0, 1, 1, 0, 1]
     assert lattice.norm_sums(X).outside.tolist() == [3 << 30]
-    # A missing entry is the centre's.
+    # A missing entry is the center's.
     holes = np.array([[np.nan, 2.5], [np.inf, 4.0]])
     assert lattice.norm_sums(holes, missing="center").outside.tolist() == [1 << 30]
     with pytest.raises(InvalidData, match="NaN or infinity"):

@@ -41,7 +41,7 @@ def test_moments_equal_python_integers(lattice, powers):
 
 
 def test_what_lies_on_the_declared_ends_is_not_outside():
-    # Ends that no binary fraction is: a centre and a half width would round them.
+    # Ends that no binary fraction is: a center and a half width would round them.
     lattice = BoxLattice.build(0.1, 0.2, 1, common=False, ends=(0.1, 0.3))
     on, off = [0.1, 0.3], [np.nextafter(0.1, 0), np.nextafter(0.3, 1)]
     assert lattice.moments(np.array([on]).T, outside=True).outside.tolist() == [0]
@@ -173,9 +173,9 @@ def test_wide_and_fortran_tables_add_up_as_their_rows_do(order, dtype, n, d, per
         with pytest.raises(InvalidData, match="NaN"):
             lattice.sums(X)
         X[n // 2, d - 1] = np.inf
-        centred = lattice.sums(X, missing="center")[0]
+        centered = lattice.sums(X, missing="center")[0]
         points[n // 2, d - 1] = 0
-        assert np.array_equal(centred, points.sum(axis=0))
+        assert np.array_equal(centered, points.sum(axis=0))
 
 
 @pytest.mark.parametrize(

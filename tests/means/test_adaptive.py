@@ -246,7 +246,7 @@ def test_coverage_check_notices_biased_stages() -> None:
     assert wrong < 0.95 - error
 
 
-def test_bounds_have_any_centre() -> None:
+def test_bounds_have_any_center() -> None:
     rows = X + np.array([100.0, 200.0, -50.0])
     about_zero = AdaptiveMean(bound=10.0, std=1.0, random_state=3).fit(X)
     ends = [(90, 110), (190, 210), (-60, -40)]
@@ -354,12 +354,12 @@ def test_summary_states_the_assumption(tails: str) -> None:
     assert "population mean, if" in fitted.confidence_interval().estimand
 
 
-def test_missing_entries_count_as_the_centre() -> None:
+def test_missing_entries_count_as_the_center() -> None:
     holes = X.copy()
     holes[::20, 1] = np.nan
     holes[3, 0] = np.inf
     fitted = AdaptiveMean(missing="center", random_state=0, epsilon=100.0, **OPTIONS).fit(holes)
-    # Five percent of a column stay at the centre, which is near the mean by the last stage.
+    # Five percent of a column stay at the center, which is near the mean by the last stage.
     np.testing.assert_allclose(fitted.mean_, X.mean(axis=0), atol=0.25)
 
 

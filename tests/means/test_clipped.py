@@ -205,7 +205,7 @@ def test_every_numeric_type_gives_the_same_answer() -> None:
         np.testing.assert_array_equal(ClippedMean(clip=3.0, random_state=0).fit(other).mean_, reference)
 
 
-def test_missing_entries_count_as_the_centre() -> None:
+def test_missing_entries_count_as_the_center() -> None:
     holes = X.copy()
     holes[::7, 1] = np.nan
     holes[3, 0] = np.inf
@@ -433,7 +433,7 @@ def test_the_summary_tells_of_the_fit_and_not_of_later_parameters() -> None:
 # --- Bounds, and what follows from them ------------------------------------------------------------
 
 
-def test_bounds_are_a_centre_and_a_clip() -> None:
+def test_bounds_are_a_center_and_a_clip() -> None:
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     pairs = np.array([[-1.0, 1.0], [0.0, 3.0], [-2.0, 0.5]])
     expected = ClippedMean(clip=[1.0, 1.5, 1.25], center=[0.0, 1.5, -0.75], random_state=0).fit(frame)

@@ -64,7 +64,7 @@ def test_variance_intervals_have_the_degrees_of_the_table(about: str, degrees: i
 @pytest.mark.parametrize(("about", "degrees"), [("mean", 9), ("center", 10)])
 def test_bounded_intervals_end_where_the_law_rejects(about: str, degrees: int) -> None:
     # The ends v solve (estimate - v)^2 = z^2 v (W^2 - v)/df, W the largest distance of an entry from its mean or the
-    # centre.
+    # center.
     X = np.random.default_rng(0).normal(size=(10, 1))
     made = PrivateVariance(epsilon=1e7, clip=10.0, about=about, interval="bounded", random_state=0).fit(X)
     largest = 10.0 + (abs(float(X.mean())) if about == "mean" else 0.0)

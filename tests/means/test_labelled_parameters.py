@@ -1,4 +1,4 @@
-"""Labelled bounds, centres and spreads go by the names of the columns, and not by their place."""
+"""Labelled bounds, centers and spreads go by the names of the columns, and not by their place."""
 
 from __future__ import annotations
 

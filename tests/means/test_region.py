@@ -1,4 +1,4 @@
-"""The declared region: bounds, or a centre and a clip."""
+"""The declared region: bounds, or a center and a clip."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ def test_a_pair_and_a_clip_are_the_same_region():
 
 
 def test_ends_are_kept_as_they_were_declared():
-    # Ends that no centre and half width give back in floating point.
+    # Ends that no center and half width give back in floating point.
     found = Region.check((0.1, 0.3), "clip", None, 0.0, 1)
     assert (found.low, found.high) == (0.1, 0.3)
     wide = Region.check((-1.7e308, 1.7e308), "clip", None, 0.0, 1)

@@ -47,7 +47,7 @@ def test_shares_never_exceed_the_whole(tails: str, exponent: int) -> None:
         assert 1 - 1e-12 < sum(stages.shares) < 1
         assert 1 <= len(stages.shares) <= 16
         assert min(stages.radii) > 0 and min(stages.biases) >= 0
-        # The first ball is about a centre that knows nothing but the box; the last is much smaller,
+        # The first ball is about a center that knows nothing but the box; the last is much smaller,
         # unless little noise makes bias the larger error.
         assert stages.radii[0] > np.sqrt(7 * 101) * (0.8 if tails == "symmetric" else 1)
         assert noise > 1e-3 or tails == "variance" or stages.radii[-1] < stages.radii[0] / 2
@@ -137,8 +137,8 @@ def test_unequal_columns_are_planned_for_the_widest() -> None:
 
 @pytest.mark.parametrize("exponent", [1, 2])
 @pytest.mark.parametrize("tails", staging.TAILS)
-def test_balls_hold_half_of_the_rows_however_far_the_centre(tails: str, exponent: int) -> None:
-    # From the stages alone: the centre's noise has the information so far; beyond it by `_far` is the promise.
+def test_balls_hold_half_of_the_rows_however_far_the_center(tails: str, exponent: int) -> None:
+    # From the stages alone: the center's noise has the information so far; beyond it by `_far` is the promise.
     n, d, noise, norm2 = 500, 2, 1e-4, 1e6
     stages = plan_stages(n, d, tails, norm2, norm2, noise, exponent)
     info = 0.0

@@ -64,18 +64,18 @@ def test_mean_and_squares_cost_less_together():
         (stage,) = plan.stages
         mu = stage.sensitivity / stage.scale
         assert plan.noise("clipped mean").std == pytest.approx(unit * 3.0 / 1000 / mu, rel=1e-4)
-        assert plan.noise("second moment about the centre").std == pytest.approx(
+        assert plan.noise("second moment about the center").std == pytest.approx(
             unit / 2.5 * 9.0 / 1000 / mu, rel=1e-4
         )
     # delta = 0: 5.0625/epsilon and 1.2656/epsilon.
     plan = PrivateVariance(clip=3.0, interval="bounded").plan(1000, 1)
     assert plan.noise("clipped mean").scale == pytest.approx(5.0625 * 3.0 / 1000, rel=1e-6)
-    assert plan.noise("second moment about the centre").scale == pytest.approx(
+    assert plan.noise("second moment about the center").scale == pytest.approx(
         1.265625 * 9.0 / 1000, rel=1e-6
     )
 
 
-def test_about_a_centre_is_one_release_of_half_the_sensitivity():
+def test_about_a_center_is_one_release_of_half_the_sensitivity():
     plan = PrivateVariance(clip=3.0, about="center", interval="bounded").plan(1000, 1)
     (stage,) = plan.stages
     assert stage.sensitivity == pytest.approx(9.0 / 1000, rel=1e-9)  # R^2/n
@@ -165,7 +165,7 @@ def test_bad_parameters_charge_nothing(options, message):
     assert not budget.history()
 
 
-def test_missing_entries_at_the_centre():
+def test_missing_entries_at_the_center():
     X = np.array([[1.0, np.nan], [np.inf, 2.0], [0.5, -1.0]])
     made = PrivateVariance(clip=3.0, center=[0.5, 0.25], missing="center", random_state=0)
     filled = np.array([[1.0, 0.25], [0.5, 2.0], [0.5, -1.0]])

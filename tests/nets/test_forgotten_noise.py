@@ -23,7 +23,7 @@ from dpstats.regression import (
 )
 from dpstats.regression.moments import STAGE
 from dpstats.regression.movement import MEAT, MOMENTS
-from dpstats.regression.plan import CENTRE, MEAN, RESIDUALS, STEPS, step_name
+from dpstats.regression.plan import CENTER, MEAN, RESIDUALS, STEPS, step_name
 from dpstats.survival import LogRankTest, PrivateSurvival
 from dpstats.tables import ContingencyTable
 
@@ -145,13 +145,13 @@ GROWS: dict[str, dict[str, list[str]]] = {
     },
     "clipped mean": {
         "clipped moments: clipped mean": [W, "noise_std_"],
-        "clipped moments: second moment about the centre": [W],
+        "clipped moments: second moment about the center": [W],
     },
     "variance": {
         "clipped moments: clipped mean": [W, "noise_std_"],
-        "clipped moments: second moment about the centre": [W, "noise_std_"],
-        "clipped moments: third moment about the centre": [W],
-        "clipped moments: fourth moment about the centre": [W],
+        "clipped moments: second moment about the center": [W, "noise_std_"],
+        "clipped moments: third moment about the center": [W],
+        "clipped moments: fourth moment about the center": [W],
     },
     "table": {"cells": [W, "noise_std_"]},
     "survival": {"survival table": [W, *CURVES, "at_risk_noise_std_"]},
@@ -167,13 +167,13 @@ GROWS: dict[str, dict[str, list[str]]] = {
     },
     # The others steer a path, which another noise leads elsewhere.
     "linear": {
-        CENTRE: ["intercept_standard_error_"],
+        CENTER: ["intercept_standard_error_"],
         "residual size 1: share outside": ["clipped_share_std_"],
         f"{RESIDUALS}: {MEAN}": ["intercept_standard_error_", "scale_"],
         f"{step_name(STEPS)}: {MEAT}, diagonal": [W, "intercept_standard_error_"],
     },
 }
-LEAST = {CENTRE: 0.04, f"{RESIDUALS}: {MEAN}": 0.02}
+LEAST = {CENTER: 0.04, f"{RESIDUALS}: {MEAN}": 0.02}
 """By how much claims grow at least, where another path would change them a little too."""
 STEERING = {"linear": 23, "groups, Laplace": 2}
 """How many noises of an estimator are not compared."""

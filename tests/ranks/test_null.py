@@ -10,7 +10,7 @@ import pytest
 from dpstats.noisy_counts import CountNoise
 from dpstats.ranks import null
 from dpstats.ranks.null import null_statistics, pvalue
-from dpstats.ranks.statistics import centred_rank_sums
+from dpstats.ranks.statistics import centered_rank_sums
 
 SMALL = 1e-2  # a scale of noise that is 0 in next to every draw
 
@@ -43,7 +43,7 @@ def test_moments(n: int) -> None:
         assert abs(drawn.var() / total - 1) < 5 * np.sqrt(5 / size)
     codes, rng = np.repeat([0, 1, 2], n // 3), np.random.default_rng(0)
     groups = null_statistics("groups", (n // 3,) * 3, SMALL, size)
-    own = [np.abs(centred_rank_sums(rng.random(n), codes, 3)).sum() for _ in range(300)]
+    own = [np.abs(centered_rank_sums(rng.random(n), codes, 3)).sum() for _ in range(300)]
     assert abs(groups.mean() - np.mean(own)) < 5 * np.std(own) / np.sqrt(300)
 
 

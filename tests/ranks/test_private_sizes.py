@@ -14,7 +14,7 @@ from dpstats.noisy_counts import CountNoise
 from dpstats.ranks import MannWhitneyTest
 from dpstats.ranks.null import middle_variance, null_statistics, pvalue
 from dpstats.ranks.private_sizes import MiddleRankSum, _cut_sizes, middle_rank_sum
-from dpstats.ranks.statistics import centred_rank_sums
+from dpstats.ranks.statistics import centered_rank_sums
 
 
 def grouped(first: list[float], second: list[float]) -> tuple[np.ndarray, np.ndarray]:
@@ -46,7 +46,7 @@ def test_the_middle_is_that_of_all_subsets() -> None:
                 assert MiddleRankSum(n, subset).sum(*grouped(first, second)) == expected
             if 0 < size < n:
                 # All rows of both groups: the rank sum itself.
-                whole = int(centred_rank_sums(*grouped(first, second), 2)[0])
+                whole = int(centered_rank_sums(*grouped(first, second), 2)[0])
                 assert MiddleRankSum(n, n - 1).sum(*grouped(first, second)) == whole
 
 

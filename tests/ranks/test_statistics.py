@@ -10,7 +10,7 @@ from scipy import stats
 
 from dpstats.ranks.statistics import (
     all_rank_sums_sensitivity,
-    centred_rank_sums,
+    centered_rank_sums,
     rank_sum_sensitivity,
     signed_rank_sensitivity,
     signed_rank_sum,
@@ -31,13 +31,13 @@ def test_rank_sums_are_scipys() -> None:
     for x in (rng.normal(size=50), rng.integers(4, size=50).astype(float)):
         codes = rng.integers(2, size=50)
         a, b = x[codes == 0], x[codes == 1]
-        sums = centred_rank_sums(x, codes, 2)
+        sums = centered_rank_sums(x, codes, 2)
         assert sums.sum() == 0
         assert sums[0] == 2 * (stats.mannwhitneyu(a, b).statistic - a.size * b.size / 2)
         three = rng.integers(3, size=50)
         means = [stats.rankdata(x)[three == g].mean() for g in range(3)]
         expected = [2 * (three == g).sum() * (mean - 25.5) for g, mean in enumerate(means)]
-        assert np.allclose(centred_rank_sums(x, three, 3), expected)
+        assert np.allclose(centered_rank_sums(x, three, 3), expected)
 
 
 @pytest.mark.parametrize("n", [2, 3, 4])
@@ -50,7 +50,7 @@ def test_sensitivities_of_several_groups(n: int) -> None:
         key = tuple(sorted(data))
         if key not in known:
             values, codes = np.array(key).T
-            known[key] = tuple(centred_rank_sums(values.astype(float), codes, 3))
+            known[key] = tuple(centered_rank_sums(values.astype(float), codes, 3))
         return np.array(known[key])
 
     most, public = 0, {}

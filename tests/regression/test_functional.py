@@ -22,7 +22,7 @@ from tests.regression.test_sufficient import covered, dataset
         (5000, 3, "exponential", 1.0),
         (5000, 3, "indicators", 1.0),
         (20_000, 3, "scales", 3.0),
-        (20_000, 2, "off centre", 3.0),
+        (20_000, 2, "off center", 3.0),
         (20_000, 10, "", 3.0),
     ],
 )

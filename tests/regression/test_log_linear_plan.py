@@ -18,7 +18,7 @@ from dpstats.regression.log_linear_plan import (
     shares,
 )
 from dpstats.regression.log_linear_rows import WIDER
-from dpstats.regression.plan import CENTRE, LAST_NORMS, ROWS, STEPS, size_name, step_name
+from dpstats.regression.plan import CENTER, LAST_NORMS, ROWS, STEPS, size_name, step_name
 
 DESIGN = Design.check((-1, 1), (0, 50), 3, True)
 
@@ -41,7 +41,7 @@ def test_fractions_add_up_to_one_and_the_last_step_has_most(n: int, mu: float) -
 
 def test_stages_come_in_the_order_that_the_path_needs() -> None:
     names = [stage.name for stage in plan().stages]  # type: ignore[attr-defined]
-    assert names[:1] == [CENTRE] and names[-1] == CALIBRATION
+    assert names[:1] == [CENTER] and names[-1] == CALIBRATION
     assert names.index(RATES) < names.index(size_name(1)) < names.index(step_name(1))
     assert names[-4:-1] == [size_name(4), LAST_NORMS, step_name(4)]
 

@@ -21,7 +21,7 @@ from dpstats.regression.log_linear_rows import (
     WeightedNorms,
 )
 from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT
-from dpstats.regression.rows import OUTSIDE, SIZE, Centre, Question, coordinates
+from dpstats.regression.rows import OUTSIDE, SIZE, Center, Question, coordinates
 
 BITS, D, HIGH = 20, 3, 30.0
 DESIGN = replace(Design.check([(-2, 4), (0, 10), (-1, 1)], (0, HIGH), D, True), exposure=(0.5, 8.0))
@@ -46,7 +46,7 @@ CURVES = Curves(
 
 def questions() -> list[Question]:
     return [
-        Centre("centre", False, DESIGN.offsets),
+        Center("center", False, DESIGN.offsets),
         Rates("rates", 2.0 ** np.arange(-8.0, 1.0)),
         Spread(*MODEL, CURVES, HIGH / 2, "size", 0.4, True),
         Spread(*MODEL, CURVES, HIGH / 2, "size", 0.4, False),
@@ -138,9 +138,9 @@ def test_sizes_rates_and_excesses_are_what_their_formulas_say() -> None:
     both = answer(asked[7], X, y, exposure)
     assert both[EXCESS][0] * 2.0**-30 == pytest.approx(np.minimum(excess / 2, 1).sum())
     assert both[TILT][0] * 2.0**-30 == pytest.approx((np.minimum(excess, 1) * tilt).sum())
-    centre = answer(asked[0], X, y, exposure)["centre"]
+    center = answer(asked[0], X, y, exposure)["center"]
     middle, half = (np.log(8) + np.log(0.5)) / 2, (np.log(8) - np.log(0.5)) / 2
-    assert centre[-1] * 2.0**-X_BITS == pytest.approx(((np.log(inside) - middle) / half).sum(), abs=1e-3)
+    assert center[-1] * 2.0**-X_BITS == pytest.approx(((np.log(inside) - middle) / half).sum(), abs=1e-3)
 
 
 def test_tables_are_linear_between_points_and_constant_beyond() -> None:

@@ -17,7 +17,7 @@ def test_a_question_is_public_and_asking_changes_nothing() -> None:
     plan = regression_plan("linear", design, 1000, 1.0, 1e-6)
     path = first_path(plan)
     before = path.whitening.copy()
-    path.question("centre")
+    path.question("center")
     assert np.array_equal(path.whitening, before)
 
 

@@ -13,7 +13,7 @@ from dpstats.regression.design import Design
 from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT, MOMENTS
 from dpstats.regression.rows import (
     OUTSIDE,
-    Centre,
+    Center,
     Directions,
     LinearStep,
     LogisticStep,
@@ -43,8 +43,8 @@ def questions() -> list[Question]:
     white = coordinates(rng.normal(size=(D + 1, D + 1)), D + 1)
     slopes = coordinates(rng.normal(size=(D, D)), D)
     return [
-        Centre("centre", False),
-        Centre("centre", True),
+        Center("center", False),
+        Center("center", True),
         Directions(shift, 2.0 ** (X_BITS - 2), BITS),
         Norms("norms", shift, False, slopes, np.array([0.5, 1.0, 2.0])),
         Outcome("rate"),
@@ -126,8 +126,8 @@ def test_every_row_is_inside_its_bounds() -> None:
     for i in range(0, 3000, 300):
         for question in questions():
             found = answer(question, X[i : i + 1], y[i : i + 1])
-            if isinstance(question, Centre):
-                assert np.abs(found["centre"]).max() <= 2**X_BITS
+            if isinstance(question, Center):
+                assert np.abs(found["center"]).max() <= 2**X_BITS
             elif isinstance(question, Norms):
                 assert sorted(found["norms"].tolist()) == [0, 0, 0, 2**20]
             elif isinstance(question, LinearStep | LogisticStep):

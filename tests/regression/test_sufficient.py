@@ -25,7 +25,7 @@ def dataset(n: int, d: int, rng: np.random.Generator, kind: str = "") -> tuple[A
         X *= np.geomspace(1, 0.3, d)
     elif kind == "indicators":
         X[:, ::2] = rng.choice([-4.0, 4.0], X[:, ::2].shape)
-    elif kind == "off centre":
+    elif kind == "off center":
         X = 2 + X / 2
     beta = np.where(np.arange(d) % 2, -0.5, 0.5) / (4 if kind == "indicators" else 1)
     errors = {
@@ -57,7 +57,7 @@ def covered(kind: type, fits: int, seed: int, n: int, d: int, design: str, **opt
         (5000, 3, "exponential", 3.0),
         (5000, 3, "indicators", 1.0),
         (20_000, 3, "scales", 1.0),
-        (20_000, 2, "off centre", 1.0),
+        (20_000, 2, "off center", 1.0),
         (5000, 10, "", 3.0),
     ],
 )

@@ -79,7 +79,7 @@ def fits(X: Rows) -> dict[str, Case]:
     return {
         **plain,
         **{f"{name}, without numba": without_numba(fit) for name, fit in plain.items()},
-        "linf, a clip and a centre per column": _fit(X, clip=clips, center=centers),
+        "linf, a clip and a center per column": _fit(X, clip=clips, center=centers),
         "linf, per column, with the spread": _fit(X, clip=clips, center=centers, std="private"),
         **dict(map(ball, (FAR_RADIUS, NEAR_RADIUS))),
         "linf, float32": _fit(narrow, clip=CLIP),

@@ -116,7 +116,7 @@ PLAIN: dict[str, Callable[[Sample], tuple[Numbers, float]]] = {
 
 
 def ball(law: Law, d: int) -> tuple[float, float]:
-    """Return the public centre of each column, half a standard deviation off the mean, and the public radius."""
+    """Return the public center of each column, half a standard deviation off the mean, and the public radius."""
     return law.mean + 0.5 * law.std, 1.2 * law.std * np.sqrt(d + 1)
 
 

@@ -346,7 +346,7 @@ def as_markdown(cells: dict[Key, Cell]) -> str:
             "",
             "contaminated 5%: whole rows are N(10, 1) instead of N(0, 1). Factors: any two columns have correlation "
             "0.9. ClippedMean and PrivateVariance are given the bounds (`hard bounds`: rows cut to them before); `ball`"
-            " a centre half a standard deviation off the mean and a radius of 1.2 sqrt(d + 1) standard deviations, "
+            " a center half a standard deviation off the mean and a radius of 1.2 sqrt(d + 1) standard deviations, "
             "AdaptiveMean a box of 10 standard deviations. Public standard deviations are the true ones; of a private "
             "one twice as much is public. SparseMean gets rows in standard deviations from their mean, with "
             "0.8 added to max(1, d/20) columns.",

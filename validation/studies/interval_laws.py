@@ -83,7 +83,7 @@ class Law:
 
     @property
     def clipped_square(self) -> float:
-        """E[(clip(x) - centre)^2], centre the middle of the public bounds."""
+        """E[(clip(x) - center)^2], center the middle of the public bounds."""
         mean, variance = _clipped_moments(self)
         return variance + (mean - self.center) ** 2
 

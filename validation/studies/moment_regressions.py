@@ -61,7 +61,7 @@ def hard(
     )
 
 
-def off_centre(n: int, d: int, rng: np.random.Generator) -> Numbers:
+def off_center(n: int, d: int, rng: np.random.Generator) -> Numbers:
     return 3 + 0.25 * normal_columns(n, d, rng)
 
 
@@ -87,7 +87,7 @@ def design_of(name: str, d: int) -> Design:
     """Return a design by its name."""
     first = np.eye(1, d)[0]
     made: dict[str, Callable[[], Design]] = {
-        "columns off centre": lambda: hard(name, off_centre, d),
+        "columns off center": lambda: hard(name, off_center, d),
         "one narrow column with the slope": lambda: hard(name, one_narrow, d, slopes=3 * first),
         "a rare indicator": lambda: hard(name, one_rare, d, y_bounds=(-12.0, 12.0)),
         "half of the columns indicators": lambda: hard(name, half_indicators, d),
@@ -104,7 +104,7 @@ DESIGNS = (
     "t3 errors",
     "exponential errors",
     "lognormal x, exponential errors",
-    "columns off centre",
+    "columns off center",
     "one narrow column with the slope",
     "a rare indicator",
     "half of the columns indicators",
@@ -286,7 +286,7 @@ def main() -> None:
     parser.add_argument("--no-write", action="store_true")
     given = parser.parse_args()
     if given.fast:
-        cells, again = study(("isotropic", "columns off centre"), (3,), (5000,), 10, given.jobs), {}
+        cells, again = study(("isotropic", "columns off center"), (3,), (5000,), 10, given.jobs), {}
     else:
         cells = study(tuple(given.designs), DIMENSIONS, SIZES, given.datasets, given.jobs)
         again = run_again(cells, given.datasets, given.jobs)

@@ -96,10 +96,10 @@ def errors(
 def slope(x: list[float], y: list[float]) -> tuple[float, float]:
     """Return the slope of log y on log x, and its standard error."""
     a, b = np.log(x), np.log(y)
-    centred = a - a.mean()
-    found = float(centred @ b / (centred @ centred))
-    left = b - b.mean() - found * centred
-    return found, float(math.sqrt(left @ left / max(len(x) - 2, 1) / (centred @ centred)))
+    centered = a - a.mean()
+    found = float(centered @ b / (centered @ centered))
+    left = b - b.mean() - found * centered
+    return found, float(math.sqrt(left @ left / max(len(x) - 2, 1) / (centered @ centered)))
 
 
 Cells = list[tuple[int, int, int, float, float, float]]

@@ -128,7 +128,7 @@ def t3_errors(X: Numbers, rng: np.random.Generator) -> Numbers:
 
 
 def exponential_errors(X: Numbers, rng: np.random.Generator) -> Numbers:
-    """Return centred exponential errors."""
+    """Return centered exponential errors."""
     return rng.standard_exponential(len(X)) - 1
 
 

@@ -227,7 +227,7 @@ def compare(cell: Cell, replications: int, rng: np.random.Generator) -> dict[str
 
 
 def oracle(rows: np.ndarray, mu: np.ndarray, cell: Cell, rng: np.random.Generator) -> np.ndarray:
-    """Return a private mean that is told the support, and the mean itself as the centre of its ball."""
+    """Return a private mean that is told the support, and the mean itself as the center of its ball."""
     radius = math.sqrt(mu.size) + 2
     moved = rows - mu
     factors = np.minimum(1, radius / np.linalg.norm(moved, axis=1))

@@ -255,8 +255,8 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
         if lattice is not None and selection is not None:
             # In standard deviations: where entries are clipped for the scores, and how noisy scores are.
             clip = float(np.min(lattice.spacing * lattice.bound / std))
-            standardised = balls and not isinstance(std, float)
-            scale = selection.noise_scale / (1.0 if standardised else float(np.min(std)))
+            standardized = balls and not isinstance(std, float)
+            scale = selection.noise_scale / (1.0 if standardized else float(np.min(std)))
             weakest = {law: weakest_selected(law, clip, scale, n_select, d, s) for law in LAWS}
         assert weakest is not None
         parts_of = ("first half", "second half") if split else ("", "")

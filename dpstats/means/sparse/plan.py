@@ -30,7 +30,7 @@ SUPPORT = "support"
 LAST = "last stage"
 """The name of a stage that releases a mean, and with it squares."""
 
-SQUARES = "mean squares about the centre"
+SQUARES = "mean squares about the center"
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Report(NamedTuple):
         The answer of the last stage.
     shift : array of shape (k,)
         The same of all columns that were released, about the center of that stage; in standard deviations where rows
-        are standardised.
+        are standardized.
     squares : array of shape (k,) or None
         Mean squares of these columns about that center, if the standard deviation is private.
     kept : array of shape (n_nonzero,)
@@ -172,7 +172,7 @@ class SparseMeanPlan(ReleasePlan):
     def noise_scale(self) -> float:
         """Standard deviation (Gaussian) or scale (Laplace) of the noise of a selected column.
 
-        In the units of the data; where ``std`` is an array and rows are standardised, in standard deviations.
+        In the units of the data; where ``std`` is an array and rows are standardized, in standard deviations.
         """
         return float(sum(float(self.noise(name).scale) ** -2 for name in self.means) ** -0.5)
 

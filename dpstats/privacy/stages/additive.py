@@ -169,7 +169,7 @@ class Block:
     >>> for block in stage.blocks:
     ...     print(block.name, block.size)
     clipped mean 2
-    second moment about the centre 2
+    second moment about the center 2
     """
 
     name: str
@@ -203,7 +203,7 @@ class JointStage:
     >>> from dpstats.means import ClippedMean
     >>> (stage,) = ClippedMean(clip=1.0, epsilon=1.0, delta=1e-6).plan(1000, 2).stages
     >>> [block.name for block in stage.blocks]
-    ['clipped mean', 'second moment about the centre']
+    ['clipped mean', 'second moment about the center']
     """
 
     name: str

@@ -19,7 +19,7 @@ FAR = 1e4
 
 
 def estimates(plan: Any, released: Any) -> np.ndarray:
-    """Return the estimate of every stage, which tells more than what it released about its centre; and the rest."""
+    """Return the estimate of every stage, which tells more than what it released about its center; and the rest."""
     joint = [released[stage.name] for stage in plan.stages if isinstance(stage, JointStage)]
     beside = [values for stage in joint for name, values in stage.items() if name != SUMS]
     return np.concatenate([*plan.trail(released).estimates, *beside], axis=1)
@@ -62,8 +62,8 @@ class EveryStageInFull(AdaptiveMean):
         return replace(plan, stages=tuple(quieter(stage, part(share)) for stage, share in pairs))
 
 
-class CentreBeforeItsRelease(AdaptiveMean):
-    """Planted bug: later stages are centred at the mean of the rows, not at what was released of it."""
+class CenterBeforeItsRelease(AdaptiveMean):
+    """Planted bug: later stages are centered at the mean of the rows, not at what was released of it."""
 
     def _release(self, private: Any, plan: Any, session: Any) -> None:
         raw = np.broadcast_to(private.rows.X.mean(axis=0), (session.size or 1, plan.n_features))
@@ -139,7 +139,7 @@ def _entry(
     center = np.linspace(0.3, -0.7, d)
 
     def integers(data: Dataset) -> list[Any]:
-        # Any centre that earlier releases could have led to.
+        # Any center that earlier releases could have led to.
         scale = 0.37 if plan.follows else 1.0
         return [
             estimator._steps(Table(data), plan, t, center, "error", scale) for t in range(len(plan.stages))
@@ -209,7 +209,7 @@ def entries() -> Iterator[Entry]:
         bugs=(
             _bug("half the noise", HalfNoise(**gaussian), n=40),
             _bug("every stage in full", EveryStageInFull(**gaussian), n=40),
-            _bug("a centre before its release", CentreBeforeItsRelease(**gaussian), n=40),
+            _bug("a center before its release", CenterBeforeItsRelease(**gaussian), n=40),
             _bug("the radius from the data", RadiusFromTheData(**gaussian), n=40),
             _bug("a count that is not charged", CountNotCharged(**gaussian), pair=_inside_or_out(40)),
             _bug("squares that are too heavy", HeavySquares(**gaussian), pair=_inside_or_out(40)),
@@ -223,7 +223,7 @@ def entries() -> Iterator[Entry]:
         n=40,
         bugs=(
             _bug("half the noise", HalfNoise(**laplace), n=40),
-            _bug("a centre before its release", CentreBeforeItsRelease(**laplace), n=40),
+            _bug("a center before its release", CenterBeforeItsRelease(**laplace), n=40),
         ),
     )
     columns = {**gaussian, "epsilon": 3.0, "bound": [4.0, 1.0], "std": [2.0, 0.5], "tails": "symmetric"}
@@ -242,7 +242,7 @@ def entries() -> Iterator[Entry]:
         "tails": "variance",
     }
     yield _entry(
-        "adaptive mean, whitened, missing entries at the centre",
+        "adaptive mean, whitened, missing entries at the center",
         AdaptiveMean(missing="center", **shape),
         power=0.5,
         n=40,
@@ -259,7 +259,7 @@ def entries() -> Iterator[Entry]:
         n=40,
         bugs=(
             _bug("half the noise", HalfNoise(**follows), n=40),
-            _bug("a centre before its release", CentreBeforeItsRelease(**follows), n=40),
+            _bug("a center before its release", CenterBeforeItsRelease(**follows), n=40),
             _bug("a radius from the rows", RadiusFromTheSpreadOfTheRows(**follows), pair=(X, Y)),
         ),
     )

@@ -33,13 +33,13 @@ BESIDE = 2 - math.sqrt(5)
 
 
 def region_of(estimator: Any, d: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the centre and the size of an estimator's region in each column."""
+    """Return the center and the size of an estimator's region in each column."""
     region = Region.check(estimator.bounds, estimator.bounds_are, estimator.clip, estimator.center, d)
     return np.full(d, region.center), np.full(d, region.clip)
 
 
 def placed(estimator: Any, first: Any, second: Any, n: int = 3) -> Pair:
-    """Return neighbours: a row at either of two places, in units of the region about its centre, others there."""
+    """Return neighbours: a row at either of two places, in units of the region about its center, others there."""
     d = len(first)
     center, clip = region_of(estimator, d)
     X, Y = np.tile(center, (n, 1)), np.tile(center, (n, 1))
@@ -75,7 +75,7 @@ def pairs_of_rows(estimator: Any, d: int, *, beside: tuple[Pair, ...] = ()) -> C
         # Outside at one end, and inside at the other: all that a count can add.
         one = np.full(d, 1.0)
         yield placed(estimator, -1.7 * one, one / (math.sqrt(d) if _in_ball(estimator) else 1.0))
-        # Where squares alone differ most: between two axes of a ball, else between the centre and a corner.
+        # Where squares alone differ most: between two axes of a ball, else between the center and a corner.
         axes = np.eye(d)
         yield (
             placed(estimator, axes[0], axes[-1])
@@ -417,7 +417,7 @@ def _with_squares() -> Iterator[Entry]:
     hard = {"bounds": [[0.0, 1.0], [18.0, 90.0]], "bounds_are": "hard", **VISIBLE}
     yield _mean_entry("clipped mean, hard bounds", ClippedMean(**hard), 2, power=0.5)
     yield _mean_entry(
-        "clipped mean, missing entries at the centre", ClippedMean(missing="center", **box), 2, power=0.5
+        "clipped mean, missing entries at the center", ClippedMean(missing="center", **box), 2, power=0.5
     )
     yield _mean_entry(
         "clipped mean, textbook noise where it is private",

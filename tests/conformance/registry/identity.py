@@ -165,7 +165,7 @@ def centered_by_the_block(X: np.ndarray) -> int:
 
 
 def centering_bugs() -> tuple[PlantedBug, ...]:
-    """Return what is wrong with products that are centred badly, each with the pair that shows it."""
+    """Return what is wrong with products that are centered badly, each with the pair that shows it."""
     # These neighbours differ in row and column 0, and are incidence matrices of integer rows
     # (tests/identity/test_rows.py).
     G = np.array([[0, 2, 2, -1], [2, 0, 2, -1], [2, 2, 0, -1], [-1, -1, -1, 0]])

@@ -34,7 +34,7 @@ Integers = dict[str, list[int]]
 class Still(Session):
     """A session that keeps what it is given, and releases zeros and the first candidates whatever that is.
 
-    So later stages are about the same centres and columns on every dataset, and what they are given depends on the
+    So later stages are about the same centers and columns on every dataset, and what they are given depends on the
     rows alone.
     """
 

@@ -20,7 +20,7 @@ from registry.entry import Dataset, Draw, Entry, PlantedBug, core, fitted, less_
 
 
 def answers(plan: Any, released: Any) -> np.ndarray:
-    """Return the support and the answer of every stage, which tells more than what it released about its centre."""
+    """Return the support and the answer of every stage, which tells more than what it released about its center."""
     found = [] if plan.everything else [np.sort(released[SUPPORT], axis=1)]
     stages = [stage.name for stage in plan.stages if stage.name != SUPPORT]
     if not plan.balls:
@@ -75,7 +75,7 @@ def _entry(
     )
 
     def integers(data: Dataset) -> list[Any]:
-        """Return what the stages are about, the support given, each about a fixed centre."""
+        """Return what the stages are about, the support given, each about a fixed center."""
         rest = estimator._read(Table(data), small).rest
         if not small.balls:
             return [rest[[j]] for j in support]
@@ -144,7 +144,7 @@ class EveryStageInFull(SparseMean):
 
 
 class _OneByOne(BallLattice):
-    """Part of two bugs: where many centres are asked for, what is wrong about one is wrong about each."""
+    """Part of two bugs: where many centers are asked for, what is wrong about one is wrong about each."""
 
     def moments_about(self, rows: Any, centers: Any, *, powers: int) -> Any:
         made = [
@@ -196,8 +196,8 @@ class _OtherBalls(SparseMean):
         return replace(plan, balls=(first, *made))
 
 
-class CentreBeforeItsRelease(_OtherBalls):
-    """Planted bug: later stages are centred at the mean of the rows, not at what was released of it."""
+class CenterBeforeItsRelease(_OtherBalls):
+    """Planted bug: later stages are centered at the mean of the rows, not at what was released of it."""
 
     _kind = _BallAboutTheMean
 
@@ -292,7 +292,7 @@ def entries() -> Iterator[Entry]:
         n=50,
         bugs=(
             _bug("every stage in full", EveryStageInFull(**far), beyond),
-            _bug("a centre before its release", CentreBeforeItsRelease(**far), beyond, 5_000),
+            _bug("a center before its release", CenterBeforeItsRelease(**far), beyond, 5_000),
             _bug("the mean clipped for its rows", MeanClippedForItsRows(**far), beyond, 5_000),
         ),
     )

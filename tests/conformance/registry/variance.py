@@ -1,4 +1,4 @@
-"""PrivateVariance: about the mean and about a public centre, with what each kind of interval asks for."""
+"""PrivateVariance: about the mean and about a public center, with what each kind of interval asks for."""
 
 from __future__ import annotations
 

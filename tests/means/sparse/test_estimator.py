@@ -109,7 +109,7 @@ def test_intervals_need_a_split():
     assert "mean_" in dir(made) and not hasattr(made, "cov_params_")
 
 
-def centred(rng, law, shape):
+def centered(rng, law, shape):
     """Return rows of mean 0 and variance 1."""
     if law == "normal":
         return rng.normal(size=shape)
@@ -127,7 +127,7 @@ def test_intervals_after_a_split_cover(way, law):
     truth[3] = 0.5
     for _ in range(60):
         made = SparseMean(**{**OPTIONS, **way}, split=True, random_state=rng).fit(
-            centred(rng, law, (6000, 12)) + truth
+            centered(rng, law, (6000, 12)) + truth
         )
         for simultaneous in (False, True):
             low, high = made.confidence_interval(simultaneous=simultaneous)
@@ -271,9 +271,9 @@ def test_entries_that_are_not_finite(split, sparse, row):
     with pytest.raises(InvalidData, match="NaN or infinity"):
         SparseMean(**OPTIONS, split=split, budget=budget).fit(given)
     assert not budget.history()
-    centred = SparseMean(**OPTIONS, split=split, missing="center", random_state=0)
+    centered = SparseMean(**OPTIONS, split=split, missing="center", random_state=0)
     X[row, [3, 4]] = 0.0
-    np.testing.assert_array_equal(centred.fit(given).mean_, centred.fit(X).mean_)
+    np.testing.assert_array_equal(centered.fit(given).mean_, centered.fit(X).mean_)
 
 
 def test_predict_is_the_estimate_for_every_row():

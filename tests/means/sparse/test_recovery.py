@@ -61,8 +61,8 @@ def test_no_column_is_below_the_worst_score():
             column = flip * (values - m) + signal
             clipped = np.array([p, 1 - p]) @ np.clip(column, -clip, clip)
             assert abs(clipped) >= worst_score(np.array([signal]), clip).center[0] - 1e-12
-            centred = abs(np.array([p, 1 - p]) @ np.clip(column - signal, -clip, clip))
-            assert centred <= worst_score(np.zeros(1), clip).center[0] + 1e-12
+            centered = abs(np.array([p, 1 - p]) @ np.clip(column - signal, -clip, clip))
+            assert centered <= worst_score(np.zeros(1), clip).center[0] + 1e-12
     # Attained: half the mass at clip + sqrt(1 + clip^2), seen from the other side.
     reach = math.hypot(1, clip)
     x = np.array([clip + reach, clip - reach])
