@@ -84,8 +84,9 @@ def test_the_scale_is_nowhere_to_be_found() -> None:
     assert made.plan_ == other.plan_ and made.privacy_ == other.privacy_
     words = [str(fit.summary()).replace(f"{fit.median_:.6g}", "").split() for fit in (made, other)]
     assert words[0] == words[1]
-    names = {"plan_", "privacy_", "median_", "n_features_in_", "_parameters"}
-    assert set(made._found_by_fit) == names == set(vars(made)) - set(made.get_params()) - {"_found_by_fit"}
+    names = {"plan_", "privacy_", "median_", "n_features_in_"}
+    hidden = {"_found_by_fit", "_parameters"}
+    assert set(made._found_by_fit) == names == set(vars(made)) - set(made.get_params()) - hidden
     assert pickle.loads(pickle.dumps(made)).median_ == made.median_
 
 
