@@ -29,6 +29,14 @@ def test_intervals_are_where_they_are(columns: int) -> None:
     assert [label.get_text() for label in shown[0].get_yticklabels()] == ["first", "second", "third"]
 
 
+def test_names_with_dollars_are_names_and_no_formulas() -> None:
+    interval = ConfidenceInterval(np.zeros((1, 2)), np.ones((1, 2)))
+    panels = forest(["from $1 to $2"], ["$a$ in $", "x_1"], np.full((1, 2), 0.5), interval)
+    texts = [panels[0].get_xlabel(), panels[0].get_yticklabels()[0].get_text()]
+    assert texts == [r"\$a\$ in \$", r"from \$1 to \$2"]
+    panels[0].figure.draw_without_rendering()
+
+
 def test_infinite_intervals_are_drawn_with_an_arrow_and_unknown_estimates_without_a_marker() -> None:
     # matplotlib draws no bar that is infinite, and none of an estimate that is NaN.
     values, low, high = (

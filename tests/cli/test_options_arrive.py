@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -458,9 +459,26 @@ def test_options_of_every_release_arrive(
     assert built[-1].random_state == 7 and simulated["privacy"]["simulated"]
     assert list(built[-1].feature_names_in_) == ["c", "a"] and simulated["n_features"] == 2
     assert simulated.get("confidence_level") == (0.8 if command.intervals else None)
+    if command.intervals:
+        ends = [list(limits(found)) for found in (simulated, run("--seed", "7", "--confidence", "0.5"))]
+        bare = {"Infinity", "-Infinity"}
+        assert len(ends[0]) == len(ends[1]) and (ends[0] != ends[1] or bare.issuperset(ends[0]))
     paid = run("--budget", str(ledger))
     assert not paid["privacy"]["simulated"] and len(PrivacyBudget.open(ledger).history()) == 1
     assert capsys.readouterr().out
+
+
+def limits(found: Any) -> Iterator[Any]:
+    """Yield all limits of intervals in the JSON of a command."""
+    if isinstance(found, list):
+        for item in found:
+            yield from limits(item)
+    elif isinstance(found, dict):
+        for key, item in found.items():
+            if key.endswith(("low", "high")) and not isinstance(item, dict):
+                yield item
+            else:
+                yield from limits(item)
 
 
 class Called(Exception):

@@ -223,6 +223,15 @@ def test_intervals_cover_given_that_a_group_was_found(size, plan):
         assert (np.abs(ratio.score(np.full(ratio.shape, mean))) <= norm.isf(0.025)).mean() >= 0.92, name
 
 
+def test_scores_have_the_sign_of_the_distance_from_the_estimate():
+    ratio = found_ratio(releases(45, ROWS["skewed"][0]), PLAN)
+    for step in (1e-3, 0.05):
+        for sign in (-1, 1):
+            value = ratio.estimate + sign * step
+            inside = (np.abs(value) < 1) & (ratio.sizes > ratio.noise.count)
+            assert inside.any() and np.all(np.sign(ratio.score(value)[inside]) == -sign)
+
+
 def test_intervals_that_ignore_the_discovery_would_miss():
     rows, mean = ROWS["constant"]
     ratio = found_ratio(releases(20, rows), PLAN)

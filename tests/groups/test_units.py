@@ -95,7 +95,8 @@ def test_missing_entries_are_passed_over() -> None:
     found = one_row_per_unit(data, "who", {"x": "mean", "s": "first"})
     assert found["x"].tolist()[0] == 3.0 and np.isnan(found["x"][1])
     assert found["s"][0] == "f" and pd.isna(found["s"][1])
-    assert one_row_per_unit(data, "who", {"x": "count"})["x"].tolist() == [1, 0]
+    counts = one_row_per_unit(data, "who", {"x": "count", "s": "count"})
+    assert counts["x"].tolist() == counts["s"].tolist() == [1, 0]
     # Sums beyond the largest float, and of infinities, are missing and no error.
     wild = pd.DataFrame({"who": [1, 1, 2, 2], "x": [1e308, 1e308, np.inf, -np.inf]})
     assert one_row_per_unit(wild, "who", {"x": "sum"})["x"].isna().all()

@@ -6,8 +6,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dpstats.errors import InvalidData
 from dpstats.identity.exact_extension import exact_inner_product_extension
-from dpstats.identity.inner_products import inner_product_constant, inner_product_surrogate
+from dpstats.identity.inner_products import (
+    check_sign_rows,
+    inner_product_constant,
+    inner_product_surrogate,
+)
 from dpstats.identity.l1_norm import l1_excess
 from tests.identity.sign_datasets import (
     FIRST,
@@ -63,3 +68,10 @@ def test_surrogate_exhaustively(n, d):
         if n <= 5 and d <= 2:
             for X in all_data:
                 assert h[X] <= exact_inner_product_extension(np.array(X), Delta, K)
+
+
+@pytest.mark.parametrize("entry", [0.0, 0.5, -0.999, 2.0, np.nan])
+def test_rows_of_signs_have_no_other_entries(entry: float) -> None:
+    rows = np.array([[1.0, -1.0], [-1.0, entry]])
+    with pytest.raises(InvalidData, match="array of -1 and 1"):
+        check_sign_rows(rows)

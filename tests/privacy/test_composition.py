@@ -429,6 +429,7 @@ def test_poisson_subsampling_refuses_what_it_does_not_prove():
         (lambda: optimal_composition_epsilon(1.0, 1, 0.1, float("nan")), "delta"),
         (lambda: group_privacy(PrivacyGuarantee(0.1), 0), "size"),
         (lambda: poisson_subsampling(PrivacyGuarantee(0.1, neighbors=ADD_OR_REMOVE), 0.0), "rate"),
+        (lambda: poisson_subsampling(PrivacyGuarantee(0.1, neighbors=ADD_OR_REMOVE), 1.5), "rate"),
     ],
 )
 def test_bad_parameters_are_named(call, name):

@@ -445,6 +445,19 @@ def test_a_new_ledger_is_a_name_that_is_on_disk(path, monkeypatch):
     assert done == ["linked", "folder synced"]  # once: SQLite syncs the rest itself
 
 
+def test_a_system_that_cannot_sync_folders_has_ledgers(path, monkeypatch):
+    opened = os.open
+
+    def refuse(name, flags, *rest, **options):
+        if str(name) == str(path.parent):
+            raise OSError(22, "Invalid argument")
+        return opened(name, flags, *rest, **options)
+
+    monkeypatch.setattr(os, "open", refuse)
+    PrivacyBudget(1.0, ledger=path).charge(PrivacyGuarantee(0.1))
+    assert PrivacyBudget(1.0, ledger=path).spent.epsilon == 0.1
+
+
 def test_a_charge_is_seen_by_another_connection_when_it_returns(path):
     budget = PrivacyBudget(1.0, ledger=path)
     other = sqlite3.connect(path)  # open before, as another process would have it

@@ -24,6 +24,8 @@ def test_columns_and_tables() -> None:
         (lambda: Join(Table("t"), Table("t"), [("t.a", "t.a")]), "different names"),
         (lambda: Join(Table("t"), Table("u"), []), "at least one pair"),
         (lambda: Join(Table("t"), Table("u"), [("u.a", "t.a")]), "left side"),
+        (lambda: Join(Table("t"), Table("u"), [("t.a", "t.b")]), "left side"),
+        (lambda: Join(Table("t"), Table("u"), [("t.a", "u.a"), ("u.b", "u.c")]), "left side"),
         (lambda: Count(Table("t"), "sum"), "kind must be"),
     ],
 )

@@ -296,6 +296,8 @@ REFUSED = {
     "SELECT SUM(b) FILTER (WHERE SUM(b) > 1) FROM r": "SUM where a column",
     # Text.
     "": "text of a query, got ''$",
+    "-- a comment": "sql must be one statement, got 0",
+    " ; ": "sql must be one statement, got 0",
     "SELECT FROM WHERE": "can be parsed|must have FROM|is no table",
     "SELECT COUNT(*) FROM r WHERE (a = 1": "can be parsed: it is not at line 1",
     "SELECT COUNT(*) FROM r WHERE name = 'x": "can be parsed",

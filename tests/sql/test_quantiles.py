@@ -180,6 +180,10 @@ def test_the_budget_is_charged_once_and_before_the_rows_are_read() -> None:
     [
         ("SELECT MEDIAN(n), COUNT(*) FROM r", "a quantile beside other aggregates"),
         ("SELECT MEDIAN(n), MEDIAN(x) FROM r", "quantiles of several columns"),
+        (
+            "SELECT MEDIAN(r.n), MEDIAN(q.n) FROM r JOIN r q ON r.n = q.n",
+            "quantiles of several columns|this join",
+        ),
         ("SELECT g, MEDIAN(n), QUANTILE_CONT(n, 0.9) FROM r GROUP BY g", "several quantiles with GROUP BY"),
         ("SELECT MEDIAN(n), QUANTILE_CONT(n, 0.5) FROM r", "each quantile once"),
         ("SELECT MEDIAN(n) AS a, QUANTILE_CONT(n, 0.3) AS A FROM r", "a name of its own"),

@@ -76,6 +76,7 @@ def test_too_few_blocks_are_refused_with_the_number_of_rows_that_suffices() -> N
     ("options", "words"),
     [
         ({"blocks": 59}, "blocks must be between 60 and the number of rows, got 59"),
+        ({"blocks": 119, "n_outputs": 2}, "blocks must be between 120 and the number of rows, got 119"),
         ({"blocks": 5001}, "blocks must be between 60 and the number of rows, got 5,001"),
         ({"blocks": "many"}, "blocks must be"),
         ({"bounds": (1.0, -1.0)}, "bounds must be .low, high. with low < high"),
