@@ -125,6 +125,7 @@ def test_the_last_killer_is_asked_first(repository: Path) -> None:
 def test_failures_of_all_mutants_together_are_asked_about_each(repository: Path, tmp_path: Path) -> None:
     far = repository / "tests" / "test_far.py"
     far.write_text("from dpstats.tiny import unused\n\n\ndef test_far() -> None:\n    assert unused() == 1\n")
+    (repository / "tests" / "test_wrong.py").write_text("def test_wrong() -> None:\n    assert False\n")
     same = dataclasses.replace(TINY, name="same")
     other = dataclasses.replace(TINY, name="other", old="return 1", new="return 2")
     found = run.find_suspects([TINY, same, other], run.Scratch(tmp_path / "one", repository), 60.0)
