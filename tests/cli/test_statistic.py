@@ -62,10 +62,12 @@ def test_it_prints_what_a_fit_says(file: Path, capsys: pytest.CaptureFixture[str
     assert main(["statistic", str(file), *COLUMNS, "--seed", "1"]) == 0
     printed = capsys.readouterr().out
     assert str(spell_notes(model.summary(), Namespace(seed=1))) in printed
-    result = json_of(["statistic", str(file), *COLUMNS, "--seed", "1"], capsys)
-    (row,) = result["estimates"]
-    low, high = model.confidence_interval()
-    assert (row["estimate"], row["low"], row["high"]) == (model.estimate_, low, high)
+    for level in (0.95, 0.5):
+        asked = ["statistic", str(file), *COLUMNS, "--seed", "1", "--confidence", str(level)]
+        result = json_of(asked, capsys)
+        (row,) = result["estimates"]
+        low, high = model.confidence_interval(level)
+        assert (row["estimate"], row["low"], row["high"]) == (model.estimate_, low, high)
     assert result["blocks"] == model.n_blocks_ and result["function"] == "functions_of_mine:correlation"
 
 

@@ -38,7 +38,16 @@ def study(sampler: Any = rows, estimator: Any = ESTIMATOR, loss: Any = one, **op
     return Study(sampler, estimator, ONE_CELL, 4, loss=loss, **options)
 
 
-ODD_NAMES = ('a "quoted" loss', "it's", "x; DROP TABLE results", "comma, and -- dashes", "größe", "[1]", "?")
+ODD_NAMES = (
+    'a "quoted" loss',
+    'one " alone',
+    "it's",
+    "x; DROP TABLE results",
+    "comma, and -- dashes",
+    "größe",
+    "[1]",
+    "?",
+)
 
 
 def test_losses_may_have_any_names(tmp_path: Path) -> None:
