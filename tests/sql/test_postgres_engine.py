@@ -17,7 +17,7 @@ from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.privacy import PrivacyBudget
 from dpstats.sql import PrivateSQL
 from dpstats.sql.compile import Compiled
-from dpstats.sql.postgres_engine import column_type
+from dpstats.sql.postgres_engine import column_type, is_postgres
 from dpstats.sql.source import Source
 from tests.sql.databases import fill
 from tests.sql.fuzz import Databases, compare_postgres, random_question
@@ -526,3 +526,8 @@ def test_types_have_our_names() -> None:
         "interval": ("interval", "other"),
     }
     assert {name: (column_type(name).name, column_type(name).kind) for name in kinds} == kinds
+
+
+def test_addresses_of_postgres_have_two_schemes() -> None:
+    assert is_postgres("postgresql://host/base") and is_postgres("postgres://host/base")
+    assert not any(map(is_postgres, ("rows.db", "mysql://host/base", "/postgres://x", None, {})))

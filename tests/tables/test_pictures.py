@@ -1,0 +1,22 @@
+"""Pictures of tables, and what is said below them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dpstats.report import picture_of
+from dpstats.tables import ContingencyTable
+
+WORDS = {1: "all cells", 2: "within groups", 3: "all cells"}
+
+
+@pytest.mark.parametrize("attributes", WORDS)
+def test_pictures_are_described_as_they_are(attributes: int) -> None:
+    rows = np.random.default_rng(0).integers(0, 2, (200, attributes))
+    table = ContingencyTable(levels=[[0, 1]] * attributes, random_state=0).fit(rows)
+    found = picture_of(table)
+    assert found is not None
+    words, drawn = found
+    figure = getattr(drawn, "figure", drawn)
+    assert WORDS[attributes] in words and ("Left" in words) is (len(figure.axes) > 1)
