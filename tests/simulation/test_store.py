@@ -162,7 +162,7 @@ def test_another_studys_file_is_refused(tmp_path: Path) -> None:
             other.run(path)
     names = [Study(Rademacher(), {name: ESTIMATOR}, GRID, 3) for name in ("one", "other")]
     names[0].run(tmp_path / "named.db")
-    with pytest.raises(StudyFileError, match="holds another study: it differs in .*grid"):
+    with pytest.raises(StudyFileError, match=r"holds another study: it differs in .*grid"):
         names[1].run(tmp_path / "named.db")
     (tmp_path / "text.db").write_text("not a database, but long enough to be looked at " * 20)
     with pytest.raises(StudyFileError, match="cannot be opened"):

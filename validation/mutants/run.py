@@ -101,7 +101,7 @@ class Scratch:
 
     @contextlib.contextmanager
     def having_all(self, mutants: Iterable[Mutant]) -> Iterator[None]:
-        """Put mutants in together, and take them out again. It leaves out a mutant whose text another one has changed."""
+        """Put mutants in together, and take them out again. One whose text another has changed is left out."""
         with contextlib.ExitStack() as stack:
             for mutant in mutants:
                 with contextlib.suppress(DoesNotFit):
