@@ -1,4 +1,4 @@
-"""Pictures of tables, and what is said below them."""
+"""The description of a picture fits the table that it shows."""
 
 from __future__ import annotations
 

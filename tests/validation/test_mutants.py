@@ -122,7 +122,7 @@ def test_the_last_killer_is_asked_first(repository: Path) -> None:
         assert (found.verdict, found.by) == (run.KILLED, f"tests/{killer}.py::test_total")
 
 
-def test_failures_of_all_mutants_together_are_asked_about_each(repository: Path, tmp_path: Path) -> None:
+def test_each_mutant_meets_the_failures_of_all_together(repository: Path, tmp_path: Path) -> None:
     far = repository / "tests" / "test_far.py"
     far.write_text("from dpstats.tiny import unused\n\n\ndef test_far() -> None:\n    assert unused() == 1\n")
     (repository / "tests" / "test_wrong.py").write_text("def test_wrong() -> None:\n    assert False\n")
