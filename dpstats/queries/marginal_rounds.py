@@ -31,6 +31,7 @@ from dpstats.queries.entropic import descend, uniform
 from dpstats.queries.linear import FRACTION_BITS
 from dpstats.queries.marginals import MarginalQueries, Table, margins
 from dpstats.queries.measured import Measured
+from dpstats.queries.rounds import LESS
 from dpstats.release.noise import check_scale
 
 SELECTION_SHARE = 0.1
@@ -128,7 +129,7 @@ def round_stages(
     # One count falls by 1, and another rises by 1.
     moved = isqrt_up(2 * ROW**2)
     # Large margins are needed only if epsilon is 11 or more (`rounds.LESS`).
-    for margin in (0.0, 1e-12, 1e-9, 1e-6, 1e-3, 3e-3, 0.01, 0.02, 0.03, 0.04, 0.06, 0.1):
+    for margin in LESS[:-1]:
         scales = 2 * MOVED * ROW / (factor * choice), moved / (factor * answer)
         errors, counts = (check_scale(scale * (1 + margin)) for scale in scales)
         stages = [

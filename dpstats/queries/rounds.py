@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from scipy.special import ndtri
 
 from dpstats.errors import InvalidParameter, NotPrivate
-from dpstats.privacy.calibration import largest_cost
+from dpstats.privacy.calibration import MARGINS, largest_cost
 from dpstats.privacy.events import BoundedRange, Event, Gaussian
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
@@ -159,7 +159,7 @@ def shares(rounds: int, n_queries: int, target: PrivacyGuarantee, beta: float) -
     return RoundNoise(math.sqrt(1 / (2 * (rho - answers))), math.sqrt(1 / (2 * answers)), "gaussian")
 
 
-LESS = (0.0, 1e-12, 1e-9, 1e-6, 1e-3, 3e-3, 0.01, 0.02, 0.03, 0.04, 0.06, 0.1, 1.0)
+LESS = (0.0, *MARGINS, 3e-3, 0.01, 0.02, 0.03, 0.04, 0.06, 0.1, 1.0)
 """Candidate reductions of the cost, relative to continuous noise.
 
 From an epsilon of about 11, the delta of a lattice counts e^epsilon times, and the exact total cannot be reached."""
@@ -194,7 +194,7 @@ def stages_of(
     noise: RoundNoise, rounds: int, n_queries: int, n: int, target: PrivacyGuarantee, calibration: str
 ) -> tuple[Selection | Stage, ...]:
     """Return the stages of all rounds, certified to cost at most the target."""
-    for margin in (0.0, 1e-12, 1e-9, 1e-6, 1e-3):
+    for margin in (0.0, *MARGINS):
         errors, answer = (check_scale(scale * ROW * (1 + margin)) for scale in (noise.errors, noise.answer))
         spacing = 2.0**-FRACTION_BITS / n
         one = Selection(worst_query(1), "gumbel", 1, spacing, ROW, errors, candidates=n_queries)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from scipy.special import ndtri
 
 from dpstats.errors import InvalidParameter, NotPrivate
-from dpstats.privacy.calibration import largest_cost
+from dpstats.privacy.calibration import MARGINS, largest_cost
 from dpstats.privacy.events import Event, Gaussian, Pure
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.stages import Comparisons
@@ -117,7 +117,7 @@ def concentrated_scales(updates: int, rho: float, answers: float = 0.1) -> Scale
 
 def stage_of(name: str, scales: Scales, updates: int, target: PrivacyGuarantee) -> Comparisons:
     """Return the stage that draws the noise, certified to cost at most the target."""
-    for margin in (0.0, 1e-12, 1e-9, 1e-6, 1e-3):
+    for margin in (0.0, *MARGINS):
         threshold, question, answer = (
             check_scale(scale * ROW * (1 + margin))
             for scale in (scales.threshold, scales.question, scales.answer)

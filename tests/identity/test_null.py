@@ -13,8 +13,8 @@ from tests.identity.every_test import FAST, NULL_ROWS
 
 def test_calibrations_are_cached_in_memory_and_on_disk(tmp_path, monkeypatch) -> None:
     calls = []
-    simulated = null._simulated
-    monkeypatch.setattr(null, "_simulated", lambda *a: calls.append(1) or simulated(*a))
+    simulated = null.simulate_blocks
+    monkeypatch.setattr(null, "simulate_blocks", lambda *a: calls.append(1) or simulated(*a))
     test = SpatialSignTest(random_state=0, epsilon=0.77, cache_dir=tmp_path, **FAST)
     first = test.fit(NULL_ROWS).threshold_
     assert SpatialSignTest(random_state=9, epsilon=0.77, mean=5.0, **FAST).fit(NULL_ROWS).threshold_ == first
@@ -98,3 +98,13 @@ def test_a_file_of_the_cache_never_runs_code(tmp_path) -> None:
     np.save(next(cache.iterdir()), np.array([_Planted(tmp_path / "ran")] * 199, dtype=object))
     assert np.array_equal(SpatialSignTest(cache_dir=cache, **options)._null_statistics(plan), known)
     assert not (tmp_path / "ran").exists()
+
+
+def test_the_last_digits_of_a_key_do_not_change_the_draws() -> None:
+    def drawn(key: str) -> np.ndarray:
+        return null.null_statistics(key, 5, lambda size, generator: generator.normal(size=size))
+
+    first = drawn("a 0.1.0 [(349525.3333333334, 9.5367431640625e-07)]")
+    assert np.array_equal(first, drawn("a 0.1.0 [(349525.3333333333, 9.53674316406249e-07)]"))
+    assert not np.array_equal(first, drawn("a 0.1.0 [(349525.3433333334, 9.5367431640625e-07)]"))
+    assert not np.array_equal(first, drawn("b 0.1.0 [(349525.3333333334, 9.5367431640625e-07)]"))
