@@ -54,8 +54,8 @@ from dpstats.statistic.plan import (
 )
 from dpstats.together import BONFERRONI
 
-_LEAST_SIZE = 20
-_SIZE_PER_PARAMETER = {None: 20, "jackknife": 20, "jackknife2": 30}
+_LEAST_SIZE = {None: 20, "jackknife": 16, "jackknife2": 30}  # of the blocks of a function with one parameter
+_SIZE_PER_PARAMETER = {None: 20, "jackknife": 20, "jackknife2": 30}  # rows for each further parameter
 _MANY_FAILURES = 0.05  # of blocks
 _ONE_STD = 0.158655  # beyond one standard deviation of a normal error
 _BATCH = 32  # blocks that a process is given at a time
@@ -80,7 +80,8 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
     blocks : int or "auto", default="auto"
         Number of blocks of rows.
     parameters : int, default=1
-        How many parameters the function estimates: blocks get at least 20 rows for each.
+        How many parameters the function estimates. Blocks get at least 16 rows for the first and 20 for each further
+        one; with other corrections of the bias, 20 or 30 for each.
     skewness : float, default=3.0
         Largest skewness of the influence of a row that intervals count. Give 8 for statistics of heavy-tailed
         rows.
@@ -211,8 +212,8 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
             if isinstance(self.blocks, str) and check_choice("blocks", self.blocks, ["auto"])
             else check_integer("blocks", self.blocks, at_least=2)
         )
-        per_parameter = _SIZE_PER_PARAMETER[self.bias] * parameters
-        least = max(_LEAST_SIZE, per_parameter, int((3 * parameters - 1) * n**0.25))
+        further = _SIZE_PER_PARAMETER[self.bias] * (parameters - 1)
+        least = max(_LEAST_SIZE[self.bias] + further, int((3 * parameters - 1) * n**0.25))
         return statistic_plan(
             n, d, guarantee, p, blocks, least, parameters, skewness, self.resolution is not None
         )
