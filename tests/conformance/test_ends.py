@@ -145,6 +145,10 @@ def test_the_distance_of_columns_counts_what_floating_point_rounds() -> None:
         rows = rng.integers(0, steps, size=(60_000, 2), endpoint=True) / steps
         found = gaussian_release.squared_column_distance(LinearQueries.from_matrix(rows))
         assert found >= distance_by_brute_force(rows)
+        # Columns a step apart: their squares cancel, and leave their rounding.
+        rows[:, 1] = np.abs(rows[:, 0] - rng.choice([0, 1], size=len(rows)) / steps)
+        found = gaussian_release.squared_column_distance(LinearQueries.from_matrix(rows))
+        assert found >= distance_by_brute_force(rows)
 
 
 # Ratios of nothing by nothing

@@ -69,6 +69,8 @@ def test_crossings_at_once_never_and_at_the_farthest() -> None:
     low, high = crossing(step, 0.5, 2.1, 1000)
     assert low <= 2.0 <= high <= 2.1
     assert crossing(counted(lambda a: 0.1 if a < 2.2 else 0.9, 1000)[0], 0.5, 2.1, 1000)[0] == math.inf
+    low, high = crossing(lambda a, datasets: min(a, 1.0 if datasets == 1000 else 0.8), 0.9, 2.1, 1000)
+    assert low <= 0.9 <= high <= 0.95
 
 
 @pytest.mark.parametrize("seed", [2, 92])

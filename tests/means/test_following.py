@@ -36,6 +36,13 @@ def test_a_loose_bound_costs_a_quarter_of_the_error_at_most(n: int, d: int, epsi
         assert math.sqrt(1 / n + fixed.noise_variance * factor**2) > 1.8 * least
 
 
+@pytest.mark.parametrize(("n", "d", "epsilon"), CELLS)
+def test_slopes_are_those_of_the_balls_that_are_used(n: int, d: int, epsilon: float) -> None:
+    staging = loose(n, d, epsilon, 10.0, tails="symmetric").plan(n, d).staging
+    slopes = [float(stage_curves(d, "symmetric").at(point).slope) for point in staging.points]
+    assert list(staging.slopes) == slopes and min(slopes) < 0.9999
+
+
 @pytest.mark.parametrize(("n", "d", "epsilon"), CELLS[:3])
 def test_expected_errors_are_what_is_measured(n: int, d: int, epsilon: float) -> None:
     rng, errors = np.random.default_rng(1), []

@@ -17,6 +17,7 @@ from dpstats.privacy import (
     advanced_composition_share,
     basic_composition,
     compose,
+    composition,
     group_privacy,
     heterogeneous_composition,
     optimal_composition_delta,
@@ -435,3 +436,14 @@ def test_poisson_subsampling_refuses_what_it_does_not_prove():
 def test_bad_parameters_are_named(call, name):
     with pytest.raises(InvalidParameter, match=f"^{name} must be"):
         call()
+
+
+def test_deviances_of_a_million_are_right_to_the_rounding_of_the_mean() -> None:
+    k, epsilon = 10**6, 0.3
+    mean, low = composition._chances(k, epsilon)[0]
+    x = np.round(mean + np.array([-20_000.0, -7000.0, 900.0, 20_000.0]))
+    with mpmath.workdps(40):
+        exact = k / (1 + mpmath.exp(-mpmath.mpf(epsilon)))
+        expected = [float(v * mpmath.log(v / exact) + exact - v) for v in map(mpmath.mpf, x)]
+    found = composition._deviance(x, mean, low)
+    np.testing.assert_allclose(found, expected, rtol=3e-15)

@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from dpstats.errors import InvalidParameter
+from dpstats.plots import plot_distribution
 from dpstats.quantiles import PrivateDistribution
 
 NORMAL = {"bounds": (-8.0, 8.0), "bins": 128, "epsilon": 1.0}
@@ -169,3 +170,13 @@ def test_bad_questions_are_named() -> None:
     for ask in questions:
         with pytest.raises(InvalidParameter):
             ask()
+
+
+def test_the_band_of_declared_values_is_drawn_from_each_value_on() -> None:
+    rows = np.repeat([1.0, 3.0, 4.0], [3000, 4000, 3000])
+    fitted = PrivateDistribution(bounds=(0, 8), step=1, epsilon=20.0, random_state=0).fit(rows)
+    band = fitted.band()
+    area = plot_distribution(fitted).axes[0].collections[0].get_paths()[0]
+    for value, low, high in zip(fitted.edges_[:-1], band.low[:-1], band.high[:-1], strict=True):
+        if high - low > 1e-3:
+            assert area.contains_point((value + 0.5, (low + high) / 2)), value

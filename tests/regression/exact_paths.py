@@ -20,8 +20,8 @@ def exact(family: str, X: np.ndarray, y: np.ndarray, n_public: int = 10**7) -> P
     return walked(first_path(plan), Blocks(X, y, design), len(X))
 
 
-def walked(path: Path, rows: Blocks, n: int) -> Path:
-    """Return a path after the exact answers of n rows, as averages over as many rows as its plan has."""
+def walked(path: Path, rows: Blocks, n: int, last: str = "") -> Path:
+    """Return a path after the exact answers of n rows up to a stage, as averages over as many rows as its plan has."""
     for stage in path.plan.stages:
         found = rows.answer(path.question(stage.name))
         blocks: Any = getattr(stage, "blocks", None)
@@ -30,4 +30,6 @@ def walked(path: Path, rows: Blocks, n: int) -> Path:
             path.take(stage.name, {b.name: found[b.name] * b.spacing * scale for b in blocks})
         else:
             path.take(stage.name, found[stage.name] * stage.spacing * scale)
+        if stage.name == last:
+            break
     return path

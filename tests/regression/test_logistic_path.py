@@ -8,11 +8,13 @@ from scipy import stats
 from scipy.special import expit
 
 from dpstats.regression import PrivateLogisticRegression
+from dpstats.regression.blocks import Blocks
 from dpstats.regression.curvature import Curvature
 from dpstats.regression.design import Design
+from dpstats.regression.engine import first_path
 from dpstats.regression.logistic_path import LogisticPath
 from dpstats.regression.plan import RATE, regression_plan, step_name
-from tests.regression.exact_paths import exact
+from tests.regression.exact_paths import exact, walked
 
 
 def test_without_noise_a_logistic_fit_is_the_likelihoods() -> None:
@@ -144,3 +146,13 @@ def test_a_noisy_column_of_little_weight_bends_no_other_coefficient() -> None:
         fit = PrivateLogisticRegression(x_bounds=(-4, 4), random_state=seed).fit(X, y)
         z.append((fit.coef_[0] + 0.95) / fit.standard_errors_[0])
     assert np.abs(z).max() < 3.5
+
+
+def test_steps_begin_at_the_rate_without_the_mean_offset() -> None:
+    X = np.random.default_rng(4).normal(size=(500, 2))
+    rows = Blocks(X, (X[:, 0] > 0.8).astype(float), Design.check((-4, 4), None, 2, True))
+    path = first_path(regression_plan("logistic", rows.design, 500, 1e4, 1e-6))
+    path.offset = 2.0
+    walked(path, rows, 500, last=RATE)
+    rate = (X[:, 0] > 0.8).mean()
+    assert path.b[0] * path.whitening[0, 0] == pytest.approx(np.log(rate / (1 - rate)) - 2.0, abs=0.01)

@@ -12,13 +12,29 @@ import numpy as np
 import pytest
 
 from dpstats.errors import DPStatsError, InvalidParameter
+from dpstats.means.ratio import Noise
 from dpstats.release.session import Session
 from dpstats.sql import PrivateAnswer, PrivateSQL
-from dpstats.sql.answers import answered
+from dpstats.sql.answers import Off, answered
+from dpstats.sql.noise import Shaken, ShareRatio
 from dpstats.sql.query import Several
 from dpstats.sql.several import all_answered
 
 DECLARED: dict[str, Any] = {"bounds": {"r.x": (-2, 8)}, "categories": {"r.g": [0, 1, 2, 3]}}
+
+
+@pytest.mark.parametrize(
+    ("total", "count"), [(300.0, 800.0), (-50.0, -200.0), (50.0, -200.0), (-900.0, 400.0)]
+)
+def test_a_mean_has_score_zero_at_the_ratio_also_of_negative_counts(total: float, count: float) -> None:
+    errors = Shaken(Off(scales=(2.0,)))
+    T, N = np.array([total]), np.array([count])
+    ratio = ShareRatio(
+        T, N, T, T, N, Noise(1.0, 1.0, 1.0, 1.0, 1.0, 0.0), shaken=errors, weights=((1.0, 0.0), (0.0, 1.0))
+    )
+    at = np.clip(total / count, -1, 1)
+    assert ratio.score(np.array([at])) == pytest.approx(0, abs=1e-9)
+    assert ratio.score(np.array([at - 0.4])) * ratio.score(np.array([at + 0.4])) < 0
 
 
 @pytest.fixture(scope="module")

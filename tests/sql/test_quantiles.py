@@ -28,9 +28,10 @@ from dpstats.quantiles.grid import check_grid
 from dpstats.quantiles.joint import group_windows, windows
 from dpstats.quantiles.plan import HIGH, LOW, observed_plan, points_plan
 from dpstats.quantiles.rank_errors import binomial, group_rank_errors
+from dpstats.release.groups import LARGEST_NESTED, nested_reach
 from dpstats.sql import PrivateSQL, QuantileAnswers
 from dpstats.sql.compile import Compiled
-from dpstats.sql.quantiles import SQLQuantilesPlan, sort_places
+from dpstats.sql.quantiles import SQLQuantilesPlan, _is_quick, sort_places
 from tests.sql.databases import known_engine
 
 ROWS = 4000
@@ -567,3 +568,9 @@ def test_intervals_cover_given_that_a_group_was_found(q: float) -> None:
     assert (shown[3:] == runs).all() and shown[0] < runs
     # At coverage 0.9, fewer than this have probability 0.001 for each size.
     assert (covered >= binom.ppf(0.001, shown, 0.9)).all()
+
+
+def test_points_of_groups_are_quick_by_their_own_sampler() -> None:
+    plan = GroupQuantiles(groups=[0, 1], bounds=(0, 10), epsilon=1.0).plan(4000)
+    scale = LARGEST_NESTED / nested_reach(1.0, plan.each, plan.grid.points)
+    assert _is_quick(scale / 5, plan) and not _is_quick(scale / 3, plan)
