@@ -80,8 +80,8 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
     blocks : int or "auto", default="auto"
         Number of blocks of rows.
     parameters : int, default=1
-        How many parameters the function estimates. Blocks get at least 16 rows for the first and 20 for each further
-        one; with other corrections of the bias, 20 or 30 for each.
+        Number of parameters that the function estimates. Blocks get at least 16 rows for the first and 20 for each
+        further one; with other corrections of the bias, 20 or 30 for each.
     skewness : float, default=3.0
         Largest skewness of the influence of a row that intervals count. Give 8 for statistics of heavy-tailed
         rows.
