@@ -99,7 +99,7 @@ def test_a_plan_reads_no_data(file: Path, capsys: pytest.CaptureFixture[str]) ->
         ),
         ([*COLUMNS, "--unit", "x"], "must name different columns"),
         ([*COLUMNS, "--bounds", "1", "0"], "bounds"),
-        ([*COLUMNS, "--epsilon", "0.001"], "n_samples must be at least 1,200,000"),
+        ([*COLUMNS, "--epsilon", "0.001"], "n_samples must be at least 960,000"),
     ],
 )
 def test_bad_input_is_one_line_and_costs_nothing(

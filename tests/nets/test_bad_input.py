@@ -138,7 +138,7 @@ BAD_PARAMETERS: list[tuple[str, dict[str, Any], str]] = [
     # A timer cannot hold these: it would be off, or fail after the charge.
     ("statistic", {"time_limit": 1e-9}, "time_limit must be"),
     ("statistic", {"time_limit": 1e300}, "time_limit must be"),
-    ("statistic", {"epsilon": 0.05}, "n_samples must be at least 24,000 at epsilon = 0.05, got 1,300"),
+    ("statistic", {"epsilon": 0.05}, "n_samples must be at least 19,200 at epsilon = 0.05, got 1,300"),
 ]
 
 
