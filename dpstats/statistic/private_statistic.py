@@ -213,7 +213,7 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
             else check_integer("blocks", self.blocks, at_least=2)
         )
         further = _SIZE_PER_PARAMETER[self.bias] * (parameters - 1)
-        # The bias that is left is of order m^-2, and intervals are of order n^-1/2.
+        # The remaining bias is of order m^-2. It must be small beside n^-1/2.
         per_root = 1.7 if parameters == 1 else 3 * parameters - 1
         least = max(_LEAST_SIZE[self.bias] + further, int(per_root * n**0.25))
         return statistic_plan(

@@ -31,14 +31,14 @@ def test_the_stages_cost_what_was_asked(n: int, epsilon: float, delta: float, ou
 
 
 def test_gaussian_noise_is_taken_where_it_is_less() -> None:
-    pure = PrivateStatistic(np.mean, n_outputs=8).plan(100_000, 1)
-    mixed = PrivateStatistic(np.mean, n_outputs=8, delta=1e-6).plan(100_000, 1)
+    pure = PrivateStatistic(np.mean, n_outputs=12).plan(100_000, 1)
+    mixed = PrivateStatistic(np.mean, n_outputs=12, delta=1e-6).plan(100_000, 1)
     assert pure.sums_noise.law == "laplace" and mixed.sums_noise.law == "gaussian"
     assert mixed.planned_width < pure.planned_width
 
 
 @pytest.mark.parametrize(
-    ("bias", "parameters", "least"), [("jackknife", 1, 20), ("jackknife2", 3, 90), (None, 4, 80)]
+    ("bias", "parameters", "least"), [("jackknife", 1, 16), ("jackknife2", 3, 90), (None, 4, 80)]
 )
 def test_blocks_have_rows_for_every_parameter(bias: str | None, parameters: int, least: int) -> None:
     plan = PrivateStatistic(np.mean, bias=bias, parameters=parameters).plan(10_000, 1)
@@ -64,9 +64,9 @@ def test_the_planned_width_counts_the_loss_of_small_blocks() -> None:
 
 
 def test_too_few_blocks_are_refused_with_the_number_of_rows_that_suffices() -> None:
-    with pytest.raises(InvalidParameter, match="n_samples must be at least 12,000 at"):
-        PrivateStatistic(np.mean, epsilon=0.1).plan(11_999, 1)
-    plan = PrivateStatistic(np.mean, epsilon=0.1).plan(12_000, 1)
+    with pytest.raises(InvalidParameter, match="n_samples must be at least 9,600 at"):
+        PrivateStatistic(np.mean, epsilon=0.1).plan(9_599, 1)
+    plan = PrivateStatistic(np.mean, epsilon=0.1).plan(9_600, 1)
     assert LEAST <= plan.strength < RECOMMENDED
     assert any(note.startswith("Warning: blocks times epsilon is 60") for note in plan.notes())
     assert not any("Warning" in note for note in PrivateStatistic(np.mean).plan(5000, 1).notes())
