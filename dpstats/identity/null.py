@@ -87,7 +87,7 @@ def null_statistics(
             known = _recalled((digest, None))
         if known is None:
             # Each distribution has a separate stream, which is the same on every processor.
-            seed = np.random.default_rng([PUBLIC_SEED, int(_sha256(f"{rounded(key)} {size}")[:16], 16)])
+            seed = np.random.default_rng([PUBLIC_SEED, int(_sha256(f"{round_decimals(key)} {size}")[:16], 16)])
             known = np.sort(simulate_blocks(size, simulate, seed, n_jobs, progress, "null distribution"))
             known.setflags(write=False)
             _remember((digest, None), known)
@@ -113,7 +113,7 @@ def _remember(place: tuple[str, str | None], known: NDArray[np.float64]) -> None
             _memory.popitem(last=False)
 
 
-def rounded(text: str) -> str:
+def round_decimals(text: str) -> str:
     """Return the text with numbers of eight digits. Processors may differ in the last digits of a sum or a root."""
     return _DECIMAL.sub(lambda found: f"{float(found.group()):.8g}", text)
 
