@@ -87,7 +87,9 @@ def null_statistics(
             known = _recalled((digest, None))
         if known is None:
             # Each distribution has a separate stream, which is the same on every processor.
-            seed = np.random.default_rng([PUBLIC_SEED, int(_sha256(f"{round_decimals(key)} {size}")[:16], 16)])
+            seed = np.random.default_rng(
+                [PUBLIC_SEED, int(_sha256(f"{round_decimals(key)} {size}")[:16], 16)]
+            )
             known = np.sort(simulate_blocks(size, simulate, seed, n_jobs, progress, "null distribution"))
             known.setflags(write=False)
             _remember((digest, None), known)

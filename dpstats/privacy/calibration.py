@@ -16,7 +16,7 @@ from dpstats.privacy.totals import compose, covers
 _LARGEST = math.log(1e6)  # largest epsilon of a calibration: one million
 
 MARGINS = (1e-12, 1e-9, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
-"""Candidate reductions of a cost, or increases of a scale of noise, relative. Searches take the first whose total is certified.
+"""Candidate reductions of a cost, or increases of a scale, relative. Searches take the first whose total is certified.
 
 A computed total is an upper bound, and jumps by a relative 4e-6. Near the guarantee the last digits of a cost, which
 depend on the processor, decide whether it is certified. Margins close together keep the noise the same to 1e-5."""
