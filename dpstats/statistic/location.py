@@ -7,6 +7,7 @@ depends on one value. Proof: docs/proofs/statistic.md, "The location".
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -25,19 +26,50 @@ UTILITY_RANGE = 2
 """A replaced value raises the utility of one candidate by at most 1, and lowers another's by at most 1."""
 
 _WIDE = 2.0  # of the outer window, in scales
-_NARROW = 0.3  # of the inner window
+_NARROW = 0.6  # width of the inner windows, in scales
 _OUTSIDE = 0.190  # of normal values: P(|z| <= 2) - P(|z| > 0.3)
+_FULLEST = 0.8  # by which the fullest window exceeds that about the center, in square roots of the values
 _INSIDE = 0.9545  # of normal values: P(|z| <= 2)
 _PRIOR_BITS = 45
 _WHOLE = 1 << VALUE_BITS
 
 
-def in_steps(values: NDArray[np.float64], low: float, high: float) -> Integers:
-    """Return values as steps from the middle of the box, clipped to it; NaN as 0, the middle."""
-    half = high / 2 - low / 2
-    with quiet():
-        steps = np.rint(((values - low) / 2 - half / 2) / half * (2.0 * _WHOLE))
-    return as_int64(np.clip(np.where(np.isnan(steps), 0.0, steps), -_WHOLE, _WHOLE))
+@dataclass(frozen=True)
+class Box:
+    """A public interval that holds the values, as whole steps from its origin.
+
+    The origin is the number of the interval that is nearest to 0: values near it are expected a little more.
+
+    Attributes
+    ----------
+    low, high : float
+    """
+
+    low: float
+    high: float
+
+    @property
+    def origin(self) -> float:
+        return min(max(0.0, self.low), self.high)
+
+    @property
+    def step(self) -> float:
+        return (self.high / 2 - self.low / 2) / _WHOLE
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """The ends of the interval in steps."""
+        low, high = self._steps(np.array([self.low, self.high])).tolist()
+        return int(low), int(high)
+
+    def in_steps(self, values: NDArray[np.float64]) -> Integers:
+        """Return values as steps from the origin, those outside as the nearest end, and NaN as the origin."""
+        return as_int64(np.clip(np.where(np.isnan(values), 0.0, self._steps(values)), *self.ends))
+
+    def _steps(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        half = self.high / 2 - self.low / 2
+        with quiet():
+            return np.rint((values / 2 - self.origin / 2) / half * (2.0 * _WHOLE))
 
 
 def spacing_of(line: NDArray[np.int64]) -> Integers:
@@ -45,61 +77,61 @@ def spacing_of(line: NDArray[np.int64]) -> Integers:
     return _spacings()[line]
 
 
-def n_candidates() -> int:
-    """Return the number of (scale, center) pairs."""
-    return sum(2 * _prior(line)[0] + 1 for line in range(SCALES))
+def n_candidates(ends: tuple[int, int]) -> int:
+    """Return the number of (scale, center) pairs for values between these ends."""
+    return sum(len(_places(line, ends)) for line in range(SCALES))
 
 
-def locations(steps: Integers) -> Runs:
+def locations(steps: Integers, ends: tuple[int, int]) -> Runs:
     """Return all candidates, (scale, center) pairs, with their utility for these values.
 
-    A candidate is good if many values lie within two scales of its center, few within 0.3 scales, and about
-    as many below as above. Each of the three counts moves by at most 1 with a value, and so does their
-    minimum.
+    A candidate is good if many values lie within two scales of its center, no window of 0.6 scales holds too many
+    of them, and about as many lie below the center as above. Each of the three counts moves by at most 1 with a value,
+    and so does their minimum.
 
     Parameters
     ----------
     steps : int64 array of shape (k,)
-        From `in_steps`.
+        From `Box.in_steps`.
+    ends : (low, high)
+        From `Box.ends`.
     """
     values = np.sort(steps)
-    lines = [_line(line, values) for line in range(SCALES)]
+    lines = [_line(line, values, ends) for line in range(SCALES)]
     number = np.repeat(np.arange(SCALES), [len(parts[0]) for parts in lines])
     low, high, utility, weight = (np.concatenate(column) for column in zip(*lines, strict=True))
     return Runs(number, low, high, utility, weight)
 
 
-def _line(line: int, values: Integers) -> tuple[Integers, Integers, Integers, Integers]:
+def _line(
+    line: int, values: Integers, ends: tuple[int, int]
+) -> tuple[Integers, Integers, Integers, Integers]:
     """Return the runs of a scale's centers: first and last place, utility and weight."""
     spacing = int(_spacings()[line])
-    last, limits, weights = _prior(line)
+    places = _places(line, ends)
+    limits, weights = _prior(line, ends)
     k, half = values.size, (values.size + 1) // 2
     below, above = values // spacing, -((-values) // spacing)
-    reach, narrow = round(2 * _WIDE), int(2 * _NARROW * spacing)
-    # Windows hold a value from the place `first` to the place before `end`.
-    wide_first, wide_end = above - reach, below + reach + 1
-    narrow_first, narrow_end = -((narrow - values) // spacing), (values + narrow) // spacing + 1
-    starts: Integers = np.concatenate(
-        [wide_first, wide_end, narrow_first, narrow_end, below + 1, above, limits, [-last]]
-    )
+    reach = round(2 * _WIDE)
+    # The outer window holds a value from the place `first` to the place before `end`.
+    first, end = above - reach, below + reach + 1
+    starts: Integers = np.concatenate([first, end, below + 1, above, limits])
     # A few sorted parts: merging them is faster than hashing, which np.unique does.
-    starts = np.sort(starts[(starts >= -last) & (starts <= last)], kind="stable")
+    starts = np.sort(starts[(starts >= places.start) & (starts < places.stop)], kind="stable")
     starts = starts[np.append(True, starts[1:] != starts[:-1])]
 
-    def inside(first: Integers, end: Integers) -> Integers:
-        return as_int64(
-            np.searchsorted(first, starts, side="right") - np.searchsorted(end, starts, side="right")
-        )
+    def passed(limits: Integers) -> Integers:
+        return as_int64(np.searchsorted(limits, starts, side="right"))
 
-    many = inside(wide_first, wide_end)
-    spread = k - inside(narrow_first, narrow_end) + round(_OUTSIDE * k)
-    left = np.searchsorted(below + 1, starts, side="right")
-    right = k - np.searchsorted(above, starts, side="right")
-    uneven = np.maximum(np.maximum(left, right) - half, 0)
+    many = passed(first) - passed(end)
+    # The fullest of all windows of this width begins at a value.
+    width = int(2 * _NARROW * spacing)
+    fullest = int((np.searchsorted(values, values + width, side="right") - np.arange(k)).max())
+    spread = k - fullest + round(_OUTSIDE * k + _FULLEST * math.sqrt(k))
+    uneven = np.maximum(np.maximum(passed(below + 1), k - passed(above)) - half, 0)
     balance = round(_INSIDE * k + 0.4 * math.sqrt(k)) - uneven
-    utility = np.minimum(many, np.minimum(spread, balance))
-    ends = np.append(starts[1:] - 1, last)
-    return starts, ends, utility, weights[np.searchsorted(limits, starts, side="right") - 1]
+    utility = np.minimum(np.minimum(many, spread), balance)
+    return starts, np.append(starts[1:] - 1, places.stop - 1), utility, weights[passed(limits) - 1]
 
 
 @lru_cache(maxsize=1)
@@ -109,23 +141,29 @@ def _spacings() -> Integers:
     return found
 
 
-@lru_cache(maxsize=SCALES)
-def _prior(line: int) -> tuple[int, Integers, Integers]:
-    """Return the last place of a line, where magnitudes of places begin, and the weight of a place from there on.
+def _places(line: int, ends: tuple[int, int]) -> range:
+    """Return the places of the centers of a line: those between the ends."""
+    spacing = int(_spacings()[line])
+    return range(-(-ends[0] // spacing), ends[1] // spacing + 1)
 
-    Half of a line's weight is uniform. The other half is uniform within 2^l places of the middle, for every l
+
+@lru_cache(maxsize=4 * SCALES)
+def _prior(line: int, ends: tuple[int, int]) -> tuple[Integers, Integers]:
+    """Return where weights of places change on a line, and the weight of a place from there on.
+
+    Half of a line's weight is uniform. The other half is uniform within 2^l places of the origin, for every l
     alike: a box that is ten times too wide costs little.
     """
-    last = _WHOLE // int(_spacings()[line])
+    places = _places(line, ends)
+    far = max(-places.start, places.stop - 1)
     reaches = [0]
-    while reaches[-1] < last:
-        reaches.append(min(max(1, 2 * reaches[-1]), last))
-    unit = (1 << _PRIOR_BITS) / SCALES
-    share = [0.5 * unit / (2 * last + 1)]
-    for reach in reversed(reaches):
-        share.append(share[-1] + 0.5 * unit / len(reaches) / (2 * reach + 1))
-    # Places up to reaches[l] have the weight that all wider magnitudes add up to.
-    weights = [round(value) for value in share[:0:-1]]
-    limits = [-last, *(-reach for reach in reversed(reaches[:-1])), *(reach + 1 for reach in reaches[:-1])]
-    by_limit = [*reversed(weights), *weights[1:]]
-    return last, np.array(limits, dtype=np.int64), np.array(by_limit, dtype=np.int64)
+    while reaches[-1] < far:
+        reaches.append(min(max(1, 2 * reaches[-1]), far))
+    near = [range(max(-reach, places.start), min(reach + 1, places.stop)) for reach in reaches]
+    unit = 0.5 * (1 << _PRIOR_BITS) / SCALES
+    limits = sorted({end for each in near for end in (each.start, each.stop)} - {places.stop})
+    weights = [
+        round(unit / len(places) + sum(unit / len(near) / len(each) for each in near if limit in each))
+        for limit in limits
+    ]
+    return np.array(limits, dtype=np.int64), np.array(weights, dtype=np.int64)

@@ -31,7 +31,7 @@ FEWEST = 60
 """Number of blocks that intervals need, for any epsilon."""
 LEAST, RECOMMENDED = 60.0, 80.0
 """Blocks times epsilon: below the first a plan is refused, below the second it warns."""
-_FOR_LOCATION = 50.0
+_FOR_LOCATION = 42.0
 """Blocks times the epsilon of the location: more of it does not make the location better."""
 _LARGEST_SHARE = 0.6
 _CLIPS = (1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 2.75, 3.0, 3.5, 4.0)
@@ -62,7 +62,7 @@ class StatisticPlan(ReleasePlan):
     >>> from dpstats.statistic import PrivateStatistic
     >>> plan = PrivateStatistic(np.mean).plan(20_000, 1)
     >>> plan.n_blocks, plan.block_size, round(plan.planned_width, 2)
-    (271, 73, 1.16)
+    (253, 79, 1.16)
     """
 
     n_blocks: int
@@ -146,7 +146,7 @@ def statistic_plan(
     n: int,
     d: int,
     guarantee: PrivacyGuarantee,
-    n_outputs: int,
+    ends: tuple[tuple[int, int], ...],
     blocks: int | None,
     least_size: int,
     parameters: int,
@@ -160,7 +160,8 @@ def statistic_plan(
     n, d : int
         Public sizes.
     guarantee : PrivacyGuarantee
-    n_outputs : int
+    ends : tuple of (int, int)
+        Of the box of every output, in steps.
     blocks : int, optional
         Number of blocks; None chooses.
     least_size : int
@@ -170,6 +171,7 @@ def statistic_plan(
     skewness : float
     dither : bool
     """
+    n_outputs = len(ends)
     epsilon = guarantee.epsilon / n_outputs
     most = n // least_size
     if blocks is None:
@@ -204,7 +206,7 @@ def statistic_plan(
     if dither:
         stages.append(Coins(DITHER, (k * n_outputs, DITHER_BITS)))
     stages += [
-        Choice(location_name(j, n_outputs), 2, UTILITY_RANGE, scale, n_candidates(), words=_LOCATED)
+        Choice(location_name(j, n_outputs), 2, UTILITY_RANGE, scale, n_candidates(ends[j]), words=_LOCATED)
         for j in range(n_outputs)
     ]
     stages.append(_sums_stage(laws[law], guarantee, first, n_outputs))

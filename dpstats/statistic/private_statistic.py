@@ -39,7 +39,7 @@ from dpstats.statistic.blocks import JACKKNIFE, BlockRows, block_rows
 from dpstats.statistic.clipped_sums import located, sums
 from dpstats.statistic.errors import BlockErrors, DifferenceErrors
 from dpstats.statistic.isolation import LINKS, LONGEST, SHORTEST, check_time_limit, value_of
-from dpstats.statistic.location import in_steps, locations, spacing_of
+from dpstats.statistic.location import Box, locations, spacing_of
 from dpstats.statistic.plan import (
     ABSOLUTE,
     DITHER,
@@ -72,8 +72,9 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
         ``n_outputs`` numbers. A block is a data frame of pandas if the columns have names, and otherwise an
         array; all entries are float64. Its value must depend only on the rows of its block: see Notes.
     bounds : (low, high), or sequence of n_outputs pairs, default=(-100, 100)
-        Public box that holds the values, on the scale of the link if there is one. It may be wide: a box that
-        is ten times wider costs little.
+        Public box that holds the values, on the scale of the link if there is one. It may be wide: with 80
+        blocks times epsilon and more, bounds that are 100,000 times wider than the values of blocks vary cost
+        little.
     n_outputs : int, default=1
         Number of values that the function returns. Every output gets its part of epsilon: ask for the number
         that matters.
@@ -148,7 +149,7 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
     >>> X[:, 1] += X[:, 0]
     >>> fit = PrivateStatistic(correlation, link="fisher", epsilon=1.0, random_state=0).fit(X)
     >>> fit.n_blocks_, fit.block_size_
-    (230, 43)
+    (210, 47)
     >>> low, high = fit.confidence_interval()
     >>> round(fit.estimate_, 3), round(low, 3), round(high, 3)
     (0.7, 0.689, 0.711)
@@ -187,20 +188,20 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
         d = check_integer("n_features", n_features, at_least=1)
         guarantee = PrivacyGuarantee(*check_privacy_parameters(self.epsilon, self.delta))
         parameters = check_integer("parameters", self.parameters, at_least=1)
-        p = check_integer("n_outputs", self.n_outputs, at_least=1)
+        check_integer("n_outputs", self.n_outputs, at_least=1)
         skewness = check_real("skewness", self.skewness, at_least=0)
         if not isinstance(self.bias, str | None) or self.bias not in JACKKNIFE:
             raise InvalidParameter(f"bias must be 'jackknife', 'jackknife2' or None, got {self.bias!r}")
         if not isinstance(self.link, str | None) or self.link not in LINKS:
             raise InvalidParameter(f"link must be 'fisher', 'logit', 'log' or None, got {self.link!r}")
-        box, inverse = self._box(), LINKS[self.link][1]
-        if not all(math.isfinite(inverse(end)) for end in box.ravel().tolist()):
+        boxes, inverse = self._boxes(), LINKS[self.link][1]
+        if not all(math.isfinite(inverse(end)) for box in boxes for end in (box.low, box.high)):
             raise InvalidParameter(
                 f"bounds must hold values on the scale of link={self.link!r}, got {self.bounds!r}, where the statistic "
                 "is infinite. Give the bounds of its logarithm."
             )
         if self.resolution is not None:
-            width = float((box[:, 1] / 2 - box[:, 0] / 2).min())
+            width = min(box.high / 2 - box.low / 2 for box in boxes)
             check_real("resolution", self.resolution, above=0, at_most=width)
         check_missing(self.missing, ("error", "drop"))
         check_jobs(self.n_jobs)
@@ -217,11 +218,19 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
         per_root = 1.7 if parameters == 1 else 3 * parameters - 1
         least = max(_LEAST_SIZE[self.bias] + further, int(per_root * n**0.25))
         return statistic_plan(
-            n, d, guarantee, p, blocks, least, parameters, skewness, self.resolution is not None
+            n,
+            d,
+            guarantee,
+            tuple(box.ends for box in boxes),
+            blocks,
+            least,
+            parameters,
+            skewness,
+            self.resolution is not None,
         )
 
-    def _box(self) -> NDArray[np.float64]:
-        """Return the bounds of every output: of shape (n_outputs, 2)."""
+    def _boxes(self) -> list[Box]:
+        """Return the bounds of every output."""
         try:
             box = np.broadcast_to(np.asarray(self.bounds, dtype=np.float64), (self.n_outputs, 2))
         except (TypeError, ValueError):
@@ -231,7 +240,7 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
                 f"bounds must be (low, high) with low < high, or such a pair for each of n_outputs = {self.n_outputs}, "
                 f"got {self.bounds!r}. They hold the values of the function, on the scale of the link."
             )
-        return box
+        return [Box(low, high) for low, high in box.tolist()]
 
     def _takes_outcomes(self) -> bool:
         """Return whether the function has a second required argument."""
@@ -283,12 +292,12 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
         if self.resolution is not None:
             coins = session.coins(DITHER)
             values = values + self.resolution * _uniform(coins).reshape(values.shape)
-        box, p = self._box(), plan.n_outputs
+        boxes, p = self._boxes(), plan.n_outputs
         found = []
         for j in range(p):
             failed = np.isnan(values[:, j])
-            steps = in_steps(values[:, j], *box[j])
-            chosen = session.choose(location_name(j, p), [Part([locations(steps)])])
+            steps = boxes[j].in_steps(values[:, j])
+            chosen = session.choose(location_name(j, p), [Part([locations(steps, boxes[j].ends)])])
             line, place = np.atleast_2d(chosen).T
             spacing = spacing_of(line)
             found.append(sums(steps, failed, place * spacing, plan.clip * 2.0 * spacing))
@@ -316,7 +325,7 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
     # Report
 
     def _report(self, released: Released, plan: StatisticPlan) -> None:
-        box, p = self._box(), plan.n_outputs
+        boxes, p = self._boxes(), plan.n_outputs
         numbers = released[SUMS]
         if isinstance(numbers, np.ndarray):
             triples = numbers.reshape(3, p)
@@ -324,13 +333,12 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
             triples = np.stack([numbers[name] for name in (SIGNED, ABSOLUTE, FAILURES)])
         at = located(triples.T, plan.n_blocks, plan.sums_noise)
         places = np.array([released[location_name(j, p)] for j in range(p)])
-        # One step of the box is 2^-40 of its half-width.
-        step = (box[:, 1] / 2 - box[:, 0] / 2) * 2.0**-40
-        spacing = spacing_of(places[:, 0]) * step
+        spacing = spacing_of(places[:, 0]) * np.array([box.step for box in boxes])
         unit = plan.clip * 2.0 * spacing
-        center = (box[:, 0] + box[:, 1]) / 2 + places[:, 1] * spacing
-        linked = np.where(at.found, center + unit * at.mean, np.nan)
-        self._errors = BlockErrors(at, unit, linked, box, self.link, plan.block_skewness)
+        center = np.array([box.origin for box in boxes]) + places[:, 1] * spacing
+        bounds = np.array([(box.low, box.high) for box in boxes])
+        linked = np.where(at.found, np.clip(center + unit * at.mean, *bounds.T), np.nan)
+        self._errors = BlockErrors(at, unit, linked, bounds, self.link, plan.block_skewness)
         self.n_blocks_, self.block_size_ = plan.n_blocks, plan.block_size
         self._estimate = _one(self._errors.mapped(linked))
         self.spread_ = _one(np.where(at.found, unit * at.std, np.nan))

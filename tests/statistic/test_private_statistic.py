@@ -116,7 +116,7 @@ def test_units_are_blocked_with_all_their_rows() -> None:
     watched.__globals__["_SEEN"] = seen
     fit = PrivateStatistic(watched, unit="who", bias=None, random_state=0).fit(frame)
     assert fit.plan_.n_samples == 2000 and fit.privacy_.unit == "who"
-    assert fit.n_blocks_ == 97 and fit.block_size_ == 20
+    assert fit.n_blocks_ == 94 and fit.block_size_ == 21
 
 
 def test_replacing_a_unit_moves_one_block() -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "validation" / "mutants"))
+import callers
 import planted
 import run
-import which_tests
 
 ROOT = Path(__file__).resolve().parents[2]
 MUTANTS = planted.planted()
@@ -21,7 +21,6 @@ TINY = planted.Mutant("minus", "dpstats/tiny.py", "a + b", "a - b", "validity", 
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository of one function and one test."""
-    monkeypatch.setitem(which_tests.WIDER, "", [])
     # Half the time of a pytest this small: its one test needs no plugin.
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     root = tmp_path / "repository"
@@ -44,15 +43,8 @@ def test_every_mutant_fits_the_code() -> None:
 
 def test_there_are_mutants_of_every_package() -> None:
     packages = {path.name for path in (ROOT / "dpstats").iterdir() if (path / "__init__.py").exists()}
-    assert {which_tests.package_of(mutant.file) for mutant in MUTANTS} == packages | {""}
+    assert {planted.package_of(mutant.file) for mutant in MUTANTS} == packages | {""}
     assert len(MUTANTS) >= 90
-
-
-def test_tests_that_are_asked_for_exist() -> None:
-    for mutant in MUTANTS:
-        paths = [word for step in which_tests.steps(mutant, ROOT) for word in step.split() if "/" in word]
-        files = [path.removeprefix("--ignore=").partition("::")[0] for path in paths]
-        assert files and all((ROOT / file).exists() for file in files), mutant.name
 
 
 @pytest.mark.parametrize(
@@ -75,7 +67,7 @@ def test_a_kill_and_a_survivor(repository: Path, tmp_path: Path) -> None:
     before = (repository / "dpstats" / "tiny.py").read_text()
     found = list(run.judged([TINY, survivor], root=repository))
     assert [(each.name, each.verdict) for each in found] == [("minus", run.KILLED), ("one", run.SURVIVED)]
-    assert found[0].by == "tests/test_tiny.py::test_total" and "tests/test_tiny.py" in found[1].by
+    assert found[0].by == "tests/test_tiny.py::test_total" and "1 tests that call" in found[1].by
     assert (repository / "dpstats" / "tiny.py").read_text() == before
     assert run.sound(found, run.Scratch(tmp_path / "again", repository), 60.0) == found
 
@@ -115,26 +107,100 @@ def test_outcomes_on_the_page_and_in_the_journal(tmp_path: Path) -> None:
 
 
 def test_the_last_killer_is_asked_first(repository: Path) -> None:
-    (repository / "tests" / "test_far.py").write_text((repository / "tests" / "test_tiny.py").read_text())
+    far = (
+        (repository / "tests" / "test_tiny.py")
+        .read_text()
+        .replace("    assert", "    import time\n\n    time.sleep(0.1)\n    assert")
+    )
+    (repository / "tests" / "test_far.py").write_text(far)
     for first, killer in (("test_far", "test_far"), ("test_gone", "test_tiny")):
-        asked = {"minus": [[f"tests/{first}.py::test_total"]]}
+        asked = {"minus": f"tests/{first}.py::test_total"}
         (found,) = run.judged([TINY], root=repository, killers=asked)
         assert (found.verdict, found.by) == (run.KILLED, f"tests/{killer}.py::test_total")
 
 
-def test_each_mutant_meets_the_failures_of_all_together(repository: Path, tmp_path: Path) -> None:
-    far = repository / "tests" / "test_far.py"
-    far.write_text("from dpstats.tiny import unused\n\n\ndef test_far() -> None:\n    assert unused() == 1\n")
-    (repository / "tests" / "test_wrong.py").write_text("def test_wrong() -> None:\n    assert False\n")
-    same = dataclasses.replace(TINY, name="same")
-    other = dataclasses.replace(TINY, name="other", old="return 1", new="return 2")
-    found = run.find_suspects([TINY, same, other], run.Scratch(tmp_path / "one", repository), 60.0)
-    both = [["tests/test_tiny.py::test_total"], ["tests/test_far.py::test_far"]]
-    assert found == dict.fromkeys(["minus", "same", "other"], both)
-    assert "a + b" in (repository / "dpstats" / "tiny.py").read_text()
-    outcomes = {each.name: each for each in run.judged([TINY, other], root=repository, killers=found)}
-    assert outcomes["minus"].by == "tests/test_tiny.py::test_total"
-    assert outcomes["other"].by == "tests/test_far.py::test_far"
+CALLERS = {
+    "dpstats/tiny.py": """
+import threading
+from functools import cache
+
+LIMIT = 3
+
+
+class Box:
+    @property
+    def width(self):
+        def half():
+            return 1
+
+        return 2 * half()
+
+
+@cache
+def kept():
+    return LIMIT
+
+
+def beside():
+    threading.Thread(target=kept).start()
+""",
+    "tests/test_tiny.py": """
+import time
+
+from dpstats.tiny import Box, beside, kept
+
+
+def test_slow():
+    time.sleep(0.2)
+    assert Box().width
+
+
+def test_quick():
+    assert Box().width == 2
+
+
+def test_thread():
+    beside()
+
+
+def test_kept():
+    assert kept() == 3
+""",
+}
+
+
+def test_tests_note_what_they_call(repository: Path, tmp_path: Path) -> None:
+    for name, text in CALLERS.items():
+        (repository / name).write_text(text)
+    scratch = run.Scratch(tmp_path / "one", repository)
+    notes = tmp_path / "notes"
+    found = run.note_callers(scratch, notes)
+    assert found == run.note_callers(scratch, notes) and len(list(notes.iterdir())) == 1
+    source = CALLERS["dpstats/tiny.py"]
+
+    def tests_of(old: str, new: str) -> list[str]:
+        mutant = dataclasses.replace(TINY, old=old, new=new)
+        return [test.partition("::")[2] for test in found.of(mutant, source)]
+
+    assert tests_of("return 1", "return 2") == ["test_quick", "test_slow"]
+    assert tests_of("@property\n", "\n") == ["test_quick", "test_slow"]
+    # The value is kept: only the first test that needs it calls the function. The rest of its file is asked later.
+    assert tests_of("return LIMIT", "return 4") == ["test_thread"]
+    assert set(tests_of("LIMIT = 3", "LIMIT = 4")) == {"test_quick", "test_slow", "test_thread"}
+    outer = dataclasses.replace(TINY, old="return 1", new="return 2")
+    names = ["Box.width.<locals>.half", "Box.width"]
+    assert callers.functions_with(outer, source) == names
+    kept = dataclasses.replace(TINY, old="return LIMIT", new="return 4")
+    (outcome,) = run.judged([kept], root=repository, notes=notes)
+    assert (outcome.verdict, outcome.by) == (run.KILLED, "tests/test_tiny.py::test_kept")
+
+
+def test_calls_of_pytest_become_longer() -> None:
+    tests = [f"tests/test_{name}.py::test_{number}" for number in range(500) for name in "ab"]
+    found = list(run.steps(tests, "tests/test_c.py::test_d"))
+    assert [len(asked) for _, asked in found] == [1, 150, 600, 250, 2, 2]
+    assert found[-1] == (["-m", "slow"], ["tests/test_a.py", "tests/test_b.py"])
+    assert list(run.steps([], None)) == []
 
 
 @pytest.mark.parametrize(
@@ -152,22 +218,3 @@ def test_each_mutant_meets_the_failures_of_all_together(repository: Path, tmp_pa
 )
 def test_who_killed_it(printed: str, tests: list[str]) -> None:
     assert run.failures(printed) == tests
-
-
-def test_parameters_of_what_failed() -> None:
-    printed = (
-        "[gw0] [  3%] FAILED tests/a.py::b[x y[0]] \n[gw1] [  7%] PASSED tests/a.py::c \n"
-        "FAILED tests/a.py::b[x y[0]] - assert 1 == 2\nFAILED tests/a.py::d[1 - 2]\nERROR tests/e.py - NameError"
-    )
-    assert run.failed_cases(printed) == ["tests/a.py::b[x y[0]]", "tests/a.py::d", "tests/e.py"]
-
-
-def test_the_tests_of_a_mutant_begin_with_its_own() -> None:
-    mutant = dataclasses.replace(TINY, file="dpstats/release/noise.py", tests="tests/test_demo.py")
-    steps = which_tests.steps(mutant, ROOT)
-    assert steps[:3] == [
-        "tests/test_demo.py",
-        "tests/release/test_noise.py",
-        "tests/release --ignore=tests/release/test_noise.py",
-    ]
-    assert len(set(steps)) == len(steps) > 4

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 LISTS = Path(__file__).resolve().parent / "lists"
 KINDS = ("privacy", "validity", "neither")
@@ -36,8 +36,6 @@ class Mutant:
         The defect in words.
     count : int
         How often the text occurs; all of these are replaced.
-    tests : str
-        Arguments of pytest for the tests that are run first, by spaces; "" is those of the file.
     allowed : str
         The reason why no test needs to notice it; "" where one must.
     """
@@ -49,7 +47,6 @@ class Mutant:
     kind: str
     what: str
     count: int = 1
-    tests: str = ""
     allowed: str = ""
 
     def applied(self, source: str) -> str:
@@ -85,6 +82,12 @@ def planted(folder: Path = LISTS) -> list[Mutant]:
     if wrong:
         raise ValueError(f"kind must be one of {', '.join(KINDS)}: {', '.join(wrong)}")
     return found
+
+
+def package_of(file: str) -> str:
+    """Return the package below dpstats that a file is in; "" for the files beside the packages."""
+    parts = PurePosixPath(file).parts
+    return parts[1] if len(parts) > 2 else ""
 
 
 def misfits(mutants: list[Mutant], root: Path) -> list[str]:

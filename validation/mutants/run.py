@@ -1,20 +1,18 @@
 """Plant defects, one at a time, and see whether the tests notice: a list of mutants, and what killed each.
 
-Every mutant is put into a copy of the repository. Tests run until one fails:
+First the suite runs without mutants, and each test notes which functions it calls (`callers.py`). Then every mutant is
+put into a copy of the repository. Tests run until one fails:
 
 1. the test that killed the mutant when the page of results was written,
-2. the tests of its file, of its package, and wider ones (`which_tests.py`),
-3. the slow tests of all these steps.
-
-With ``--together``, one copy first gets all mutants that wait, and the whole suite runs once, without its slow tests.
-Tests that fail there, and pass without mutants, are then asked first: those of a mutant's package, and then others.
+2. the tests that call the function that the mutant changes, quick ones first,
+3. the files of these tests, and at last their slow tests.
 
 At the end, all tests that killed run again without a mutant, and must pass. A mutant that no test detects has survived.
 The program then exits with 1, unless the list allows the mutant and gives a reason.
 
     python validation/mutants/run.py --jobs 2                     # all of them: writes results/mutants.md
     python validation/mutants/run.py --only noise --no-write      # those with "noise" in their name, file or words
-    python validation/mutants/run.py --together                   # few mutants, or such as no test is known to detect
+    python validation/mutants/run.py --callers notes              # notes of tests are kept in this folder, or are there
     python validation/mutants/run.py --journal kept.jsonl         # goes on where an interrupted run stopped
 """
 
@@ -22,7 +20,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import itertools
 import json
 import os
 import queue
@@ -39,27 +36,19 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from planted import KINDS, DoesNotFit, Mutant, misfits, planted
-from which_tests import package_of, steps
+from callers import Callers
+from planted import KINDS, Mutant, misfits, package_of, planted
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "validation" / "results" / "mutants.md"
-ROUNDS = Path(__file__).resolve().parent / "rounds.md"
+OWN = Path(__file__).resolve().parent
+ROUNDS = OWN / "rounds.md"
 """Rounds of mutants that were written before any was run: text for the page of results."""
-NEEDED = [
-    "dpstats",
-    "tests",
-    "validation",
-    "docs",
-    "README.md",
-    "CHANGELOG.md",
-    "CONTRIBUTING.md",
-    "LICENSE",
-    "Makefile",
-    "pyproject.toml",
-]
+UNNEEDED = (".*", "__pycache__", "*.egg-info", "build", "dist", "demo-output")
 LIMIT = 150.0  # seconds for all tests of one mutant
-WHOLE = 3600.0  # seconds for the whole suite
+WHOLE = 7200.0  # seconds for the whole suite
+FEW = 150
+"""So many tests are asked first, and then four times as many."""
 
 NO_TESTS = 5  # pytest's exit status where it found none
 KILLED, SURVIVED, LATE, UNSURE = "killed", "survived", "out of time", "no verdict"
@@ -76,17 +65,11 @@ class Outcome:
 
 
 class Scratch:
-    """A copy of what the tests need, in which one mutant lives at a time."""
+    """A copy of the repository, in which one mutant lives at a time."""
 
     def __init__(self, folder: Path, root: Path = ROOT) -> None:
         self.root = folder
-        unneeded = shutil.ignore_patterns("__pycache__", ".*", "demo-output")
-        for name in NEEDED:
-            source = root / name
-            if source.is_dir():
-                shutil.copytree(source, folder / name, ignore=unneeded)
-            elif source.exists():
-                shutil.copy2(source, folder / name)
+        shutil.copytree(root, folder, ignore=shutil.ignore_patterns(*UNNEEDED))
 
     @contextlib.contextmanager
     def having(self, mutant: Mutant) -> Iterator[None]:
@@ -99,15 +82,6 @@ class Scratch:
         finally:
             self._write(path, source)
 
-    @contextlib.contextmanager
-    def having_all(self, mutants: Iterable[Mutant]) -> Iterator[None]:
-        """Put mutants in together, and take them out again. One whose text another has changed is left out."""
-        with contextlib.ExitStack() as stack:
-            for mutant in mutants:
-                with contextlib.suppress(DoesNotFit):
-                    stack.enter_context(self.having(mutant))
-            yield
-
     def _write(self, path: Path, source: str) -> None:
         path.write_text(source, encoding="utf-8")
         # A text of the same length, written in the same second, would be taken for the one that was compiled.
@@ -118,7 +92,7 @@ class Scratch:
         """Run pytest: its exit status, None if time ran out, and what it printed."""
         shutil.rmtree(self.root / ".hypothesis", ignore_errors=True)
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
-        environment = {**os.environ, "PYTHONPATH": str(self.root)}
+        environment = {**os.environ, "PYTHONPATH": f"{self.root}{os.pathsep}{OWN}"}
         with subprocess.Popen(
             command,
             cwd=self.root,
@@ -147,62 +121,55 @@ def failures(printed: str) -> list[str]:
     return list(dict.fromkeys(_FAILED.findall(printed)))
 
 
-_OF_THE_LISTS = "tests/validation/test_mutants.py"
-"""Tests that any mutant fails: they compare the lists with the code."""
-
-
-def failed_cases(printed: str) -> list[str]:
-    """Return the tests that failed, with their parameters where these are told apart from the message."""
-    found = []
-    for text in re.findall(r"^(?:\[gw\d+\] \[ *\d+%\] )?(?:FAILED|ERROR) (.+)$", printed, re.MULTILINE):
-        case = text.split(" - ")[0].strip()
-        name = case.partition("[")[0]
-        found.append(case if case == name or case.endswith("]") else name)
-    return list(dict.fromkeys(found))
-
-
-def find_suspects(
-    mutants: Sequence[Mutant], scratch: Scratch, limit: float, jobs: int = 1
-) -> dict[str, list[list[str]]]:
-    """Return tests that fail with all mutants put in together and pass without, for each mutant those near it first."""
-    with scratch.having_all(mutants):
+def note_callers(scratch: Scratch, folder: Path, jobs: int = 1, limit: float = WHOLE) -> Callers:
+    """Run the suite without its slow tests, and return which tests call which functions."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if not any(folder.iterdir()):
         workers = ["-n", str(jobs), "--dist", "worksteal"] if jobs > 1 else []
-        asked = [*workers, "-v", "--tb=no", "-m", "not slow", f"--ignore={_OF_THE_LISTS}"]
-        cases = failed_cases(scratch.test(asked, limit)[1])
-    anyway = failed_cases(scratch.test([*workers, "-v", "--tb=no", *cases], limit)[1]) if cases else []
-    cases = [case for case in cases if case not in anyway]
-
-    def order(mutant: Mutant) -> list[list[str]]:
-        own, package = f"/test_{Path(mutant.file).stem}.py", package_of(mutant.file)
-        near = [case for case in cases if own in case or (package and f"tests/{package}/" in case)]
-        return [sorted(near, key=lambda case: own not in case), [case for case in cases if case not in near]]
-
-    return {mutant.name: order(mutant) for mutant in mutants}
+        scratch.test([*workers, "-m", "not slow", "-p", "callers", f"--callers={folder}"], limit)
+    return Callers.read(folder)
 
 
-def outcome(mutant: Mutant, scratch: Scratch, limit: float, first: Sequence[Sequence[str]] = ()) -> Outcome:
+def outcome(
+    mutant: Mutant, scratch: Scratch, limit: float, callers: Callers, killer: str | None = None
+) -> Outcome:
     """Ask the tests about a mutant, up to the first that fails or for as many seconds as there are."""
     start = time.monotonic()
-    verdict, by = _verdict(mutant, scratch, start + limit, first)
+    verdict, by = _verdict(mutant, scratch, start + limit, callers, killer)
     return Outcome(mutant.name, verdict, by, round(time.monotonic() - start, 1))
 
 
-def _verdict(mutant: Mutant, scratch: Scratch, end: float, first: Sequence[Sequence[str]]) -> tuple[str, str]:
-    asked = []
+def _verdict(
+    mutant: Mutant, scratch: Scratch, end: float, callers: Callers, killer: str | None
+) -> tuple[str, str]:
+    tests = callers.of(mutant, (scratch.root / mutant.file).read_text(encoding="utf-8"))
+    passed = 0
     with scratch.having(mutant):
-        for tests in filter(None, first):
-            failed = failures(scratch.test(["-x", *tests], end - time.monotonic())[1])
-            if failed:
-                return KILLED, failed[0]
-        for which, arguments in itertools.product(("not slow", "slow"), steps(mutant, scratch.root)):
-            words = f"{arguments} (slow)" if which == "slow" else arguments
-            status, printed = scratch.test(["-x", "-m", which, *arguments.split()], end - time.monotonic())
+        for which, asked in steps(tests, killer):
+            status, printed = scratch.test(["-x", *which, *asked], end - time.monotonic())
             if status is None:
-                return LATE, f"during {words}" + (f"; {'; '.join(asked)} passed" if asked else "")
-            if status not in (0, NO_TESTS):
-                return KILLED, next(iter(failures(printed)), arguments)
-            asked.append(words)
-    return SURVIVED, f"{'; '.join(asked)} pass"
+                return LATE, f"{passed} of {len(tests)} tests that call it passed"
+            # A killer that is there no more is an error of the call.
+            failed = failures(printed)
+            if failed or (status not in (0, NO_TESTS) and asked != [killer]):
+                return KILLED, next(iter(failed), " ".join(asked))
+            passed += len(set(asked) & set(tests))
+    return SURVIVED, f"{len(tests)} tests that call it pass"
+
+
+def steps(tests: Sequence[str], killer: str | None) -> Iterator[tuple[list[str], list[str]]]:
+    """Yield what pytest is asked, one call after the other: options, and tests or files."""
+    if killer:
+        yield [], killer.split()
+    start, size = 0, FEW
+    while start < len(tests):
+        yield [], list(tests[start : start + size])
+        start, size = start + size, 4 * size
+    # What a test has computed, another of its file may compare without calling the function again.
+    files = list(dict.fromkeys(test.partition("::")[0] for test in tests))
+    if files:
+        yield ["-m", "not slow"], files
+        yield ["-m", "slow"], files
 
 
 def sound(outcomes: Iterable[Outcome], scratch: Scratch, limit: float) -> list[Outcome]:
@@ -238,18 +205,26 @@ def judged(
     jobs: int = 1,
     limit: float = LIMIT,
     root: Path = ROOT,
-    killers: Mapping[str, Sequence[Sequence[str]]] | None = None,
+    notes: Path | None = None,
+    killers: Mapping[str, str] | None = None,
 ) -> Iterator[Outcome]:
-    """Yield the outcome of every mutant as it comes. ``killers`` are tests that are asked first."""
+    """Yield the outcome of every mutant as it comes.
+
+    ``notes`` is the folder where tests note what they call, or have noted it. ``killers`` are asked first.
+    """
+    if not mutants:
+        return
     with tempfile.TemporaryDirectory(prefix="dpstats-mutants-") as folder:
+        copies = [Scratch(Path(folder) / str(job), root) for job in range(jobs)]
+        callers = note_callers(copies[0], (notes or Path(folder) / "callers").absolute(), jobs)
         free: queue.Queue[Scratch] = queue.Queue()
-        for job in range(jobs):
-            free.put(Scratch(Path(folder) / str(job), root))
+        for scratch in copies:
+            free.put(scratch)
 
         def work(mutant: Mutant) -> Outcome:
             scratch = free.get()
             try:
-                return outcome(mutant, scratch, limit, (killers or {}).get(mutant.name, ()))
+                return outcome(mutant, scratch, limit, callers, (killers or {}).get(mutant.name))
             finally:
                 free.put(scratch)
 
@@ -333,9 +308,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--jobs", type=int, default=1, help="mutants at a time, each in a copy of its own")
     parser.add_argument("--limit", type=float, default=LIMIT, help="seconds for one mutant")
-    parser.add_argument(
-        "--together", action="store_true", help="first run the suite with all mutants in one copy"
-    )
+    parser.add_argument("--callers", type=Path, help="a folder for notes which tests call which functions")
     parser.add_argument("--no-write", action="store_true", help="print only; --only implies it")
     parser.add_argument("--journal", type=Path, help="outcomes are kept there, and not asked for again")
     asked = parser.parse_args(arguments)
@@ -353,13 +326,8 @@ def main(arguments: list[str] | None = None) -> int:
             RESULTS.write_text(as_markdown(mutants, outcomes, time.strftime("%Y-%m-%d")), encoding="utf-8")
 
     known = read_killers(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
-    killers = {name: [killer.split()] for name, killer in known.items()}
     waiting = [item for item in chosen if item.name not in outcomes]
-    if asked.together and waiting:
-        with tempfile.TemporaryDirectory(prefix="dpstats-mutants-") as folder:
-            suspects = find_suspects(waiting, Scratch(Path(folder)), WHOLE, asked.jobs)
-        killers = {name: [*killers.get(name, []), *tests] for name, tests in suspects.items()}
-    for found in judged(waiting, asked.jobs, asked.limit, killers=killers):
+    for found in judged(waiting, asked.jobs, asked.limit, notes=asked.callers, killers=known):
         print(f"{found.verdict:12} {found.name} ({found.seconds:.0f} s): {found.by}", flush=True)
         if asked.journal:
             with asked.journal.open("a", encoding="utf-8") as journal:

@@ -27,7 +27,7 @@ import dpstats
 from dpstats.release.noise import SimulatedNoise
 from dpstats.statistic import PrivateStatistic
 from dpstats.statistic.clipped_sums import GRAINS, half_widths, located, sums
-from dpstats.statistic.location import in_steps, locations, spacing_of
+from dpstats.statistic.location import Box, locations, spacing_of
 from dpstats.statistic.plan import LOCATION
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "any_statistic.md"
@@ -320,6 +320,9 @@ CASES = {
     "skewness, exponential": Case(
         skewness, column(lambda rng, shape: rng.exponential(size=shape)), (-10, 10), 2.0, valid=False
     ),
+    "mean, exponential, bounds to 1e6": Case(
+        mean, column(lambda rng, shape: rng.exponential(size=shape)), (0, 1e6), 1.0
+    ),
 }
 
 
@@ -378,18 +381,18 @@ def run(
     rng = np.random.default_rng(seed)
     values = pool(case, plan.block_size, pool_size, rng)
     low_end, high_end = case.bounds
-    middle_of_box, half_box = (low_end + high_end) / 2, (high_end - low_end) / 2
+    box = Box(low_end, high_end)
     noise, scale = SimulatedNoise(rng), plan.stage(LOCATION).scale_steps
     totals, centers, units = [], [], []
     for _ in range(releases):
         own = rng.choice(values, plan.n_blocks)
         failed = np.isnan(own)
-        steps = in_steps(own, low_end, high_end)
-        line, place = noise.candidate(locations(steps), scale, 1).T
+        steps = box.in_steps(own)
+        line, place = noise.candidate(locations(steps, box.ends), scale, 1).T
         spacing = spacing_of(line)
         totals.append(sums(steps, failed, place * spacing, plan.clip * 2.0 * spacing)[0] / GRAINS)
-        centers.append(middle_of_box + place[0] * spacing[0] * half_box * 2.0**-40)
-        units.append(plan.clip * 2.0 * spacing[0] * half_box * 2.0**-40)
+        centers.append(box.origin + place[0] * spacing[0] * box.step)
+        units.append(plan.clip * 2.0 * spacing[0] * box.step)
     added = rng.laplace(scale=plan.sums_noise.signed / math.sqrt(2), size=(releases, 3))
     at = located(np.array(totals) + added, plan.n_blocks, plan.sums_noise)
     unit = np.array(units)
