@@ -152,7 +152,7 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
     (210, 47)
     >>> low, high = fit.confidence_interval()
     >>> round(fit.estimate_, 3), round(low, 3), round(high, 3)
-    (0.7, 0.689, 0.711)
+    (0.701, 0.69, 0.712)
     """
 
     function: Callable[..., Any] = field(kw_only=False)
