@@ -36,7 +36,7 @@ class InvalidParameter(DPStatsError, ValueError):
 
 
 class InvalidData(DPStatsError, ValueError):
-    """The data cannot be used as given; nothing was charged.
+    """The data cannot be used as given; nothing was charged, unless the message says that a count of rows was.
 
     Examples
     --------

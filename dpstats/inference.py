@@ -288,7 +288,8 @@ class Estimates(Inference, Printed):
         low, high, level = self._ends(confidence_level)
         spread, error = ("std error", self.error) if self.noise is None else ("noise sd", self.noise)
         error, percent = np.ravel(error), f"{100 * level:g}%"
-        digits = np.where(np.isnan(error), (high - low) / 4, error).tolist()
+        # Where the noise exceeds all possible values, numbers have the digits of these, and not of the error.
+        digits = np.where(np.isnan(error) | (high - low < error), (high - low) / 4, error).tolist()
         table = {self.header: self._column(np.ravel(self.estimate), digits)}
         if np.isfinite(error).any():
             table[spread] = [significant(each) for each in error.tolist()]

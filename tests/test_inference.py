@@ -14,6 +14,7 @@ import pytest
 from scipy import stats
 
 from dpstats import error_distributions, inference
+from dpstats.covariance.error_distributions import BoundedErrors
 from dpstats.errors import InvalidParameter
 from dpstats.inference import Estimates, HasEstimates
 from dpstats.results import ConfidenceInterval, Summary
@@ -84,6 +85,13 @@ def test_holms_pvalues_are_those_of_statsmodels_along_an_axis() -> None:
     low, high = of_columns.confidence_interval(0.9)
     assert (high - low) / 2 == pytest.approx(np.full(z.shape, stats.norm.isf(0.05 / 9)))
     assert of_columns.test(0.0, simultaneous=False).pvalue == pytest.approx(pvalues)
+
+
+def test_limits_that_noise_leaves_free_have_their_own_digits() -> None:
+    errors = BoundedErrors(np.array([0.5]), np.array([600.0]), np.array([0.0]), np.array([0.2525]))
+    found = Estimates(errors.start, 600.0, ("x",), "a variance", errors)
+    (row,) = found.summary().rows
+    assert row == ("x", "0.253", "600", "0.000", "0.253")
 
 
 def test_a_usual_null_hypothesis_is_in_every_table() -> None:

@@ -35,6 +35,18 @@ def unidentified_note(names: Sequence[str], known: NDArray[np.bool_]) -> list[st
     ]
 
 
+def noise_only_note(errors: BoundedErrors) -> list[str]:
+    """Return a note if noise makes 95% intervals hold all possible values."""
+    low, high = errors.limits(0.025)
+    hidden = np.isfinite(errors.error) & (low <= errors.low) & (high >= errors.high)
+    if not hidden.any():
+        return []
+    return [
+        f"Noise only: {hidden.sum():,} of {hidden.size:,} intervals hold all possible values, because the noise is so "
+        "large. Use more rows, narrower bounds, fewer columns or a larger epsilon."
+    ]
+
+
 def correlation_estimates(
     names: Sequence[str],
     errors: CorrelationErrors,

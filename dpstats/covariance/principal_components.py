@@ -16,7 +16,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dpstats.covariance.eigenvalues import find_eigenvalues, shrunk_share
-from dpstats.covariance.error_distributions import BoundedErrors
+from dpstats.covariance.error_distributions import BoundedErrors, noise_only_note
 from dpstats.data.parameters import check_choice, check_integer
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.figures import ESTIMATE, axes_or_new, new_figure, plain
@@ -337,6 +337,8 @@ class PrivatePCA(
     def estimates(self, *, estimand: str | None = None) -> Estimates:
         """Return the variances along the components, or the eigenvalues, with the distribution of their errors.
 
+        Those of ``explained_variance_`` that are not possible are moved to the nearest possible value.
+
         Parameters
         ----------
         estimand : {"component", "eigenvalue"}, optional
@@ -360,16 +362,18 @@ class PrivatePCA(
             most = np.full(len(most), float(np.sum((plan.frame.half / self.scale_) ** 2)))
             divided = "" if plan.scale is None else " divided by scale_"
             covered = f"the eigenvalues of the covariance of {rows}{divided}, if scores have the tails of normal rows"
+        errors = BoundedErrors(estimate, error, np.zeros(len(estimate)), most)
+        names = tuple(f"component {k + 1}" for k in range(plan.n_components))
         return Estimates(
-            estimate,
+            errors.start,
             None,
-            tuple(f"component {k + 1}" for k in range(plan.n_components)),
+            names,
             self._state_missing(covered),
-            BoundedErrors(estimate, error, np.zeros(len(estimate)), most),
+            errors,
             title="Private principal components",
             header="variance" if name == "component" else "eigenvalue",
             facts=self._table_facts(),
-            notes=self._notes(np.flatnonzero(~np.isfinite(error))),
+            notes=[*noise_only_note(errors), *self._notes(np.flatnonzero(~np.isfinite(error)))],
             together=BONFERRONI,
             simulated=self.privacy_.simulated,
         )

@@ -25,6 +25,7 @@ from dpstats.covariance.error_distributions import (
     BoundedErrors,
     CorrelationErrors,
     correlation_estimates,
+    noise_only_note,
     unidentified_note,
 )
 from dpstats.data.parameters import check_integer, check_privacy_parameters
@@ -211,7 +212,10 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan]):
         ]
 
     def estimates(self) -> Estimates:
-        """Return the variances and covariances with the distribution of their errors: a row for each pair."""
+        """Return the variances and covariances with the distribution of their errors: a row for each pair.
+
+        Those of ``covariance_`` that are not possible are moved to the nearest possible value.
+        """
         check_is_fitted(self)
         plan = self.plan_
         moments = CentralMoments.from_release(self._sums, plan)
@@ -219,17 +223,18 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan]):
         names, same = self._column_names(), i == j
         unit = plan.half[i] * plan.half[j]
         error = np.sqrt(moments.sampling_variance + moments.noise_variance)[i, j] * unit
-        estimate = self.covariance_[i, j]
+        errors = BoundedErrors(self.covariance_[i, j], error, np.where(same, 0.0, -unit), unit)
+        labels = tuple(names[a] if a == b else f"{names[a]}, {names[b]}" for a, b in zip(i, j, strict=True))
         return Estimates(
-            estimate,
+            errors.start,
             error,
-            tuple(names[a] if a == b else f"{names[a]}, {names[b]}" for a, b in zip(i, j, strict=True)),
+            labels,
             self._covered("covariance"),
-            BoundedErrors(estimate, error, np.where(same, 0.0, -unit), unit),
+            errors,
             title="Private covariances",
             header="covariance",
             facts=self._table_facts(),
-            notes=["A single name is a variance.", *self._notes()],
+            notes=["A single name is a variance.", *noise_only_note(errors), *self._notes()],
             together=BONFERRONI,
             labels={"first": [names[a] for a in i], "second": [names[b] for b in j]},
             simulated=self.privacy_.simulated,

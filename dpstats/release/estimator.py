@@ -263,7 +263,7 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
             raise InvalidData(
                 f"X must have more complete rows: their noisy number is {rows:.0f}, with noise of standard deviation "
                 f"{float(np.max(counting.noise(ROWS).std)):.1f}, and {size} rows can be used. The count was charged. "
-                "Use fewer columns, or a larger epsilon."
+                "Use a larger epsilon, or columns with fewer missing entries."
             )
         return size
 

@@ -71,20 +71,20 @@ def block_rows(table: Table, order: NDArray[np.intp], k: int, drop: bool) -> Ite
     k : int
         Number of blocks.
     drop : bool
-        Whether a row with a missing entry is left out of its block.
+        Whether a row with a missing entry is left out of its block. Folds are then of the other rows.
     """
+    complete = np.isfinite(table.X).all(axis=1) if drop else np.ones(len(table.X), dtype=bool)
+    if drop and table.y is not None:
+        complete &= np.isfinite(table.y)
     rows_of = _rows_of_units(table, order.size)
     for slot in slots(order.size, k):
         members = order[slot]
         lists = [np.array([member]) if rows_of is None else rows_of[member] for member in members]
-        fold = np.arange(members.size) * FOLDS // members.size
-        rows = np.concatenate(lists)
-        folds = np.repeat(fold, [len(own) for own in lists])
+        lists = [own for own in (rows[complete[rows]] for rows in lists) if own.size]
+        rows = np.concatenate(lists) if lists else np.empty(0, dtype=np.intp)
+        folds = np.repeat(np.arange(len(lists)) * FOLDS // max(len(lists), 1), [own.size for own in lists])
         X = np.array(table.X[rows], dtype=np.float64)
         y = None if table.y is None else np.array(table.y[rows], dtype=np.float64)
-        if drop:
-            complete = np.isfinite(X).all(axis=1) & (True if y is None else np.isfinite(y))
-            X, y, folds = X[complete], None if y is None else y[complete], folds[complete]
         yield BlockRows(X, y, table.names, folds)
 
 

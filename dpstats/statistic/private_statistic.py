@@ -99,7 +99,8 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
         Names the person, say, that each row belongs to. Blocks then consist of units with all their rows. The
         guarantee protects units, and their number is public.
     missing : {"error", "drop"}, default="error"
-        "drop" leaves a row with a missing entry out of its block.
+        "drop" leaves a row with a missing entry out of its block, which then has fewer rows. Where many are
+        missing, give fewer ``blocks``.
     time_limit : float, optional
         Seconds of CPU time of a block, from 0.001 to 1e6. A block that takes longer fails.
     n_jobs : int, default=1
@@ -350,9 +351,10 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
     def _describe_estimand(self) -> str:
         units = "rows" if self.unit is None else f"{self.unit} units"
         corrected = "corrected " if self.bias else ""
+        whole = ", before incomplete rows are left out" if self.missing == "drop" else ""
         words = (
-            f"the mean of the {corrected}statistic over blocks of {self.block_size_:,} {units}, which is about that of "
-            "the population if the statistic is smooth"
+            f"the mean of the {corrected}statistic over blocks of {self.block_size_:,} {units}{whole}, which is about "
+            "that of the population if the statistic is smooth"
         )
         return with_missing(words, about_missing(self.missing))
 

@@ -181,3 +181,15 @@ def test_bounds_that_leave_floating_point_are_refused_before_a_charge(bounds: tu
     with pytest.raises(InvalidParameter, match="clip must be between 1e-140 and 1e\\+140"):
         PrivateCovariance(bounds=bounds, budget=budget).fit(np.zeros((60, 2)))
     assert not budget.history()
+
+
+def test_estimates_are_possible_and_noise_is_named() -> None:
+    rows = np.random.default_rng(0).uniform(-1, 1, (100, 2))
+    made = PrivateCovariance(bounds=(-1, 1), epsilon=0.05, random_state=0).fit(rows)
+    found = made.estimates()
+    interval = found.confidence_interval()
+    assert (np.abs(made.covariance_) > 1).any()
+    assert (interval.low <= found.estimate).all() and (found.estimate <= interval.high).all()
+    assert any("3 of 3 intervals hold all possible values" in note for note in found.notes)
+    clear = PrivateCovariance(bounds=(-1, 1), epsilon=1e4, random_state=0).fit(rows).estimates()
+    assert not any("Noise only" in note for note in clear.notes)

@@ -42,6 +42,19 @@ def test_rows_with_a_missing_entry_leave_their_block_alone() -> None:
     assert all(len(block.X) == len(block.y) == len(block.folds) for block in blocks if block.y is not None)
 
 
+def test_folds_are_of_the_complete_rows() -> None:
+    missing = np.arange(40.0)[:, None]
+    missing[5:35] = np.nan
+    (block,) = block_rows(Table(missing), np.arange(40), 1, True)
+    assert block.folds.tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
+    units = np.repeat(np.arange(8), 5)
+    (block,) = block_rows(Table(missing, units=units), np.arange(8), 1, True)
+    assert block.X.ravel().tolist() == [0, 1, 2, 3, 4, 35, 36, 37, 38, 39]
+    assert block.folds.tolist() == [0] * 5 + [2] * 5
+    (block,) = block_rows(Table(missing[10:20]), np.arange(10), 1, True)
+    assert block.X.shape == (0, 1) and block.folds.size == 0
+
+
 def test_a_block_with_names_is_a_frame_of_floats() -> None:
     (block,) = block_rows(Table(X > 3, names=["a", "b"]), np.arange(12), 1, False)
     ((_, (frame,)),) = block.subsets(None)
