@@ -91,6 +91,6 @@ def test_rare_events_that_never_meet_are_not_certain() -> None:
     found = CentralMoments(n, rows.mean(axis=0), *moments, **none)
     p = k / n
     assert found.of_one_row[0, 1] == pytest.approx(1 / n, rel=0.15) and found.of_one_row[0, 0] == 0
-    # The number of rows with both is about Poisson, with a variance of n p^2. Here one more than seen is counted.
-    assert found.correlation_variance[0, 1] == pytest.approx((p**2 + 1 / n) / p**2 / n, rel=0.2)
-    assert found.sampling_variance[0, 1] == pytest.approx((p**2 + 1 / n) / n, rel=0.2)
+    # No row has both, and one is counted: a variance of 1 in the number of rows with both.
+    assert found.correlation_variance[0, 1] == pytest.approx(1 / (n * p) ** 2, rel=0.1)
+    assert found.sampling_variance[0, 1] == pytest.approx(1 / n**2, rel=0.1)
