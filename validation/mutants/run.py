@@ -5,7 +5,7 @@ put into a copy of the repository. Tests run until one fails:
 
 1. the test that killed the mutant when the page of results was written,
 2. the tests that call the function that the mutant changes, quick ones first,
-3. the files of these tests, and at last their slow tests.
+3. the files of these tests.
 
 At the end, all tests that killed run again without a mutant, and must pass. A mutant that no test detects has survived.
 The program then exits with 1, unless the list allows the mutant and gives a reason.
@@ -122,11 +122,11 @@ def failures(printed: str) -> list[str]:
 
 
 def note_callers(scratch: Scratch, folder: Path, jobs: int = 1, limit: float = WHOLE) -> Callers:
-    """Run the suite without its slow tests, and return which tests call which functions."""
+    """Run the whole suite, unless there are notes, and return which tests call which functions."""
     folder.mkdir(parents=True, exist_ok=True)
     if not any(folder.iterdir()):
         workers = ["-n", str(jobs), "--dist", "worksteal"] if jobs > 1 else []
-        scratch.test([*workers, "-m", "not slow", "-p", "callers", f"--callers={folder}"], limit)
+        scratch.test([*workers, "-p", "callers", f"--callers={folder}"], limit)
     return Callers.read(folder)
 
 
@@ -145,8 +145,8 @@ def _verdict(
     tests = callers.of(mutant, (scratch.root / mutant.file).read_text(encoding="utf-8"))
     passed = 0
     with scratch.having(mutant):
-        for which, asked in steps(tests, killer):
-            status, printed = scratch.test(["-x", *which, *asked], end - time.monotonic())
+        for asked in steps(tests, killer):
+            status, printed = scratch.test(["-x", *asked], end - time.monotonic())
             if status is None:
                 return LATE, f"{passed} of {len(tests)} tests that call it passed"
             # A killer that is there no more is an error of the call.
@@ -157,19 +157,17 @@ def _verdict(
     return SURVIVED, f"{len(tests)} tests that call it pass"
 
 
-def steps(tests: Sequence[str], killer: str | None) -> Iterator[tuple[list[str], list[str]]]:
-    """Yield what pytest is asked, one call after the other: options, and tests or files."""
+def steps(tests: Sequence[str], killer: str | None) -> Iterator[list[str]]:
+    """Yield the tests that pytest is asked, one call after the other."""
     if killer:
-        yield [], killer.split()
+        yield killer.split()
     start, size = 0, FEW
     while start < len(tests):
-        yield [], list(tests[start : start + size])
+        yield list(tests[start : start + size])
         start, size = start + size, 4 * size
     # What a test has computed, another of its file may compare without calling the function again.
-    files = list(dict.fromkeys(test.partition("::")[0] for test in tests))
-    if files:
-        yield ["-m", "not slow"], files
-        yield ["-m", "slow"], files
+    if tests:
+        yield list(dict.fromkeys(test.partition("::")[0] for test in tests))
 
 
 def sound(outcomes: Iterable[Outcome], scratch: Scratch, limit: float) -> list[Outcome]:
