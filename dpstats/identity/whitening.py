@@ -23,6 +23,7 @@ from dpstats.lattice.finite import not_finite
 
 _BLOCK = 1 << 18  # entries whitened at once: two megabytes
 _ROUNDING = 1e-9
+_CENTERED = "such a row as the mean of the null hypothesis"
 
 NULLS = ("normal", "product")
 
@@ -98,7 +99,7 @@ class Reference:
         finite = np.ones(len(X), dtype=np.bool_) if known_finite else np.isfinite(X).all(axis=1)
         if not finite.all():
             if missing == "error":
-                raise not_finite("such a row as the mean of the null hypothesis")
+                raise not_finite(_CENTERED)
             X = np.where(finite[:, None], X, self.center)
         if self.signs_mean is not None:
             # Rows may be coded as 0 and 1, so 0 is the sign -1.

@@ -100,7 +100,7 @@ def all_finite(rows: NDArray[Any]) -> bool:
 
 
 def not_finite(center: str | None = "such an entry as the center of the bounds") -> InvalidData:
-    """Return the error for a NaN or infinite entry. ``center`` says what counts as what under ``missing="center"``."""
+    """Return the error for a NaN or infinite entry. ``center`` is the effect of ``missing="center"``."""
     # Removed rows change the public number of rows, and a fill from other rows has no known sensitivity.
     offers = "" if center is None else f", or missing='center' to count {center}"
     return InvalidData(
