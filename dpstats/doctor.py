@@ -124,7 +124,8 @@ def _linear_algebra() -> tuple[bool, str]:
     right = bool(np.array_equal(rows.T @ rows, np.einsum("ij,ik->jk", rows, rows)))
     pools = sorted(
         {
-            f"{pool['internal_api']} {pool['version'] or ''}, {pool['num_threads']} threads"
+            f"{pool['internal_api']} {pool['version'] or ''}, {pool['num_threads']} "
+            f"thread{'s' * (pool['num_threads'] != 1)}"
             for pool in threadpool_info()
         }
     )
@@ -144,7 +145,7 @@ def _exact_noise() -> tuple[bool, str]:
     limit = math.sqrt(math.log(2 / _FALSE_ALARM) / (2 * _DRAWS))
     repeated = len(np.unique(released)) < _DRAWS
     return distance <= limit and not repeated, (
-        f"{_DRAWS:,} draws of Laplace noise are {distance:.3f} from their distribution, at most {limit:.3f} expected"
+        f"{_DRAWS:,} draws of Laplace noise: distance {distance:.3f} from their distribution, limit {limit:.3f}"
     )
 
 

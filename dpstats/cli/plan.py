@@ -180,7 +180,7 @@ def affordable(ledger: Path, plan: Any) -> tuple[str, dict[str, Any], BudgetExce
     words = f"Budget {ledger}: " + (
         "it cannot pay"
         if left is None
-        else f"it can pay; left would be {left}, the largest single charge that fits"
+        else f"it can pay. Afterwards the largest single charge that fits is {left}"
     )
     return words, facts, refusal
 

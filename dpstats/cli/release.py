@@ -126,7 +126,7 @@ def add_charge(parser: argparse.ArgumentParser) -> None:
     )
     charge.add_argument("--label", metavar="TEXT", help="what the charge is for, in the ledger's history")
     charge.add_argument(
-        "--seed", type=int, metavar="N", help="nobody: simulate with this seed instead of releasing"
+        "--seed", type=int, metavar="N", help="simulate with this seed; charges nothing, and is not private"
     )
 
 

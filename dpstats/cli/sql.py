@@ -134,11 +134,14 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=0.0,
         metavar="D",
-        help="of the guarantee (default: 0, pure); above it noise of a private scale is Laplace's",
+        help="of the guarantee (default: 0, pure); with delta > 0, noise of a private scale is Laplace noise",
     )
     add_neighbors(parser)
     parser.add_argument(
-        "--truncation", choices=["threshold", "race"], default="threshold", help="how what a unit adds is cut"
+        "--truncation",
+        choices=["threshold", "race"],
+        default="threshold",
+        help="how the contribution of a unit is limited",
     )
     parser.add_argument(
         "--unit-limit", type=int, default=2**20, metavar="N", help="no unit is expected to have more rows"

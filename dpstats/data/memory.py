@@ -93,7 +93,7 @@ class Memory(Source):
     def _numbers(self, schema: Schema) -> Any:
         X = self._X
         if np.ma.isMaskedArray(X):
-            raise InvalidData("X must not be a masked array: fill it, or use NaN and missing='center'")
+            raise InvalidData("X must not be a masked array. Make masked entries NaN, and set missing='drop'")
         if self.names is not None and schema.numbers is not None and list(schema.numbers) != self.names:
             X = select(X, list(schema.numbers))
         # Read the rows first: scikit-learn would parse text, and give the rows of a list one type. It only checks.

@@ -209,9 +209,9 @@ class GroupMeans(_Fitted):
         >>> print(GroupMeans(groups=["a", "b"], bounds=(0, 10)).plan(5000, 1))
         Release plan for n = 5000, d = 1: (epsilon = 1, delta = 1e-06), one row replaced
           totals of the groups, together:
-            rows: 2 numbers, gaussian noise of scale 8.89406
-            sums about the middle: 2 numbers, gaussian noise of scale 8.44936
-            squares about the middle: 2 numbers, gaussian noise of scale 6.25878
+            rows: 2 numbers, Gaussian noise of scale 8.89406
+            sums about the middle: 2 numbers, Gaussian noise of scale 8.44936
+            squares about the middle: 2 numbers, Gaussian noise of scale 6.25878
           a group of n/2 = 2500 rows: noise of its mean 0.0169
         """
         n, neighbors = self._check_size(n_samples), self._relation

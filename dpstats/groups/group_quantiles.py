@@ -160,7 +160,7 @@ class GroupQuantiles(_Fitted):
         >>> from dpstats.groups import GroupQuantiles
         >>> print(GroupQuantiles(groups=["A", "B"], bounds=(0, 365)).plan(5000))
         Release plan for n = 5000, d = 1: (epsilon = 1, delta = 0), one row replaced
-          rows of each group: 2 numbers, laplace noise of scale 20
+          rows of each group: 2 numbers, Laplace noise of scale 20
           points: 4 of 1,048,577 points, exponential mechanism of scale 4.44444 in half rows of a group
           standard deviation of a rank's error: about 4.43 rows of each group
           a group of about 189 rows or more has an estimate and both limits of an interval

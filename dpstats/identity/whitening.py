@@ -18,10 +18,12 @@ from scipy.special import ndtr
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_choice, check_columns
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.errors import InvalidParameter
+from dpstats.lattice.finite import not_finite
 
 _BLOCK = 1 << 18  # entries whitened at once: two megabytes
 _ROUNDING = 1e-9
+_CENTERED = "such a row as the mean of the null hypothesis"
 
 NULLS = ("normal", "product")
 
@@ -97,10 +99,7 @@ class Reference:
         finite = np.ones(len(X), dtype=np.bool_) if known_finite else np.isfinite(X).all(axis=1)
         if not finite.all():
             if missing == "error":
-                raise InvalidData(
-                    "Input X contains NaN or infinity. Remove or impute such rows first, or declare "
-                    "missing='center' to let such a row count as the mean of the null hypothesis."
-                )
+                raise not_finite(_CENTERED)
             X = np.where(finite[:, None], X, self.center)
         if self.signs_mean is not None:
             # Rows may be coded as 0 and 1, so 0 is the sign -1.

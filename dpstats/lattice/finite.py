@@ -66,10 +66,7 @@ def rows_that_count(X: NDArray[Any], missing: str) -> NDArray[np.bool_]:
         if all_finite(X):
             return np.ones(len(X), dtype=bool)
         if missing == "error":
-            raise InvalidData(
-                "Input X contains NaN or infinity. Remove or impute such rows first, or declare missing='drop' to let "
-                "them count nowhere."
-            )
+            raise not_finite(center=None)
         finite: NDArray[np.bool_] = np.isfinite(X).all(axis=1)
     return finite
 
@@ -102,9 +99,11 @@ def all_finite(rows: NDArray[Any]) -> bool:
     return bool(np.isfinite(total)) or bool(np.isfinite(rows).all())
 
 
-def not_finite() -> InvalidData:
-    """Return the error for a NaN or infinite entry."""
+def not_finite(center: str | None = "such an entry as the center of the bounds") -> InvalidData:
+    """Return the error for a NaN or infinite entry. ``center`` is the effect of ``missing="center"``."""
+    # Removed rows change the public number of rows, and a fill from other rows has no known sensitivity.
+    offers = "" if center is None else f", or missing='center' to count {center}"
     return InvalidData(
-        "Input X contains NaN or infinity. Remove or impute such rows first, or declare missing='drop' to leave them "
-        "out, where the estimator offers it, or missing='center' to let such an entry count as the center of the clip."
+        "Input X contains NaN or infinity. Where the estimator offers it, set missing='drop' to leave out such rows"
+        f"{offers}. Removing such rows yourself breaks the guarantee."
     )

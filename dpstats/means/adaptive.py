@@ -266,12 +266,12 @@ class AdaptiveMean(_Fitted):
         >>> plan = AdaptiveMean(epsilon=1.0, delta=1e-6, bound=100.0, std=1.0).plan(10_000, 5)
         >>> print(plan)
         Release plan for n = 10000, d = 5: (epsilon = 1, delta = 1e-06), one row replaced
-          stage 1: 5 numbers, gaussian noise of scale 4.93113
-          stage 2: 5 numbers, gaussian noise of scale 0.0969113
+          stage 1: 5 numbers, Gaussian noise of scale 4.93113
+          stage 2: 5 numbers, Gaussian noise of scale 0.0969113
           stage 3, together:
-            mean: 5 numbers, gaussian noise of scale 0.00461683
-            squared norm: 1 numbers, gaussian noise of scale 0.0134867
-            clipped rows: 1 numbers, gaussian noise of scale 11.298
+            mean: 5 numbers, Gaussian noise of scale 0.00461683
+            squared norm: 1 number, Gaussian noise of scale 0.0134867
+            clipped rows: 1 number, Gaussian noise of scale 11.298
         """
         n = check_integer("n_samples", n_samples, at_least=2)
         d = check_integer("n_features", n_features, at_least=1)

@@ -277,8 +277,8 @@ class ClippedMean(_Fitted):
         >>> print(plan)
         Release plan for n = 10000, d = 5: (epsilon = 0.5, delta = 1e-06), one row replaced
           clipped moments, together:
-            clipped mean: 5 numbers, gaussian noise of scale 0.00360348
-            second moment about the center: 5 numbers, gaussian noise of scale 0.00216434
+            clipped mean: 5 numbers, Gaussian noise of scale 0.00360348
+            second moment about the center: 5 numbers, Gaussian noise of scale 0.00216434
         """
         size = self._check_size(n_samples)
         d = check_integer("n_features", n_features, at_least=1)

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
 
 _DROWNED = (
-    "the noise is larger than the uncertainty that the bounds leave: the estimate will add little to them (more rows, "
-    "a larger epsilon, fewer columns or tighter bounds help)"
+    "Warning: the standard deviation of the noise is more than 0.29 times the width of the bounds, so the estimate "
+    "says little more than the bounds. Use more rows, a larger epsilon, fewer columns or tighter bounds."
 )
 
 
@@ -96,13 +96,13 @@ class ClippedMeanPlan(ReleasePlan):
 
     def notes(self) -> list[str]:
         """Return the notes that a reader of the plan needs, one line each."""
-        # Wider than if nothing were known but the bounds.
         if self.n_planned is None:
             return []
+        # The standard deviation of a uniform distribution over the bounds.
         drowned = self.mean_noise > np.asarray(self.clip) / math.sqrt(3)
         if not drowned.any():
             return []
-        return [f"warning: {_DROWNED}"]
+        return [_DROWNED]
 
     def __str__(self) -> str:
         return "\n".join([super().__str__(), *(f"  {note}" for note in self.notes())])

@@ -117,7 +117,7 @@ class CompleteCases(TransformerMixin, PrivateEstimator[ReleasePlan]):
         >>> from dpstats.means import CompleteCases
         >>> print(CompleteCases(epsilon=0.1).plan(5000, 2))
         Release plan for n = 5000, d = 2: (epsilon = 0.1, delta = 0), one row replaced
-          number of complete rows: 1 numbers, laplace noise of scale 10
+          number of complete rows: 1 number, Laplace noise of scale 10
         """
         n = check_integer("n_samples", n_samples, at_least=1, at_most=2**31)
         d = check_integer("n_features", n_features, at_least=1)

@@ -223,10 +223,10 @@ class PrivateVariance(_Fitted):
         >>> print(PrivateVariance(clip=2.0, delta=1e-6).plan(1000, 3))
         Release plan for n = 1000, d = 3: (epsilon = 1, delta = 1e-06), one row replaced
           clipped moments, together:
-            clipped mean: 3 numbers, gaussian noise of scale 0.0422077
-            second moment about the center: 3 numbers, gaussian noise of scale 0.0337662
-            third moment about the center: 3 numbers, gaussian noise of scale 0.241187
-            fourth moment about the center: 3 numbers, gaussian noise of scale 0.482374
+            clipped mean: 3 numbers, Gaussian noise of scale 0.0422077
+            second moment about the center: 3 numbers, Gaussian noise of scale 0.0337662
+            third moment about the center: 3 numbers, Gaussian noise of scale 0.241187
+            fourth moment about the center: 3 numbers, Gaussian noise of scale 0.482374
         """
         n, neighbors = self._check_size(n_samples), self._relation
         added = neighbors is Neighbors.ADD_OR_REMOVE_ONE

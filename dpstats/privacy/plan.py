@@ -274,8 +274,8 @@ class ReleasePlan(Plan):
     >>> print(plan)
     Release plan for n = 1000, d = 2: (epsilon = 1, delta = 1e-06), one row replaced
       clipped moments, together:
-        clipped mean: 2 numbers, gaussian noise of scale 0.0119492
-        second moment about the center: 2 numbers, gaussian noise of scale 0.007177
+        clipped mean: 2 numbers, Gaussian noise of scale 0.0119492
+        second moment about the center: 2 numbers, Gaussian noise of scale 0.007177
     >>> print(plan.guarantee)
     (epsilon = 1, delta = 1e-06), one row replaced
     """

@@ -212,7 +212,7 @@ class PrivateDistribution(OneColumn[DistributionPlan]):
         >>> plan = PrivateDistribution(bounds=(0, 100), bins=64, delta=1e-6).plan(5000)
         >>> print(plan)
         Release plan for n = 5000, d = 1: (epsilon = 1, delta = 1e-06), one row replaced
-          rows in dyadic intervals: 126 numbers, gaussian noise of scale 14.6347
+          rows in dyadic intervals: 126 numbers, Gaussian noise of scale 14.6347
         >>> round(plan.band_half_width(0.95), 2)
         0.03
         """

@@ -182,10 +182,10 @@ class QuantilePlan(GridPlan):
         if not self.unseparated:
             return []
         where = ", ".join(f"{q:g}" for q in self.unseparated)
-        end = "" if self.confidence_level is None else ", and an end is the bound"
+        end = "" if self.confidence_level is None else ", and one limit is the bound"
         return [
-            f"Too few rows lie between q = {where} and a bound for this epsilon to tell them apart: there is no "
-            f"estimate (NaN){end}. More rows, a larger epsilon, fewer quantiles or a coarser step help."
+            f"At this epsilon there are too few rows between q = {where} and a bound: the estimate is NaN{end}. "
+            "More rows, a larger epsilon, fewer quantiles or a coarser step help."
         ]
 
 

@@ -83,7 +83,7 @@ class WorkloadPlan(ReleasePlan):
         head = f"Release plan for n = {self.n_samples}, d = {self.n_features}: {self.guarantee}"
         stage = self.stages[0]
         size = f"{stage.size:,} numbers" if hasattr(stage, "size") else ""
-        words = f"  {self.release.title}: {size} with gaussian noise, {len(self.release.queries):,} queries"
+        words = f"  {self.release.title}: {size} with Gaussian noise, {len(self.release.queries):,} queries"
         return "\n".join([head, words, *(f"  {note}" for note in self.notes())])
 
 

@@ -40,7 +40,7 @@ def plan_count(n: int, d: int, epsilon: float) -> ReleasePlan:
     >>> from dpstats.release.complete import plan_count
     >>> print(plan_count(10_000, 2, 1.0))
     Release plan for n = 10000, d = 2: (epsilon = 0.0214597, delta = 0), one row replaced
-      number of complete rows: 1 numbers, laplace noise of scale 46.5991
+      number of complete rows: 1 number, Laplace noise of scale 46.5991
     """
     part = min(max(math.sqrt(-math.log(2 * TOO_MANY) / (n * epsilon)), _LEAST), _MOST)
     # The difference is exact, so that both parts add up to epsilon.

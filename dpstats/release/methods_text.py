@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -78,6 +77,4 @@ def write_methods(
 def _step(description: str) -> str:
     """Return the description of a release step on one line, with its parts in brackets."""
     head, *parts = (line.strip() for line in description.splitlines())
-    text = f"{head.removesuffix(':')} ({'; '.join(parts)})" if parts else head
-    named = re.sub(r"\b(?:gaussian|laplace|gumbel)\b", lambda found: found[0].capitalize(), text)
-    return re.sub(r"\b1 numbers\b", "1 number", named)
+    return f"{head.removesuffix(':')} ({'; '.join(parts)})" if parts else head

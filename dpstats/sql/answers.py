@@ -281,8 +281,8 @@ class PrivateTable(HasEstimates, Printed):
             notes.append("The noise scale is private, so the printed digits do not show the precision.")
         if self.thresholds:
             notes.append(
-                f"The contribution of a {self.guarantee.unit} beyond the threshold is left out. For the total there is "
-                "only a lower bound."
+                f"The contribution of one {self.guarantee.unit} is limited to the threshold. The total without this "
+                "limit has only a lower bound."
             )
         return notes
 

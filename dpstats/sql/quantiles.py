@@ -321,7 +321,7 @@ class QuantileAnswers(CellAnswers):
         weights = ""
         if self.thresholds:
             most = f"{self.thresholds[0]:.10g}"
-            weights = f"; a {self.guarantee.unit} of more than {most} rows has the weight of {most}"
+            weights = f"; the rows of one {self.guarantee.unit} together have at most the weight of {most}"
         return self.quantiles.grid.add_bounds(f"the quantiles of {of}") + weights
 
     def estimates(self) -> Estimates:

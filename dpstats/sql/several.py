@@ -223,7 +223,8 @@ class PrivateAnswers(CellAnswers):
             )
         if self.thresholds:
             notes.append(
-                f"A {self.guarantee.unit} with more rows than the threshold is cut, so the total has no interval."
+                f"The rows of one {self.guarantee.unit} together have at most the weight of the threshold. Totals "
+                "without this limit have no interval."
             )
         if self.several.missing is not None:
             column = self.several.columns[self.several.missing].column

@@ -36,7 +36,7 @@ _WHOLE = 1 << VALUE_BITS
 
 @dataclass(frozen=True)
 class Box:
-    """A public interval that holds the values, as whole steps from its origin.
+    """A public interval that holds the values, in whole steps from its origin.
 
     The origin is the number of the interval that is nearest to 0: values near it are expected a little more.
 
@@ -58,7 +58,7 @@ class Box:
 
     @property
     def ends(self) -> tuple[int, int]:
-        """The ends of the interval in steps."""
+        """The bounds in steps."""
         low, high = self._steps(np.array([self.low, self.high])).tolist()
         return int(low), int(high)
 
@@ -85,16 +85,16 @@ def n_candidates(ends: tuple[int, int]) -> int:
 def locations(steps: Integers, ends: tuple[int, int]) -> Runs:
     """Return all candidates, (scale, center) pairs, with their utility for these values.
 
-    A candidate is good if many values lie within two scales of its center, no window of 0.6 scales holds too many
-    of them, and about as many lie below the center as above. Each of the three counts moves by at most 1 with a value,
-    and so does their minimum.
+    A candidate has a high utility under three conditions. Many values lie within two scales of its center. No window
+    of 0.6 scales holds too many of them. About as many values lie below the center as above. One value changes each of
+    the three counts, and so their minimum, by at most 1.
 
     Parameters
     ----------
     steps : int64 array of shape (k,)
-        From `Box.in_steps`.
+        Result of `Box.in_steps`.
     ends : (low, high)
-        From `Box.ends`.
+        The bounds in steps, `Box.ends`.
     """
     values = np.sort(steps)
     lines = [_line(line, values, ends) for line in range(SCALES)]
@@ -120,18 +120,24 @@ def _line(
     starts = np.sort(starts[(starts >= places.start) & (starts < places.stop)], kind="stable")
     starts = starts[np.append(True, starts[1:] != starts[:-1])]
 
-    def passed(limits: Integers) -> Integers:
-        return as_int64(np.searchsorted(limits, starts, side="right"))
+    def count_up_to_starts(places: Integers) -> Integers:
+        return as_int64(np.searchsorted(places, starts, side="right"))
 
-    many = passed(first) - passed(end)
+    many = count_up_to_starts(first) - count_up_to_starts(end)
     # The fullest of all windows of this width begins at a value.
     width = int(2 * _NARROW * spacing)
     fullest = int((np.searchsorted(values, values + width, side="right") - np.arange(k)).max())
     spread = k - fullest + round(_OUTSIDE * k + _FULLEST * math.sqrt(k))
-    uneven = np.maximum(np.maximum(passed(below + 1), k - passed(above)) - half, 0)
+    left, right = count_up_to_starts(below + 1), k - count_up_to_starts(above)
+    uneven = np.maximum(np.maximum(left, right) - half, 0)
     balance = round(_INSIDE * k + 0.4 * math.sqrt(k)) - uneven
     utility = np.minimum(np.minimum(many, spread), balance)
-    return starts, np.append(starts[1:] - 1, places.stop - 1), utility, weights[passed(limits) - 1]
+    return (
+        starts,
+        np.append(starts[1:] - 1, places.stop - 1),
+        utility,
+        weights[count_up_to_starts(limits) - 1],
+    )
 
 
 @lru_cache(maxsize=1)
@@ -149,7 +155,7 @@ def _places(line: int, ends: tuple[int, int]) -> range:
 
 @lru_cache(maxsize=4 * SCALES)
 def _prior(line: int, ends: tuple[int, int]) -> tuple[Integers, Integers]:
-    """Return where weights of places change on a line, and the weight of a place from there on.
+    """Return the places of a line at which the weight changes, and the weight from each of them on.
 
     Half of a line's weight is uniform. The other half is uniform within 2^l places of the origin, for every l
     alike: a box that is ten times too wide costs little.

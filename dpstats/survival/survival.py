@@ -200,7 +200,7 @@ class PrivateSurvival(_Fitted):
         >>> from dpstats.survival import PrivateSurvival
         >>> print(PrivateSurvival(horizon=52, epsilon=1.0).plan(5000))
         Release plan for n = 5000, d = 1: (epsilon = 1, delta = 0), one row replaced
-          survival table: 119 numbers, laplace noise of scale 3.63636 to 8.33333
+          survival table: 119 numbers, Laplace noise of scale 3.63636 to 8.33333
           50 bins up to 52
           noise of the number at risk: sd 6.32 to 20 rows
           expected width of a 95% interval at the horizon, if half survive to it: 0.0282

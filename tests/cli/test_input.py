@@ -44,7 +44,7 @@ TABLES = {
         b"age,b\n1,1\n\n2,1\nNA,1\n3,1\n",
         "(the first entry that is missing or infinite: line 5, column 'age')",
     ),
-    "missing option": (b"age\n1\ninf\n", "declare --missing drop"),
+    "missing option": (b"age\n1\ninf\n", "set --missing drop"),
     "text": (
         b"age\n1\nsecret\n",
         "x.csv, line 3, column 'age': an entry must be a number, true, false or missing. Remove units",

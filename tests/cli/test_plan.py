@@ -78,7 +78,10 @@ def test_a_plan_says_whether_a_budget_could_pay(folder: Path, capsys: pytest.Cap
     plan = ["plan", "mean", "--rows", "500", "--columns", "1", *AGE[2:], "--budget", "b.db", "--epsilon"]
     assert json_of([*plan, "0.25"], capsys)["budget"]["remaining_after"]["epsilon"] == 0.75
     assert main([*plan, "0.25"]) == 0
-    assert "Budget b.db: it can pay; left would be (epsilon = 0.75, delta = 0)" in capsys.readouterr().out
+    assert (
+        "Budget b.db: it can pay. Afterwards the largest single charge that fits is (epsilon = 0.75, delta = 0)"
+        in capsys.readouterr().out
+    )
     assert main([*plan, "2"]) == 4
     captured = capsys.readouterr()
     assert captured.out.endswith("Budget b.db: it cannot pay\n") and "asked for (epsilon = 2," in captured.err

@@ -49,5 +49,5 @@ def test_bad_input_charges_nothing(answers: str, capsys: pytest.CaptureFixture[s
 def test_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", "proportion", "--rows", "50"]) == 0
     out = capsys.readouterr().out
-    assert "count: 1 numbers, laplace noise of scale 1" in out and "52 coins" in out
+    assert "count: 1 number, Laplace noise of scale 1" in out and "52 coins" in out
     assert "must not be given" in failed(["plan", "proportion", "--rows", "50", "--columns", "1"], capsys)

@@ -16,7 +16,7 @@ def test_sparse_mean(signals: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     arguments = ["sparse-mean", str(signals), *SPARSE]
     assert main([*arguments, "--split", "--json", str(target)]) == 0
     out = capsys.readouterr().out
-    assert "Private sparse mean" in out and "The other 28 columns are reported as 0." in out
+    assert "Private sparse mean" in out and "Selected columns: 2 of 30. All others are reported as 0." in out
     result = json.loads(target.read_text())
     assert (result["n_samples"], result["n_features"]) == (2000, 30)
     assert result["privacy"]["delta"] == 1e-6

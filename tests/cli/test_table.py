@@ -70,5 +70,5 @@ def test_bad_input_charges_nothing(people: str, capsys: pytest.CaptureFixture[st
 
 def test_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", "table", "--rows", "50", *LEVELS]) == 0
-    assert "cells: 4 numbers, laplace noise of scale 2" in capsys.readouterr().out
+    assert "cells: 4 numbers, Laplace noise of scale 2" in capsys.readouterr().out
     assert "must not be given" in failed(["plan", "table", "--rows", "50", "--columns", "2", *LEVELS], capsys)

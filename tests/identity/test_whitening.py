@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
+from dpstats.errors import InvalidData
 from dpstats.identity import (
     FilteringTest,
     LipschitzExtensionTest,
@@ -49,6 +50,8 @@ def test_a_missing_row_of_signs_is_the_mean_of_the_null() -> None:
     assert reference.whiten(missing, "center").tolist() == [[0.0, 0.0], [0.0, 0.0]]
     both = reference.whiten(np.vstack([signs, missing]), "center")
     assert np.array_equal(both[:2], reference.whiten(signs)) and (both[:2] != 0).all()
+    with pytest.raises(InvalidData, match=r"missing='drop'.*such a row as the mean of the null"):
+        reference.whiten(missing)
 
 
 def test_uniformity_and_identity_of_product_distributions() -> None:

@@ -116,8 +116,8 @@ def test_a_plan_reads_well():
     text = str(plan(laplace(), dataclasses.replace(laplace(), name="squares", spacing=(0.5, 2.0))))
     assert text.splitlines() == [
         "Release plan for n = 10, d = 2: (epsilon = 1, delta = 0), one row replaced",
-        "  sum: 2 numbers, laplace noise of scale 6",
-        "  squares: 2 numbers, laplace noise of scale 6 to 24",
+        "  sum: 2 numbers, Laplace noise of scale 6",
+        "  squares: 2 numbers, Laplace noise of scale 6 to 24",
     ]
 
 
@@ -131,7 +131,7 @@ def test_selections_and_releases_alike_count_each():
     assert both.events == (BoundedRange(0.1),) * 4 + (DiscreteLaplace(1, 10.0),) * 3
     assert both.guarantee.epsilon == pytest.approx(0.7, rel=1e-15)
     assert selection.noise_scale == 10.0
-    assert "best: 4 of 5, gumbel noise of scale 10" in str(both)
+    assert "best: 4 of 5, Gumbel noise of scale 10" in str(both)
     assert (both.selections, both.additive) == ((selection,), (stage,))
 
 

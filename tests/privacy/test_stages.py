@@ -129,8 +129,9 @@ def test_a_joint_stage_is_one_event_for_all_blocks():
     lines = JOINT.describe().splitlines()
     assert (
         lines[0] == "moments, together:"
-        and "squares: 3 numbers, gaussian noise of scale 200 to 600" in lines[2]
+        and "squares: 3 numbers, Gaussian noise of scale 200 to 600" in lines[2]
     )
+    assert Stage("sum", "laplace", 1, 1.0, 1, 2.0).describe() == "sum: 1 number, Laplace noise of scale 2"
 
 
 def test_the_noise_of_a_block_is_never_below_its_share():

@@ -204,7 +204,7 @@ def test_the_summary_says_what_it_rests_on() -> None:
     assert "no gap in the distribution" in " ".join(notes().split())
     assert "of any distribution" in " ".join(notes(coverage="any").split())
     assert "Few rows for this epsilon about q = 0.5" in " ".join(notes(epsilon=0.2, step=1).split())
-    assert "Too few rows lie between q = 0.5 and a bound" in " ".join(notes(epsilon=0.05).split())
+    assert "too few rows between q = 0.5 and a bound" in " ".join(notes(epsilon=0.05).split())
     assert "tied" in " ".join(notes(q=[0.3, 0.6], method="halving", confidence_level=None).split())
     assert "Simulated noise" in notes()
     assert "rounded to steps of 1" in notes(step=1)

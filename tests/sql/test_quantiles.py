@@ -395,7 +395,7 @@ def test_units_of_one_row_have_the_release_of_rows() -> None:
                 assert option.scale_steps == each * rows.options[0].scale_steps
             assert first.event.epsilon == pytest.approx(0.6) and plan.guarantee.epsilon == 2.0
             answer = sql.query(text)
-            assert answer.thresholds == (1.0,) and "has the weight of 1" in answer.estimand
+            assert answer.thresholds == (1.0,) and "have at most the weight of 1" in answer.estimand
             assert answer.rows.sum() == pytest.approx(600, abs=60)
             assert {stage.neighbors.name for stage in plan.stages} == {plan.guarantee.neighbors.name}
 

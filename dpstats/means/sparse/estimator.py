@@ -223,10 +223,10 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
         >>> plan = SparseMean(n_nonzero=10, clip=6.0, std=1.0).plan(2000, 2000)
         >>> print(plan)
         Release plan for n = 2000, d = 2000: (epsilon = 1, delta = 1e-06), one row replaced
-          support: 10 of 2000, gumbel noise of scale 0.0202627
-          mean on the support, stage 1: 10 numbers, gaussian noise of scale 0.271944
-          mean on the support, stage 2: 10 numbers, gaussian noise of scale 0.0922546
-          mean on the support, stage 3: 10 numbers, gaussian noise of scale 0.036369
+          support: 10 of 2000, Gumbel noise of scale 0.0202627
+          mean on the support, stage 1: 10 numbers, Gaussian noise of scale 0.271944
+          mean on the support, stage 2: 10 numbers, Gaussian noise of scale 0.0922546
+          mean on the support, stage 3: 10 numbers, Gaussian noise of scale 0.036369
           signals above about 0.32 std are found in normal columns, above 0.86 in any
         """
         d = check_integer("n_features", n_features, at_least=1)
@@ -404,7 +404,9 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
         ratio = plan.noise_std / plan.noise_scale
         if plan.private_spread:
             beside["std"] = print_rounded(self.std_, 0.1 * np.maximum(self.std_, 1e-3 * self._sampling_std()))
-        notes = [f"The other {plan.n_features - plan.n_nonzero:,} columns are reported as 0."]
+        notes = [
+            f"Selected columns: {plan.n_nonzero:,} of {plan.n_features:,}. All others are reported as 0."
+        ]
         if plan.disjoint:
             notes.append(
                 "The first half of the rows selects the columns, and the second half estimates them. Intervals assume "

@@ -20,6 +20,8 @@ Spacing = float | tuple[float, ...]
 _STD = {"laplace": math.sqrt(2.0), "gaussian": 1.0}
 """Standard deviation of noise of scale 1."""
 
+_PROPER_NAMES = ("laplace", "gaussian", "gumbel", "cauchy")
+
 
 class Added(NamedTuple):
     """Additive noise: distribution ("laplace" or "gaussian"), scale and standard deviation, in released units."""
@@ -147,7 +149,7 @@ class Stage:
 
     def describe(self, n_candidates: int | None = None) -> str:
         """Return the line of the stage in a printed plan."""
-        return f"{self.name}: {self.size} numbers, {self.noise} noise of scale {_range(self.noise_scale)}"
+        return f"{self.name}: {describe_noise(self.size, self.noise, self.noise_scale)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +269,7 @@ class JointStage:
     def describe(self, n_candidates: int | None = None) -> str:
         """Return the lines of the stage in a printed plan."""
         lines = [
-            f"{block.name}: {block.size} numbers, {self.noise} noise of scale {_range(self.noise_scale(block))}"
+            f"{block.name}: {describe_noise(block.size, self.noise, self.noise_scale(block))}"
             for block in self.blocks
         ]
         return f"{self.name}, together:\n    " + "\n    ".join(lines)
@@ -277,6 +279,18 @@ def _scaled(spacing: Spacing, factor: float) -> float | NDArray[np.float64]:
     return np.asarray(spacing) * factor if isinstance(spacing, tuple) else spacing * factor
 
 
-def _range(scale: Any) -> str:
+def describe_noise(size: int, noise: str, scale: Any) -> str:
+    """Return the size of a release, with the distribution and the scale of its noise, for a printed plan."""
     scale = np.atleast_1d(scale)
-    return f"{scale.min():.6g}" if np.ptp(scale) == 0 else f"{scale.min():.6g} to {scale.max():.6g}"
+    to = "" if np.ptp(scale) == 0 else f" to {scale.max():.6g}"
+    return f"{count_numbers(size)}, {name_noise(noise)} noise of scale {scale.min():.6g}{to}"
+
+
+def count_numbers(size: int) -> str:
+    """Return "1 number" or "2 numbers"."""
+    return f"{size} number{'s' * (size != 1)}"
+
+
+def name_noise(noise: str) -> str:
+    """Return the distribution of noise as sentences spell it."""
+    return noise.capitalize() if noise in _PROPER_NAMES else noise

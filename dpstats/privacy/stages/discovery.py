@@ -14,7 +14,7 @@ from dpstats.errors import DPStatsError, InvalidParameter
 from dpstats.key_noise import KeyNoise, NormalNoise
 from dpstats.privacy.events import Approximate, Event, Gaussian
 from dpstats.privacy.guarantee import Neighbors
-from dpstats.privacy.stages.additive import Block, JointStage
+from dpstats.privacy.stages.additive import Block, JointStage, describe_noise
 
 _ROUNDING = 1 + 2.0**-30  # normal tails are right to fifteen digits
 _TINY = 1e-300  # what a tail loses by underflow
@@ -162,7 +162,7 @@ class Discovery:
     def describe(self, n_candidates: int | None = None) -> str:
         """Return the lines of the stage in a printed plan."""
         lines = [
-            f"{b.name}: {self.width(b)} numbers, {self.noise} noise of scale {self.touched.noise_scale(b):.6g}"
+            f"{b.name}: {describe_noise(self.width(b), self.noise, self.touched.noise_scale(b))}"
             for b in self.blocks
         ]
         return (

@@ -17,7 +17,7 @@ from dpstats.errors import DPStatsError, InvalidParameter
 from dpstats.privacy.events import Approximate, Event, Pure
 from dpstats.privacy.guarantee import Neighbors
 from dpstats.privacy.rounding import root_up, up
-from dpstats.privacy.stages.additive import Stage
+from dpstats.privacy.stages.additive import Stage, count_numbers, name_noise
 from dpstats.privacy.stages.costs import check_counts, log_up, norm_tail_up, twice_exp_up
 
 
@@ -118,9 +118,8 @@ class Smooth:
 
     def describe(self, n_candidates: int | None = None) -> str:
         """Return the line of the stage in a printed plan."""
-        numbers = "1 number" if self.size == 1 else f"{self.size} numbers"
-        law = {"student": "Student (3 degrees of freedom)"}.get(self.noise, self.noise.capitalize())
-        return f"{self.name}: {numbers}, {law} noise of a private scale, by the smooth sensitivity"
+        noise = {"student": "Student (3 degrees of freedom)"}.get(self.noise, name_noise(self.noise))
+        return f"{self.name}: {count_numbers(self.size)}, {noise} noise of a private scale, by the smooth sensitivity"
 
 
 SMOOTH_LAWS = {"laplace": 0, "cauchy": 1, "student": 3}
@@ -195,7 +194,7 @@ class OneOf:
         """Return the line of the stage in a printed plan."""
         ends = [f"{np.max(self.options[i].noise_scale):.6g}" for i in (0, -1)]
         return (
-            f"{self.name}: {self.size} numbers, Laplace noise of one of {len(self.options)} scales, "
+            f"{self.name}: {count_numbers(self.size)}, Laplace noise of one of {len(self.options)} scales, "
             f"{ends[0]} to {ends[1]}"
         )
 

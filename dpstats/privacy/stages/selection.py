@@ -9,6 +9,7 @@ from dpstats.errors import InvalidParameter
 from dpstats.privacy.events import BoundedRange, Event, Pure
 from dpstats.privacy.guarantee import Neighbors
 from dpstats.privacy.rounding import quotient_up
+from dpstats.privacy.stages.additive import name_noise
 from dpstats.privacy.stages.costs import check_counts
 
 
@@ -91,7 +92,7 @@ class Selection:
         """Return the line of the stage in a printed plan."""
         among = self.candidates or n_candidates
         among_words = "" if among is None else f" of {among}"
-        return f"{self.name}: {self.size}{among_words}, {self.noise} noise of scale {self.noise_scale:.6g}"
+        return f"{self.name}: {self.size}{among_words}, {name_noise(self.noise)} noise of scale {self.noise_scale:.6g}"
 
 
 @dataclass(frozen=True, slots=True)
