@@ -353,8 +353,8 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
         corrected = "corrected " if self.bias else ""
         whole = ", before incomplete rows are left out" if self.missing == "drop" else ""
         words = (
-            f"the mean of the {corrected}statistic over blocks of {self.block_size_:,} {units}{whole}. If the statistic "
-            "is smooth, it is close to the statistic of the population"
+            f"the mean of the {corrected}statistic over blocks of {self.block_size_:,} {units}{whole}. If the "
+            "statistic is smooth, it is close to the statistic of the population"
         )
         return with_missing(words, about_missing(self.missing))
 
