@@ -147,11 +147,11 @@ class CentralMoments:
         return np.sqrt(self.squares_std**2 * diagonal + by_means + by_thirds + by_products)
 
     @cached_property
-    def of_one_row(self) -> Floats:
-        """What one row adds to ``squared_products`` if it is far off in both columns; 0 on the diagonal.
+    def unseen_products(self) -> Floats:
+        """Addition to ``squared_products`` for a row that is far from both means; 0 on the diagonal.
 
-        How far rows of a column are off is the average of the squares, weighted by the squares. Of two rare events, no
-        row may have both: then the released moments say too little of the sampling variance.
+        The distance is the average of the squares, weighted by the squares. If no row has both of two rare events,
+        the released moments understate the sampling variance.
         """
         ratio = np.diagonal(self.squared_products) / np.where(self.identified, self.variances, 1.0)
         far = np.where(self.identified, np.clip(ratio, 0.0, 4.0), 0.0)
@@ -161,7 +161,7 @@ class CentralMoments:
     def raised(self) -> Floats:
         """``squared_products`` with one row more, raised by one standard deviation of their noise: within the box."""
         lowest = np.minimum(self.covariance**2, 1.0)
-        return np.clip(self.squared_products + self.of_one_row + self.fourth_order_std, lowest, 16.0)
+        return np.clip(self.squared_products + self.unseen_products + self.fourth_order_std, lowest, 16.0)
 
     @cached_property
     def sampling_variance(self) -> Floats:
@@ -196,7 +196,7 @@ class CentralMoments:
         shared = 2 * np.outer(self.mean, self.mean) * self.mean_std**2 / np.sqrt(scale)
         half = r**2 / 4
         of_noise = noise + half * (own[:, None] + own) - r * shared * (1 / v[:, None] + 1 / v)
-        u22 = (self.squared_products + self.of_one_row) / scale
+        u22 = (self.squared_products + self.unseen_products) / scale
         u31 = self.cubed_products / (v[:, None] * np.sqrt(scale))
         u4 = np.diagonal(self.squared_products) / v**2
         spread = (1 + 2 * half) * u22 + half * (u4[:, None] + u4) - r * (u31 + u31.T)

@@ -90,7 +90,7 @@ def test_rare_events_that_never_meet_are_not_certain() -> None:
     moments = [(rows**a).T @ rows**b / n for a, b in ((1, 1), (2, 2), (2, 1), (3, 1))]
     found = CentralMoments(n, rows.mean(axis=0), *moments, **none)
     p = k / n
-    assert found.of_one_row[0, 1] == pytest.approx(1 / n, rel=0.15) and found.of_one_row[0, 0] == 0
+    assert found.unseen_products[0, 1] == pytest.approx(1 / n, rel=0.15) and found.unseen_products[0, 0] == 0
     # No row has both, and one is counted: a variance of 1 in the number of rows with both.
     assert found.correlation_variance[0, 1] == pytest.approx(1 / (n * p) ** 2, rel=0.1)
     assert found.sampling_variance[0, 1] == pytest.approx(1 / n**2, rel=0.1)
