@@ -416,7 +416,7 @@ class PrivateSQL(Releasing):
         unit = self._guarantee.unit
         return (
             f"{answer}: 2^j, j chosen privately\n"
-            f"  every row is of one {unit} ({' = '.join(str(column) for column in query.unit)})\n"
+            f"  every row is of one {unit} ({' = '.join(str(column) for column in query.unit)}); rows without one do not count\n"
             f"  what a {unit} adds of {what} is cut at 2^j, j among {powers[0]}, ..., {powers[1]}"
         )
 
