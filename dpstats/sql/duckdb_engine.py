@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dpstats.data.duckdb_rows import check_duckdb, file_literal, overridden
+from dpstats.data.labels import column_names
 from dpstats.data.words import number_sql
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.sql.catalogue import BaseTable, ColumnType, fold, quoted
@@ -178,6 +179,7 @@ class DuckDBEngine:
             if isinstance(given, str | os.PathLike):
                 paths[name] = Path(given).resolve()
                 continue
+            _check_names(f"table {name!r}", column_names(given) or ())
             if not any(_copied(connection, name, frame) for frame in _forms(given)):
                 raise InvalidData(f"table {name!r} must be a path or a data frame that DuckDB reads")
         for path in paths.values():
@@ -265,19 +267,40 @@ def _columns_of_file(connection: Any, path: Path) -> Listed:
     with contextlib.suppress(Exception):
         if _is_parquet(path):
             rows = connection.cursor().execute(f"DESCRIBE {_read(path, (), {})}").fetchall()
-            found = tuple((str(row[0]), str(row[1])) for row in rows)
+            # DuckDB renames a column with the name of another one.
+            names = _names_of_parquet(connection, path)
+            found = tuple((name, str(row[1])) for name, row in zip(names, rows, strict=True))
         else:
             opened = gzip.open if path.suffix.lower() == ".gz" else open
             # Accept invalid bytes in rows that are read together with the first line. DuckDB ignores them later.
             with opened(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
                 found = tuple((name, "") for name in next(csv.reader(file, delimiter=_delimiter(path)), []))
-    if (
-        not found
-        or len({fold(name) for name, _ in found}) < len(found)
-        or not all(name and "\0" not in name for name, _ in found)
-    ):
+    if not found or not all(name and "\0" not in name for name, _ in found):
         raise _unreadable(path)
+    _check_names(path.name, [name for name, _ in found])
     return found
+
+
+def _names_of_parquet(connection: Any, path: Path) -> list[str]:
+    """Return the names of the columns of a Parquet file, as the file has them."""
+    schema = f"SELECT name, coalesce(num_children, 0) FROM parquet_schema({file_literal(path)})"
+    names, left = [], 0
+    for name, children in connection.cursor().execute(schema).fetchall()[1:]:
+        if not left:
+            names.append(str(name))
+        left = max(left - 1, 0) + int(children)  # parts of a nested column
+    return names
+
+
+def _check_names(where: str, names: Iterable[Any]) -> None:
+    """Refuse columns that differ in case only: a query could not say which of them it means."""
+    known: set[str] = set()
+    for name in names:
+        if fold(name) in known:
+            raise InvalidData(
+                f"{where}: two columns are named {str(name)!r} (names ignore case). Rename one."
+            )
+        known.add(fold(name))
 
 
 def _read(path: Path, listed: Listed, types: Mapping[str, str]) -> str:

@@ -414,9 +414,10 @@ class PrivateSQL(Releasing):
 
     def _explain_units(self, query: Query, answer: str, what: str, powers: tuple[int, int]) -> str:
         unit = self._guarantee.unit
+        columns = " = ".join(map(str, query.unit))
         return (
             f"{answer}: 2^j, j chosen privately\n"
-            f"  every row is of one {unit} ({' = '.join(str(column) for column in query.unit)}); rows without one do not count\n"
+            f"  every row is of one {unit} ({columns}); rows without one do not count\n"
             f"  what a {unit} adds of {what} is cut at 2^j, j among {powers[0]}, ..., {powers[1]}"
         )
 

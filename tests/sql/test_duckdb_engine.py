@@ -65,6 +65,30 @@ def test_a_file_that_is_no_table_is_refused(tmp_path: Path) -> None:
     assert "hushhush" not in str(caught.value) and caught.value.__context__ is None
 
 
+@pytest.mark.parametrize("names", [("age", "age"), ("age", "AGE")])
+def test_two_columns_of_a_name_are_refused(tmp_path: Path, names: tuple[str, str]) -> None:
+    # Before, a query of such a frame or Parquet file used the first column.
+    message = rf"two columns are named '{names[1]}' \(names ignore case\)"
+    frame = pd.DataFrame([[1, 100]] * 9, columns=list(names))
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    given: dict[Any, Any] = {"table 't'": frame, "x.csv": tmp_path / "x.csv"}
+    if names[0] != names[1]:
+        given["table 't'", 1] = pl.DataFrame({names[0]: [1], names[1]: [2]})
+        pl.DataFrame({"point": [{"age": 1}], names[0]: [1], names[1]: [2]}).write_parquet(
+            tmp_path / "x.parquet"
+        )
+        given["x.parquet"] = tmp_path / "x.parquet"
+    for where, data in given.items():
+        with pytest.raises(InvalidData, match=message) as caught:
+            Source({"t": data})
+        assert str(caught.value).startswith(where if isinstance(where, str) else where[0])
+
+
+def test_columns_within_a_column_of_parquet_may_have_its_name(tmp_path: Path) -> None:
+    pl.DataFrame({"age": [{"age": 1, "b": [{"AGE": 2}]}], "b": [3]}).write_parquet(tmp_path / "x.parquet")
+    assert list(Source({"t": tmp_path / "x.parquet"}).tables()["t"].columns) == ["age", "b"]
+
+
 def test_categories_of_a_frame_are_text() -> None:
     frame = pd.DataFrame({"name": pd.Series(["Ann", "Bob", "Ann"]).astype("category"), "x": [1, 2, 3]})
     words = pl.Series("name", ["Ann", "Bob", "Ann"], dtype=pl.Categorical)
