@@ -38,6 +38,11 @@ def leave_out(unit: str) -> str:
     return f"; rows without a {unit} do not count"
 
 
+def show_cell(cell: tuple[Any, ...]) -> str:
+    """Return the values of a cell as text, with quotes for an empty text."""
+    return ", ".join("''" if value == "" else str(value) for value in cell)
+
+
 @dataclass(frozen=True)
 class Off:
     """Errors of the numbers of an answer, in steps.
@@ -154,9 +159,7 @@ class CellAnswers(HasEstimates, Printed):
         names = free_names(self.names, [what])
         columns = {name: [cell[j] for _, cell in places] for j, name in enumerate(names)}
         return {
-            "names": tuple(
-                f"{label}: {', '.join(map(str, cell))}" if cell else label for label, cell in places
-            ),
+            "names": tuple(f"{label}: {show_cell(cell)}" if cell else label for label, cell in places),
             "rows": f"{what}: {', '.join(self.names)}" if self.names else what,
             "labels": {what: [label for label, _ in places], **columns},
         }
@@ -255,7 +258,7 @@ class PrivateTable(HasEstimates, Printed):
         return Estimates(
             values[()],
             np.full(values.shape, std),
-            tuple(", ".join(map(str, cell)) or "answer" for cell in self.cells),
+            tuple(show_cell(cell) if cell else "answer" for cell in self.cells),
             self.estimand,
             errors,
             title="Private answer",
