@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -12,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from dpstats.cli.files import give_up_stdout, path_or_dash
+from dpstats.cli.files import give_up, path_or_dash
 from dpstats.data.labels import printable
 from dpstats.errors import InvalidParameter
 
@@ -37,7 +38,7 @@ class Parser(argparse.ArgumentParser):
         try:
             print(end="", flush=True)
         except OSError:
-            give_up_stdout()  # the reader of the help text has closed the pipe
+            give_up(sys.stdout)  # the reader of the help text has closed the pipe
         super().exit(status, message)
 
 

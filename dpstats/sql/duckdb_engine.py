@@ -185,7 +185,8 @@ class DuckDBEngine:
         for path in paths.values():
             if set(str(path)) & set("*?[]"):
                 raise InvalidParameter(
-                    f"{path.name}: a path must not have *, ?, [ or ], which mean several files"
+                    f"{str(path)!r}: a path must not have *, ?, [ or ], which mean several files. Rename the file or "
+                    "its folder."
                 )
             self._files[path] = _identity(path)
         for name, path in paths.items():
@@ -382,7 +383,7 @@ def _identity(path: Path) -> tuple[int, ...]:
         return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
     except OSError as error:
         reason = error.strerror or reason
-    raise InvalidParameter(f"{path.name} cannot be read ({reason})")
+    raise InvalidData(f"{path.name} cannot be read ({reason})")
 
 
 def _duckdb() -> Any:

@@ -49,7 +49,8 @@ def test_files_and_frames_are_tables(tmp_path: Path) -> None:
         (3, InvalidParameter, "connection must be a DuckDB or psycopg connection"),
         ({}, InvalidParameter, "at least one table"),
         ({"": "x.csv"}, InvalidParameter, "by their names"),
-        ({"x": "nowhere.csv"}, InvalidParameter, "nowhere.csv cannot be read"),
+        ({"x": "nowhere.csv"}, InvalidData, "nowhere.csv cannot be read"),
+        ({"x": "data [1]/x.csv"}, InvalidParameter, r"data \[1\]/x\.csv': a path must not have \*"),
         ({"x": object()}, InvalidData, "must be a path or a data frame"),
     ],
 )
