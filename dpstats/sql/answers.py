@@ -18,6 +18,7 @@ from dpstats.noisy_counts import CountNoise
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.stages import Smooth, Stage
 from dpstats.report import Printed
+from dpstats.results import list_some
 from dpstats.sensitivity.levels import LEVEL, half_width, noise_width
 from dpstats.sql.plan import ANSWER, SQLPlan
 from dpstats.sql.query import Measure, Query, Several
@@ -29,6 +30,8 @@ SELECTED = (
     "The rows were selected by their noisy values. The intervals account for this: on average, at least the stated "
     "fraction of the intervals shown is right (false coverage rate)."
 )
+HALF_ROW = 0.5
+"""Fewer rows than this are none, however little noise there is."""
 _LEAST_MISSED = 1e-15
 """Smallest error probability. Below it, the confidence level rounds to 1, and the interval is infinite."""
 
@@ -163,6 +166,15 @@ class CellAnswers(HasEstimates, Printed):
             "rows": f"{what}: {', '.join(self.names)}" if self.names else what,
             "labels": {what: [label for label, _ in places], **columns},
         }
+
+    def _note_noise_only(self, hidden: NDArray[np.bool_]) -> list[str]:
+        """Return a note on the numbers of shape (n_cells, n_labels) whose rows are hidden by the noise."""
+        names = self._name_rows("")["names"]
+        hidden = np.broadcast_to(hidden, self.values.shape).T.ravel()
+        if not hidden.any():
+            return []
+        listed = list_some([name for name, one in zip(names, hidden, strict=True) if one])
+        return [f"Noise only: {listed}. The number of rows with a value cannot be distinguished from 0."]
 
     def records(self, confidence_level: float | None = None) -> list[dict[str, Any]]:
         """Return a mapping for each cell: its values, the answers, and their intervals (label_low, label_high)."""
