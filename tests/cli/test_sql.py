@@ -173,10 +173,18 @@ def test_what_it_would_release_is_explained_at_no_cost(
         ),
         ([JOIN, "--table", "visit=visit.csv", "--bounds", "0,1"], "--bounds must be"),
         ([JOIN, "--table", "visit=visit.csv", "--unit", "a", "--unit", "b.c"], "--unit must be one column"),
+        (
+            [JOIN, "--table", "visit=visit.csv", "--type", "visit.cost=NUMBER"],
+            "--type visit.cost must be one of",
+        ),
+        (
+            ["SELECT COUNT(*) FROM visit", "--table", "visit=visit.csv", "--unit", "nothing"],
+            "(--unit 'items.order->orders.id')",
+        ),
         ([JOIN, "--table", "visit=visit.csv", "--key", "id"], "--key must be NAME.COLUMN, each table once"),
         (
             [JOIN, "--table", "visit=visit.csv", "--key", "visit.clinic"],
-            "keys['visit'] must be a column without",
+            "--key visit must be a column without",
         ),
         ([JOIN, "--table", "visit=visit.csv", "--seed", "1", "--budget", "b.db"], "cannot be given together"),
     ],
