@@ -7,6 +7,7 @@ import csv
 import gzip
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,8 @@ class DuckDBEngine:
     def __init__(self, data: Any, types: Mapping[str, str]) -> None:
         self._files: dict[Path, tuple[int, ...]] = {}
         self._listed: dict[Path, Listed] = {}
+        self._texts: set[str] = set()
+        """CSV files, by their tables in lower case."""
         own = isinstance(data, Mapping)
         connection = self._of_files(data, _by_table(data, types)) if own else data
         if not hasattr(connection, "cursor") or not hasattr(connection, "register"):
@@ -192,6 +195,8 @@ class DuckDBEngine:
         for name, path in paths.items():
             listed = _columns_of_file(connection, path)
             self._listed[path] = listed
+            if not _is_parquet(path):
+                self._texts.add(fold(name))
             read, made = _read(path, listed, types.get(fold(name), {})), False
             with contextlib.suppress(Exception):
                 connection.execute(f"CREATE VIEW {quoted(name)} AS {read}")
@@ -217,7 +222,10 @@ class DuckDBEngine:
             texts |= {(*current, name): "" for (name,) in ask(_VIEWS)}
         columns: dict[str, dict[str, tuple[str, ColumnType]]] = {}
         for table, column, kind, nullable in ask(_COLUMNS):
-            columns.setdefault(table, {})[fold(column)] = (column, column_type(kind, nullable))
+            found_type = column_type(kind, nullable)
+            if fold(table) in self._texts:
+                found_type = replace(found_type, undeclared=kind == "VARCHAR")
+            columns.setdefault(table, {})[fold(column)] = (column, found_type)
         for (database, schema, name), text in texts.items():
             if "collate" in (text or "").lower():
                 continue  # equal to DuckDB would not be equal to a join

@@ -133,6 +133,23 @@ def test_a_row_of_a_text_file_changes_no_other_one(tmp_path: Path, row: bytes) -
     assert 0 <= source.run("SELECT count(*) FROM v WHERE x = 3")[0][0] - threes <= (row == TORN["no text"])
 
 
+def test_types_are_advised_for_columns_of_text_files_only(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"name": ["7", "8"], "x": ["1", "2"]})
+    frame.to_csv(tmp_path / "c.csv", index=False)
+    duckdb.from_df(frame).write_parquet(str(tmp_path / "p.parquet"))
+    files: dict[str, Any] = {"C": tmp_path / "c.csv", "p": tmp_path / "p.parquet", "f": frame}
+    sql = PrivateSQL(files, epsilon=1.0, types={"C.x": "BIGINT"})
+    advice = (
+        r" A column of a CSV file is text unless its type is declared, for example types={'C.name': 'DOUBLE'}"
+    )
+    for text in ("SELECT COUNT(*) FROM C WHERE name = 7", "SELECT SUM(name) FROM C"):
+        with pytest.raises(InvalidParameter, match=f"{advice}$"):
+            sql.query(text)
+    for name in ("p", "f"):
+        with pytest.raises(InvalidParameter, match=r"VARCHAR in quotes, got 7$"):
+            sql.query(f"SELECT COUNT(*) FROM {name} WHERE name = 7")
+
+
 def test_types_of_text_files_are_declared(tmp_path: Path) -> None:
     path = tmp_path / "v.csv"
     path.write_text("Day,x\n2024-02-01,1\n2024-02-30,2\n,nan\n")
