@@ -172,8 +172,8 @@ class PrivateSQL(Releasing):
       of the data must be in at most one row of the result. Other aggregates need a separate query.
     * Computed values need ``bounds`` of each of their columns: ``+``, ``-``, ``*``, division by a number, CASE and
       COALESCE. Conditions in CASE and in FILTER (WHERE ...) need none.
-    * GROUP BY needs ``categories`` or ``bins`` of its columns, which it may name by number or alias. With "discover" it needs ``delta > 0``, no ``unit``, and
-      a query where a row of the data is in at most one row of the result.
+    * GROUP BY needs ``categories`` or ``bins`` of its columns, which it may name by number or alias. With "discover" it
+      needs ``delta > 0``, no ``unit``, and a query where a row of the data is in at most one row of the result.
     * GROUP BY YEAR, QUARTER or MONTH, EXTRACT and DATE_TRUNC of a date need its period in ``bins``.
     * HAVING, ORDER BY and LIMIT of a GROUP BY need no declaration. They act on released values, without additional
       privacy cost.
