@@ -61,6 +61,7 @@ _DECLARED_BY = {
 _SPELLED = (
     ("random_state", "seed", "--seed"),
     ("bounds_are='hard'", "hard", "--hard"),
+    ("declare its encoding, for example", "encoding", "give --encoding, for example"),
     ("FunctionalMechanismRegression", "method", "--method functional"),
     ("None is the level of missing entries", "levels", "the empty level is that of missing entries"),
     ("ClippedMean(...).fit(X).test(value=...)", "", "'dpstats mean --test'"),
