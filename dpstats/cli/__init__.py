@@ -18,7 +18,7 @@ from dpstats.cli.budget import add_budget
 from dpstats.cli.demo import add_demo
 from dpstats.cli.doctor import add_doctor
 from dpstats.cli.exits import EXITS, epilog, status_of
-from dpstats.cli.files import keep_apart
+from dpstats.cli.files import keep_apart, tell_error
 from dpstats.cli.group_means import GROUP_MEANS
 from dpstats.cli.histogram import HISTOGRAM
 from dpstats.cli.identity_test import IDENTITY_TEST
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except DPStatsError as error:
         failure = error
     words = "; ".join([_message(failure), *getattr(failure, "__notes__", [])])
-    print(f"dpstats {options.command}: {one_line(in_options(words, options))}", file=sys.stderr)
+    tell_error(f"dpstats {options.command}: {one_line(in_options(words, options))}")
     return status_of(failure)
 
 

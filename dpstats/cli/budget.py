@@ -79,9 +79,12 @@ def _new(options: argparse.Namespace) -> None:
             ledger=options.ledger,
             unit=options.unit,
         )
-        show(
-            f"Made {options.ledger}: {budget.total}, method {budget.method!r}", _facts(options.ledger, budget)
-        )
+        text = f"Made {options.ledger}: {budget.total}, method {budget.method!r}"
+        if budget.unit is None:
+            text += (
+                "\nThe first charge sets the unit: a row, or a person with all rows (to declare it: --unit)."
+            )
+        show(text, _facts(options.ledger, budget))
 
 
 def _facts(ledger: Path, budget: Any) -> dict[str, Any]:

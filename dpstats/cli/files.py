@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 from dpstats import __version__
 from dpstats.data.labels import printable
@@ -166,8 +166,8 @@ def command_of(options: argparse.Namespace) -> str:
 
 def notice(options: argparse.Namespace, text: str) -> None:
     """Print a remark to standard error, in addition to the result. ``--quiet`` suppresses it."""
-    if not options.quiet and sys.stderr is not None:
-        print(printable(f"dpstats {command_of(options)}: {text}", lines=True), file=sys.stderr)
+    if not options.quiet:
+        tell_error(printable(f"dpstats {command_of(options)}: {text}", lines=True))
 
 
 def shows_progress(options: argparse.Namespace) -> bool:
@@ -205,14 +205,23 @@ def tell(text: Any) -> None:
             printable(str(text), lines=True).encode(encoding, "backslashreplace").decode(encoding), flush=True
         )
     except OSError as error:
-        give_up_stdout()
+        give_up(sys.stdout)
         raise NotDelivered(f"the result cannot be printed ({error.strerror})") from None
 
 
-def give_up_stdout() -> None:
+def tell_error(text: str) -> None:
+    """Print a line on standard error. Nobody is told where nobody reads it: the exit status stays."""
+    if sys.stderr is None:
+        return
+    try:
+        print(text, file=sys.stderr, flush=True)
+    except OSError:
+        give_up(sys.stderr)
+
+
+def give_up(stream: TextIO) -> None:
     """Drop what cannot be printed: the interpreter would try again at exit, and fail with a traceback."""
     with contextlib.suppress(OSError):
-        stdout = sys.stdout.fileno()
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, stdout)
+        os.dup2(nowhere, stream.fileno())
         os.close(nowhere)

@@ -8,6 +8,8 @@ import csv
 import os
 import sys
 from collections.abc import Callable, Collection, Iterator
+from datetime import datetime
+from decimal import Decimal
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -249,5 +251,18 @@ def reading(
 def _as_text(column: Any, missing: frozenset[str]) -> Any:
     import pandas as pd
 
-    words = ["" if pd.api.types.is_scalar(entry) and pd.isna(entry) else str(entry) for entry in column]
+    words = ["" if pd.api.types.is_scalar(entry) and pd.isna(entry) else _word(entry) for entry in column]
     return pd.Series(["" if word in missing else word for word in words], index=column.index, dtype=object)
+
+
+def _word(entry: Any) -> str:
+    """Return the text of an entry of a Parquet file, as a CSV file has it: it depends on this entry only."""
+    import numpy as np
+
+    if isinstance(entry, datetime):
+        return str(entry).removesuffix(" 00:00:00")
+    if isinstance(entry, Decimal):
+        entry = float(entry)  # as DuckDB reads it
+    if isinstance(entry, float | np.floating):
+        return str(entry + type(entry)(0)).removesuffix(".0")
+    return str(entry)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -12,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from dpstats.cli.files import give_up_stdout, path_or_dash
+from dpstats.cli.files import give_up, path_or_dash
 from dpstats.data.labels import printable
 from dpstats.errors import InvalidParameter
 
@@ -37,7 +38,7 @@ class Parser(argparse.ArgumentParser):
         try:
             print(end="", flush=True)
         except OSError:
-            give_up_stdout()  # the reader of the help text has closed the pipe
+            give_up(sys.stdout)  # the reader of the help text has closed the pipe
         super().exit(status, message)
 
 
@@ -57,19 +58,34 @@ _DECLARED_BY = {
     "levels": _LEVELS,
     "bounds": ("bounds", "LOW,HIGH"),
 }
-_SPELLED = {"random_state": "--seed", "bounds_are='hard'": "--hard"}
-"""What notes and errors call parameters, and the options with another name."""
+_SPELLED = (
+    ("random_state", "seed", "--seed"),
+    ("bounds_are='hard'", "hard", "--hard"),
+    ("declare its encoding, for example", "encoding", "give --encoding, for example"),
+    ("FunctionalMechanismRegression", "method", "--method functional"),
+    ("None is the level of missing entries", "levels", "the empty level is that of missing entries"),
+    ("ClippedMean(...).fit(X).test(value=...)", "", "'dpstats mean --test'"),
+    (
+        "Convert the guarantee with group_privacy(guarantee, size, unit=...), or declare that every row is one unit "
+        "with budget.count_rows_as(unit).",
+        "budget",
+        "Charge another ledger: 'dpstats budget new --unit NAME' makes one.",
+    ),
+)
+"""What notes and errors say of Python, the option that a command must have, and what it says instead."""
+_KEYED = re.compile(r"\b(keys|types|unit)\['([^']*)'\]")
+_PATH = re.compile(r"\bunit=\{'([^']*)': '(\S+) -> (\S+)'\}")
 
 
 def in_options(text: str, options: argparse.Namespace) -> str:
     """Return a note or an error with options in place of parameters: ``missing='drop'`` is ``--missing drop``.
 
-    A parameter that the command lacks is marked as one of Python's, and
-    ``types={'r.a': 'DOUBLE'}`` is ``--type r.a=DOUBLE``.
+    A parameter that the command lacks is marked as one of Python's, ``types={'r.a': 'DOUBLE'}`` is
+    ``--type r.a=DOUBLE``, and ``keys['r']`` is ``--key r``.
     """
-    for parameter, option in _SPELLED.items():
-        if option.lstrip("-") in options:
-            text = text.replace(parameter, option)
+    for words, option, instead in _SPELLED:
+        if not option or option in options:
+            text = text.replace(words, instead)
 
     def spelled(found: re.Match[str]) -> str:
         name, value = found[1], found[2].strip("'")
@@ -82,6 +98,13 @@ def in_options(text: str, options: argparse.Namespace) -> str:
         option, values = _DECLARED_BY[found[1]]
         return f"--{option} {found[2]}={found[3] or values}" if option in options else found[0]
 
+    def spell_key(found: re.Match[str]) -> str:
+        option = found[1].removesuffix("s")
+        return f"--{option} {found[2]}" if option in options else found[0]
+
+    text = _KEYED.sub(spell_key, text)
+    if "unit" in options:
+        text = _PATH.sub(r"--unit '\1.\2->\3'", text)
     return _PARAMETER.sub(spelled, _DECLARATION.sub(spell_declaration, text))
 
 

@@ -265,8 +265,11 @@ class _Lines:
         before, why, at = self._reader.line_num, "", self._refusals
         try:
             return _Block(list(islice(self._reader, count)), before, len(getattr(self, "names", ())) == 1)
-        except UnicodeError:
-            why = at.beyond(before, f"is no text in {self._encoding}", ": declare its encoding")
+        except UnicodeError as error:
+            why = at.at(
+                self._reader.line_num + 1 + _breaks_before(error),
+                f"it is no text in {self._encoding}; declare its encoding, for example latin-1",
+            )
         except csv.Error:
             # The message of the parser may quote the line.
             why = at.at(
@@ -280,6 +283,14 @@ class _Lines:
             reason = error.strerror if isinstance(error, OSError) else None
             why = at.beyond(before, "cannot be read", f" ({reason})" if reason else "")
         raise InvalidData(why)
+
+
+def _breaks_before(error: UnicodeError) -> int:
+    """Return the number of line breaks between the last line that was read and the bytes that are no text."""
+    if not isinstance(error, UnicodeDecodeError):
+        return 0
+    readable = error.object[: error.start].decode(error.encoding, "ignore")
+    return len(re.findall("\r\n|\r|\n", readable))
 
 
 class _Store:

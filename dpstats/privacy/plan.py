@@ -233,7 +233,7 @@ class Plan(Exported):
 
     def __str__(self) -> str:
         return "\n".join(
-            [f"Release plan: {self.guarantee}", *(f"  {stage.describe()}" for stage in self.stages)]
+            [f"Release plan: {self.guarantee}", *(f"  {stage.describe()}" for stage in self._listed)]
         )
 
 

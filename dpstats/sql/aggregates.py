@@ -64,7 +64,7 @@ def groups_of(tree: Any, scope: Scope, catalogue: Catalogue) -> tuple[Group, ...
     allow_only(group, "expressions")
     found: dict[tuple[str, Column], Group] = {}
     for item in group.expressions:
-        one = _group(item, scope, catalogue)
+        one = _group(_find_grouped(item, tree.expressions, scope), scope, catalogue)
         found.setdefault((one.part, one.column), one)
     for item in tree.expressions:
         if kind_of(item) == "Alias" and _is_grouping(item.this):
@@ -73,6 +73,25 @@ def groups_of(tree: Any, scope: Scope, catalogue: Catalogue) -> tuple[Group, ...
                 name = name_of(item.args["alias"])
                 found[part, known.column] = replace(found[part, known.column], name=name)
     return tuple(found.values())
+
+
+def _find_grouped(item: Any, selected: list[Any], scope: Scope) -> Any:
+    """Return what an item of GROUP BY stands for: a number or an alias is a column of SELECT."""
+    if kind_of(item) == "Literal" and not item.args.get("is_string"):
+        if str(item.this) not in map(str, range(1, len(selected) + 1)):
+            raise InvalidParameter(f"GROUP BY {item.this}: SELECT has {len(selected)} columns")
+        found = [selected[int(item.this) - 1]]
+    elif kind_of(item) == "Column" and item.args.get("table") is None and not scope.has(item.name):
+        named = (each for each in selected if kind_of(each) == "Alias")
+        found = [each for each in named if fold(each.alias) == fold(item.name)]
+    else:
+        return item
+    if len(found) != 1:
+        return item
+    inner = found[0].this if kind_of(found[0]) == "Alias" else found[0]
+    if not _is_grouping(inner):
+        refuse("GROUP BY of an aggregate", "name a column")
+    return inner
 
 
 def _group(item: Any, scope: Scope, catalogue: Catalogue) -> Group:

@@ -18,6 +18,7 @@ from dpstats.noisy_counts import CountNoise
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.stages import Smooth, Stage
 from dpstats.report import Printed
+from dpstats.results import list_some
 from dpstats.sensitivity.levels import LEVEL, half_width, noise_width
 from dpstats.sql.plan import ANSWER, SQLPlan
 from dpstats.sql.query import Measure, Query, Several
@@ -29,8 +30,20 @@ SELECTED = (
     "The rows were selected by their noisy values. The intervals account for this: on average, at least the stated "
     "fraction of the intervals shown is right (false coverage rate)."
 )
+HALF_ROW = 0.5
+"""Fewer rows than this are none, however little noise there is."""
 _LEAST_MISSED = 1e-15
 """Smallest error probability. Below it, the confidence level rounds to 1, and the interval is infinite."""
+
+
+def leave_out(unit: str) -> str:
+    """Return the end of an estimand where units are protected."""
+    return f"; rows without a {unit} do not count"
+
+
+def show_cell(cell: tuple[Any, ...]) -> str:
+    """Return the values of a cell as text, with quotes for an empty text."""
+    return ", ".join("''" if value == "" else str(value) for value in cell)
 
 
 @dataclass(frozen=True)
@@ -149,12 +162,19 @@ class CellAnswers(HasEstimates, Printed):
         names = free_names(self.names, [what])
         columns = {name: [cell[j] for _, cell in places] for j, name in enumerate(names)}
         return {
-            "names": tuple(
-                f"{label}: {', '.join(map(str, cell))}" if cell else label for label, cell in places
-            ),
+            "names": tuple(f"{label}: {show_cell(cell)}" if cell else label for label, cell in places),
             "rows": f"{what}: {', '.join(self.names)}" if self.names else what,
             "labels": {what: [label for label, _ in places], **columns},
         }
+
+    def _note_noise_only(self, hidden: NDArray[np.bool_]) -> list[str]:
+        """Return a note on the numbers of shape (n_cells, n_labels) whose rows are hidden by the noise."""
+        names = self._name_rows("")["names"]
+        hidden = np.broadcast_to(hidden, self.values.shape).T.ravel()
+        if not hidden.any():
+            return []
+        listed = list_some([name for name, one in zip(names, hidden, strict=True) if one])
+        return [f"Noise only: {listed}. The number of rows with a value cannot be distinguished from 0."]
 
     def records(self, confidence_level: float | None = None) -> list[dict[str, Any]]:
         """Return a mapping for each cell: its values, the answers, and their intervals (label_low, label_high)."""
@@ -237,7 +257,7 @@ class PrivateTable(HasEstimates, Printed):
             return f"the {what}{bounded} in these data"
         unit = self.guarantee.unit
         most = " and ".join(f"{threshold:.10g}" for threshold in self.thresholds)
-        return f"the {what}{bounded} in these data, of a {unit} at most {most}"
+        return f"the {what}{bounded} in these data, of a {unit} at most {most}{leave_out(unit)}"
 
     def estimates(self) -> Estimates:
         """Return the values with the distribution of their errors. It includes the noise only, for any data."""
@@ -250,7 +270,7 @@ class PrivateTable(HasEstimates, Printed):
         return Estimates(
             values[()],
             np.full(values.shape, std),
-            tuple(", ".join(map(str, cell)) or "answer" for cell in self.cells),
+            tuple(show_cell(cell) if cell else "answer" for cell in self.cells),
             self.estimand,
             errors,
             title="Private answer",

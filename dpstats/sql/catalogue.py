@@ -26,12 +26,15 @@ class ColumnType:
     entry : str
         SQL of an entry, from the name of the column as {}. It is not the name alone where the database has another
         order, form or range of entries than `name`.
+    undeclared : bool
+        Whether this is text only because nobody declared a type, in a CSV file.
     """
 
     name: str
     kind: str
     required: bool = False
     entry: str = "{}"
+    undeclared: bool = False
 
     @property
     def shown(self) -> str:

@@ -7,10 +7,12 @@ import csv
 import gzip
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from dpstats.data.duckdb_rows import check_duckdb, file_literal, overridden
+from dpstats.data.labels import column_names
 from dpstats.data.words import number_sql
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.sql.catalogue import BaseTable, ColumnType, fold, quoted
@@ -85,6 +87,8 @@ class DuckDBEngine:
     def __init__(self, data: Any, types: Mapping[str, str]) -> None:
         self._files: dict[Path, tuple[int, ...]] = {}
         self._listed: dict[Path, Listed] = {}
+        self._texts: set[str] = set()
+        """CSV files, by their tables in lower case."""
         own = isinstance(data, Mapping)
         connection = self._of_files(data, _by_table(data, types)) if own else data
         if not hasattr(connection, "cursor") or not hasattr(connection, "register"):
@@ -178,17 +182,21 @@ class DuckDBEngine:
             if isinstance(given, str | os.PathLike):
                 paths[name] = Path(given).resolve()
                 continue
+            _check_names(f"table {name!r}", column_names(given) or ())
             if not any(_copied(connection, name, frame) for frame in _forms(given)):
                 raise InvalidData(f"table {name!r} must be a path or a data frame that DuckDB reads")
         for path in paths.values():
             if set(str(path)) & set("*?[]"):
                 raise InvalidParameter(
-                    f"{path.name}: a path must not have *, ?, [ or ], which mean several files"
+                    f"{str(path)!r}: a path must not have *, ?, [ or ], which mean several files. Rename the file or "
+                    "its folder."
                 )
             self._files[path] = _identity(path)
         for name, path in paths.items():
             listed = _columns_of_file(connection, path)
             self._listed[path] = listed
+            if not _is_parquet(path):
+                self._texts.add(fold(name))
             read, made = _read(path, listed, types.get(fold(name), {})), False
             with contextlib.suppress(Exception):
                 connection.execute(f"CREATE VIEW {quoted(name)} AS {read}")
@@ -214,7 +222,10 @@ class DuckDBEngine:
             texts |= {(*current, name): "" for (name,) in ask(_VIEWS)}
         columns: dict[str, dict[str, tuple[str, ColumnType]]] = {}
         for table, column, kind, nullable in ask(_COLUMNS):
-            columns.setdefault(table, {})[fold(column)] = (column, column_type(kind, nullable))
+            found_type = column_type(kind, nullable)
+            if fold(table) in self._texts:
+                found_type = replace(found_type, undeclared=kind == "VARCHAR")
+            columns.setdefault(table, {})[fold(column)] = (column, found_type)
         for (database, schema, name), text in texts.items():
             if "collate" in (text or "").lower():
                 continue  # equal to DuckDB would not be equal to a join
@@ -265,19 +276,40 @@ def _columns_of_file(connection: Any, path: Path) -> Listed:
     with contextlib.suppress(Exception):
         if _is_parquet(path):
             rows = connection.cursor().execute(f"DESCRIBE {_read(path, (), {})}").fetchall()
-            found = tuple((str(row[0]), str(row[1])) for row in rows)
+            # DuckDB renames a column with the name of another one.
+            names = _names_of_parquet(connection, path)
+            found = tuple((name, str(row[1])) for name, row in zip(names, rows, strict=True))
         else:
             opened = gzip.open if path.suffix.lower() == ".gz" else open
             # Accept invalid bytes in rows that are read together with the first line. DuckDB ignores them later.
             with opened(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
                 found = tuple((name, "") for name in next(csv.reader(file, delimiter=_delimiter(path)), []))
-    if (
-        not found
-        or len({fold(name) for name, _ in found}) < len(found)
-        or not all(name and "\0" not in name for name, _ in found)
-    ):
+    if not found or not all(name and "\0" not in name for name, _ in found):
         raise _unreadable(path)
+    _check_names(path.name, [name for name, _ in found])
     return found
+
+
+def _names_of_parquet(connection: Any, path: Path) -> list[str]:
+    """Return the names of the columns of a Parquet file, as the file has them."""
+    schema = f"SELECT name, coalesce(num_children, 0) FROM parquet_schema({file_literal(path)})"
+    names, left = [], 0
+    for name, children in connection.cursor().execute(schema).fetchall()[1:]:
+        if not left:
+            names.append(str(name))
+        left = max(left - 1, 0) + int(children)  # parts of a nested column
+    return names
+
+
+def _check_names(where: str, names: Iterable[Any]) -> None:
+    """Refuse columns that differ in case only: a query could not say which of them it means."""
+    known: set[str] = set()
+    for name in names:
+        if fold(name) in known:
+            raise InvalidData(
+                f"{where}: two columns are named {str(name)!r} (names ignore case). Rename one."
+            )
+        known.add(fold(name))
 
 
 def _read(path: Path, listed: Listed, types: Mapping[str, str]) -> str:
@@ -359,7 +391,7 @@ def _identity(path: Path) -> tuple[int, ...]:
         return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
     except OSError as error:
         reason = error.strerror or reason
-    raise InvalidParameter(f"{path.name} cannot be read ({reason})")
+    raise InvalidData(f"{path.name} cannot be read ({reason})")
 
 
 def _duckdb() -> Any:

@@ -221,6 +221,8 @@ class _Reader:
         if kind_of(node) != "Table":
             refuse(f"{kind_of(node).upper()} in FROM")
         allow_only(node, "this", "alias")
+        if kind_of(node.this) != "Identifier":
+            refuse("a function in FROM", "it takes names of tables")
         name = name_of(node.this)
         alias = argument(node, "alias")
         if alias is not None:

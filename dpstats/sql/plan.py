@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import Plan
-from dpstats.privacy.stages import Block, Discovery, Smooth, Stage
+from dpstats.privacy.stages import AnyStage, Block, Discovery, OneOf, Smooth, Stage
+from dpstats.privacy.stages.additive import Spacing
 from dpstats.privacy.stages.discovery import count_keys
 from dpstats.release.additive import Integers, JointIntegers, additive_stages
 from dpstats.release.discovery import count_discovery, discovery_stage
-from dpstats.sensitivity.levels import LEVEL_SHARE, level_stage, smooth_stage
+from dpstats.sensitivity.levels import LEVEL, LEVEL_SHARE, level_stage, smooth_stage
 from dpstats.sql.query import Query, Several
 from dpstats.sql.truncation import Truncation
 
@@ -63,6 +64,20 @@ class SQLPlan(Plan):
         return "smooth" if isinstance(self.stages[-1], Smooth) else "public"
 
     @property
+    def _listed(self) -> tuple[AnyStage, ...]:
+        """The stages with noise in rows, or in the units of a sum: answers are released in steps of them."""
+        measure = self.query.measure
+        unit = measure.step_rows if isinstance(measure, Several) else measure.spacing
+        return self.stages if unit == 1 else tuple(_in_units(stage, unit) for stage in self.stages)
+
+    def notes(self) -> list[str]:
+        rows = isinstance(self.query.measure, Several) and self.method != "smooth"
+        return ["scales of the noise are in rows"] if rows else []
+
+    def __str__(self) -> str:
+        return "\n  ".join([super().__str__(), *self.notes()])
+
+    @property
     def discovery(self) -> Discovery:
         """The stage of keys that are not declared."""
         (stage,) = (stage for stage in self.stages if isinstance(stage, Discovery))
@@ -74,6 +89,24 @@ class SQLPlan(Plan):
         stage = self.stages[-1]
         assert isinstance(stage, Smooth)
         return stage
+
+
+def _in_units(stage: AnyStage, unit: Spacing) -> AnyStage:
+    """Return a stage of an answer with a step of this length, to be listed. Others are unchanged."""
+    if isinstance(stage, Stage):
+        return stage if stage.name == LEVEL else _with_step(stage, unit)
+    if isinstance(stage, OneOf):
+        return replace(stage, options=tuple(_with_step(option, unit) for option in stage.options))
+    if isinstance(stage, Discovery):
+        counts, *others = stage.blocks
+        blocks = (counts, *(replace(block, spacing=unit) for block in others))
+        return replace(stage, touched=replace(stage.touched, blocks=blocks))
+    return stage
+
+
+def _with_step(stage: Stage, unit: Spacing) -> Stage:
+    assert isinstance(stage.spacing, float)
+    return replace(stage, spacing=unit if isinstance(unit, tuple) else stage.spacing * unit)
 
 
 def public_plan(query: Query, moved: int, guarantee: PrivacyGuarantee) -> SQLPlan:

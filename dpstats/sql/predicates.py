@@ -119,10 +119,10 @@ def _literal(node: Any, known: Known) -> Literal:
         value, text = bool(node.this), False
     else:
         value, text = node.this, bool(node.args.get("is_string"))
-    return literal(value, text, known)
+    return literal(value, text, known, repr(value) if text else str(value))
 
 
-def literal(value: Any, text: bool, known: Known) -> Literal:
+def literal(value: Any, text: bool, known: Known, given: str = "") -> Literal:
     """Return a literal of the type of the column that it is compared with: converted here, and not by the database."""
     kind, name = known.type.kind, known.column.name
     try:
@@ -152,6 +152,7 @@ def literal(value: Any, text: bool, known: Known) -> Literal:
     except (ValueError, OverflowError):
         pass
     raise InvalidParameter(
-        f"{name} must be compared with a literal of its type {known.type.shown}, got {value!r}"[:300]
+        f"{name} must be compared with a literal of its type {known.type.shown}"
+        f"{' in quotes' if kind == 'text' else ''}, got {given or repr(value)}"[:300]
         + known.type_advice
     )

@@ -6,6 +6,7 @@ Proofs: docs/proofs/elastic-sensitivity.md, docs/proofs/truncated-sums.md, docs/
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
@@ -171,8 +172,8 @@ class PrivateSQL(Releasing):
       of the data must be in at most one row of the result. Other aggregates need a separate query.
     * Computed values need ``bounds`` of each of their columns: ``+``, ``-``, ``*``, division by a number, CASE and
       COALESCE. Conditions in CASE and in FILTER (WHERE ...) need none.
-    * GROUP BY needs ``categories`` or ``bins`` of its columns. With "discover" it needs ``delta > 0``, no ``unit``, and
-      a query where a row of the data is in at most one row of the result.
+    * GROUP BY needs ``categories`` or ``bins`` of its columns, which it may name by number or alias. With "discover" it
+      needs ``delta > 0``, no ``unit``, and a query where a row of the data is in at most one row of the result.
     * GROUP BY YEAR, QUARTER or MONTH, EXTRACT and DATE_TRUNC of a date need its period in ``bins``.
     * HAVING, ORDER BY and LIMIT of a GROUP BY need no declaration. They act on released values, without additional
       privacy cost.
@@ -393,7 +394,7 @@ class PrivateSQL(Releasing):
             half, most = map(stage.find_size, (0.5, 0.95))
             names = ", ".join(group.name for group in query.groups)
             return (
-                f"{self._elastic(query, symbols=True).explain()}\n"
+                f"{self._explain_rows(query)}\n"
                 f"values of {names} are shown if their noisy count reaches {stage.threshold:.1f} rows\n"
                 f"  one of {half:.0f} rows is found with probability 0.50, one of {most:.0f} rows with 0.95"
                 f"{_explain_ranks(plan)}"
@@ -402,21 +403,33 @@ class PrivateSQL(Releasing):
             ranks = _explain_ranks(self._planned(query))
             if self._units:
                 return self._explain_units(query, "quantiles", "rows", (0, self._powers)) + ranks
-            return self._elastic(query, symbols=True).explain() + ranks
+            return self._explain_rows(query) + ranks
         if not self._units:
-            return self._elastic(query, symbols=True).explain()
+            return self._explain_rows(query)
         if _own_distinct(query):
             return f"{query.measure.kind}: 1, as a {self._guarantee.unit} is counted once"
-        what = {"count": "rows", "several": "rows"}.get(query.measure.kind, "values, in steps")
-        return self._explain_units(
-            query, query.measure.kind, what, self._planned(query).truncations[0].powers
-        )
+        planned = self._planned(query)
+        measure, (first, last) = planned.query.measure, planned.truncations[0].powers
+        if not isinstance(measure, Measure) or measure.kind != "sum":
+            return self._explain_units(query, measure.kind, "rows", (first, last))
+        # The length of a step is a power of two.
+        power = math.frexp(measure.spacing)[1] - 1
+        return self._explain_units(query, measure.kind, "values", (first + power, last + power))
+
+    def _explain_rows(self, query: Query) -> str:
+        """Return how many rows of the result a row of each table moves: for a COUNT that is its sensitivity."""
+        text = self._elastic(query, symbols=True).explain()
+        if query.quantiles is None and query.measure.kind in ("count", "distinct"):
+            return text
+        _, colon, rest = text.partition(":")
+        return f"rows of the result{colon}{rest}"
 
     def _explain_units(self, query: Query, answer: str, what: str, powers: tuple[int, int]) -> str:
         unit = self._guarantee.unit
+        columns = " = ".join(map(str, query.unit))
         return (
             f"{answer}: 2^j, j chosen privately\n"
-            f"  every row is of one {unit} ({' = '.join(str(column) for column in query.unit)})\n"
+            f"  every row is of one {unit} ({columns}); rows without one do not count\n"
             f"  what a {unit} adds of {what} is cut at 2^j, j among {powers[0]}, ..., {powers[1]}"
         )
 

@@ -32,7 +32,7 @@ from dpstats.quantiles.quantile import choose_points, read_points, release_point
 from dpstats.release.groups import LARGEST_NESTED, LARGEST_REACH, first_reach, nested_reach
 from dpstats.release.session import Released, Session
 from dpstats.results import list_some
-from dpstats.sql.answers import CellAnswers
+from dpstats.sql.answers import HALF_ROW, CellAnswers, leave_out
 from dpstats.sql.plan import DISCOVERY_BITS, SQLPlan, plan_shares
 from dpstats.sql.plan import ROWS as KEY_ROWS
 from dpstats.sql.query import Quantiles, Query, Several
@@ -321,7 +321,8 @@ class QuantileAnswers(CellAnswers):
         weights = ""
         if self.thresholds:
             most = f"{self.thresholds[0]:.10g}"
-            weights = f"; the rows of one {self.guarantee.unit} together have at most the weight of {most}"
+            unit = self.guarantee.unit
+            weights = f"; the rows of one {unit} together have at most the weight of {most}{leave_out(unit)}"
         return self.quantiles.grid.add_bounds(f"the quantiles of {of}") + weights
 
     def estimates(self) -> Estimates:
@@ -366,6 +367,8 @@ class QuantileAnswers(CellAnswers):
         notes, points = [], self.points
         if self.found is not None:
             notes.append(self.found.note)
+        else:
+            notes += self._note_noise_only(self.rows[:, None] < max(2 * self._rows_std, HALF_ROW))
         if np.isnan(self.values).any():
             notes.append(
                 "NaN: too few rows lie between the quantile and a bound for this epsilon. More rows, a larger epsilon "

@@ -223,6 +223,18 @@ class Several:
             for place, column in enumerate(self.columns)
         )
 
+    @property
+    def step_rows(self) -> float | tuple[float, ...]:
+        """The rows that a step of a number stands for: of all numbers, or of each where they differ."""
+        if not self.columns:
+            return 1 / self.row_steps
+        kinds = [column.kind for column in self.columns]
+        if self.paired and len(set(kinds)) > 1:
+            # A count of its own has twice the steps.
+            one = 1 / self.row_steps
+            return tuple(each for kind in kinds for each in ((one / 2,) if kind == "count" else (one, one)))
+        return 1 / self.reach
+
     def of_bits(self, bits: int) -> Several:
         """Return the same with shares of at most 2^bits, and with values of fewer bits than these."""
         columns = tuple(column.of_bits(bits - _SPARE) for column in self.columns)

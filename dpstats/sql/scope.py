@@ -27,8 +27,8 @@ class Known(NamedTuple):
 
     @property
     def type_advice(self) -> str:
-        """The end of an error about the type of a column of text: it may be a number in a file without types."""
-        if self.type.kind != "text":
+        """The end of an error about the type of a column: in a CSV file it may be a number without a declaration."""
+        if not self.type.undeclared:
             return ""
         name = f"{self.table}.{self.column.name}"
         return f". A column of a CSV file is text unless its type is declared, for example types={{'{name}': 'DOUBLE'}}"
@@ -96,6 +96,10 @@ class Scope:
             raise InvalidParameter(f"{name!r} is ambiguous: write it with the name of its table")
         return found[0]
 
+    def has(self, name: str) -> bool:
+        """Return whether a column has this name."""
+        return any(fold(name) in columns for columns in self.sources.values())
+
     def equated(self, found: list[Known]) -> bool:
         """Return whether columns are the two sides of a USING."""
         first, *others = (known.column for known in found)
@@ -162,8 +166,9 @@ def column_of(node: Any, scope: Scope) -> Known:
     if kind_of(node) == "Paren":
         return column_of(node.this, scope)
     if kind_of(node) != "Column":
+        found = "a literal" if kind_of(node) == "Literal" else kind_of(node).upper()
         refuse(
-            f"{kind_of(node).upper()} where a column must be",
+            f"{found} where a column must be",
             "only bare columns are read, without arithmetic or functions",
         )
     allow_only(node, "this", "table")

@@ -19,7 +19,7 @@ from dpstats.found_counts import FoundCounts
 from dpstats.inference import Estimates
 from dpstats.means.ratio import Noise
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.sql.answers import SELECTED, CellAnswers, Off, read_numbers
+from dpstats.sql.answers import HALF_ROW, SELECTED, CellAnswers, Off, leave_out, read_numbers
 from dpstats.sql.noise import LinearErrors, MeanErrors, Shaken, ShareRatio
 from dpstats.sql.plan import ANSWER, ROWS, SHARES, SQLPlan
 from dpstats.sql.query import Aggregate, Measure, Query, Several
@@ -27,6 +27,10 @@ from dpstats.sql.spreads import SpreadErrors
 from dpstats.together import BONFERRONI
 
 Numbers = NDArray[np.float64]
+
+
+_HIDDEN = 0.025
+"""Probability that the noise alone makes a number of rows that is not called hidden by it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +157,8 @@ class PrivateAnswers(CellAnswers):
             words += f", in sums rounded to multiples of {steps}"
         if self.thresholds:
             most = f"{self.thresholds[0]:.10g}"
-            words += f"; a {self.guarantee.unit} of more than {most} rows has the weight of {most}"
+            unit = self.guarantee.unit
+            words += f"; a {unit} of more than {most} rows has the weight of {most}{leave_out(unit)}"
         return words
 
     def estimates(self) -> Estimates:
@@ -173,7 +178,7 @@ class PrivateAnswers(CellAnswers):
                 *self.guarantee.facts(),
                 ("Noise", self._noise_in_words),
             ],
-            notes=self._notes,
+            notes=self._notes(errors),
             together=BONFERRONI,
             simulated=self.guarantee.simulated,
             **self._name_rows("aggregate"),
@@ -204,8 +209,7 @@ class PrivateAnswers(CellAnswers):
                 where.append(f"{2 * alone:.4g} rows on the count of a column with a sum or a mean")
         return f"{law} of {scale} {', '.join(where)}, in one release"
 
-    @property
-    def _notes(self) -> list[str]:
+    def _notes(self, errors: Sequence[Any]) -> list[str]:
         notes = []
         if self.off.known:
             notes.append(
@@ -213,6 +217,9 @@ class PrivateAnswers(CellAnswers):
             )
         else:
             notes.append("The noise scale is private, so the printed digits do not show the precision.")
+        if self.off.known:
+            hidden = np.column_stack([_find_hidden(one, self._shaken, len(self.cells)) for one in errors])
+            notes += self._note_noise_only(hidden)
         if self.found is not None:
             notes.append(self.found.note)
         if self.selected < 1:
@@ -328,6 +335,15 @@ def _errors(
         rounding=_rounding(column),
         whole=several.whole(place),
     )
+
+
+def _find_hidden(errors: Any, shaken: Shaken, size: int) -> NDArray[np.bool_]:
+    """Return the means and spreads whose noisy number of rows cannot be distinguished from 0."""
+    ratio = errors.ratio if isinstance(errors, MeanErrors) else getattr(errors, "mean", None)
+    if not isinstance(ratio, ShareRatio):
+        return np.zeros(size, dtype=bool)
+    width = shaken.width(_HIDDEN, [count for _, count in ratio.weights if count])
+    return np.less(ratio.N, max(width, HALF_ROW))
 
 
 def _linear(shares: Numbers, weights: Sequence[float], shaken: Shaken) -> LinearErrors:

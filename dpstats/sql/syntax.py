@@ -29,6 +29,8 @@ _WORDS = {
     "catalog": "a table with a database",
     "with": "WITH here",
     "group": "GROUP BY in a subquery",
+    "columns": "names of columns after the name of a table",
+    "all": "GROUP BY ALL",
 }
 
 
@@ -75,9 +77,7 @@ def _depths(node: Any) -> Iterator[int]:
         left += [(child, depth + 1) for child in one.iter_expressions()]
 
 
-def refuse(
-    clause: str, why: str = "it is not supported, as no bound of its sensitivity is known here"
-) -> NoReturn:
+def refuse(clause: str, why: str = "it is not supported") -> NoReturn:
     """Refuse a clause, and say why."""
     raise InvalidParameter(f"sql must not have {clause}: {why}")
 

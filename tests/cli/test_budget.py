@@ -56,3 +56,17 @@ def test_budget_errors(table: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     main(["budget", "new", ledger, "--epsilon", "1"])
     assert main(["mean", str(table), *AGE, "--budget", ledger, "--seed", "1"]) == 2
     assert "--seed and --budget cannot be given together" in capsys.readouterr().err
+
+
+def test_the_first_charge_sets_the_unit(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = "The first charge sets the unit: a row, or a person with all rows (to declare it: --unit).\n"
+    capsys.readouterr()
+    assert main(["budget", "new", "c.db", "--epsilon", "9"]) == 0
+    assert capsys.readouterr().out.endswith(words)
+    assert main(["budget", "new", "d.db", "--epsilon", "9", "--unit", "name"]) == 0
+    assert "one name replaced" in (shown := capsys.readouterr().out) and words not in shown
+    # What does not add up is explained without Python.
+    assert main(["mean", "people.csv", *AGE, "--budget", "d.db"]) == 2
+    error = capsys.readouterr().err
+    assert "Charge another ledger: 'dpstats budget new --unit NAME' makes one." in error
+    assert "count_rows_as" not in error and "group_privacy" not in error

@@ -80,10 +80,12 @@ def test_json_has_no_infinite_numbers() -> None:
     assert float(read["statistic"]) == np.inf
 
 
-def fresh_process(arguments: list[str], stdout: object) -> subprocess.CompletedProcess[str]:
+def fresh_process(
+    arguments: list[str], stdout: object, stderr: object = subprocess.PIPE
+) -> subprocess.CompletedProcess[str]:
     buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     command = [sys.executable, "-m", "dpstats", *arguments]
-    return subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True, env=buffered)  # type: ignore[call-overload,no-any-return]
+    return subprocess.run(command, stdout=stdout, stderr=stderr, text=True, env=buffered)  # type: ignore[call-overload,no-any-return]
 
 
 @pytest.mark.parametrize(
@@ -99,9 +101,11 @@ def test_a_pipe_that_nobody_reads(arguments: list[str], status: int, message: st
     os.close(read)
     try:
         result = fresh_process(arguments, write)
+        both = fresh_process(arguments, write, write)  # 2>&1
     finally:
         os.close(write)
     assert (result.returncode, result.stderr) == (status, message)
+    assert both.returncode == status
 
 
 def test_an_answer_is_shown_whatever_the_terminal_can_show(

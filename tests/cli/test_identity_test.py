@@ -42,6 +42,7 @@ def test_identity_test_prints_a_table_and_shows_progress(
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     assert main([*arguments, "--mean", "0.9", "0.9", "--cov", str(cov)]) == 0
     captured = capsys.readouterr()
+    assert "To test the mean alone, use 'dpstats mean --test'." in " ".join(captured.out.split())
     assert "Spatial sign: private identity test" in captured.out and "imulated noise" in captured.out
     assert "null distribution" in captured.err
     # Standard deviations are the covariance of their squares.

@@ -50,7 +50,7 @@ TABLES = {
         "x.csv, line 3, column 'age': an entry must be a number, true, false or missing. Remove units",
     ),
     "below lines": (b'name,age\n"se\ncret",1\n\nb,secret\n', "x.csv, line 5, column 'age': an entry must be"),
-    "bytes": (b"age\n1\n\xe9\n", "x.csv is no text in utf-8 beyond line 0: declare its encoding\n"),
+    "bytes": (b"age\n1\n\xe9\n", "it is no text in utf-8; give --encoding, for example latin-1\n"),
     "a quote": (b'age,b\n1,2\n3,"secret\n4,5\n', "x.csv, line 4: a quote that is not closed"),
     "a long line": (
         b"age\n1\n2,secret\n",
@@ -190,7 +190,7 @@ def test_text_is_what_stands_in_the_file(folder: Path, monkeypatch: pytest.Monke
         "01",
         "",
         "2",
-        "2.0",
+        "2",
         "True",
     ]
 
@@ -309,6 +309,40 @@ def test_every_command_reads_parquet_with_duckdb_alone(
             for name in ("all.csv", "all.parquet")
         ]
         assert found[0] == found[1], command
+
+
+@pytest.mark.parametrize("engine", ["duckdb", "pandas"])
+def test_parquet_entries_compare_as_those_of_csv(
+    engine: str, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    duckdb.sql(
+        "SELECT DATE '2023-01-01' + (i % 3)::INT AS day, (DATE '2023-01-01' + (i % 3)::INT)::TIMESTAMP AS date, "
+        "TIMESTAMP '2023-01-01' + INTERVAL (i % 3) HOUR AS hour, (i % 3)::DOUBLE AS f, "
+        "CASE WHEN i % 2 = 0 THEN -0.0 ELSE 2.5 END::DOUBLE AS g, (i % 3 / 2)::DECIMAL(5, 2) AS d, i * 1.0 AS age "
+        "FROM range(300) t(i)"
+    ).write_parquet("typed.parquet")
+    if engine == "pandas":
+        pytest.importorskip("pyarrow")
+        without_duckdb(monkeypatch)
+    names = ["day", "date", "hour", "f", "g", "d"]
+    found = read(Path("typed.parquet"), names, text=names)
+    assert [found[name].tolist()[:3] for name in names] == [
+        ["2023-01-01", "2023-01-02", "2023-01-03"],
+        ["2023-01-01", "2023-01-02", "2023-01-03"],
+        ["2023-01-01", "2023-01-01 01:00:00", "2023-01-01 02:00:00"],
+        ["0", "1", "2"],
+        ["0", "2.5", "0"],
+        ["0", "0.5", "1"],
+    ]
+    for word in ("date=2023-01-02", "f=1", "d=0.5"):
+        share = json_of(
+            ["proportion", "typed.parquet", "--column", word, "--seed", "1", "--epsilon", "9"], capsys
+        )
+        assert share["proportion"] == pytest.approx(1 / 3, abs=0.05), word
+    by_day = ["--by", "date", "--groups", "2023-01-01,2023-01-02", "--column", "age", "--bounds", "0", "300"]
+    means = json_of(["group-means", "typed.parquet", *by_day, "--seed", "1", "--epsilon", "9"], capsys)
+    assert [row["rows"] for row in means["group_means"]] == pytest.approx([100, 100], abs=9)
 
 
 OTHERS = {

@@ -42,12 +42,17 @@ def test_unknown_options_lead_to_the_help_of_their_command(capsys: pytest.Captur
         ("declare categories={'r.a': [...]}", "declare --levels r.a=A,B,..."),
         ("declare bounds={'r.a': (low, high)}", "declare bounds={'r.a': (low, high)}"),
         ("random_state was given", "--seed was given"),
+        ("keys['u'] must be a column", "--key u must be a column"),
+        ("types['t.age'] must be one of BIGINT", "--type t.age must be one of BIGINT"),
+        ("unit['items'] must lead to a column", "--unit items must lead to a column"),
+        ("one (unit={'items': 'order -> orders.id'})", "one (--unit 'items.order->orders.id')"),
+        ("categories['v.g'] is", "categories['v.g'] is"),
         ("set coverage='any'", "set coverage='any' in Python"),
         ("--levels must be NAME=A,B, got age=18", "--levels must be NAME=A,B, got age=18"),
     ],
 )
 def test_notes_name_the_options_of_their_command(text: str, shown: str) -> None:
     options = argparse.Namespace(
-        missing="error", hard=False, clipped_share=False, seed=1, type=None, levels=None
+        missing="error", hard=False, clipped_share=False, seed=1, type=None, levels=None, key=None, unit=None
     )
     assert in_options(text, options) == shown

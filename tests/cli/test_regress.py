@@ -146,6 +146,12 @@ def test_methods_of_one_release(
     assert estimator in capsys.readouterr().out
 
 
+def test_pure_privacy_needs_another_method(costs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for method in ("newton", "sufficient"):
+        error = failed(["regress", str(costs), *LINEAR, "--delta", "0", "--method", method], capsys)
+        assert error.endswith("For delta = 0, use --method functional\n")
+
+
 @pytest.mark.parametrize("epsilon", ["1", "8"])
 def test_without_an_intercept(epsilon: str, costs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["regress", str(costs), *LINEAR, "--no-intercept", "--epsilon", epsilon, "--seed", "1"]

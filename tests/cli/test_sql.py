@@ -165,7 +165,6 @@ def test_what_it_would_release_is_explained_at_no_cost(
     [
         ([JOIN], "--table or --database must be given"),
         ([JOIN, "--table", "a=x.csv", "--table", "a=y.csv"], "each name once"),
-        ([JOIN, "--table", "a=nowhere.csv"], "nowhere.csv cannot be read"),
         ([JOIN, "--database", "nowhere.duckdb"], "--database must be a file"),
         ([JOIN, "--database", "people.csv"], "--database must be a DuckDB database"),
         (
@@ -174,10 +173,18 @@ def test_what_it_would_release_is_explained_at_no_cost(
         ),
         ([JOIN, "--table", "visit=visit.csv", "--bounds", "0,1"], "--bounds must be"),
         ([JOIN, "--table", "visit=visit.csv", "--unit", "a", "--unit", "b.c"], "--unit must be one column"),
+        (
+            [JOIN, "--table", "visit=visit.csv", "--type", "visit.cost=NUMBER"],
+            "--type visit.cost must be one of",
+        ),
+        (
+            ["SELECT COUNT(*) FROM visit", "--table", "visit=visit.csv", "--unit", "nothing"],
+            "(--unit 'items.order->orders.id')",
+        ),
         ([JOIN, "--table", "visit=visit.csv", "--key", "id"], "--key must be NAME.COLUMN, each table once"),
         (
             [JOIN, "--table", "visit=visit.csv", "--key", "visit.clinic"],
-            "keys['visit'] must be a column without",
+            "--key visit must be a column without",
         ),
         ([JOIN, "--table", "visit=visit.csv", "--seed", "1", "--budget", "b.db"], "cannot be given together"),
     ],
@@ -186,6 +193,12 @@ def test_bad_calls_are_one_line(
     files: list[str], arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert message in refused(["sql", *arguments], capsys)
+
+
+def test_a_file_that_is_not_there_has_the_status_of_data(
+    files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "nowhere.csv cannot be read" in refused(["sql", JOIN, "--table", "a=nowhere.csv"], capsys, 3)
 
 
 @pytest.mark.parametrize("word", ["visit", "=visit.csv", "visit="])

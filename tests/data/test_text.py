@@ -166,10 +166,26 @@ def test_refusals_name_the_line_and_nothing_on_it() -> None:
             read(text, ["a"])
         assert caught.value.__context__ is None
     with pytest.raises(
-        InvalidData, match=r"x\.csv is no text in utf-8 beyond line \d+: declare its encoding"
+        InvalidData,
+        match=r"^x\.csv, line 3: it is no text in utf-8; declare its encoding, for example latin-1$",
     ) as caught:
         read_delimited(io.BytesIO(b"a\n1\n\xff\n"), "x.csv", ["a"])
     assert caught.value.__context__ is None
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("encoding", ["utf-8", "cp1252", "utf-16"])
+def test_bytes_that_are_no_text_are_refused_by_their_line(encoding: str, end: str) -> None:
+    # Before, by the line that a block began after. Lines are decoded in pieces of 8192 bytes.
+    bad = {"utf-8": b"\xe9", "cp1252": b"\x81", "utf-16": b"\x00\xdc"}[encoding]
+    for place in (1, 2, 9, 1500, 4000):
+        lines = ["name,x" + end, *[f"\u00e9{i}\u20ac,1{end}" for i in range(5000)]]
+        parts = "".join(lines[:place]).encode(encoding), "".join(lines[place:]).encode(encoding)
+        text = parts[0] + bad + (parts[1][2:] if encoding == "utf-16" else parts[1])
+        with pytest.raises(InvalidData, match=rf"^x\.csv, line {place + 1}: it is no text in {encoding};"):
+            read_delimited(io.BytesIO(text), "x.csv", ["x"], form=TextFormat(encoding=encoding))
+    with pytest.raises(InvalidData, match=rf"^x\.csv: it is no text in {encoding};"):
+        read_delimited(io.BytesIO(text), "x.csv", ["x"], form=TextFormat(encoding=encoding), lines=False)
 
 
 def test_columns() -> None:

@@ -200,6 +200,35 @@ def test_steps_are_those_that_noise_can_be_drawn_in(connection: Any) -> None:
         assert (measure.reach, measure.spacing) == (reach, 1 / reach)
 
 
+@pytest.mark.parametrize("selected", ["COUNT(*)", "SUM(x)", "COUNT(*), AVG(x)", "MEDIAN(x)"])
+def test_what_intervals_cover_says_that_rows_without_a_unit_do_not_count(selected: str) -> None:
+    db = duckdb.connect()
+    db.execute(
+        "CREATE TABLE v AS SELECT CASE WHEN i % 3 > 0 THEN i END AS u, i % 7 AS x FROM range(300) t(i)"
+    )
+    options: dict[str, Any] = {"epsilon": 50.0, "bounds": {"v.x": (0, 7)}, "random_state": 0}
+    answer = PrivateSQL(db, unit="u", **options).query(f"SELECT {selected} FROM v")
+    assert answer.estimates().estimand.endswith("; rows without a u do not count")
+    assert (
+        "without a" not in PrivateSQL(db, **options).query(f"SELECT {selected} FROM v").estimates().estimand
+    )
+    if selected == "COUNT(*)":
+        assert answer.values[0] == pytest.approx(200, abs=5)
+
+
+def test_a_group_of_the_empty_text_has_a_name() -> None:
+    db = duckdb.connect()
+    db.execute(
+        "CREATE TABLE v AS SELECT CASE WHEN i % 2 = 0 THEN '' ELSE 'x' END AS g, i FROM range(100) t(i)"
+    )
+    sql = PrivateSQL(db, epsilon=9.0, categories={"v.g": ["", "x"]}, bounds={"v.i": (0, 100)}, random_state=0)
+    assert sql.query("SELECT g, COUNT(*) FROM v GROUP BY g").estimates().names == ("''", "x")
+    assert sql.query("SELECT g, MEDIAN(i) AS m FROM v GROUP BY g").estimates().names == ("m: ''", "m: x")
+    both = sql.query("SELECT g, COUNT(*) AS n, AVG(i) AS m FROM v GROUP BY g").estimates().names
+    assert both == ("n: ''", "n: x", "m: ''", "m: x")
+    assert sql.query("SELECT COUNT(*) FROM v").estimates().names == ("answer",)
+
+
 def test_units_beyond_the_threshold_are_shared_out_among_cells() -> None:
     # A planted bug: numbers of rows rounded down, so that a unit of five cells and a threshold of 4 has no row left.
     connection = duckdb.connect()

@@ -49,7 +49,8 @@ def test_files_and_frames_are_tables(tmp_path: Path) -> None:
         (3, InvalidParameter, "connection must be a DuckDB or psycopg connection"),
         ({}, InvalidParameter, "at least one table"),
         ({"": "x.csv"}, InvalidParameter, "by their names"),
-        ({"x": "nowhere.csv"}, InvalidParameter, "nowhere.csv cannot be read"),
+        ({"x": "nowhere.csv"}, InvalidData, "nowhere.csv cannot be read"),
+        ({"x": "data [1]/x.csv"}, InvalidParameter, r"data \[1\]/x\.csv': a path must not have \*"),
         ({"x": object()}, InvalidData, "must be a path or a data frame"),
     ],
 )
@@ -63,6 +64,30 @@ def test_a_file_that_is_no_table_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidData, match="not a readable") as caught:
         Source({"x": tmp_path / "x.parquet"})
     assert "hushhush" not in str(caught.value) and caught.value.__context__ is None
+
+
+@pytest.mark.parametrize("names", [("age", "age"), ("age", "AGE")])
+def test_two_columns_of_a_name_are_refused(tmp_path: Path, names: tuple[str, str]) -> None:
+    # Before, a query of such a frame or Parquet file used the first column.
+    message = rf"two columns are named '{names[1]}' \(names ignore case\)"
+    frame = pd.DataFrame([[1, 100]] * 9, columns=list(names))
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    given: dict[Any, Any] = {"table 't'": frame, "x.csv": tmp_path / "x.csv"}
+    if names[0] != names[1]:
+        given["table 't'", 1] = pl.DataFrame({names[0]: [1], names[1]: [2]})
+        pl.DataFrame({"point": [{"age": 1}], names[0]: [1], names[1]: [2]}).write_parquet(
+            tmp_path / "x.parquet"
+        )
+        given["x.parquet"] = tmp_path / "x.parquet"
+    for where, data in given.items():
+        with pytest.raises(InvalidData, match=message) as caught:
+            Source({"t": data})
+        assert str(caught.value).startswith(where if isinstance(where, str) else where[0])
+
+
+def test_columns_within_a_column_of_parquet_may_have_its_name(tmp_path: Path) -> None:
+    pl.DataFrame({"age": [{"age": 1, "b": [{"AGE": 2}]}], "b": [3]}).write_parquet(tmp_path / "x.parquet")
+    assert list(Source({"t": tmp_path / "x.parquet"}).tables()["t"].columns) == ["age", "b"]
 
 
 def test_categories_of_a_frame_are_text() -> None:
@@ -106,6 +131,23 @@ def test_a_row_of_a_text_file_changes_no_other_one(tmp_path: Path, row: bytes) -
     assert abs(n - 25_000) <= 1 and 0 <= threes - others <= 1 and last == 1
     # What is no text is missed where it is read.
     assert 0 <= source.run("SELECT count(*) FROM v WHERE x = 3")[0][0] - threes <= (row == TORN["no text"])
+
+
+def test_types_are_advised_for_columns_of_text_files_only(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"name": ["7", "8"], "x": ["1", "2"]})
+    frame.to_csv(tmp_path / "c.csv", index=False)
+    duckdb.from_df(frame).write_parquet(str(tmp_path / "p.parquet"))
+    files: dict[str, Any] = {"C": tmp_path / "c.csv", "p": tmp_path / "p.parquet", "f": frame}
+    sql = PrivateSQL(files, epsilon=1.0, types={"C.x": "BIGINT"})
+    advice = (
+        r" A column of a CSV file is text unless its type is declared, for example types={'C.name': 'DOUBLE'}"
+    )
+    for text in ("SELECT COUNT(*) FROM C WHERE name = 7", "SELECT SUM(name) FROM C"):
+        with pytest.raises(InvalidParameter, match=f"{advice}$"):
+            sql.query(text)
+    for name in ("p", "f"):
+        with pytest.raises(InvalidParameter, match=r"VARCHAR in quotes, got 7$"):
+            sql.query(f"SELECT COUNT(*) FROM {name} WHERE name = 7")
 
 
 def test_types_of_text_files_are_declared(tmp_path: Path) -> None:

@@ -215,7 +215,7 @@ REFUSED = {
     COUNT + "v": "is a view, which may hide a join",
     COUNT + "nowhere": "is no table",
     COUNT + "main.r": "a table with a schema",
-    COUNT + "read_csv('x.csv')": "in place of a name",
+    COUNT + "read_csv('x.csv')": "a function in FROM",
     COUNT + "'x.csv'": "is no table",
     COUNT + "range(3)": "in place of a name|in FROM",
     COUNT + "r AS q(a)": "COLUMNS",
@@ -257,7 +257,12 @@ REFUSED = {
     COUNT + "r WHERE (x > 0) IS DISTINCT FROM NULL": "",
     COUNT + "r JOIN s ON (r.a = s.a) IS TRUE": "",
     "SELECT COUNT(NULL) FROM r": "COUNT of NULL",
-    COUNT + "r WHERE name > 40": "text unless its type is declared, for example types={'r.name': 'DOUBLE'}",
+    COUNT + "r WHERE name > 40": "literal of its type VARCHAR in quotes, got 40$",
+    COUNT + "r WHERE name IN (-4.5)": "in quotes, got -4.5$",
+    COUNT + "r WHERE a = '5'": "literal of its type INTEGER, got '5'$",
+    COUNT + "main.r": "a table with a schema or database: it is not supported$",
+    COUNT + "r q(u, v)": "names of columns after the name of a table: it is not supported$",
+    "SELECT b, COUNT(*) FROM r GROUP BY b LIMIT 1 OFFSET 1": "OFFSET: it is not supported$",
     COUNT + "r WHERE a = 'x'": "literal of its type INTEGER",
     COUNT + "r WHERE a = 1.5": "literal of its type",
     COUNT + "r WHERE a = 99999999999999999999": "literal of its type",
@@ -268,11 +273,15 @@ REFUSED = {
     COUNT + "r JOIN s ON r.a = s.a WHERE name = 'x'": "ambiguous",
     # What is grouped and summed.
     "SELECT a, COUNT(*) FROM r GROUP BY a": "values must be declared",
-    "SELECT b, COUNT(*) FROM r GROUP BY 1": "LITERAL where a column",
-    COUNT + "r GROUP BY ALL": "ALL in GROUP",
+    "SELECT b, COUNT(*) FROM r GROUP BY 2": "GROUP BY of an aggregate: name a column",
+    "SELECT b, COUNT(*) AS n FROM r GROUP BY n": "GROUP BY of an aggregate: name a column",
+    "SELECT b, COUNT(*) FROM r GROUP BY 3": "GROUP BY 3: SELECT has 2 columns",
+    "SELECT b, COUNT(*) FROM r GROUP BY '1'": "a literal where a column must be",
+    "SELECT b AS y, a AS y, COUNT(*) FROM r GROUP BY y": "the column must be in FROM, got 'y'",
+    COUNT + "r GROUP BY ALL": "GROUP BY ALL: it is not supported$",
     COUNT + "r GROUP BY ROLLUP (b)": "ROLLUP",
     "SELECT SUM(a) FROM r": "bounds of its values must be declared",
-    "SELECT SUM(name) FROM r": "must be a number, got VARCHAR. A column of a CSV file is text",
+    "SELECT SUM(name) FROM r": "must be a number, got VARCHAR$",
     "SELECT SUM(DISTINCT b) FROM r": "DISTINCT in SUM",
     "SELECT AVG(b + a) FROM r": r"AVG\(a\): bounds of its values must be declared",
     "SELECT STDDEV(a) FROM r": r"STDDEV_SAMP\(a\): bounds of its values must be declared",
@@ -454,6 +463,19 @@ def test_groups_have_the_names_of_select_each_once() -> None:
     assert group.name == "z"
     twice = "SELECT r.b AS one, q.b AS other, COUNT(*), SUM(r.x) FROM r JOIN r AS q ON r.a = q.a GROUP BY r.b, q.b"
     assert [group.name for group in read(twice).groups] == ["one", "other"]
+
+
+@pytest.mark.parametrize("grouped", ["1", "kind", "KIND", "b, 1, kind"])
+def test_groups_are_numbers_or_aliases_of_select(grouped: str) -> None:
+    query = read(f"SELECT b AS kind, COUNT(*) AS n FROM r GROUP BY {grouped} ORDER BY n DESC")
+    same = read("SELECT b AS kind, COUNT(*) AS n FROM r GROUP BY b ORDER BY n DESC")
+    assert (query.groups, query.measure, query.arrangement) == (same.groups, same.measure, same.arrangement)
+
+
+def test_a_column_of_from_hides_an_alias() -> None:
+    # As in DuckDB: x is the column, which is not declared, and not the alias of b.
+    with pytest.raises(InvalidParameter, match="GROUP BY x: its values must be declared"):
+        read("SELECT b AS x, COUNT(*) FROM r GROUP BY x")
 
 
 def test_names_ignore_the_case_of_ascii_letters_only() -> None:

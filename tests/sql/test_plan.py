@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import duckdb
 import pytest
 
 from dpstats.privacy import Neighbors, PrivacyGuarantee
 from dpstats.sensitivity.relations import Column, Table
+from dpstats.sql import PrivateSQL
 from dpstats.sql.conditions import Literal
 from dpstats.sql.duckdb_engine import column_type
 from dpstats.sql.plan import public_plan, smooth_plan, unit_plan
@@ -97,3 +99,47 @@ def test_a_unit_that_changes_its_cell_moves_two(measure: Measure) -> None:
         for cells in (1, 5)
     )
     assert many == 2 * one
+
+
+LISTED = {
+    "mean": ("AVG(n)", {}, "laplace noise of scale 4\n", 4),
+    "spread": ("VARIANCE(n)", {}, "laplace noise of scale 4\n", 4),
+    "count and mean": ("COUNT(g), AVG(n)", {}, "laplace noise of scale 4 to 8\n", [4, 8, 8]),
+    "sum": ("SUM(x)", {}, "laplace noise of scale 20", 20),
+    "joined": ("COUNT(*), SUM(a.n)", {}, "scale 5\n", 5),
+    "units": ("AVG(n)", {"unit": "u"}, "one of 21 scales, 5.71429 to", None),
+    "found": ("g, AVG(n)", {"delta": 1e-6, "categories": {"r.g": "discover"}}, "", None),
+}
+
+
+@pytest.mark.parametrize("name", LISTED)
+def test_plans_list_noise_in_rows_or_units_and_not_in_steps(name: str) -> None:
+    # Before, the steps of a share, of which a row has 2^32.
+    selected, options, line, scale = LISTED[name]
+    db = duckdb.connect()
+    db.execute(
+        "CREATE TABLE r AS SELECT i % 50 AS u, i % 2 AS g, i % 9 AS n, i % 7 / 2.0 AS x FROM range(300) t(i)"
+    )
+    bounds = {"r.n": (0, 100), "r.x": (0, 10)}
+    sql = PrivateSQL(db, epsilon=0.5, bounds=bounds, random_state=0, **options)  # type: ignore[arg-type]
+    source = "r a JOIN r b USING (u)" if name == "joined" else "r"
+    text = f"SELECT {selected} FROM {source}{' GROUP BY g' if name == 'found' else ''}"
+    plan = sql.plan_for(text)
+    stages = plan.to_dict()["stages"]
+    assert line in f"{plan}\n"
+    assert (str(plan).endswith("scales of the noise are in rows")) is (name not in ("sum", "joined"))
+    if scale is not None:
+        assert stages[0]["noise_scale"] == pytest.approx(scale, rel=1e-6)
+    if name == "found":
+        rows, shares = stages[0]["blocks"]
+        assert rows["noise_scale"] == pytest.approx(shares["noise_scale"], rel=1e-6)
+    first = sql.explain(text).splitlines()[0]
+    assert first.startswith("several: 2^j" if name == "units" else "rows of the result: "), first
+
+
+def test_thresholds_of_a_sum_are_explained_in_its_units() -> None:
+    db = duckdb.connect()
+    db.execute("CREATE TABLE r AS SELECT i % 50 AS u, i % 7 / 2.0 AS x FROM range(300) t(i)")
+    sql = PrivateSQL(db, epsilon=0.5, unit="u", unit_limit=8, bounds={"r.x": (0, 3.5)})
+    # From a sixteenth of the largest value, 4, to that of eight rows.
+    assert "what a u adds of values is cut at 2^j, j among -2, ..., 5" in sql.explain("SELECT SUM(x) FROM r")

@@ -210,6 +210,35 @@ def test_a_mean_of_next_to_no_rows_is_anything() -> None:
     assert covered >= 46
 
 
+HIDING: dict[str, dict[str, Any]] = {
+    "public": {},
+    "precise": {"epsilon": 1000.0},
+    "gaussian": {"delta": 1e-6},
+    "units": {"unit": "u"},
+}
+
+
+@pytest.mark.parametrize("name", HIDING)
+def test_means_of_no_rows_are_noise_only(name: str) -> None:
+    db = duckdb.connect()
+    db.execute("CREATE TABLE v AS SELECT i AS u, i % 2 AS g, 20.0 + i % 60 AS age FROM range(3000) t(i)")
+    options: dict[str, Any] = {"epsilon": 2.0, "random_state": 0} | HIDING[name]
+    sql = PrivateSQL(db, bounds={"v.age": (0, 100)}, categories={"v.g": [0, 9]}, **options)
+
+    def hidden(query: str) -> list[str]:
+        notes = sql.query(query).estimates().notes
+        return [note for note in notes if note.startswith("Noise only: ")]
+
+    words = "The number of rows with a value cannot be distinguished from 0."
+    assert hidden("SELECT AVG(age) FROM v WHERE age > 200") == [f"Noise only: mean_age. {words}"]
+    assert hidden("SELECT MEDIAN(age) FROM v WHERE age > 200") == [f"Noise only: median_age. {words}"]
+    assert hidden("SELECT g, AVG(age) AS m, STDDEV(age) AS s, COUNT(*) AS n FROM v GROUP BY g") == [
+        f"Noise only: m: 9, s: 9. {words}"
+    ]
+    for selected in ("AVG(age)", "VAR_POP(age)", "MEDIAN(age)", "COUNT(*), SUM(age)"):
+        assert hidden(f"SELECT {selected} FROM v") == []
+
+
 def test_a_race_is_refused(connection: Any) -> None:
     made = PrivateSQL(connection, epsilon=1.0, unit="u", public_tables=["s"], truncation="race", **DECLARED)
     with pytest.raises(InvalidParameter, match="race"):
