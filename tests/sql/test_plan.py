@@ -102,10 +102,10 @@ def test_a_unit_that_changes_its_cell_moves_two(measure: Measure) -> None:
 
 
 LISTED = {
-    "mean": ("AVG(n)", {}, "laplace noise of scale 4\n", 4),
-    "spread": ("VARIANCE(n)", {}, "laplace noise of scale 4\n", 4),
-    "count and mean": ("COUNT(g), AVG(n)", {}, "laplace noise of scale 4 to 8\n", [4, 8, 8]),
-    "sum": ("SUM(x)", {}, "laplace noise of scale 20", 20),
+    "mean": ("AVG(n)", {}, "Laplace noise of scale 4\n", 4),
+    "spread": ("VARIANCE(n)", {}, "Laplace noise of scale 4\n", 4),
+    "count and mean": ("COUNT(g), AVG(n)", {}, "Laplace noise of scale 4 to 8\n", [4, 8, 8]),
+    "sum": ("SUM(x)", {}, "Laplace noise of scale 20", 20),
     "joined": ("COUNT(*), SUM(a.n)", {}, "scale 5\n", 5),
     "units": ("AVG(n)", {"unit": "u"}, "one of 21 scales, 5.71429 to", None),
     "found": ("g, AVG(n)", {"delta": 1e-6, "categories": {"r.g": "discover"}}, "", None),
