@@ -418,10 +418,13 @@ class PrivateSurvival(_Fitted):
         Returns
         -------
         SurvivalEstimate
-            NaN where the usable range ends before; the interval is then the area under the limits of the band.
+            From 0 to ``until``. NaN where the usable range ends before; the interval is then the area under the limits
+            of the band.
         """
         places, end = self._places(group), self._time("until", until)
-        found = self._several(group, [np.float64(self._area(place, end)) for place in places])
+        found = self._several(
+            group, [np.float64(self._table.restricted_mean(place, end)) for place in places]
+        )
         errors = AreaErrors(self._table, found, tuple(places), (0.0, end), end)
         notes = [
             note
@@ -430,10 +433,6 @@ class PrivateSurvival(_Fitted):
             if note
         ]
         return self._estimate(group, errors, f"the restricted mean time up to {end:g}", notes)
-
-    def _area(self, place: int, until: float) -> float:
-        area = self._table.area(place, until)
-        return float(area.estimate[0]) if area.reached[0] else np.nan
 
     def _end_note(self, place: int, until: float) -> str:
         curves = self._table.curves(place)
@@ -461,6 +460,9 @@ class PrivateSurvival(_Fitted):
 
     def rmst_difference(self, a: Any, b: Any, until: float | None = None) -> SurvivalEstimate:
         """Return the restricted mean of group ``a`` minus the restricted mean of ``b``, with an interval.
+
+        Noise can raise the area under a curve above ``until``. `rmst` then gives ``until``, but the difference has the
+        areas themselves.
 
         Parameters
         ----------
@@ -641,8 +643,7 @@ class PrivateSurvival(_Fitted):
             curves, area = table.curves(place), table.area(place, end)
             size, std = self._size_of(place)
             low, high = table.quantile_limits(place, 0.5, level)
-            error = float(np.sqrt(area.variance[0]))
-            reached = bool(area.reached[0])
+            error, mean = float(np.sqrt(area.variance[0])), table.restricted_mean(place, end)
             n = f"{self.plan_.n_samples:,}" if self.plan_.groups is None else _count(size, std)
             median = table.quantile(place, 0.5)
             width = (high - low) / 4
@@ -651,8 +652,8 @@ class PrivateSurvival(_Fitted):
                     "": name,
                     "n": n,
                     "events": _count(curves.all_events[0].sum(), max(std, 1.0)),
-                    "rmean": significant(float(area.estimate[0]), error) if reached else "unusable",
-                    "se(rmean)": significant(error) if reached else "",
+                    "rmean": shown(mean, error),
+                    "se(rmean)": "" if np.isnan(mean) else significant(error),
                     "median": shown(median, width),
                     f"{level:g}LCL": shown(low, width),
                     f"{level:g}UCL": shown(high, width),
