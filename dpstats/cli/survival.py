@@ -30,7 +30,8 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--discrete",
         action="store_true",
-        help="times are at the upper edges of the bins only: curves are steps",
+        help="events are at the upper edges of the bins only: curves are steps, and a row that is censored between two "
+        "edges counts at the earlier one",
     )
     parser.add_argument(
         "--unit", metavar="NAME", help="whose row it is; a subject with several rows is refused"

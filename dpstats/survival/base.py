@@ -120,6 +120,18 @@ class SurvivalEstimator(PrivateEstimator[Plan], ABC):
         return tags
 
 
+def assumptions(discrete: bool) -> list[str]:
+    """Return the assumptions of curves and tests, as notes of their summaries."""
+    censoring = (
+        "Censoring is assumed to be independent of the event time in each group. The data cannot show that."
+    )
+    smooth = (
+        "Events are assumed to be spread smoothly inside the bins. If they happen at the edges only, at scheduled "
+        "visits say, give discrete=True."
+    )
+    return [censoring] if discrete else [censoring, smooth]
+
+
 def distinct_units(units: Any) -> Any:
     """Return the codes of units that have one row each, or refuse units that are repeated."""
     codes = unit_codes(units)

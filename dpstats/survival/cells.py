@@ -1,7 +1,8 @@
 """Cells of a survival table: events by bin and cause, and censored rows shared between the edges of their bin.
 
 A row has a weight of 2^bits steps. An event adds all of it to its bin. A censored row divides it between the two edges
-of its bin, in proportion to its position. A row beyond the horizon adds it to the last edge.
+of its bin, in proportion to its position. A row beyond the horizon adds it to the last edge. Discrete times are
+moved to edges first.
 Proof: docs/proofs/survival.md.
 """
 
@@ -20,6 +21,8 @@ Floats = NDArray[np.float64]
 Steps = NDArray[np.int64]
 
 CELLS = "cells"
+_ROUNDING = 1e-12
+"""A discrete time counts as an edge within this part of it: steps of a tenth, say, are not exact in binary."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,8 @@ class Cells:
     n_causes, n_groups : int
     bits : int
         A row has a weight of 2^bits steps.
+    discrete : bool
+        Whether events happen at edges only, so that times are moved to edges.
 
     Examples
     --------
@@ -48,6 +53,7 @@ class Cells:
     n_causes: int
     n_groups: int
     bits: int
+    discrete: bool = False
 
     @property
     def n_bins(self) -> int:
@@ -71,6 +77,8 @@ class Cells:
         groups : array of shape (n,)
         """
         edges = np.asarray(self.edges)
+        if self.discrete:
+            times = times_at_edges(times, codes, edges)
         m, one = self.n_bins, 1 << self.bits
         # The first edge that is not below the time; m + 1 beyond the horizon.
         upper = np.searchsorted(edges, times, side="left")
@@ -102,6 +110,18 @@ class Cells:
         return {CELLS: self.count(times, codes, groups)}
 
 
+def times_at_edges(times: Floats, codes: Steps, edges: Floats) -> Floats:
+    """Return discrete times at edges: of an event the first edge from it on, of a censored row the last one up to it.
+
+    So a row that is censored between two edges is not at risk at the later one. Rows beyond the horizon stay there.
+    """
+    later = np.searchsorted(edges * (1 + _ROUNDING), times, side="left")
+    before = np.searchsorted(edges * (1 - _ROUNDING), times, side="right") - 1
+    places = np.where(codes > 0, later, before)
+    beyond = later == len(edges)
+    return np.where(beyond, times, edges[np.where(beyond, 0, places)])
+
+
 def checked_rows(table: Table) -> tuple[Floats, Steps, Steps]:
     """Return times, event codes and group codes, or refuse rows that have no meaning."""
     assert table.event is not None
@@ -110,7 +130,7 @@ def checked_rows(table: Table) -> tuple[Floats, Steps, Steps]:
         if not bool((np.isfinite(times) & (times >= 0)).all()):
             raise InvalidData(
                 "times must be finite and not negative, got at least one that is missing, infinite or negative. "
-                "Remove or correct such rows."
+                "Correct it by a rule that looks at its row alone, such as counting a missing time as censored at 0."
             )
     codes = as_int64(table.event)
     if bool((codes < 0).any()):

@@ -13,7 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from dpstats.data.parameters import check_integer, check_level, check_privacy_parameters, check_real
+from dpstats.data.parameters import (
+    check_flag,
+    check_integer,
+    check_level,
+    check_privacy_parameters,
+    check_real,
+)
 from dpstats.data.tables import Rows
 from dpstats.errors import InvalidParameter
 from dpstats.intervals import error_tails
@@ -24,7 +30,7 @@ from dpstats.release.additive import additive_stages
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released, Session
 from dpstats.results import HasResult
-from dpstats.survival.base import MOST_ROWS, SurvivalEstimator
+from dpstats.survival.base import MOST_ROWS, SurvivalEstimator, assumptions
 from dpstats.survival.cells import CELLS, Cells
 from dpstats.survival.levels import TABLE, LeastSquares, Levels, levels_for
 from dpstats.survival.limits import normal_critical
@@ -85,9 +91,8 @@ class LogRankPlan(ReleasePlan):
     def residuals(self, reference: Reference) -> Residuals:
         """Return the summands of the second stage, given a reference."""
         stage = self._stage(RESIDUALS)
-        return Residuals(
-            reference, np.asarray(self.cells.edges), self.cells.bits + _FINER, stage.noise == "laplace"
-        )
+        edges, bits = np.asarray(self.cells.edges), self.cells.bits + _FINER
+        return Residuals(reference, edges, bits, stage.noise == "laplace", self.cells.discrete)
 
     def facts(self) -> dict[str, Any]:
         """Return further facts of the plan, by name."""
@@ -180,6 +185,8 @@ class LogRankTest(_Fitted):
         gamma = 1 late differences.
     by, time, event, unit, censored, entry
         As for `PrivateSurvival`.
+    discrete : bool, default=False
+        As for `PrivateSurvival`: True if events happen at the edges only.
     epsilon : float, default=1.0
         Privacy parameter. Must be positive.
     delta : float, default=0.0
@@ -211,7 +218,8 @@ class LogRankTest(_Fitted):
     Notes
     -----
     **Null hypothesis.** The groups have the same survival curve up to the horizon. Censoring may differ between groups,
-    but must be independent of the event time in each group.
+    but must be independent of the event time in each group. Events are spread smoothly inside the bins: if they happen
+    at the edges only (at scheduled visits, say), and rows are censored between, give ``discrete=True``.
 
     **Level.** It is measured, not proved: 0.01 to 0.06 at a stated level of 0.05, and lowest where noise is large.
 
@@ -247,6 +255,7 @@ class LogRankTest(_Fitted):
     unit: Any = None
     censored: Any = 0
     entry: Any = None
+    discrete: bool = False
     random_state: Any = None
     budget: Any = None
 
@@ -269,6 +278,7 @@ class LogRankTest(_Fitted):
         weights = [check_real(name, getattr(self, name), at_least=0, at_most=10) for name in ("rho", "gamma")]
         edges = check_edges(self.horizon, self.edges, self.bins, _BINS)
         check_cells(len(edges) - 1, 1, len(groups))
+        discrete = check_flag("discrete", self.discrete)
         levels = levels_for(len(edges) - 1, 1, delta == 0)
 
         def made(cells: Cells) -> LogRankPlan:
@@ -282,7 +292,7 @@ class LogRankTest(_Fitted):
                 stages, guarantee, n, 1, cells=cells, groups=groups, rho=weights[0], gamma=weights[1]
             )
 
-        found: LogRankPlan = finest_cells(edges, 1, len(groups), made)
+        found: LogRankPlan = finest_cells(edges, 1, len(groups), made, discrete=discrete)
         return found
 
     def _read(self, rows: Rows, plan: LogRankPlan) -> _Private:
@@ -413,8 +423,8 @@ class LogRankTest(_Fitted):
         cells, last = reference.cells[0], int(used.nonzero()[0].max(initial=-1)) + 1
         notes: tuple[str, ...] = (
             "N, observed and expected are of the first stage. The test and O - E are of the second one.",
-            "The level is measured and not proved. Censoring is assumed to be independent of the event time in each "
-            "group.",
+            "The level is measured and not proved.",
+            *assumptions(plan.cells.discrete),
         )
         if not reference.information.sum() > 0:
             few = "too few rows or too much noise for a test. The p-value is 1. Use more rows, or a larger epsilon."

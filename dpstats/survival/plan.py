@@ -41,14 +41,16 @@ class TablePlan(ReleasePlan):
         The declared groups.
     causes : tuple
         The declared causes of an event.
-    discrete : bool
-        Whether times are edges only.
     """
 
     cells: Cells = field(repr=False)
     groups: tuple[Any, ...] | None
     causes: tuple[Any, ...]
-    discrete: bool
+
+    @property
+    def discrete(self) -> bool:
+        """Whether events happen at edges only."""
+        return self.cells.discrete
 
     @property
     def levels(self) -> Levels:
@@ -171,11 +173,18 @@ def table_stage(cells: Cells, levels: Levels, epsilon: float, delta: float) -> S
     return stage
 
 
-def finest_cells(edges: Sequence[float], n_causes: int, n_groups: int, made: Callable[[Cells], Any]) -> Any:
+def finest_cells(
+    edges: Sequence[float],
+    n_causes: int,
+    n_groups: int,
+    made: Callable[[Cells], Any],
+    *,
+    discrete: bool = False,
+) -> Any:
     """Build from the cells with the finest steps for which noise can be drawn: a public choice."""
     for bits in _BITS:
         try:
-            return made(Cells(tuple(edges), n_causes, n_groups, bits))
+            return made(Cells(tuple(edges), n_causes, n_groups, bits, discrete))
         except ScaleOutOfRange:
             if not bits:
                 raise
@@ -239,11 +248,9 @@ def survival_plan(
     def made(cells: Cells) -> TablePlan:
         stage = table_stage(cells, levels, epsilon, delta)
         guarantee = PrivacyGuarantee(epsilon, delta)
-        return TablePlan(
-            (stage,), guarantee, n, 1, cells=cells, groups=groups, causes=causes, discrete=discrete
-        )
+        return TablePlan((stage,), guarantee, n, 1, cells=cells, groups=groups, causes=causes)
 
-    found: TablePlan = finest_cells(edges, len(causes), n_groups, made)
+    found: TablePlan = finest_cells(edges, len(causes), n_groups, made, discrete=discrete)
     return found
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.tables import Table
 from dpstats.release.additive import Integers
-from dpstats.survival.cells import Floats, Steps, checked_rows
+from dpstats.survival.cells import Floats, Steps, checked_rows, times_at_edges
 from dpstats.survival.reference import Reference
 
 RESIDUALS = "residuals"
@@ -41,12 +41,15 @@ class Residuals:
     bits : int
     pure : bool
         Whether the sensitivity is in l1, or in l2.
+    discrete : bool
+        Whether times are moved to edges, as by `Cells`.
     """
 
     reference: Reference
     edges: Floats
     bits: int
     pure: bool
+    discrete: bool = False
 
     @cached_property
     def bounds(self) -> tuple[Floats, Floats]:
@@ -82,6 +85,8 @@ class Residuals:
 
     def _part(self, times: Floats, codes: Steps, groups: Steps) -> Steps:
         edges, K = self.edges, self.reference.n_groups
+        if self.discrete:
+            times = times_at_edges(times, codes, edges)
         bins = np.clip(np.searchsorted(edges, times, side="left"), 1, len(edges) - 1) - 1
         width = np.diff(edges)[bins]
         share = np.clip((times - edges[bins]) / width, 0.0, 1.0)

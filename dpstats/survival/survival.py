@@ -24,7 +24,7 @@ from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
 from dpstats.report import SIMULATED, picture_of
 from dpstats.results import FREE, ConfidenceInterval, Summary, plain, significant
-from dpstats.survival.base import SurvivalEstimator
+from dpstats.survival.base import SurvivalEstimator, assumptions
 from dpstats.survival.cells import CELLS
 from dpstats.survival.curves import LEAST_IN_NOISE
 from dpstats.survival.levels import TABLE
@@ -56,9 +56,6 @@ Floats = NDArray[np.float64]
 _FEW_AT_RISK = 10.0
 _FEW_EVENTS = 5.0
 _MOST_DRAWN = 6  # groups
-_INDEPENDENCE = (
-    "Censoring is assumed to be independent of the event time in each group. The data cannot show that."
-)
 
 
 class _Fitted(HasEstimates, SurvivalEstimator[TablePlan]):
@@ -108,8 +105,9 @@ class PrivateSurvival(_Fitted):
     entry : None
         Not available: a column of entry times is refused. Every subject counts as at risk from time 0.
     discrete : bool, default=False
-        Whether times happen at the edges only (whole months, say): curves are then steps, and restricted means have no
-        grid term.
+        Whether events happen at the edges only (at monthly visits, say). A row that is censored between two edges then
+        counts as censored at the earlier one, and an event between two edges as at the later one. Curves are steps, and
+        restricted means have no grid term.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
@@ -137,10 +135,12 @@ class PrivateSurvival(_Fitted):
 
     Notes
     -----
-    **Estimand.** The survival P(T > t) of each group in the population that rows are independent draws from. Discrete
-    data on the edges give exactly Kaplan-Meier. A censored row is shared between the
-    two edges of its bin. The bias is below 0.3 standard errors at n = 5000 with ten bins, except for curves that are
-    very steep at 0.
+    **Estimand.** The survival P(T > t) of each group in the population that rows are independent draws from.
+
+    **Bins.** With ``discrete=True`` events at the edges give exactly Kaplan-Meier, wherever rows are censored. Without
+    it, events are assumed to be spread smoothly inside the bins, and a censored row is shared between the two edges of
+    its bin. The bias is below 0.3 standard errors at n = 5000 with ten bins, except for curves that are very steep at
+    0. It is far larger if events happen at the edges only, and rows are censored between.
 
     **Intervals** count sampling error and noise. A pointwise interval is a score interval with the effective number of
     rows of Greenwood's variance. The band covers the whole usable range together. Beyond the usable range the lower
@@ -418,10 +418,13 @@ class PrivateSurvival(_Fitted):
         Returns
         -------
         SurvivalEstimate
-            NaN where the usable range ends before; the interval is then the area under the limits of the band.
+            From 0 to ``until``. NaN where the usable range ends before; the interval is then the area under the limits
+            of the band.
         """
         places, end = self._places(group), self._time("until", until)
-        found = self._several(group, [np.float64(self._area(place, end)) for place in places])
+        found = self._several(
+            group, [np.float64(self._table.restricted_mean(place, end)) for place in places]
+        )
         errors = AreaErrors(self._table, found, tuple(places), (0.0, end), end)
         notes = [
             note
@@ -430,10 +433,6 @@ class PrivateSurvival(_Fitted):
             if note
         ]
         return self._estimate(group, errors, f"the restricted mean time up to {end:g}", notes)
-
-    def _area(self, place: int, until: float) -> float:
-        area = self._table.area(place, until)
-        return float(area.estimate[0]) if area.reached[0] else np.nan
 
     def _end_note(self, place: int, until: float) -> str:
         curves = self._table.curves(place)
@@ -461,6 +460,9 @@ class PrivateSurvival(_Fitted):
 
     def rmst_difference(self, a: Any, b: Any, until: float | None = None) -> SurvivalEstimate:
         """Return the restricted mean of group ``a`` minus the restricted mean of ``b``, with an interval.
+
+        Noise can raise the area under a curve above ``until``. `rmst` then gives ``until``, but the difference has the
+        areas themselves.
 
         Parameters
         ----------
@@ -555,6 +557,7 @@ class PrivateSurvival(_Fitted):
             difference[0],
             describe_weights(*weights),
             self.privacy_.simulated,
+            notes=(*LogRankResult.notes, *assumptions(plan.discrete)),
         )
 
     # Competing causes
@@ -640,8 +643,7 @@ class PrivateSurvival(_Fitted):
             curves, area = table.curves(place), table.area(place, end)
             size, std = self._size_of(place)
             low, high = table.quantile_limits(place, 0.5, level)
-            error = float(np.sqrt(area.variance[0]))
-            reached = bool(area.reached[0])
+            error, mean = float(np.sqrt(area.variance[0])), table.restricted_mean(place, end)
             n = f"{self.plan_.n_samples:,}" if self.plan_.groups is None else _count(size, std)
             median = table.quantile(place, 0.5)
             width = (high - low) / 4
@@ -650,8 +652,8 @@ class PrivateSurvival(_Fitted):
                     "": name,
                     "n": n,
                     "events": _count(curves.all_events[0].sum(), max(std, 1.0)),
-                    "rmean": significant(float(area.estimate[0]), error) if reached else "unusable",
-                    "se(rmean)": significant(error) if reached else "",
+                    "rmean": shown(mean, error),
+                    "se(rmean)": "" if np.isnan(mean) else significant(error),
                     "median": shown(median, width),
                     f"{level:g}LCL": shown(low, width),
                     f"{level:g}UCL": shown(high, width),
@@ -697,7 +699,7 @@ class PrivateSurvival(_Fitted):
                     "Extend the horizon or combine groups."
                 )
             notes += [note for note in (self._grid_note(place, end), self._end_note(place, end)) if note]
-        notes.append(_INDEPENDENCE)
+        notes += assumptions(self.plan_.discrete)
         if self.plan_.groups is not None:
             notes.append(
                 "Intervals are not simultaneous. The sizes of groups are private, and n is with noise."

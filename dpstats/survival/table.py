@@ -152,6 +152,11 @@ class SurvivalTable:
         """Return the restricted mean up to a time."""
         return Area.compute(self.curves(group), self.edges, until, discrete=self.plan.discrete)
 
+    def restricted_mean(self, group: int, until: float) -> float:
+        """Return the restricted mean up to a time, from 0 to that time; NaN where the curve is not usable up to it."""
+        area = self.area(group, until)
+        return float(np.clip(area.estimate[0], 0.0, until)) if area.reached[0] else np.nan
+
     def area_limits(self, group: int, until: float, level: float) -> tuple[float, float]:
         """Return limits of the restricted mean: from the band where the curve is not usable up to that time."""
         area = self.area(group, until)
@@ -160,17 +165,21 @@ class SurvivalTable:
             bounds = band_areas(low[None, 1:], high[None, 1:], self.edges, until)
             return float(bounds[0][0]), float(bounds[1][0])
         half = normal_critical(level) * np.sqrt(area.variance[0]) + np.abs(area.grid[0])
-        return float(max(area.estimate[0] - half, 0.0)), float(min(area.estimate[0] + half, until))
+        low, high = np.clip([area.estimate[0] - half, area.estimate[0] + half], 0.0, until)
+        return float(low), float(high)
 
     def area_difference(self, first: int, second: int, until: float) -> tuple[float, float, float]:
-        """Return the difference of two restricted means, its standard error and its grid term; NaN if not usable."""
+        """Return the difference of two restricted means, its standard error and its grid term; NaN if not usable.
+
+        It is the difference before each of the two is limited to the possible values: its errors are symmetric.
+        """
         one, other = self.area(first, until), self.area(second, until)
         if not (one.reached[0] and other.reached[0]):
             return np.nan, np.nan, np.nan
         shared = self.plan.least_squares.shared
         together = 2 * float(one.gradient[0] @ shared) * float(other.gradient[0] @ shared)
         variance = one.variance[0] + other.variance[0] + together
-        difference = float(one.estimate[0] - other.estimate[0])
+        difference = float(np.clip(one.estimate[0] - other.estimate[0], -until, until))
         return difference, float(np.sqrt(max(variance, 0.0))), float(abs(one.grid[0] - other.grid[0]))
 
     def area_difference_limits(

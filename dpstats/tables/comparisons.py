@@ -22,12 +22,12 @@ from dpstats.tables.effects import COHENS_H, DIFFERENCE, ODDS_RATIO, RISK_RATIO,
 from dpstats.tables.equations import (
     CommonErrors,
     Strata,
+    TrendErrors,
     common,
     equation_estimate,
     homogeneity_pvalue,
     paired_errors,
     reciprocal,
-    trend_errors,
 )
 from dpstats.tables.result import TableTest
 from dpstats.tables.shares import NoisyShare
@@ -172,7 +172,9 @@ class ComparesGroups(ABC):
     def trend(self, scores: Any = None, outcome: Any = None, attributes: Any = None) -> Estimates:
         """Return the slope of the proportion of an outcome, as a function of the scores of ordered groups.
 
-        The test of slope 0 is the Cochran-Armitage test.
+        The test of slope 0 is the Cochran-Armitage test, with a correction for skewness that keeps its level where few
+        rows of a small group have the outcome. If noise hides the sizes of the groups, the interval has all possible
+        values.
 
         Parameters
         ----------
@@ -190,8 +192,8 @@ class ComparesGroups(ABC):
                 f"scores must be {rows} finite numbers that are not all equal, got {reprlib.repr(scores)}"
             )
         having = cells.counts[:, event]
-        noise = cells.noise.variance, cells.noise.of(columns - 1).variance
-        errors = trend_errors(having, cells.counts.sum(axis=1) - having, given, noise)
+        noise = cells.noise, cells.noise.of(columns - 1)
+        errors = TrendErrors(having, cells.counts.sum(axis=1) - having, given, noise)
         words = f"slope of the share with {cells.names[1]} = {cells.levels[1][event]} in the score of {cells.names[0]}"
         return equation_estimate(errors, "trend", words, 0.0, self.privacy_)
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.error_distributions import (
@@ -24,7 +25,7 @@ from dpstats.error_distributions import (
     normal_quantile,
 )
 from dpstats.inference import Estimates
-from dpstats.intervals import furthest
+from dpstats.intervals import error_tails, furthest
 from dpstats.noisy_counts import CountNoise
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.results import FREE
@@ -40,6 +41,9 @@ _CONTINUITY = 0.5
 """Added to a count that estimates a variance, because the count of an empty cell has a variance too."""
 _LARGEST = 1e9
 _TINY = 1e-300
+_HIDDEN = 2.0
+"""By how many standard deviations of its noise the slope of an equation must exceed 0."""
+_SCANNED = 1001
 _SHRUNK = 8.0
 """By how many variances of a cell's noise the squared size of a stratum is raised in its weight."""
 
@@ -323,31 +327,118 @@ def paired_errors(gained: float, lost: float, total: float, noise: float) -> Equ
     return EquationErrors(gained - lost, total, (changed + noise, 0.0, -total), -1.0, 1.0)
 
 
-def trend_errors(
-    having: Numbers, lacking: Numbers, scores: Numbers, noise: tuple[float, float]
-) -> EquationErrors:
-    """Return the errors of the slope of proportions in the scores of groups, as in the Cochran-Armitage test.
+@dataclass(frozen=True, eq=False)
+class TrendErrors(ScoreErrors):
+    """Errors of the slope of proportions in the scores of groups, as in the Cochran-Armitage test.
 
-    ``noise`` are the variances of the noise of a count with the outcome and of one without it.
+    As for proportions, a tail counts the skewness of the sampling error and the fourth cumulant of the noise.
+
+    Attributes
+    ----------
+    having, lacking : arrays of shape (groups,)
+        Counts with and without the outcome, as released.
+    scores : array of shape (groups,)
+    noise : (CountNoise, CountNoise)
+        Noise of a count with the outcome and of one without it.
     """
-    sizes = np.maximum(having + lacking, 0.0)
-    total = max(float(sizes.sum()), 1.0)
-    away = scores - float(sizes @ scores) / total
-    share = min(max(float(having.sum()) / total, 0.0), 1.0)
-    slope = float(sizes @ away**2)
-    spread = share * (1 - share) if 0 < share < 1 else _CONTINUITY / total
-    variance = (
-        spread * slope + float((away**2).sum()) * ((1 - share) ** 2 * noise[0] + share**2 * noise[1]),
-        (1 - 2 * share) * float(sizes @ away**3)
-        + 2 * float((away**3).sum()) * (share * noise[1] - (1 - share) * noise[0]),
-        -float(sizes @ away**4) + float((away**4).sum()) * (noise[0] + noise[1]),
-    )
-    width = 1 / float(np.ptp(scores))
-    return EquationErrors(float(having @ away), slope, variance, -width, width)
+
+    having: Numbers
+    lacking: Numbers
+    scores: Numbers
+    noise: tuple[CountNoise, CountNoise]
+
+    @cached_property
+    def sizes(self) -> Numbers:
+        """Sizes of the groups, with noise."""
+        return self.having + self.lacking
+
+    @cached_property
+    def total(self) -> float:
+        """The number of rows, with noise; at least 1."""
+        return max(float(self.sizes.sum()), 1.0)
+
+    @cached_property
+    def away(self) -> Numbers:
+        """Distances of the scores from their mean."""
+        return np.asarray(self.scores - float(self.sizes @ self.scores) / self.total)
+
+    @cached_property
+    def slope(self) -> float:
+        """The amount by which the equation falls for each unit of the value."""
+        return float(self.sizes @ self.away**2)
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether noise hides the sizes of groups with different scores."""
+        noise = sum(each.variance for each in self.noise) * float((self.away**4).sum())
+        return self.slope <= _HIDDEN * math.sqrt(noise)
+
+    @property
+    def estimate(self) -> float:
+        """The solution, within the possible values. NaN if no value solves the equation."""
+        if self.slope <= 0:
+            return math.nan
+        low, high = self.box
+        return float(np.clip(float(self.having @ self.away) / self.slope, low, high))
+
+    @property
+    def error(self) -> float:
+        """The standard error, by the slope of the equation."""
+        if self.slope <= 0:
+            return math.nan
+        return math.sqrt(float(self._cumulants(np.asarray(self.estimate))[0])) / self.slope
+
+    @property
+    def start(self) -> Numbers:
+        return np.asarray(0.0 if math.isnan(self.estimate) else self.estimate)
+
+    @property
+    def box(self) -> Limits:
+        width = 1 / float(np.ptp(self.scores))
+        return np.asarray(-width), np.asarray(width)
+
+    def limits(self, tail: Tail) -> Limits:
+        z = float(np.max(normal_quantile(tail)))
+        # The variance depends on the value, so that values between two that are kept need not be: scan them.
+        grid = np.unique(np.append(np.linspace(*self.box, _SCANNED), self.start))
+        kept = np.flatnonzero((np.abs(self.score(grid)) <= z) | (grid == self.start))[[0, -1]]
+        beyond = np.clip(kept + np.array([-1, 1]), 0, grid.size - 1)
+        low, high = furthest(grid[kept], grid[beyond], lambda value: np.abs(self.score(value)) <= z)
+        return low, high
+
+    def score(self, value: Numbers) -> Numbers:
+        value = np.clip(np.asarray(value, dtype=np.float64), -1e150, 1e150)
+        if self.is_hidden:
+            return np.zeros_like(value)
+        found = float(self.having @ self.away) - value * self.slope
+        variance, third, fourth = self._cumulants(value)
+        variance = variance + np.maximum(found * third, 0.0) / (3 * variance)
+        heavy = np.minimum(np.sqrt(fourth / 3), variance)
+        tails = error_tails(np.abs(found), np.sqrt(variance - heavy), "laplace", np.sqrt(heavy / 2))
+        return np.asarray(np.copysign(ndtri(np.clip(tails, _TINY, 0.5)), found))
+
+    def _cumulants(self, value: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+        """Return the variance of the equation at values, the third cumulant of sampling and the fourth of noise."""
+        first, second = self.noise
+        least = _CONTINUITY / self.total
+        share = min(max(float(self.having.sum()) / self.total, least), 1 - least)
+        shares = np.clip(share + value[..., None] * self.away, 0.0, 1.0)
+        sampling = np.maximum(self.sizes, 0.0) * shares * (1 - shares)
+        each = sampling + (1 - shares) ** 2 * first.variance + shares**2 * second.variance
+        # Add products of two errors: of one group's residual, and of the noise of another group's size.
+        gaps = (self.scores[:, None] - self.scores) ** 2
+        both = (first.variance + second.variance) * (each @ gaps.sum(axis=1))
+        shared = (1 - shares) * first.variance - shares * second.variance
+        both = both - ((shared @ gaps) * shared).sum(axis=-1)
+        return (
+            np.maximum(each @ self.away**2 + both / self.total**2, _TINY),
+            (sampling * (1 - 2 * shares)) @ self.away**3,
+            ((1 - shares) ** 4 * first.fourth + shares**4 * second.fourth) @ self.away**4,
+        )
 
 
 def equation_estimate(
-    errors: EquationErrors, name: str, words: str, null: float, privacy: PrivacyGuarantee
+    errors: EquationErrors | TrendErrors, name: str, words: str, null: float, privacy: PrivacyGuarantee
 ) -> Estimates:
     """Return the solution of an equation as an estimate with its interval and test."""
     return Estimates(

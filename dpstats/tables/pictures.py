@@ -84,7 +84,7 @@ def plot_table(table: ContingencyTable, *, attributes: Any = None, confidence_le
     total = max(float(counts.sum()), 1e-300)
     rows, columns = counts.sum(axis=1) / total, counts.sum(axis=0) / total
     expected = np.outer(rows, columns) * total
-    away = (cells.counts - expected) / np.sqrt(expected + cells.noise.variance)
+    away = (cells.counts - expected) / np.sqrt(np.maximum(expected + cells.noise.variance, 1e-300))
     _mosaic(left, cells, rows, counts, away)
     low, high = (np.asarray(end) for end in cells.estimates((1,)).confidence_interval(confidence_level))
     within = cells.shares((1,))

@@ -47,7 +47,7 @@ def test_it_prints_what_a_fit_says(file: Path, capsys: pytest.CaptureFixture[str
     assert main(["survival", str(file), *BY, "--seed", "1"]) == 0
     printed = capsys.readouterr().out
     for table in (model.summary(), model.log_rank().summary()):
-        assert str(spell_notes(table, Namespace(seed=1))) in printed
+        assert str(spell_notes(table, Namespace(seed=1, discrete=False))) in printed
     result = json_of(["survival", str(file), *BY, "--seed", "1"], capsys)
     assert result["log_rank"]["pvalue"] == model.log_rank().pvalue
     assert [row["name"] for row in result["medians"]] == ["old", "new"]

@@ -50,6 +50,38 @@ def test_rows_add_up_and_every_row_weighs_the_same() -> None:
     assert whole.sum(axis=1).tolist() == (np.bincount(rows[2]) << 16).tolist()
 
 
+@pytest.mark.parametrize(
+    ("time", "code", "edge"),
+    [
+        (0.0, 0, 0.0),
+        (0.9, 0, 0.0),
+        (1.0, 0, 1.0),
+        (2.4999, 0, 1.0),
+        (1.5, 1, 2.5),
+        (2.5, 1, 2.5),
+        (3.9, 0, 2.5),
+        (4.0, 0, 4.0),
+        (4.1, 1, 4.1),
+        (1e300, 0, 1e300),
+    ],
+)
+def test_discrete_rows_are_moved_to_an_edge(time: float, code: int, edge: float) -> None:
+    row = np.array([code]), np.array([0])
+    moved = Cells(EDGES, 1, 1, 16, discrete=True).count(np.array([time]), *row)
+    assert np.array_equal(moved, Cells(EDGES, 1, 1, 16).count(np.array([edge]), *row))
+
+
+def test_discrete_times_are_edges_up_to_rounding() -> None:
+    tenths = np.arange(1, 11) / 10
+    edges = np.cumsum(np.full(10, 0.1))  # 0.30000000000000004 and 0.7999999999999999 are among them
+    assert (edges > tenths).any() and (edges < tenths).any()
+    cells = Cells((0.0, *edges.tolist()), 1, 1, 0, discrete=True)
+    censored, event = (
+        cells.count(tenths, np.full(10, code), np.zeros(10, dtype=np.int64)) for code in (0, 1)
+    )
+    assert censored[0].tolist() == [0] * 11 + [1] * 10 and event[0].tolist() == [1] * 10 + [0] * 11
+
+
 @pytest.mark.parametrize("time", [-1e-9, -np.inf, np.inf, np.nan])
 def test_times_without_a_meaning_are_refused(time: float) -> None:
     table = Table(np.array([[1.0], [time]]), event=np.array([0, 1]))  # type: ignore[arg-type]

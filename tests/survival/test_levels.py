@@ -39,12 +39,16 @@ def furthest(found: np.ndarray, pure: bool) -> int:
 
 
 @pytest.mark.parametrize("pure", [True, False])
+@pytest.mark.parametrize("discrete", [False, True])
 @pytest.mark.parametrize(("m", "bits"), SHAPES)
 def test_no_pair_of_rows_is_further_apart_than_stated_and_one_attains_it(
-    m: int, bits: int, pure: bool
+    m: int, bits: int, discrete: bool, pure: bool
 ) -> None:
     n_causes = 2 if m < 9 else 1
-    cells, levels = Cells(tuple(np.arange(m + 1.0)), n_causes, 2, bits), levels_for(m, n_causes, pure)
+    cells, levels = (
+        Cells(tuple(np.arange(m + 1.0)), n_causes, 2, bits, discrete),
+        levels_for(m, n_causes, pure),
+    )
     integers = levels.integers(cells)
     worst = furthest(vectors(levels, cells), pure)
     if pure:

@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
+from dpstats.survival.cells import times_at_edges
 from dpstats.survival.levels import LeastSquares, levels_for
 from dpstats.survival.plan import expected_cells
 from dpstats.survival.reference import Reference
@@ -61,6 +62,17 @@ def test_sums_are_those_of_residuals_with_ties() -> None:
     # In blocks as at once.
     parts = sum(found.sums(times[i : i + 9], codes[i : i + 9], groups[i : i + 9]) for i in range(0, 500, 9))
     assert np.array_equal(parts, found.sums(times, codes, groups))
+
+
+@pytest.mark.parametrize("n_groups", [2, 3])
+def test_discrete_rows_have_the_residuals_of_their_edges(n_groups: int) -> None:
+    rng = np.random.default_rng(0)
+    found = residuals(n_groups, True, 1.0)
+    times, codes, groups = rng.uniform(0, 1.3, 99), rng.integers(2, size=99), rng.integers(n_groups, size=99)
+    moved = Residuals(found.reference, EDGES, found.bits, True, discrete=True)
+    at = times_at_edges(times, codes, EDGES)
+    assert np.array_equal(moved.sums(times, codes, groups), found.sums(at, codes, groups))
+    assert not np.array_equal(moved.sums(times, codes, groups), found.sums(times, codes, groups))
 
 
 def test_a_reference_without_information_gives_zeros() -> None:

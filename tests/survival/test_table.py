@@ -94,3 +94,22 @@ def test_a_difference_of_areas_needs_both_curves() -> None:
     assert [bool(made.area(place, 1.0).reached[0]) for place in (0, 1)] == [True, False]
     assert np.all(np.isnan(made.area_difference(0, 1, 1.0)))
     assert np.all(np.isnan(made.area_difference(1, 0, 1.0)))
+
+
+def test_restricted_means_are_possible_values_inside_their_intervals() -> None:
+    rng = np.random.default_rng(0)
+    times, groups, above = np.full(2000, 3.0), rng.integers(2, size=2000), 0
+    for seed in range(40):
+        model = PrivateSurvival(horizon=1.0, groups=[0, 1], random_state=seed).fit(
+            times, np.ones(2000), groups
+        )
+        found, raw = model.rmst(), [float(model._table.area(group, 1.0).estimate[0]) for group in (0, 1)]
+        above += max(raw) > 1
+        for level in (0.01, 0.95):
+            low, high = found.confidence_interval(level)
+            assert (low >= 0).all() and (low <= found.estimate).all() and (found.estimate <= high).all()
+        assert (found.estimate <= 1).all() and (found.high <= 1).all()
+        assert found.estimate == pytest.approx(np.minimum(raw, 1.0))
+        apart = model.rmst_difference(0, 1)
+        assert apart.low <= apart.estimate <= apart.high and apart.estimate == pytest.approx(raw[0] - raw[1])
+    assert above > 5, "no area would be above the horizon"
