@@ -142,6 +142,6 @@ def checked_rows(table: Table) -> tuple[Floats, Steps, Steps]:
     if bool((groups < 0).any()):
         raise InvalidData(
             "labels must be declared groups, got at least one entry that is missing or something else. Declare it in "
-            "groups (None is the label of missing entries), or remove such rows."
+            "groups (None is the label of missing entries)."
         )
     return times, codes, groups

@@ -13,7 +13,7 @@ from dpstats.privacy import JointStage
 from dpstats.release.session import Part, Session
 from dpstats.statistic import PrivateStatistic
 from dpstats.statistic.clipped_sums import GRAINS, sums
-from dpstats.statistic.location import in_steps, locations, spacing_of
+from dpstats.statistic.location import Box, locations, spacing_of
 from dpstats.statistic.plan import LOCATION, ORDER, SUMS
 from registry.entry import Dataset, Entry, PlantedBug, Understated, core, fitted, less_noise
 
@@ -22,8 +22,8 @@ Pair = tuple[Dataset, Dataset]
 K = 60
 FAILS = 50.0
 """Rows at least so large make their block fail."""
-BOX = (-4.0, 4.0)
-OPTIONS: dict[str, Any] = {"blocks": K, "bias": None, "bounds": BOX, "epsilon": 1.0}
+BOX = Box(-4.0, 4.0)
+OPTIONS: dict[str, Any] = {"blocks": K, "bias": None, "bounds": (BOX.low, BOX.high), "epsilon": 1.0}
 # Something that the location could have released: a center, and the distance at which values are clipped, in steps.
 CENTER, REACH = np.zeros(1, dtype=np.int64), np.array([2.0**38])
 
@@ -37,7 +37,7 @@ def value(block: Any) -> float:
 
 def steps_of(data: Dataset) -> tuple[np.ndarray, np.ndarray]:
     values = np.where(data[:, 0] >= FAILS, np.nan, data[:, 0])
-    return in_steps(values, *BOX), np.isnan(values)
+    return BOX.in_steps(values), np.isnan(values)
 
 
 def integers(data: Dataset, failed_as: int = GRAINS) -> np.ndarray:
@@ -63,8 +63,8 @@ class ScaleFromTheData(PrivateStatistic):
     def _release(self, private: Any, plan: Any, session: Session) -> None:
         order = session.shuffle(ORDER)
         values = self._values(private, order, plan)
-        steps, failed = in_steps(values[:, 0], *BOX), np.isnan(values[:, 0])
-        session.choose(LOCATION, [Part([locations(steps)])])
+        steps, failed = BOX.in_steps(values[:, 0]), np.isnan(values[:, 0])
+        session.choose(LOCATION, [Part([locations(steps, BOX.ends)])])
         draws = 1 if session.size is None else session.size
         reach = np.full(draws, float(max(1, np.abs(steps).max())))
         session.add(SUMS, sums(steps, failed, np.zeros(draws, dtype=np.int64), reach))
@@ -75,8 +75,8 @@ class UnevenSidesFourTimes(PrivateStatistic):
 
     def _release(self, private: Any, plan: Any, session: Session) -> None:
         order = session.shuffle(ORDER)
-        steps = in_steps(self._values(private, order, plan)[:, 0], *BOX)
-        runs = locations(steps)
+        steps = BOX.in_steps(self._values(private, order, plan)[:, 0])
+        runs = locations(steps, BOX.ends)
         center = runs.low * spacing_of(runs.line)
         below = (steps[:, None] < center).sum(axis=0)
         session.choose(LOCATION, [Part([replace(runs, utility=-4 * np.abs(2 * below - K))])])
