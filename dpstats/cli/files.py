@@ -205,21 +205,21 @@ def tell(text: Any) -> None:
             printable(str(text), lines=True).encode(encoding, "backslashreplace").decode(encoding), flush=True
         )
     except OSError as error:
-        give_up(sys.stdout)
+        drop_stream(sys.stdout)
         raise NotDelivered(f"the result cannot be printed ({error.strerror})") from None
 
 
 def tell_error(text: str) -> None:
-    """Print a line on standard error. Nobody is told where nobody reads it: the exit status stays."""
+    """Print a line on standard error. A closed standard error does not change the exit status."""
     if sys.stderr is None:
         return
     try:
         print(text, file=sys.stderr, flush=True)
     except OSError:
-        give_up(sys.stderr)
+        drop_stream(sys.stderr)
 
 
-def give_up(stream: TextIO) -> None:
+def drop_stream(stream: TextIO) -> None:
     """Drop what cannot be printed: the interpreter would try again at exit, and fail with a traceback."""
     with contextlib.suppress(OSError):
         nowhere = os.open(os.devnull, os.O_WRONLY)

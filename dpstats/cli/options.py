@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from dpstats.cli.files import give_up, path_or_dash
+from dpstats.cli.files import drop_stream, path_or_dash
 from dpstats.data.labels import printable
 from dpstats.errors import InvalidParameter
 
@@ -38,7 +38,7 @@ class Parser(argparse.ArgumentParser):
         try:
             print(end="", flush=True)
         except OSError:
-            give_up(sys.stdout)  # the reader of the help text has closed the pipe
+            drop_stream(sys.stdout)  # the reader of the help text has closed the pipe
         super().exit(status, message)
 
 
@@ -63,7 +63,7 @@ _SPELLED = (
     ("bounds_are='hard'", "hard", "--hard"),
     ("declare its encoding, for example", "encoding", "give --encoding, for example"),
     ("FunctionalMechanismRegression", "method", "--method functional"),
-    ("None is the level of missing entries", "levels", "the empty level is that of missing entries"),
+    ("None is the level of missing entries", "levels", "the empty level means a missing entry"),
     ("ClippedMean(...).fit(X).test(value=...)", "", "'dpstats mean --test'"),
     (
         "Convert the guarantee with group_privacy(guarantee, size, unit=...), or declare that every row is one unit "

@@ -267,8 +267,8 @@ class _Lines:
             return _Block(list(islice(self._reader, count)), before, len(getattr(self, "names", ())) == 1)
         except UnicodeError as error:
             why = at.at(
-                self._reader.line_num + 1 + _breaks_before(error),
-                f"it is no text in {self._encoding}; declare its encoding, for example latin-1",
+                self._reader.line_num + 1 + _count_breaks(error),
+                f"it cannot be read as {self._encoding}; declare its encoding, for example latin-1",
             )
         except csv.Error:
             # The message of the parser may quote the line.
@@ -285,8 +285,8 @@ class _Lines:
         raise InvalidData(why)
 
 
-def _breaks_before(error: UnicodeError) -> int:
-    """Return the number of line breaks between the last line that was read and the bytes that are no text."""
+def _count_breaks(error: UnicodeError) -> int:
+    """Return the number of line breaks between the last line that was read and the bytes of another encoding."""
     if not isinstance(error, UnicodeDecodeError):
         return 0
     readable = error.object[: error.start].decode(error.encoding, "ignore")

@@ -76,7 +76,7 @@ def groups_of(tree: Any, scope: Scope, catalogue: Catalogue) -> tuple[Group, ...
 
 
 def _find_grouped(item: Any, selected: list[Any], scope: Scope) -> Any:
-    """Return what an item of GROUP BY stands for: a number or an alias is a column of SELECT."""
+    """Return the node that an item of GROUP BY names, also by its number or alias in SELECT."""
     if kind_of(item) == "Literal" and not item.args.get("is_string"):
         if str(item.this) not in map(str, range(1, len(selected) + 1)):
             raise InvalidParameter(f"GROUP BY {item.this}: SELECT has {len(selected)} columns")

@@ -36,7 +36,7 @@ _LEAST_MISSED = 1e-15
 """Smallest error probability. Below it, the confidence level rounds to 1, and the interval is infinite."""
 
 
-def leave_out(unit: str) -> str:
+def exclude_unitless(unit: str) -> str:
     """Return the end of an estimand where units are protected."""
     return f"; rows without a {unit} do not count"
 
@@ -257,7 +257,7 @@ class PrivateTable(HasEstimates, Printed):
             return f"the {what}{bounded} in these data"
         unit = self.guarantee.unit
         most = " and ".join(f"{threshold:.10g}" for threshold in self.thresholds)
-        return f"the {what}{bounded} in these data, of a {unit} at most {most}{leave_out(unit)}"
+        return f"the {what}{bounded} in these data, of a {unit} at most {most}{exclude_unitless(unit)}"
 
     def estimates(self) -> Estimates:
         """Return the values with the distribution of their errors. It includes the noise only, for any data."""

@@ -68,7 +68,7 @@ class SQLPlan(Plan):
         """The stages with noise in rows, or in the units of a sum: answers are released in steps of them."""
         measure = self.query.measure
         unit = measure.step_rows if isinstance(measure, Several) else measure.spacing
-        return self.stages if unit == 1 else tuple(_in_units(stage, unit) for stage in self.stages)
+        return self.stages if unit == 1 else tuple(_convert_stage(stage, unit) for stage in self.stages)
 
     def notes(self) -> list[str]:
         rows = isinstance(self.query.measure, Several) and self.method != "smooth"
@@ -91,12 +91,12 @@ class SQLPlan(Plan):
         return stage
 
 
-def _in_units(stage: AnyStage, unit: Spacing) -> AnyStage:
+def _convert_stage(stage: AnyStage, unit: Spacing) -> AnyStage:
     """Return a stage of an answer with a step of this length, to be listed. Others are unchanged."""
     if isinstance(stage, Stage):
-        return stage if stage.name == LEVEL else _with_step(stage, unit)
+        return stage if stage.name == LEVEL else _convert_steps(stage, unit)
     if isinstance(stage, OneOf):
-        return replace(stage, options=tuple(_with_step(option, unit) for option in stage.options))
+        return replace(stage, options=tuple(_convert_steps(option, unit) for option in stage.options))
     if isinstance(stage, Discovery):
         counts, *others = stage.blocks
         blocks = (counts, *(replace(block, spacing=unit) for block in others))
@@ -104,7 +104,7 @@ def _in_units(stage: AnyStage, unit: Spacing) -> AnyStage:
     return stage
 
 
-def _with_step(stage: Stage, unit: Spacing) -> Stage:
+def _convert_steps(stage: Stage, unit: Spacing) -> Stage:
     assert isinstance(stage.spacing, float)
     return replace(stage, spacing=unit if isinstance(unit, tuple) else stage.spacing * unit)
 

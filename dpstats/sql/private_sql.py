@@ -417,7 +417,7 @@ class PrivateSQL(Releasing):
         return self._explain_units(query, measure.kind, "values", (first + power, last + power))
 
     def _explain_rows(self, query: Query) -> str:
-        """Return how many rows of the result a row of each table moves: for a COUNT that is its sensitivity."""
+        """Return the number of rows of the result that a row of each table moves. A COUNT has this sensitivity."""
         text = self._elastic(query, symbols=True).explain()
         if query.quantiles is None and query.measure.kind in ("count", "distinct"):
             return text

@@ -32,7 +32,7 @@ from dpstats.quantiles.quantile import choose_points, read_points, release_point
 from dpstats.release.groups import LARGEST_NESTED, LARGEST_REACH, first_reach, nested_reach
 from dpstats.release.session import Released, Session
 from dpstats.results import list_some
-from dpstats.sql.answers import HALF_ROW, CellAnswers, leave_out
+from dpstats.sql.answers import HALF_ROW, CellAnswers, exclude_unitless
 from dpstats.sql.plan import DISCOVERY_BITS, SQLPlan, plan_shares
 from dpstats.sql.plan import ROWS as KEY_ROWS
 from dpstats.sql.query import Quantiles, Query, Several
@@ -322,7 +322,9 @@ class QuantileAnswers(CellAnswers):
         if self.thresholds:
             most = f"{self.thresholds[0]:.10g}"
             unit = self.guarantee.unit
-            weights = f"; the rows of one {unit} together have at most the weight of {most}{leave_out(unit)}"
+            weights = (
+                f"; the rows of one {unit} together have at most the weight of {most}{exclude_unitless(unit)}"
+            )
         return self.quantiles.grid.add_bounds(f"the quantiles of {of}") + weights
 
     def estimates(self) -> Estimates:

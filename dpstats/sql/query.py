@@ -230,7 +230,7 @@ class Several:
             return 1 / self.row_steps
         kinds = [column.kind for column in self.columns]
         if self.paired and len(set(kinds)) > 1:
-            # A count of its own has twice the steps.
+            # A count without a sum has twice the steps.
             one = 1 / self.row_steps
             return tuple(each for kind in kinds for each in ((one / 2,) if kind == "count" else (one, one)))
         return 1 / self.reach

@@ -19,7 +19,7 @@ from dpstats.found_counts import FoundCounts
 from dpstats.inference import Estimates
 from dpstats.means.ratio import Noise
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.sql.answers import HALF_ROW, SELECTED, CellAnswers, Off, leave_out, read_numbers
+from dpstats.sql.answers import HALF_ROW, SELECTED, CellAnswers, Off, exclude_unitless, read_numbers
 from dpstats.sql.noise import LinearErrors, MeanErrors, Shaken, ShareRatio
 from dpstats.sql.plan import ANSWER, ROWS, SHARES, SQLPlan
 from dpstats.sql.query import Aggregate, Measure, Query, Several
@@ -158,7 +158,7 @@ class PrivateAnswers(CellAnswers):
         if self.thresholds:
             most = f"{self.thresholds[0]:.10g}"
             unit = self.guarantee.unit
-            words += f"; a {unit} of more than {most} rows has the weight of {most}{leave_out(unit)}"
+            words += f"; a {unit} of more than {most} rows has the weight of {most}{exclude_unitless(unit)}"
         return words
 
     def estimates(self) -> Estimates:

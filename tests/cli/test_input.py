@@ -50,7 +50,7 @@ TABLES = {
         "x.csv, line 3, column 'age': an entry must be a number, true, false or missing. Remove units",
     ),
     "below lines": (b'name,age\n"se\ncret",1\n\nb,secret\n', "x.csv, line 5, column 'age': an entry must be"),
-    "bytes": (b"age\n1\n\xe9\n", "it is no text in utf-8; give --encoding, for example latin-1\n"),
+    "bytes": (b"age\n1\n\xe9\n", "it cannot be read as utf-8; give --encoding, for example latin-1\n"),
     "a quote": (b'age,b\n1,2\n3,"secret\n4,5\n', "x.csv, line 4: a quote that is not closed"),
     "a long line": (
         b"age\n1\n2,secret\n",

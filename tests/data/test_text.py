@@ -167,7 +167,7 @@ def test_refusals_name_the_line_and_nothing_on_it() -> None:
         assert caught.value.__context__ is None
     with pytest.raises(
         InvalidData,
-        match=r"^x\.csv, line 3: it is no text in utf-8; declare its encoding, for example latin-1$",
+        match=r"^x\.csv, line 3: it cannot be read as utf-8; declare its encoding, for example latin-1$",
     ) as caught:
         read_delimited(io.BytesIO(b"a\n1\n\xff\n"), "x.csv", ["a"])
     assert caught.value.__context__ is None
@@ -182,9 +182,11 @@ def test_bytes_that_are_no_text_are_refused_by_their_line(encoding: str, end: st
         lines = ["name,x" + end, *[f"\u00e9{i}\u20ac,1{end}" for i in range(5000)]]
         parts = "".join(lines[:place]).encode(encoding), "".join(lines[place:]).encode(encoding)
         text = parts[0] + bad + (parts[1][2:] if encoding == "utf-16" else parts[1])
-        with pytest.raises(InvalidData, match=rf"^x\.csv, line {place + 1}: it is no text in {encoding};"):
+        with pytest.raises(
+            InvalidData, match=rf"^x\.csv, line {place + 1}: it cannot be read as {encoding};"
+        ):
             read_delimited(io.BytesIO(text), "x.csv", ["x"], form=TextFormat(encoding=encoding))
-    with pytest.raises(InvalidData, match=rf"^x\.csv: it is no text in {encoding};"):
+    with pytest.raises(InvalidData, match=rf"^x\.csv: it cannot be read as {encoding};"):
         read_delimited(io.BytesIO(text), "x.csv", ["x"], form=TextFormat(encoding=encoding), lines=False)
 
 
