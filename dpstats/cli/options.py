@@ -64,6 +64,11 @@ _SPELLED = (
     ("declare its encoding, for example", "encoding", "give --encoding, for example"),
     ("FunctionalMechanismRegression", "method", "--method functional"),
     ("None is the level of missing entries", "levels", "the empty level means a missing entry"),
+    (
+        "in groups (None is the label of missing entries)",
+        "groups",
+        "by --groups (the empty label means a missing entry)",
+    ),
     ("ClippedMean(...).fit(X).test(value=...)", "", "'dpstats mean --test'"),
     (
         "Convert the guarantee with group_privacy(guarantee, size, unit=...), or declare that every row is one unit "
