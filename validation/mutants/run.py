@@ -69,7 +69,7 @@ class Scratch:
 
     def __init__(self, folder: Path, root: Path = ROOT) -> None:
         self.root = folder
-        shutil.copytree(root, folder, ignore=shutil.ignore_patterns(*UNNEEDED))
+        shutil.copytree(root, folder, ignore=shutil.ignore_patterns(*UNNEEDED), dirs_exist_ok=True)
 
     @contextlib.contextmanager
     def having(self, mutant: Mutant) -> Iterator[None]:
