@@ -1,7 +1,7 @@
 """Covariances and correlations of released moments, and the variances of their errors: public algebra.
 
-All numbers are in half-widths. The sampling variance of an average is the spread of what a row adds to it, from the
-released moments of fourth order, raised by one standard deviation of their noise. Proof: docs/intervals/covariance.md.
+All numbers are in half-widths. The sampling variance of an average follows from the released moments of fourth order.
+These are raised by one standard deviation of their noise. Proof: docs/intervals/covariance.md.
 """
 
 from __future__ import annotations

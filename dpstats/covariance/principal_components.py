@@ -337,7 +337,7 @@ class PrivatePCA(
     def estimates(self, *, estimand: str | None = None) -> Estimates:
         """Return the variances along the components, or the eigenvalues, with the distribution of their errors.
 
-        Those of ``explained_variance_`` that are not possible are moved to the nearest possible value.
+        An impossible value of ``explained_variance_`` is moved to the nearest possible one.
 
         Parameters
         ----------

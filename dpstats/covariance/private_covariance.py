@@ -214,7 +214,7 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan]):
     def estimates(self) -> Estimates:
         """Return the variances and covariances with the distribution of their errors: a row for each pair.
 
-        Those of ``covariance_`` that are not possible are moved to the nearest possible value.
+        An impossible value of ``covariance_`` is moved to the nearest possible one.
         """
         check_is_fitted(self)
         plan = self.plan_

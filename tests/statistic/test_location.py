@@ -74,8 +74,8 @@ def test_the_origin_is_nearest_to_zero_and_weighs_most(low: float, high: float, 
 
 @pytest.mark.parametrize("high", [1e2, 1e4, 1e6])
 def test_wide_bounds_cost_little(high: float) -> None:
-    # 155 values of standard deviation 5 about 55.5: with 0.27 for the location, candidates of another scale or far off
-    # have a probability of 1% at most, also where bounds end at 0.
+    # 155 values have mean 55.5 and standard deviation 5, and the location costs 0.27. Candidates that are far off, or
+    # of another scale, have a probability of 1% at most, also if bounds end at 0.
     rng = np.random.default_rng(1)
     for low in (0.0, -high):
         missed = []

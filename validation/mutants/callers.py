@@ -1,9 +1,9 @@
-"""Which tests call which functions of the package: a plugin of pytest notes it, and mutants are asked by it.
+"""A plugin of pytest that notes the functions each test calls, and a reader that finds the tests of a mutant.
 
     python -m pytest -p callers --callers=FOLDER
 
-A file of notes for each process has two kinds of lines: a function and its number; a test, how many seconds it takes,
-and the numbers of the functions that it calls.
+Each process writes a file of notes with two kinds of lines. One has a function and its number. The other has a test,
+its seconds, and the numbers of the functions that it calls.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class _Notes:
         threading.settrace(None)  # type: ignore[arg-type]
         seconds = round(time.monotonic() - start, 3)
         called = sorted(number for number in map(self._number, self._seen) if number is not None)
-        # What fails without a mutant says nothing about one.
+        # A test that also fails without a mutant cannot detect one.
         if not self._failed:
             self._write({"test": item.nodeid, "seconds": seconds, "calls": called})
 
@@ -97,7 +97,7 @@ class Callers:
 
     @classmethod
     def read(cls, folder: Path) -> Callers:
-        """Return what the files of notes in a folder say."""
+        """Read the files of notes in a folder."""
         tests: dict[Function, set[str]] = {}
         seconds: dict[str, float] = {}
         for path in sorted(folder.glob("*.jsonl")):
