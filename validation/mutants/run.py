@@ -1,12 +1,12 @@
 """Plant defects, one at a time, and see whether the tests notice: a list of mutants, and what killed each.
 
-First the suite runs without mutants, and each test notes which functions it calls (`callers.py`). Then every mutant is
-put into a copy of the repository. Tests run until one fails:
+Every mutant is put into a copy of the repository. Tests run until one fails:
 
 1. the test that killed the mutant when the page of results was written,
 2. the tests that call the function that the mutant changes, quick ones first,
 3. the files of these tests.
 
+Before the second step the suite runs without mutants, and each test notes which functions it calls (`callers.py`).
 At the end, all tests that killed run again without a mutant, and must pass. A mutant that no test detects has survived.
 The program then exits with 1, unless the list allows the mutant and gives a reason.
 
@@ -30,10 +30,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from callers import Callers
@@ -51,6 +52,7 @@ FEW = 150
 """So many tests are asked first, and then four times as many."""
 
 NO_TESTS = 5  # pytest's exit status where it found none
+T = TypeVar("T")
 KILLED, SURVIVED, LATE, UNSURE = "killed", "survived", "out of time", "no verdict"
 
 
@@ -130,37 +132,40 @@ def note_callers(scratch: Scratch, folder: Path, jobs: int = 1, limit: float = W
     return Callers.read(folder)
 
 
-def outcome(
-    mutant: Mutant, scratch: Scratch, limit: float, callers: Callers, killer: str | None = None
-) -> Outcome:
-    """Ask the tests about a mutant, up to the first that fails or for as many seconds as there are."""
+def killed_again(mutant: Mutant, scratch: Scratch, limit: float, killer: str) -> Outcome | None:
+    """Ask the test that killed a mutant before: None if it passes, is gone or does not end."""
     start = time.monotonic()
-    verdict, by = _verdict(mutant, scratch, start + limit, callers, killer)
+    with scratch.having(mutant):
+        status, printed = scratch.test(["-x", *killer.split()], limit)
+    failed = failures(printed)
+    if status is None or not failed:
+        return None
+    return Outcome(mutant.name, KILLED, failed[0], round(time.monotonic() - start, 1))
+
+
+def outcome(mutant: Mutant, scratch: Scratch, limit: float, callers: Callers) -> Outcome:
+    """Ask the tests that call what a mutant changes, up to the first that fails or for as many seconds as there are."""
+    start = time.monotonic()
+    verdict, by = _verdict(mutant, scratch, start + limit, callers)
     return Outcome(mutant.name, verdict, by, round(time.monotonic() - start, 1))
 
 
-def _verdict(
-    mutant: Mutant, scratch: Scratch, end: float, callers: Callers, killer: str | None
-) -> tuple[str, str]:
+def _verdict(mutant: Mutant, scratch: Scratch, end: float, callers: Callers) -> tuple[str, str]:
     tests = callers.of(mutant, (scratch.root / mutant.file).read_text(encoding="utf-8"))
     passed = 0
     with scratch.having(mutant):
-        for asked in steps(tests, killer):
+        for asked in steps(tests):
             status, printed = scratch.test(["-x", *asked], end - time.monotonic())
             if status is None:
                 return LATE, f"{passed} of {len(tests)} tests that call it passed"
-            # A killer that is there no more is an error of the call.
-            failed = failures(printed)
-            if failed or (status not in (0, NO_TESTS) and asked != [killer]):
-                return KILLED, next(iter(failed), " ".join(asked))
+            if status not in (0, NO_TESTS):
+                return KILLED, next(iter(failures(printed)), " ".join(asked))
             passed += len(set(asked) & set(tests))
     return SURVIVED, f"{len(tests)} tests that call it pass"
 
 
-def steps(tests: Sequence[str], killer: str | None) -> Iterator[list[str]]:
+def steps(tests: Sequence[str]) -> Iterator[list[str]]:
     """Yield the tests that pytest is asked, one call after the other."""
-    if killer:
-        yield killer.split()
     start, size = 0, FEW
     while start < len(tests):
         yield list(tests[start : start + size])
@@ -210,31 +215,48 @@ def judged(
 
     ``notes`` is the folder where tests note what they call, or have noted it. ``killers`` are asked first.
     """
-    if not mutants:
-        return
+    known = killers or {}
     with tempfile.TemporaryDirectory(prefix="dpstats-mutants-") as folder:
         copies = [Scratch(Path(folder) / str(job), root) for job in range(jobs)]
-        callers = note_callers(copies[0], (notes or Path(folder) / "callers").absolute(), jobs)
-        free: queue.Queue[Scratch] = queue.Queue()
-        for scratch in copies:
-            free.put(scratch)
+        left = [mutant for mutant in mutants if mutant.name not in known]
+        again = [mutant for mutant in mutants if mutant.name in known]
+        for mutant, found in _each(
+            lambda mutant, copy: killed_again(mutant, copy, limit, known[mutant.name]), again, copies
+        ):
+            if found:
+                yield found
+            else:
+                left.append(mutant)
+        if left:
+            callers = note_callers(copies[0], (notes or Path(folder) / "callers").absolute(), jobs)
+            for _, each in _each(lambda mutant, copy: outcome(mutant, copy, limit, callers), left, copies):
+                yield each
 
-        def work(mutant: Mutant) -> Outcome:
-            scratch = free.get()
-            try:
-                return outcome(mutant, scratch, limit, callers, (killers or {}).get(mutant.name))
-            finally:
-                free.put(scratch)
 
-        with ThreadPoolExecutor(jobs) as pool:
-            asked = [pool.submit(work, mutant) for mutant in mutants]
-            try:
-                for done in as_completed(asked):
-                    yield done.result()
-            finally:
-                # After an interruption those that have begun are the last.
-                for waiting in asked:
-                    waiting.cancel()
+def _each(
+    ask: Callable[[Mutant, Scratch], T], mutants: Sequence[Mutant], copies: Sequence[Scratch]
+) -> Iterator[tuple[Mutant, T]]:
+    """Yield every mutant with its answer as it comes; each copy has one mutant at a time."""
+    free: queue.Queue[Scratch] = queue.Queue()
+    for copy in copies:
+        free.put(copy)
+
+    def work(mutant: Mutant) -> tuple[Mutant, T]:
+        copy = free.get()
+        try:
+            return mutant, ask(mutant, copy)
+        finally:
+            free.put(copy)
+
+    with ThreadPoolExecutor(len(copies)) as pool:
+        asked = [pool.submit(work, mutant) for mutant in mutants]
+        try:
+            for done in as_completed(asked):
+                yield done.result()
+        finally:
+            # After an interruption those that have begun are the last.
+            for waiting in asked:
+                waiting.cancel()
 
 
 def as_markdown(mutants: list[Mutant], outcomes: dict[str, Outcome], date: str) -> str:
