@@ -41,8 +41,10 @@ Floats = NDArray[np.float64]
 _WIDTHS = (1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0, 8.0)
 """Clipping thresholds that a step chooses from, in standard deviations."""
 _FIRST_WIDTH = 2.0
-_MODEL_BIAS = 0.08
+_MODEL_BIAS = 0.03
 """Standard deviation of the error of the expected clipped residual, as a fraction of its effect on the log mean."""
+_MISFIT = 0.13
+"""Standard deviation of the error of each coefficient, as a fraction of the misfit that the calibration finds."""
 _LEVEL_BIAS, _SLOPE_BIAS = 1.0, 0.25
 """Prior standard deviations of that error before the calibration, as fractions of the same effect."""
 _UNSEEN = 0.3
@@ -323,13 +325,13 @@ class LogLinearPath(Path):
         mixed, _ = inverse.likely_meat(*self.meat)
         around = inverse.of_sampling / math.sqrt(self._spare)
         sample = positive(around @ mixed @ around)
-        left = self.left + np.eye(self.p) * (_MODEL_BIAS * self.tables.bias) ** 2
         theta = self.whitening.T @ self.b
         sample, noise, left = (
-            self.whitening.T @ part @ self.whitening for part in (sample, self.noise, left)
+            self.whitening.T @ part @ self.whitening for part in (sample, self.noise, self.left)
         )
-        theta, left = self._calibrate(theta, left)
-        privacy = noise + left
+        theta, left, misfit = self._calibrate(theta, left)
+        doubt = (_MODEL_BIAS * self.tables.bias) ** 2 + _MISFIT**2 * misfit
+        privacy = noise + left + doubt * (self.whitening.T @ self.whitening)
         found = self._in_units(
             theta, [sample + privacy, sample + privacy, privacy, left], outside=self.outside
         )
@@ -348,11 +350,12 @@ class LogLinearPath(Path):
         farthest = float(np.clip(5 * (self.n * self.plan.mu / 4700) ** (1 / 3), 4.0, 12.0))
         return max(farthest / self.width, 1.5)
 
-    def _calibrate(self, theta: Floats, left: Floats) -> tuple[Floats, Floats]:
+    def _calibrate(self, theta: Floats, left: Floats) -> tuple[Floats, Floats, float]:
         """Correct level and slope of the linear predictor by the excess of residuals over the threshold.
 
         The working distribution predicts the excess. The difference from the released excess estimates the error
-        a0 + a1 t of the log mean, for the tilt t. Noise shrinks both numbers.
+        a0 + a1 t of the log mean, for the tilt t. Noise shrinks both numbers. The third result is the expected square
+        of a0.
         """
         assert self.calibration is not None
         family, dispersion, reach = self.family, self.dispersion, self._reach
@@ -386,4 +389,4 @@ class LogLinearPath(Path):
         direction: Floats = np.append(0.0, theta[1:])
         left = left + slope_variance * np.outer(direction, direction)
         left[0, 0] += after[0, 0]
-        return theta + slope * direction + level * np.eye(self.p)[0], left
+        return theta + slope * direction + level * np.eye(self.p)[0], left, float(level**2 + after[0, 0])
