@@ -41,10 +41,10 @@ Floats = NDArray[np.float64]
 _WIDTHS = (1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0, 8.0)
 """Clipping thresholds that a step chooses from, in standard deviations."""
 _FIRST_WIDTH = 2.0
-_MODEL_BIAS = 0.03
+_MODEL_BIAS = 0.01
 """Standard deviation of the error of the expected clipped residual, as a fraction of its effect on the log mean."""
-_MISFIT = 0.13
-"""Standard deviation of the error of each coefficient, as a fraction of the misfit that the calibration finds."""
+_MISFIT, _LEVEL_MISFIT = 0.14, 0.3
+"""Standard deviations of the errors of each coefficient and of the level, over the misfit that the calibration finds."""
 _LEVEL_BIAS, _SLOPE_BIAS = 1.0, 0.25
 """Prior standard deviations of that error before the calibration, as fractions of the same effect."""
 _UNSEEN = 0.3
@@ -363,7 +363,9 @@ class LogLinearPath(Path):
         )
         theta, left, misfit = self._calibrate(theta, left)
         doubt = (_MODEL_BIAS * self.tables.bias) ** 2 + _MISFIT**2 * misfit
-        privacy = noise + left + doubt * (self.whitening.T @ self.whitening)
+        unsure = doubt * (self.whitening.T @ self.whitening)
+        unsure[0, 0] += _LEVEL_MISFIT**2 * misfit
+        privacy = noise + left + unsure
         found = self._in_units(
             theta, [sample + privacy, sample + privacy, privacy, left], outside=self.outside
         )
