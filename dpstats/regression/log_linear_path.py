@@ -44,7 +44,7 @@ _FIRST_WIDTH = 2.0
 _MODEL_BIAS = 0.01
 """Standard deviation of the error of the expected clipped residual, as a fraction of its effect on the log mean."""
 _MISFIT, _LEVEL_MISFIT = 0.14, 0.3
-"""Standard deviations of the errors of each coefficient and of the level, over the misfit that the calibration finds."""
+"""Standard deviations of the errors of a coefficient and of the level, over the misfit that the calibration finds."""
 _LEVEL_BIAS, _SLOPE_BIAS = 1.0, 0.25
 """Prior standard deviations of that error before the calibration, as fractions of the same effect."""
 _UNSEEN = 0.3
