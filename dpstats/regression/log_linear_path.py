@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ from dpstats.regression.log_linear_rows import (
     Spread,
     WeightedNorms,
 )
-from dpstats.regression.log_linear_tables import WEIGHTS, Predictors, expect_sizes, tabulate
+from dpstats.regression.log_linear_tables import WEIGHTS, Predictors, Tables, expect_sizes, tabulate
 from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT
 from dpstats.regression.path import Estimate, Path
 from dpstats.regression.plan import CENTER, LAST_NORMS, NORMS, STEPS, size_name, step_name
@@ -41,8 +41,10 @@ Floats = NDArray[np.float64]
 _WIDTHS = (1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0, 8.0)
 """Clipping thresholds that a step chooses from, in standard deviations."""
 _FIRST_WIDTH = 2.0
-_MODEL_BIAS = 0.08
+_MODEL_BIAS = 0.01
 """Standard deviation of the error of the expected clipped residual, as a fraction of its effect on the log mean."""
+_MISFIT, _LEVEL_MISFIT = 0.14, 0.3
+"""Standard deviations of the errors of a coefficient and of the level, over the misfit that the calibration finds."""
 _LEVEL_BIAS, _SLOPE_BIAS = 1.0, 0.25
 """Prior standard deviations of that error before the calibration, as fractions of the same effect."""
 _UNSEEN = 0.3
@@ -60,6 +62,36 @@ _SEEN = 4.0
 """A bin of rates counts from this many standard deviations of its noise."""
 _START_ERROR = 0.3
 """Standard deviation of the error of the log mean at the start."""
+
+
+_UNITS = np.array([WIDER, 1.0])
+"""Both numbers of the calibration are in units of the shorter reach."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Levers:
+    """What the calibration can learn of the error a0 + a1 t of the log mean.
+
+    Attributes
+    ----------
+    reach : float
+        The shorter reach of the excess, in thresholds.
+    tilt, mean, clip : array of shape (9,)
+        At the nodes of the quadrature over rows.
+    effect, weighed, after : array of shape (2, 2)
+        Effect of a0 and a1 on the two numbers, the same weighed by the noise, and the covariance that remains.
+    stds : array of shape (2,)
+        Standard deviations of the noise of the two numbers.
+    """
+
+    reach: Any
+    tilt: Floats
+    mean: Floats
+    clip: Floats
+    effect: Floats
+    weighed: Floats
+    after: Floats
+    stds: Floats
 
 
 class LogLinearPath(Path):
@@ -128,7 +160,7 @@ class LogLinearPath(Path):
         if name == RATES:
             return Rates(name, rate_ends())
         if name == CALIBRATION:
-            reach, spread = self._reach, _TILT * self._calibrated_spread
+            reach, spread = float(self._reach(self.width)), _TILT * self._calibrated_spread
             return Excess(*model, self.tables.curves, self._half, reach, self.middle, spread)
         for t in range(1, STEPS + 1):
             if name == size_name(t):
@@ -253,12 +285,14 @@ class LogLinearPath(Path):
         self.tables = tabulate(self.family, self._predictors, self.dispersion, self.width)
 
     def _choose_width(self) -> None:
-        """Choose the clipping threshold that minimizes the planned noise and the error of the working distribution."""
+        """Choose the clipping threshold with the least planned noise and error of the working distribution."""
         tables = tabulate(self.family, self._predictors, self.dispersion, _WIDTHS, 31)
         unit = tables.scale * (1 + tables.most_pull) / tables.curvature
         noise = 2.06 * self.leverage * math.sqrt(self.p) * unit / (self.n * self.plan.mu)
         share = math.fsum(self.plan.share(step_name(t)) for t in range(self._averaged, STEPS + 1))
-        costs = noise**2 / share + (_MODEL_BIAS * tables.bias) ** 2
+        after = self._levers(tables, np.array(_WIDTHS)).after
+        uncalibrated = (after[:, 0, 0] + after[:, 1, 1] / _TILT**2) / self.p
+        costs = noise**2 / share + (_MODEL_BIAS * tables.bias) ** 2 + uncalibrated
         self.width = _WIDTHS[int(np.argmin(costs))]
         self._tabulate()
 
@@ -323,13 +357,15 @@ class LogLinearPath(Path):
         mixed, _ = inverse.likely_meat(*self.meat)
         around = inverse.of_sampling / math.sqrt(self._spare)
         sample = positive(around @ mixed @ around)
-        left = self.left + np.eye(self.p) * (_MODEL_BIAS * self.tables.bias) ** 2
         theta = self.whitening.T @ self.b
         sample, noise, left = (
-            self.whitening.T @ part @ self.whitening for part in (sample, self.noise, left)
+            self.whitening.T @ part @ self.whitening for part in (sample, self.noise, self.left)
         )
-        theta, left = self._calibrate(theta, left)
-        privacy = noise + left
+        theta, left, misfit = self._calibrate(theta, left)
+        doubt = (_MODEL_BIAS * self.tables.bias) ** 2 + _MISFIT**2 * misfit
+        unsure = doubt * (self.whitening.T @ self.whitening)
+        unsure[0, 0] += _LEVEL_MISFIT**2 * misfit
+        privacy = noise + left + unsure
         found = self._in_units(
             theta, [sample + privacy, sample + privacy, privacy, left], outside=self.outside
         )
@@ -342,48 +378,54 @@ class LogLinearPath(Path):
             typical=float(WEIGHTS @ np.exp(self.tables.nodes)),
         )
 
-    @property
-    def _reach(self) -> float:
-        """The shorter reach of the excess, in thresholds."""
+    def _reach(self, width: Any) -> Any:
+        """Return the shorter reach of the excess, in thresholds of ``width`` standard deviations."""
         farthest = float(np.clip(5 * (self.n * self.plan.mu / 4700) ** (1 / 3), 4.0, 12.0))
-        return max(farthest / self.width, 1.5)
+        return np.maximum(farthest / width, 1.5)
 
-    def _calibrate(self, theta: Floats, left: Floats) -> tuple[Floats, Floats]:
+    def _levers(self, tables: Tables, width: Any) -> _Levers:
+        """Return what the calibration can learn with a clipping threshold, or with several along a first axis."""
+        reach = self._reach(width)
+        tilt = np.clip((tables.nodes - self.middle) / (_TILT * self._calibrated_spread), -1.0, 1.0)
+        mean, clip = tables.curves.evaluate(tables.nodes, "mean", "clip")
+        lever = mean / clip / (np.asarray(reach)[..., None] - 1)
+        first, cross, second = (lever @ (WEIGHTS * tilt**power) for power in (0, 1, 2))
+        effect = np.stack([np.stack([first, cross], axis=-1), np.stack([cross, second], axis=-1)], axis=-2)
+        stds = _UNITS * np.array([self._std(CALIBRATION, EXCESS), self._std(CALIBRATION, TILT)])
+        prior = np.square([_LEVEL_BIAS, _SLOPE_BIAS * _TILT]) * np.asarray(tables.bias)[..., None] ** 2
+        weighed = np.swapaxes(effect, -1, -2) / stds**2
+        unknown = np.eye(2) / np.maximum(prior, _NO_BIAS)[..., None, :]
+        return _Levers(
+            reach, tilt, mean, clip, effect, weighed, np.linalg.inv(unknown + weighed @ effect), stds
+        )
+
+    def _calibrate(self, theta: Floats, left: Floats) -> tuple[Floats, Floats, float]:
         """Correct level and slope of the linear predictor by the excess of residuals over the threshold.
 
         The working distribution predicts the excess. The difference from the released excess estimates the error
-        a0 + a1 t of the log mean, for the tilt t. Noise shrinks both numbers.
+        a0 + a1 t of the log mean, for the tilt t. Noise shrinks both numbers. The third result is the expected square
+        of a0.
         """
         assert self.calibration is not None
-        family, dispersion, reach = self.family, self.dispersion, self._reach
+        family, dispersion, found = self.family, self.dispersion, self._levers(self.tables, self.width)
+        mean, clip, reach, after = found.mean, found.clip, found.reach, found.after.copy()
         longer = 1 + WIDER * (reach - 1)
-        sd, nodes = self._calibrated_spread, self.tables.nodes
-        tilt = np.clip((nodes - self.middle) / (_TILT * sd), -1.0, 1.0)
-        mean, clip = self.tables.curves.evaluate(nodes, "mean", "clip")
 
         def above(ends: float) -> Floats:
             return family.excess(mean, dispersion, mean + ends * clip) / clip
 
         short = (above(1.0) - above(reach)) / (reach - 1)
         long = (above(1.0) - above(longer)) / (longer - 1)
-        rows = np.array([WEIGHTS @ long, WEIGHTS @ (short * tilt)])
+        rows = np.array([WEIGHTS @ long, WEIGHTS @ (short * found.tilt)])
         released = np.array([float(self.calibration[EXCESS][0]), float(self.calibration[TILT][0])])
-        stds = np.array([self._std(CALIBRATION, EXCESS), self._std(CALIBRATION, TILT)])
-        units = np.array([WIDER, 1.0])
-        off = units * (released - rows)
-        lever = mean / clip / (reach - 1)
-        cross = float(WEIGHTS @ (lever * tilt))
-        effect = np.array([[WEIGHTS @ lever, cross], [cross, WEIGHTS @ (lever * tilt**2)]])
-        prior = np.array([_LEVEL_BIAS * self.tables.bias, _SLOPE_BIAS * self.tables.bias * _TILT]) ** 2
-        weighed = effect.T / (units * stds) ** 2
-        after = np.linalg.inv(np.diag(1 / np.maximum(prior, _NO_BIAS)) + weighed @ effect)
-        level, slope = after @ weighed @ off
+        level, slope = after @ found.weighed @ (_UNITS * (released - rows))
         # Long tails go on beyond the longer reach.
-        beyond = _UNSEEN * max(level - 2 * float(units[0] * stds[0] / effect[0, 0]), 0.0)
+        beyond = _UNSEEN * max(level - 2 * float(found.stds[0] / found.effect[0, 0]), 0.0)
         level += beyond
         after[0, 0] += beyond**2
+        sd = self._calibrated_spread
         slope, slope_variance = slope / (_TILT * sd), after[1, 1] / (_TILT * sd) ** 2
         direction: Floats = np.append(0.0, theta[1:])
         left = left + slope_variance * np.outer(direction, direction)
         left[0, 0] += after[0, 0]
-        return theta + slope * direction + level * np.eye(self.p)[0], left
+        return theta + slope * direction + level * np.eye(self.p)[0], left, float(level**2 + after[0, 0])

@@ -15,6 +15,7 @@ from dpstats.regression.engine import first_path
 from dpstats.regression.log_linear_path import LogLinearPath
 from dpstats.regression.log_linear_plan import CALIBRATION, RATES, log_linear_plan
 from dpstats.regression.log_linear_rows import EXCESS, TILT
+from dpstats.regression.log_linear_tables import tabulate
 from dpstats.regression.plan import STEPS, step_name
 from tests.regression.exact_paths import walked
 
@@ -113,12 +114,29 @@ def test_an_excess_beyond_the_expected_raises_the_level() -> None:
     assert path.calibration is not None
     path.width = 1.5
     path._tabulate()
-    level = path.estimate().params[0]
+    found = path.estimate()
     path.take(CALIBRATION, {EXCESS: path.calibration[EXCESS] + 0.05, TILT: path.calibration[TILT]})
     raised = path.estimate()
-    assert raised.params[0] > level
-    # Tails that go on beyond the reach are counted.
-    assert raised.robust[0, 0] > 0
+    level = raised.params[0] - found.params[0]
+    assert level > 0
+    # A level that was wrong puts every coefficient of these standardized columns in doubt, and itself more.
+    added = np.sqrt(np.diagonal(raised.robust - found.robust)) / level
+    assert added[0] > 0.3 and (added[1:] > 0.1).all() and (added[1:] < 0.3).all()
+    # It is no error of the steps, which says whether a column is identified.
+    assert np.allclose(raised.left[1:, 1:], found.left[1:, 1:], rtol=0.05)
+
+
+def test_the_threshold_counts_what_the_calibration_leaves() -> None:
+    path = exact("counts", np.random.default_rng(10).poisson(MEANS).astype(float), 400)
+    widths = (1.5, 4.0)
+    tables = [tabulate(path.family, path._predictors, path.dispersion, width) for width in (widths, *widths)]
+    several, *single = (
+        path._levers(each, at) for each, at in zip(tables, (np.array(widths), *widths), strict=True)
+    )
+    assert np.allclose(several.after, [each.after for each in single], rtol=1e-9)
+    # Noise never leaves more than was unknown before. A short threshold leaves more.
+    assert (several.after[:, 0, 0] <= tables[0].bias ** 2).all()
+    assert several.after[0, 0, 0] > several.after[1, 0, 0]
 
 
 def test_the_start_is_the_mean_rate() -> None:
