@@ -140,3 +140,13 @@ def test_a_receipt_names_the_unit_of_the_guarantee() -> None:
     made = ClippedMean(clip=1.0, epsilon=0.5).fit(persons[["x"]])
     assert made.receipt().content["guarantee"]["unit"] == made.privacy_.unit == "person"
     assert json.loads(TEXT)["guarantee"]["unit"] == "row"
+
+
+def test_a_receipt_names_events_only() -> None:
+    def guaranteed(found: dict[str, Any]) -> None:
+        neighbors = found["events"][0]["neighbors"]
+        found["events"] = [
+            {"event": "PrivacyGuarantee", "epsilon": 0.5, "delta": 0.0, "neighbors": neighbors}
+        ]
+
+    assert "cost" in failed(forged(guaranteed), None)

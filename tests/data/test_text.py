@@ -445,3 +445,9 @@ def test_a_damaged_packed_file_is_refused(tmp_path: Path) -> None:
         path.write_bytes(content)
         with pytest.raises(InvalidData):
             entries(of_text_file(path))
+
+
+def test_the_first_entry_that_cannot_be_used_is_named() -> None:
+    # Of each column the first is kept, whichever column is read first.
+    for columns in (["a", "b"], ["b", "a"]):
+        assert read("a,b\n1,1\n2,nan\nnan,3\nnan,nan\n", columns).unusable == (3, "b")

@@ -226,3 +226,18 @@ def test_symbols_say_what_numbers_do() -> None:
 def test_bad_input_is_named(call: object, message: str) -> None:
     with pytest.raises(InvalidParameter, match=message):
         call()  # type: ignore[operator]
+
+
+def test_a_column_of_several_distinct_ones_keeps_its_frequency() -> None:
+    several = Count(join(R, Distinct(S, ("s.a", "s.b")), "r.a=s.a"))
+    alone = Count(join(R, Distinct(S, ("s.a",)), "r.a=s.a"))
+    found = {"r.a": 2, "s.a": 5}
+    assert ElasticSensitivity(several, found).at_distance(0) == 5
+    assert ElasticSensitivity(alone, found).at_distance(0) == 2
+
+
+def test_a_row_of_a_left_join_without_a_partner_counts() -> None:
+    nobody = Table("p", public=True, n_rows=0)
+    found = {"r.a": 4, "p.a": 0}
+    assert ElasticSensitivity(Count(left_join(R, nobody, "r.a=p.a")), found).at_distance(0) == 1
+    assert ElasticSensitivity(Count(join(R, nobody, "r.a=p.a")), found).at_distance(0) == 0

@@ -32,3 +32,7 @@ def test_columns_and_tables() -> None:
 def test_bad_relations_are_named(call: object, message: str) -> None:
     with pytest.raises(InvalidParameter, match=message):
         call()  # type: ignore[operator]
+
+
+def test_a_table_may_be_empty() -> None:
+    assert Table("t", n_rows=0).n_rows == 0

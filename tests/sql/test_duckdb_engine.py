@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 from typing import Any
 
@@ -196,3 +197,10 @@ def test_a_column_without_a_value_is_text() -> None:
         frame = pd.DataFrame({"g": pd.Series(entries, dtype=object)})
         (_, kind) = Source({"t": frame}).tables()["t"].columns["g"]
         assert kind.name == "VARCHAR"
+
+
+def test_a_compressed_file_may_have_large_letters(tmp_path: Path) -> None:
+    for name in ("small.csv.gz", "LARGE.CSV.GZ"):
+        (tmp_path / name).write_bytes(gzip.compress(b"a,b\n1,x\n2,y\n"))
+        source = Source({"t": tmp_path / name})
+        assert list(source.tables()["t"].columns) == ["a", "b"]

@@ -8,8 +8,10 @@ from dataclasses import replace
 import duckdb
 import pytest
 
+from dpstats.errors import InvalidParameter
 from dpstats.privacy import Neighbors, PrivacyGuarantee
-from dpstats.sensitivity.relations import Column, Table
+from dpstats.sensitivity.relations import Column, Join, Select, Table
+from dpstats.sensitivity.smooth import smooth_level
 from dpstats.sql import PrivateSQL
 from dpstats.sql.conditions import Literal
 from dpstats.sql.duckdb_engine import column_type
@@ -143,3 +145,55 @@ def test_thresholds_of_a_sum_are_explained_in_its_units() -> None:
     sql = PrivateSQL(db, epsilon=0.5, unit="u", unit_limit=8, bounds={"r.x": (0, 3.5)})
     # From a sixteenth of the largest value, 4, to that of eight rows.
     assert "what a u adds of values is cut at 2^j, j among -2, ..., 5" in sql.explain("SELECT SUM(x) FROM r")
+
+
+def test_units_in_several_cells_are_cut() -> None:
+    db = duckdb.connect()
+    db.execute("CREATE TABLE r (u INTEGER, g INTEGER)")
+    sql = PrivateSQL(db, epsilon=1.0, unit="u", categories={"r.g": [0, 1]})
+    texts = "SELECT COUNT(DISTINCT u) FROM r", "SELECT g, COUNT(DISTINCT u) FROM r GROUP BY g"
+    assert [bool(sql._planned(sql._parsed(text)).truncations) for text in texts] == [False, True]
+
+
+def test_a_private_number_of_rows_is_in_no_plan() -> None:
+    stages = []
+    for rows in (3, 3000):
+        db = duckdb.connect()
+        db.execute(f"CREATE TABLE r AS SELECT range AS x FROM range({rows})")
+        sql = PrivateSQL(db, epsilon=1.0, bounds={"r.x": (0, 10)}, neighbors="add_or_remove")
+        stages.append(sql._planned(sql._parsed("SELECT MEDIAN(x) FROM r")).stages)
+    assert stages[0] == stages[1]
+
+
+def test_joins_are_on_all_equalities() -> None:
+    db = duckdb.connect()
+    for name in "rs":
+        db.execute(f"CREATE TABLE {name} (a INTEGER, b INTEGER, x BLOB)")
+    sql = PrivateSQL(db, epsilon=1.0)
+    relation = sql._parsed("SELECT COUNT(*) FROM r JOIN s ON r.a = s.a AND r.b = s.b").relation
+    assert isinstance(relation, Select) and isinstance(relation.of, Join)
+    relation = relation.of
+    assert {(left.name, right.name) for left, right in relation.on} == {("a", "a"), ("b", "b")}
+    # Whether values of other types are equal is known to the database alone.
+    with pytest.raises(InvalidParameter, match="x and x must have the same type, got BLOB and BLOB"):
+        sql._parsed("SELECT COUNT(*) FROM r JOIN s ON r.x = s.x")
+
+
+def test_a_sensitivity_is_at_most_twice_the_largest_answer() -> None:
+    db = duckdb.connect()
+    for name in "rs":
+        db.execute(f"CREATE TABLE {name} AS SELECT 1 AS a FROM range(4)")
+    sql = PrivateSQL(db, epsilon=1.0, delta=1e-6)
+    text = "SELECT COUNT(*) FROM r JOIN s ON r.a = s.a"
+    query = sql._parsed(text)
+    found = sql._planned(query)
+    stage, levels = found.smooth, []
+    for largest in (1, 2, found.largest):
+        # A row moves 4 numbers. Where these are cut at 1 or 2, it moves one by 2 or by 4.
+        private = sql._read(query, replace(found, largest=largest))
+        levels.append(private.level)
+    expected = [
+        smooth_level(lambda k, most=most: min(found.finer * (4 + k), most), stage.limits)
+        for most in (2 * found.finer, 4 * found.finer, math.inf)
+    ]
+    assert levels == expected and query.cells == 1

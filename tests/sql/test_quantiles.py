@@ -18,6 +18,7 @@ from scipy.stats import binom
 from dpstats.errors import BudgetExceeded, DPStatsError, InvalidParameter
 from dpstats.found_counts import FoundCounts
 from dpstats.groups import GroupQuantiles
+from dpstats.groups.group_quantiles import choose_group_points
 from dpstats.groups.quantile_plan import found_quantiles_plan, group_quantiles_plan
 from dpstats.key_noise import NormalNoise
 from dpstats.privacy import Choice, Discovery, OneOf, PrivacyBudget, PrivacyGuarantee, Stage, compose
@@ -27,6 +28,7 @@ from dpstats.quantiles import PrivateQuantile
 from dpstats.quantiles.grid import check_grid
 from dpstats.quantiles.joint import group_windows, windows
 from dpstats.quantiles.plan import HIGH, LOW, observed_plan, points_plan
+from dpstats.quantiles.quantile import choose_points
 from dpstats.quantiles.rank_errors import binomial, group_rank_errors
 from dpstats.release.groups import LARGEST_NESTED, nested_reach
 from dpstats.sql import PrivateSQL, QuantileAnswers
@@ -574,3 +576,57 @@ def test_points_of_groups_are_quick_by_their_own_sampler() -> None:
     plan = GroupQuantiles(groups=[0, 1], bounds=(0, 10), epsilon=1.0).plan(4000)
     scale = LARGEST_NESTED / nested_reach(1.0, plan.each, plan.grid.points)
     assert _is_quick(scale / 5, plan) and not _is_quick(scale / 3, plan)
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_choices_about_units_count_in_their_rows(grouped: bool) -> None:
+    grid, each, parts = check_grid((0, 50), 1), 4, []
+
+    class Chosen(Exception):
+        """Nothing is released after the choice."""
+
+    class Session:
+        def choose(self, name: str, chosen: Any) -> Any:
+            parts.extend(chosen)
+            raise Chosen
+
+    places = np.arange(40)
+    asked: tuple[Any, ...]
+    if grouped:
+        plan = group_quantiles_plan((0, 1), 40, 0.5, grid, 1.0, None, "drop")
+        asked = choose_group_points, [places, places], np.array([40.0, 40.0]), plan
+    else:
+        asked = (
+            choose_points,
+            places,
+            np.array([40.0]),
+            points_plan(40, grid, (0.5,), PrivacyGuarantee(1.0), None, "regular", "drop"),
+        )
+    choose, *given = asked
+    with pytest.raises(Chosen):
+        choose(*given, Session(), each)
+    assert [case.unit for part in parts for case in part.cases] == [each] * (1 + grouped)
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_rows_of_units_are_counted_in_their_rows(grouped: bool) -> None:
+    db = duckdb.connect()
+    db.execute(
+        "CREATE TABLE r AS SELECT range // 16 AS u, range % 50 AS n, range // 16 % 2 AS g FROM range(16000)"
+    )
+    options: dict[str, Any] = {"bounds": {"r.n": (0, 50)}, "categories": {"r.g": [0, 1]}, "unit_limit": 32}
+    sql = PrivateSQL(db, epsilon=200.0, unit="u", random_state=0, **options)
+    answer = sql.query("SELECT g, MEDIAN(n) FROM r GROUP BY g" if grouped else "SELECT MEDIAN(n) FROM r")
+    assert isinstance(answer, QuantileAnswers)
+    assert np.allclose(answer.rows, 16_000 / answer.rows.size, rtol=0.05)
+
+
+def test_numbers_that_are_none_have_no_place() -> None:
+    db = duckdb.connect()
+    db.execute("CREATE TABLE t AS SELECT unnest(['nan'::DOUBLE, 3.0, NULL, 'inf'::DOUBLE, 1.0]) AS x")
+    sql = PrivateSQL(db, epsilon=1.0, bounds={"t.x": (0, 8)})
+    query = sql._parsed("SELECT MEDIAN(x) FROM t")
+    compiled = Compiled(query, {"t": sql._catalogue.tables["t"]}, sql._data.dialect)
+    (found,) = sort_places(sql._data.run(*compiled.places()), query)
+    assert query.quantiles is not None
+    assert np.array_equal(found, query.quantiles.grid.places(np.array([1.0, 3.0, 8.0])))

@@ -11,10 +11,12 @@ from typing import Any
 import duckdb
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from dpstats.errors import DPStatsError, InvalidParameter
 from dpstats.release.session import Session
 from dpstats.sql import PrivateAnswers, PrivateSQL
+from dpstats.sql.noise import ShareRatio
 from dpstats.sql.several import all_answered
 from tests.nets.statements import wrong_rates
 
@@ -308,3 +310,16 @@ def test_the_stated_noise_is_that_of_the_answers(connection: Any) -> None:
         assert said is not None
         counts = np.array([each["count_y"] for each in found])
         assert counts.std(axis=0).mean() == pytest.approx(2**0.5 * float(said[1]), rel=0.2)
+
+
+def test_each_side_of_the_mean_has_its_part_of_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    db = duckdb.connect()
+    db.execute("CREATE TABLE r AS SELECT range % 10 AS x FROM range(500)")
+    answer = PrivateSQL(db, epsilon=1.0, bounds={"r.x": (0, 10)}, random_state=0).query(
+        "SELECT VAR_POP(x) FROM r"
+    )
+    asked, ends = [], ShareRatio.ends
+    monkeypatch.setattr(ShareRatio, "ends", lambda self, z: asked.append(z) or ends(self, z))
+    answer.confidence_interval()
+    # A tenth of the error probability is for the mean, half of it on each side.
+    assert float(np.max(asked[-1])) == pytest.approx(norm.isf(0.1 * 0.025 / 2), rel=1e-6)

@@ -389,3 +389,18 @@ def test_one_sided_intervals_of_a_reciprocal_cover_where_the_sign_is_unknown() -
     # A two-sided test rejects where the two-sided interval excludes the value.
     assert estimates.test(1e6).pvalue == pytest.approx(2 * ndtr(1e-6 - at[-1]), rel=1e-6)
     assert estimates.test(1 / at[-1]).pvalue == 1.0
+
+
+def test_pairs_without_a_change_have_a_sampling_error() -> None:
+    low, high = paired_errors(0.0, 0.0, 100.0, 0.0).limits(0.025)
+    assert low < 0 < high
+    # Half a row counts as changed, and noise below 0 does not make it fewer.
+    assert paired_errors(-2.0, 1.0, 100.0, 0.0).variance == paired_errors(0.0, 0.0, 100.0, 0.0).variance
+
+
+@pytest.mark.parametrize("measure", [DIFFERENCE, ODDS_RATIO, RISK_RATIO], ids=lambda measure: measure.name)
+def test_expected_counts_are_of_possible_counts(measure: Measure) -> None:
+    counts = np.array([[[-3.0, 40.0], [10.0, 30.0]], [[12.0, 20.0], [15.0, 18.0]]])
+    expected = Strata(counts, np.full(2, 4.0)).expected_counts(measure)
+    assert (expected >= 0).all()
+    assert np.allclose(expected.sum(axis=-1), np.maximum(counts, 0.0).sum(axis=-1))
