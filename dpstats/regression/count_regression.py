@@ -85,7 +85,7 @@ class PrivateCountRegression(LogLinearRegression):
     clip_width_ : float
         Clipping threshold of the residuals in the last step, in standard deviations of the outcome.
     unsettled_ : bool
-        Whether the last step was longer than it may be. Intervals may then miss.
+        Whether the last step was longer than it may be, or linear predictors have large errors. Intervals may miss.
     clipped_share_, clipped_share_std_ : float
         Noisy fraction of the counts outside ``y_bounds``, and the standard deviation of its noise.
     rows_, rows_noise_std_, total_weight_, total_weight_noise_std_, effective_rows_ : float

@@ -104,7 +104,7 @@ class Counts(Family):
 
     least_clip = 1.0
     linear = np.append(1.001, 1 + np.geomspace(0.1, 20.0, 13))
-    quadratic = np.append(1e-3, np.geomspace(0.02, 20.0, 16))
+    quadratic = np.append([1e-7, 1e-5, 1e-4, 1e-3], np.geomspace(0.02, 20.0, 16))
     start = (1.0, 1.0)
 
     def __init__(self, overdispersion: float) -> None:
@@ -128,7 +128,7 @@ class Gamma(Family):
 
     least_clip = 0.0
     linear = np.array([0.0])
-    quadratic = np.geomspace(0.01, 20.0, 60)
+    quadratic = np.geomspace(1e-4, 20.0, 90)
     start = (0.0, 1.0)
 
     def weight(self, mean: Floats) -> Floats:

@@ -122,6 +122,7 @@ class LogLinearRegression(BoundedOutcome[RegressionPlan], NewtonSteps):
         self._set_dispersion(*found.dispersion)
         self.clip_width_, self.mean_ = found.width, found.typical
         self.unsettled_ = found.unsettled | found.separated
+        self._long_tailed = found.long_tailed
 
     def predict(self, X: Any, exposure: Any = None) -> Floats:
         """Return the predicted mean outcomes of rows, of shape (n_samples,). Releases nothing new.
@@ -176,11 +177,16 @@ class LogLinearRegression(BoundedOutcome[RegressionPlan], NewtonSteps):
             "Coefficients describe a weighted fit with bounded rows and clipped residuals. If the model does not "
             "hold for the largest outcomes, they describe the other rows."
         )
+        if self._long_tailed:
+            notes.append(
+                "The largest outcomes are larger than the working distribution expects. The intercept counts those "
+                "within its reach, and is too small if larger ones matter."
+            )
         if self.unsettled_:
             notes.insert(
                 0,
-                "Warning: the last step was still long, and intervals may miss. Use tighter bounds, more rows or a "
-                "larger epsilon.",
+                "Warning: the steps did not settle, and intervals may miss. Use tighter bounds, more rows, fewer "
+                "columns or a larger epsilon.",
             )
         return notes
 

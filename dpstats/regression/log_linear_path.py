@@ -41,6 +41,8 @@ Floats = NDArray[np.float64]
 _WIDTHS = (1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0, 8.0)
 """Clipping thresholds that a step chooses from, in standard deviations."""
 _FIRST_WIDTH = 2.0
+_FAR, _WIDEST = 3.0, 12.0
+"""A threshold is this many standard deviations of the error of a far row at least, up to the widest threshold."""
 _MODEL_BIAS = 0.01
 """Standard deviation of the error of the expected clipped residual, as a fraction of its effect on the log mean."""
 _MISFIT, _LEVEL_MISFIT = 0.14, 0.3
@@ -60,6 +62,10 @@ _FARTHEST = 4.0
 """Largest standard deviation of the linear predictor, and of the error of its level."""
 _SEEN = 4.0
 """A bin of rates counts from this many standard deviations of its noise."""
+_UNSETTLED = 0.2
+"""Error of the linear predictor of a typical row, above which intervals by derivatives may miss."""
+_SEEN_LEVEL, _LEAST_LEVEL = 3.0, 0.03
+"""Tails are long if the calibration raises the level by this many standard deviations, and by this much."""
 _START_ERROR = 0.3
 """Standard deviation of the error of the log mean at the start."""
 
@@ -264,11 +270,15 @@ class LogLinearPath(Path):
     @property
     def spread(self) -> float:
         """Standard deviation of the linear predictor over rows, without its offset."""
-        back = np.linalg.solve(self.first.T, self.whitening.T)
-        slopes = (back @ self.b)[1:]
-        error = (back @ (self.noise + self.left) @ back.T)[1:, 1:]
+        slopes = (np.linalg.solve(self.first.T, self.whitening.T) @ self.b)[1:]
         raw = float(slopes @ self.first_shape @ slopes)
-        return math.sqrt(max(raw - float(np.einsum("ij,ij->", error, self.first_shape)), 0.1 * raw, 0.0))
+        return math.sqrt(max(raw - self._predictor_error() ** 2, 0.1 * raw, 0.0))
+
+    def _predictor_error(self) -> float:
+        """Return the root mean square over rows of the error of their linear predictors, about the level."""
+        back = np.linalg.solve(self.first.T, self.whitening.T)
+        error = (back @ (self.noise + self.left) @ back.T)[1:, 1:]
+        return math.sqrt(max(float(np.einsum("ij,ij->", error, self.first_shape)), 0.0))
 
     @property
     def _calibrated_spread(self) -> float:
@@ -293,8 +303,17 @@ class LogLinearPath(Path):
         after = self._levers(tables, np.array(_WIDTHS)).after
         uncalibrated = (after[:, 0, 0] + after[:, 1, 1] / _TILT**2) / self.p
         costs = noise**2 / share + (_MODEL_BIAS * tables.bias) ** 2 + uncalibrated
-        self.width = _WIDTHS[int(np.argmin(costs))]
+        self.width = max(_WIDTHS[int(np.argmin(costs))], min(self._far(), _WIDEST))
         self._tabulate()
+
+    def _far(self) -> float:
+        """Return the threshold that a row at the radius needs, in standard deviations.
+
+        A residual that is clipped because the coefficients are still off does not say by how much.
+        """
+        error = self.radius * math.sqrt(max(float(np.linalg.eigvalsh(self.left + self.noise)[-1]), 0.0))
+        mean = np.array([math.exp(self._predictors.center)])
+        return _FAR * error * float(mean[0] / self.family.std(mean, self.dispersion)[0])
 
     # Steps
 
@@ -319,9 +338,9 @@ class LogLinearPath(Path):
         self._step(name, gradient / far, noise, inverse)
         if t == 1:
             self._center()
-        if t == STEPS and far > 1:
-            self.unsettled = True
-            self.left = self.left + (1 - 1 / far) ** 2 * np.outer(move, move)
+        # What a shortened move leaves out
+        self.left = self.left + (1 - 1 / far) ** 2 * np.outer(move, move)
+        self.unsettled = t == STEPS and far > 1
         reach = self.spread
         if reach > _FARTHEST:
             self.b = self.b * _FARTHEST / reach
@@ -361,7 +380,8 @@ class LogLinearPath(Path):
         sample, noise, left = (
             self.whitening.T @ part @ self.whitening for part in (sample, self.noise, self.left)
         )
-        theta, left, misfit = self._calibrate(theta, left)
+        theta, left, level, level_std = self._calibrate(theta, left)
+        misfit = level**2 + level_std**2
         doubt = (_MODEL_BIAS * self.tables.bias) ** 2 + _MISFIT**2 * misfit
         unsure = doubt * (self.whitening.T @ self.whitening)
         unsure[0, 0] += _LEVEL_MISFIT**2 * misfit
@@ -372,7 +392,8 @@ class LogLinearPath(Path):
         return replace(
             found,
             separated=self.separated,
-            unsettled=self.unsettled,
+            unsettled=self.unsettled or self._predictor_error() > _UNSETTLED,
+            long_tailed=level > max(_SEEN_LEVEL * level_std, _LEAST_LEVEL),
             dispersion=self.dispersion,
             width=self.width,
             typical=float(WEIGHTS @ np.exp(self.tables.nodes)),
@@ -399,12 +420,12 @@ class LogLinearPath(Path):
             reach, tilt, mean, clip, effect, weighed, np.linalg.inv(unknown + weighed @ effect), stds
         )
 
-    def _calibrate(self, theta: Floats, left: Floats) -> tuple[Floats, Floats, float]:
+    def _calibrate(self, theta: Floats, left: Floats) -> tuple[Floats, Floats, float, float]:
         """Correct level and slope of the linear predictor by the excess of residuals over the threshold.
 
         The working distribution predicts the excess. The difference from the released excess estimates the error
-        a0 + a1 t of the log mean, for the tilt t. Noise shrinks both numbers. The third result is the expected square
-        of a0.
+        a0 + a1 t of the log mean, for the tilt t. Noise shrinks both numbers. The last two results are a0 and its
+        standard deviation.
         """
         assert self.calibration is not None
         family, dispersion, found = self.family, self.dispersion, self._levers(self.tables, self.width)
@@ -428,4 +449,5 @@ class LogLinearPath(Path):
         direction: Floats = np.append(0.0, theta[1:])
         left = left + slope_variance * np.outer(direction, direction)
         left[0, 0] += after[0, 0]
-        return theta + slope * direction + level * np.eye(self.p)[0], left, float(level**2 + after[0, 0])
+        moved = theta + slope * direction + level * np.eye(self.p)[0]
+        return moved, left, float(level), math.sqrt(float(found.after[0, 0]))

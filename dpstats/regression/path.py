@@ -88,7 +88,9 @@ class Estimate:
     hidden : float
         The largest bias of a slope by clipped residuals that the noise can hide, in standard errors.
     unsettled : bool
-        Whether the last step of a log-linear regression was longer than it may be.
+        Whether the last step of a log-linear regression was longer than it may be, or its predictors have large errors.
+    long_tailed : bool
+        Whether outcomes of a log-linear regression exceed what its working distribution expects.
     dispersion : (float, float)
         phi and alpha of the variance phi mu + alpha mu^2 of a log-linear regression.
     width : float
@@ -112,6 +114,7 @@ class Estimate:
     uneven: bool = False
     hidden: float = 0.0
     unsettled: bool = False
+    long_tailed: bool = False
     dispersion: tuple[float, float] = (math.nan, math.nan)
     width: float = math.nan
     typical: float = math.nan

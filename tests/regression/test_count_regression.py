@@ -114,3 +114,17 @@ def test_rare_counts_are_said() -> None:
     rare = PrivateCountRegression(**options).fit(X, rng.poisson(0.05, 60_000).astype(float))
     common = PrivateCountRegression(**options).fit(X, rng.poisson(1.0, 60_000).astype(float))
     assert "Counts are rare" in str(rare.summary()) and "Counts are rare" not in str(common.summary())
+
+
+def test_a_rare_group_of_large_counts_has_a_true_interval() -> None:
+    # Residuals are small against the mean, and those of the group were all clipped: half of its intervals missed.
+    rng = np.random.default_rng(5)
+    hits = []
+    for _ in range(40):
+        X = np.column_stack([rng.random(8000) < 0.05, rng.normal(size=8000)]).astype(float)
+        made = PrivateCountRegression(
+            x_bounds=[(0, 1), (-4, 4)], y_bounds=(0, 20_000), epsilon=1.0, random_state=rng
+        )
+        found = made.fit(X, rng.poisson(np.exp(7 + X @ [0.6, 0.3]))).confidence_interval()
+        hits.append((found.low <= [0.6, 0.3]) & (found.high >= [0.6, 0.3]))
+    assert (np.mean(hits, axis=0) > 0.78).all()

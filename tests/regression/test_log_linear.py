@@ -170,7 +170,7 @@ def test_ratios_and_summary() -> None:
         assert word in text
     assert "still long" not in text
     made.unsettled_ = True
-    assert "the last step was still long" in str(made.summary())
+    assert "the steps did not settle" in str(made.summary())
 
 
 def test_outcomes_outside_their_bounds_are_counted() -> None:

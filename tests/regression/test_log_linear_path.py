@@ -72,6 +72,11 @@ def test_the_dispersion_is_found() -> None:
     assert poisson[0] < 1.2 and poisson[1] < 0.1
     _, alpha = exact("counts", rng.poisson(MEANS * rng.gamma(1.0, 1.0, 6000)).astype(float), 400).dispersion
     assert 0.5 < alpha < 1.6
+    # At a mean of 1,000 a variance of 0.001 times its square is that of the counts once more.
+    _, alpha = exact("counts", rng.poisson(800 * MEANS).astype(float), 40_000).dispersion
+    assert alpha < 2e-4
+    _, alpha = exact("gamma", rng.gamma(900.0, MEANS / 900), 400).dispersion
+    assert alpha == pytest.approx(1 / 900, rel=0.25)
     _, alpha = exact("gamma", rng.gamma(2.0, MEANS / 2), 400).dispersion
     assert alpha == pytest.approx(0.5, rel=0.25)
 
@@ -118,7 +123,8 @@ def test_an_excess_beyond_the_expected_raises_the_level() -> None:
     path.take(CALIBRATION, {EXCESS: path.calibration[EXCESS] + 0.05, TILT: path.calibration[TILT]})
     raised = path.estimate()
     level = raised.params[0] - found.params[0]
-    assert level > 0
+    assert level > 0 and raised.long_tailed and not found.long_tailed
+    assert not found.unsettled
     # A level that was wrong puts every coefficient of these standardized columns in doubt, and itself more.
     added = np.sqrt(np.diagonal(raised.robust - found.robust)) / level
     assert added[0] > 0.3 and (added[1:] > 0.1).all() and (added[1:] < 0.3).all()
@@ -137,6 +143,20 @@ def test_the_threshold_counts_what_the_calibration_leaves() -> None:
     # Noise never leaves more than was unknown before. A short threshold leaves more.
     assert (several.after[:, 0, 0] <= tables[0].bias ** 2).all()
     assert several.after[0, 0, 0] > several.after[1, 0, 0]
+
+
+def test_rows_that_are_still_far_off_are_not_clipped() -> None:
+    path = exact("counts", np.random.default_rng(11).poisson(800 * MEANS).astype(float), 40_000)
+    path._choose_width()
+    near = path.width
+    path.left = path.left + 0.03**2 * np.eye(3)
+    path._choose_width()
+    # An error of 0.03 times the radius is many standard deviations of counts near 1,000.
+    assert near < 4 and path.width > 10
+    path.left = path.left + np.eye(3)
+    path._choose_width()
+    assert path.width == 12
+    assert path.estimate().unsettled
 
 
 def test_the_start_is_the_mean_rate() -> None:
