@@ -26,7 +26,7 @@ from dpstats.lattice.finite import rows_that_count
 from dpstats.quantiles.column import OneColumn, check_sizes
 from dpstats.quantiles.grid import check_grid
 from dpstats.quantiles.joint import group_windows
-from dpstats.quantiles.plan import HIGH, LOW, POINT, POINTS
+from dpstats.quantiles.plan import HIGH, LOW, POINT, POINTS, REGULAR
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Part, Released, Session
 from dpstats.results import list_some
@@ -302,10 +302,7 @@ class GroupQuantiles(_Fitted):
 
     def _assumptions(self) -> list[str]:
         """Return the assumptions of the intervals, and where they are rough."""
-        found = [
-            "Intervals assume independent rows and no gap in the distributions near the quantile, such as between two "
-            "clusters."
-        ]
+        found = [f"Intervals assume independent rows. {REGULAR}"]
         least = self.plan_.crowded_rows
         crowded = [str(g) for g, rows in zip(self.groups_, self.counts_, strict=True) if rows < least]
         if crowded:

@@ -23,6 +23,12 @@ from dpstats.quantiles.rank_errors import binomial, least_distance, offset_ranks
 from dpstats.release.groups import first_reach
 from dpstats.release.noise import check_scale
 
+REGULAR = (
+    "Near the quantile there must be no gap, such as between two clusters, and no value that many rows share, such as "
+    "0 or a bound, unless step is declared."
+)
+"""What intervals assume if ``coverage`` is "regular"."""
+
 POINTS = "points"
 COUNTS = "rows beside the points"
 ROWS = "rows that are observed"

@@ -35,6 +35,7 @@ from dpstats.quantiles.plan import (
     LOW,
     POINT,
     POINTS,
+    REGULAR,
     ROWS,
     QuantilePlan,
     halving_plan,
@@ -61,8 +62,8 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
     """Private quantiles of one column, with confidence intervals.
 
     Use this estimator for a few quantiles of a column with loose public bounds. Points of a public grid are
-    chosen with probabilities that depend on their ranks only. Wide bounds therefore cost almost nothing, and
-    ties are allowed. For the whole distribution, use `PrivateDistribution`.
+    chosen with probabilities that depend on their ranks only. Wide bounds therefore cost almost nothing. If rows share
+    values, declare ``step``. For the whole distribution, use `PrivateDistribution`.
 
     Parameters
     ----------
@@ -70,7 +71,7 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
         Distinct fractions in (0, 1), in any order. Results have the same order.
     bounds : (low, high)
         Public bounds, known without the data. A row outside counts as the nearer bound. This does not change quantiles
-        between the bounds.
+        between the bounds. Their intervals may miss if many rows count as a bound.
     step : float, optional
         Spacing of the data, such as 1 for counts. It must divide the range. Rows and results are rounded to multiples
         of it, from the lower bound on. Default: rows are rounded to a 2^20th of the range.
@@ -84,8 +85,8 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
     coverage : {"regular", "any"}, default="regular"
         Assumption of the intervals:
 
-        * "regular": the distribution has no gap near the quantile, and there are enough rows. The plan and the summary
-          warn if there are too few.
+        * "regular": near the quantile there is no gap and, unless ``step`` is declared, no value that many rows share,
+          such as 0 or a bound; and there are enough rows. The plan and the summary warn if there are too few.
         * "any": none. Noisy counts check the rows beyond each limit, and intervals are wider. A limit that fails its
           check is replaced by the bound.
     method : {"auto", "joint", "halving"}, default="auto"
@@ -271,8 +272,7 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
             )
         else:
             notes.append(
-                "Intervals assume independent rows and no gap in the distribution near the quantile, such as between "
-                f"two clusters. {_ANY_DROPPED if plan.dropped else _ANY}"
+                f"Intervals assume independent rows. {REGULAR} {_ANY_DROPPED if plan.dropped else _ANY}"
             )
         if plan.crowded:
             where = ", ".join(f"{q:g}" for q in plan.crowded)

@@ -378,12 +378,12 @@ class QuantileAnswers(CellAnswers):
             )
         if self.level is None:
             return notes
-        independent = "rows"
+        independent = "rows."
         if self.thresholds:
-            independent = f"{self.guarantee.unit}s, whose own rows may depend on each other,"
+            independent = f"{self.guarantee.unit}s, whose own rows may depend on each other."
         notes.append(
-            f"Intervals include sampling error. They assume independent {independent} and no gap in the distribution "
-            "near the quantile, such as between two clusters."
+            f"Intervals include sampling error. They assume independent {independent} Near the quantile there must be "
+            "no gap, such as between two clusters, and no real number that many rows share, such as 0 or a bound."
         )
         if isinstance(points, GroupQuantilesPlan):
             least = math.ceil(self._each * points.crowded_rows)

@@ -21,12 +21,12 @@ from dpstats.tables.cells import Cells
 from dpstats.tables.effects import COHENS_H, DIFFERENCE, ODDS_RATIO, RISK_RATIO, Measure, effect
 from dpstats.tables.equations import (
     CommonErrors,
+    PairedErrors,
     Strata,
     TrendErrors,
     common,
     equation_estimate,
     homogeneity_pvalue,
-    paired_errors,
     reciprocal,
 )
 from dpstats.tables.result import TableTest
@@ -158,11 +158,10 @@ class ComparesGroups(ABC):
         counts, count = cells.counts, len(cells.counts) - 1
         gained = float(counts[event].sum() - counts[event, event])
         lost = float(counts[:, event].sum() - counts[event, event])
-        noise = 2 * cells.noise.of(count).variance
         level = cells.levels[0][event]
         words = f"share with {cells.names[0]} = {level} less that with {cells.names[1]} = {level}"
         return equation_estimate(
-            paired_errors(gained, lost, max(cells.total, 1.0), noise),
+            PairedErrors(gained, lost, max(cells.total, 1.0), cells.noise.of(count)),
             "paired difference",
             words,
             0.0,

@@ -8,6 +8,7 @@ docs/intervals/tables.md.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -46,89 +47,6 @@ _HIDDEN = 2.0
 _SCANNED = 1001
 _SHRUNK = 8.0
 """By how many variances of a cell's noise the squared size of a stratum is raised in its weight."""
-
-
-@dataclass(frozen=True, eq=False)
-class EquationErrors(ScoreErrors):
-    """Errors of the solution of a linear equation whose coefficients have errors.
-
-    Attributes
-    ----------
-    constant, slope : float
-        The estimate is their ratio.
-    variance : (float, float, float)
-        Variance of ``constant - v * slope``, as coefficients of 1, v and v^2.
-    least, most : float
-        Bounds of the possible values.
-    """
-
-    constant: float
-    slope: float
-    variance: tuple[float, float, float]
-    least: float
-    most: float
-
-    @property
-    def estimate(self) -> float:
-        """The solution, within the possible values. NaN if no value solves the equation."""
-        if self.slope <= 0:
-            return math.nan
-        return min(max(self.constant / self.slope, self.least), self.most)
-
-    @property
-    def error(self) -> float:
-        """The standard error, by the slope of the equation."""
-        at = self.estimate
-        return math.nan if math.isnan(at) else math.sqrt(max(self._variance(at), 0.0)) / self.slope
-
-    @property
-    def start(self) -> Numbers:
-        low, high = self._limits(0.0)
-        inside = self.estimate if not math.isnan(self.estimate) else low if math.isfinite(low) else high
-        return np.asarray(inside)
-
-    @property
-    def box(self) -> Limits:
-        return np.asarray(self.least), np.asarray(self.most)
-
-    def limits(self, tail: Tail) -> Limits:
-        low, high = self._limits(float(np.max(normal_quantile(tail))))
-        return np.asarray(low), np.asarray(high)
-
-    def score(self, value: Numbers) -> Numbers:
-        value = np.asarray(value, dtype=np.float64)
-        finite = np.where(np.isfinite(value), value, 1e150)
-        variance = np.maximum(self._variance(finite), 1e-300)
-        return np.asarray((self.constant - finite * self.slope) / np.sqrt(variance))
-
-    def _variance(self, value: float | Numbers) -> float | Numbers:
-        one, first, second = self.variance
-        return one + value * (first + value * second)
-
-    def _limits(self, z: float) -> tuple[float, float]:
-        """Return the least and largest possible value whose score is at most z in size."""
-        one, first, second = self.variance
-        # (constant - v slope)^2 <= z^2 variance(v), as square v^2 + line v + rest <= 0.
-        square = self.slope**2 - z**2 * second
-        line = -2 * self.constant * self.slope - z**2 * first
-        rest = self.constant**2 - z**2 * one
-        inside = line**2 - 4 * square * rest
-        if square > 0:
-            if inside < 0:  # by rounding alone: the estimate itself has score 0
-                inside = 0.0
-            root = math.sqrt(inside)
-            far = -(line + math.copysign(root, line)) / 2
-            ends = sorted((far / square, rest / far if far else 0.0))
-            low, high = min(max(ends[0], self.least), self.most), min(max(ends[1], self.least), self.most)
-            return low, high
-        if square == 0 or inside < 0:
-            return self.least, self.most
-        # Values outside both roots are possible, unless one side is outside the bounds.
-        root = math.sqrt(inside)
-        roots = sorted(((-line - root) / (2 * square), (-line + root) / (2 * square)))
-        low = self.least if roots[0] >= self.least else max(roots[1], self.least)
-        high = self.most if roots[1] <= self.most else min(roots[0], self.most)
-        return (low, high) if low <= high else (self.least, self.most)
 
 
 @dataclass(frozen=True, eq=False)
@@ -317,21 +235,100 @@ def fitted_shares(measure: Measure, counts: Numbers, value: float | Numbers) -> 
     return np.asarray(np.clip(np.stack([first(second), second], axis=-1), 0.0, 1.0))
 
 
-def paired_errors(gained: float, lost: float, total: float, noise: float) -> EquationErrors:
-    """Return the errors of the difference between two proportions of the same rows, as in McNemar's test.
+class SkewedErrors(ScoreErrors):
+    """Errors of an equation whose left side has a variance, a skewness and noise with a fourth cumulant at each value.
 
-    ``gained`` and ``lost`` are the counts of rows with the outcome on one side only. ``noise`` is the noise variance of
-    the difference between these counts.
+    A tail counts the skewness of the sampling error and the fourth cumulant of the noise, as for proportions.
     """
-    changed = max(gained + lost, 0.0) + _CONTINUITY * (gained + lost <= 0)
-    return EquationErrors(gained - lost, total, (changed + noise, 0.0, -total), -1.0, 1.0)
+
+    @abstractmethod
+    def left_side(self, value: Numbers) -> Numbers:
+        """Return the left side of the equation, which is 0 on average at the right value."""
+
+    @abstractmethod
+    def cumulants(self, value: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+        """Return the variance of the left side at values, the third cumulant of sampling and the fourth of noise."""
+
+    def limits(self, tail: Tail) -> Limits:
+        z = float(np.max(normal_quantile(tail)))
+        # The variance depends on the value, so that values between two that are kept need not be: scan them.
+        grid = np.unique(np.append(np.linspace(*self.box, _SCANNED), self.start))
+        kept = np.flatnonzero((np.abs(self.score(grid)) <= z) | (grid == self.start))[[0, -1]]
+        beyond = np.clip(kept + np.array([-1, 1]), 0, grid.size - 1)
+        low, high = furthest(grid[kept], grid[beyond], lambda value: np.abs(self.score(value)) <= z)
+        return low, high
+
+    def score(self, value: Numbers) -> Numbers:
+        value = np.clip(np.asarray(value, dtype=np.float64), -1e150, 1e150)
+        found = self.left_side(value)
+        variance, third, fourth = self.cumulants(value)
+        variance = variance + np.maximum(found * third, 0.0) / (3 * variance)
+        heavy = np.minimum(np.sqrt(fourth / 3), variance)
+        tails = error_tails(np.abs(found), np.sqrt(variance - heavy), "laplace", np.sqrt(heavy / 2))
+        return np.asarray(np.copysign(ndtri(np.clip(tails, _TINY, 0.5)), found))
 
 
 @dataclass(frozen=True, eq=False)
-class TrendErrors(ScoreErrors):
-    """Errors of the slope of proportions in the scores of groups, as in the Cochran-Armitage test.
+class PairedErrors(SkewedErrors):
+    """Errors of the difference between two proportions of the same rows, as in McNemar's test.
 
-    As for proportions, a tail counts the skewness of the sampling error and the fourth cumulant of the noise.
+    At each difference the proportions of changed rows have their maximum likelihood (Tango 1998).
+
+    Attributes
+    ----------
+    gained, lost : float
+        Counts of rows with the outcome on one side only, with noise.
+    total : float
+        The number of rows, at least 1.
+    noise : CountNoise
+        Noise of ``gained`` and of ``lost``.
+    """
+
+    gained: float
+    lost: float
+    total: float
+    noise: CountNoise
+
+    @property
+    def estimate(self) -> float:
+        """The difference, within the possible values."""
+        return min(max((self.gained - self.lost) / self.total, -1.0), 1.0)
+
+    @property
+    def error(self) -> float:
+        """The standard error at the estimate."""
+        return math.sqrt(float(self.cumulants(np.asarray(self.estimate))[0])) / self.total
+
+    @property
+    def start(self) -> Numbers:
+        return np.asarray(self.estimate)
+
+    @property
+    def box(self) -> Limits:
+        return np.asarray(-1.0), np.asarray(1.0)
+
+    def left_side(self, value: Numbers) -> Numbers:
+        return np.asarray(self.gained - self.lost - value * self.total)
+
+    def cumulants(self, value: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+        v, n = np.clip(value, -1.0, 1.0), self.total
+        gained, lost = max(self.gained, 0.0), max(self.lost, 0.0)
+        # The likeliest proportion of lost rows solves 2n p^2 + line p - lost v (1 - v) = 0.
+        line = (2 * n - gained + lost) * v - gained - lost
+        root = np.sqrt(np.maximum(line**2 + 8 * n * lost * v * (1 - v), 0.0))
+        lost_share = np.clip((root - line) / (4 * n), np.maximum(-v, 0.0), (1 - v) / 2)
+        changed = 2 * lost_share + v
+        sampling = n * np.maximum(changed - v**2, 0.0)
+        return (
+            np.maximum(sampling + 2 * self.noise.variance, _TINY),
+            n * (v - 3 * changed * v + 2 * v**3),
+            np.full_like(sampling, 2 * self.noise.fourth),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class TrendErrors(SkewedErrors):
+    """Errors of the slope of proportions in the scores of groups, as in the Cochran-Armitage test.
 
     Attributes
     ----------
@@ -386,7 +383,7 @@ class TrendErrors(ScoreErrors):
         """The standard error, by the slope of the equation."""
         if self.slope <= 0:
             return math.nan
-        return math.sqrt(float(self._cumulants(np.asarray(self.estimate))[0])) / self.slope
+        return math.sqrt(float(self.cumulants(np.asarray(self.estimate))[0])) / self.slope
 
     @property
     def start(self) -> Numbers:
@@ -397,28 +394,13 @@ class TrendErrors(ScoreErrors):
         width = 1 / float(np.ptp(self.scores))
         return np.asarray(-width), np.asarray(width)
 
-    def limits(self, tail: Tail) -> Limits:
-        z = float(np.max(normal_quantile(tail)))
-        # The variance depends on the value, so that values between two that are kept need not be: scan them.
-        grid = np.unique(np.append(np.linspace(*self.box, _SCANNED), self.start))
-        kept = np.flatnonzero((np.abs(self.score(grid)) <= z) | (grid == self.start))[[0, -1]]
-        beyond = np.clip(kept + np.array([-1, 1]), 0, grid.size - 1)
-        low, high = furthest(grid[kept], grid[beyond], lambda value: np.abs(self.score(value)) <= z)
-        return low, high
-
     def score(self, value: Numbers) -> Numbers:
-        value = np.clip(np.asarray(value, dtype=np.float64), -1e150, 1e150)
-        if self.is_hidden:
-            return np.zeros_like(value)
-        found = float(self.having @ self.away) - value * self.slope
-        variance, third, fourth = self._cumulants(value)
-        variance = variance + np.maximum(found * third, 0.0) / (3 * variance)
-        heavy = np.minimum(np.sqrt(fourth / 3), variance)
-        tails = error_tails(np.abs(found), np.sqrt(variance - heavy), "laplace", np.sqrt(heavy / 2))
-        return np.asarray(np.copysign(ndtri(np.clip(tails, _TINY, 0.5)), found))
+        return np.zeros(np.shape(value)) if self.is_hidden else super().score(value)
 
-    def _cumulants(self, value: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-        """Return the variance of the equation at values, the third cumulant of sampling and the fourth of noise."""
+    def left_side(self, value: Numbers) -> Numbers:
+        return np.asarray(float(self.having @ self.away) - value * self.slope)
+
+    def cumulants(self, value: Numbers) -> tuple[Numbers, Numbers, Numbers]:
         first, second = self.noise
         least = _CONTINUITY / self.total
         share = min(max(float(self.having.sum()) / self.total, least), 1 - least)
@@ -438,7 +420,7 @@ class TrendErrors(ScoreErrors):
 
 
 def equation_estimate(
-    errors: EquationErrors | TrendErrors, name: str, words: str, null: float, privacy: PrivacyGuarantee
+    errors: PairedErrors | TrendErrors, name: str, words: str, null: float, privacy: PrivacyGuarantee
 ) -> Estimates:
     """Return the solution of an equation as an estimate with its interval and test."""
     return Estimates(
@@ -448,7 +430,7 @@ def equation_estimate(
         f"{words}, in the population",
         errors,
         title=f"Private {name}",
-        notes=[_NOTE],
+        notes=[f"{FREE} Counts sampling error, its skewness and noise."],
         null=null,
         simulated=privacy.simulated,
     )

@@ -21,12 +21,11 @@ from dpstats.tables import ContingencyTable
 from dpstats.tables.effects import DIFFERENCE, ODDS_RATIO, RISK_RATIO, Measure
 from dpstats.tables.equations import (
     CommonErrors,
-    EquationErrors,
+    PairedErrors,
     Strata,
     TrendErrors,
     fitted_shares,
     homogeneity_pvalue,
-    paired_errors,
     reciprocal,
 )
 
@@ -34,6 +33,7 @@ MEASURES = [ODDS_RATIO, RISK_RATIO, DIFFERENCE]
 NAMES = [measure.name for measure in MEASURES]
 STRATA = np.array([[[300, 200], [150, 350]], [[120, 400], [60, 500]], [[80, 50], [90, 140]]], dtype=float)
 WITHOUT_NOISE = Strata(STRATA, np.zeros(2))
+NONE = CountNoise("gaussian", 0.0)
 HARDLY = CountNoise("laplace", 1e-6)
 
 
@@ -87,7 +87,7 @@ def test_fitted_shares_are_the_likeliest(measure: Measure, value: float) -> None
 
 def test_without_noise_pairs_have_mcnemars_test() -> None:
     wanted = mcnemar([[70, 50], [10, 70]], exact=False, correction=False)
-    errors = paired_errors(50, 10, 200, 0.0)
+    errors = PairedErrors(50, 10, 200, NONE)
     assert errors.estimate == 0.2
     assert float(errors.score(np.asarray(0.0))) ** 2 == pytest.approx(wanted.statistic)
     # Wald's standard error of a paired difference.
@@ -114,22 +114,31 @@ def test_without_noise_a_trend_has_cochran_and_armitages_test() -> None:
 
 
 @pytest.mark.parametrize("z", [0.1, 1.0, 3.0, 30.0])
-@pytest.mark.parametrize(
-    "errors",
-    [
-        EquationErrors(5.0, 10.0, (4.0, 1.0, 2.0), -1.0, 1.0),
-        EquationErrors(5.0, 0.5, (4.0, 1.0, 9.0), 0.0, math.inf),
-        EquationErrors(-5.0, 0.5, (4.0, -1.0, 9.0), -math.inf, math.inf),
-        EquationErrors(3.0, -2.0, (4.0, 0.0, 1.0), -1.0, 1.0),
-        EquationErrors(0.0, 0.0, (1.0, 0.0, 0.0), -1.0, 1.0),
-    ],
-)
-def test_limits_hold_every_value_with_a_small_score(errors: EquationErrors, z: float) -> None:
+@pytest.mark.parametrize("counts", [(5.0, 1.0), (0.0, 0.0), (-3.0, 8.0), (0.0, 40.0), (60.0, -1.0)])
+@pytest.mark.parametrize("noise", [NONE, CountNoise("laplace", 4.0)], ids=["exact", "noisy"])
+def test_limits_hold_every_value_with_a_small_score(counts: Any, noise: CountNoise, z: float) -> None:
+    errors = PairedErrors(*counts, 50.0, noise)
     low, high = (float(end) for end in errors.limits(float(norm.sf(z))))
-    values = np.linspace(max(errors.least, -50), min(errors.most, 50), 5001)
+    values = np.linspace(-1, 1, 5001)
     near = values[np.abs(errors.score(values)) <= z * (1 - 1e-9)]
-    assert low <= high
+    assert low <= errors.estimate <= high
     assert not near.size or (low <= near.min() + 1e-9 and near.max() - 1e-9 <= high)
+
+
+def test_changed_rows_have_their_maximum_likelihood() -> None:
+    gained, lost, n = 12, 5, 80
+    errors = PairedErrors(gained, lost, n, NONE)
+    for v in (-0.2, 0.0, 0.05, 0.3, 0.9):
+        shares = np.linspace(max(-v, 0.0), (1 - v) / 2, 200_001)[1:-1]
+        logs = (
+            gained * np.log(shares + v)
+            + lost * np.log(shares)
+            + (n - gained - lost) * np.log(1 - v - 2 * shares)
+        )
+        changed = 2 * shares[np.argmax(logs)] + v
+        variance, third, _ = errors.cumulants(np.asarray(v))
+        assert float(variance) == pytest.approx(n * (changed - v**2), rel=1e-3)
+        assert float(third) == pytest.approx(n * (v - 3 * changed * v + 2 * v**3), rel=1e-3, abs=1e-9)
 
 
 # With noise. Seeds are fixed; a false alarm over seeds has probability below 1e-4 for each cell.
@@ -191,10 +200,7 @@ def test_paired_differences_and_trends_are_covered(scale: float) -> None:
     rng, noise, runs, n = np.random.default_rng(3), CountNoise("laplace", scale), 2000, 600
     drawn = rng.multinomial(n, [0.4, 0.2, 0.12, 0.28], size=runs) + noise.draw(rng, (runs, 4))
     pairs = np.array(
-        [
-            float(paired_errors(gained, lost, n, 2 * noise.variance).score(np.asarray(0.08)))
-            for _, gained, lost, _ in drawn
-        ]
+        [float(PairedErrors(gained, lost, n, noise).score(np.asarray(0.08))) for _, gained, lost, _ in drawn]
     )
     scores = np.array([0.0, 1.0, 3.0])
     sizes = rng.multinomial(n, [0.2, 0.5, 0.3], size=runs)
@@ -239,7 +245,7 @@ def test_the_variance_of_a_trend_counts_products_of_errors() -> None:
     having = rng.binomial(sizes.astype(int), 0.5, size=(runs, 3))
     a, b = having + noise.draw(rng, (runs, 3)), sizes - having + noise.draw(rng, (runs, 3))
     exact = TrendErrors(sizes / 2, sizes / 2, scores, (noise, noise))
-    stated = float(exact._cumulants(np.asarray(0.0))[0])
+    stated = float(exact.cumulants(np.asarray(0.0))[0])
     # The sum over pairs of groups has no quotient. It is the equation times the number of rows.
     gaps = scores[:, None] - scores
     found = np.einsum("rg,gh,rh->r", a - (a + b) / 2, gaps, a + b) / sizes.sum()
@@ -392,10 +398,27 @@ def test_one_sided_intervals_of_a_reciprocal_cover_where_the_sign_is_unknown() -
 
 
 def test_pairs_without_a_change_have_a_sampling_error() -> None:
-    low, high = paired_errors(0.0, 0.0, 100.0, 0.0).limits(0.025)
-    assert low < 0 < high
-    # Half a row counts as changed, and noise below 0 does not make it fewer.
-    assert paired_errors(-2.0, 1.0, 100.0, 0.0).variance == paired_errors(0.0, 0.0, 100.0, 0.0).variance
+    low, high = PairedErrors(0.0, 0.0, 100.0, NONE).limits(0.025)
+    # At a difference v rows change with probability v at least.
+    assert -low == pytest.approx(high) and float(high) == pytest.approx(1.96**2 / (100 + 1.96**2), rel=0.3)
+
+
+@pytest.mark.parametrize(
+    ("n", "share", "scale"), [(1000, 0.003, 0.0), (1000, 0.003, 0.4), (100, 0.05, 0.4), (10, 0.3, 0.0)]
+)
+def test_few_changed_rows_are_covered(n: int, share: float, scale: float) -> None:
+    rng, noise = np.random.default_rng(1), CountNoise("laplace", scale) if scale else NONE
+    gained = rng.binomial(n, share, size=2000) + noise.draw(rng, (2000,))
+    lost = noise.draw(rng, (2000,))
+    z = np.array(
+        [
+            float(PairedErrors(a, b, n, noise).score(np.asarray(share)))
+            for a, b in zip(gained, lost, strict=True)
+        ]
+    )
+    assert np.mean(np.abs(z) > 1.959964) <= 0.065
+    for side in (z, -z):
+        assert np.mean(side > 1.644854) <= 0.075
 
 
 @pytest.mark.parametrize("measure", [DIFFERENCE, ODDS_RATIO, RISK_RATIO], ids=lambda measure: measure.name)
