@@ -210,8 +210,8 @@ class ClippedMean(_Fitted):
 
     **Intervals.** Intervals and tests invert a score test. The test rejects a value m if the estimate is too
     far from m, given the variance that the rows would have if their mean were m. Rare events and skewed columns
-    are therefore covered too. Intervals include sampling error and noise. They assume independent rows, enough
-    of them for the central limit theorem.
+    are therefore covered with fewer rows. Intervals include sampling error and noise. They assume independent rows,
+    enough of them for the central limit theorem.
 
     References
     ----------

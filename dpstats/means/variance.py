@@ -361,7 +361,7 @@ class PrivateVariance(_Fitted):
         plan = self.plan_
         assumption = {
             "moments": (
-                "Intervals hold for any distribution of the rows: their width uses the released fourth moment."
+                "Intervals assume no distribution, but enough rows: their width uses the released fourth moment."
             ),
             "normal": "Intervals assume that the clipped rows are normal. For other rows, set interval='moments'.",
             "bounded": "Intervals hold for any rows within the bounds, if n is large enough for normal errors.",

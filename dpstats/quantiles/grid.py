@@ -128,18 +128,21 @@ def check_bounds(bounds: Any) -> tuple[float, float]:
         raise InvalidParameter(f"{words}, got {reprlib.repr(bounds)}")
     low, high = ends
     low, high = check_real("bounds[0]", low), check_real("bounds[1]", high)
-    if not low < high or not math.isfinite(high - low):
+    if not low < high:
         raise InvalidParameter(f"{words}, got ({low:g}, {high:g})")
+    if not math.isfinite(high - low):
+        raise InvalidParameter(f"bounds must be less than 1.8e308 apart, got ({low:g}, {high:g})")
     return low, high
 
 
 def check_grid(bounds: Any, step: Any) -> Grid:
     """Return the grid that bounds and a step (None: a 2^20th of the range) declare."""
     low, high = check_bounds(bounds)
-    words = f"bounds must be further apart than floating-point numbers of their size, got ({low:g}, {high:g})"
     if step is None:
         if not (high - low) / _STEPS > 8 * math.ulp(max(abs(low), abs(high))):
-            raise InvalidParameter(words)
+            raise InvalidParameter(
+                f"bounds must have 2^23 floating-point numbers between them, got ({low!r}, {high!r}). Declare a step."
+            )
         steps = _STEPS
     else:
         step = check_real("step", step, above=0)
@@ -151,7 +154,7 @@ def check_grid(bounds: Any, step: Any) -> Grid:
             )
     # Places are multiples of this factor.
     if not math.isfinite(steps / (high - low)):
-        raise InvalidParameter(words)
+        raise InvalidParameter(f"bounds must be further apart, got ({low!r}, {high!r})")
     return Grid(low, high, steps, step is not None)
 
 

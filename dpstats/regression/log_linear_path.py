@@ -76,7 +76,7 @@ _UNITS = np.array([WIDER, 1.0])
 
 @dataclass(frozen=True, eq=False)
 class _Levers:
-    """What the calibration can learn of the error a0 + a1 t of the log mean.
+    """Effect of the error a0 + a1 t of the log mean on the calibration, and its uncertainty afterwards.
 
     Attributes
     ----------
@@ -309,7 +309,7 @@ class LogLinearPath(Path):
     def _far(self) -> float:
         """Return the threshold that a row at the radius needs, in standard deviations.
 
-        A residual that is clipped because the coefficients are still off does not say by how much.
+        A clipped residual hides how wrong the coefficients are.
         """
         error = self.radius * math.sqrt(max(float(np.linalg.eigvalsh(self.left + self.noise)[-1]), 0.0))
         mean = np.array([math.exp(self._predictors.center)])
@@ -338,7 +338,7 @@ class LogLinearPath(Path):
         self._step(name, gradient / far, noise, inverse)
         if t == 1:
             self._center()
-        # What a shortened move leaves out
+        # Add the rest of a shortened move.
         self.left = self.left + (1 - 1 / far) ** 2 * np.outer(move, move)
         self.unsettled = t == STEPS and far > 1
         reach = self.spread
@@ -405,7 +405,7 @@ class LogLinearPath(Path):
         return np.maximum(farthest / width, 1.5)
 
     def _levers(self, tables: Tables, width: Any) -> _Levers:
-        """Return what the calibration can learn with a clipping threshold, or with several along a first axis."""
+        """Return the effects on the calibration for a clipping threshold, or for several along a first axis."""
         reach = self._reach(width)
         tilt = np.clip((tables.nodes - self.middle) / (_TILT * self._calibrated_spread), -1.0, 1.0)
         mean, clip = tables.curves.evaluate(tables.nodes, "mean", "clip")

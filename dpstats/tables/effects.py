@@ -149,17 +149,27 @@ def effect(
     """
     errors = EffectErrors(first, second, measure)
     low, high = errors.limits(_ONE_STD)
+    estimate = np.asarray(measure.of(first.estimate, second.estimate))
     return Estimates(
-        np.asarray(measure.of(first.estimate, second.estimate))[()],
+        estimate[()],
         (high - low) / 2,
         (measure.name,),
         f"{estimand}, in the population",
         errors,
         title=f"Private {measure.name}",
-        notes=[f"{FREE} The interval accounts for sampling error and noise."],
+        notes=[f"{FREE} The interval accounts for sampling error and noise.", *no_estimate_note(estimate)],
         null=measure.none,
         simulated=simulated,
     )
+
+
+def no_estimate_note(estimate: Any) -> list[str]:
+    """Return a note that there is no estimate, if it is NaN."""
+    if not np.isnan(estimate).any():
+        return []
+    return [
+        "NaN: noise hides whether a group has rows, so there is no estimate and no evidence against any value."
+    ]
 
 
 class _Score:

@@ -30,7 +30,7 @@ from dpstats.intervals import error_tails, furthest
 from dpstats.noisy_counts import CountNoise
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.results import FREE
-from dpstats.tables.effects import DIFFERENCE, ODDS_RATIO, RISK_RATIO, Measure
+from dpstats.tables.effects import DIFFERENCE, ODDS_RATIO, RISK_RATIO, Measure, no_estimate_note
 from dpstats.tables.null_tests import PUBLIC_SEED
 
 Numbers = NDArray[np.float64]
@@ -430,7 +430,7 @@ def equation_estimate(
         f"{words}, in the population",
         errors,
         title=f"Private {name}",
-        notes=[f"{FREE} Counts sampling error, its skewness and noise."],
+        notes=[f"{FREE} Counts sampling error, its skewness and noise.", *no_estimate_note(errors.estimate)],
         null=null,
         simulated=privacy.simulated,
     )
@@ -448,7 +448,7 @@ def common(errors: CommonErrors, words: str, simulated: bool) -> Estimates:
         errors,
         title=f"Private {measure.name} of Mantel and Haenszel",
         facts=[("Strata", f"{len(errors.strata.counts)}")],
-        notes=[_NOTE],
+        notes=[_NOTE, *no_estimate_note(errors.estimate)],
         null=measure.none,
         simulated=simulated,
     )

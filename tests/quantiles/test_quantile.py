@@ -201,7 +201,9 @@ def test_the_summary_says_what_it_rests_on() -> None:
     def notes(**options: object) -> str:
         return str(PrivateQuantile(bounds=(-5, 5), random_state=0, **options).fit(x).summary())
 
-    assert "no gap, such as between two clusters, and no value that many rows share" in " ".join(notes().split())
+    assert "no gap, such as between two clusters, and no value that many rows share" in " ".join(
+        notes().split()
+    )
     assert "of any distribution" in " ".join(notes(coverage="any").split())
     assert "Few rows for this epsilon about q = 0.5" in " ".join(notes(epsilon=0.2, step=1).split())
     assert "too few rows between q = 0.5 and a bound" in " ".join(notes(epsilon=0.05).split())

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from dpstats.errors import InvalidParameter
+from dpstats.tables import ContingencyTable
 from tests.tables.test_contingency import ROWS, exact
 
 
@@ -42,3 +44,15 @@ def test_bad_comparisons_are_refused() -> None:
     ):
         with pytest.raises(InvalidParameter, match=words):
             call()
+
+
+def test_an_effect_without_an_estimate_says_why() -> None:
+    rows = pd.DataFrame({"g": ["a"] * 60, "y": ["no", "yes"] * 30})
+    made = [
+        ContingencyTable(levels=[["a", "b"], ["no", "yes"]], epsilon=1.0, random_state=seed).fit(rows)
+        for seed in range(12)
+    ]
+    asked = [found for table in made for found in (table.difference(), table.odds_ratio(), table.trend())]
+    unknown = [bool(np.isnan(found.estimate)) for found in asked]
+    assert any(unknown) and not all(unknown)
+    assert ["noise hides whether a group" in " ".join(str(found).split()) for found in asked] == unknown
