@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -9,9 +11,10 @@ from scipy import stats
 from dpstats.data.counts import read_counts
 from dpstats.errors import InvalidParameter
 from dpstats.privacy import PrivacyBudget
-from dpstats.queries import IterativeConstruction, LinearQueries
+from dpstats.queries import IterativeConstruction, LinearQueries, iterative
 from dpstats.queries.counts import hypothesis_steps
 from dpstats.queries.iterative import Search, _shown
+from dpstats.queries.multisets import build_net
 from dpstats.queries.rounds import its_answer, worst_query
 from dpstats.release.session import Session
 
@@ -240,3 +243,17 @@ def test_after_a_round_within_the_target_hypotheses_are_refined(monkeypatch: pyt
         search.step(0, answer + off * (plan.stop + 0.01))
     # Once near, a check that noise moves beyond the target does not bring the steps of the start back.
     assert rules.count("refined") == 3
+
+
+def test_the_error_of_a_net_is_a_fourth_of_the_accuracy(monkeypatch: pytest.MonkeyPatch) -> None:
+    errors: list[float] = []
+
+    def build(queries: Any, error: float) -> Any:
+        errors.append(error)
+        return build_net(queries, error)
+
+    monkeypatch.setattr(iterative, "build_net", build)
+    made(update="median", accuracy=0.4, epsilon=6.0).plan(1000)
+    assert set(errors) == {0.1}
+    made(update="median", max_updates=2).plan(1000)
+    assert set(errors) == {0.1, 0.05}
