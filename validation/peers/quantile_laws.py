@@ -45,6 +45,14 @@ def _of_rows(q: float) -> float:
     return float(np.quantile(medical_costs(), q, method="inverted_cdf"))
 
 
+def _mostly_zeros(n: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    return np.where(rng.random(n) < 0.53, 0.0, rng.uniform(0.0, 100.0, n))
+
+
+def _of_mostly_zeros(q: float) -> float:
+    return 100 * max(q - 0.53, 0.0) / 0.47
+
+
 LAWS = {
     "normal": Law(lambda n, rng: rng.normal(size=n), (-10.0, 10.0), None, _NORMAL.__getitem__),
     "lognormal": Law(
@@ -59,6 +67,13 @@ LAWS = {
     ),
     "Poisson(2)": Law(
         lambda n, rng: rng.poisson(2, size=n), (0.0, 30.0), 1.0, lambda q: _poisson(q, rate=2.0)
+    ),
+    "53% zeros": Law(_mostly_zeros, (0.0, 100.0), None, _of_mostly_zeros),
+    "53% zeros, whole numbers": Law(
+        lambda n, rng: np.ceil(_mostly_zeros(n, rng)),
+        (0.0, 100.0),
+        1.0,
+        lambda q: math.ceil(_of_mostly_zeros(q)),
     ),
     "RAND meddol": Law(lambda n, rng: rng.choice(medical_costs(), size=n), (0.0, 50_000.0), None, _of_rows),
 }

@@ -42,6 +42,9 @@ FAR = (
     ("lognormal(0, 2)", (0.25, 0.5, 0.75), 500, 50.0),
     ("Poisson(2)", (0.9,), 500, 0.1),
     ("Poisson(2)", (0.1, 0.5, 0.9), 500, 0.3),
+    ("53% zeros", (0.5,), 1000, 0.3),
+    ("53% zeros", (0.5,), 1000, 3.0),
+    ("53% zeros, whole numbers", (0.5,), 1000, 0.3),
 )
 """Laws, fractions, sizes and epsilons with quantiles near the edge of the rows, and several in a fit."""
 ATOMS = (
