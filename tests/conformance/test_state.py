@@ -281,7 +281,10 @@ UNDECLARED = {
         "_robust": "which standard errors the fit has",
     },
     PrivateLogisticRegression: {"_counted": "the released number of observed rows, for standard errors"},
-    LogLinearRegression: {"_counted": "the released number of observed rows, for standard errors"},
+    LogLinearRegression: {
+        "_counted": "the released number of observed rows, for standard errors",
+        "_long_tailed": "whether the released excess is larger than expected, for a note",
+    },
     ContingencyTable: {"_cells": "the released counts with the levels and the noise of the fit"},
     PrivateQuantile: {"_fractions": "the fractions of the fit"},
     PrivateStatistic: {
