@@ -121,7 +121,7 @@ def far_apart(estimator: Any, n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def entries() -> Iterator[Entry]:
-    # The expected residual p has one sign, so v is between -(1 - p)/(1 + p) and 1. The shortest thresholds have p = 0.16.
+    # The expected residual p has one sign: v is in [-(1 - p)/(1 + p), 1]. The shortest thresholds have p = 0.16.
     unattained = {size_name(1): 0.7} | {step_name(t): 0.85 for t in range(1, STEPS + 1)}
     tight = COUNTS | TIGHT
     counts = PrivateCountRegression(**COUNTS)
