@@ -374,7 +374,8 @@ def report_edges(
         f"{time.strftime('%Y-%m-%d')}, made by `{command}`. Coverage of intervals of level {LEVEL:g} of "
         f"`PrivateQuantile` (one Monte Carlo standard error: {error:.3f}), the median estimate (none where a quantile "
         "cannot be told from a bound, as its summary says) and the median ends. A coverage below "
-        f"{LEAST:g} is marked: * within two standard errors of {LEAST:g}, ! further below.",
+        f"{LEAST:g} is marked: * within two standard errors of {LEAST:g}, ! further below. Zeros "
+        "without a declared step break what the intervals assume, as a summary says.",
         "",
         "| law | together | n | epsilon | q | true | coverage | estimate | interval | datasets |",
         "|---" * 10 + "|",
