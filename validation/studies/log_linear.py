@@ -281,8 +281,8 @@ def as_markdown(lines: list[list[str]], replications: int, seed: int) -> str:
         "slopes over that of the reference. *reference*: coverage of the slopes without privacy. *warned*: fraction "
         "of fits whose summary warns that intervals may miss, or that coefficients are not identified. The reference "
         "is the fit with the same weights and without privacy, with robust standard errors. δ = 1e-6. Coverage of one "
-        "slope has a standard error of 0.028 for 60 fits, of all slopes together of about 0.009 in ten columns. The last "
-        "rows have long tails, or rare columns beside small spreads, as the page on limitations says."
+        "slope has a standard error of 0.028 for 60 fits, of all slopes together of about 0.009 in ten columns. The "
+        "last rows have long tails, or rare columns beside small spreads, as the page on limitations says."
     )
     command = f"python validation/studies/log_linear.py --replications {replications} --seed {seed}"
     head = (
