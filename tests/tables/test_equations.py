@@ -122,6 +122,11 @@ def test_limits_hold_every_value_with_a_small_score(counts: Any, noise: CountNoi
     values = np.linspace(-1, 1, 5001)
     near = values[np.abs(errors.score(values)) <= z * (1 - 1e-9)]
     assert low <= errors.estimate <= high
+    # No end is further than it must be.
+    assert all(
+        end == errors.estimate or abs(float(errors.score(np.asarray(end)))) <= z * (1 + 1e-6)
+        for end in (low, high)
+    )
     assert not near.size or (low <= near.min() + 1e-9 and near.max() - 1e-9 <= high)
 
 
