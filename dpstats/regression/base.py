@@ -44,6 +44,8 @@ SomePlan = TypeVar("SomePlan", bound=DesignPlan)
 INTERCEPT = "Intercept"
 _MANY_OBSERVED = 15.0
 """Standard deviations of its noise from which the number of observed rows is large enough for intervals to hold."""
+_SOME_OBSERVED = 2.5
+"""The same from which noise does not explain all of them. A fit uses the number of two standard deviations at least."""
 
 
 class Link(NamedTuple):
@@ -140,8 +142,9 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
 
     @property
     def _identified(self) -> NDArray[np.bool_]:
-        """Which parameters are identified, intercept first."""
-        return np.append(np.ones(self._first, dtype=bool), self.identified_)
+        """Which parameters are identified, intercept first. The intercept is, unless noise hides all rows."""
+        hidden = hasattr(self, "rows_") and self.rows_ < _SOME_OBSERVED * self.rows_noise_std_
+        return np.append(np.full(self._first, not hidden), self.identified_)
 
     # Reading rows
 

@@ -99,8 +99,9 @@ class PrivateLinearRegression(NewtonSteps, OffsetColumn[RegressionPlan], LeastSq
         uncorrected.
     intercept_privacy_share_ : float
     uneven_ : bool
-        Whether clipping changes the mean of the residuals by more than the noise. The residuals are then
-        skewed. If the skewness depends on the row, slopes may be biased by more than their intervals show.
+        Whether residuals beyond the clipping threshold do not balance by more than the noise. They are skewed, or
+        some rows were far from the line after the first step. If they are skewed and the skewness depends on the row,
+        slopes may be biased by more than their intervals show.
     hidden_bias_ : float
         The largest bias of a slope that the noise can hide, in standard errors, if the skewness of the residuals
         depends on the row. A note names it if it is above 1 and ``uneven_`` is False.
@@ -212,8 +213,9 @@ class PrivateLinearRegression(NewtonSteps, OffsetColumn[RegressionPlan], LeastSq
         notes = super()._notes()
         if self.uneven_:
             notes.append(
-                "The residuals are skewed beyond the clipping threshold. If the skewness varies with the columns, "
-                "slopes may be biased by more than their intervals show. Consider transforming the outcome."
+                "Residuals beyond the clipping threshold do not balance. They are skewed, or some rows were far from "
+                "the line after the first step. If they are skewed, slopes may be biased by more than their intervals "
+                "show. Consider transforming the outcome."
             )
         elif self.hidden_bias_ > _HIDDEN:
             notes.append(

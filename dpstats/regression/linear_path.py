@@ -22,6 +22,7 @@ from dpstats.regression.plan import (
     STEPS,
     TAIL,
     RegressionPlan,
+    is_unclipped,
     size_name,
     step_name,
 )
@@ -63,6 +64,8 @@ residuals whose sign is the sign of a normal column is 0.06."""
 _TAIL_VARIANCE = 0.2
 """Mean squared excess beyond 1.5 standard deviations, at most: 0.05 for normal and 0.17 for exponential residuals."""
 _LEAST_TAIL = 0.01
+_CROSSING = 0.15
+"""Change of the mean excess beyond 1.5 standard deviations over a small change of normal residuals: 0.13."""
 _FILLED = 0.6
 """Standard deviation of the residuals, in half-widths of the outcome's bounds, above which none is clipped."""
 _COMMON_TAIL = 0.08
@@ -81,12 +84,13 @@ class LinearPath(Path):
     """Least squares with bounded rows and residuals (Mallows weights, Huber's psi)."""
 
     _averaged = STEPS - 1
+    _changes = 0.3  # which rows are clipped changes with the coefficients
 
     def __init__(self, plan: RegressionPlan) -> None:
         super().__init__(plan)
         self.sizes: list[float] = []
         self.most = 1.0
-        self.width = _FIRST_WIDTH
+        self.width = self.clip = _FIRST_WIDTH
         self.tail = _COMMON_TAIL
         self.outside = math.nan
         self.kept = 1.0
@@ -108,6 +112,11 @@ class LinearPath(Path):
         reach = float(np.clip(5 * (self.n * self.plan.mu / 4700) ** (1 / 3), 4.0, 10.0))
         return min(reach * self.sigma, 2.0)
 
+    def _threshold(self, name: str) -> float:
+        """Return the clipping threshold of the residuals in a step, in scales."""
+        noise = self._std(name, GRADIENT) * self.radius * self.sigma
+        return max(self.width, self._far_threshold(self.sigma, noise))
+
     def _center_question(self, name: str) -> Question:
         return Center(name, True)
 
@@ -121,8 +130,9 @@ class LinearPath(Path):
         for t in range(1, STEPS + 1):
             if name == size_name(t):
                 return Size(*self._model(), name, self.most, t == 1)
-        last, white = name == step_name(STEPS), coordinates(self.whitening, self.p)
-        return LinearStep(*self._model(), white, self.radius, self.plan.bits, self.width * self.sigma, last)
+        unclipped, last = is_unclipped(name), name == step_name(STEPS)
+        white, clip = coordinates(self.whitening, self.p), self._threshold(name) * self.sigma
+        return LinearStep(*self._model(), white, self.radius, self.plan.bits, clip, unclipped, last)
 
     def _take_own(self, name: str, released: Any) -> None:
         if name == TAIL:
@@ -147,19 +157,12 @@ class LinearPath(Path):
         plan, first = self.plan, int(self.plan.design.intercept)
         unit = _REACH * self.radius  # in scales of the residuals
         noise, pulls = unit * self._std_of(TAIL), unit * released
-        slope = np.arange(self.p) >= first
-        count, size = plan.n_features, float(pulls[slope] @ pulls[slope])
-        self.pulled = size > (noise**2 + _TAIL_VARIANCE / self.n) * float(chdtri(count, _FALSE_ALARM))
-        # The mean and the variance of the pull, given its release
-        explained = (count + math.sqrt(2 * count)) * noise**2
-        likely = max(_LIKELY_PULL**2, (size - explained) / count)
-        known = likely / (likely + noise**2)
-        self.pull = np.where(slope, known * pulls, 0.0)
-        self.unseen = np.diag(slope * known * noise**2)
-        self.hidden = 2 * noise
+        unfit = self._pull_of_errors()
+        self._take_pull(pulls[first:], noise, unfit[first:, first:])
         tail = float(pulls[:first].sum())
-        seen = math.hypot(noise, math.sqrt(_TAIL_VARIANCE / self.n))
-        self.skewness = abs(tail) if abs(tail) > _SKEWED * seen else 0.0
+        noise = math.sqrt(noise**2 + float(np.trace(unfit[:first, :first])))
+        least = math.hypot(noise, math.sqrt(_TAIL_VARIANCE / self.n))
+        self.skewness = abs(tail) if abs(tail) > _SKEWED * least else 0.0
         shift = max(tail**2 - noise**2, 0.0) / 4 + _LEAST_TAIL**2 / 4
         information = self.n * plan.mu**2 * plan.share(step_name(STEPS))
         costs = 4 * (self.leverage * _WIDTHS) ** 2 * self.p**2 / information
@@ -173,8 +176,38 @@ class LinearPath(Path):
             # width clips no residual.
             self.width = max(self.width, 2.0 / self.sigma)
         # Possible bias of the intercept, from the released tail and from the usual skewness of outcomes.
-        known = 1 / (1 / _COMMON_TAIL**2 + 1 / noise**2)
-        self.tail = _SPREADS * math.sqrt((known * tail / noise**2) ** 2 + known)
+        variance = 1 / (1 / _COMMON_TAIL**2 + 1 / noise**2)
+        self.tail = _SPREADS * math.sqrt((variance * tail / noise**2) ** 2 + variance)
+
+    def _take_pull(self, released: Floats, noise: float, unfit: Floats) -> None:
+        """Learn how asymmetric tails pull on the slopes.
+
+        ``noise`` is the standard deviation of the noise, and ``unfit`` the covariance that errors of the coefficients
+        add.
+        """
+        # In coordinates in which errors are independent; the size of the pull is in units of these errors.
+        count, first = released.size, self.p - released.size
+        variances, vectors = np.linalg.eigh(noise**2 * np.eye(count) + unfit)
+        seen = vectors.T @ released
+        size = float(seen**2 @ (noise**2 / variances))
+        self.pulled = size > (noise**2 + _TAIL_VARIANCE / self.n) * float(chdtri(count, _FALSE_ALARM))
+        # The mean and the variance of the pull, given its release
+        explained = (count + math.sqrt(2 * count)) * noise**2
+        likely = max(_LIKELY_PULL**2, (size - explained) / count)
+        known = likely / (likely + variances)
+        self.pull[first:] = vectors @ (known * seen)
+        self.unseen[first:, first:] = (vectors * (known * variances)) @ vectors.T
+        self.hidden = 2 * math.sqrt(float(variances.mean()))
+
+    def _pull_of_errors(self) -> Floats:
+        """Return the covariance of the pull, in scales, that the errors of the coefficients cause.
+
+        They move residuals across the threshold on one side, and back on the other.
+        """
+        if self.inverse is None:  # no step was taken
+            return np.zeros((self.p, self.p))
+        curvature = (self.inverse.vectors * self.inverse.known) @ self.inverse.vectors.T
+        return (_CROSSING / self.sigma) ** 2 * curvature @ (self.left + self.noise) @ curvature
 
     def _compute_bias(self, width: Any) -> tuple[Any, Any]:
         """Return the bias of a clipping threshold over the released pull, and the standard deviation of this ratio.
@@ -192,12 +225,13 @@ class LinearPath(Path):
 
     def _take_step(self, name: str, released: Mapping[str, Floats]) -> None:
         last = name == step_name(STEPS)
-        self.kept = kept = 2 * float(ndtr(self.width)) - 1
-        clip = self.width * self.sigma
+        self.clip = self._threshold(name)
+        self.kept = kept = 2 * float(ndtr(self.clip)) - 1
+        clip = self.clip * self.sigma
         gradient = released[GRADIENT] * self.radius * clip / kept
         noise = self._std(name, GRADIENT) * self.radius * clip / kept
         matrix, std = self._matrix(name, CURVATURE, released, self.p)
-        size = self.radius**2 / (kept if last else 1.0)
+        size = self.radius**2 / (kept if is_unclipped(name) else 1.0)
         self.found.append(Curvature.noisy(matrix * size, std * size))
         self.seen.append(Seen(self.b, gradient, noise, self.found[-1]))
         inverse = self._inverse()
@@ -221,8 +255,8 @@ class LinearPath(Path):
         sampling = _MEAT_KURTOSIS * (float(np.trace(meat)) / self.p) ** 2 / n
         one_variance = Curvature.noisy(meat, math.sqrt(meat_std**2 + sampling)).toward(even).mean
         # Asymmetric tails beyond the threshold bias the slopes. A threshold that clips no residual has no bias.
-        clipped = self.sigma / self.kept if self.width * self.sigma < 2.0 else 0.0
-        part, error = (float(each) * clipped for each in self._compute_bias(self.width))
+        clipped = self.sigma / self.kept if self.clip * self.sigma < 2.0 else 0.0
+        part, error = (float(each) * clipped for each in self._compute_bias(self.clip))
         theta = self.b + part * inverse(self.pull)
         doubt = (part**2 + error**2) * self.unseen + error**2 * np.outer(self.pull, self.pull)
         unsure = inverse(inverse(doubt).T)
@@ -234,7 +268,7 @@ class LinearPath(Path):
         hidden = (
             self.hidden
             * clipped
-            * _extrapolate(self.width, _SLOW_DECAY)
+            * _extrapolate(self.clip, _SLOW_DECAY)
             / float(inverse.raised.mean())
             / usual
         )

@@ -41,8 +41,6 @@ Floats = NDArray[np.float64]
 _WIDTHS = (1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0, 8.0)
 """Clipping thresholds that a step chooses from, in standard deviations."""
 _FIRST_WIDTH = 2.0
-_FAR, _WIDEST = 3.0, 12.0
-"""A threshold is this many standard deviations of the error of a far row at least, up to the widest threshold."""
 _MODEL_BIAS = 0.01
 """Standard deviation of the error of the expected clipped residual, as a fraction of its effect on the log mean."""
 _MISFIT, _LEVEL_MISFIT = 0.14, 0.3
@@ -245,7 +243,8 @@ class LogLinearPath(Path):
         self.fitness = fitness
         best = np.unravel_index(int(np.argmin(fitness)), fitness.shape)
         self.dispersion = float(linear[best]), float(quadratic[best])
-        self._tabulate() if name == size_name(1) else self._choose_width()
+        t = next(t for t in range(1, STEPS + 1) if name == size_name(t))
+        self._tabulate() if t == 1 else self._choose_width(step_name(t))
 
     @property
     def _level_error(self) -> float:
@@ -258,7 +257,7 @@ class LogLinearPath(Path):
     def _bound(self, counts: Floats, name: str) -> None:
         super()._bound(counts, name)
         if name == LAST_NORMS:
-            self._choose_width()
+            self._choose_width(step_name(STEPS))
 
     # Public functions of the linear predictor
 
@@ -294,7 +293,7 @@ class LogLinearPath(Path):
         """Tabulate the public functions for the present coefficients, dispersion and threshold."""
         self.tables = tabulate(self.family, self._predictors, self.dispersion, self.width)
 
-    def _choose_width(self) -> None:
+    def _choose_width(self, step: str) -> None:
         """Choose the clipping threshold with the least planned noise and error of the working distribution."""
         tables = tabulate(self.family, self._predictors, self.dispersion, _WIDTHS, 31)
         unit = tables.scale * (1 + tables.most_pull) / tables.curvature
@@ -303,17 +302,12 @@ class LogLinearPath(Path):
         after = self._levers(tables, np.array(_WIDTHS)).after
         uncalibrated = (after[:, 0, 0] + after[:, 1, 1] / _TILT**2) / self.p
         costs = noise**2 / share + (_MODEL_BIAS * tables.bias) ** 2 + uncalibrated
-        self.width = max(_WIDTHS[int(np.argmin(costs))], min(self._far(), _WIDEST))
-        self._tabulate()
-
-    def _far(self) -> float:
-        """Return the threshold that a row at the radius needs, in standard deviations.
-
-        A clipped residual hides how wrong the coefficients are.
-        """
-        error = self.radius * math.sqrt(max(float(np.linalg.eigvalsh(self.left + self.noise)[-1]), 0.0))
+        best = int(np.argmin(costs))
         mean = np.array([math.exp(self._predictors.center)])
-        return _FAR * error * float(mean[0] / self.family.std(mean, self.dispersion)[0])
+        scale = float(self.family.std(mean, self.dispersion)[0] / mean[0])
+        each = self._std(step, GRADIENT) * self.radius * float(unit[best]) / _WIDTHS[best]
+        self.width = max(_WIDTHS[best], self._far_threshold(scale, each))
+        self._tabulate()
 
     # Steps
 

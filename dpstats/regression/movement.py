@@ -5,10 +5,11 @@ for Gram matrices alone docs/proofs/sufficient-statistics.md and docs/proofs/fun
 
 * A Gram matrix alone: ||uu' - u'u''||^2 <= 2; and for u in the unit ball of l1 its entries move by 2 in l1.
 
-* ||vu - v'u'||^2 + ||uu' - u'u''||^2/2 <= 4, the value for the gradient alone.
+* ||vu - v'u'||^2 + ||uu' - u'u''||^2/2 <= 4, the value for the gradient alone: the first linear step.
 * With the meat: ||vu - v'u'||^2 + (||Iuu' - ..||^2 + ||v^2 uu' - ..||^2)/4 <= 4.25.
   Here I is 0 only if |v| equals its clipping threshold. If I is 1 for all rows, the bound is 4.
 * With any q in [0, 1] for I, y included; the first line then is at most 4.5: ||vu - v'u'||^2 + ||quu' - ..||^2/2.
+  Later linear steps have q = I.
 * Logistic: ||vu - v'u'||^2 + 1.5 ||huu' - ..||^2 <= 4 where h = 4p(1-p) and |v| <= |y - p|.
 
 If u, v are integers divided by 2^bits, the first bound is exact. For rows that are rounded again, the rounding error
@@ -65,11 +66,14 @@ def gradient_integers(name: str, p: int, n: int, bits: int, share: float) -> Int
     return Integers(name, p, 1.0 / steps / n, isqrt_up(4 * p * steps**2), 2 * steps, share)
 
 
-def step_integers(name: str, p: int, n: int, bits: int, share: float) -> JointIntegers:
-    """Return the integers of a step: gradient and Gram matrix."""
+def step_integers(
+    name: str, p: int, n: int, bits: int, share: float, unclipped: bool = False
+) -> JointIntegers:
+    """Return the integers of a linear step: gradient and Gram matrix, of all rows or of the unclipped ones."""
     steps = 2**bits
     blocks = (_gradient(p, n, steps), *gram_blocks(CURVATURE, p, n, steps, STEP_WEIGHT))
-    return JointIntegers(name, blocks, math.inf, 2 * _SAFE, share)
+    moved = math.sqrt(ANY_MOVEMENT) if unclipped else 2.0
+    return JointIntegers(name, blocks, math.inf, moved * _SAFE, share)
 
 
 def last_integers(name: str, p: int, n: int, bits: int, share: float) -> JointIntegers:

@@ -50,6 +50,8 @@ _SHAPE = 5.0
 _SEEN = 4.5
 """A noisy count below this many standard deviations of its noise is treated as zero."""
 _LEVERAGES = np.geomspace(1.0, 64.0, 121)
+_FAR, _WIDEST = 3.0, 12.0
+"""A threshold is this many standard deviations of the error of a far row, if noise permits, up to the widest one."""
 _CATALAN = (1, 1, 2, 5, 14)
 """Even moments of a random symmetric matrix. Repeated steps with the same curvature error accumulate like these."""
 
@@ -357,6 +359,20 @@ class Path(ABC):
         costs = self.p * (16 * factors**2 / information + self.n * (self._model_error * cut) ** 2)
         self.leverage = float(factors[np.argmin(costs)])
         self.radius = self.leverage * (math.sqrt(self.p) if name == NORMS else typical)
+
+    def _far_threshold(self, scale: float, noise: float) -> float:
+        """Return the clipping threshold that far rows need in a step, in scales of the residuals.
+
+        A clipped residual does not show how wrong the coefficients are. So the threshold grows with the error of the
+        linear predictor of a far row, which is 0 as long as no step was taken. Noise grows too: ``noise`` is that of a
+        coefficient at a threshold of one scale. The sum of the noise, and of the largest error that clipping leaves, is
+        smallest.
+        """
+        worst = float(np.linalg.eigvalsh(self.left + self.noise)[-1])
+        if worst <= 0:
+            return 0.0
+        far = _FAR * self.radius * math.sqrt(worst) / scale
+        return min(far / (1 + self.p * (noise * far) ** 2 / worst), _WIDEST)
 
     def _round_whitening(self) -> None:
         """Replace the coordinates with their rounded values, in which the rows are computed."""

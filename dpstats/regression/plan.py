@@ -69,6 +69,15 @@ def step_name(t: int) -> str:
     return f"step {t}"
 
 
+def is_unclipped(name: str) -> bool:
+    """Return whether a linear step releases the Gram matrix of the unclipped rows: all steps but the first.
+
+    It is the derivative of the gradient, also where residuals vary more for some rows than for others. Before the
+    first step, the residuals of some rows may all be clipped.
+    """
+    return name != step_name(1)
+
+
 @cache
 def size_name(t: int) -> str:
     """Return the name of the stage that releases the size of the residuals before step t."""
@@ -227,7 +236,9 @@ def regression_plan(
             return weighted_integers(name, p, n, bits, share, True)
         if family == "logistic":
             return logistic_integers(name, p, n, bits, share)
-        return (last_integers if name == step_name(STEPS) else step_integers)(name, p, n, bits, share)
+        if name == step_name(STEPS):
+            return last_integers(name, p, n, bits, share)
+        return step_integers(name, p, n, bits, share, is_unclipped(name))
 
     def parts(mu: float) -> list[tuple[str, float]]:
         return shares(family, n, d, mu, design.intercept, count_name(design, missing))

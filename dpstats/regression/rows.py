@@ -242,9 +242,10 @@ class Step(Model):
 
 @dataclass(frozen=True, eq=False)
 class LinearStep(Step):
-    """Gradient and Gram matrix. With ``last``, the Gram matrix of the unclipped rows, and the meat."""
+    """Gradient, and Gram matrix of all rows or of the unclipped ones. With ``last`` also the meat."""
 
     width: float
+    unclipped: bool
     last: bool
 
     def sum_rows(self, block: Block) -> Sums:
@@ -252,13 +253,13 @@ class LinearStep(Step):
         r = self.residuals(block, self.width)
         v = self.round(block, bounded, r)
         found = {GRADIENT: bounded.weigh(v)}
-        whole = block.gram(self.ball, bounded)
-        if not self.last:
-            return {**found, **triangle(CURVATURE, whole)}
-        rows = bounded.rows()
-        cut = rows[~(np.abs(r) < 1.0)]
-        pulls = bounded.scale(v * 2.0**-self.bits)
-        return {**found, **triangle(CURVATURE, whole - gram(cut)), **triangle(MEAT, gram(pulls))}
+        curvature = block.gram(self.ball, bounded)
+        if self.unclipped:
+            curvature = curvature - gram(bounded.rows()[~(np.abs(r) < 1.0)])
+        found |= triangle(CURVATURE, curvature)
+        if self.last:
+            found |= triangle(MEAT, gram(bounded.scale(v * 2.0**-self.bits)))
+        return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -106,7 +106,7 @@ def test_short_rows_have_larger_blocks_and_the_same_sums(d: int, monkeypatch: py
     n, design = 9 * ROWS + 5, Design.check((-1, 1), (-1, 1), d, True)
     X, y = rng.uniform(-3, 3, (n, d)), rng.uniform(-1, 1, n)
     white = coordinates(np.eye(d + 1) + 0.1 * rng.normal(size=(d + 1, d + 1)), d + 1)
-    step = LinearStep(np.zeros(d), True, np.full(d + 1, 1e-7), white, 2.0, 20, 0.5, True)
+    step = LinearStep(np.zeros(d), True, np.full(d + 1, 1e-7), white, 2.0, 20, 0.5, True, True)
     first = Blocks(X, y, design).answer(step)
     monkeypatch.setattr(blocks, "_cut_blocks", lambda n, d: [slice(0, 100), slice(100, n)])
     again = Blocks(X, y, design).answer(step)

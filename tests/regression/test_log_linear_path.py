@@ -147,14 +147,14 @@ def test_the_threshold_counts_what_the_calibration_leaves() -> None:
 
 def test_rows_that_are_still_far_off_are_not_clipped() -> None:
     path = exact("counts", np.random.default_rng(11).poisson(800 * MEANS).astype(float), 40_000)
-    path._choose_width()
+    path._choose_width(step_name(STEPS))
     near = path.width
     path.left = path.left + 0.03**2 * np.eye(3)
-    path._choose_width()
+    path._choose_width(step_name(STEPS))
     # An error of 0.03 times the radius is many standard deviations of counts near 1,000.
     assert near < 4 and path.width > 10
     path.left = path.left + np.eye(3)
-    path._choose_width()
+    path._choose_width(step_name(STEPS))
     assert path.width == 12
     assert path.estimate().unsettled
 

@@ -51,8 +51,9 @@ def questions() -> list[Question]:
         Size(*model(), "size", 1.0, True),
         Tail(*model(), white, 1.5, BITS, "tail", 0.2, 0.5),
         Moments(*model(), "mean", "square", 0.7),
-        LinearStep(*model(), white, 1.5, BITS, 0.3, False),
-        LinearStep(*model(), white, 1.5, BITS, 0.3, True),
+        LinearStep(*model(), white, 1.5, BITS, 0.3, False, False),
+        LinearStep(*model(), white, 1.5, BITS, 0.3, True, True),
+        LinearStep(*model(), white, 1.5, BITS, 0.3, True, False),
         LogisticStep(*model(), white, 1.5, BITS),
         SecondMoments(*(float(round(w * 2**X_BITS)) for w in (0.4, 0.5, 1.2)), "l2", BITS),
         SecondMoments(*(float(round(w * 2**X_BITS)) for w in (0.4, 0.5, 2.0)), "l1", BITS),
@@ -117,6 +118,14 @@ def test_a_step_is_what_its_formula_says() -> None:
     kept = np.abs(r) < 0.3
     gram = (u[kept, :, None] * u[kept, None, :]).sum(0)
     assert np.allclose(found[f"{CURVATURE}, diagonal"] / unit, np.diag(gram), atol=2e-3)
+    # Without the meat, and with the curvature of all rows
+    earlier = answer(questions()[10], X, y)
+    assert all(np.array_equal(value, found[name]) for name, value in earlier.items())
+    assert set(found) - set(earlier) == {f"{MEAT}, diagonal", f"{MEAT}, above the diagonal"}
+    whole = (u[:, :, None] * u[:, None, :]).sum(0)
+    first = answer(questions()[8], X, y)
+    assert np.allclose(first[f"{CURVATURE}, diagonal"] / unit, np.diag(whole), atol=2e-3)
+    assert np.trace(whole) > 1.2 * np.trace(gram)
     meat = ((v[:, None] * u)[:, :, None] * (v[:, None] * u)[:, None, :]).sum(0)
     assert np.allclose(found[f"{MEAT}, above the diagonal"] / unit, meat[np.triu_indices(4, 1)], atol=2e-3)
 

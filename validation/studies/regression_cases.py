@@ -68,6 +68,18 @@ def beside_rare(rates: list[float], columns: int) -> Callable[..., tuple[Floats,
     return made
 
 
+def beside_a_group(
+    rate: float, slope: float, spread: float, wider: float = 1.0
+) -> Callable[..., tuple[Floats, Floats]]:
+    """Return the maker of rows with a group beside a normal column of slope 3, with normal errors of these spreads."""
+
+    def made(n: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        X = np.column_stack([indicators(n, [rate], rng), normal(n, 1, rng)])
+        return X, X @ [slope, 3.0] + spread * rng.standard_normal(n) * np.where(X[:, 0] > 0, wider, 1.0)
+
+    return made
+
+
 def by_index(slopes: list[float], level: float = 0.0) -> Callable[..., tuple[Floats, Floats]]:
     """Return the maker of rows with normal columns, and outcomes of 0 or 1 with these log odds."""
 
@@ -154,8 +166,24 @@ def least_squares(X: Floats, y: Floats, cov_type: str = "HC") -> tuple[Floats, F
 
 HALF = (0.5, 0.5, 0.5, 0.5)
 MIXED = (0.5, -0.5, 0.5)
+GROUP = [(0.0, 1.0), (-4.0, 4.0)]
 DUMMIES = [(0.0, 1.0)] * 3 + [(-4.0, 4.0)]
 RAND_BOUNDS = [(0, 5), (0, 1), (0, 8), (0, 9), (0, 1), (0, 60), (0, 1), (0, 1), (0, 1)]
+GROUPS = (
+    ("errors 5 times as wide", 0.03, 0.5, 1.0, 5.0, 5_000, 1.0, (-30.0, 32.0)),
+    ("errors 5 times as wide", 0.01, 0.5, 1.0, 5.0, 20_000, 1.0, (-30.0, 32.0)),
+    ("errors 5 times as wide", 0.03, 0.5, 1.0, 5.0, 5_000, 1e4, (-30.0, 32.0)),
+    ("errors 10 times as wide", 0.1, 0.5, 1.0, 10.0, 5_000, 1.0, (-50.0, 50.0)),
+    ("errors 10 times as wide", 0.02, 0.5, 1.0, 10.0, 10_000, 1.0, (-50.0, 50.0)),
+    ("errors 10 times as wide, slope 10", 0.1, 10.0, 1.0, 10.0, 5_000, 1.0, (-50.0, 60.0)),
+    ("errors 10 times as wide, slope 10", 0.1, 10.0, 1.0, 10.0, 20_000, 1.0, (-50.0, 60.0)),
+    ("R2 of 0.9", 0.05, 5.0, 1.0, 1.0, 5_000, 1.0, (-20.0, 25.0)),
+    ("R2 of 0.99", 0.05, 5.0, 0.3, 1.0, 5_000, 1.0, (-20.0, 25.0)),
+    ("R2 of 0.99", 0.5, 5.0, 0.3, 1.0, 5_000, 1.0, (-20.0, 25.0)),
+    ("R2 of 0.999", 0.05, 5.0, 0.1, 1.0, 20_000, 1.0, (-20.0, 25.0)),
+    ("R2 of 0.9999", 0.05, 5.0, 0.03, 1.0, 20_000, 10.0, (-20.0, 25.0)),
+)
+"""Groups beside a normal column: their fraction, slope, spread of the errors, and how many times as wide theirs are."""
 CASES = (
     Case("A1", "skew that turns with x", skewed, 12_000, 2.0, MIXED),
     Case("A1", "skew that turns with x", skewed, 5_000, 1.0, MIXED, fits=2.0),
@@ -246,6 +274,11 @@ CASES = (
     Case("A6", "bounds 100 times too wide", ordinary, 20_000, 1.0, MIXED, (-400.0, 400.0), (-800.0, 800.0)),
     Case("A6", "y_bounds that cut 2%", ordinary, 20_000, 1.0, MIXED, y_bounds=(-3.1, 3.1)),
     Case("A6", "y_bounds that cut 5%", ordinary, 20_000, 1.0, MIXED, y_bounds=(-2.6, 2.6)),
+    *(
+        Case("A9", f"{words}, group of {100 * rate:g}%", rows, n, epsilon, (slope, 3.0), GROUP, bounds)
+        for words, rate, slope, spread, wider, n, epsilon, bounds in GROUPS
+        for rows in [beside_a_group(rate, slope, spread, wider)]
+    ),
     Case("A6", "RAND, visits by least squares", visits, 20_190, 1.0, None, RAND_BOUNDS, (0, 100)),
 )
 

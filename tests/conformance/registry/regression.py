@@ -437,6 +437,24 @@ def product_clip() -> Understated:
     return Understated("Gram matrix free beside a product clip", one, integers, pairs)
 
 
+def free_unclipped() -> Understated:
+    """Return a later step with the noise of the first: as if the Gram matrix of the unclipped rows were free."""
+    estimator = PrivateLinearRegression(**LINEAR)
+    plan, asked = questions(estimator, 500, 2)
+    first, later = (
+        next(i for i, stage in enumerate(plan.stages) if stage.name == step_name(t)) for t in (1, 2)
+    )
+
+    def integers(data: Dataset) -> list[Any]:
+        return [Blocks(data[:, :-1], data[:, -1], plan.design).answer(asked[later])]
+
+    def pairs() -> Iterator[tuple[Dataset, Dataset]]:
+        yield from ((a[None], b[None]) for a, b in worst_rows(asked[later], plan.design, 2))
+
+    one = replace(plan, stages=(plan.stages[first],))
+    return Understated("Gram matrix of unclipped rows free", one, integers, pairs)
+
+
 def planted(
     name: str, draw: Any, pair: tuple[Dataset, Dataset], options: dict[str, Any], trials: int
 ) -> PlantedBug:
@@ -551,7 +569,7 @@ def entries() -> Iterator[Entry]:
                 "bounds from the data", whole_fits(BoundsFromTheData(**tight), raw), beside, tight, WHOLE
             ),
         ),
-        understated=(product_clip(),),
+        understated=(product_clip(), free_unclipped()),
     )
     observed, tight = LINEAR | {"missing": "drop"}, LINEAR | TIGHT | {"missing": "drop"}
     pair = pulling(PrivateLinearRegression(**observed), 200, 2)
