@@ -166,9 +166,9 @@ def _parse(text: str) -> tuple[dict[str, Any], str, str | None]:
         "receipt must be a file that receipt().to_json() made, got other text. Check the name of the file."
     )
     try:
-        found = json.loads(text) if len(text) <= _LARGEST else None
+        found = json.loads(text, object_pairs_hook=_unrepeated) if len(text) <= _LARGEST else None
         _canonical(found)
-    except (ValueError, RecursionError):
+    except (TypeError, ValueError, RecursionError):
         raise refusal from None
     mappings = ("guarantee", "versions", "proofs")
     if (
@@ -184,6 +184,14 @@ def _parse(text: str) -> tuple[dict[str, Any], str, str | None]:
     if not (digest + (signature or "")).isascii():
         raise refusal
     return found, digest, signature
+
+
+def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a mapping, or refuse a name that occurs twice: a reader of the text might see the first one."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name occurs twice")
+    return found
 
 
 def _check_signature(text: bytes, signature: str | None, key: bytes | str | None) -> Check:

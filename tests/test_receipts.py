@@ -78,14 +78,24 @@ def test_a_forged_receipt_fails_its_check_even_with_a_right_hash(name: str) -> N
     assert failed(forged(change)) == {check, "signature"}
 
 
+@pytest.mark.parametrize("name", ["guarantee", "epsilon", "sha256"])
+def test_a_name_that_occurs_twice_is_refused(name: str) -> None:
+    # The last one counts for a check, and a reader may see the first.
+    twice = TEXT.replace(f'"{name}":', f'"{name}": {{"epsilon": 0.01}}, "{name}":', 1)
+    assert twice != TEXT and json.loads(twice) == json.loads(TEXT)
+    with pytest.raises(InvalidParameter, match="receipt must be a file"):
+        verify_receipt(twice, KEY)
+
+
 def test_a_larger_guarantee_is_no_fault() -> None:
     assert failed(forged(lambda found: found["guarantee"].update(epsilon=0.6)), None) == set()
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{}", "[" * 100_000, "null", "1" * 10_000, TEXT[:-2], TEXT.replace(", version 1", "")]
+    "text",
+    [None, 3, "", "{}", "[" * 100_000, "null", "1" * 10_000, TEXT[:-2], TEXT.replace(", version 1", "")],
 )
-def test_other_text_is_refused(text: str) -> None:
+def test_other_text_is_refused(text: Any) -> None:
     with pytest.raises(InvalidParameter, match="receipt must be a file"):
         verify_receipt(text)
 

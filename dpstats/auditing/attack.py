@@ -8,14 +8,14 @@ counting on the same runs would accuse right releases far too often.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from dpstats.auditing.bounds import epsilon_lower_bound
 from dpstats.auditing.events import choose_event, count_event
-from dpstats.auditing.outputs import Component, Sample, as_component, join
+from dpstats.auditing.outputs import Component, Sample, as_component, join, outcome_keys
 from dpstats.auditing.result import AuditResult
 from dpstats.auditing.scores import Pair, split_runs
 from dpstats.data.parameters import check_integer, check_real
@@ -51,7 +51,7 @@ def audit(
     ----------
     release : callable, or sequence of callables
         ``release(dataset, rng)`` returns one output: a number, a vector of numbers, or anything made
-        of numbers, text and None; with ``batched=True``, ``release(dataset, rng, size)`` returns
+        of numbers, text, dates and None; with ``batched=True``, ``release(dataset, rng, size)`` returns
         ``size`` independent outputs along the first axis. Several releases are run once each, on
         the same dataset and with independent noise, and the claim is for all of them together.
     dataset, neighbor : object
@@ -100,9 +100,11 @@ def audit(
     """
     epsilon, delta, confidence = _check_claim(epsilon, delta, confidence)
     n_trials = check_integer("n_trials", n_trials, at_least=4)
-    releases = (release,) if callable(release) else tuple(release)
+    releases = (release,) if callable(release) else tuple(release) if isinstance(release, Iterable) else ()
     if not releases or not all(map(callable, releases)):
-        raise InvalidParameter("release must be a callable, or a sequence of at least one callable")
+        raise InvalidParameter(
+            f"release must be a callable, or a sequence of at least one callable, got {type(release).__name__}"
+        )
     half = n_trials // 2
     # At least one block a half: blocks are compared with each other, to refuse a release that repeats itself.
     sizes = 2 * cut(half, _BATCH if batched else _RUNS)
@@ -133,7 +135,7 @@ def audit_outputs(
     ----------
     outputs, neighbor_outputs : sequence
         The outputs of independent runs on a dataset and on its neighbor, equally many, at least 4:
-        an array with one run per row, or a sequence of any objects. The first half chooses the
+        an array or a table with one run per row, or a sequence of any objects. The first half chooses the
         event and the second half counts it, so the order must not depend on the outputs.
     epsilon, delta : float
         The claim.
@@ -164,8 +166,10 @@ def audit_outputs(
     epsilon, delta, confidence = _check_claim(epsilon, delta, confidence)
     names = {"outputs": outputs, "neighbor_outputs": neighbor_outputs}
     for name, given in names.items():
-        if isinstance(given, str) or not hasattr(given, "__len__"):
-            raise InvalidParameter(f"{name} must be a sequence of outputs, got {type(given).__name__}")
+        if isinstance(given, str | bytes | Mapping | Set) or not hasattr(given, "__len__"):
+            raise InvalidParameter(
+                f"{name} must be a sequence of outputs, or a table with one in each row, got {type(given).__name__}"
+            )
     sizes = [len(given) for given in names.values()]
     if sizes[0] != sizes[1] or sizes[0] < 4:
         raise InvalidParameter(
@@ -239,8 +243,11 @@ def _refuse_repetition(blocks: Sequence[Sample]) -> None:
         first = blocks[0][i]
         for block in blocks[1:]:
             if not isinstance(first, np.ndarray) or not isinstance(block[i], np.ndarray):
-                same = isinstance(first, list) and first == block[i]
-                differing = sum(output != first[0] for output in first) if same else 0
+                keys = outcome_keys(first)
+                same = (
+                    isinstance(first, list) and isinstance(block[i], list) and keys == outcome_keys(block[i])
+                )
+                differing = sum(key != keys[0] for key in keys) if same else 0
             else:
                 same = np.array_equal(first, block[i])
                 differing = int(np.count_nonzero(first != first[0])) if same else 0

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainccinv, betaincinv, ndtri
 
-from dpstats.data.parameters import check_real
+from dpstats.data.parameters import check_integer, check_real
+from dpstats.errors import InvalidParameter
 
 
 def probability_bounds(
@@ -62,8 +63,20 @@ def epsilon_lower_bound(
     >>> round(float(epsilon_lower_bound(7310, 2690, 10_000)), 3)
     0.955
     """
+    trials = check_integer("trials", trials, at_least=1)
+    counts, other_counts = (
+        _check_counts(name, given, trials)
+        for name, given in (("counts", counts), ("other_counts", other_counts))
+    )
     delta = check_real("delta", delta, at_least=0, below=1)
     each = (1 + check_real("confidence", confidence, above=0, below=1)) / 2
     lower, _ = probability_bounds(counts, trials, each)
     _, upper = probability_bounds(other_counts, trials, each)
     return np.log(np.maximum((lower - delta) / upper, 1.0))
+
+
+def _check_counts(name: str, given: Any, trials: int) -> NDArray[np.int64]:
+    found = np.asarray(given)
+    if found.dtype.kind not in "iu" or (found.size and not 0 <= found.min() <= found.max() <= trials):
+        raise InvalidParameter(f"{name} must be whole numbers from 0 to trials = {trials}, got {given!r}")
+    return found.astype(np.int64)

@@ -114,6 +114,11 @@ def audit_probabilities(
     epsilon = check_real("epsilon", epsilon, at_least=0)
     delta = check_real("delta", delta, at_least=0, below=1)
     tolerance = check_real("tolerance", tolerance, at_least=0, below=1)
+    if not callable(probabilities):
+        raise InvalidParameter(
+            "probabilities must be a function of a dataset, such as the method `probabilities` of a mechanism, got "
+            f"{type(probabilities).__name__}"
+        )
     worst, worst_pair, number, violated = -1.0, None, 0, False
     for pair in pairs:
         first, second = _align_outcomes(*(probabilities(dataset) for dataset in pair))

@@ -1,8 +1,8 @@
 """What releases return, as numbers an attack can work on.
 
-Numbers and vectors of fixed length become float arrays. Anything else stays a list of objects and has two
-views: an outcome (`outcome_keys`) that is equal to another or not, and a row of features (`Encoder`) for a
-classifier.
+Numbers and vectors of fixed length become float arrays, if floats have their exact values. Anything else stays a
+list of objects and has two views: an outcome (`outcome_keys`) that is equal to another or not, and a row of
+features (`Encoder`) for a classifier.
 """
 
 from __future__ import annotations
@@ -10,6 +10,9 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from enum import Enum
 from numbers import Real
 from typing import Any, TypeAlias
 
@@ -24,13 +27,21 @@ Component: TypeAlias = Floats | list[Any]
 Sample: TypeAlias = tuple[Component, ...]
 """The outputs of all releases that were run together, run by run."""
 
+_MISSING = {"NAType", "NaTType"}
+"""Types of the missing values of pandas, which are not equal to themselves."""
 _SINGLE = {str, bytes, bool, int, float, type(None)}
+_WHOLE = 2.0**53
+"""Floats have the exact values of whole numbers up to this one."""
 _POSITIONS = 64
 _CATEGORIES = 200  # the classifier bins features into 255
 
 
 def as_component(outputs: Any, size: int, name: str = "release") -> Component:
     """Return the outputs of ``size`` runs as an array of floats, or as a list of objects."""
+    if isinstance(outputs, np.ma.MaskedArray):
+        outputs = outputs.tolist()  # a masked entry is None
+    elif hasattr(outputs, "to_numpy"):  # a table, with one run in each row
+        outputs = outputs.to_numpy()
     array = outputs if isinstance(outputs, np.ndarray) else None
     if array is None:
         try:
@@ -46,11 +57,30 @@ def as_component(outputs: Any, size: int, name: str = "release") -> Component:
     if len(outputs) != size:
         shape = array.shape if array is not None else (len(outputs),)
         raise InvalidParameter(f"{name} must return {size} outputs along the first axis, got shape {shape}")
-    if array is not None and array.dtype.kind in "biuf" and array.size:
-        table = array.astype(np.float64, copy=False).reshape(size, -1)
+    if array is not None and array.size and (table := _as_floats(array)) is not None:
+        table = table.reshape(size, -1)
         return table[:, 0] if table.shape[1] == 1 else table
-    found: Component = outputs.tolist() if isinstance(outputs, np.ndarray) else outputs
+    if not isinstance(outputs, np.ndarray):
+        return list(outputs)
+    # A list of Python's numbers would lose digits of extended floats.
+    found: Component = list(outputs) if outputs.dtype.kind in "fcmM" else outputs.tolist()
     return found
+
+
+def _as_floats(array: NDArray[Any]) -> Floats | None:
+    """Return numbers or dates as floats, or None where floats do not have their exact values."""
+    if array.dtype.kind == "c":
+        array = np.stack([array.real, array.imag], axis=-1)
+    elif array.dtype.kind in "mM":
+        array = array.astype(np.int64)
+    if array.dtype.kind not in "biuf":
+        return None
+    found = array.astype(np.float64, copy=False)
+    if array.dtype.kind in "iu":
+        exact = bool((np.abs(found) <= _WHOLE).all())
+    else:
+        exact = array.dtype.itemsize <= 8 or bool(((found == array) | np.isnan(found)).all())
+    return found if exact else None
 
 
 def join(blocks: Sequence[Sequence[Component]]) -> list[Component]:
@@ -88,16 +118,27 @@ def _canonical(output: Any) -> Hashable:
     if isinstance(output, str | bytes | bool | int) or output is None:
         return output
     if isinstance(output, float | np.floating):
-        return "nan" if output != output else float(output)
+        return "nan" if output != output else float(output) if float(output) == output else str(output)
     fields = _fields(output)
     if fields is not None:
         return (type(output).__name__, *map(_canonical, fields))
-    if isinstance(output, Hashable):
+    kind: type = type(output)
+    if kind.__name__ in _MISSING:
+        return kind.__name__
+    if isinstance(output, np.datetime64 | np.timedelta64):
+        return str(output.dtype), int(output.astype(np.int64))
+    if isinstance(output, Hashable) and _is_comparable(kind):
         return output
     raise InvalidParameter(
-        "release must return numbers, text, None, or tuples, lists, dicts and dataclasses of these, "
-        f"got {type(output).__name__}"
+        "release must return numbers, text, dates, None, or tuples, lists, dicts and dataclasses of these, "
+        f"got {kind.__name__}"
     )
+
+
+def _is_comparable(kind: type) -> bool:
+    """Return whether equal values of a type are told from others: not if each is equal to itself alone."""
+    own = any("__eq__" in vars(base) for base in kind.__mro__[:-1])
+    return own or issubclass(kind, Enum | type)
 
 
 def _fields(output: Any) -> Sequence[Any] | None:
@@ -110,6 +151,8 @@ def _fields(output: Any) -> Sequence[Any] | None:
         return [field for key in sorted(output, key=repr) for field in (key, output[key])]
     if isinstance(output, set | frozenset):
         return sorted(output, key=repr)
+    if isinstance(output, complex | np.complexfloating):
+        return [output.real, output.imag]
     if dataclasses.is_dataclass(output) and not isinstance(output, type):
         return [getattr(output, field.name) for field in dataclasses.fields(output)]
     return output if isinstance(output, list | tuple) else None
@@ -174,14 +217,23 @@ class Encoder:
 def _number(leaf: Any) -> float | None:
     if leaf is None or isinstance(leaf, str | bool):  # the abstract check below is slow
         return None
-    if isinstance(leaf, Real):
+    if isinstance(leaf, np.datetime64 | np.timedelta64):
+        leaf = leaf.astype(np.int64)
+    elif isinstance(leaf, datetime):
+        leaf = (leaf - datetime(1970, 1, 1, tzinfo=leaf.tzinfo)).total_seconds()
+    elif isinstance(leaf, date):
+        leaf = leaf.toordinal()
+    elif isinstance(leaf, timedelta):
+        leaf = leaf.total_seconds()
+    if isinstance(leaf, Real | Decimal):
         try:
             number = float(leaf)
-        except OverflowError:
+        except (OverflowError, ValueError):
             return None
         return number if np.isfinite(number) else None
     return None
 
 
 def _word(leaf: Any, number: float | None) -> Hashable:
-    return ("a number",) if number is not None else (type(leaf).__name__, _canonical(leaf))
+    """Return the category of a leaf. Numbers have one, unless a float does not have their exact value."""
+    return ("a number",) if number is not None and number == leaf else (type(leaf).__name__, _canonical(leaf))

@@ -61,7 +61,7 @@ def test_bad_input() -> None:
         audit(laplace, 0, 1, epsilon=1.0, confidence=1.0, batched=True)
     with pytest.raises(InvalidParameter, match="release must return 50 outputs"):
         audit(lambda v, rng, size: np.zeros(3), 0, 1, epsilon=1.0, n_trials=100, batched=True)
-    with pytest.raises(InvalidParameter, match="release must return numbers, text, None"):
+    with pytest.raises(InvalidParameter, match="release must return numbers, text, dates, None"):
         audit(lambda v, rng: slice(2), 0, 1, epsilon=1.0, n_trials=100)
     with pytest.raises(InvalidParameter, match="release must be a callable"):
         audit([], 0, 1, epsilon=1.0, n_trials=100)

@@ -8,6 +8,7 @@ from scipy import stats
 
 from dpstats.auditing import epsilon_lower_bound
 from dpstats.auditing.bounds import probability_bounds
+from dpstats.errors import InvalidParameter
 
 
 def test_clopper_pearson_against_the_binomial() -> None:
@@ -23,3 +24,18 @@ def test_lower_bound_subtracts_delta() -> None:
     _, upper = probability_bounds(20, 1000, 0.975)
     assert epsilon_lower_bound(300, 20, 1000, 0.05) == pytest.approx(np.log((lower - 0.05) / upper))
     assert epsilon_lower_bound(20, 300, 1000) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("counts", "trials", "name"),
+    [(11, 10, "counts"), (-1, 10, "counts"), (5.5, 10, "counts"), ("a", 10, "counts"), (0, 0, "trials")],
+)
+def test_counts_that_no_runs_have_are_refused(counts: object, trials: int, name: str) -> None:
+    with pytest.raises(InvalidParameter, match=f"^{name} must be"):
+        epsilon_lower_bound(counts, 0, trials)
+    if name == "counts":
+        with pytest.raises(
+            InvalidParameter, match=r"^other_counts must be whole numbers from 0 to trials = 10"
+        ):
+            epsilon_lower_bound(0, counts, trials)
+    assert epsilon_lower_bound(np.array([0, 10], dtype=np.uint8), 10, 10).tolist() == [0, 0]

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
+from datetime import date, timedelta
+from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from dpstats.auditing import audit
+from dpstats.auditing import audit, audit_outputs
 from dpstats.auditing.outputs import Encoder, as_component, join, outcome_keys
 from dpstats.errors import InvalidParameter
 from tests.auditing.releases import words
@@ -84,3 +91,68 @@ def test_kinds_are_decided_together() -> None:
     assert keys[0] == keys[1] != keys[2]
     with pytest.raises(InvalidParameter, match="release must return 2 outputs"):
         as_component(3.0, 2)
+
+
+def number(data: float, rng: np.random.Generator) -> float:
+    """Return a number that tells the two datasets apart in most runs."""
+    return float(10 * data + rng.normal())
+
+
+REVEALING: dict[str, Callable[[float, np.random.Generator], Any]] = {
+    "large whole numbers": lambda data, rng: 2**60 + data,
+    "large whole numbers beside text": lambda data, rng: (2**60 + data, "a"),
+    "extended floats": lambda data, rng: np.longdouble(1) + np.longdouble(2) ** -60 * data,
+    "complex": lambda data, rng: complex(number(data, rng), 1),
+    "complex beside text": lambda data, rng: (complex(0, number(data, rng)), "a"),
+    "decimals": lambda data, rng: Decimal(number(data, rng)),
+    "fractions": lambda data, rng: Fraction(number(data, rng)),
+    "times": lambda data, rng: pd.Timestamp("2020-01-01") + pd.Timedelta(days=number(data, rng)),
+    "days": lambda data, rng: date(2020, 1, 1) + timedelta(days=round(100 * number(data, rng))),
+    "durations": lambda data, rng: timedelta(days=number(data, rng)),
+    "numpy times": lambda data, rng: np.datetime64("2020-01-01", "ns") + round(1e6 * number(data, rng)),
+    "numpy durations beside text": lambda data, rng: (np.timedelta64(round(1e6 * number(data, rng))), "a"),
+    "members": lambda data, rng: Side(round(data)),
+    "missing of pandas": lambda data, rng: pd.NA if data else pd.NaT,
+}
+
+
+class Side(Enum):
+    LEFT = 0
+    RIGHT = 1
+
+
+@pytest.mark.parametrize("release", REVEALING.values(), ids=REVEALING)
+def test_values_of_every_kind_are_told_apart(release: Callable[[float, np.random.Generator], Any]) -> None:
+    assert audit(release, 0, 1, epsilon=1.0, n_trials=400, random_state=0).violated
+    assert not audit(release, 0, 0, epsilon=1.0, n_trials=400, random_state=0).violated
+
+
+def test_large_whole_numbers_in_arrays_keep_their_digits() -> None:
+    outputs = 2**60 + np.arange(4)
+    assert as_component(outputs, 4) == outputs.tolist()
+    assert isinstance(as_component(np.array([2**53, -(2**53)]), 2), np.ndarray)
+    assert isinstance(as_component(np.array([2**53 + 2], dtype=np.uint64), 1), list)
+
+
+def test_tables_and_masked_arrays_are_read_row_by_row() -> None:
+    frame = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]})
+    assert np.array_equal(as_component(frame, 2), frame.to_numpy())
+    assert as_component(np.ma.masked_array([1.0, 2.0], mask=[False, True]), 2) == [1.0, None]
+    missing = pd.Series([1, None] * 200, dtype="Int64")
+    assert not audit_outputs(missing, missing, epsilon=1.0).violated
+    empty = audit(lambda data, rng: np.array([]), 0, 1, epsilon=1.0, n_trials=8, random_state=0)
+    assert empty.epsilon_lower == 0
+
+
+class Opaque:
+    """A value that is equal to itself alone."""
+
+
+def test_a_value_that_cannot_be_compared_is_refused() -> None:
+    with pytest.raises(InvalidParameter, match=r"release must return numbers, text.*got Opaque"):
+        audit(lambda data, rng: Opaque(), 0, 1, epsilon=1.0, n_trials=8)
+    for outputs in ({"a": 1, "b": 2, "c": 3, "d": 4}, {1, 2, 3, 4}, b"abcd"):
+        with pytest.raises(InvalidParameter, match=r"^outputs must be a sequence of outputs, or a table"):
+            audit_outputs(outputs, outputs, epsilon=1.0)
+    with pytest.raises(InvalidParameter, match=r"^release must be a callable.* got int$"):
+        audit(3, 0, 1, epsilon=1.0)  # type: ignore[arg-type]
