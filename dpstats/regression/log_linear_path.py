@@ -32,7 +32,7 @@ from dpstats.regression.log_linear_rows import (
 )
 from dpstats.regression.log_linear_tables import WEIGHTS, Predictors, Tables, expect_sizes, tabulate
 from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT
-from dpstats.regression.path import Estimate, Path
+from dpstats.regression.path import WIDEST, Estimate, Path
 from dpstats.regression.plan import CENTER, LAST_NORMS, NORMS, STEPS, size_name, step_name
 from dpstats.regression.rows import OUTSIDE, SIZE, Question, coordinates
 
@@ -62,6 +62,8 @@ _SEEN = 4.0
 """A bin of rates counts from this many standard deviations of its noise."""
 _UNSETTLED = 0.2
 """Error of the linear predictor of a typical row, above which intervals by derivatives may miss."""
+_BENT = math.sqrt(3) / 2
+"""Root mean square of e^2/2 over the variance of a small normal error e."""
 _SEEN_LEVEL, _LEAST_LEVEL = 3.0, 0.03
 """Tails are long if the calibration raises the level by this many standard deviations, and by this much."""
 _START_ERROR = 0.3
@@ -115,7 +117,6 @@ class LogLinearPath(Path):
         self.width = _FIRST_WIDTH
         self.outside = math.nan
         self.offset = 0.0 if plan.design.offsets is None else plan.design.offsets[0]
-        self.move = np.zeros(self.p)
         self.unsettled = self.separated = False
         self.meat: tuple[Floats, float] | None = None
         self.calibration: Mapping[str, Floats] | None = None
@@ -129,9 +130,16 @@ class LogLinearPath(Path):
         return likely
 
     def _bent(self, before: Floats) -> Floats:
-        # A move m multiplies the curvature of a row by exp(m'x). Half of the average change remains, along the move.
-        found: Floats = float(self.move @ self.move) / 4 * np.outer(self.move, self.move)
-        return found
+        """Return the covariance of the error that a step leaves because the mean is an exponential.
+
+        An error e of the linear predictor leaves e - 1 + exp(-e), which is e^2/2 for a small one. These do not cancel
+        between rows in a column with few large entries, so the longest rows count.
+        """
+        if self.inverse is None:  # what is unknown before the first step is stated as it is
+            return np.zeros_like(before)
+        variances, vectors = np.linalg.eigh(before)
+        error = _BENT * self.longest * np.sqrt(np.maximum(variances, 0.0))
+        return np.asarray((vectors * (variances * (error / (1 + error)) ** 2)) @ vectors.T)
 
     def _resize(self, part: Curvature, now: Curvature) -> Curvature:
         return part.no_larger_than(now)
@@ -306,7 +314,7 @@ class LogLinearPath(Path):
         mean = np.array([math.exp(self._predictors.center)])
         scale = float(self.family.std(mean, self.dispersion)[0] / mean[0])
         each = self._std(step, GRADIENT) * self.radius * float(unit[best]) / _WIDTHS[best]
-        self.width = max(_WIDTHS[best], self._far_threshold(scale, each))
+        self.width = max(_WIDTHS[best], self._far_threshold(scale, each, max(WIDEST, 1 / scale)))
         self._tabulate()
 
     # Steps
@@ -328,7 +336,6 @@ class LogLinearPath(Path):
             self.meat = meat * unit**2, meat_std * unit**2
         move = inverse(gradient)
         far = max(float(np.linalg.norm(move)) / _CAPS[t - 1], 1.0)
-        self.move = move / far
         self._step(name, gradient / far, noise, inverse)
         if t == 1:
             self._center()

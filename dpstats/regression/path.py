@@ -50,7 +50,7 @@ _SHAPE = 5.0
 _SEEN = 4.5
 """A noisy count below this many standard deviations of its noise is treated as zero."""
 _LEVERAGES = np.geomspace(1.0, 64.0, 121)
-_FAR, _WIDEST = 3.0, 12.0
+_FAR, WIDEST = 3.0, 12.0
 """A threshold is this many standard deviations of the error of a far row, if noise permits, up to the widest one."""
 _CATALAN = (1, 1, 2, 5, 14)
 """Even moments of a random symmetric matrix. Repeated steps with the same curvature error accumulate like these."""
@@ -155,7 +155,7 @@ class Path(ABC):
         self.unequal = 1.0  # sum of squared weights over sum of weights
         self.shift = np.zeros(self.d)  # in half-widths
         self.whitening = np.eye(self.p)
-        self.radius = self.leverage = 1.0
+        self.radius = self.leverage = self.longest = 1.0
         self.least = 0.0  # length, in half-widths, from which rows have weight 1 in the directions
         self.b = np.zeros(self.p)
         self.unknown = np.zeros((self.p, self.p))  # before the first step; of linear regressions
@@ -358,9 +358,12 @@ class Path(ABC):
         information = self.n * plan.mu**2 * plan.share(step_name(STEPS))
         costs = self.p * (16 * factors**2 / information + self.n * (self._model_error * cut) ** 2)
         self.leverage = float(factors[np.argmin(costs)])
-        self.radius = self.leverage * (math.sqrt(self.p) if name == NORMS else typical)
+        unit = math.sqrt(self.p) if name == NORMS else typical
+        self.radius = self.leverage * unit
+        # A row keeps its residual when it is shortened.
+        self.longest = max(float(np.max(middles[counts > _SEEN * noise], initial=0.0)) * unit, self.radius)
 
-    def _far_threshold(self, scale: float, noise: float) -> float:
+    def _far_threshold(self, scale: float, noise: float, widest: float = WIDEST) -> float:
         """Return the clipping threshold that far rows need in a step, in scales of the residuals.
 
         A clipped residual does not show how wrong the coefficients are. So the threshold grows with the error of the
@@ -371,8 +374,8 @@ class Path(ABC):
         worst = float(np.linalg.eigvalsh(self.left + self.noise)[-1])
         if worst <= 0:
             return 0.0
-        far = _FAR * self.radius * math.sqrt(worst) / scale
-        return min(far / (1 + self.p * (noise * far) ** 2 / worst), _WIDEST)
+        far = _FAR * self.longest * math.sqrt(worst) / scale
+        return min(far / (1 + self.p * (noise * far) ** 2 / worst), widest)
 
     def _round_whitening(self) -> None:
         """Replace the coordinates with their rounded values, in which the rows are computed."""

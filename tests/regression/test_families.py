@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special, stats
 
 from dpstats.errors import InvalidParameter
-from dpstats.regression.families import COUNTS, GAMMA, Counts, Gamma, make_family
+from dpstats.regression.families import COUNTS, GAMMA, Counts, Gamma, _evaluate, make_family
 
 MEANS = np.array([0.05, 0.7, 3.0, 40.0])
 
@@ -67,6 +67,18 @@ def test_weights_and_least_clips() -> None:
     assert np.allclose(Gamma().weight(MEANS), 1 / MEANS)
     # A clip below one count would hide how large rare counts are.
     assert Counts(1.0).clip(np.array([1e-4]), 1.5, (1.0, 0.0))[0] == 1.0
+
+
+def test_values_are_computed_where_they_count() -> None:
+    # With its parameter `where`, a function of scipy ended the process here.
+    rng = np.random.default_rng(0)
+    x = rng.random((3, 241))
+    for _ in range(50):
+        where = rng.random((3, 241)) < 0.13
+        found = _evaluate(special.gammainc, where, 2.0, x)
+        assert np.array_equal(found, np.where(where, special.gammainc(2.0, x), 0.0))
+    assert np.array_equal(_evaluate(special.gammainc, True, 2.0, x[0]), special.gammainc(2.0, x[0]))
+    assert not _evaluate(special.gammainc, False, 2.0, x[0]).any()
 
 
 def test_families_by_name() -> None:

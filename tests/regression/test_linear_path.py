@@ -167,9 +167,9 @@ def test_a_threshold_grows_with_the_error_of_a_far_row() -> None:
     path = exact("linear", X, y)
     assert isinstance(path, LinearPath)
     last, scale = step_name(STEPS), path.sigma
-    path.left, path.noise, path.radius, path.width = np.zeros((3, 3)), np.zeros((3, 3)), 2.0, 1.5
+    path.left, path.noise, path.longest, path.width = np.zeros((3, 3)), np.zeros((3, 3)), 2.0, 1.5
     assert path._threshold(last) == 1.5
-    # Three times the standard deviation of the largest fitted error of a row at the radius, up to the widest.
+    # Three times the standard deviation of the fitted error of the longest row, up to the widest.
     path.left[1, 1], path.noise[1, 1] = 0.03 * scale**2, 0.06 * scale**2
     path.left[0, 0] = 0.08 * scale**2
     far = 3 * 2 * 0.3

@@ -155,8 +155,27 @@ def test_rows_that_are_still_far_off_are_not_clipped() -> None:
     assert near < 4 and path.width > 10
     path.left = path.left + np.eye(3)
     path._choose_width(step_name(STEPS))
-    assert path.width == 12
+    # Up to one mean, where that is wider than twelve standard deviations
+    mean = np.exp([path._predictors.center])
+    assert (
+        path.width == pytest.approx(float((mean / path.family.std(mean, path.dispersion))[0]))
+        and path.width > 12
+    )
     assert path.estimate().unsettled
+
+
+def test_what_an_exponential_mean_leaves_of_an_error() -> None:
+    path = exact("counts", np.random.default_rng(11).poisson(800 * MEANS).astype(float), 40_000)
+    path.longest = 2.0
+    x, weights = np.polynomial.hermite_e.hermegauss(80)
+    for size in (0.02, 0.1, 0.4, 1.0, 2.0):
+        left = path._bent(size**2 * np.diag([1.0, 0.25, 0.0]))
+        for variance, bent in zip((size**2, size**2 / 4), np.diagonal(left), strict=False):
+            # Of a normal error of the longest row, by quadrature
+            error = np.abs(2.0 * np.sqrt(variance) * x)
+            wanted = weights @ (error - 1 + np.exp(-error)) ** 2 / weights.sum() / 4
+            assert bent == pytest.approx(wanted, rel=0.15)
+        assert left[2, 2] == 0
 
 
 def test_the_start_is_the_mean_rate() -> None:
