@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainccinv, betaincinv, ndtri
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_integer, check_real
 from dpstats.errors import InvalidParameter
 
@@ -79,4 +80,4 @@ def _check_counts(name: str, given: Any, trials: int) -> NDArray[np.int64]:
     found = np.asarray(given)
     if found.dtype.kind not in "iu" or (found.size and not 0 <= found.min() <= found.max() <= trials):
         raise InvalidParameter(f"{name} must be whole numbers from 0 to trials = {trials}, got {given!r}")
-    return found.astype(np.int64)
+    return as_int64(found)

@@ -72,7 +72,7 @@ def _as_floats(array: NDArray[Any]) -> Floats | None:
     if array.dtype.kind == "c":
         array = np.stack([array.real, array.imag], axis=-1)
     elif array.dtype.kind in "mM":
-        array = array.astype(np.int64)
+        array = array.view(np.int64)
     if array.dtype.kind not in "biuf":
         return None
     found = array.astype(np.float64, copy=False)
@@ -126,7 +126,7 @@ def _canonical(output: Any) -> Hashable:
     if kind.__name__ in _MISSING:
         return kind.__name__
     if isinstance(output, np.datetime64 | np.timedelta64):
-        return str(output.dtype), int(output.astype(np.int64))
+        return str(output.dtype), int(output.view(np.int64))
     if isinstance(output, Hashable) and _is_comparable(kind):
         return output
     raise InvalidParameter(
@@ -218,7 +218,7 @@ def _number(leaf: Any) -> float | None:
     if leaf is None or isinstance(leaf, str | bool):  # the abstract check below is slow
         return None
     if isinstance(leaf, np.datetime64 | np.timedelta64):
-        leaf = leaf.astype(np.int64)
+        leaf = leaf.view(np.int64)
     elif isinstance(leaf, datetime):
         leaf = (leaf - datetime(1970, 1, 1, tzinfo=leaf.tzinfo)).total_seconds()
     elif isinstance(leaf, date):

@@ -81,10 +81,9 @@ class DiscoveredMeansPlan(GroupMeansPlan):
 
     def notes(self) -> list[str]:
         half, most = map(self.discovery.find_size, (0.5, 0.95))
-        noise = ", ".join(f"{value:.3g}" for value in self.mean_noise(10 * half)[:6])
         return [
             f"a group of {half:.0f} rows is found with probability 0.50, one of {most:.0f} rows with 0.95",
-            f"a group of {10 * half:.0f} rows: noise of its mean {noise}{', ...' if self.n_features > 6 else ''}",
+            f"a group of {10 * half:.0f} rows: {self.describe_noise(10 * half)}",
         ]
 
 

@@ -83,6 +83,16 @@ class GroupMeansPlan(RatioPlan[GaussianTotals | LaplaceTotals]):
         """
         return self.half * self.totals_noise.total / n_rows
 
+    def describe_noise(self, n_rows: float) -> str:
+        """Return the noise of the mean of a group in words: in the middle of its bounds, and at one of them."""
+        noise = self.totals_noise
+        at_bound = self.mean_noise(n_rows) * np.hypot(1.0, noise.count / noise.total)
+        middle, end = (
+            ", ".join(f"{value:.3g}" for value in values[:6]) + ", ..." * (self.n_features > 6)
+            for values in (self.mean_noise(n_rows), at_bound)
+        )
+        return f"noise of its mean {middle} ({end} at a bound)"
+
     def facts(self) -> dict[str, Any]:
         """Return facts about the plan that its stages do not show, by name."""
         return {"groups": [str(group) for group in self.groups]}
@@ -92,10 +102,8 @@ class GroupMeansPlan(RatioPlan[GaussianTotals | LaplaceTotals]):
         if self.n_planned is None:
             return [self._example]
         each = self.n_planned / len(self.groups)
-        noise = ", ".join(f"{value:.3g}" for value in self.mean_noise(each)[:6])
-        more = ", ..." if self.n_features > 6 else ""
         enough = 2 * self.totals_noise.count
-        found = [f"a group of n/{len(self.groups)} = {each:.6g} rows: noise of its mean {noise}{more}"]
+        found = [f"a group of n/{len(self.groups)} = {each:.6g} rows: {self.describe_noise(each)}"]
         if each < enough:
             found.append(
                 f"warning: groups of fewer than {enough:.0f} rows cannot be distinguished from noise, and "
@@ -107,10 +115,7 @@ class GroupMeansPlan(RatioPlan[GaussianTotals | LaplaceTotals]):
     @property
     def _example(self) -> str:
         """The noise of a mean if no number of rows is planned for."""
-        noise = ", ".join(f"{value:.3g}" for value in self.mean_noise(_EXAMPLE)[:6])
-        return (
-            f"a group of {_EXAMPLE} rows: noise of its mean {noise}{', ...' if self.n_features > 6 else ''}"
-        )
+        return f"a group of {_EXAMPLE} rows: {self.describe_noise(_EXAMPLE)}"
 
     def __str__(self) -> str:
         return "\n".join([super().__str__(), *(f"  {note}" for note in self.notes())])

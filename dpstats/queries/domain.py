@@ -276,7 +276,9 @@ def _kind(name: str, declared: Any, further: bool) -> Kind:
             raise InvalidParameter(
                 f"{what} must be at most {LARGEST_TABLE:,} levels, got {int(declared):,}. Declare coarser Bins."
             )
-        kind = Categories(range(max(int(declared), 1)), what)
+        if declared + further < 2:
+            raise InvalidParameter(f"{what} must be two levels or more, got {int(declared)}")
+        kind = Categories(range(int(declared)), what)
     else:
         kind = Categories(declared, what)
     if further and OTHER in kind.values:

@@ -11,6 +11,7 @@ from scipy.special import ndtri
 from scipy.stats import beta as beta_law
 
 from dpstats.data.parameters import check_choice, check_real
+from dpstats.errors import InvalidParameter
 from dpstats.exports import Records
 from dpstats.report import Printed
 from dpstats.results import ConfidenceInterval, Summary
@@ -142,6 +143,10 @@ def compare(
     >>> compare(results, 0.95).verdict
     'reproduced'
     """
+    if not isinstance(results, StudyResults):
+        raise InvalidParameter(f"results must be those of Study(...).run(), got {type(results).__name__}")
+    if not callable(stated):
+        check_real("stated", stated)
     check_choice("relation", relation, ["equal", "at_most", "at_least"])
     level = check_real("confidence_level", confidence_level, above=0, below=1)
     chosen = results.check_loss(loss)

@@ -337,6 +337,8 @@ def fit_rate(
     >>> round(rate.slope, 1), rate.verdict
     (-2.0, 'reproduced')
     """
+    if theory is not None:
+        check_real("theory", theory)
     check_real("share", share, at_least=0, below=1)
     level = check_real("confidence_level", confidence_level, above=0, below=1)
     chosen = results.check_loss(loss)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.parameters import check_integer, check_real
 from dpstats.errors import InvalidParameter
 
 Rows = NDArray[np.float64]
@@ -23,6 +24,12 @@ Rows = NDArray[np.float64]
 @dataclass(frozen=True)
 class Sampler:
     """Base of the samplers of this module: fields that a call may replace."""
+
+    def __post_init__(self) -> None:
+        self._check()
+
+    def _check(self) -> None:
+        """Refuse fields that no distribution has."""
 
     def __call__(self, n: int, d: int, rng: np.random.Generator, **parameters: Any) -> Rows:
         """Draw ``n`` independent rows of ``d`` columns."""
@@ -47,6 +54,10 @@ class _Located(Sampler):
 
     mean: float | tuple[float, ...] = 0.0
     std: float = 1.0
+
+    def _check(self) -> None:
+        _check_each("mean", self.mean)
+        check_real("std", self.std, at_least=0)
 
     def _draw(self, n: int, d: int, rng: np.random.Generator) -> Rows:
         rows = self._standard(n, d, rng)
@@ -124,12 +135,12 @@ class StudentT(_Located):
 
     degrees_of_freedom: float = 3.0
 
+    def _check(self) -> None:
+        super()._check()
+        # A standard deviation is finite.
+        check_real("degrees_of_freedom", self.degrees_of_freedom, above=2)
+
     def _standard(self, n: int, d: int, rng: np.random.Generator) -> Rows:
-        if not self.degrees_of_freedom > 2:
-            raise InvalidParameter(
-                f"degrees_of_freedom must be greater than 2 for a finite standard deviation, "
-                f"got {self.degrees_of_freedom:g}"
-            )
         rows = rng.standard_t(self.degrees_of_freedom, (n, d))
         rows *= math.sqrt(1 - 2 / self.degrees_of_freedom)
         return rows
@@ -154,6 +165,12 @@ class Contaminated(_Located):
     share: float = 0.1
     shift: float = 10.0
 
+    def _check(self) -> None:
+        _check_each("mean", self.mean)
+        check_real("std", self.std, above=0)
+        check_real("share", self.share, at_least=0, at_most=1)
+        check_real("shift", self.shift)
+
     def _standard(self, n: int, d: int, rng: np.random.Generator) -> Rows:
         rows = rng.standard_normal((n, d))
         rows[rng.random(n) < self.share] += self.shift / self.std
@@ -176,6 +193,9 @@ class Rademacher(Sampler):
     """
 
     mean: float = 0.0
+
+    def _check(self) -> None:
+        check_real("mean", self.mean, at_least=-1, at_most=1)
 
     def _draw(self, n: int, d: int, rng: np.random.Generator) -> Rows:
         if self.mean:
@@ -209,6 +229,9 @@ class ProductBernoulli(Sampler):
 
     probability: float | tuple[float, ...] = 0.5
 
+    def _check(self) -> None:
+        _check_each("probability", self.probability, at_least=0, at_most=1)
+
     def _draw(self, n: int, d: int, rng: np.random.Generator) -> Rows:
         return (rng.random((n, d)) < self._mean(d)).astype(np.float64)
 
@@ -231,6 +254,11 @@ class SparseMeans(Sampler):
     signal: float = 1.0
     std: float = 1.0
 
+    def _check(self) -> None:
+        check_integer("n_nonzero", self.n_nonzero, at_least=0)
+        check_real("signal", self.signal)
+        check_real("std", self.std, at_least=0)
+
     def _draw(self, n: int, d: int, rng: np.random.Generator) -> Rows:
         rows = rng.standard_normal((n, d))
         if self.std != 1:
@@ -239,9 +267,15 @@ class SparseMeans(Sampler):
         return rows
 
     def _mean(self, d: int) -> NDArray[np.float64]:
-        if not 0 <= self.n_nonzero <= d:
-            raise InvalidParameter(f"n_nonzero must be between 0 and d = {d}, got {self.n_nonzero}")
+        if self.n_nonzero > d:
+            raise InvalidParameter(f"n_nonzero must be at most d = {d}, got {self.n_nonzero}")
         mean = np.zeros(d)
         mean[: self.n_nonzero] = self.signal
         mean[1 : self.n_nonzero : 2] *= -1
         return mean
+
+
+def _check_each(name: str, given: Any, **limits: float) -> None:
+    """Check a number, or one number per column."""
+    for each in np.ravel(np.asarray(given)).tolist():
+        check_real(name, each, **limits)

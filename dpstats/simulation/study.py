@@ -114,6 +114,8 @@ class Study:
         self.estimator = estimator
         self.replications = check_integer("replications", replications, at_least=1)
         self.seed = check_integer("seed", seed, at_least=0)
+        if not isinstance(name, str):
+            raise InvalidParameter(f"name must be text, got {type(name).__name__}")
         self.name = name
         self.losses = named_losses(loss)
         self._grid = cells_of(grid)
@@ -189,6 +191,8 @@ class Study:
         """
         if n_jobs is not None and check_integer("n_jobs", n_jobs, at_least=-1) == 0:
             raise InvalidParameter("n_jobs must be a positive integer, or -1 for one per core, got 0")
+        if not isinstance(path, str | Path | None):
+            raise InvalidParameter(f"path must be the name of a file, or None, got {type(path).__name__}")
         if path is not None:
             _ = self.description  # raises, if it has none
         if path is None or not Path(path).exists():

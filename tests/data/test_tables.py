@@ -95,9 +95,10 @@ BAD_ROWS = {
     "dates (polars)": pl.DataFrame({"a": [4242, 1]}).with_columns(pl.col("a").cast(pl.Date)),
     "durations": np.array([[4242], [1]], dtype="m8[s]"),
     "records": np.array([(4242, NUMBER)], dtype=[("u", int), ("v", float)]),
-    "a matrix": np.asmatrix([[NUMBER]]) if hasattr(np, "asmatrix") else [[SECRET]],
+    "a matrix": np.array([[NUMBER]]).view(np.matrix),
     "no rows": np.empty((0, 2)),
     "no columns": np.empty((2, 0)),
+    "an empty frame": pd.DataFrame(),
 }
 
 
@@ -151,6 +152,7 @@ def test_the_check_for_data_in_messages_has_power():
         ("sparse frame without zeros", "must have dense columns, got sparse ones"),
         ("no rows", r"Found array with 0 sample\(s\)"),
         ("no columns", r"Found array with 0 feature\(s\)"),
+        ("an empty frame", r"Found array with 0 sample\(s\)"),
         ("objects", "argument must be a string or a real number"),
     ],
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,7 @@ from dpstats.simulation import (
     Rademacher,
     SparseMeans,
 )
-from dpstats.simulation.samplers import Contaminated, ProductBernoulli, StudentT, SubGaussian
+from dpstats.simulation.samplers import Contaminated, ProductBernoulli, Sampler, StudentT, SubGaussian
 
 SAMPLERS = {
     Gaussian(mean=(1.0, -2.0), std=2.0): 2.0,
@@ -43,5 +45,31 @@ def test_samplers_replace_their_fields_in_a_call() -> None:
     assert Contaminated(share=0.5).true_mean(1).tolist() == [0.0]
     with pytest.raises(InvalidParameter, match="greater than 2"):
         StudentT(degrees_of_freedom=2.0)(5, 1, rng)
-    with pytest.raises(InvalidParameter, match="n_nonzero must be between 0 and d = 2"):
+    with pytest.raises(InvalidParameter, match="n_nonzero must be at most d = 2, got 5"):
         SparseMeans(n_nonzero=5)(5, 2, rng)
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "name"),
+    [
+        (Rademacher, {"mean": 3.0}, "mean"),
+        (ProductBernoulli, {"probability": 2.0}, "probability"),
+        (ProductBernoulli, {"probability": (0.5, -0.1)}, "probability"),
+        (Contaminated, {"share": 2.0}, "share"),
+        (Contaminated, {"std": 0.0}, "std"),
+        (Gaussian, {"std": -1.0}, "std"),
+        (SubGaussian, {"std": float("nan")}, "std"),
+        (StudentT, {"degrees_of_freedom": 2.0}, "degrees_of_freedom"),
+        (SparseMeans, {"n_nonzero": -1}, "n_nonzero"),
+    ],
+)
+def test_parameters_that_no_distribution_has_are_refused(
+    kind: type[Sampler], given: dict[str, Any], name: str
+) -> None:
+    # In the sampler, and in the grid of a study
+    with pytest.raises(InvalidParameter, match=f"^{name} must be"):
+        kind(**given)
+    with pytest.raises(InvalidParameter, match=f"^{name} must be"):
+        kind()(10, 2, np.random.default_rng(0), **given)
+    with pytest.raises(InvalidParameter, match=f"^{name} must be"):
+        kind().true_mean(2, **given)

@@ -145,6 +145,11 @@ BAD = {
         lambda: Study(Gaussian(), ESTIMATOR, GRID, 1).run(n_jobs=0),
         "n_jobs must be a positive integer",
     ),
+    "name": (lambda: Study(Gaussian(), ESTIMATOR, GRID, 1, name=3), "name must be text, got int"),
+    "path": (
+        lambda: Study(Gaussian(), ESTIMATOR, GRID, 1).run(3),
+        "path must be the name of a file, or None, got int",
+    ),
     "function": (lambda: Adapter("mean"), "function must be callable"),
     "load": (lambda: Study(Gaussian(), ESTIMATOR, GRID, 1).load("none.db"), "no file at none.db"),
 }
