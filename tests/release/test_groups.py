@@ -225,6 +225,11 @@ def test_a_place_is_told_only_where_all_bounds_agree() -> None:
     assert located(Bounds([1, 3, 4], [2, 4, 5]), 1, 2) is None
     floats = Bounds(np.array([1.0, 3.0, 4.0]), np.array([1.0, 3.0, 4.0]))
     assert [located(floats, k, 2) for k in range(4)] == [0, 1, 1, 2]
+    # Of every length of the drawn number.
+    for bounds in (exact, floats):
+        for count in (3, 5, 10):
+            parts = [located(bounds, k, count) for k in range(1 << count)]
+            assert parts == [0] * (1 << count - 2) + [1] * (1 << count - 1) + [2] * (1 << count - 2)
 
 
 def test_more_bits_are_drawn_until_it_is_told() -> None:
