@@ -208,3 +208,32 @@ def test_lattices_say_what_is_free():
     free = box.joint_sensitivity("l2", (1.0, box.free_squares("l2")))
     counted = box.joint_sensitivity("l2", (1.0, box.free_squares("l2")), math.sqrt(0.1))
     assert counted / free == pytest.approx(math.sqrt(4.1 / 4), rel=1e-9)
+
+
+@pytest.mark.parametrize("weights", [(1.0,), (1.0, 0.3), (1.0, 0.6)])
+@pytest.mark.parametrize("d", [1, 3])
+def test_a_free_count_is_the_largest_that_costs_nothing(d: int, weights: tuple[float, ...]) -> None:
+    widths = np.linspace(1.0, 3.0, d)
+    cases = [
+        (BoxLattice.build(1.0, 0.0, d, common=False), "l1"),
+        (BoxLattice.build(1.0, 0.0, d, common=False), "l2"),
+        (BoxLattice.build(widths, np.zeros(d), d, common=False), "l2"),
+        (BoxLattice.build(widths, np.zeros(d), d, common=True), "l1"),
+        (BallLattice.build(1.0, 0.0, d), "l2"),
+    ]
+    for lattice, norm in cases:
+        alone, free = lattice.joint_sensitivity(norm, weights), lattice.free_count(norm, weights)
+        assert free > 0
+        assert lattice.joint_sensitivity(norm, weights, count=free) == alone
+        assert lattice.joint_sensitivity(norm, weights, count=free * (1 + 4e-9)) > alone
+
+
+def test_bounds_that_are_not_proved_are_refused() -> None:
+    ball = BallLattice.build(1.0, 0.0, 3)
+    for norm, weights in (("l1", (1.0, 0.5)), ("l2", (2.0,)), ("l2", (1.0, 0.5, 0.5))):
+        for method, name in (
+            (ball.joint_sensitivity, "several powers together"),
+            (ball.free_count, "rows that are not observed"),
+        ):
+            with pytest.raises(DPStatsError, match=f"does not define a bound for {name}"):
+                method(norm, weights)
