@@ -335,3 +335,14 @@ def test_logarithms_of_the_rest_are_above_it_and_near(ranks: tuple[int, ...]) ->
     for far in (reach, reach + 5):
         exact = math.log(made._rest(far, fall, 512)) - 1024 * math.log(2)
         assert exact - 1e-9 <= made._rest_log(far, fall) <= exact + 1e-6 * abs(exact)
+
+
+@pytest.mark.parametrize("made", [windows((1, 2)), nested()], ids=["windows", "nested"])
+def test_every_level_has_twice_the_bits_of_the_one_before(made: Windows | Nested) -> None:
+    def log_width(level: int) -> float:
+        low, high = (groups._exact(side[-1]) for side in made.columns(1.5, level, 0))
+        return math.log2((high - low) / low)
+
+    found = [log_width(level) for level in range(1, 4)]
+    assert found[0] < -128
+    assert all(later < 1.9 * before for before, later in pairwise(found))
