@@ -529,6 +529,26 @@ def test_a_ledger_that_was_emptied_or_rewritten_is_refused(path, tmp_path):
         budget.charge(PrivacyGuarantee(0.4))
 
 
+@pytest.mark.parametrize("column", ["first", "second"])
+def test_each_total_that_went_down_is_noticed(path, column):
+    budget = PrivacyBudget(1.0, 1e-6, ledger=path)
+    budget.charge(PrivacyGuarantee(0.25, 1e-7))
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        (total,) = connection.execute(f"SELECT {column} FROM budget").fetchone()
+        connection.execute(f"UPDATE budget SET {column} = '{Fraction(total) * Fraction(9, 10)}'")
+    with pytest.raises(LedgerError, match="has lost charges"):
+        budget.charge(PrivacyGuarantee(0.1))
+
+
+@pytest.mark.parametrize("table", ["budget", "charges"])
+def test_a_ledger_without_a_table_is_corrupt(path, table):
+    budget = PrivacyBudget(1.0, ledger=path)
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(f"DROP TABLE {table}")
+    with pytest.raises(LedgerError, match="the file is not a ledger, or it is corrupt"):
+        budget.charge(PrivacyGuarantee(0.1))
+
+
 def test_charges_of_other_processes_are_no_older_copy(path):
     budget = PrivacyBudget(1.0, ledger=path)
     budget.charge(PrivacyGuarantee(0.25))

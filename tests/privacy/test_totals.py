@@ -532,6 +532,17 @@ def test_one_simulated_part_makes_the_total_simulated():
     assert not compose([parts[0], parts[2]], 1e-6).simulated
 
 
+def test_pure_delta_is_of_two_costs_of_at_most_500_and_of_a_million_releases():
+    for costs in ({0.1: 2, 0.2: 1, 0.3: 1}, {500.0000001: 1}, {0.1: 3, 501.0: 1}, {1e-3: 10**6 + 1}):
+        assert pure_delta(Counter(costs)) is None
+    # A cost of 0 and a count of 0 are no costs.
+    for costs in ({0.1: 2, 0.2: 1, 0.0: 1}, {0.1: 2, 0.2: 1, 0.3: 0}, {0.1: 2, 0.2: 1}):
+        delta = pure_delta(Counter(costs))
+        assert delta is not None and delta(0.3) == pure_delta(Counter({0.1: 2, 0.2: 1}))(0.3) > 0
+    for costs in ({500.0: 1}, {0.1: 3, 500.0: 1}):
+        assert pure_delta(Counter(costs))(499.0) == pytest.approx(-math.expm1(-1.0), rel=0.2)
+
+
 def test_certifies_says_yes_to_closed_totals_and_no_below_the_truth():
     for events in (
         [Gaussian(0.5), Gaussian(1.0)],
