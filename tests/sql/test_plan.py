@@ -146,7 +146,9 @@ def test_thresholds_of_a_sum_are_explained_in_its_units() -> None:
     # From a sixteenth of the largest value, 4, to that of eight rows.
     assert "what a u adds of values is cut at 2^j, j among -2, ..., 5" in sql.explain("SELECT SUM(x) FROM r")
     for selected in ("COUNT(*)", "COUNT(x)"):
-        assert "what a u adds of rows is cut at 2^j, j among 0, ..., 3" in sql.explain(f"SELECT {selected} FROM r")
+        assert "what a u adds of rows is cut at 2^j, j among 0, ..., 3" in sql.explain(
+            f"SELECT {selected} FROM r"
+        )
 
 
 def test_units_in_several_cells_are_cut() -> None:
