@@ -160,12 +160,3 @@ def test_rows_that_are_kept_stay_in_the_order_of_the_table(max_rows: int | None)
         own = np.flatnonzero(units.codes == place)
         assert kept.tolist() == sorted({*kept.tolist()} & {*own.tolist()})
         assert len(kept) == min(len(own), max_rows or len(own))
-
-
-def test_units_of_several_types_do_not_depend_on_the_order_of_the_rows() -> None:
-    names = ["b", 2, b"x", ("a", 1), Decimal("0.5"), "a", datetime.date(2025, 1, 31), ("a", 2), -1.5]
-    codes = Units.of(names).codes
-    assert sorted(codes.tolist()) == list(range(len(names)))
-    for seed in range(5):
-        order = np.random.default_rng(seed).permutation(len(names))
-        np.testing.assert_array_equal(Units.of([names[i] for i in order]).codes, codes[order])

@@ -97,6 +97,7 @@ def test_dyadic_is_close_and_keeps_zero() -> None:
     found = dyadic(matrix, 26)
     assert np.allclose(found[0], matrix[0], rtol=1e-7)
     assert not found[1].any()
+    assert dyadic(np.zeros((2, 0)), 26).shape == (2, 0)
 
 
 def test_rows_stay_inside_their_ball() -> None:
