@@ -530,3 +530,12 @@ def test_a_part_that_is_not_known_is_refused_wherever_it_stands(
             patched.setattr("sqlglot.parse", lambda *_, tree=changed, **__: [tree])
             with pytest.raises(InvalidParameter, match="STRANGE"):
                 read(text)
+
+
+def test_a_text_with_a_zero_byte_is_no_literal() -> None:
+    # A database may end the text there.
+    for condition in ("name = 'a\0b'", "name IN ('a', '\0')", "'\0' <> name"):
+        with pytest.raises(
+            InvalidParameter, match="name must be compared with a literal of its type VARCHAR"
+        ):
+            read(f"{COUNT}r WHERE {condition}")
