@@ -539,3 +539,9 @@ def test_a_text_with_a_zero_byte_is_no_literal() -> None:
             InvalidParameter, match="name must be compared with a literal of its type VARCHAR"
         ):
             read(f"{COUNT}r WHERE {condition}")
+
+
+@pytest.mark.parametrize("selected", ["COUNT({})", "COUNT(DISTINCT {})", "SUM({})", "AVG({})", "MEDIAN({})"])
+def test_parentheses_around_a_column_change_nothing(selected: str) -> None:
+    plain, one, two = (read(f"SELECT {selected.format(x)} FROM r") for x in ("b", "(b)", "((b))"))
+    assert plain.measure == one.measure == two.measure and plain.quantiles == one.quantiles == two.quantiles
