@@ -172,7 +172,7 @@ def _different(events: Sequence[Event], delta: float) -> tuple[float, float] | N
     # 1 - (1 - slack) prod(1 - delta_i) <= delta, solved for the slack and rounded down.
     log_left = math.fsum(math.log1p(-each) if each < 1 else -math.inf for _, each in parts)
     slack = -math.expm1(math.log1p(-delta) - log_left) * (1 - 1e-12)
-    if not events or not 0 < slack < 1:
+    if not 0 < slack < 1:
         return None
     items = [PrivacyGuarantee(epsilon or 0.0, each) for epsilon, each in parts]
     return heterogeneous_composition(items, slack).epsilon, delta

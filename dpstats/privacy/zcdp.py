@@ -32,7 +32,8 @@ def _best_order(bound: Callable[[float], float], guess: float) -> float:
     center = math.log(max(guess, 1e-12))
     found = minimize_scalar(
         lambda log_order: bound(math.exp(log_order)),
-        bounds=(min(center, 0.0) - 12, max(center, 0.0) + 12),
+        # Every order gives a valid bound, and e^700 is a float.
+        bounds=(min(center, 0.0) - 12, min(max(center, 0.0) + 12, 700.0)),
         method="bounded",
         options={"xatol": 1e-10},
     )
@@ -68,7 +69,7 @@ def zcdp_delta(rho: float, epsilon: float) -> float:
     guess = max((epsilon / 2 - rho / 2) / rho, 1e-6)
     order = _best_order(lambda order: order * ((1 + order) * rho - epsilon) + _log_factor(order), guess)
     exact = Fraction(order) * ((1 + Fraction(order)) * Fraction(rho) - Fraction(epsilon))
-    main = float(max(exact, Fraction(-2000)))
+    main = float(min(max(exact, Fraction(-2000)), Fraction(10**300)))
     log_delta = main + _log_factor(order)
     log_delta += _ROUNDING * (abs(main) + _size_of_factor(order)) if main < 1e300 else math.inf
     return min(1.0, math.exp(log_delta) + 5e-324) if log_delta < 0 else 1.0

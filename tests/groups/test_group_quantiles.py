@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from dpstats.errors import BudgetExceeded, DPStatsError, InvalidData, InvalidParameter
-from dpstats.groups import GroupQuantiles
+from dpstats.groups import GroupQuantiles, group_quantiles
 from dpstats.privacy import PrivacyBudget
 
 RNG = np.random.default_rng(0)
@@ -173,3 +173,24 @@ def test_bad_parameters_are_refused_before_the_charge() -> None:
     GroupQuantiles(**{**OPTIONS, "random_state": None, "budget": budget}).fit(DAYS, WARD)
     with pytest.raises(BudgetExceeded):
         GroupQuantiles(**{**OPTIONS, "random_state": None, "budget": budget}).fit(DAYS, WARD)
+
+
+@pytest.mark.parametrize("each", [1, 3])
+def test_points_are_chosen_for_two_rows_at_least_and_for_all_rows_at_most(
+    each: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = GroupQuantiles(**OPTIONS).plan(6000)
+    anchors: list[int] = []
+
+    def windows(own: object, ranks: object, anchor: int, steps: int, unit: int) -> None:
+        assert unit == each and steps == plan.grid.steps
+        anchors.append(anchor)
+
+    class Chooses:
+        def choose(self, name: str, parts: object) -> None:
+            assert name == plan.choice.name
+
+    monkeypatch.setattr(group_quantiles, "group_windows", windows)
+    counts = np.array([-5.0, 0.4, 2 * each - 0.6, 2 * each + 0.6, 6000.4, 1e9])
+    group_quantiles.choose_group_points([None] * 6, counts, plan, Chooses(), each)  # type: ignore[arg-type]
+    assert anchors == [2 * each] * 3 + [2 * each + 1, 6000, 6000]

@@ -10,7 +10,9 @@ import pytest
 
 from dpstats.errors import ScaleOutOfRange
 from dpstats.groups import GroupQuantiles
-from dpstats.groups.quantile_plan import ROWS, Aims, GroupQuantilesPlan
+from dpstats.groups.quantile_plan import ROWS, Aims, GroupQuantilesPlan, found_quantiles_plan
+from dpstats.privacy import Stage
+from dpstats.quantiles.grid import check_grid
 from dpstats.quantiles.plan import HIGH, LOW, POINT, SPARE, Target
 from dpstats.quantiles.rank_errors import binomial, group_rank_errors
 
@@ -101,3 +103,12 @@ def test_a_point_of_its_own_is_chosen_where_it_is_cheap() -> None:
     assert plan(epsilon=0.2, step=1.0).each == 3  # the middle of two ends is no value of the data
     assert plan(confidence_level=None).each == 1
     assert plan(confidence_level=None).noise(ROWS).std == plan().noise(ROWS).std
+
+
+def test_a_scale_that_is_too_wide_for_found_groups_is_refused_in_the_plan() -> None:
+    count, grid = Stage(ROWS, "laplace", 1, 1.0, 1, 10.0), check_grid((0, 1000), 1.0)
+    assert found_quantiles_plan(count, 40.0, 8000, 0.5, grid, 0.1, 0.95).choice.scale_steps == pytest.approx(
+        40.0
+    )
+    with pytest.raises(ScaleOutOfRange, match="epsilon is too small for an exact selection"):
+        found_quantiles_plan(count, 40.0, 8000, 0.5, grid, 1e-4, 0.95)

@@ -21,6 +21,8 @@ BOXES = {
     "clips and centers": (np.array([1.0, 7.3, 1e-5]), np.array([0.1, 1e3, 0.0]), 3, False, 30),
     "common spacing": (np.array([1.0, 0.3]), np.array([5.0, 1e7]), 2, True, 20),
     "a center far away": (0.7, 1e9, 1, False, 30),
+    "a center of one far away": (1e-9, 1.0, 1, False, 30),
+    "steps of a half, one and two": (np.array([4.0, 8.0, 16.0]), np.array([0.0, 1.0, 2.0]), 3, False, 3),
     "a power of two": (4.0, 1.0, 2, False, 12),
     "two steps": (0.1, 0.3, 1, False, 1),
 }

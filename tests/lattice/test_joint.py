@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from dpstats.lattice.joint import (
     FREE_SQUARES_L1,
     ball_movement,
     box_movement,
+    dropped_movement,
     free_weight,
 )
 
@@ -208,3 +210,55 @@ def test_lattices_say_what_is_free():
     free = box.joint_sensitivity("l2", (1.0, box.free_squares("l2")))
     counted = box.joint_sensitivity("l2", (1.0, box.free_squares("l2")), math.sqrt(0.1))
     assert counted / free == pytest.approx(math.sqrt(4.1 / 4), rel=1e-9)
+
+
+@pytest.mark.parametrize("weights", [(1.0,), (1.0, 0.3), (1.0, 0.6)])
+@pytest.mark.parametrize("d", [1, 3])
+def test_a_free_count_is_the_largest_that_costs_nothing(d: int, weights: tuple[float, ...]) -> None:
+    widths = np.linspace(1.0, 3.0, d)
+    cases = [
+        (BoxLattice.build(1.0, 0.0, d, common=False), "l1"),
+        (BoxLattice.build(1.0, 0.0, d, common=False), "l2"),
+        (BoxLattice.build(widths, np.zeros(d), d, common=False), "l2"),
+        (BoxLattice.build(widths, np.zeros(d), d, common=True), "l1"),
+        (BallLattice.build(1.0, 0.0, d), "l2"),
+    ]
+    for lattice, norm in cases:
+        alone, free = lattice.joint_sensitivity(norm, weights), lattice.free_count(norm, weights)
+        assert free > 0
+        assert lattice.joint_sensitivity(norm, weights, count=free) == alone
+        assert lattice.joint_sensitivity(norm, weights, count=free * (1 + 4e-9)) > alone
+
+
+def test_bounds_that_are_not_proved_are_refused() -> None:
+    ball = BallLattice.build(1.0, 0.0, 3)
+    for norm, weights in (("l1", (1.0, 0.5)), ("l2", (2.0,)), ("l2", (1.0, 0.5, 0.5))):
+        for method, name in (
+            (ball.joint_sensitivity, "several powers together"),
+            (ball.free_count, "rows that are not observed"),
+        ):
+            with pytest.raises(DPStatsError, match=f"does not define a bound for {name}"):
+                method(norm, weights)
+
+
+@pytest.mark.parametrize("largest", [1, 7, 3**19, 2**30])
+@pytest.mark.parametrize("weights", [(1.0,), (1.0, 0.3), (1.0, 0.7), (0.9, 1.1, 0.2), (1.0, 0.1, 1 / 3, 0.7)])
+def test_movements_are_their_formulas_rounded_up(weights: tuple[float, ...], largest: int) -> None:
+    def above(exact: Fraction, stated: float) -> None:
+        assert exact <= Fraction(stated) <= exact * (1 + Fraction(2, 10**12))
+
+    w = [*map(Fraction, weights), Fraction(0)]
+    sizes = (largest, largest - largest // 2) * 2
+    parts = [weight * size for weight, size in zip(w, sizes, strict=False)]
+    above(sum(parts, Fraction(0)), dropped_movement(weights, largest, "l1"))
+    above(sum((part**2 for part in parts), Fraction(0)), dropped_movement(weights, largest, "l2"))
+    if len(weights) > 2:
+        return
+    if w[1] <= Fraction(1, 2):
+        above(2 * largest + w[1], box_movement(weights, largest, "l1"))
+    free = Fraction(FREE_SQUARES) ** 2
+    above(4 * largest**2 + w[1] ** 2 * free / (free - w[1] ** 2), box_movement(weights, largest, "l2"))
+    for d in (2, 5):
+        if 0 < 2 * w[1] ** 2 < 1:
+            left = 1 - 2 * w[1] ** 2
+            above(4 * largest**2 + d * (1 - left) / (2 * left), ball_movement(weights[1], largest, d))

@@ -10,6 +10,7 @@ from dpstats.lattice.products import (
     ROW_BITS,
     ROWS,
     above_diagonal,
+    compute_room,
     dyadic,
     factor_bits,
     finest,
@@ -96,6 +97,7 @@ def test_dyadic_is_close_and_keeps_zero() -> None:
     found = dyadic(matrix, 26)
     assert np.allclose(found[0], matrix[0], rtol=1e-7)
     assert not found[1].any()
+    assert dyadic(np.zeros((2, 0)), 26).shape == (2, 0)
 
 
 def test_rows_stay_inside_their_ball() -> None:
@@ -120,6 +122,12 @@ def test_rows_stay_inside_their_ball_in_l1() -> None:
     assert not inside_ball(np.full((1, 2), 0.6), 1.0, 2**10, "l1").any()
     # Which the ball of l2 would let through.
     assert inside_ball(np.full((1, 2), 0.6), 1.0, 2**10).all()
+
+
+def test_the_room_for_rounding_is_half_a_step_of_each_entry_and_one_step() -> None:
+    # Rounding moves each of p entries by at most half a step: sqrt(p)/2 in l2, p/2 in l1.
+    assert [compute_room(p, "l2") for p in (1, 4, 9)] == [1.5, 2.0, 2.5]
+    assert [compute_room(p, "l1") for p in (1, 4, 9)] == [1.5, 3.0, 5.5]
 
 
 def test_a_row_that_is_beyond_its_radius_becomes_zero() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from dpstats.errors import BudgetExceeded, InvalidData, InvalidParameter
 from dpstats.mechanisms import Count, Histogram
+from dpstats.mechanisms.histogram import count_stage, count_steps
 from dpstats.privacy import Neighbors, PrivacyBudget, PrivacyGuarantee, gaussian_sigma
 from tests.data.awkward import COLUMNS, Raises, objects
 
@@ -352,3 +353,12 @@ def test_units_are_refused_without_their_number(n: int) -> None:
     assert budget.spent.epsilon == 0
     made.release(["a"] * n, [1] * n)
     assert budget.spent.epsilon == 1.0
+
+
+def test_more_rows_than_exact_sums_hold_are_refused():
+    counts = np.array([2**31, 0])
+    for guarantee, per_row in ((PrivacyGuarantee(1.0), 1), (PrivacyGuarantee(1.0, 1e-6), 2**30)):
+        stage = count_stage(2, guarantee)
+        assert count_steps(stage, counts, 2**31).tolist() == [2**31 * per_row, 0]
+        with pytest.raises(InvalidData, match=r"data must have at most 2\^31 rows"):
+            count_steps(stage, counts, 2**31 + 1)

@@ -8,6 +8,7 @@ import pytest
 from scipy import integrate
 
 from dpstats.mechanisms import ReportNoisyMax
+from dpstats.mechanisms.quadrature import pieces
 from tests.mechanisms.test_selection import UTILITIES, by_quadrature, kinds
 
 
@@ -50,3 +51,15 @@ def test_probabilities_are_probabilities_to_the_last_digit(build, seed):
         assert p.min() >= 0 and p.max() <= 1 and (len(values) > 1 or p[0] == 1)
         # A sum of m quotients, each right to half an ulp, added up in any order.
         assert abs(p.sum() - 1) <= len(values) * 2.0**-52
+
+
+def test_pieces_integrate_what_is_smooth_between_kinks():
+    kinks = np.array([-7.0, -1.0, 0.0, 0.25, 9.5])
+    found = list(pieces(kinks))
+    assert len(found) == 3 + 1 + 1 + 5  # none is longer than 2
+    for f, exact in (
+        (np.ones_like, 16.5),
+        (lambda x: x**3, (9.5**4 - 7**4) / 4),
+        (lambda x: np.exp(-np.abs(x)), 2 - math.exp(-7) - math.exp(-9.5)),
+    ):
+        assert math.fsum(float(weights @ f(x)) for x, weights in found) == pytest.approx(exact, rel=1e-12)

@@ -198,6 +198,16 @@ def test_values_that_are_not_numbers(build, value) -> None:
     assert made._stream is None
 
 
+@kinds
+@pytest.mark.parametrize("kind", ["datetime64[ns]", "timedelta64[ns]", "complex128", "S1", "O"])
+def test_arrays_of_other_things_are_no_values(build, kind) -> None:
+    made = build(random_state=0)
+    array = np.array(["2"], dtype=kind) if kind in ("S1", "O") else np.array([2]).astype(kind)
+    with pytest.raises(InvalidData, match="value must be"):
+        list(made.stream(array))
+    assert made._stream is None
+
+
 @pytest.mark.parametrize("value", [3, 3.0, np.float32(3), np.float64(3), np.int8(3), np.array(3.0), True])
 def test_values_of_all_number_types(value) -> None:
     assert AboveThreshold(-1e6, 1.0, random_state=0).query(value) is True

@@ -26,8 +26,9 @@ from dpstats.privacy import (
     zcdp_epsilon,
     zcdp_rho,
 )
-from dpstats.privacy.events import ZCDP, Approximate, BoundedRange, Gaussian, Pure
+from dpstats.privacy.events import ZCDP, Approximate, BoundedRange, DiscreteLaplace, Gaussian, Pure
 from dpstats.privacy.filters import _mu_of_pure
+from dpstats.privacy.sampled import Sampled
 
 X = np.zeros((100, 2))
 TARGETS = [(1.0, 1e-6), (0.1, 1e-10), (5.0, 1e-5), (0.01, 1e-15), (1.0, 1e-15), (12.0, 1e-3)]
@@ -355,3 +356,36 @@ def test_extreme_charges_are_clear_errors_or_work():
     basic = PrivacyBudget(1.0, 1e-6)
     basic.charge(Approximate(0.5, 1e-8))
     assert basic.spent == PrivacyGuarantee(0.5, 1e-8)
+
+
+EVERY_EVENT = [
+    Gaussian(0.3),
+    Pure(0.3),
+    Approximate(0.3, 1e-7),
+    DiscreteLaplace(3, 10.0),
+    BoundedRange(0.3),
+    ZCDP(0.05),
+    Sampled(Gaussian(0.5), 0.3),
+    Sampled(Pure(0.5), 0.3),
+    Sampled(Approximate(0.5, 1e-7), 0.3),
+]
+UNCOUNTED = {
+    "gdp": [Approximate(0.3, 1e-7), ZCDP(0.05), *EVERY_EVENT[6::2]],
+    "zcdp": EVERY_EVENT[6:],
+}
+"""Events that a method refuses; the others are counted."""
+
+
+@pytest.mark.parametrize("method", ["basic", "gdp", "zcdp", "pld"])
+@pytest.mark.parametrize("event", EVERY_EVENT, ids=repr)
+def test_no_event_is_free_it_is_paid_for_or_refused(event, method):
+    budget = PrivacyBudget(5.0, 1e-4, method=method)
+    if event in UNCOUNTED.get(method, []):
+        with pytest.raises(InvalidParameter, match=r"cannot count|counts Gaussian and pure releases only"):
+            budget.charge(event)
+        assert budget.spent.epsilon == 0 and not budget.history()
+    else:
+        budget.charge(event)
+        spent = budget.spent
+        # Profiles of samples are raised by more than their rounding errors, also where they are 0.
+        assert spent.epsilon > 0 and event.profile(spent.epsilon) <= spent.delta + 1e-14

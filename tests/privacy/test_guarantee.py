@@ -7,6 +7,7 @@ import pytest
 
 from dpstats.errors import InvalidParameter
 from dpstats.privacy import Neighbors, PrivacyGuarantee, group_privacy
+from dpstats.privacy.guarantee import parse_neighbors
 
 
 def test_fields_are_plain_floats_and_frozen():
@@ -35,6 +36,22 @@ def test_bad_delta_is_refused(delta):
 def test_neighbors_must_be_the_enum(neighbors):
     with pytest.raises(InvalidParameter, match=r"^neighbors must be a member of Neighbors"):
         PrivacyGuarantee(1.0, neighbors=neighbors)
+
+
+@pytest.mark.parametrize("relation", Neighbors)
+def test_relations_are_members_or_their_words(relation: Neighbors) -> None:
+    word = {Neighbors.REPLACE_ONE: "replace_one", Neighbors.ADD_OR_REMOVE_ONE: "add_or_remove"}[relation]
+    assert parse_neighbors(relation) is parse_neighbors(word) is relation
+
+
+@pytest.mark.parametrize(
+    "given", ["REPLACE_ONE", "", None, 1, True, [], {"replace_one": 1}, ("replace_one",)]
+)
+def test_other_words_and_things_are_no_relations(given: object) -> None:
+    with pytest.raises(
+        InvalidParameter, match=r"^neighbors must be one of 'replace_one', 'add_or_remove', or a"
+    ):
+        parse_neighbors(given)
 
 
 def test_text_names_the_relation_and_says_simulated():

@@ -1,5 +1,6 @@
 """The ledger: nothing lost, nothing twice, never overspent, and a clear error when it cannot be kept."""
 
+import contextlib
 import os
 import pickle
 import shutil
@@ -528,6 +529,26 @@ def test_a_ledger_that_was_emptied_or_rewritten_is_refused(path, tmp_path):
         budget.charge(PrivacyGuarantee(0.4))
 
 
+@pytest.mark.parametrize("column", ["first", "second"])
+def test_each_total_that_went_down_is_noticed(path, column):
+    budget = PrivacyBudget(1.0, 1e-6, ledger=path)
+    budget.charge(PrivacyGuarantee(0.25, 1e-7))
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        (total,) = connection.execute(f"SELECT {column} FROM budget").fetchone()
+        connection.execute(f"UPDATE budget SET {column} = '{Fraction(total) * Fraction(9, 10)}'")
+    with pytest.raises(LedgerError, match="has lost charges"):
+        budget.charge(PrivacyGuarantee(0.1))
+
+
+@pytest.mark.parametrize("table", ["budget", "charges"])
+def test_a_ledger_without_a_table_is_corrupt(path, table):
+    budget = PrivacyBudget(1.0, ledger=path)
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(f"DROP TABLE {table}")
+    with pytest.raises(LedgerError, match="the file is not a ledger, or it is corrupt"):
+        budget.charge(PrivacyGuarantee(0.1))
+
+
 def test_charges_of_other_processes_are_no_older_copy(path):
     budget = PrivacyBudget(1.0, ledger=path)
     budget.charge(PrivacyGuarantee(0.25))
@@ -673,6 +694,50 @@ def test_a_ledger_that_is_held_is_waited_for_and_it_is_said(path, how, monkeypat
     assert record.getMessage() == f"{path}: waiting for another process, which holds the ledger"
     budget.charge(PrivacyGuarantee(0.25))
     assert len(caplog.records) == 1 and budget.history()[-1].guarantee.epsilon == 0.25
+
+
+def test_only_a_ledger_that_is_held_is_waited_for(path, monkeypatch, caplog) -> None:
+    budget = PrivacyBudget(1.0, ledger=path)
+    tries = []
+
+    def fail(connection, begin):
+        tries.append(begin)
+        raise sqlite3.OperationalError("disk I/O error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("dpstats.privacy.ledger._take_lock", fail)
+        with pytest.raises(LedgerError, match="disk I/O error; nothing was charged"):
+            budget.charge(PrivacyGuarantee(0.25))
+    assert tries == ["BEGIN IMMEDIATE"] and not caplog.records
+    assert budget.history() == ()
+
+
+def test_a_ledger_is_opened_and_read_while_another_process_charges(path, monkeypatch, caplog) -> None:
+    PrivacyBudget(1.0, ledger=path).charge(PrivacyGuarantee(0.25))
+    monkeypatch.setattr("dpstats.privacy.ledger._SILENT_SECONDS", 0.05)
+    monkeypatch.setattr("dpstats.privacy.ledger._WAIT_SECONDS", 0.1)
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")  # the lock of a charge that is not yet committed
+        again = PrivacyBudget(1.0, ledger=path)
+        assert again.remaining.epsilon == 0.75 and len(again.history()) == 1
+        assert PrivacyBudget.open(path).spent.epsilon == 0.25
+    assert not caplog.records
+
+
+def test_a_commit_waits_longer_for_readers_than_the_silent_time(path, monkeypatch) -> None:
+    budget = PrivacyBudget(1.0, ledger=path)
+    monkeypatch.setattr("dpstats.privacy.ledger._SILENT_SECONDS", 0.05)
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN")
+    other.execute(
+        "SELECT * FROM charges"
+    ).fetchall()  # the lock of a reader: others may begin, but not commit
+    freed = threading.Timer(0.25, other.execute, ["ROLLBACK"])
+    freed.start()
+    budget.charge(PrivacyGuarantee(0.25))
+    freed.join()
+    other.close()
+    assert budget.remaining.epsilon == 0.75
 
 
 def test_a_label_is_kept_by_pickles(path) -> None:

@@ -1,6 +1,11 @@
 """Totals by loss distributions."""
 
 import itertools
+import math
+from collections import Counter
+
+import pytest
+from dp_accounting.pld import privacy_loss_distribution
 
 from dpstats.privacy import (
     compose,
@@ -11,6 +16,7 @@ from dpstats.privacy.events import (
     DiscreteLaplace,
     Pure,
 )
+from dpstats.privacy.loss_distribution import _coarse_step, _rounding_slack
 
 
 def test_the_order_hardly_matters_to_loss_distributions():
@@ -22,3 +28,41 @@ def test_the_order_hardly_matters_to_loss_distributions():
 def test_the_order_does_not_matter_to_loss_distributions():
     events = [Pure(0.263), DiscreteLaplace(2, 1.0327), Approximate(0.0861, 1e-9), BoundedRange(0.11)]
     assert len({compose(order, 3.8e-5).epsilon for order in itertools.permutations(events)}) == 1
+
+
+@pytest.mark.parametrize("ceiling", [0.7, 3.0, 40.0])
+def test_a_coarse_grid_has_every_loss_that_is_a_multiple_of_the_smallest(ceiling: float) -> None:
+    losses = [0.3, 0.1, 0.2]
+    step = _coarse_step(losses, ceiling, 0.3)
+    assert [loss / step for loss in losses] == pytest.approx(
+        [round(loss / step) for loss in losses], abs=1e-9
+    )
+    assert ceiling / 4000 <= step <= ceiling / 1000
+    # Other losses share a grid of one of them only.
+    other = _coarse_step([0.1, 0.2718], ceiling, 0.2718)
+    assert 0.2718 / other == pytest.approx(round(0.2718 / other), abs=1e-9)
+    assert ceiling / 4000 <= other <= ceiling / 1000
+
+
+@pytest.mark.parametrize("counts", [(1, 1), (30, 1), (1000, 500)])
+@pytest.mark.parametrize("mu", [0.0, 0.5, 20.0])
+def test_the_slack_of_transforms_is_that_of_the_points_that_are_transformed(
+    counts: tuple[int, int], mu: float
+) -> None:
+    events = Counter({Pure(0.3): counts[0], DiscreteLaplace(2, 4.0): counts[1]})
+    reach = {event: event.largest_loss() for event in events}
+    step = 0.01
+    points = sum(count * 2 * math.ceil(reach[event] / step) for event, count in events.items()) + 1
+    if mu > 0:
+        gaussian = privacy_loss_distribution.from_gaussian_mechanism(
+            1 / mu, value_discretization_interval=step, use_connect_dots=True
+        )
+        points += gaussian._pmf_remove.size
+
+    def slack(n: int) -> float:
+        # docs/proofs/composition.md, "The Fourier transform needs a margin"; transforms are of up to 2n numbers.
+        powers = sum(events.values()) * (7 * math.log2(2 * n) + 50)
+        return math.sqrt(2 * n) * 2.0**-53 * (powers + 21 * (len(events) + 1) * math.log2(2 * n))
+
+    found = _rounding_slack(events, reach, step, mu, mu**2 / 2 + 5 * mu)
+    assert slack(points) <= found <= 3 * slack(points)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dpstats.errors import DPStatsError, InvalidParameter
+from dpstats.means import ClippedMean
 from dpstats.privacy import (
     Neighbors,
     Plan,
@@ -221,3 +222,9 @@ def test_stages_and_events_that_are_changed_later_do_not_change_what_was_certifi
     events[0] = Gaussian(10.0)
     with pytest.raises(InvalidParameter, match="planned releases"):
         budget.charge(ReleaseCost([Gaussian(10.0)], PrivacyGuarantee(200.0, 1e-6)))
+
+
+def test_sums_are_divided_by_the_public_number_of_rows_only() -> None:
+    for neighbors, divisor in (("replace_one", 1000), ("add_or_remove", 1)):
+        plan = ClippedMean(clip=1.0, epsilon=1.0, delta=1e-6, neighbors=neighbors).plan(1000, 2)
+        assert plan.has_private_size == (divisor == 1) and plan.divisor == divisor

@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Callable
 
+import mpmath as mp
 import numpy as np
 import pytest
 from dp_accounting import dp_event
@@ -219,3 +220,37 @@ def test_gaussian_curves_are_the_profile() -> None:
 def test_what_has_no_cost_is_refused(make: Callable[[], Event], words: str) -> None:
     with pytest.raises(InvalidParameter, match=words):
         make()
+
+
+@pytest.mark.parametrize("rate", [0.01, 0.3, 0.9])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
+def test_curves_are_not_below_sixty_digits_near_their_largest_losses(epsilon: float, rate: float) -> None:
+    # There a loss that is rounded to the wrong side shows: the profile falls to 0 within the last digits.
+    event = Sampled(Pure(epsilon, neighbors=ADDED), rate)
+    with mp.workdps(60):
+        yes = 1 / (1 + mp.exp(-mp.mpf(epsilon)))
+        release, other = (yes, 1 - yes), (1 - yes, yes)
+        mixed = [mp.mpf(rate) * p + (1 - mp.mpf(rate)) * q for p, q in zip(release, other, strict=True)]
+        for ahead, curve, above, below in (
+            (True, event.curve, mixed, other),
+            (False, event.back_curve, other, mixed),
+        ):
+            largest = float(max(mp.log(p / q) for p, q in zip(above, below, strict=True)))
+            for power in range(1, 14):
+                x = largest * (1 - 10.0**-power)
+                exact = sum(max(p - mp.exp(x) * q, 0) for p, q in zip(above, below, strict=True))
+                found = float(curve(np.array([x]))[0])
+                assert exact <= found <= exact * (1 + mp.mpf("1e-9")) + 1e-12, (ahead, power)
+
+
+@pytest.mark.parametrize("rate", [0.01, 0.3, 1.0])
+def test_largest_losses_of_samples_are_those_of_their_outputs(rate: float) -> None:
+    for epsilon in (1e-9, 0.1, 5.0, 599.0):
+        event = Sampled(Pure(epsilon, neighbors=ADDED), rate)
+        with mp.workdps(60):
+            exact = mp.log(1 + mp.mpf(rate) * mp.expm1(mp.mpf(epsilon)))
+            for found in (event.largest_loss(), event.pure_cost()):
+                assert exact * (1 - mp.mpf("1e-16") * (rate == 1)) <= found <= exact * (1 + mp.mpf("1e-12"))
+    # Where the exponential may be no float, a sample costs what the release does.
+    event = Sampled(Pure(700.0, neighbors=ADDED), rate)
+    assert event.largest_loss() == event.pure_cost() == 700.0

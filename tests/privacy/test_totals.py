@@ -5,6 +5,7 @@ import math
 import random
 from collections import Counter
 
+import mpmath as mp
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -532,6 +533,17 @@ def test_one_simulated_part_makes_the_total_simulated():
     assert not compose([parts[0], parts[2]], 1e-6).simulated
 
 
+def test_pure_delta_is_of_two_costs_of_at_most_500_and_of_a_million_releases():
+    for costs in ({0.1: 2, 0.2: 1, 0.3: 1}, {500.0000001: 1}, {0.1: 3, 501.0: 1}, {1e-3: 10**6 + 1}):
+        assert pure_delta(Counter(costs)) is None
+    # A cost of 0 and a count of 0 are no costs.
+    for costs in ({0.1: 2, 0.2: 1, 0.0: 1}, {0.1: 2, 0.2: 1, 0.3: 0}, {0.1: 2, 0.2: 1}):
+        delta = pure_delta(Counter(costs))
+        assert delta is not None and delta(0.3) == pure_delta(Counter({0.1: 2, 0.2: 1}))(0.3) > 0
+    for costs in ({500.0: 1}, {0.1: 3, 500.0: 1}):
+        assert pure_delta(Counter(costs))(499.0) == pytest.approx(-math.expm1(-1.0), rel=0.2)
+
+
 def test_certifies_says_yes_to_closed_totals_and_no_below_the_truth():
     for events in (
         [Gaussian(0.5), Gaussian(1.0)],
@@ -642,3 +654,25 @@ def test_many_approximate_releases_beside_a_concentrated_one():
     # Each is (epsilon, 0)-private but for an event of probability delta_i: rho = epsilon^2/2 applies.
     events = [Approximate(0.1, 1e-9)] * 100 + [ZCDP(1e-6)]
     assert compose(events, 1e-6).epsilon <= zcdp_epsilon(100 * 0.1**2 / 2 + 1e-6, 1e-6 - 1e-7) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("costs", [{0.1: 3, 0.7: 2}, {1.3: 4}, {0.25: 1, 2.0: 1}])
+def test_pure_delta_is_not_below_sixty_digits_next_to_its_losses(costs: dict[float, int]) -> None:
+    # Just below its largest loss delta falls to 0 within the last digits of epsilon.
+    delta = pure_delta(Counter(costs))
+    assert delta is not None
+    with mp.workdps(60):
+        law = {mp.mpf(0): mp.mpf(1)}
+        for cost, count in costs.items():
+            yes = 1 / (1 + mp.exp(-mp.mpf(cost)))
+            for _ in range(count):
+                found: dict[mp.mpf, mp.mpf] = {}
+                for loss, mass in law.items():
+                    for sign, share in ((1, yes), (-1, 1 - yes)):
+                        found[loss + sign * cost] = found.get(loss + sign * cost, 0) + mass * share
+                law = found
+        for loss in sorted({float(loss) for loss in law if loss > 0}):
+            for power in range(1, 15):
+                epsilon = loss * (1 - 10.0**-power)
+                exact = sum(max(mass * (1 - mp.exp(epsilon - each)), 0) for each, mass in law.items())
+                assert exact <= delta(epsilon) <= exact * (1 + mp.mpf("1e-9")) + 1e-14, (loss, power)

@@ -8,7 +8,7 @@ import pytest
 
 from dpstats.errors import InvalidParameter
 from dpstats.privacy import gaussian_delta, zcdp_epsilon, zcdp_rho
-from dpstats.privacy.zcdp import zcdp_delta
+from dpstats.privacy.zcdp import _log_factor, _size_of_factor, zcdp_delta
 
 RHOS = np.logspace(-6, 2, 9)
 DELTAS = [1e-15, 1e-10, 1e-6, 1e-3, 0.1]
@@ -104,3 +104,13 @@ def test_zero_rho_costs_nothing():
 def test_bad_parameters_are_named(call, name):
     with pytest.raises(InvalidParameter, match=f"^{name} must be"):
         call()
+
+
+@pytest.mark.parametrize("order", [1e-9, 1e-3, 0.5, 1.0, 7.0, 1e6])
+def test_the_size_of_a_factor_is_that_of_its_terms(order: float) -> None:
+    # Rounding errors of the factor are a few units in the last place of its terms, and of 1.
+    with mp.workdps(40):
+        alpha = 1 + mp.mpf(order)
+        terms = [alpha * mp.log(1 - 1 / alpha), -mp.log(mp.mpf(order))]
+        assert _log_factor(order) == pytest.approx(float(sum(terms)), rel=1e-12)
+        assert _size_of_factor(order) == pytest.approx(float(sum(map(abs, terms)) + 1), rel=1e-12)

@@ -180,3 +180,21 @@ def test_the_band_of_declared_values_is_drawn_from_each_value_on() -> None:
     for value, low, high in zip(fitted.edges_[:-1], band.low[:-1], band.high[:-1], strict=True):
         if high - low > 1e-3:
             assert area.contains_point((value + 0.5, (low + high) / 2)), value
+
+
+@pytest.mark.parametrize("step", [None, 1.0])
+def test_a_band_at_any_point_is_that_of_the_edges_around_it(step: float | None) -> None:
+    x = np.random.default_rng(4).integers(0, 9, size=2000)
+    options = {"bins": 8} if step is None else {"step": step}
+    made = PrivateDistribution(bounds=(0, 8), random_state=0, **options).fit(x)
+    edges, (low, high) = made.edges_, made.band()
+    for at, which in ((edges, 0.0), (edges[:-1] + np.diff(edges) / 2, 0.5)):
+        between = made.band(at)
+        np.testing.assert_array_equal(between.low, low[: len(at)])
+        # On a declared grid no row is between two points; otherwise the cdf rises to the next edge.
+        further = 0 if step is not None or which == 0 else 1
+        np.testing.assert_array_equal(between.high, high[further : further + len(at)])
+    below = made.band([-1.0])
+    assert below.low[0] == below.high[0] == 0.0
+    above = made.band([9.0])
+    assert (above.low[0], above.high[0]) == (low[-1], high[-1] if step is not None else 1.0)

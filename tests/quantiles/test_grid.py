@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpstats.errors import InvalidData, InvalidParameter
-from dpstats.quantiles.grid import Grid, check_grid, finite_places, sorted_places
+from dpstats.quantiles.grid import Grid, check_bounds, check_grid, finite_places, sorted_places
 
 
 def test_rows_go_to_the_nearest_point_and_to_the_bounds() -> None:
@@ -95,3 +95,15 @@ def test_rows_that_are_not_finite_are_refused() -> None:
 def test_bad_bounds_and_steps_are_named(bounds: object, step: object, message: str) -> None:
     with pytest.raises(InvalidParameter, match=message):
         check_grid(bounds, step)
+
+
+def test_bounds_may_be_as_far_apart_as_a_float() -> None:
+    largest = np.finfo(float).max
+    # The last two have a sum that is no float.
+    for bounds in ((0.0, largest), (-largest / 2, largest / 2), (1e308, 1.7e308), (-1.7e308, -1e308)):
+        assert check_bounds(bounds) == bounds
+    with pytest.raises(InvalidParameter, match=r"bounds must be less than 1\.8e308 apart"):
+        check_bounds((-largest / 2, largest * 0.51))
+    for bounds in ((1.0, 1.0), (np.nextafter(1.0, 2.0), 1.0)):
+        with pytest.raises(InvalidParameter, match="with low < high"):
+            check_bounds(bounds)

@@ -80,8 +80,9 @@ def test_other_wrong_input_is_refused() -> None:
         queries.transpose(["a", "b", "c"])
     with pytest.raises(InvalidParameter, match=r"query must be numbers in \[0, 1\] of shape \(5\)"):
         query_values("query", np.zeros(4), 1, 5)
-    with pytest.raises(InvalidParameter, match="labels must be one text per query"):
-        LinearQueries.from_matrix(np.eye(3), ["a"])
+    for labels in (["a"], ["a"] * 4, "abc", ["a", "b", 3], ["a", "b", None]):
+        with pytest.raises(InvalidParameter, match=r"labels must be one text per query \(3\)"):
+            LinearQueries.from_matrix(np.eye(3), labels)
 
 
 def test_a_query_cannot_be_changed_after_it_was_checked() -> None:

@@ -121,8 +121,10 @@ def test_sizes_of_small_databases() -> None:
     assert printed.database_.sum() == 18
     with pytest.raises(InvalidParameter, match="no rows for one query"):
         SmallDB(queries=two[:1], accuracy=0.2, calibration="textbook").plan(10)
-    for given in ({}, {"accuracy": 0.1, "n_rows": 3}):
-        with pytest.raises(InvalidParameter, match="accuracy or n_rows must be given, one of them"):
+    for given, words in (({}, "none"), ({"accuracy": 0.1, "n_rows": 3}, "both")):
+        with pytest.raises(
+            InvalidParameter, match=f"accuracy or n_rows must be given, one of them, got {words}$"
+        ):
             SmallDB(queries=two, **given).plan(10)
     with pytest.raises(InvalidParameter, match="multiplicative_weights"):
         SmallDB(queries=np.eye(50), n_rows=50).plan(10)

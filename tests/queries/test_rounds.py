@@ -90,11 +90,20 @@ def test_the_largest_gap_that_promises_an_accuracy() -> None:
     def updates(gap: float) -> float:
         return math.log(64) / (2 * gap**2)
 
-    given = (updates, 10**6, 100, TARGETS[1], 0.05)
+    given = (updates, 10**4, 100, TARGETS[1], 0.05)
     best, rounds = best_gap(*given, None)
     coarse, fewer = best_gap(*given, 0.3)
     assert coarse > best and fewer < rounds == math.floor(updates(best)) + 1
     assert best_gap(*given, 1e-6) == (best, rounds)
+
+    def promise(gap: float) -> float:
+        number = math.floor(updates(gap)) + 1
+        noise = shares(number, 100, TARGETS[1], 0.05)
+        return gap + (2 * noise.error(number, 0.05) + noise.regret(number, 100, 0.05)) / 10**4
+
+    # Of the gaps that are tried, each 0.97 of the one before.
+    assert promise(coarse) <= 0.3 < promise(coarse / 0.97)
+    assert promise(best) < min(promise(best * 0.97), promise(best / 0.97))
     with pytest.raises(InvalidParameter, match="max_updates must be given"):
         best_gap(lambda gap: MOST_ROUNDS, *given[1:], None)
 

@@ -105,6 +105,21 @@ def test_stages_cost_what_was_asked_and_no_less(delta: float) -> None:
     assert noise.stage.redrawn == (noise.stage.answer_noise == "gaussian") == (delta > 0)
 
 
+def test_many_updates_have_gaussian_answers_only_with_delta(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Certification takes a second, and the choice of the noise comes before it.
+    monkeypatch.setattr("dpstats.queries.sparse_noise.covers", lambda events, target: True)
+    monkeypatch.setattr(
+        "dpstats.queries.sparse_noise._tightened", lambda name, scales, updates, target: scales
+    )
+    bounds = []
+    for delta in (0.0, 1e-6):
+        noise = tight_noise(NAMED, 10_000, 64, 100, PrivacyGuarantee(1.0, delta), 0.05, None, 400)
+        assert noise.stage.redrawn == (delta > 0)
+        assert noise.stage.answer_noise == ("gaussian" if delta > 0 else "laplace")
+        bounds.append(noise.error_bound)
+    assert bounds[1] < bounds[0] / 2
+
+
 def test_charged_as_a_bounded_range_a_stream_would_cost_four_times_too_little() -> None:
     # Planted bug: epsilon_0^2/8 for what costs epsilon_0^2/2. The accountant sees it.
     target = PrivacyGuarantee(1.0, 1e-6)

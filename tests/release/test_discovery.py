@@ -133,6 +133,15 @@ def test_the_cost_of_a_threshold_is_that_of_its_exact_sum():
     assert lower.threshold_delta > 5 * stage.threshold_delta
 
 
+def test_noise_that_hides_nothing_costs_all_of_delta():
+    # The distance in total variation is 1 as a float, and the formula would divide by 0.
+    blocks = (Block("counts", 2, 1.0, 2.0**40),)
+    for mu, costs_all in ((40.0, True), (1.0, False)):
+        stage = Discovery(JointStage("keys", "gaussian", blocks, mu, 1.0), 2**39, 2**45)
+        assert math.erf(mu / math.sqrt(8)) + 2 * stage.event.total_variation == 1.0 or not costs_all
+        assert (stage.threshold_delta == 1.0) == costs_all
+
+
 def test_a_stage_that_cannot_be_accounted_for_is_refused():
     stage = stage_for(11.0, 10.0, 3, 33)
     for touched in (

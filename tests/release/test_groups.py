@@ -225,6 +225,11 @@ def test_a_place_is_told_only_where_all_bounds_agree() -> None:
     assert located(Bounds([1, 3, 4], [2, 4, 5]), 1, 2) is None
     floats = Bounds(np.array([1.0, 3.0, 4.0]), np.array([1.0, 3.0, 4.0]))
     assert [located(floats, k, 2) for k in range(4)] == [0, 1, 1, 2]
+    # Of every length of the drawn number.
+    for bounds in (exact, floats):
+        for count in (3, 5, 10):
+            parts = [located(bounds, k, count) for k in range(1 << count)]
+            assert parts == [0] * (1 << count - 2) + [1] * (1 << count - 1) + [2] * (1 << count - 2)
 
 
 def test_more_bits_are_drawn_until_it_is_told() -> None:
@@ -330,3 +335,43 @@ def test_logarithms_of_the_rest_are_above_it_and_near(ranks: tuple[int, ...]) ->
     for far in (reach, reach + 5):
         exact = math.log(made._rest(far, fall, 512)) - 1024 * math.log(2)
         assert exact - 1e-9 <= made._rest_log(far, fall) <= exact + 1e-6 * abs(exact)
+
+
+@pytest.mark.parametrize("made", [windows((1, 2)), nested()], ids=["windows", "nested"])
+def test_every_level_has_twice_the_bits_of_the_one_before(made: Windows | Nested) -> None:
+    def log_width(level: int) -> float:
+        low, high = (groups._exact(side[-1]) for side in made.columns(1.5, level, 0))
+        return math.log2((high - low) / low)
+
+    found = [log_width(level) for level in range(1, 4)]
+    assert found[0] < -128
+    assert all(later < 1.9 * before for before, later in pairwise(found))
+
+
+@pytest.mark.parametrize("top", [-60, 0, 75])
+def test_the_rest_over_a_power_of_two_is_the_rest(top: int) -> None:
+    made, fall = windows((1, 2)), Exponentials(Fraction(1, 4), 256)
+    for reach in (3, 20, 90):
+        over = made._rest_over(top, reach, fall)
+        assert math.log(over) + top * math.log(2) == pytest.approx(made._rest_log(reach, fall), abs=1e-7)
+        assert math.log(over) + top * math.log(2) >= made._rest_log(reach, fall)
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 5, 7, 11])
+def test_weights_do_not_depend_on_how_many_are_computed_at_a_time(
+    step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Windows, "_expands", lambda self, reach: False)
+    expected = windows((1, 2)).rows(1.5, 0)
+    monkeypatch.setattr(groups, "_CHUNK", step * len(expected.low))
+    # What is never written must not be what an earlier call has left there.
+    monkeypatch.setattr(np, "empty", lambda shape, dtype=float: np.full(shape, 7, dtype=dtype))
+    found = windows((1, 2)).rows(1.5, 0)
+    for side in range(2):
+        np.testing.assert_allclose(found[side], expected[side], rtol=1e-12)
+    # The same chances as by expanded products, in another unit.
+    monkeypatch.undo()
+    other = windows((1, 2)).rows(1.5, 0)
+    np.testing.assert_allclose(
+        np.array(found.low) / found.low[-1], np.array(other.low) / other.low[-1], rtol=1e-9
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import secrets
 from itertools import pairwise
 from typing import Any
@@ -48,6 +49,20 @@ def test_sources_draw_them() -> None:
     # Cauchy's law has no largest integer, and noise is not cut, which would show what it is added to.
     far = simulated.cauchy(1e15, 100_000)
     assert np.abs(far).max() < 2**62
+
+
+@pytest.mark.parametrize(("noise", "power"), [("cauchy", 1), ("student", 2)])
+def test_a_source_draws_each_law_by_its_power(
+    noise: str, power: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scale = 7.5
+    monkeypatch.setattr("secrets.randbelow", random.Random(1).randrange)
+    below = random.Random(1).randrange
+    assert list(getattr(ExactNoise(), noise)(scale, 40)) == [
+        exact_heavy(scale, power, below) for _ in range(40)
+    ]
+    simulated = getattr(SimulatedNoise(np.random.default_rng(2)), noise)(scale, 40)
+    assert simulated.tolist() == simulated_heavy(scale, power, np.random.default_rng(2), 40).tolist()
 
 
 def test_a_draw_is_cut_nowhere() -> None:

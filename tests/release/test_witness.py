@@ -72,6 +72,10 @@ def test_runs_that_part_say_where() -> None:
     session = session_of(PLAN, noise_source(skipped.again())).open()
     with pytest.raises(Diverged, match="leaves stage 'sum' out, the other releases it"):
         session.add("sum", np.array([5, 7]))
+    alike = skipped.again()
+    session = session_of(PLAN, noise_source(alike)).open()
+    session.skip("sum", "enough")
+    assert alike.finish() == alike.parted == ""
     longer = Witness(0, ())
     with pytest.raises(Diverged, match="no further stage, the other asks for stage 'laplace 1'"):
         longer.laplace(1.0, sensitivity=1.0)

@@ -7,6 +7,7 @@ from typing import Any
 
 import duckdb
 import pytest
+from sqlglot import parse as parse_text
 
 from dpstats.errors import InvalidParameter
 from dpstats.sensitivity.relations import Column, Distinct, Join, Select, Table
@@ -491,3 +492,56 @@ def test_names_ignore_the_case_of_ascii_letters_only() -> None:
     assert [*answers.values()] == [1.0, 3.0] and sql.query('SELECT COUNT(*) FROM "É"').value == 1.0
     with pytest.raises(InvalidParameter, match="names ignore case, got 't' and 'T'"):
         PrivateSQL({"t": database.sql("FROM t").df(), "T": database.sql("FROM t").df()}, epsilon=1.0)
+
+
+EVERY_CLAUSE = [
+    "SELECT COUNT(DISTINCT a) FROM r WHERE b > 3 AND (x <= 2.5 OR NOT f) AND name LIKE 'a%' AND b IN (1, 2)",
+    "SELECT b, SUM(x) AS total, COUNT(*) FILTER (WHERE f) FROM r GROUP BY b "
+    "HAVING COUNT(*) FILTER (WHERE f) > 3 ORDER BY 2 DESC, b LIMIT 2",
+    "SELECT AVG(x + 2 * b - 1), VARIANCE(b), STDDEV_POP(x) FROM r WHERE x IS NOT NULL AND b BETWEEN 1 AND 5",
+    "SELECT MEDIAN(b) FROM r",
+    "SELECT QUANTILE_CONT(x, 0.9) FROM r",
+    "SELECT PERCENTILE_CONT(0.75) WITHIN GROUP (ORDER BY x DESC) FROM r",
+    "SELECT COUNT(*) FROM r one JOIN s ON one.a = s.c WHERE s.a = 1",
+    "SELECT COUNT(*) FROM r LEFT JOIN s USING (a)",
+    "WITH w AS (SELECT a, b FROM r WHERE b > 2) SELECT COUNT(*) FROM w",
+    "SELECT COUNT(*) FROM (SELECT a FROM r) AS q",
+    "SELECT SUM(CASE WHEN f THEN b ELSE 0 END), SUM(COALESCE(x, 1)) FROM r",
+    "SELECT COUNT(*) FROM r WHERE d >= DATE '2025-01-31' AND t < TIMESTAMP '2025-02-01 00:00:00'",
+    "SELECT COUNT(*) FROM r WHERE f IN (SELECT f FROM r WHERE a = 2)",
+    "SELECT COUNT(*) FROM (SELECT DISTINCT a, b FROM r) AS q",
+]
+LEAVES = {"Literal", "Null", "DataType", "Boolean"}
+
+
+@pytest.mark.parametrize("text", EVERY_CLAUSE)
+def test_a_part_that_is_not_known_is_refused_wherever_it_stands(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A later version of sqlglot may put the meaning of a clause into an argument that is new.
+    read(text)
+    (tree,) = parse_text(text, read="duckdb")
+    for place, node in enumerate(tree.walk()):
+        if type(node).__name__ in LEAVES:
+            continue
+        (changed,) = parse_text(text, read="duckdb")
+        list(changed.walk())[place].args["strange"] = "meaning"
+        with monkeypatch.context() as patched:
+            patched.setattr("sqlglot.parse", lambda *_, tree=changed, **__: [tree])
+            with pytest.raises(InvalidParameter, match="STRANGE"):
+                read(text)
+
+
+def test_a_text_with_a_zero_byte_is_no_literal() -> None:
+    # A database may end the text there.
+    for condition in ("name = 'a\0b'", "name IN ('a', '\0')", "'\0' <> name"):
+        with pytest.raises(
+            InvalidParameter, match="name must be compared with a literal of its type VARCHAR"
+        ):
+            read(f"{COUNT}r WHERE {condition}")
+
+
+@pytest.mark.parametrize("selected", ["COUNT({})", "COUNT(DISTINCT {})", "SUM({})", "AVG({})", "MEDIAN({})"])
+def test_parentheses_around_a_column_change_nothing(selected: str) -> None:
+    plain, one, two = (read(f"SELECT {selected.format(x)} FROM r") for x in ("b", "(b)", "((b))"))
+    assert plain.measure == one.measure == two.measure and plain.quantiles == one.quantiles == two.quantiles

@@ -145,6 +145,10 @@ def test_thresholds_of_a_sum_are_explained_in_its_units() -> None:
     sql = PrivateSQL(db, epsilon=0.5, unit="u", unit_limit=8, bounds={"r.x": (0, 3.5)})
     # From a sixteenth of the largest value, 4, to that of eight rows.
     assert "what a u adds of values is cut at 2^j, j among -2, ..., 5" in sql.explain("SELECT SUM(x) FROM r")
+    for selected in ("COUNT(*)", "COUNT(x)"):
+        assert "what a u adds of rows is cut at 2^j, j among 0, ..., 3" in sql.explain(
+            f"SELECT {selected} FROM r"
+        )
 
 
 def test_units_in_several_cells_are_cut() -> None:
@@ -197,3 +201,18 @@ def test_a_sensitivity_is_at_most_twice_the_largest_answer() -> None:
         for most in (2 * found.finer, 4 * found.finer, math.inf)
     ]
     assert levels == expected and query.cells == 1
+
+
+@pytest.mark.parametrize(
+    "selected", ["COUNT(*), COUNT(n)", "COUNT(*), SUM(n)", "SUM(n), COUNT(*), AVG(m), SUM(m)"]
+)
+@pytest.mark.parametrize("neighbors", ["replace_one", "add_or_remove"])
+def test_gaussian_noise_of_columns_is_for_the_root_of_their_squares(selected: str, neighbors: str) -> None:
+    db = duckdb.connect()
+    db.execute("CREATE TABLE r AS SELECT i % 9 AS n, i % 4 AS m FROM range(300) t(i)")
+    sql = PrivateSQL(db, epsilon=0.5, delta=0.1, bounds={"r.n": (0, 8), "r.m": (0, 3)}, neighbors=neighbors)
+    plan = sql.plan_for(f"SELECT {selected} FROM r")
+    (stage,) = plan.stages
+    assert stage.noise == "gaussian"
+    moved = plan.query.measure.moved_squared(plan.query.added)
+    assert (stage.sensitivity_steps - 1) ** 2 < moved <= stage.sensitivity_steps**2

@@ -521,3 +521,13 @@ def test_undeclared_values_of_a_private_number_of_rows() -> None:
     assert budget.spent.epsilon == pytest.approx(1.0, rel=1e-6)
     with pytest.raises(InvalidParameter, match="neighbors must be one of"):
         PrivateSQL(connection, epsilon=1.0, neighbors="both")
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 10), (-10, 0)])
+def test_sums_of_units_have_the_sign_of_their_values(low: int, high: int) -> None:
+    db = duckdb.connect()
+    db.execute(f"CREATE TABLE r AS SELECT i % 400 AS u, {low} + i % 11 AS n FROM range(4400) t(i)")
+    sql = PrivateSQL(db, epsilon=500, unit="u", unit_limit=64, bounds={"r.n": (low, high)}, random_state=0)
+    true = 4400 * (low + 5)
+    assert sql.query("SELECT SUM(n) FROM r").value == pytest.approx(true, rel=0.02)
+    assert sql.query("SELECT COUNT(*) FROM r").value == pytest.approx(4400, rel=0.02)
