@@ -183,7 +183,9 @@ def _plain(X: Any, sparse: bool) -> Any:
         return X
     if isinstance(X, np.ndarray) and X.ndim == 1 and X.dtype.kind in "biufc":
         return X[:, None]
-    if hasattr(X, "sparse") and len(getattr(X, "columns", ())):
+    if hasattr(X, "sparse") and hasattr(X, "columns"):
+        if not len(X.columns):
+            return np.empty((len(X), 0))
         # scipy has no tables with another fill value.
         zeros = all(getattr(dtype, "fill_value", 0) == 0 for dtype in X.dtypes)
         if not sparse or not zeros:
