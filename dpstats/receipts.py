@@ -166,7 +166,7 @@ def _parse(text: str) -> tuple[dict[str, Any], str, str | None]:
         "receipt must be a file that receipt().to_json() made, got other text. Check the name of the file."
     )
     try:
-        found = json.loads(text, object_pairs_hook=_unrepeated) if len(text) <= _LARGEST else None
+        found = json.loads(text, object_pairs_hook=_refuse_repetition) if len(text) <= _LARGEST else None
         _canonical(found)
     except (TypeError, ValueError, RecursionError):
         raise refusal from None
@@ -186,11 +186,11 @@ def _parse(text: str) -> tuple[dict[str, Any], str, str | None]:
     return found, digest, signature
 
 
-def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return a mapping, or refuse a name that occurs twice: a reader of the text might see the first one."""
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError("a name occurs twice")
+        raise ValueError  # `_parse` has the message
     return found
 
 

@@ -134,8 +134,8 @@ def audit_outputs(
     Parameters
     ----------
     outputs, neighbor_outputs : sequence
-        The outputs of independent runs on a dataset and on its neighbor, equally many, at least 4:
-        an array or a table with one run per row, or a sequence of any objects. The first half chooses the
+        The outputs of independent runs on a dataset and on its neighbor, equally many, at least 4.
+        An array or a table has one run per row. A sequence may have any objects. The first half chooses the
         event and the second half counts it, so the order must not depend on the outputs.
     epsilon, delta : float
         The claim.

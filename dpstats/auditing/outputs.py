@@ -136,7 +136,7 @@ def _canonical(output: Any) -> Hashable:
 
 
 def _is_comparable(kind: type) -> bool:
-    """Return whether equal values of a type are told from others: not if each is equal to itself alone."""
+    """Return whether a type says which of its values are equal. Otherwise each value is equal to itself only."""
     own = any("__eq__" in vars(base) for base in kind.__mro__[:-1])
     return own or issubclass(kind, Enum | type)
 

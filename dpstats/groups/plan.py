@@ -84,7 +84,7 @@ class GroupMeansPlan(RatioPlan[GaussianTotals | LaplaceTotals]):
         return self.half * self.totals_noise.total / n_rows
 
     def describe_noise(self, n_rows: float) -> str:
-        """Return the noise of the mean of a group in words: in the middle of its bounds, and at one of them."""
+        """Return text about the noise of the mean of a group: in the middle of its bounds, and at a bound."""
         noise = self.totals_noise
         at_bound = self.mean_noise(n_rows) * np.hypot(1.0, noise.count / noise.total)
         middle, end = (

@@ -135,7 +135,7 @@ class LogLinearPath(Path):
         An error e of the linear predictor leaves e - 1 + exp(-e), which is e^2/2 for a small one. These do not cancel
         between rows in a column with few large entries, so the longest rows count.
         """
-        if self.inverse is None:  # what is unknown before the first step is stated as it is
+        if self.inverse is None:  # all coefficients are unknown before the first step
             return np.zeros_like(before)
         variances, vectors = np.linalg.eigh(before)
         error = _BENT * self.longest * np.sqrt(np.maximum(variances, 0.0))

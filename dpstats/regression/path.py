@@ -50,6 +50,8 @@ _SHAPE = 5.0
 _SEEN = 4.5
 """A noisy count below this many standard deviations of its noise is treated as zero."""
 _LEVERAGES = np.geomspace(1.0, 64.0, 121)
+_ROUNDING = 1e-12
+"""Rounding error of a variance, over the largest variance of all coefficients in half-widths."""
 _FAR, WIDEST = 3.0, 12.0
 """A threshold is this many standard deviations of the error of a far row, if noise permits, up to the widest one."""
 _CATALAN = (1, 1, 2, 5, 14)
@@ -367,9 +369,9 @@ class Path(ABC):
         """Return the clipping threshold that far rows need in a step, in scales of the residuals.
 
         A clipped residual does not show how wrong the coefficients are. So the threshold grows with the error of the
-        linear predictor of a far row, which is 0 as long as no step was taken. Noise grows too: ``noise`` is that of a
-        coefficient at a threshold of one scale. The sum of the noise, and of the largest error that clipping leaves, is
-        smallest.
+        linear predictor of a far row, which is 0 as long as no step was taken. Noise grows too. At a threshold of one
+        scale a coefficient has noise of standard deviation ``noise``. The sum of the noise, and of the largest error
+        that clipping leaves, is smallest.
         """
         worst = float(np.linalg.eigvalsh(self.left + self.noise)[-1])
         if worst <= 0:
@@ -515,7 +517,9 @@ class Path(ABC):
         matrix, offset = self._units.to_units(np.rint(self.shift * 2.0**X_BITS) * 2.0**-X_BITS)
         params = matrix @ b + offset
         unknown = self.whitening.T @ self.unknown @ self.whitening
-        robust, model, privacy, left, unknown = (matrix @ cov @ matrix.T for cov in (*covariances, unknown))
+        robust, model, privacy, left, unknown = (
+            _in_other_units(cov, matrix) for cov in (*covariances, unknown)
+        )
         condition = float(inverse.raised.max() / inverse.raised.min())
         return Estimate(
             params,
@@ -530,3 +534,11 @@ class Path(ABC):
             self.n,
             self.effective,
         )
+
+
+def _in_other_units(cov: Floats, matrix: Floats) -> Floats:
+    """Return the covariance of a product with ``matrix``. A variance is at least its rounding error."""
+    found: Floats = matrix @ cov @ matrix.T
+    least = _ROUNDING * np.abs(cov).max(initial=0.0) * np.abs(matrix).sum(axis=1) ** 2
+    np.fill_diagonal(found, np.maximum(np.diagonal(found), least))
+    return found

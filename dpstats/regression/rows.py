@@ -242,7 +242,7 @@ class Step(Model):
 
 @dataclass(frozen=True, eq=False)
 class LinearStep(Step):
-    """Gradient, and Gram matrix of all rows or of the unclipped ones. With ``last`` also the meat."""
+    """Gradient, Gram matrix of all rows or of the unclipped ones, and with ``last`` the meat."""
 
     width: float
     unclipped: bool

@@ -144,7 +144,9 @@ def compare(
     'reproduced'
     """
     if not isinstance(results, StudyResults):
-        raise InvalidParameter(f"results must be those of Study(...).run(), got {type(results).__name__}")
+        raise InvalidParameter(
+            f"results must be a StudyResults, as Study.run() returns, got {type(results).__name__}"
+        )
     if not callable(stated):
         check_real("stated", stated)
     check_choice("relation", relation, ["equal", "at_most", "at_least"])
