@@ -20,6 +20,8 @@ Numbers = NDArray[np.float64]
 
 MOST_DATABASES = 200_000
 """Largest number of candidates. Exact sampling from this distribution requires a list of all candidates."""
+_MOST_COMPARISONS = 5e9
+"""Answers of two multisets that are compared for a smaller net, at most: about ten seconds."""
 
 
 def n_multisets(size: int, m: int) -> int:
@@ -108,7 +110,8 @@ def build_net(queries: LinearQueries, accuracy: float) -> Numbers:
     """Return a net: for any data, one of its distributions answers all queries within ``accuracy``.
 
     This function is for small universes. The net starts with all multisets whose size suffices for a part of the
-    accuracy. Among multisets that answer alike within the remaining accuracy, it keeps one.
+    accuracy. Among multisets that answer alike within the remaining accuracy, it keeps one, unless there are too many
+    to compare.
 
     Parameters
     ----------
@@ -138,9 +141,14 @@ def build_net(queries: LinearQueries, accuracy: float) -> Numbers:
     best: Numbers | None = None
     for share in (1.0, 0.75, 0.5):
         m = database_size(share * accuracy, queries)
-        if best is not None and n_multisets(queries.size, m) > MOST_DATABASES:
+        number = n_multisets(queries.size, m)
+        kept = number if best is None else len(best)
+        slow = number * kept * len(queries) > _MOST_COMPARISONS
+        if best is not None and (number > MOST_DATABASES or slow):
             break
         databases = multisets(queries.size, m) / m
+        if slow:
+            return databases
         slack = max(accuracy - net_accuracy(m, queries), 0.0)
         thinned = _thinned(databases, np.array([queries.answers(y) for y in databases]), slack)
         best = thinned if best is None or len(thinned) < len(best) else best

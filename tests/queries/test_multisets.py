@@ -10,6 +10,7 @@ import pytest
 
 from dpstats.errors import InvalidParameter
 from dpstats.queries import LinearQueries
+from dpstats.queries import multisets as multisets_module
 from dpstats.queries.multisets import (
     MOST_DATABASES,
     _thinned,
@@ -72,6 +73,14 @@ def test_what_is_left_out_of_a_net_is_near_what_is_kept() -> None:
     kept = _thinned(databases, answers, 0.1)
     nearest = np.abs(answers[:, None, 0] - kept[None, :, 0]).min(axis=1)
     assert len(kept) < 20 and nearest.max() <= 0.1 + 1e-9
+
+
+def test_where_there_are_too_many_to_compare_all_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    queries = LinearQueries.from_matrix([[1, 0, 0], [0, 1, 0], [1, 1, 0]])
+    thinned = build_net(queries, 0.4)
+    number = n_multisets(3, database_size(0.4, queries))
+    monkeypatch.setattr(multisets_module, "_MOST_COMPARISONS", 3.0 * number**2 - 1)
+    assert len(build_net(queries, 0.4)) == number > len(thinned)
 
 
 def test_rounding_is_attained() -> None:
