@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from dpstats import demo
 from dpstats.privacy import gaussian_sigma
@@ -32,3 +33,12 @@ def test_demo_intervals_cover_the_non_private_means() -> None:
     low, high = fitted.confidence_interval(1 - 1e-9)
     truth = data.clip([c.low for c in demo.COLUMNS], [c.high for c in demo.COLUMNS], axis=1).mean()
     assert np.all((low <= truth) & (truth <= high))
+
+
+def test_the_demo_shows_the_means_beside_the_estimates() -> None:
+    mean, truth = (
+        demo.estimator(random_state=1).fit(demo.load()),
+        [3.25, 11.1, 0.125, 0.375, 0.0625, 0.015625],
+    )
+    shown = [float(row[-1]) for row in demo.comparison(mean, truth).rows]
+    assert shown == pytest.approx(truth, rel=0.2)

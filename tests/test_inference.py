@@ -243,3 +243,9 @@ def test_error_distributions_that_were_here_still_are() -> None:
         assert inference.NormalErrors is error_distributions.NormalErrors
     with pytest.warns(DeprecationWarning, match="dpstats.together.HOLM"):
         assert inference.HOLM is HOLM
+
+
+def test_labels_keep_their_names_beside_columns_of_numbers() -> None:
+    found = made(labels={"estimate": ("r", "s", "t", "u"), "city": ("v", "w", "v", "w")}).to_dict()["rows"]
+    assert [row["estimate"] for row in found] == ESTIMATE.ravel().tolist()
+    assert [row["estimate_"] for row in found] == ["r", "s", "t", "u"]

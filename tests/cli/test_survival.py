@@ -84,3 +84,22 @@ def test_a_subject_with_several_rows_is_refused(tmp_path: Path, capsys: pytest.C
     path = tmp_path / "twice.csv"
     FRAME.assign(person="p").to_csv(path, index=False)
     assert "one row for each subject" in failed(["survival", str(path), *ASKED, "--unit", "person"], capsys)
+
+
+def test_medians_and_restricted_means_are_told_apart(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--epsilon", "1e6", "--seed", "1"]
+    result = json_of(["survival", str(file), *BY, *options], capsys)
+    model = PrivateSurvival(
+        horizon=52,
+        bins=13,
+        time="week",
+        event="arrest",
+        by="arm",
+        groups=["old", "new"],
+        epsilon=1e6,
+        random_state=1,
+    ).fit(FRAME)
+    for name, found in (("medians", model.median()), ("restricted_means", model.rmst())):
+        assert [row["estimate"] for row in result[name]] == pytest.approx(
+            np.ravel(found.estimate).tolist(), nan_ok=True
+        )

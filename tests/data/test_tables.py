@@ -15,7 +15,7 @@ import scipy.sparse
 
 from dpstats.data.levels import Categories
 from dpstats.data.opening import open_source
-from dpstats.data.rows import column_of
+from dpstats.data.rows import column_of, rows_of
 from dpstats.data.schema import Column, Schema, unit_codes
 from dpstats.data.tables import Narrow, Table
 from dpstats.errors import InvalidData
@@ -592,3 +592,9 @@ def test_columns_have_names_of_their_own(names: list) -> None:
     frame = pd.DataFrame(np.ones((4, 3)), columns=names)
     with pytest.raises(InvalidData, match=r"^X must have a different name for every column, got "):
         ClippedMean(clip=2.0).fit(frame)
+
+
+def test_lists_longer_than_a_block_are_read_row_by_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpstats.data.rows._BLOCK", 6)
+    table = np.arange(22.0).reshape(11, 2)
+    assert np.array_equal(rows_of(table.tolist()), table)

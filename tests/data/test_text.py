@@ -19,6 +19,7 @@ import pytest
 
 from dpstats.cli import main
 from dpstats.data.batches import Part
+from dpstats.data.duckdb_rows import supports_duckdb
 from dpstats.data.text import Scan, TextFormat, TextRows, of_text_file, read_delimited, scan, some
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.groups import GroupMeans
@@ -451,3 +452,17 @@ def test_the_first_entry_that_cannot_be_used_is_named() -> None:
     # Of each column the first is kept, whichever column is read first.
     for columns in (["a", "b"], ["b", "a"]):
         assert read("a,b\n1,1\n2,nan\nnan,3\nnan,nan\n", columns).unusable == (3, "b")
+
+
+def test_text_is_read_without_a_version_of_duckdb_that_is_not_supported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("a\n1\n2\n")
+
+    def refuse() -> None:
+        raise InvalidData("duckdb must be newer")
+
+    assert supports_duckdb()
+    monkeypatch.setattr("dpstats.data.duckdb_rows.check_duckdb", refuse)
+    assert not supports_duckdb()

@@ -273,3 +273,8 @@ def test_what_is_no_number_is_refused_without_showing_it(value):
         exact_numbers("value", value)
     assert caught.value.__context__ is None and caught.value.__cause__ is None
     assert "4242" not in "".join(traceback.format_exception_only(caught.value))
+
+
+def test_durations_that_differ_by_seconds_are_different() -> None:
+    one, other = (datetime.timedelta(days=1, seconds=seconds) for seconds in (5, 6))
+    assert key_of(one) != key_of(other) and key_of(one) == key_of(np.timedelta64(86_405, "s"))

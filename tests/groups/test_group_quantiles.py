@@ -194,3 +194,8 @@ def test_points_are_chosen_for_two_rows_at_least_and_for_all_rows_at_most(
     counts = np.array([-5.0, 0.4, 2 * each - 0.6, 2 * each + 0.6, 6000.4, 1e9])
     group_quantiles.choose_group_points([None] * 6, counts, plan, Chooses(), each)  # type: ignore[arg-type]
     assert anchors == [2 * each] * 3 + [2 * each + 1, 6000, 6000]
+
+
+@pytest.mark.parametrize(("q", "name"), [(0.25, "q = 0.25"), (0.5, "median"), (0.75, "q = 0.75")])
+def test_estimates_are_named_by_their_fraction(q: float, name: str) -> None:
+    assert name in str(fitted(q=q).estimates().summary())

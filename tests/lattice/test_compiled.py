@@ -135,3 +135,12 @@ def test_maps_with_other_norms_have_no_kernel() -> None:
 
 def test_small_tables_do_not_import_numba() -> None:
     assert not compiled.is_compiled(np.zeros((10, 2)))
+
+
+@pytest.mark.usefixtures("fast")
+@pytest.mark.parametrize("lattice", [boxes(70)[0], balls(70)[0]])
+def test_rows_before_a_missing_entry_count_once(lattice) -> None:
+    # Rows are so wide that each is a line: the loop has added some groups before it meets the entry.
+    X = rows(lattice, 300)
+    X[290, 2] = np.nan
+    assert_same(*both(X, lattice, powers=2, outside=True, missing="center"))

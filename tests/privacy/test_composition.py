@@ -447,3 +447,10 @@ def test_deviances_of_a_million_are_right_to_the_rounding_of_the_mean() -> None:
         expected = [float(v * mpmath.log(v / exact) + exact - v) for v in map(mpmath.mpf, x)]
     found = composition._deviance(x, mean, low)
     np.testing.assert_allclose(found, expected, rtol=3e-15)
+
+
+def test_a_sample_of_a_release_beyond_floats_costs_no_less_than_nothing() -> None:
+    # e^710 is no float, and the rate makes the cost small again.
+    total = poisson_subsampling(PrivacyGuarantee(710.0, neighbors=ADD_OR_REMOVE), 1e-308)
+    wanted = math.log1p(math.exp(710.0 + math.log(1e-308)))
+    assert total.epsilon == pytest.approx(wanted, rel=1e-9) and total.epsilon >= wanted

@@ -181,3 +181,22 @@ def test_a_threshold_grows_with_the_error_of_a_far_row() -> None:
     assert path._far_threshold(scale, each) == pytest.approx(widths[np.argmin(costs)], abs=1e-4)
     path.left *= 1e3
     assert path._far_threshold(scale, 0.0) == 12.0
+
+
+def test_errors_of_the_coefficients_explain_a_pull() -> None:
+    X, y = beside_a_group(0.5, 4000, 0, slope=1.0, spread=1.0)
+    path = exact("linear", X, y)
+    assert isinstance(path, LinearPath) and path.inverse is not None
+    curvature = (path.inverse.vectors * path.inverse.known) @ path.inverse.vectors.T
+    path.left, path.noise = 0.02 * np.eye(3), 0.01 * np.eye(3)
+    unfit = path._pull_of_errors()
+    assert np.allclose(unfit, (0.15 / path.sigma) ** 2 * 0.03 * curvature @ curvature)
+    released = np.array([0.2, 0.0])
+    path._take_pull(released, 0.01, np.zeros((2, 2)))
+    assert path.pulled and path.pull[1] > 0.19 and path.hidden == pytest.approx(0.02)
+    # An error in the direction of the pull explains it, and one across does not.
+    path._take_pull(released, 0.01, np.diag([0.01, 0.0]))
+    assert not path.pulled and path.pull[1] < 0.1
+    assert path.hidden == pytest.approx(2 * np.sqrt(0.01**2 + 0.005))
+    path._take_pull(released, 0.01, np.diag([0.0, 0.01]))
+    assert path.pulled and path.pull[1] > 0.19

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
+import pytest
 
 from dpstats.regression import PrivateLinearRegression
 from dpstats.regression.curvature import Curvature
@@ -96,3 +99,20 @@ def test_steps_with_independent_noises_are_averaged_by_precision() -> None:
     path._average(np.ones(3), 2.0 * one, one, known, 2.0 * one)
     assert np.allclose(path.b, 0.5)
     assert np.allclose(path.left + path.noise, (3 + 3) / 4 * one)
+
+
+def test_the_longest_rows_are_those_that_the_counts_show() -> None:
+    plan = regression_plan("linear", Design.check((-1, 1), (-1, 1), 4, True), 50_000, 1.0, 1e-6)
+    path, noise = first_path(plan), float(np.max(plan.noise(NORMS).std))
+    counts = np.zeros(plan.norm_ends.size + 1)
+    counts[9] = 1.0
+    path._bound(counts, LAST_NORMS)
+    assert path.longest == path.radius
+    # A row beyond the bound keeps its residual. Noise can explain fewer of them.
+    counts[9], counts[17] = 1 - 5 * noise, 5 * noise
+    path._bound(counts, LAST_NORMS)
+    assert path.longest == pytest.approx(math.sqrt(plan.norm_ends[16] * plan.norm_ends[17]))
+    assert path.longest > path.radius
+    counts[9], counts[17] = 1 - 4 * noise, 4 * noise
+    path._bound(counts, LAST_NORMS)
+    assert path.longest == path.radius

@@ -113,3 +113,9 @@ def test_a_residual_that_is_no_number_counts_as_the_largest() -> None:
 
     release_variation(variation_plan(2, 1.0, 1e-6), Kept(), np.array([np.nan, 0.0]), np.zeros(2))  # type: ignore[arg-type]
     assert seen[MEANS].tolist() == [2**30, 0] and seen[SQUARES].tolist() == [2**30, 0]
+
+
+def test_outcomes_without_any_variance_have_no_r2() -> None:
+    # Squares and the squared mean are equal to the last digit.
+    released = {"residuals and outcomes": {"means": np.array([0.1, 0.5]), "squares": np.array([0.01, 0.25])}}
+    assert np.isnan(determination(released))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from dpstats.auditing.movement import _discovery
 from dpstats.errors import DPStatsError, InvalidParameter, ScaleOutOfRange
 from dpstats.privacy import Block, Discovery, JointStage, Plan, PrivacyGuarantee
 from dpstats.privacy.events import Approximate, Gaussian
@@ -243,3 +244,15 @@ def test_no_keys_release_nothing():
     for session in (Session(PLAN, ExactNoise()), Session.simulated(PLAN, np.random.default_rng(0))):
         with session:
             assert session.discover("keys", [], empty)["labels"] == ()
+
+
+@pytest.mark.parametrize("fall", [False, True])
+def test_a_check_sees_a_count_that_rises_or_falls_by_more_than_a_row(fall: bool) -> None:
+    stage = stage_for(5.0, 5.0, 1, 20)
+    few, many = (
+        (["key"], {"counts": np.array([[count, 0]]), "sums": np.zeros((1, 2), dtype=np.int64)})
+        for count in (30, 32)
+    )
+    first, second = (many, few) if fall else (few, many)
+    found = _discovery(stage, first, second)
+    assert not found.ok and "more than a row" in found.problem

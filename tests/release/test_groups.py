@@ -375,3 +375,17 @@ def test_weights_do_not_depend_on_how_many_are_computed_at_a_time(
     np.testing.assert_allclose(
         np.array(found.low) / found.low[-1], np.array(other.low) / other.low[-1], rtol=1e-9
     )
+
+
+def test_bounds_of_cells_hold_their_weights() -> None:
+    made = Cells(np.array([0, 5, 7, 12]), np.array([4, 6, 11, 30]), 1, 1, 2, 3)
+    exact = [5, 2, 5, 19]
+    falls = [-1 / 1.5, 0.0, -2 / 1.5, -5 / 1.5]
+    for level in (0, 2):
+        bounds = made.columns(1.5, level, 0)
+        sides = [[b - a for a, b in pairwise([0, *map(int, side)])] for side in bounds]
+        unit = Fraction(int(sides[0][1]), 2)  # the weight of a place of the best cell
+        for low, high, length, fall in zip(*sides, exact, falls, strict=True):
+            weight = float(length) * math.exp(fall)
+            assert float(low / unit) <= weight * (1 + 1e-12) and float(high / unit) >= weight * (1 - 1e-12)
+            assert low < high or fall == 0

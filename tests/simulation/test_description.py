@@ -213,3 +213,10 @@ def test_every_base_of_a_class_tells_studies_apart() -> None:
         str(describe("sampler", of_parts(*values))) for values in ((1, 1, 1), (2, 1, 1), (1, 2, 1), (1, 1, 2))
     ]
     assert len(set(found)) == 4
+
+
+def test_showing_a_sampler_of_a_grid_does_not_change_it() -> None:
+    sampler = Gaussian(mean=1.0)
+    study = Study(sampler, ClippedMean(clip=1.0), {"n": [10], "d": [1], "sampler__mean": [0.0, 2.0]}, 1)
+    study.run()
+    assert sampler == Gaussian(mean=1.0)
