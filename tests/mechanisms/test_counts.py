@@ -11,6 +11,7 @@ import pytest
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.mechanisms import CountEstimate, DensityEstimate, Histogram, RandomizedResponse
 from dpstats.privacy import Neighbors, PrivacyBudget
+from dpstats.report import picture_of
 
 EDGES = [0.0, 1.0, 2.0, 4.0, 8.0]
 
@@ -106,3 +107,10 @@ def test_counts_and_proportions_have_every_form() -> None:
         assert "<table" in result._repr_html_() and "not a private release" in str(result.summary())
         assert pickle.loads(pickle.dumps(found)).to_dict() == found.to_dict()
         assert result.plot().get_xlabel() == found.header
+
+
+def test_a_page_has_bars_for_sixty_categories_at_most() -> None:
+    few, many = (
+        Histogram(categories=range(size), epsilon=1.0, random_state=0).release([0] * 9) for size in (60, 61)
+    )
+    assert picture_of(few) is not None and picture_of(many) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date, datetime
 from typing import Any
 
@@ -545,3 +546,11 @@ def test_a_text_with_a_zero_byte_is_no_literal() -> None:
 def test_parentheses_around_a_column_change_nothing(selected: str) -> None:
     plain, one, two = (read(f"SELECT {selected.format(x)} FROM r") for x in ("b", "(b)", "((b))"))
     assert plain.measure == one.measure == two.measure and plain.quantiles == one.quantiles == two.quantiles
+
+
+def test_rows_of_a_query_are_counted_by_a_count_where_there_is_one() -> None:
+    kinds = {name: (name, replace(column_type("INTEGER"), required=True)) for name in ("x", "n")}
+    catalogue = Catalogue({"q": BaseTable("q", '"q"', kinds)}, bounds={("q", "x"): (0.0, 1.0)})
+    for columns in ("COUNT(*), SUM(x), COUNT(n)", "SUM(x), COUNT(n), COUNT(*)"):
+        measure = parse(f"SELECT {columns} FROM q", catalogue).measure
+        assert measure.columns[measure.rows].kind == "count"
