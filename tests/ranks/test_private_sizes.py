@@ -247,3 +247,12 @@ def test_unequal_groups_have_mean_0_and_vary_no_more_than_equal_ones(
     # Five standard errors of a mean and a variance of 3,000 normal numbers.
     assert abs(found.mean()) < 5 * np.sqrt(most / 3000)
     assert np.mean(found**2) < most * (1 + 5 * np.sqrt(2 / 3000))
+
+
+def test_the_error_of_a_statistic_counts_that_its_group_may_be_larger() -> None:
+    middle, noise = middle_rank_sum(100, 5.0), CountNoise("laplace", 40.0)
+    found = np.array([0.0, 10.0, 49.9])
+    likely = np.minimum(found + noise.std / middle.per_row / 2, 50)
+    wanted = np.sqrt(np.maximum(middle_variance(100, likely, middle.subset) + noise.variance, 1.0))
+    assert np.allclose(middle._estimate_std(found, noise), wanted)
+    assert (likely > found).all() and middle._estimate_std(found, noise)[0] > math.sqrt(noise.variance)
