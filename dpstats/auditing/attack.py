@@ -241,12 +241,10 @@ def _refuse_repetition(blocks: Sequence[Sample]) -> None:
     """Refuse a release that gives the same outputs again: its runs are not independent."""
     for i in range(len(blocks[0])):
         first = blocks[0][i]
+        keys = outcome_keys(first) if isinstance(first, list) else []
         for block in blocks[1:]:
             if not isinstance(first, np.ndarray) or not isinstance(block[i], np.ndarray):
-                keys = outcome_keys(first)
-                same = (
-                    isinstance(first, list) and isinstance(block[i], list) and keys == outcome_keys(block[i])
-                )
+                same = isinstance(block[i], list) and keys == outcome_keys(block[i])
                 differing = sum(key != keys[0] for key in keys) if same else 0
             else:
                 same = np.array_equal(first, block[i])
