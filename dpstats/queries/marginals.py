@@ -64,6 +64,10 @@ class MarginalQueries(LinearQueries, name="marginals"):
     def split(self, values: Any) -> list[NDArray[Any]]:
         """Split values of all queries into tables with their shapes."""
         flat = np.asarray(values)
+        if flat.shape != (self.n_queries,):
+            raise InvalidParameter(
+                f"values must be one for each of {self.n_queries:,} queries, got shape {flat.shape}"
+            )
         return [flat[self.part(i)].reshape(shape) for i, shape in enumerate(self.shapes)]
 
     def answers(self, x: Any) -> NDArray[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -144,6 +145,7 @@ class StudyResults(Printed):
 
     def where(self, condition: Callable[[Parameters], bool]) -> StudyResults:
         """Return the cells whose parameters meet a condition."""
+        _check_function("condition", condition)
         return replace(self, cells=tuple(cell for cell in self.cells if condition(cell.parameters)))
 
     def derive(
@@ -159,6 +161,7 @@ class StudyResults(Printed):
         instead_of : str, optional
             A parameter that the new one replaces: log sigma in place of epsilon, say.
         """
+        _check_function("function", function)
         cells = []
         for cell in self.cells:
             parameters = {key: value for key, value in cell.parameters.items() if key != instead_of}
@@ -340,3 +343,10 @@ def collect(
         seconds=seconds,
         versions=tuple(versions),
     )
+
+
+def _check_function(name: str, function: Any) -> None:
+    if not callable(function):
+        raise InvalidParameter(
+            f"{name} must be a function of the parameters of a cell, got {reprlib.repr(function)}"
+        )

@@ -9,6 +9,7 @@ import copy
 import inspect
 import math
 import pickle
+import reprlib
 from collections.abc import Callable
 from dataclasses import field, replace
 from typing import Any
@@ -409,6 +410,8 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
         Limits are combined from those of both, as MOVER does (Zou and Donner 2008). It costs no privacy.
         """
         check_is_fitted(self)
+        if not isinstance(other, PrivateStatistic):
+            raise InvalidParameter(f"other must be a fitted PrivateStatistic, got {reprlib.repr(other)}")
         check_is_fitted(other)
         if other.plan_.n_outputs != self.plan_.n_outputs:
             raise InvalidParameter(

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dpstats.auditing import audit, scores
+from dpstats.auditing.scores import _FEWEST, _repeats
 from dpstats.errors import InvalidParameter
 from tests.auditing.releases import answers, number, vector, words
 
@@ -93,3 +94,9 @@ def test_an_event_of_small_ratios_has_the_outcomes_that_the_other_dataset_makes_
     assert number == 3
     assert "{1}" in score.words(1, half) and "{3}" not in score.words(1, half)
     assert "{3}" in score.words(-1, half) and "{1}" not in score.words(-1, half)
+
+
+def test_few_outputs_are_outcomes() -> None:
+    # Of fewer outputs no density can be learned, and half of more must have been seen twice.
+    assert _repeats([*range(_FEWEST - 1)]) and not _repeats([*range(_FEWEST)])
+    assert _repeats([*range(_FEWEST)] * 2) and not _repeats([*range(2 * _FEWEST), *range(_FEWEST)])

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpstats.data.counts import Tally
+from dpstats.data.counts import Tally, read_counts
 from dpstats.data.levels import Categories
 from dpstats.data.opening import open_source
 from dpstats.data.schema import Schema
@@ -90,3 +90,22 @@ def test_what_is_missing_or_undeclared_is_refused_and_nothing_charged() -> None:
     table = ContingencyTable(levels=with_missing, unknown="drop", epsilon=50.0, random_state=0).fit(some)
     exact = ((FRAME["visits"] == 2) & (FRAME["plan"] == "a")).sum()
     assert abs(table.counts_[2, 0] - exact) < 2
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [
+        [2**31 + 1, 0],
+        [2**31, 1],
+        [1e19, 0.0],
+        np.array([2**64 - 1, 2], dtype=np.uint64),
+        [1e300, 1],
+        [-1, 2],
+        [0.5, 1],
+        [0, 0],
+    ],
+)
+def test_histograms_have_whole_counts_of_at_most_the_most_rows(counts: Any) -> None:
+    with pytest.raises(InvalidData, match="X must be a histogram: whole counts"):
+        read_counts(counts)
+    assert read_counts([2**31, 0]).X.tolist() == [2**31, 0]

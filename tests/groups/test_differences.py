@@ -152,3 +152,9 @@ def test_only_differences_of_means_of_declared_groups_are_standardize() -> None:
     for difference in (medians.difference(0, 1), found.difference(*found.groups_[:2])):
         with pytest.raises(InvalidParameter, match="must compare means of declared groups"):
             difference.standardize()
+
+
+def test_equal_rows_without_noise_have_no_standardized_difference() -> None:
+    nothing = Noise(1e-9, 1e-9, 1e-9, 1e-9, 1e-9, 0.0)
+    errors = StandardizedErrors(DifferenceErrors(*[exact(np.zeros((2, 5)), nothing)] * 2, 1.0))
+    assert np.all(errors._squares == 0) and np.isnan(errors.estimate).all()

@@ -42,6 +42,8 @@ def test_solver_is_refused_beyond_its_size() -> None:
     assert test.budget.spent.epsilon == 0
     assert test.plan(12, 3).design.exact
     assert not test.set_params(solver="auto").plan(60, 3).design.exact
+    assert test.plan(12, 3).design.exact
+    assert not test.set_params(solver="surrogate").plan(12, 3).design.exact
     assert issubclass(NotPrivate, InvalidParameter)
 
 

@@ -12,7 +12,7 @@ from scipy.special import ndtr
 
 from dpstats.errors import InvalidParameter
 from dpstats.identity import LipschitzExtensionTest, RowDistanceTest, SpatialSignTest
-from dpstats.identity.distance_interval import crossing
+from dpstats.identity.distance_interval import SimulatedDistances, crossing
 from tests.identity.every_test import PURE
 
 FAST = {"n_calibration": 99}
@@ -175,3 +175,10 @@ def test_distance_intervals_cover(kind) -> None:
         assert 0 <= low <= high
         missed += not low <= 0.8 <= high
     assert missed <= 4
+
+
+def test_a_distance_with_just_the_tail_is_in_the_confidence_set() -> None:
+    distances, larger = np.array([0.5, 1.0, 2.0]), np.array([0.25, 0.5, 0.75])
+    found = SimulatedDistances(np.asarray(1.0), distances, larger, 3, 9.0)
+    assert [float(end) for end in found.limits(0.25)] == [0.0, 9.0]
+    assert [float(end) for end in found.limits(0.3)] == [0.5, 2.0]

@@ -66,3 +66,12 @@ def test_a_stage_gives_back_what_its_clip_takes_of_a_shift() -> None:
     trail, shift = Trail(plan), np.array([0.5, -1.0])
     trail.add(shift)
     assert np.allclose(trail.estimates[0], plan.center([]) + shift / slope)
+
+
+def test_the_sampling_variance_follows_the_variance_of_the_rows() -> None:
+    plan = AdaptiveMean(bound=10.0, std=1.0).plan(400, 2)
+    one = plan.sampling_variance
+    assert plan.sampling_at(1 + 1e-9) == pytest.approx(one, rel=1e-6)
+    # What the errors of the centers add does not grow with the rows' variance.
+    assert 9 * one >= plan.sampling_at(9.0) > 8 * one
+    assert one > plan.sampling_at(1e-9) >= 0

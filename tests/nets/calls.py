@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import itertools
 from collections.abc import Callable, Mapping
@@ -12,6 +13,7 @@ from unittest import mock
 
 import numpy as np
 import pandas as pd
+from sklearn.base import clone
 
 from dpstats import (
     auditing,
@@ -172,7 +174,8 @@ GUARANTEE = privacy.PrivacyGuarantee(0.5, 1e-6)
 
 
 def stream(mechanism: Any) -> Any:
-    return [*mechanism.stream(np.linspace(-30, 40, 12))], mechanism
+    fresh = copy.deepcopy(mechanism)
+    return [*mechanism.stream(np.linspace(-30, 40, 12))], mechanism, fresh
 
 
 @cache
@@ -571,6 +574,7 @@ VARIANTS: dict[str, Call] = {
     ),
     "a ball": Call(means.ClippedMean, {"clip": 2.0, "clip_norm": "l2", "delta": 1e-6, **SEED}, fit(X)),
     "private rows": Call(means.ClippedMean, {"neighbors": "add_or_remove", **BOUNDED}, fit(X)),
+    "found groups": Call(groups.GroupMeans, {"groups": "discover", "delta": 1e-6, **BOUNDED}, fit(X, LABELS)),
     "one group": Call(groups.GroupMeans, {"groups": [0, 9], **BOUNDED}, fit(X, LABELS * 0)),
     "causes": Call(survival.PrivateSurvival, {"causes": [1, 2], **CURVES}, fit(TIMES, LABELS, LABELS)),
     "discrete time": Call(
@@ -693,6 +697,72 @@ ARGUMENTS: dict[str, Any] = {
 """Arguments without a default, by their names."""
 
 
+def on_universe(one: Any) -> dict[str, Any]:
+    return {
+        "x": 1.0 + np.arange(one.size),
+        "w": np.arange(one.n_queries) % 3 - 1.0,
+        "values": np.arange(one.n_queries),
+    }
+
+
+def fitted_again(one: Any) -> dict[str, Any]:
+    return {"other": clone(one).set_params(random_state=1).fit(*ROWS_OF[ESTIMATORS["PrivateStatistic"].then])}
+
+
+OF_METHODS: dict[str, dict[str, Any] | Callable[[Any], dict[str, Any]]] = {
+    **{
+        f"{kind}Queries.{name}": on_universe
+        for kind in ("Halfspace", "Marginal", "Parity", "Prefix", "Range")
+        for name in ("answers", "transpose", "split")
+    },
+    "CompleteCases.transform": {"X": HOLES[id(X)]},
+    "ComparesGroups.homogeneity": {"strata": 2},
+    "ContingencyTable.goodness_of_fit": {"p": [[0.2, 0.3], [0.3, 0.2]]},
+    "Domain.check_size": {"most": 6},
+    "Domain.codes": {"data": [[0, 0], [2, 1]]},
+    "Domain.histogram": {"data": [[0, 0], [2, 1]]},
+    "Domain.label": {"attributes": (0, 1)},
+    "PrivateLogisticRegression.score": {"y": [0, 1, 1]},
+    "PrivateStatistic.difference": fitted_again,
+    "PrivateStatistic.plan": {"n_samples": 2000},
+    "RandomizedResponse.randomize": {"values": LABELS},
+    "Regression.t_test": {"hypotheses": "x0 = x1"},
+    "Regression.wald_test": {"hypotheses": "x0 = x1"},
+    "StudyResults.parameter": {"name": "n"},
+    "StudyResults.where": {"condition": lambda cell: cell["n"] > 50},
+    "_Databases.probabilities": {"X": COUNTS},
+}
+"""Other arguments of single methods."""
+
+NO_ANSWER = {
+    **dict.fromkeys(
+        (
+            "PrivateSize.n_interval",
+            "GroupMeans.count_interval",
+            "ComparesGroups.homogeneity",
+            "PrivatePCA.biplot",
+        ),
+        "a variant has an answer",
+    ),
+    **dict.fromkeys(
+        ("HasEstimates.test", "HasEstimates.confidence_interval"),
+        "some estimators have one level, or no intervals",
+    ),
+    **dict.fromkeys(
+        (
+            "HistogramRelease.predict",
+            "OnlineMultiplicativeWeights.plan",
+            "OnlineMultiplicativeWeights.confidence_interval",
+            "MannWhitneyTest.superiority",
+            "StudyResults.side_by_side",
+            "PrefixQueries.split",
+        ),
+        "it needs other options: its test file has them",
+    ),
+}
+"""Questions that a result of the nets refuses, each with the reason."""
+
+
 @cache
 def questions(kind: Any) -> dict[str, Callable[..., Any]]:
     """Return the methods of a class that have an argument, and those that draw."""
@@ -740,24 +810,31 @@ def ask(scene: str, thing: Any, *, once: bool = False) -> dict[str, list[Said]]:
     found: dict[str, list[Said]] = {}
     for name, method in questions(type(thing)).items():
         bound = getattr(thing, name)
-        needed = [
+        needed = {
             one.name
             for one in inspect.signature(bound).parameters.values()
             if one.default is one.empty and one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
-        ]
-        if missing := [word for word in needed if word not in ARGUMENTS]:
-            found[f".{name}"] = [("", f"no argument {missing}")]
+        }
+        if missing := needed - ARGUMENTS.keys():
+            found[f".{name}, without an answer"] = [("", f"no argument {sorted(missing)}")]
             continue
-        if (name in FORMS and scene != next(iter(ESTIMATORS))) or (once and name in PICTURES):
+        if (name in FORMS and scene != next(iter(ESTIMATORS))) or (once and name in PICTURES - {"biplot"}):
             continue
         owner = first_with(method.__module__, method.__qualname__)
         whole = owner in ("", scene) and (name not in REPEATED or scene == next(iter(ESTIMATORS)))
         values = () if once else COMMON if whole else FEW if name in REPEATED else ()
+        if name == "plan" and values is FEW:
+            values = (*FEW, 1)  # row, or column
         given = {word: ARGUMENTS[word] for word in needed}
+        own = OF_METHODS.get(method.__qualname__, {})
+        own = own(thing) if callable(own) else own
+        given |= {word: own[word] for word in own.keys() & parameters(bound)}
         if "random_state" in parameters(bound):
             given["random_state"] = 0
         answers = ladders(bound, given, values)
         found |= {f".{name} {cell}".strip(): said for cell, said in answers.items()}
+        if not once and not is_accepted(answers[""]) and method.__qualname__ not in NO_ANSWER:
+            found[f".{name}, without an answer"] = [("", "give other arguments in OF_METHODS")]
     return found
 
 
@@ -818,10 +895,14 @@ def play_powers() -> dict[str, list[Said]]:
                 if method is not None and (" " not in name or kind is identity.SpatialSignTest):
                     asked = partial(method, **arguments, direction=direction)
                     found[f"{place} {name} {direction}"] = outcome(asked)
-    rank = ESTIMATORS["LogRankTest"].made(**CURVES)
+    rank = ESTIMATORS["LogRankTest"].made(**{**CURVES, "groups": [0, 1]})
     for ratio in (0.5, 1.0, 2.0):
         found[f"log-rank, {ratio}, power"] = outcome(partial(rank.power, 300, ratio))
         found[f"log-rank, {ratio}, samples"] = outcome(partial(rank.required_samples, ratio))
+    hazards = {"hazard_ratio": 0.5}
+    for asked, given in ((rank.power, {"n_samples": 300, **hazards}), (rank.required_samples, hazards)):
+        said = ladders(asked, given)
+        found |= {f"log-rank {asked.__name__} {cell}": words for cell, words in said.items()}
     return found
 
 
@@ -873,7 +954,9 @@ def play_data(scene: str) -> dict[str, list[Said]]:
 
 def is_accepted(said: list[Said]) -> bool:
     """Return whether a call had no error."""
-    return not str(said[0][1]).endswith(("Error", "InvalidParameter", "InvalidData", "InvalidType"))
+    return not said or not str(said[0][1]).endswith(
+        ("Error", "InvalidParameter", "InvalidData", "InvalidType")
+    )
 
 
 def signature_of(call: Call) -> Callable[..., Any]:

@@ -15,7 +15,7 @@ import duckdb
 from dpstats.cli import main
 from dpstats.release.noise import noise_source
 from dpstats.sql import PrivateSQL
-from tests.cli.test_same_file import command_parser
+from tests.cli.test_same_file import _commands, command_parser
 from tests.nets.recorded import COMMANDS, table
 from tests.nets.told import Said, outcome
 
@@ -118,6 +118,12 @@ def play_command(place: int) -> dict[str, list[Said]]:
     if first == place:
         asked += [*further(given), [*words_of(command), "--help"]]
     return {" ".join(words[1:]).replace(table(), "FILE"): outcome(partial(run, words)) for words in asked}
+
+
+def play_help() -> dict[str, list[Said]]:
+    """Return the help of every command."""
+    every = _commands(command_parser(()))
+    return {" ".join(words): outcome(partial(run, [*words, "--help"])) for words in every}
 
 
 WHERE = (

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
+import importlib
+import inspect
+import pkgutil
 from collections.abc import Iterator, Mapping
 from functools import cache, partial
 from typing import Any
 
+import dpstats
 from tests.nets import calls, lines
 from tests.nets.ladders import climb
-from tests.nets.told import Said, is_ours
+from tests.nets.told import Said, is_ours, names_of
 
 FROM = (
     *("ClippedMean", "PrivateMedian", "PrivateQuantile", "GroupQuantiles", "SmallDB", "PrivateStatistic"),
@@ -70,6 +75,25 @@ def play() -> dict[str, list[Said]]:
             if len({one[0] for one in rungs.values()}) > 1:
                 place = f"{kind.__module__}.{kind.__name__}.{field.name}"
                 said |= {f"{place}={value}": one for value, one in rungs.items()}
+    return said
+
+
+def play_signatures() -> dict[str, list[Said]]:
+    """Return the parameters of everything public, with their defaults."""
+    said: dict[str, list[Said]] = {}
+    for found in pkgutil.iter_modules(dpstats.__path__):
+        if found.name == "__main__":
+            continue
+        module = importlib.import_module(f"dpstats.{found.name}")
+        for name in getattr(module, "__all__", ()):
+            thing = getattr(module, name)
+            asked = {name: thing} if callable(thing) else {}
+            if isinstance(thing, type):
+                asked |= {f"{name}.{word}": inspect.getattr_static(thing, word) for word in names_of(thing)}
+            for place, one in sorted(asked.items()):
+                one = getattr(one, "__func__", one)  # of a class or static method
+                if callable(one) and not (isinstance(one, type) and issubclass(one, (Exception, enum.Enum))):
+                    said[f"{module.__name__}.{place}"] = [("", str(inspect.signature(one)))]
     return said
 
 

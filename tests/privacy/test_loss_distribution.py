@@ -14,9 +14,10 @@ from dpstats.privacy.events import (
     Approximate,
     BoundedRange,
     DiscreteLaplace,
+    Gaussian,
     Pure,
 )
-from dpstats.privacy.loss_distribution import _coarse_step, _rounding_slack
+from dpstats.privacy.loss_distribution import _coarse_step, _rounding_slack, loss_distribution_epsilon
 
 
 def test_the_order_hardly_matters_to_loss_distributions():
@@ -66,3 +67,9 @@ def test_the_slack_of_transforms_is_that_of_the_points_that_are_transformed(
 
     found = _rounding_slack(events, reach, step, mu, mu**2 / 2 + 5 * mu)
     assert slack(points) <= found <= 3 * slack(points)
+
+
+def test_one_event_with_losses_beyond_the_grid_leaves_no_answer() -> None:
+    some = [Gaussian(0.5), Pure(0.1)]
+    assert loss_distribution_epsilon(some, 1e-6, 50.0) is not None
+    assert loss_distribution_epsilon([*some, Pure(600.0)], 1e-6, 450.0) is None

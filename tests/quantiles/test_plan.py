@@ -164,3 +164,10 @@ def test_a_plan_is_of_one_column() -> None:
         PrivateQuantile(bounds=(0, 1)).plan(10, 2)
     with pytest.raises(InvalidParameter, match="n_samples"):
         PrivateQuantile(bounds=(0, 1)).plan(1)
+
+
+def test_few_rows_crowd_limits_and_nothing_else() -> None:
+    few = {"q": [0.2, 0.5], "bounds": (0, 1), "epsilon": 1.0}
+    assert PrivateQuantile(**few).plan(300).crowded == (0.2,)
+    for without in ({"confidence_level": None}, {"coverage": "any"}):
+        assert PrivateQuantile(**few, **without).plan(300).crowded == ()

@@ -11,6 +11,7 @@ from scipy import stats
 
 from dpstats.quantiles.rank_errors import (
     Law,
+    _drawn,
     binomial,
     group_rank_errors,
     least_distance,
@@ -180,3 +181,14 @@ def test_beyond_the_least_distances_no_bound_draws_points_of_a_group(
     assert drawn([n - distance for distance in least]) <= size * share
     if rows_per_place == 1:
         assert drawn([n - least[0] // 3] * size) > size * share
+
+
+@pytest.mark.parametrize(
+    ("size", "points", "share"), [(1, 1 << 50, 1e-9), (6, 1 << 40, 1e-3), (12, 300, 1e-6)]
+)
+def test_the_least_distance_is_inside_the_range_that_is_searched(
+    size: int, points: int, share: float
+) -> None:
+    found = least_distance(size, 2.0, points, share)
+    drawn = math.log(points) + _drawn(size, 2.0, 1, 4 * found)
+    assert drawn[found] <= math.log(share) < drawn[found - 1]

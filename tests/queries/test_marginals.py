@@ -47,6 +47,7 @@ def test_margins_of_a_large_table_share_their_sums() -> None:
     ("k", "message"),
     [
         (0, "k must be|tables must be an integer"),
+        ([()], "must be a number of attributes"),
         (4, "at most 3"),
         ("x0", "number of attributes"),
         ([("x0", "x9")], "an attribute must be one of 'x0', 'x1', 'x2'"),

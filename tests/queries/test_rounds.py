@@ -6,11 +6,21 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from dpstats.errors import InvalidParameter, NotPrivate
 from dpstats.privacy import PrivacyGuarantee, compose, zcdp_rho
 from dpstats.queries import IterativeConstruction, MarginalMWEM, OnlineMultiplicativeWeights
-from dpstats.queries.rounds import MOST_ROUNDS, RoundNoise, best_gap, printed, shares, stages_of, tightened
+from dpstats.queries.rounds import (
+    MOST_ROUNDS,
+    ROW,
+    RoundNoise,
+    best_gap,
+    printed,
+    shares,
+    stages_of,
+    tightened,
+)
 
 TARGETS = (PrivacyGuarantee(1.0), PrivacyGuarantee(1.0, 1e-6))
 SUBSETS = (np.arange(1, 15)[:, None] >> np.arange(4)) & 1
@@ -133,3 +143,13 @@ def test_large_epsilons_are_planned(epsilon: float) -> None:
         OnlineMultiplicativeWeights(max_updates=3, **given).plan(20_000, 16),
     ):
         assert 0.9 * epsilon < plan.guarantee.epsilon <= epsilon
+
+
+@pytest.mark.parametrize("law", ["laplace", "gaussian"])
+def test_answers_of_all_rounds_stay_within_their_bound(law: str) -> None:
+    rounds, beta, noise = 5, 0.02, RoundNoise(1.0, 3 / ROW, law)
+    bound = noise.error(rounds, beta)
+    # An answer is rounded by one grain of a row at most, and its noise is in all rounds below what is left.
+    far = (bound - 1 / ROW) / noise.answer
+    beyond = 2 * (stats.laplace if law == "laplace" else stats.norm).sf(far)
+    assert rounds * beyond == pytest.approx(beta / 2, rel=1e-6)

@@ -123,3 +123,13 @@ def test_matrices_are_put_together_and_made_positive() -> None:
     assert symmetric(np.array([7.0]), np.zeros(0)).tolist() == [[7]]
     assert np.linalg.eigvalsh(positive(matrix)).min() >= -1e-12
     assert np.allclose(positive(np.eye(2)), np.eye(2))
+
+
+def test_what_remains_is_what_a_step_leaves_of_an_error() -> None:
+    # A step that divides by raised eigenvalues leaves 1 - known/raised of an error: H e is its gradient.
+    H = np.array([[2.0, 0.5], [0.5, 0.1]])
+    inverse = Curvature(H, np.full((2, 2), 0.04)).inverted(0.1)
+    known = (inverse.vectors * inverse.known) @ inverse.vectors.T
+    assert np.any(inverse.raised > 1.1 * inverse.known)
+    for error in np.eye(2):
+        np.testing.assert_allclose(inverse.remainder @ error, error - inverse(known @ error), atol=1e-12)

@@ -13,8 +13,12 @@ from dpstats.regression import PrivateLinearRegression, PrivateLogisticRegressio
 from dpstats.regression.design import Design
 from dpstats.regression.movement import LAST_MOVEMENT
 from dpstats.regression.plan import (
+    COUNT_BITS,
     DIRECTIONS,
+    X_BITS,
     RegressionPlan,
+    bin_integers,
+    center_integers,
     norm_ends,
     regression_plan,
     shares,
@@ -101,3 +105,11 @@ def test_bad_sizes_are_refused(estimator: type) -> None:
     for n, d in ((1, 1), (10, 0), (10.5, 1)):
         with pytest.raises(InvalidParameter):
             made.plan(n, d)
+
+
+def test_counts_by_bins_and_centers_move_as_far_as_a_row_moves_them() -> None:
+    # A row that changes its bin: one count falls by 2^COUNT_BITS steps, and another one rises.
+    moved = bin_integers("bins", 4, 100, 1.0)
+    assert (moved.l2 - 1) ** 2 < 2 * 4**COUNT_BITS <= moved.l2**2 and moved.l1 == 2 * 2**COUNT_BITS
+    center = center_integers(3, 100, 1.0)
+    assert center.l1 == 3 * 2 * 2**X_BITS and center.l2**2 >= 3 * 4 * 4**X_BITS

@@ -45,6 +45,7 @@ QUERIES: dict[str, Count] = {
         Project(join(Select(R, lambda row: row["r", "b"] == 1), R2, "r.a=r2.a"), ())
     ),
     "chain": Count(join(join(R, S, "r.a=s.a"), P, "s.b=p.a")),
+    "chain of four": Count(join(join(join(R, S, "r.a=s.a"), P, "s.b=p.a"), R2, "r.b=r2.a")),
     "triangle": Count(join(join(R, S, "r.a=s.a"), R2, "s.b=r2.b")),
     "distinct keys": Count(join(R, Distinct(S, ("s.a",)), "r.a=s.a")),
     "distinct rows": Count(Distinct(join(R, S, "r.a=s.a"), ("r.b", "s.b"))),

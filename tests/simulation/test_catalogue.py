@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from dpstats.means import ClippedMean
 from dpstats.simulation import Rademacher, Study
-from dpstats.simulation.catalogue import CATALOGUE, named_study
+from dpstats.simulation.catalogue import CATALOGUE, _mean_terms, named_study
 
 
 @pytest.fixture(scope="module")
@@ -29,3 +30,16 @@ def test_named_studies_run_and_conclude(name: str) -> None:
     assert entry.picture(results).axes
     one = entry.study(name, {"n": [60], "d": [5]}, replications=3).run()
     assert entry.conclusions(one) is not None
+
+
+def test_the_terms_of_the_mean_are_those_of_its_plan() -> None:
+    entry = named_study("mean-rate")
+    study = entry.study("mean-rate", {"n": [100], "d": [3], "epsilon": [0.5]}, replications=3)
+    plan = study.estimator.set_params(epsilon=0.5).plan(100, 3)
+    terms = _mean_terms()
+    cell = {"n": 100, "d": 3, "epsilon": 0.5}
+    # d coordinates, each with the noise of sensitivity 2 sqrt(d)/n.
+    assert terms["privacy"](cell) == pytest.approx(
+        3 * float(np.max(plan.noise("clipped mean").std)) ** 2, rel=0.01
+    )
+    assert terms["sampling"](cell) == 0.03

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
 
+from dpstats.errors import InvalidParameter
 from dpstats.means import ClippedMean
 from dpstats.simulation import (
     Gaussian,
     Study,
 )
+from dpstats.simulation.grid import check_names, names_of_estimator, owners_of
 
 
 def draw(n: int, d: int, rng: np.random.Generator, location: float = 0.0) -> np.ndarray:
@@ -35,3 +40,15 @@ def test_names_go_to_whom_they_belong() -> None:
     # The sampler's alone: an interval a third as wide as it should be covers half of the time.
     one = [{"n": 50, "d": 1, "sampler__std": 3.0, "estimator__std": 1.0}]
     assert 0.35 < Study(Gaussian(), estimator, one, 200, loss="coverage").run().mean()[0] < 0.7
+
+
+def test_names_inside_an_estimator_are_known() -> None:
+    nested = Pipeline([("scale", StandardScaler()), ("mean", ClippedMean(clip=1.0))])
+    assert {"mean", "mean__clip", "scale__with_mean"} <= names_of_estimator(nested)
+    assert owners_of("mean__clip", frozenset(), names_of_estimator(nested)) == (None, "mean__clip")
+
+
+@pytest.mark.parametrize("cell", [{"d": 1}, {"n": 1}, {}])
+def test_cells_without_sizes_are_refused(cell: dict[str, int]) -> None:
+    with pytest.raises(InvalidParameter, match="grid must name n and d, got"):
+        check_names([cell], draw, ClippedMean(clip=1.0))

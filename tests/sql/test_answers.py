@@ -193,6 +193,7 @@ def test_a_mean_may_be_half_a_step_off() -> None:
     low, high, *_ = exact.confidence_interval()
     (column,) = answer.several.columns
     assert high - low == pytest.approx(column.spacing) and column.spacing > 0
+    assert [float(np.max(exact.test(end).pvalue)) for end in (low, high)] == pytest.approx([1.0, 1.0])
 
 
 def test_steps_are_those_that_noise_can_be_drawn_in(connection: Any) -> None:

@@ -121,3 +121,14 @@ def test_an_uncertain_variance_keeps_the_level(deviation: float) -> None:
 def test_equal_groups_have_no_error_of_the_variance() -> None:
     factor = _variance_error_factor(np.array([[9.0, 9.0]]), np.zeros((1, 2)), np.full((1, 2), 0.01))
     assert factor.tolist() == [[1.0, 1.0]]
+
+
+def test_the_residuals_of_two_groups_are_opposite() -> None:
+    plan = LogRankTest(groups=[0, 1], horizon=1.2).plan(300)
+    rng = np.random.default_rng(0)
+    rows = rng.exponential(1.0, 300), rng.random(300) < 0.7, rng.integers(0, 2, 300)
+    table = noisy(plan, TABLE, plan.levels.steps(plan.cells.count(*rows)), rng)
+    reference = plan.reference(table)
+    found = NullDistribution.compute(reference, np.zeros(1)).covariance
+    assert found.shape[1:] == (2, 2) and np.all(found[:, 0, 0] > 0)
+    np.testing.assert_allclose(found.sum(axis=2), 0, atol=1e-9 * found.max())

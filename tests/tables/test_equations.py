@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 from scipy.special import ndtr, ndtri
 from scipy.stats import norm
 from statsmodels.stats.contingency_tables import StratifiedTable, Table, mcnemar
@@ -22,6 +23,7 @@ from dpstats.tables.effects import DIFFERENCE, ODDS_RATIO, RISK_RATIO, Measure
 from dpstats.tables.equations import (
     CommonErrors,
     PairedErrors,
+    SkewedErrors,
     Strata,
     TrendErrors,
     fitted_shares,
@@ -432,3 +434,21 @@ def test_expected_counts_are_of_possible_counts(measure: Measure) -> None:
     expected = Strata(counts, np.full(2, 4.0)).expected_counts(measure)
     assert (expected >= 0).all()
     assert np.allclose(expected.sum(axis=-1), np.maximum(counts, 0.0).sum(axis=-1))
+
+
+class OneNumber(SkewedErrors):
+    """Errors of one number with Laplace noise of variance 2."""
+
+    start = box = None
+
+    def left_side(self, value: Any) -> Any:
+        return np.asarray(value)
+
+    def cumulants(self, value: Any) -> Any:
+        return np.full_like(value, 2.0), np.zeros_like(value), np.full_like(value, 12.0)
+
+
+def test_noise_alone_has_its_own_tails() -> None:
+    values = np.array([-9.0, -0.5, 0.1, 3.0, 20.0])
+    exact = stats.laplace.sf(np.abs(values))
+    np.testing.assert_allclose(stats.norm.sf(np.abs(OneNumber().score(values))), exact, rtol=1e-3)
