@@ -68,14 +68,18 @@ class StandardizedErrors(ErrorDistribution):
     def limits(self, tail: Tail) -> Limits:
         return self._limits(np.asarray(normal_quantile(tail)))
 
+    def tails(self, value: Floats) -> Limits:
+        # A standardized difference has the sign of the difference.
+        return super().tails(value) if np.any(value) else self.difference.tails(value)
+
     def _limits(self, z: Floats) -> Limits:
-        angles = np.linspace(0.0, math.pi / 2, _ANGLES).reshape(-1, *[1] * self.start.ndim)
+        angles = np.linspace(0.0, math.pi / 2, _ANGLES).reshape(-1, *[1] * max(z.ndim, self.start.ndim))
+        spreads = np.sqrt(self._variance_limits(z * np.cos(angles)))
         low, high = np.full(self.start.shape, np.inf), np.full(self.start.shape, -np.inf)
-        for angle in angles:
+        for i, angle in enumerate(angles):
             ends = apart(self.difference.first, self.difference.second, z * np.sin(angle))
-            least, most = np.sqrt(self._variance_limits(z * np.cos(angle)))
             with np.errstate(divide="ignore", invalid="ignore"):
-                ratios = [np.where(end == 0, 0.0, end / spread) for end in ends for spread in (least, most)]
+                ratios = [np.where(end == 0, 0.0, end / spread) for end in ends for spread in spreads[:, i]]
             low, high = np.minimum(low, np.min(ratios, axis=0)), np.maximum(high, np.max(ratios, axis=0))
         # Rounding must not move the limits past the estimate.
         return np.minimum(low, self.start), np.maximum(high, self.start)

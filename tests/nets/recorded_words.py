@@ -12,7 +12,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from tests.nets import calls, inputs, lines, parts
+from tests.nets import calls, further, inputs, lines, parts
 from tests.nets.told import Said, differ, digest
 
 RECORD = Path(__file__).with_name("recorded_words.json")
@@ -28,6 +28,7 @@ SCENES: dict[str, Callable[[], dict[str, list[Said]]]] = {
     **{f"queries, {options}": partial(lines.play_queries, options) for options in lines.OPTIONS},
     **{f"data of {name}": partial(calls.play_data, name) for name in calls.ESTIMATORS},
     **{f"{name}, a variant": partial(calls.play_variant, name) for name in calls.VARIANTS},
+    **further.SCENES,
     "powers": calls.play_powers,
     "little privacy": calls.play_little,
     "parts": parts.play,
