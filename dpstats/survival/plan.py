@@ -286,7 +286,7 @@ def expected_cells(alive: Floats, free: Floats, *, discrete: bool = False) -> Fl
 def _heights(name: str, curve: Any, edges: Floats) -> Floats:
     try:
         given = np.asarray(curve(edges) if callable(curve) else curve, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         given = np.zeros(0)
     inside = given.shape == edges.shape and bool(((given >= 0) & (given <= 1)).all())
     if not inside or given[0] != 1 or (np.diff(given) > 0).any():
