@@ -55,7 +55,7 @@ class OneColumn(HasEstimates, PrivateEstimator[Plan]):
 
 def check_sizes(n_samples: Any, n_features: Any) -> int:
     """Return the number of rows of one column."""
-    n = check_integer("n_samples", n_samples, at_least=2, at_most=2**53)
+    n = check_integer("n_samples", n_samples, at_least=2)
     if check_integer("n_features", n_features, at_least=1) != 1:
         raise InvalidData(
             f"X must be one column: a 1-d array, or a table with one column, got one with {n_features}"

@@ -26,6 +26,7 @@ from dpstats.regression.plan import (
     TAIL,
     WIDTHS,
     RegressionPlan,
+    clip_costs,
     is_unclipped,
     size_name,
     step_name,
@@ -153,7 +154,7 @@ class LinearPath(Path):
         noise = math.sqrt(noise**2 + float(np.trace(unfit[:first, :first])))
         least = math.hypot(noise, math.sqrt(_TAIL_VARIANCE / self.n))
         self.skewness = abs(tail) if abs(tail) > _SKEWED * least else 0.0
-        costs = plan.clip_costs(self.n, self.leverage, max(tail**2 - noise**2, 0.0))
+        costs = clip_costs(plan, self.n, self.leverage, max(tail**2 - noise**2, 0.0))
         bias, error = self._compute_bias(WIDTHS)
         hidden = float(np.trace(self.unseen))
         costs += self.n * ((bias**2 + error**2) * hidden + error**2 * float(self.pull @ self.pull))

@@ -144,18 +144,8 @@ class RegressionPlan(DesignPlan):
         """The same bound at the threshold that a linear fit chooses: the smaller the noise, the fewer are clipped."""
         noise = REACH * _LEVERAGE * math.sqrt(self.size) * float(np.max(self.noise(TAIL).std))
         tail = _PART_OF_NOISE * noise**2 if self.design.intercept else 0.0
-        width = float(WIDTHS[np.argmin(self.clip_costs(self.n_samples, _LEVERAGE, tail))])
+        width = float(WIDTHS[np.argmin(clip_costs(self, self.n_samples, _LEVERAGE, tail))])
         return width / (2 * float(ndtr(width)) - 1)
-
-    def clip_costs(self, rows: float, leverage: float, tail: float) -> Floats:
-        """Return the squared errors of all coefficients at each of the `WIDTHS`: noise, and the bias of the intercept.
-
-        ``tail`` is the squared mean excess of the residuals beyond the first width, in squared standard deviations.
-        """
-        information = rows * self.mu**2 * self.share(step_name(STEPS))
-        noise: Floats = 4 * (leverage * WIDTHS) ** 2 * self.size**2 / information
-        shift = tail / 4 + LEAST_TAIL**2 / 4
-        return noise + rows * shift * np.exp(-2 * DECAY * (WIDTHS - FIRST_WIDTH))
 
     @property
     def blur(self) -> float:
@@ -189,6 +179,17 @@ class RegressionPlan(DesignPlan):
     def facts(self) -> dict[str, Any]:
         """Return facts about the plan that its stages do not show, by name."""
         return {"family": self.family, **super().facts()}
+
+
+def clip_costs(plan: RegressionPlan, rows: float, leverage: float, tail: float) -> Floats:
+    """Return the squared errors of all coefficients at each of the `WIDTHS`: noise, and the bias of the intercept.
+
+    ``tail`` is the squared mean excess of the residuals beyond the first width, in squared standard deviations.
+    """
+    information = rows * plan.mu**2 * plan.share(step_name(STEPS))
+    noise: Floats = 4 * (leverage * WIDTHS) ** 2 * plan.size**2 / information
+    shift = tail / 4 + LEAST_TAIL**2 / 4
+    return noise + rows * shift * np.exp(-2 * DECAY * (WIDTHS - FIRST_WIDTH))
 
 
 def norm_ends(n: int, d: int, mu: float) -> Floats:
