@@ -149,7 +149,7 @@ def _align_outcomes(p: Any, q: Any) -> tuple[NDArray[np.float64], NDArray[np.flo
 def _check_distribution(name: str, values: Any) -> NDArray[np.float64]:
     try:
         law = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         law = np.array(np.nan)
     if law.ndim != 1 or not np.all(law >= 0) or not abs(math.fsum(law.tolist()) - 1) <= _SUM:
         raise InvalidParameter(

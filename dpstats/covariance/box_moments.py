@@ -117,9 +117,17 @@ class CovariancePlan(ReleasePlan):
         spread = (
             np.zeros(d) if std is None else np.broadcast_to(check_columns("std", std, d, at_least=0), (d,))
         )
-        noise = np.outer(self.half, self.half) ** 2 * self.products_std**2
-        variance = noise + np.outer(spread, spread) ** 2 / (self.n_samples - 1)
+        n = self.n_samples
+        # The product of two noisy means has noise, too.
+        own = self.products_std**2 + self.mean_std**4
+        noise = np.outer(self.half, self.half) ** 2 * own * (n / (n - 1)) ** 2
+        variance = noise + np.outer(spread, spread) ** 2 / (n - 1)
         return float(variance.sum() + np.trace(variance))
+
+    @property
+    def mean_std(self) -> float:
+        """Standard deviation of the noise of a mean, in half-widths."""
+        return float(np.asarray(self.noise(SUMS).std))
 
     @property
     def products_std(self) -> float:

@@ -73,7 +73,7 @@ class ShrunkCorrelationPlan(EllipsoidPlan):
 
     @property
     def noise_ratio(self) -> float:
-        """Ratio of the noise of a correlation to its sampling error, for independent normal columns."""
+        """Ratio of the noise of a correlation to its sampling error, for independent normal columns, well whitened."""
         first, second = _normal_moments(self.radius2, self.n_features)
         d = self.n_features
         noise = float(np.asarray(self.noise(f"{STAGE}, diagonal").std)) / math.sqrt(2)

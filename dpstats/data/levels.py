@@ -145,7 +145,7 @@ class Bins:
     def __init__(self, edges: Any) -> None:
         try:
             self.edges: NDArray[np.float64] = np.array(edges, dtype=np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             self.edges = np.zeros(0)
         increasing = self.edges.ndim == 1 and self.edges.size >= 2 and bool((np.diff(self.edges) > 0).all())
         if not increasing or not np.isfinite(self.edges).all():

@@ -70,6 +70,10 @@ def check_real(
     return number
 
 
+_MOST_BITS = 1023
+"""Bits of an integer that a float can hold."""
+
+
 def check_integer(name: str, value: Any, *, at_least: int, at_most: int | None = None) -> int:
     """Return ``value`` as an int inside the stated range, or raise `InvalidParameter`."""
 
@@ -81,6 +85,8 @@ def check_integer(name: str, value: Any, *, at_least: int, at_most: int | None =
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise refusal(reprlib.repr(value))
     number = int(value)
+    if number.bit_length() > _MOST_BITS:
+        raise refusal("one beyond all floats")
     if number < at_least or (at_most is not None and number > at_most):
         raise refusal(number)
     return number

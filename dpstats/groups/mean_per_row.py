@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.data.parameters import check_integer, check_missing, check_privacy_parameters
+from dpstats.data.parameters import check_integer, check_missing, check_privacy_parameters, check_real
 from dpstats.data.schema import Column, Schema, column_list
 from dpstats.data.tables import Rows
 from dpstats.errors import InvalidParameter
@@ -48,7 +48,8 @@ class MeanPerRowPlan(RatioPlan[UnitTotals]):
 
         For a mean in the middle of its bounds. At a bound, the noise of the count adds a fifth to it.
         """
-        return self.half * self.totals_noise.total * self.totals.max_rows / n_rows
+        rows = check_real("n_rows", n_rows, above=0)
+        return self.half * self.totals_noise.total * self.totals.max_rows / rows
 
     def notes(self) -> list[str]:
         """Return the notes that a reader of the plan needs, one line each."""

@@ -9,6 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.parameters import check_real
 from dpstats.lattice import BoxLattice
 from dpstats.means.moments import finest
 from dpstats.means.ratio import Noise
@@ -81,7 +82,7 @@ class GroupMeansPlan(RatioPlan[GaussianTotals | LaplaceTotals]):
 
         For a mean in the middle of its bounds. At a bound, the noise of the count is added, which is about as large.
         """
-        return self.half * self.totals_noise.total / n_rows
+        return self.half * self.totals_noise.total / check_real("n_rows", n_rows, above=0)
 
     def describe_noise(self, n_rows: float) -> str:
         """Return text about the noise of the mean of a group: in the middle of its bounds, and at a bound."""

@@ -68,7 +68,8 @@ class ClippedMeanPlan(ReleasePlan):
             ``sum_j std_j^2/n + sum_j noise_std_j^2``: the error for the population mean. Without any
             ``std`` the first sum is left out: the error for the clipped sample mean. For rows
             bounded by R in d columns the second sum is 4 R^2 d^2 s^2/n^2, s the noise of a
-            number of sensitivity one.
+            number of sensitivity one. With a private number of rows it is approximate, for means at
+            the center and more rows than the noise of their number hides.
         """
         spread = check_columns("std", std, self.n_features, at_least=0) if std is not None else self.std
         n, noise = self.n_expected, _total(self.mean_noise**2, self.n_features)

@@ -66,6 +66,9 @@ class PrivateVariancePlan(ReleasePlan):
     def expected_error(self, std: float | NDArray[np.float64] | None = None) -> float:
         """Return the expected squared l2 error of ``variance_``, for normal rows about the center that are not clipped.
 
+        The error is that before ``variance_`` is moved into its range. If noise exceeds the range, the actual error is
+        smaller.
+
         Parameters
         ----------
         std : float or array of shape (n_features,), optional
@@ -75,10 +78,10 @@ class PrivateVariancePlan(ReleasePlan):
         spread = 0.0 if std is None else check_columns("std", std, d, at_least=0)
         divisor = n / self.divisor
         noise, counted = (np.asarray(self.noise(SQUARES).std) / divisor) ** 2, n
-        if self.has_private_size:
+        if self.has_private_size or self.missing == "drop":
             # Squares are measured from the middle of their range.
             rows = np.asarray(self.noise(ROWS).std) / divisor
-            noise = noise + (np.asarray(self.region.clip) ** 2 / 2 * rows) ** 2
+            noise = noise + ((np.asarray(self.region.clip) ** 2 / 2 - np.asarray(spread) ** 2) * rows) ** 2
         if self.about == "mean":
             noise, counted = noise + self.fourth * (np.asarray(self.noise(MEAN).std) / divisor) ** 4, n - 1
         return float(np.broadcast_to(2 * np.asarray(spread) ** 4 / counted + noise, (d,)).sum())

@@ -113,7 +113,7 @@ class DistributionPlan(GridPlan):
 
     def band_half_width(self, level: float) -> float:
         """Return the half-width of a band that covers the whole cdf with probability ``level``."""
-        return min(self.width.half_width(1 - level), 1.0)
+        return min(self.width.half_width(1 - check_level("level", level)), 1.0)
 
     def facts(self) -> dict[str, Any]:
         """Return facts about the plan that its stages do not show, by name."""

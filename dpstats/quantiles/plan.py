@@ -133,8 +133,12 @@ class QuantilePlan(GridPlan):
 
     def shift(self, observed: int, anchor: int) -> int:
         """Return the private change of all ranks, given the observed and the counted number of rows."""
-        middle = self.q[len(self.q) // 2]
-        return _rank(middle, observed) - _rank(middle, anchor)
+        return _rank(self._middle, observed) - _rank(self._middle, anchor)
+
+    @property
+    def _middle(self) -> float:
+        """The quantile whose rank follows the observed rows exactly."""
+        return self.q[len(self.q) // 2]
 
     @property
     def halving(self) -> bool:
@@ -143,15 +147,23 @@ class QuantilePlan(GridPlan):
 
     @property
     def rank_error(self) -> float:
-        """Standard deviation of the error of a chosen rank, if rows are evenly spaced.
+        """Largest standard deviation of the error of a chosen rank, if rows are evenly spaced.
 
-        For halving it is the error of the last level only. Earlier levels add to it.
+        If missing rows are dropped, the error includes the noise in the number of observed rows. For halving it is the
+        error of the last level only. Earlier levels add to it.
         """
+        return max(map(self._rank_error, self.q))
+
+    def _rank_error(self, q: float) -> float:
+        """Return the standard deviation of the error of the rank of one quantile."""
         stage = self.choices[-1]
-        if not self.halving:
-            return rank_errors(stage.size, stage.scale_steps).std
         # In a part, a rank error of k halves has weight e^(-|k| epsilon/2).
-        return rank_errors(1, stage.scale_steps / 2).std
+        errors = (
+            rank_errors(1, stage.scale_steps / 2)
+            if self.halving
+            else rank_errors(stage.size, stage.scale_steps)
+        )
+        return math.hypot(errors.std, self.rows_std * (q - self._middle))
 
     @property
     def chosen(self) -> int:
@@ -166,7 +178,7 @@ class QuantilePlan(GridPlan):
         return tuple(
             q
             for q in self.q
-            if q not in self.unseparated and self.rank_error > CROWDED * min(q, 1 - q) * self.n_samples
+            if q not in self.unseparated and self._rank_error(q) > CROWDED * min(q, 1 - q) * self.n_samples
         )
 
     def facts(self) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from dpstats.data.counts import MOST_ROWS
 from dpstats.data.parameters import check_integer, check_random_state
 from dpstats.data.schema import Schema
 from dpstats.data.tables import Rows
@@ -124,7 +125,7 @@ class HistogramRelease(_Fitted[Plan], ABC):
         array of n positions of points in the universe, or with a ``domain`` a data frame of rows
         """
         check_is_fitted(self, "plan_")
-        n = check_integer("n", n, at_least=1)
+        n = check_integer("n", n, at_least=1, at_most=MOST_ROWS)
         rng = check_random_state(random_state) or np.random.default_rng()
         shares = np.maximum(self.synthetic_, 0.0)
         points = rng.choice(shares.size, size=n, p=shares / shares.sum())

@@ -104,7 +104,7 @@ def _rounded(points: Any) -> Numbers:
     words = "points must be finite numbers of shape (size, dimensions)"
     try:
         array = np.array(points, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidParameter(f"{words}, got {reprlib.repr(points)}") from None
     if array.ndim != 2 or not array.size or not np.isfinite(array).all():
         raise InvalidParameter(f"{words}, got shape {array.shape}")

@@ -247,7 +247,7 @@ def query_values(name: str, values: Any, ndim: int, size: int | None = None) -> 
     """
     try:
         array = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         array = np.empty(0)
     if array.ndim != ndim or array.size == 0 or (size is not None and array.shape[-1] != size):
         shape = f"({'n_queries, ' * (ndim == 2)}{'size' if size is None else f'{size:,}'})"

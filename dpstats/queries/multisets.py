@@ -174,7 +174,7 @@ def check_net(net: Any, size: int) -> Numbers:
     """Return a given net as distributions. Counts are divided by their sums."""
     try:
         array = np.array(net, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         array = np.empty(0)
     if array.ndim != 2 or array.shape[1] != size or not len(array):
         raise InvalidParameter(

@@ -89,6 +89,9 @@ class OnlinePlan(ReleasePlan):
             )
         return found
 
+    def __str__(self) -> str:
+        return "\n".join([super().__str__(), *(f"  {note}" for note in self.notes())])
+
 
 class Conversation:
     """An open stream: the private histogram, the public hypothesis, and the remaining comparisons."""

@@ -117,7 +117,10 @@ class ConstructionPlan(ReleasePlan):
 
     @property
     def error_bound(self) -> float:
-        """Bound on the error of all answers after a check of at most ``stop``: stop + answer_error + regret."""
+        """Bound on the error of all answers after a check of at most ``stop``: stop + answer_error + regret.
+
+        If it is not ``promised``, the checks of a fit may stay above ``stop``. The bound of the fit is then larger.
+        """
         return self.stop + self.answer_error + self.regret
 
     def notes(self) -> list[str]:
@@ -140,7 +143,8 @@ class ConstructionPlan(ReleasePlan):
     def __str__(self) -> str:
         # All rounds are equal, so show only the first.
         lines = super().__str__().split("\n")
-        return "\n".join([*lines[:3], *([f"  and so on, {self.rounds} rounds"] if self.rounds > 1 else [])])
+        more = [f"  and so on, {self.rounds} rounds"] if self.rounds > 1 else []
+        return "\n".join([*lines[:3], *more, *(f"  {note}" for note in self.notes())])
 
 
 def shares(rounds: int, n_queries: int, target: PrivacyGuarantee, beta: float) -> RoundNoise:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.counts import MOST_ROWS
 from dpstats.data.parameters import check_integer, check_random_state
 from dpstats.errors import InvalidParameter
 from dpstats.queries.domain import Domain
@@ -64,7 +65,7 @@ class SyntheticDistribution:
         backend : str, default="pandas"
             Library of the data frame: "pandas", "polars" or "pyarrow".
         """
-        count = check_integer("n", n, at_least=1)
+        count = check_integer("n", n, at_least=1, at_most=MOST_ROWS)
         rng = check_random_state(random_state) or np.random.default_rng()
         cumulative = np.cumsum(self.probabilities.ravel())
         places = np.searchsorted(cumulative, rng.random(count) * cumulative[-1], side="right")

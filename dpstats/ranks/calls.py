@@ -166,7 +166,7 @@ def _pool(x: Any, y: Any) -> tuple[Any, Any]:
 def _read_numbers(name: str, values: Any) -> Any:
     try:
         found = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         found = None
     # The message of numpy may quote an entry.
     if found is None or found.ndim != 1:

@@ -16,12 +16,17 @@ from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT
 from dpstats.regression.path import Estimate, Path, Seen
 from dpstats.regression.plan import (
     CENTER,
+    DECAY,
+    FIRST_WIDTH,
     MEAN,
+    REACH,
     RESIDUALS,
     SQUARES,
     STEPS,
     TAIL,
+    WIDTHS,
     RegressionPlan,
+    clip_costs,
     is_unclipped,
     size_name,
     step_name,
@@ -44,15 +49,6 @@ _MEAT_KURTOSIS = 5.0
 """Variance of a squared gradient over its squared mean, for normal rows with clipped residuals."""
 _ABSOLUTE = math.sqrt(math.pi / 2)  # standard deviation over mean absolute deviation, if normal
 _LEAST_SIZE = 0.02
-_FIRST_WIDTH = 1.5
-_REACH = 1.5
-"""To measure the tails, residuals are clipped this many scales beyond the first clipping threshold.
-
-The noise of the tails is proportional to it. A fraction exp(-1.5) of an exponential tail lies beyond it."""
-_DECAY = 1.2
-"""The clipping bias falls by exp(-1.2) if the threshold moves out by one scale.
-
-This is a little faster than for exponential tails."""
 _SLOW_DECAY = 0.3
 """The same for exponential residuals whose scale varies much with the row."""
 _FALSE_ALARM = 0.01
@@ -63,7 +59,6 @@ It is small, so that intervals stay short: a note names the bias that the noise 
 residuals whose sign is the sign of a normal column is 0.06."""
 _TAIL_VARIANCE = 0.2
 """Mean squared excess beyond 1.5 standard deviations, at most: 0.05 for normal and 0.17 for exponential residuals."""
-_LEAST_TAIL = 0.01
 _CROSSING = 0.15
 """Change of the mean excess beyond 1.5 standard deviations over a small change of normal residuals: 0.13."""
 _FILLED = 0.6
@@ -74,10 +69,6 @@ _SKEWED = 2.6
 """Standard deviations of its error from which the tail of the residuals counts as asymmetric."""
 _SPREADS = 2.0
 """Factor of the bias: it counts twice, because it is a fixed error and not a standard deviation."""
-_WIDTHS = np.linspace(1.2, 10.0, 177)
-"""Clipping thresholds to choose from, in standard deviations.
-
-At the first one about as many uniform, Laplace and normal residuals are inside: 0.75, 0.78 and 0.77."""
 
 
 class LinearPath(Path):
@@ -90,7 +81,7 @@ class LinearPath(Path):
         super().__init__(plan)
         self.sizes: list[float] = []
         self.most = 1.0
-        self.width = self.clip = _FIRST_WIDTH
+        self.width = self.clip = FIRST_WIDTH
         self.tail = _COMMON_TAIL
         self.outside = math.nan
         self.kept = 1.0
@@ -123,7 +114,7 @@ class LinearPath(Path):
     def _own_question(self, name: str) -> Question:
         if name == TAIL:
             white = coordinates(self.whitening, self.p)
-            clip, reach = _FIRST_WIDTH * self.sigma, _REACH * self.sigma
+            clip, reach = FIRST_WIDTH * self.sigma, REACH * self.sigma
             return Tail(*self._model(), white, self.radius, self.plan.bits, name, clip, reach)
         if name == RESIDUALS:
             return Moments(*self._model(), MEAN, SQUARES, self.most_residual)
@@ -155,7 +146,7 @@ class LinearPath(Path):
         bias that noise explains counts as zero.
         """
         plan, first = self.plan, int(self.plan.design.intercept)
-        unit = _REACH * self.radius  # in scales of the residuals
+        unit = REACH * self.radius  # in scales of the residuals
         noise, pulls = unit * self._std_of(TAIL), unit * released
         unfit = self._pull_of_errors()
         self._take_pull(pulls[first:], noise, unfit[first:, first:])
@@ -163,14 +154,11 @@ class LinearPath(Path):
         noise = math.sqrt(noise**2 + float(np.trace(unfit[:first, :first])))
         least = math.hypot(noise, math.sqrt(_TAIL_VARIANCE / self.n))
         self.skewness = abs(tail) if abs(tail) > _SKEWED * least else 0.0
-        shift = max(tail**2 - noise**2, 0.0) / 4 + _LEAST_TAIL**2 / 4
-        information = self.n * plan.mu**2 * plan.share(step_name(STEPS))
-        costs = 4 * (self.leverage * _WIDTHS) ** 2 * self.p**2 / information
-        costs += self.n * shift * np.exp(-2 * _DECAY * (_WIDTHS - _FIRST_WIDTH))
-        bias, error = self._compute_bias(_WIDTHS)
+        costs = clip_costs(plan, self.n, self.leverage, max(tail**2 - noise**2, 0.0))
+        bias, error = self._compute_bias(WIDTHS)
         hidden = float(np.trace(self.unseen))
         costs += self.n * ((bias**2 + error**2) * hidden + error**2 * float(self.pull @ self.pull))
-        self.width = float(_WIDTHS[np.argmin(costs)])
+        self.width = float(WIDTHS[np.argmin(costs)])
         if self.sigma > _FILLED:
             # An outcome that fills its bounds, such as yes/no, has residuals whose skewness depends on the row. This
             # width clips no residual.
@@ -214,7 +202,7 @@ class LinearPath(Path):
 
         It depends on the decay of the tails, which may be slow if there is a pull.
         """
-        fast, slow = (_extrapolate(width, rate) for rate in (_DECAY, _SLOW_DECAY))
+        fast, slow = (_extrapolate(width, rate) for rate in (DECAY, _SLOW_DECAY))
         return ((fast + slow) / 2, (slow - fast) / 2) if self.pulled else (fast, fast / 2)
 
     def _whiten_again(self) -> None:
@@ -326,4 +314,4 @@ class LinearPath(Path):
 
 def _extrapolate(width: Any, rate: float) -> Any:
     """Return the bias of a clipping threshold over the released pull, for tails that decay at this rate."""
-    return np.exp(-rate * (width - _FIRST_WIDTH)) / -math.expm1(-rate * _REACH)
+    return np.exp(-rate * (width - FIRST_WIDTH)) / -math.expm1(-rate * REACH)

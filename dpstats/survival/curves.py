@@ -63,7 +63,7 @@ class Curves:
         """Standard deviation of the noise of the number at risk: shape (bins,); public."""
         sums = risk_sums(self.n_bins, self.n_causes)
         # A total that is pinned to n has a variance of 0, which rounding may put below 0.
-        variance = np.einsum("ij,jk,ik->i", sums, self.noise, sums)
+        variance = ((sums @ self.noise) * sums).sum(axis=1)
         return np.asarray(np.sqrt(np.maximum(variance, 0.0)))
 
     @cached_property

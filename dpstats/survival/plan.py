@@ -20,7 +20,7 @@ from dpstats.release.additive import additive_stages
 from dpstats.survival.cells import Cells
 from dpstats.survival.curves import Curves
 from dpstats.survival.levels import TABLE, LeastSquares, Levels, default_bins, levels_for
-from dpstats.survival.limits import N_DRAWS, limits, normal_critical
+from dpstats.survival.limits import N_DRAWS, critical_values, limits
 
 Floats = NDArray[np.float64]
 
@@ -110,7 +110,7 @@ class TablePlan(ReleasePlan):
         >>> from dpstats.survival import PrivateSurvival
         >>> plan = PrivateSurvival(horizon=5.0, bins=10).plan(5000)
         >>> plan.expected_width(lambda t: np.exp(-t / 5))[[0, 4, 9]].round(3)
-        array([0.016, 0.027, 0.027])
+        array([0.017, 0.028, 0.027])
         """
         level = check_level("confidence_level", confidence_level)
         edges = np.asarray(self.cells.edges)
@@ -120,7 +120,9 @@ class TablePlan(ReleasePlan):
         expected = expected_cells(alive, free, discrete=self.discrete)
         others = np.zeros((self.cells.n_causes - 1) * self.cells.n_bins)
         cells = rows * np.insert(expected, self.cells.n_bins, others)
-        low, high = limits(self.curves(cells[None]), np.array(normal_critical(level)))
+        curves = self.curves(cells[None])
+        critical, _ = critical_values(curves, self.cell_noise, level)
+        low, high = limits(curves, critical)
         width = high - low
         return np.asarray(np.where(low + high > 0, width, 1.0)[0])
 
@@ -284,7 +286,7 @@ def expected_cells(alive: Floats, free: Floats, *, discrete: bool = False) -> Fl
 def _heights(name: str, curve: Any, edges: Floats) -> Floats:
     try:
         given = np.asarray(curve(edges) if callable(curve) else curve, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         given = np.zeros(0)
     inside = given.shape == edges.shape and bool(((given >= 0) & (given <= 1)).all())
     if not inside or given[0] != 1 or (np.diff(given) > 0).any():

@@ -409,7 +409,7 @@ def _check_shares(p: Any, shape: tuple[int, ...]) -> Numbers:
     words = f"p must be proportions of shape {shape}, not negative and adding up to 1"
     try:
         shares = np.asarray(p, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidParameter(f"{words}, got {reprlib.repr(p)}") from None
     if shares.shape != shape:
         raise InvalidParameter(f"{words}, got shape {shares.shape}")

@@ -80,7 +80,11 @@ class ProportionPlan(ReleasePlan):
         return CountNoise(noise.law, float(np.max(noise.scale)))
 
     def expected_error(self, std: float | NDArray[np.float64] | None = None) -> float:
-        """Return the expected squared error of ``count_ / n``; ``std`` is at most 1/2, the root of p (1 - p)."""
+        """Return the expected squared error of ``count_ / n``; ``std`` is at most 1/2, the root of p (1 - p).
+
+        It is that before ``proportion_`` is moved into [0, 1]. With two counts it is approximate, for the count of ones
+        divided by the sum of both, and more rows than noise hides.
+        """
         spread = 0.5 if std is None else check_real("std", std, at_least=0, at_most=0.5)
         # Two counts have noise of variance (1 - p)^2 + p^2 = 1 - 2 p (1 - p).
         noise = self.count_noise.variance * (1 - 2 * spread**2 if self.counts_zeros else 1)

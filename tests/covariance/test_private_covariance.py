@@ -175,6 +175,17 @@ def test_a_plan_states_its_error() -> None:
     assert plan.expected_error(std=1.0) > plan.expected_error()
 
 
+@pytest.mark.parametrize(("n", "epsilon"), [(20, 1.0), (1000, 0.05), (1000, 1.0)])
+def test_the_error_of_a_plan_is_that_of_fits(n: int, epsilon: float) -> None:
+    made = PrivateCovariance(bounds=(-6, 6), epsilon=epsilon)
+    rng, errors = np.random.default_rng(0), []
+    for seed in range(400):
+        fitted = made.set_params(random_state=seed).fit(rng.normal(size=(n, 3)))
+        errors.append(np.sum((fitted.covariance_ - np.eye(3)) ** 2))
+    allowed = 4 * np.std(errors) / 20
+    assert np.mean(errors) == pytest.approx(made.plan(n, 3).expected_error(std=1.0), abs=allowed)
+
+
 @pytest.mark.parametrize("bounds", [(-1e308, 1e308), (0, 1e300), (0, 1e-303), (-1e-200, 1e-200)])
 def test_bounds_that_leave_floating_point_are_refused_before_a_charge(bounds: tuple[float, float]) -> None:
     budget = PrivacyBudget(5.0, 1e-3)

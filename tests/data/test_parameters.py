@@ -81,6 +81,17 @@ def test_integer():
         check_integer("k", 6, at_least=0, at_most=5)
 
 
+@pytest.mark.parametrize(
+    "value", [10**400, -(10**400), 10**5000], ids=["large", "negative", "of many digits"]
+)
+def test_integers_beyond_all_floats_are_refused(value):
+    with pytest.raises(
+        InvalidParameter, match=r"^k must be an integer at least 1, got one beyond all floats$"
+    ):
+        check_integer("k", value, at_least=1)
+    assert check_integer("k", 2**128, at_least=1) == 2**128
+
+
 @pytest.mark.parametrize("value", ["c", "A", None, 1, ["a"]])
 def test_choice(value):
     assert check_choice("kind", "a", ["a", "b"]) == "a"

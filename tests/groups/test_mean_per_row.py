@@ -124,3 +124,10 @@ def test_bad_data_are_refused_before_anything_is_charged() -> None:
     with pytest.raises(InvalidParameter, match="unit must name columns"):
         MeanPerRow(bounds=(0, 1), max_rows=2, unit="v").fit(pd.DataFrame({"x": [1.0], "u": [1]}))
     assert budget.history() == ()
+
+
+@pytest.mark.parametrize("rows", [None, "x", 0, -5, np.nan, {}, 10**400])
+def test_rows_of_a_planned_mean_that_are_none_are_refused(rows: object) -> None:
+    plan = MeanPerRow(bounds=(0, 1), max_rows=2).plan(400, 1)
+    with pytest.raises(InvalidParameter, match="n_rows must be a finite number greater than 0"):
+        plan.mean_noise(rows)  # type: ignore[arg-type]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dpstats.errors import InvalidParameter
 from dpstats.groups import GroupMeans
 
 
@@ -36,3 +37,10 @@ def test_tiny_and_large_epsilon_have_a_plan(delta: float) -> None:
     for epsilon in (1e-6, 1e-3, 30.0):
         plan = GroupMeans(groups=["a", "b"], bounds=(0, 1), epsilon=epsilon, delta=delta).plan(1000, 3)
         assert plan.guarantee.epsilon <= epsilon
+
+
+@pytest.mark.parametrize("rows", [None, "x", 0, -5, np.nan, {}, 10**400])
+def test_rows_of_a_group_that_are_none_are_refused(rows: object) -> None:
+    plan = GroupMeans(groups=["a", "b"], bounds=(0, 1)).plan(400, 1)
+    with pytest.raises(InvalidParameter, match="n_rows must be a finite number greater than 0"):
+        plan.mean_noise(rows)  # type: ignore[arg-type]

@@ -144,6 +144,18 @@ def test_expected_error_is_what_is_measured():
         )
 
 
+@pytest.mark.parametrize("options", [{}, {"delta": 1e-6}])
+def test_the_expected_error_of_observed_rows_includes_their_count(options):
+    rng = np.random.default_rng(4)
+    made = PrivateVariance(clip=6.0, missing="drop", random_state=rng, **options)
+    rows = rng.normal(size=(2000, 1))
+    spread = np.mean([(made.fit(rows).variance_ - np.var(rows, ddof=1)) ** 2 for _ in range(1500)])
+    stated = made.plan(2000, 1).expected_error(1.0) - 2 / 1999
+    assert spread == pytest.approx(stated, rel=0.1)
+    every = made.set_params(missing="error").plan(2000, 1).expected_error(1.0) - 2 / 1999
+    assert stated > 1.1 * every
+
+
 BAD = [
     ({"clip": 0.0}, "clip"),
     ({"clip": 1.0, "about": "median"}, "about must be one of"),

@@ -198,3 +198,11 @@ def test_a_band_at_any_point_is_that_of_the_edges_around_it(step: float | None) 
     assert below.low[0] == below.high[0] == 0.0
     above = made.band([9.0])
     assert (above.low[0], above.high[0]) == (low[-1], high[-1] if step is not None else 1.0)
+
+
+@pytest.mark.parametrize("level", [None, "x", -1, 0, 1, np.nan, [0.5], 10**400])
+def test_a_level_of_a_planned_band_that_is_none_is_refused(level: object) -> None:
+    with pytest.raises(
+        InvalidParameter, match="level must be a finite number greater than 0 and less than 1"
+    ):
+        PrivateDistribution(bounds=(0, 1), bins=8).plan(100).band_half_width(level)  # type: ignore[arg-type]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.privacy import Choice, Stage, compose
 from dpstats.quantiles import PrivateQuantile
 from dpstats.quantiles.plan import HIGH, LOW, POINT
-from dpstats.quantiles.rank_errors import least_distance, offset_ranks
+from dpstats.quantiles.rank_errors import least_distance, offset_ranks, rank_errors
 
 
 def plan_of(n: int = 5000, q: object = 0.5, **options: object) -> object:
@@ -128,6 +129,18 @@ def test_few_rows_are_said_to_be() -> None:
     assert plan_of(5000).crowded == () and plan_of(500, epsilon=0.1, coverage="any").crowded == ()
     assert "3.63 of 500 rows" in plan_of(500).notes()[0]
     assert plan_of(500).facts()["rank_error"] == pytest.approx(3.63, abs=0.01)
+
+
+def test_the_error_of_a_rank_includes_the_count_of_observed_rows() -> None:
+    q = (0.1, 0.5, 0.9)
+    made = PrivateQuantile(q, bounds=(0, 1), confidence_level=None, missing="drop", random_state=0)
+    rows, rng = np.arange(0.5, 1000)[:, None] / 1000, np.random.default_rng(0)
+    found = [made.set_params(random_state=rng).fit(rows).quantile_ for _ in range(200)]
+    errors = 1000 * np.sqrt(np.mean((np.array(found) - q) ** 2, axis=0))
+    assert errors.max() < 1.1 * made.plan(1000).rank_error < 1.5 * errors.max()
+    # The rank of a single quantile follows the observed rows.
+    alone = made.set_params(q=0.9).plan(1000)
+    assert alone.rank_error == rank_errors(1, alone.choices[0].scale_steps).std
 
 
 @pytest.mark.parametrize(

@@ -144,3 +144,10 @@ def test_a_kept_histogram_would_be_noticed() -> None:
     fitted._kept = COUNTS.astype(np.int64)
     kept = pickle.dumps(fitted)
     assert all(number.tobytes() in kept for number in COUNTS.astype(np.int64))
+
+
+@pytest.mark.parametrize("large", [2**40, 2**70, 10**400])
+def test_more_rows_than_can_be_drawn_are_refused(large: int) -> None:
+    made = IterativeConstruction(queries=Q, random_state=0).fit(COUNTS)
+    with pytest.raises(InvalidParameter, match="n must be an integer at least 1"):
+        made.sample(large)

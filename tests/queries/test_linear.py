@@ -115,3 +115,9 @@ def test_vc_dimension_is_that_of_its_definition() -> None:
     subsets = (np.arange(32)[:, None] >> np.arange(5)) & 1
     assert LinearQueries.from_matrix(subsets).vc_dimension == 5
     assert LinearQueries.from_matrix([[1.0, 0.0]]).vc_dimension == 0
+
+
+@pytest.mark.parametrize("values", [10**400, [10**400, 0], [[10**400, 0]]])
+def test_values_beyond_all_floats_are_refused(values: Any) -> None:
+    with pytest.raises(InvalidParameter, match="queries must be numbers in"):
+        query_values("queries", values, 2)

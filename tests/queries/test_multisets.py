@@ -116,6 +116,7 @@ def test_the_vc_dimension_replaces_the_number_of_queries() -> None:
         ([[1, -1]], "none negative"),
         ([[0, 0]], "not all of a row 0"),
         ([["a", "b"]], "net must be databases"),
+        ([[10**400, 1]], "net must be databases"),
         (np.ones((MOST_DATABASES + 1, 2)), "at most 200,000 databases"),
     ],
 )

@@ -152,6 +152,7 @@ def test_plans_say_what_is_promised() -> None:
     assert "vacuous" in online(n_queries=10_000, calibration="textbook").plan(20_190, 4096).notes()[0]
     few = online(max_updates=2, accuracy=0.1)
     assert "more surprising queries than updates" in few.plan(10**6, 4096).notes()[0]
+    assert "more surprising queries than updates" in str(few.plan(10**6, 4096))
     assert online(queries=LinearQueries.from_matrix(SUBSETS)).plan(1000).n_features == SIZE
     for name, value in (("n_queries", 0), ("max_updates", 0), ("accuracy", 1.0), ("calibration", "none")):
         with pytest.raises(InvalidParameter, match=f"{name} must be"):

@@ -97,7 +97,21 @@ def test_the_expected_width_is_that_of_fits(delta: float) -> None:
     assert np.allclose(np.mean(found, axis=0), stated, rtol=0.03)
 
 
-@pytest.mark.parametrize("wrong", [lambda t: 1 + t, [1.0, 0.5], lambda t: "half", lambda t: 0.5 - 0 * t])
+def test_the_expected_width_is_that_of_fits_where_the_noise_has_long_tails() -> None:
+    estimator = PrivateSurvival(horizon=4.0, bins=8, epsilon=0.1)
+    stated = estimator.plan(3000).expected_width(lambda t: np.exp(-t / 3), confidence_level=0.999)
+    rng, found = np.random.default_rng(0), []
+    for seed in range(30):
+        times = rng.exponential(3.0, 3000)
+        fitted = estimator.set_params(random_state=seed).fit(times, np.ones(3000))
+        low, high = fitted.confidence_interval(confidence_level=0.999)
+        found.append(high - low)
+    assert np.allclose(np.mean(found, axis=0), stated, rtol=0.1)
+
+
+@pytest.mark.parametrize(
+    "wrong", [lambda t: 1 + t, [1.0, 0.5], 10**400, lambda t: "half", lambda t: 0.5 - 0 * t]
+)
 def test_a_curve_that_is_no_survival_is_refused(wrong: Any) -> None:
     with pytest.raises(InvalidParameter, match="survival must be a probability at each of the 9 edges"):
         PrivateSurvival(horizon=4.0, bins=8).plan(100).expected_width(wrong)
