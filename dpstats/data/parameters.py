@@ -86,7 +86,7 @@ def check_integer(name: str, value: Any, *, at_least: int, at_most: int | None =
         raise refusal(reprlib.repr(value))
     number = int(value)
     if number.bit_length() > _MOST_BITS:
-        raise refusal("one beyond all floats")
+        raise refusal(f"an integer of {number.bit_length():,} bits")
     if number < at_least or (at_most is not None and number > at_most):
         raise refusal(number)
     return number

@@ -66,7 +66,7 @@ class MarginalQueries(LinearQueries, name="marginals"):
         flat = np.asarray(values)
         if flat.shape != (self.n_queries,):
             raise InvalidParameter(
-                f"values must be one for each of {self.n_queries:,} queries, got shape {flat.shape}"
+                f"values must have shape ({self.n_queries},), one value of each query, got {flat.shape}"
             )
         return [flat[self.part(i)].reshape(shape) for i, shape in enumerate(self.shapes)]
 

@@ -128,7 +128,7 @@ class RegressionPlan(DesignPlan):
     @property
     def noise_ratio(self) -> float:
         """Ratio of noise to sampling error of a coefficient, for columns of one scale and normal residuals."""
-        return self._ratio(self._clipped_at if self.family == "linear" else self._width)
+        return self._ratio(self._threshold if self.family == "linear" else self._width)
 
     def _ratio(self, width: float) -> float:
         last = self.mu * math.sqrt(self.share(step_name(STEPS)))
@@ -140,7 +140,7 @@ class RegressionPlan(DesignPlan):
         return 1.5 if self.family == "linear" else 2.0
 
     @property
-    def _clipped_at(self) -> float:
+    def _threshold(self) -> float:
         """The same bound at the threshold that a linear fit chooses: the smaller the noise, the fewer are clipped."""
         noise = REACH * _LEVERAGE * math.sqrt(self.size) * float(np.max(self.noise(TAIL).std))
         tail = _PART_OF_NOISE * noise**2 if self.design.intercept else 0.0

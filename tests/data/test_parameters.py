@@ -86,7 +86,7 @@ def test_integer():
 )
 def test_integers_beyond_all_floats_are_refused(value):
     with pytest.raises(
-        InvalidParameter, match=r"^k must be an integer at least 1, got one beyond all floats$"
+        InvalidParameter, match=r"^k must be an integer at least 1, got an integer of [\d,]+ bits$"
     ):
         check_integer("k", value, at_least=1)
     assert check_integer("k", 2**128, at_least=1) == 2**128

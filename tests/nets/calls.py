@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
 import itertools
 from collections.abc import Callable, Mapping
@@ -174,8 +173,7 @@ GUARANTEE = privacy.PrivacyGuarantee(0.5, 1e-6)
 
 
 def stream(mechanism: Any) -> Any:
-    fresh = copy.deepcopy(mechanism)
-    return [*mechanism.stream(np.linspace(-30, 40, 12))], mechanism, fresh
+    return [*mechanism.stream(np.linspace(-30, 40, 12))], mechanism
 
 
 @cache
@@ -735,6 +733,7 @@ OF_METHODS: dict[str, dict[str, Any] | Callable[[Any], dict[str, Any]]] = {
 """Other arguments of single methods."""
 
 NO_ANSWER = {
+    **dict.fromkeys(("ThresholdStream.query", "ThresholdStream.stream"), "the scene has used up its stream"),
     **dict.fromkeys(
         (
             "PrivateSize.n_interval",

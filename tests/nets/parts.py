@@ -14,7 +14,7 @@ from typing import Any
 import dpstats
 from tests.nets import calls, lines
 from tests.nets.ladders import climb
-from tests.nets.told import Said, is_ours, names_of
+from tests.nets.told import Said, is_ours, names_of, of_text
 
 FROM = (
     *("ClippedMean", "PrivateMedian", "PrivateQuantile", "GroupQuantiles", "SmallDB", "PrivateStatistic"),
@@ -93,7 +93,7 @@ def play_signatures() -> dict[str, list[Said]]:
             for place, one in sorted(asked.items()):
                 one = getattr(one, "__func__", one)  # of a class or static method
                 if callable(one) and not (isinstance(one, type) and issubclass(one, (Exception, enum.Enum))):
-                    said[f"{module.__name__}.{place}"] = [("", str(inspect.signature(one)))]
+                    said[f"{module.__name__}.{place}"] = [*of_text("", str(inspect.signature(one)))]
     return said
 
 
