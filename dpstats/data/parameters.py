@@ -85,8 +85,9 @@ def check_integer(name: str, value: Any, *, at_least: int, at_most: int | None =
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise refusal(reprlib.repr(value))
     number = int(value)
-    if number.bit_length() > _MOST_BITS:
-        raise refusal(f"an integer of {number.bit_length():,} bits")
+    if (bits := number.bit_length()) > _MOST_BITS:
+        size = f"an integer of {bits:,} bits"
+        raise refusal(size)
     if number < at_least or (at_most is not None and number > at_most):
         raise refusal(number)
     return number
