@@ -179,7 +179,7 @@ def _covariance_factor(cov: Any, d: int) -> Numbers:
     )
     try:
         matrix = np.asarray(cov, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidParameter(f"{words}, got {type(cov).__name__} instead of a matrix of numbers") from None
     if matrix.shape != (d, d):
         raise InvalidParameter(f"{words}, got shape {matrix.shape}")
