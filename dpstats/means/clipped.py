@@ -506,7 +506,7 @@ class ClippedMean(_Fitted):
         }
 
     def _estimand(self, name: Any) -> str:
-        if name == "population" and "population" not in self._estimands():
+        if isinstance(name, str) and name == "population" and "population" not in self._estimands():
             raise InvalidParameter(
                 "estimand='population' needs a public std, of the rows before they are clipped, or bounds_are='hard': "
                 "clipped rows do not show how large an entry was before it was clipped"

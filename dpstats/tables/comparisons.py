@@ -185,7 +185,12 @@ class ComparesGroups(ABC):
         cells = self._two(attributes, "that of the groups and that of the outcome")
         event = self._event(cells, outcome)
         rows, columns = cells.counts.shape
-        given = np.arange(rows, dtype=np.float64) if scores is None else np.asarray(scores, dtype=np.float64)
+        try:
+            given = (
+                np.arange(rows, dtype=np.float64) if scores is None else np.asarray(scores, dtype=np.float64)
+            )
+        except (TypeError, ValueError, OverflowError):
+            given = np.empty(0)
         if given.shape != (rows,) or not np.isfinite(given).all() or np.ptp(given) == 0:
             raise InvalidParameter(
                 f"scores must be {rows} finite numbers that are not all equal, got {reprlib.repr(scores)}"

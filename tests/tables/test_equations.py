@@ -378,6 +378,8 @@ def test_every_answer_is_made_of_few_rows_and_any_epsilon(epsilon: float, n: int
         (lambda t: t.paired_difference(attributes=["arm", "event"]), "must have the same levels"),
         (lambda t: t.paired_difference(attributes="event"), "attributes must be two"),
         (lambda t: t.trend(scores=[1, 2], attributes=["site", "event"]), "scores must be 3 finite numbers"),
+        (lambda t: t.trend(scores="abc", attributes=["site", "event"]), "scores must be 3 finite numbers"),
+        (lambda t: t.trend(scores=[1, None, {}], attributes=["site", "event"]), "scores must be 3 finite"),
         (lambda t: t.trend(scores=[1, 1, 1], attributes=["site", "event"]), "not all equal"),
         (lambda t: t.trend(attributes=["arm", "site"]), "outcome must be given"),
     ],
