@@ -124,12 +124,12 @@ def _group(item: Any, scope: Scope, catalogue: Catalogue) -> Group:
     # Declared values may be text, for example from the command line.
     words = known.type.kind in ("text", "date", "time")
     literals = tuple(
-        _declared(value, words and isinstance(value, str), known) for value in catalogue.categories[key]
+        _read_declared(value, words and isinstance(value, str), known) for value in catalogue.categories[key]
     )
     return Group(known.column, known.name, literals)
 
 
-def _declared(value: Any, text: bool, known: Known) -> Literal:
+def _read_declared(value: Any, text: bool, known: Known) -> Literal:
     """Return a declared value of a column, or refuse it by the name of its parameter."""
     try:
         return literal(value, text, known)
