@@ -90,7 +90,7 @@ class Strata:
         found = np.divide(constant, slope, out=none, where=slope > 0)
         return np.asarray(np.clip(found, measure.least, measure.exchanged(measure.least)))
 
-    def finite_values(self, measure: Measure) -> Numbers:
+    def _finite_values(self, measure: Measure) -> Numbers:
         """Return the common values, at most a very large one, and the value of no effect where there is none."""
         values = self.values(measure)
         return np.where(np.isnan(values), measure.none, np.minimum(values, _LARGEST))
@@ -117,13 +117,13 @@ class Strata:
     def expected_counts(self, measure: Measure) -> Numbers:
         """Return the maximum likelihood estimate of the expected counts under a common value."""
         counts = np.maximum(self.counts, 0.0)
-        shares = fitted_shares(measure, counts, self.finite_values(measure))
+        shares = fitted_shares(measure, counts, self._finite_values(measure))
         sizes = counts.sum(axis=-1)
         return np.stack([sizes * shares, sizes * (1 - shares)], axis=-1)
 
     def heterogeneity(self, measure: Measure) -> Numbers:
         """Return the sum of the squared scores of the strata at the common value of each table; NaN without one."""
-        at = self.finite_values(measure)
+        at = self._finite_values(measure)
         found = (self.sums(measure, at) ** 2 / np.maximum(self.variances(measure, at), _TINY)).sum(axis=-1)
         return np.where(np.isnan(self.values(measure)), np.nan, found)
 
@@ -133,7 +133,7 @@ class Strata:
         """Draw noisy tables with the common value in all strata and the estimated sizes."""
         counts = np.maximum(self.counts, 0.0)
         sizes = as_int64(np.rint(counts.sum(axis=-1)))
-        shares = fitted_shares(measure, counts, self.finite_values(measure))
+        shares = fitted_shares(measure, counts, self._finite_values(measure))
         having = rng.binomial(sizes, shares, size=(size, *sizes.shape))
         drawn = np.stack([having, sizes - having], axis=-1).astype(np.float64)
         drawn[..., 0] += cell.draw(rng, having.shape)
