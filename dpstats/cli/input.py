@@ -30,7 +30,9 @@ def add_table(parser: argparse.ArgumentParser) -> None:
     )
     table = parser.add_argument_group("how the table is written")
     table.add_argument(
-        "--sep", default=",", metavar="C", help="what separates entries: a character (default: ','), or 'tab'"
+        "--sep",
+        metavar="C",
+        help="what separates entries: a character, or 'tab' (default: ',', and 'tab' in .tsv files)",
     )
     table.add_argument("--encoding", default="utf-8", metavar="NAME", help="of the text (default: utf-8)")
     table.add_argument(
@@ -212,9 +214,10 @@ class InputTable:
 
 def text_format(options: argparse.Namespace) -> Any:
     """Return the text format that the options declare."""
-    from dpstats.data.text import TextFormat
+    from dpstats.data.text import TextFormat, separator
 
-    sep = _SEPARATORS.get(options.sep, options.sep)
+    given = separator(Path(options.file)) if options.sep is None else options.sep
+    sep = _SEPARATORS.get(given, given)
     if len(sep) != 1 or sep in '"\r\n\0':
         raise InvalidParameter(f"--sep must be one character, or 'tab', got {options.sep!r}")
     try:

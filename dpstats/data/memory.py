@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.columns import check_kind, kind_of
 from dpstats.data.counts import is_histogram, read_counts
-from dpstats.data.frames import column, frame_of, select
+from dpstats.data.frames import column, frame_of, select, series_of
 from dpstats.data.labels import column_names, unit_of
 from dpstats.data.rows import (
     TEXT_FOUND,
@@ -142,6 +142,8 @@ class Memory(Source):
             return [array[:, j] for j in range(k)]
         if not hasattr(type(X), "__iter__"):
             raise InvalidData(refusal)
+        if k == 1 and series_of(X) is not None:
+            return [X]  # a column without a shape, such as an array of pyarrow
         if k == 1:
             # Read each row separately: replacing one row must not change how others are read.
             return [[_alone(row) for row in X]]

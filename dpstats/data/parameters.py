@@ -101,6 +101,7 @@ def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
     return value
 
 
+_MOST_SIMULATIONS = 10_000_000
 _MISSING = {
     "error": "refuse the data",
     "drop": "the row counts nowhere",
@@ -119,6 +120,11 @@ def check_missing(value: Any, allowed: Sequence[str] = ("error",), instead: str 
     advice = "; ".join(f"{word!r}: {_MISSING[word]}" for word in allowed)
     way = f" {instead}" if instead and isinstance(value, str) and value in _MISSING else ""
     raise InvalidParameter(f"missing must be one of {words}, got {reprlib.repr(value)}. {advice}.{way}")
+
+
+def check_simulations(value: Any, *, at_least: int) -> int:
+    """Return a number of simulations, at most ten million, which take minutes and a gigabyte."""
+    return check_integer("n_simulations", value, at_least=at_least, at_most=_MOST_SIMULATIONS)
 
 
 def check_flag(name: str, value: Any) -> bool:

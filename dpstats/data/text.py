@@ -579,5 +579,10 @@ def _name(path: Path) -> str:
     return f"X ({path.name})"
 
 
+def separator(path: Path) -> str:
+    """Return what separates the entries of a file of this name: a tab for ``.tsv``, otherwise a comma."""
+    return "\t" if ".tsv" in [suffix.lower() for suffix in path.suffixes] else ","
+
+
 def _format(path: Path) -> TextFormat:
-    return TextFormat("\t" if ".tsv" in [suffix.lower() for suffix in path.suffixes] else ",")
+    return TextFormat(separator(path))

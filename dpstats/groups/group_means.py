@@ -22,6 +22,7 @@ from dpstats.data.parameters import (
     check_missing,
     check_privacy_parameters,
     check_random_state,
+    check_simulations,
 )
 from dpstats.data.schema import Column, Schema, column_list
 from dpstats.data.tables import Rows, Table
@@ -451,7 +452,7 @@ class GroupMeans(_Fitted):
                 "groups must be declared for anova, got 'discover': its simulations do not condition on that. "
                 "Use pairwise(method='holm') instead."
             )
-        count = check_integer("n_simulations", n_simulations, at_least=19)
+        count = check_simulations(n_simulations, at_least=19)
         rng = check_random_state(random_state)
         if rng is None:
             raise InvalidParameter(

@@ -42,6 +42,7 @@ _SURE = 2.0
 _COUNT_TAIL = 0.1
 """Part of the error probability for the number of rows of a group that was found."""
 _MIDDLE = 0.5
+_MOST_ROWS = 1 << 40
 """Part of the difference from its counted number of rows that a group's ranks follow."""
 
 Numbers = NDArray[np.float64]
@@ -128,7 +129,7 @@ class GroupQuantilesPlan(GridPlan):
     @property
     def crowded_rows(self) -> int:
         """The number of rows of a group below which coverage may be below the level."""
-        return math.ceil(self.rank_error / (CROWDED * min(self.q, 1 - self.q)))
+        return math.ceil(min(self.rank_error / (CROWDED * min(self.q, 1 - self.q)), _MOST_ROWS))
 
     def anchor(self, rows: Any) -> NDArray[np.int64]:
         """Return the numbers of rows that ranks are about, for released numbers of rows."""
@@ -336,13 +337,13 @@ def _nearest_failure(targets: list[Target], n: int, least: tuple[int, ...]) -> t
 @lru_cache(maxsize=64)
 def _least_rows(plan: GroupQuantilesPlan) -> int:
     wanted = {POINT} if plan.confidence_level is None else {LOW, HIGH}
-    unlimited = replace(plan, n_planned=1 << 40)
+    unlimited = replace(plan, n_planned=_MOST_ROWS)
 
     def enough(rows: int) -> bool:
         return wanted <= unlimited.aims(rows).kinds
 
     low, high = 1, 4
-    while not enough(high):
+    while high < _MOST_ROWS and not enough(high):
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from sklearn.utils.validation import check_is_fitted
 
-from dpstats.data.parameters import check_flag, check_integer, check_level
+from dpstats.data.parameters import check_flag, check_integer, check_level, check_simulations
 from dpstats.error_distributions import ErrorDistribution, Limits, Tail
 from dpstats.identity.alternatives import LARGEST_DISTANCE, farthest_distance, unit_vector
 from dpstats.identity.calibrated import CalibratedTest
@@ -128,7 +128,7 @@ class InvertedTest(CalibratedTest):
         """
         check_is_fitted(self)
         level = check_level("confidence_level", confidence_level)
-        size = check_integer("n_simulations", n_simulations, at_least=1)
+        size = check_simulations(n_simulations, at_least=1)
         points = check_integer("n_points", n_points, at_least=0)
         plan = self.plan_
         unit = unit_vector(direction, plan.n_features)

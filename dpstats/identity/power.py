@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.data.parameters import check_flag, check_integer, check_real
+from dpstats.data.parameters import check_flag, check_real, check_simulations
 from dpstats.errors import InvalidParameter
 from dpstats.identity.alternatives import LARGEST_DISTANCE, farthest_distance, unit_vector
 from dpstats.identity.calibrated import LARGEST_N, CalibratedTest
@@ -61,7 +61,7 @@ class PlannedTest(CalibratedTest):
         plan = self.plan(n_samples, n_features)
         distance = check_real("distance", distance, at_least=0, at_most=LARGEST_DISTANCE)
         shift = distance * unit_vector(direction, plan.n_features)
-        size = check_integer("n_simulations", n_simulations, at_least=1)
+        size = check_simulations(n_simulations, at_least=1)
         with Workload(max_seconds, self._cheaper()) as work:
             return self._power(plan, shift, size, work)
 
@@ -146,7 +146,7 @@ class PlannedTest(CalibratedTest):
         """
         power = check_real("power", power, above=0, below=1)
         distance = check_real("distance", distance, above=0, at_most=LARGEST_DISTANCE)
-        size = check_integer("n_simulations", n_simulations, at_least=1)
+        size = check_simulations(n_simulations, at_least=1)
         first = self.plan(_FIRST_N, n_features)
         shift = distance * unit_vector(direction, first.n_features)
         named = "required samples" if check_flag("progress", self.progress) else None

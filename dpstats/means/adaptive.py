@@ -530,7 +530,7 @@ class AdaptiveMean(_Fitted):
         return {**safe, "tails": f"{mean}{plan.assumption}; {unnoticed} stated sd"}
 
     def _estimand(self, name: Any) -> str:
-        if name == "tails" and "tails" not in self._estimands():
+        if isinstance(name, str) and name == "tails" and "tails" not in self._estimands():
             why = (
                 "the released count of clipped rows refutes what tails assumes"
                 if self.assumption_refuted_

@@ -506,7 +506,7 @@ class ClippedMean(_Fitted):
         }
 
     def _estimand(self, name: Any) -> str:
-        if name == "population" and "population" not in self._estimands():
+        if isinstance(name, str) and name == "population" and "population" not in self._estimands():
             raise InvalidParameter(
                 "estimand='population' needs a public std, of the rows before they are clipped, or bounds_are='hard': "
                 "clipped rows do not show how large an entry was before it was clipped"
@@ -600,7 +600,7 @@ class ClippedMean(_Fitted):
         spread = np.zeros(plan.n_features) if self.std_ is None else self.std_
         near = np.maximum(np.maximum(spread, 2 * self.noise_std_), 0.05 * (high - low))
         edges = np.flatnonzero(np.minimum(self.mean_ - low, high - self.mean_) < near)
-        if not edges.size or np.all(2 * near >= high - low):
+        if not edges.size or np.all(near >= (high - low) / 2):
             return []
         return [
             f"{list_some(self._column_names(edges), 5)}: the estimate is close to a bound, so clipping may have "

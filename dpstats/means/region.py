@@ -5,6 +5,7 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,6 +53,10 @@ class Region:
             return cls(middle, size, middle - size, middle + size, hard)
         if clip is not None:
             raise InvalidParameter("bounds and clip say the same thing: give one of them")
+        if isinstance(center, bool) or not isinstance(center, Real) or center != 0:
+            raise InvalidParameter(
+                f"center must not be given with bounds, whose middle is the center, got {reprlib.repr(center)}"
+            )
         low, high = check_bounds("bounds", bounds, d)
         return cls(low / 2 + high / 2, high / 2 - low / 2, low, high, hard)
 

@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.levels import Categories
-from dpstats.data.parameters import check_choice, check_integer, check_real
+from dpstats.data.parameters import check_choice, check_integer, check_real, check_simulations
 from dpstats.data.schema import Column, Schema
 from dpstats.data.tables import Rows
 from dpstats.errors import InvalidData, InvalidParameter
@@ -105,7 +105,7 @@ class RankTest(HasResult[RankTestResult], PrivateEstimator[RankPlan], ABC):
         if check_integer("n_features", n_features, at_least=1) != 1:
             raise InvalidParameter(f"n_features must be 1, because ranks need one column, got {n_features}")
         guarantee = PrivacyGuarantee(check_real("epsilon", self.epsilon, above=0))
-        check_integer("n_simulations", self.n_simulations, at_least=99)
+        check_simulations(self.n_simulations, at_least=99)
         # Laplace noise uses the l1 sensitivity only, so the sum of squares has no role.
         item = Integers(STATISTIC, numbers, 0.5, sensitivity, sensitivity)
         return RankPlan(additive_stages([item], guarantee.epsilon, 0.0), guarantee, n, 1, sizes, public)
@@ -258,7 +258,8 @@ class GroupRankTest(RankTest):
             f"sizes must be None (private), or {count} integers of at least 1 that add up to n_samples = {n}"
         )
         given = self.sizes
-        if isinstance(given, str | bytes) or not hasattr(type(given), "__len__") or len(given) != count:
+        shapeless = not hasattr(type(given), "__len__") or getattr(given, "shape", None) == ()
+        if isinstance(given, str | bytes) or shapeless or len(given) != count:
             raise InvalidParameter(f"{words}, got {reprlib.repr(given)}")
         sizes = tuple(check_integer(f"sizes[{j}]", size, at_least=1) for j, size in enumerate(given))
         if sum(sizes) != n:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.arithmetic import quiet
-from dpstats.data.parameters import check_level, check_missing, check_real
+from dpstats.data.parameters import check_flag, check_level, check_missing, check_real
 from dpstats.data.schema import Column, Schema
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.inference import Estimates, HasEstimates, Test
@@ -169,7 +169,7 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
 
     def _check_columns(self, names: Sequence[Any] | None) -> None:
         """Refuse a column that has the name of the intercept."""
-        if self.fit_intercept and INTERCEPT in (names or ()):
+        if check_flag("fit_intercept", self.fit_intercept) and INTERCEPT in (names or ()):
             raise InvalidData(
                 f"X must have no column named {INTERCEPT!r}, the name of the constant term. Rename or drop the column, "
                 "or set fit_intercept=False."

@@ -306,7 +306,12 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
     def _again(self, X: Any) -> Rows:
         """Return more rows with the columns of the fit, to predict for, or refuse them."""
         source = open_source(X)
-        schema = replace(self._schema(), beside=()).resolve(source.names)
+        schema = replace(self._schema(), beside=())
+        fitted = getattr(self, "feature_names_in_", None)
+        if schema.bounds is not None and fitted is not None and set(fitted) <= set(source.names or ()):
+            # Labeled bounds choose columns by name, in the order of the fit.
+            schema = replace(schema, numbers=tuple(fitted))
+        schema = schema.resolve(source.names)
         rows = source.read(schema)
         names = source.names if schema.numbers is None else list(schema.numbers)
         check_columns_again(self, names, rows.shape[1], stated_shape(X))

@@ -448,25 +448,25 @@ def _exponential(rate: Fraction, bits: int) -> tuple[int, int]:
 
 def first_reach(scale: float, size: int) -> int:
     """Return how many windows on a side are looked at first, or refuse a scale that makes them too many."""
-    reach = int(scale * (size + 3 * size**0.5 + 40)) + 2
-    if reach > LARGEST_REACH:
+    reach = scale * (size + 3 * size**0.5 + 40)
+    if reach >= LARGEST_REACH - 1:  # before it becomes an integer, because it may be infinite
         raise ScaleOutOfRange(
             f"epsilon is too small for an exact selection of {size} points at once: give at least "
             f"{2 * (size + 3 * size**0.5 + 40) / LARGEST_REACH:.2g} to it"
         )
-    return reach
+    return int(reach) + 2
 
 
 def nested_reach(scale: float, size: int, candidates: int) -> int:
     """Return the number of nested windows for a first enclosure, or refuse a scale that needs too many."""
     each = size * math.log(candidates) + _NEGLIGIBLE
-    reach = int(scale * each) + 2
-    if reach > LARGEST_NESTED:
+    reach = scale * each
+    if reach >= LARGEST_NESTED - 1:
         raise ScaleOutOfRange(
             f"epsilon is too small for an exact selection of {size} points at once: give at least "
             f"{4 * each / LARGEST_NESTED:.2g} to it"
         )
-    return reach
+    return int(reach) + 2
 
 
 def _precision(level: int) -> int:

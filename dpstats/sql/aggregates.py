@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from dpstats.data.keys import DISCOVER
+from dpstats.data.values import is_missing
 from dpstats.errors import InvalidParameter
 from dpstats.quantiles.grid import check_grid
 from dpstats.sensitivity.relations import Column
@@ -122,9 +123,29 @@ def _group(item: Any, scope: Scope, catalogue: Catalogue) -> Group:
         return Group(known.column, known.name, discovered=True, ends=list_ends(known))
     # Declared values may be text, for example from the command line.
     words = known.type.kind in ("text", "date", "time")
-    values = catalogue.categories[key]
-    literals = tuple(literal(value, words and isinstance(value, str), known) for value in values)
+    literals = tuple(
+        _read_declared(value, words and isinstance(value, str), known) for value in catalogue.categories[key]
+    )
     return Group(known.column, known.name, literals)
+
+
+def _read_declared(value: Any, text: bool, known: Known) -> Literal:
+    """Return a declared value of a column, or refuse it by the name of its parameter."""
+    try:
+        return literal(value, text, known)
+    except InvalidParameter:
+        pass
+    missing = (
+        ". A row with a missing value is in no group: count such rows with IS NULL"
+        if is_missing(value)
+        else ""
+    )
+    raise InvalidParameter(
+        f"categories['{known.table}.{known.column.name}'] must be values of its type {known.type.shown}, got "
+        f"{value!r}"[:300]
+        + missing
+        + known.type_advice
+    )
 
 
 def read_measure(

@@ -13,6 +13,7 @@ from typing import Any
 
 from dpstats.data.duckdb_rows import check_duckdb, file_literal, overridden
 from dpstats.data.labels import column_names
+from dpstats.data.text import separator
 from dpstats.data.words import number_sql
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.sql.catalogue import BaseTable, ColumnType, fold, quoted
@@ -283,7 +284,7 @@ def _columns_of_file(connection: Any, path: Path) -> Listed:
             opened = gzip.open if path.suffix.lower() == ".gz" else open
             # Accept invalid bytes in rows that are read together with the first line. DuckDB ignores them later.
             with opened(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
-                found = tuple((name, "") for name in next(csv.reader(file, delimiter=_delimiter(path)), []))
+                found = tuple((name, "") for name in next(csv.reader(file, delimiter=separator(path)), []))
     if not found or not all(name and "\0" not in name for name, _ in found):
         raise _unreadable(path)
     _check_names(path.name, [name for name, _ in found])
@@ -327,7 +328,7 @@ def _read(path: Path, listed: Listed, types: Mapping[str, str]) -> str:
     kinds = {name: types.get(fold(name), "VARCHAR") for name, _ in listed}
     each = ", ".join(f"{_entry_sql(quoted(name), kind)} AS {quoted(name)}" for name, kind in kinds.items())
     columns = ", ".join(f"{_text(name)}: 'VARCHAR'" for name in kinds)
-    delimiter = "E'\\t'" if _delimiter(path) == "\t" else "','"
+    delimiter = "E'\\t'" if separator(path) == "\t" else "','"
     return (
         f"SELECT {each} FROM read_csv({file_literal(path)}, auto_detect=false, header=true, delim={delimiter}, "
         f"quote='\"', escape='\"', columns={{{columns}}}, null_padding=true, ignore_errors=true, strict_mode=false, "
@@ -340,10 +341,6 @@ def _entry_sql(name: str, kind: str) -> str:
     if kind == "DOUBLE":
         return number_sql(name, "NULL")
     return name if kind == "VARCHAR" else f"TRY_CAST(coalesce({name}, '') AS {kind})"
-
-
-def _delimiter(path: Path) -> str:
-    return "\t" if ".tsv" in [suffix.lower() for suffix in path.suffixes] else ","
 
 
 def _text(value: Any) -> str:

@@ -37,6 +37,7 @@ _LARGEST_SHARE = 0.6
 _CLIPS = (1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 2.75, 3.0, 3.5, 4.0)
 _LOCATED = "one of {candidates:,} centers and scales, exponential mechanism of scale {scale:.6g} in blocks"
 _ABOUT_AS_GOOD = 1.02
+_MOST_BLOCKS = 1 << 40
 _MOST_TRIED = 400  # numbers of blocks that are looked at
 
 
@@ -174,8 +175,9 @@ def statistic_plan(
     n_outputs = len(ends)
     epsilon = guarantee.epsilon / n_outputs
     most = n // least_size
+    # Far more blocks than there can be rows, if epsilon is tiny.
+    fewest = max(math.ceil(min(LEAST / epsilon, _MOST_BLOCKS)), FEWEST)
     if blocks is None:
-        fewest = max(math.ceil(LEAST / epsilon), FEWEST)
         if most < fewest:
             raise InvalidParameter(
                 f"n_samples must be at least {fewest * least_size:,} at epsilon = {guarantee.epsilon:g}, got {n:,}: "
@@ -184,7 +186,6 @@ def statistic_plan(
             )
         counts = np.unique(as_int64(np.geomspace(fewest, most, _MOST_TRIED).round()))
     else:
-        fewest = max(math.ceil(LEAST / epsilon), FEWEST)
         if not fewest <= blocks <= n:
             raise InvalidParameter(
                 f"blocks must be between {fewest:,} and the number of rows, got {blocks:,}: "

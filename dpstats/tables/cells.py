@@ -60,9 +60,15 @@ class Cells:
         flat = projection(self.counts.ravel()[None], np.array([max(self.total, 0.0)]))
         return flat.reshape(self.counts.shape)
 
+    def _is_name(self, attribute: Any) -> bool:
+        try:
+            return attribute in self.names
+        except (TypeError, ValueError):  # the comparison of an array, or of pandas.NA, has no truth value
+            return False
+
     def position(self, attribute: Any) -> int:
         """Return the position of an attribute that is given by name or by position."""
-        if attribute in self.names:
+        if self._is_name(attribute):
             return self.names.index(attribute)
         count = len(self.names)
         if (
@@ -78,7 +84,9 @@ class Cells:
 
     def positions(self, name: str, attributes: Any) -> tuple[int, ...]:
         """Return the positions of one attribute, or of several different ones."""
-        several = isinstance(attributes, list | tuple) and attributes not in self.names
+        if getattr(attributes, "ndim", None) == 1 and hasattr(attributes, "tolist"):
+            attributes = attributes.tolist()  # an array, or names of columns
+        several = isinstance(attributes, list | tuple) and not self._is_name(attributes)
         found = tuple(self.position(item) for item in (attributes if several else [attributes]))
         if len(set(found)) < len(found) or not found:
             raise InvalidParameter(f"{name} must be different attributes, got {reprlib.repr(attributes)}")

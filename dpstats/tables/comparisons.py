@@ -11,7 +11,7 @@ import numpy as np
 
 from dpstats.data.parameters import (
     check_choice,
-    check_integer,
+    check_simulations,
 )
 from dpstats.errors import InvalidParameter
 from dpstats.inference import Estimates
@@ -126,7 +126,7 @@ class ComparesGroups(ABC):
         if strata is None:
             raise InvalidParameter("strata must be an attribute, or several, got None")
         pair = self._pair(groups, outcome, attributes, strata)
-        size = check_integer("n_simulations", n_simulations, at_least=99)
+        size = check_simulations(n_simulations, at_least=99)
         statistic, pvalue = homogeneity_pvalue(pair.strata, chosen, pair.having, pair.lacking, size)
         note = "The null distribution is simulated at the common value; its level is measured and not proved."
         expected = pair.strata.expected_counts(chosen)
@@ -185,7 +185,12 @@ class ComparesGroups(ABC):
         cells = self._two(attributes, "that of the groups and that of the outcome")
         event = self._event(cells, outcome)
         rows, columns = cells.counts.shape
-        given = np.arange(rows, dtype=np.float64) if scores is None else np.asarray(scores, dtype=np.float64)
+        try:
+            given = (
+                np.arange(rows, dtype=np.float64) if scores is None else np.asarray(scores, dtype=np.float64)
+            )
+        except (TypeError, ValueError, OverflowError):
+            given = np.empty(0)
         if given.shape != (rows,) or not np.isfinite(given).all() or np.ptp(given) == 0:
             raise InvalidParameter(
                 f"scores must be {rows} finite numbers that are not all equal, got {reprlib.repr(scores)}"

@@ -21,6 +21,7 @@ from dpstats.data.parameters import (
     check_choice,
     check_integer,
     check_privacy_parameters,
+    check_simulations,
 )
 from dpstats.data.schema import Schema
 from dpstats.data.tables import Rows
@@ -196,6 +197,7 @@ class ContingencyTable(PrivateSize, ComparesGroups, HasEstimates, PrivateEstimat
         if (
             isinstance(given, str | bytes)
             or not isinstance(given, Mapping | Sequence | np.ndarray)
+            or getattr(given, "shape", None) == ()
             or not len(given)
         ):
             raise InvalidParameter(
@@ -342,7 +344,7 @@ class ContingencyTable(PrivateSize, ComparesGroups, HasEstimates, PrivateEstimat
             raise InvalidParameter(
                 f"attributes must be two or more, got {cells.counts.ndim}: is goodness_of_fit meant?"
             )
-        size = check_integer("n_simulations", n_simulations, at_least=99)
+        size = check_simulations(n_simulations, at_least=99)
         statistic, pvalue = independence_pvalue(cells, size)
         expected = _product(cells) * max(cells.total, 0.0)
         names = ", ".join(str(name) for name in cells.names)
@@ -372,7 +374,7 @@ class ContingencyTable(PrivateSize, ComparesGroups, HasEstimates, PrivateEstimat
         """
         cells = self.cells(attributes)
         shares = _check_shares(p, cells.counts.shape)
-        size = check_integer("n_simulations", n_simulations, at_least=99)
+        size = check_simulations(n_simulations, at_least=99)
         statistic, pvalue = fit_pvalue(cells, shares, size)
         note = (
             "The level is exact, if the rows are independent."

@@ -167,7 +167,7 @@ def no_estimate_note(estimate: Any) -> list[str]:
     """Return a note that there is no estimate, if it is NaN."""
     if not np.isnan(estimate).any():
         return []
-    return ["NaN: noise hides whether a group has rows, so there is no estimate."]
+    return ["NaN: noise hides whether a group has rows, or the ratio is 0 / 0. There is no estimate."]
 
 
 class _Score:

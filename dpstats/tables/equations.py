@@ -76,11 +76,24 @@ class Strata:
         return np.asarray(self.weights * np.einsum("...i,...ij,...j->...", x, _form(measure, value), y))
 
     def values(self, measure: Measure) -> Numbers:
-        """Return the common value of each table, clipped to possible values; NaN if none solves the equation."""
+        """Return the common value of each table, clipped to possible values; NaN if none solves the equation.
+
+        A ratio is infinite if the equation is positive at every value, and noise explains that it is so at the largest.
+        """
         constant = self.sums(measure, 0.0).sum(axis=-1)
         slope = constant - self.sums(measure, 1.0).sum(axis=-1)
-        found = np.divide(constant, slope, out=np.full_like(constant, np.nan), where=slope > 0)
+        none = np.full_like(constant, np.nan)
+        if measure.none == 1:
+            variance = np.maximum(self.variances(measure, _LARGEST).sum(axis=-1), _TINY)
+            last = self.sums(measure, _LARGEST).sum(axis=-1) / np.sqrt(variance)
+            none = np.where((constant > 0) & (last <= 1), np.inf, np.nan)
+        found = np.divide(constant, slope, out=none, where=slope > 0)
         return np.asarray(np.clip(found, measure.least, measure.exchanged(measure.least)))
+
+    def _finite_values(self, measure: Measure) -> Numbers:
+        """Return the common values, at most a very large one, and the value of no effect where there is none."""
+        values = self.values(measure)
+        return np.where(np.isnan(values), measure.none, np.minimum(values, _LARGEST))
 
     def variances(self, measure: Measure, value: float | Numbers) -> Numbers:
         """Return the variances of the terms of the strata if the value is correct."""
@@ -103,18 +116,16 @@ class Strata:
 
     def expected_counts(self, measure: Measure) -> Numbers:
         """Return the maximum likelihood estimate of the expected counts under a common value."""
-        value = float(self.values(measure))
         counts = np.maximum(self.counts, 0.0)
-        shares = fitted_shares(measure, counts, value if math.isfinite(value) else measure.none)
+        shares = fitted_shares(measure, counts, self._finite_values(measure))
         sizes = counts.sum(axis=-1)
         return np.stack([sizes * shares, sizes * (1 - shares)], axis=-1)
 
     def heterogeneity(self, measure: Measure) -> Numbers:
         """Return the sum of the squared scores of the strata at the common value of each table; NaN without one."""
-        values = self.values(measure)
-        at = np.where(np.isfinite(values), values, measure.none)
+        at = self._finite_values(measure)
         found = (self.sums(measure, at) ** 2 / np.maximum(self.variances(measure, at), _TINY)).sum(axis=-1)
-        return np.where(np.isfinite(values), found, np.nan)
+        return np.where(np.isnan(self.values(measure)), np.nan, found)
 
     def draw_tables(
         self, measure: Measure, cell: CountNoise, other: CountNoise, size: int, rng: np.random.Generator
@@ -122,8 +133,7 @@ class Strata:
         """Draw noisy tables with the common value in all strata and the estimated sizes."""
         counts = np.maximum(self.counts, 0.0)
         sizes = as_int64(np.rint(counts.sum(axis=-1)))
-        value = float(self.values(measure))
-        shares = fitted_shares(measure, counts, value if math.isfinite(value) else measure.none)
+        shares = fitted_shares(measure, counts, self._finite_values(measure))
         having = rng.binomial(sizes, shares, size=(size, *sizes.shape))
         drawn = np.stack([having, sizes - having], axis=-1).astype(np.float64)
         drawn[..., 0] += cell.draw(rng, having.shape)

@@ -104,6 +104,12 @@ def test_tables_of_other_kinds_of_text(folder: Path, capsys: pytest.CaptureFixtu
     assert np.array_equal(frame["größe"], [1.5, np.nan, 3.0], equal_nan=True)
     (folder / "x.csv").write_bytes(b"\xef\xbb\xbfage\tb\n1\t2\n")
     assert read(folder / "x.csv", ["age"], "--sep", "tab")["age"].tolist() == [1.0]
+    for name in ("x.tsv", "x.TSV.gz"):
+        (folder / "x.csv").rename(folder / name)
+        pack = gzip.compress if name.endswith("gz") else bytes
+        (folder / name).write_bytes(pack(b"age\tb\n1\t2\n"))
+        assert read(folder / name, ["age"])["age"].tolist() == [1.0]
+        (folder / name).rename(folder / "x.csv")
     for wrong, message in (
         (["--sep", "::"], "--sep must be one character, or 'tab', got '::'"),
         (["--sep", '"'], "--sep must be one character"),

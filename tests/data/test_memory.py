@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 
 from dpstats.data.levels import Categories
@@ -50,8 +51,16 @@ def test_every_container(X: Any, names: Any) -> None:
 
 @pytest.mark.parametrize(
     "X",
-    [["a", "b", None], [["a"], ("b",), None], np.array(["a", "b", "c"]), np.array([["a"], ["b"], ["c"]])],
-    ids=str,
+    [
+        ["a", "b", None],
+        [["a"], ("b",), None],
+        np.array(["a", "b", "c"]),
+        np.array([["a"], ["b"], ["c"]]),
+        pa.array(["a", "b", None]),
+        pa.array(["a", "b", None]).dictionary_encode(),
+        pa.chunked_array([["a"], ["b", None]]),
+    ],
+    ids=repr,
 )
 def test_a_single_column(X: Any) -> None:
     assert codes_of(X, KINDS[:1]).tolist() == [[0], [1], [-1]]

@@ -18,6 +18,7 @@ from dpstats.data.parameters import (
     check_privacy_parameters,
     check_random_state,
     check_real,
+    check_simulations,
 )
 from dpstats.errors import DPStatsError, InvalidData, InvalidParameter
 
@@ -97,6 +98,13 @@ def test_choice(value):
     assert check_choice("kind", "a", ["a", "b"]) == "a"
     with pytest.raises(InvalidParameter, match=r"^kind must be one of 'a', 'b', got"):
         check_choice("kind", value, ["a", "b"])
+
+
+def test_simulations():
+    assert check_simulations(10_000_000, at_least=99) == 10_000_000
+    for number in (98, 10_000_001, 10**400):
+        with pytest.raises(InvalidParameter, match="n_simulations must be an integer at least 99"):
+            check_simulations(number, at_least=99)
 
 
 def test_flag_and_jobs():

@@ -33,6 +33,13 @@ def test_both_stages_cost_epsilon_together(epsilon: float) -> None:
         assert 2 / rows.scale_steps + 4 / choice.scale_steps <= epsilon
 
 
+@pytest.mark.parametrize("q", [1e-15, 1e-320])
+def test_an_extreme_quantile_needs_more_rows_than_there_can_be(q: float) -> None:
+    made = plan(q=q)
+    assert made.least_rows == made.crowded_rows == 1 << 40
+    assert "1,099,511,627,776 rows" in str(made)
+
+
 def test_an_epsilon_that_is_too_small_to_draw_is_refused() -> None:
     with pytest.raises(ScaleOutOfRange, match="epsilon is too small"):
         plan(epsilon=1e-3)

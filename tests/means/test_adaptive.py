@@ -409,6 +409,7 @@ BAD_PARAMETERS = [
     ({"tails": "normal"}, "tails must be one of 'subgaussian', 'symmetric', 'variance', got 'normal'"),
     ({"missing": "leave"}, "missing must be one of"),
     ({"cov": np.eye(2)}, r"cov must be .* \(3, 3\), got shape \(2, 2\)"),
+    ({"cov": 10**400}, "cov must be .* got int instead of a matrix of numbers"),
     ({"cov": "wide"}, "cov must be .* got str instead of a matrix of numbers"),
     (
         {"cov": np.diag([1.0, 1.0, 0.0])},

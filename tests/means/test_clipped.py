@@ -509,6 +509,8 @@ def test_the_population_interval_holds_where_the_clip_cuts_and_is_refused_where_
         private.confidence_interval(estimand="population")
     with pytest.raises(InvalidParameter, match="estimand must be one of 'clipped', got 'mean'"):
         private.confidence_interval(estimand="mean")
+    with pytest.raises(InvalidParameter, match="estimand must be one of 'clipped', got array"):
+        private.confidence_interval(estimand=np.zeros(2))
 
 
 def test_the_share_of_clipped_entries_is_released_where_it_is_asked_for() -> None:

@@ -17,6 +17,12 @@ def test_a_pair_and_a_clip_are_the_same_region():
     assert Region.check((0, 1), "hard", None, 0.0, 1).hard
 
 
+@pytest.mark.parametrize("center", [0.5, [0.0, 1.0], "middle", None, True])
+def test_a_center_beside_bounds_is_refused(center):
+    with pytest.raises(InvalidParameter, match="center must not be given with bounds"):
+        Region.check((0, 1), "clip", None, center, 2)
+
+
 def test_ends_are_kept_as_they_were_declared():
     # Ends that no center and half width give back in floating point.
     found = Region.check((0.1, 0.3), "clip", None, 0.0, 1)

@@ -76,7 +76,7 @@ RANGES = {
     "n_outputs": "an integer at least 1",
     "n_queries": "an integer at least 1",
     "n_rows": "an integer at least 1",
-    "n_simulations": "an integer at least 99",
+    "n_simulations": "an integer at least 99 and at most 1e+07",
     "overdispersion": "a finite number at least 0 and at most 1e+100",
     "parameters": "an integer at least 1",
     "q": SHARE,

@@ -147,6 +147,7 @@ def test_bad_parameters() -> None:
         (MannWhitneyTest(**TWO, sizes=[3, 3]), "add up to n_samples = 10"),
         (MannWhitneyTest(**TWO, sizes=[0, 10]), "at least 1"),
         (MannWhitneyTest(**TWO, sizes=5), "sizes must be"),
+        (MannWhitneyTest(**TWO, sizes=np.array(5)), "sizes must be"),
         (MannWhitneyTest(**TWO, alternative="more"), "alternative"),
         (SignedRankTest(epsilon=0), "epsilon"),
         (SignedRankTest(n_simulations=1), "n_simulations"),

@@ -283,6 +283,7 @@ def test_works_in_a_pipeline_and_survives_pickle() -> None:
         ({"delta": 0.0}, "delta must be greater than 0"),
         ({"epsilon": -1.0}, "epsilon"),
         ({"fit_intercept": "yes"}, "fit_intercept must be True or False"),
+        ({"fit_intercept": np.zeros(2)}, "fit_intercept must be True or False"),
         ({"cov_type": "HC9"}, "cov_type must be one of"),
     ],
 )

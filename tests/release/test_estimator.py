@@ -5,12 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from sklearn.base import clone
 
+from dpstats.covariance import PrivatePCA
 from dpstats.errors import BudgetExceeded, DPStatsError, InvalidData
 from dpstats.means import ClippedMean
 from dpstats.privacy import PrivacyBudget
+from dpstats.regression import PrivateLinearRegression
 from dpstats.release.session import Session
 
 ROWS = np.random.default_rng(0).normal(size=(41, 3))
@@ -154,3 +158,31 @@ def test_the_mark_of_a_simulation_is_that_of_what_was_released() -> None:
     assert mark not in repr(released) and not released.privacy_.simulated
     # A copy without a fit goes by its parameters.
     assert mark in repr(clone(released))
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
+def test_labeled_bounds_choose_the_columns_of_more_rows_in_the_order_of_the_fit(frame: Any) -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.random(500), 5 * rng.random(500)
+    rows = frame({"a": a, "b": b, "y": a + b})
+    bounds = {"b": (0, 5), "a": (0, 1)}  # in another order than the columns
+    for model in (
+        PrivateLinearRegression(x_bounds=bounds, y_bounds=(0, 6), epsilon=1e4, random_state=0).fit(
+            rows[["a", "b"]], rows["y"]
+        ),
+        PrivateLinearRegression(x_bounds=bounds, y_bounds=(0, 6), epsilon=1e4, random_state=0).fit(rows, "y"),
+        PrivatePCA(bounds=bounds, random_state=0).fit(rows[["a", "b"]]),
+    ):
+        answer = model.predict if hasattr(model, "predict") else model.transform
+        wanted = np.asarray(answer(rows[["a", "b"]]))
+        for other in (["b", "a"], ["b", "y", "a"], ["a", "b", "y"]):
+            assert np.array_equal(np.asarray(answer(rows[other])), wanted)
+        with pytest.raises(InvalidData, match="now missing:\n- b"):
+            answer(rows[["a"]])
+
+
+def test_columns_without_labels_must_be_in_the_order_of_the_fit() -> None:
+    rows = pd.DataFrame(np.random.default_rng(0).random((500, 2)), columns=["a", "b"])
+    model = PrivatePCA(bounds=(0, 1), random_state=0).fit(rows)
+    with pytest.raises(InvalidData, match="same order"):
+        model.transform(rows[["b", "a"]])

@@ -303,6 +303,10 @@ def test_a_scale_of_too_many_windows_is_refused() -> None:
         nested_reach(4 / 1e-3, 3, 1 << 20)
     with pytest.raises(ScaleOutOfRange, match="epsilon is too small"):
         first_reach(2 / 1e-4, 2)
+    # An epsilon below 1e-308 has an infinite scale.
+    for reach in (lambda: first_reach(math.inf, 1), lambda: nested_reach(math.inf, 1, 1 << 20)):
+        with pytest.raises(ScaleOutOfRange, match="epsilon is too small"):
+            reach()
 
 
 def test_bounds_count_what_was_not_looked_at() -> None:

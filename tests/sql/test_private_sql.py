@@ -152,6 +152,18 @@ def test_bad_parameters_are_named(connection: Any, options: dict[str, Any], mess
         PrivateSQL(connection, **{"epsilon": 1.0, **options})
 
 
+@pytest.mark.parametrize(("value", "advice"), [(None, "count such rows with IS NULL"), ("a", ""), (0.5, "")])
+def test_declared_values_of_another_type_are_refused_by_the_name_of_their_parameter(
+    connection: Any, value: Any, advice: str
+) -> None:
+    budget = PrivacyBudget(5.0)
+    made = PrivateSQL(connection, epsilon=1.0, categories={"r.g": [0, value]}, budget=budget)
+    message = rf"categories\['r.g'\] must be values of its type BIGINT, got {value!r}.*{advice}$"
+    with pytest.raises(InvalidParameter, match=message):
+        made.query("SELECT g, COUNT(*) FROM r GROUP BY g")
+    assert budget.history() == ()
+
+
 def test_a_closed_connection_is_refused() -> None:
     closed = duckdb.connect()
     closed.close()

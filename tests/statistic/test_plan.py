@@ -66,6 +66,8 @@ def test_the_planned_width_counts_the_loss_of_small_blocks() -> None:
 def test_too_few_blocks_are_refused_with_the_number_of_rows_that_suffices() -> None:
     with pytest.raises(InvalidParameter, match="n_samples must be at least 9,600 at"):
         PrivateStatistic(np.mean, epsilon=0.1).plan(9_599, 1)
+    with pytest.raises(InvalidParameter, match="n_samples must be at least 17,592,186,044,416 at"):
+        PrivateStatistic(np.mean, epsilon=1e-320).plan(9_600, 1)
     plan = PrivateStatistic(np.mean, epsilon=0.1).plan(9_600, 1)
     assert LEAST <= plan.strength < RECOMMENDED
     assert any(note.startswith("Warning: blocks times epsilon is 60") for note in plan.notes())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.optimize import minimize
 
@@ -75,3 +76,18 @@ def test_intervals_of_proportions_cover(total_noise: CountNoise | None) -> None:
             hits[row, i] = inside.all() if together else inside.mean()
     assert np.all(hits.mean(axis=1) > 0.9 - 5 * np.sqrt(0.09 / 40))
     assert "add up to 1 over age" in cells.estimates((1,)).estimand
+
+
+def test_attributes_are_lists_and_arrays_of_names_and_positions() -> None:
+    cells = cells_of(np.ones((2, 3, 4)))
+    for several in (
+        ["age", "sex"],
+        ("age", 0),
+        pd.Index(["age", "sex"]),
+        np.array(["age", "sex"]),
+        np.array([1, 0]),
+    ):
+        assert cells.positions("axis", several) == (1, 0)
+    for wrong in (np.zeros((2, 2)), pd.DataFrame({"a": [1]}), [np.zeros(2)], pd.NA, 0.5, np.array(3)):
+        with pytest.raises(InvalidParameter, match="an attribute must be one of 'sex', 'age', 'group'"):
+            cells.positions("axis", wrong)

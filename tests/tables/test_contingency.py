@@ -107,6 +107,7 @@ def test_rows_at_no_level() -> None:
         (None, "levels must be"),
         ("ab", "levels must be"),
         ({}, "levels must be"),
+        (np.array(3), "levels must be"),
         ({"a": ["x"]}, r"levels\['a'\] must have two"),
         ({"a": ["x", "x"]}, "distinct"),
         ([[0, 1], [1, 1.0]], "distinct"),

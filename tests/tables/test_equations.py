@@ -26,6 +26,7 @@ from dpstats.tables.equations import (
     SkewedErrors,
     Strata,
     TrendErrors,
+    common,
     fitted_shares,
     homogeneity_pvalue,
     reciprocal,
@@ -379,6 +380,8 @@ def test_every_answer_is_made_of_few_rows_and_any_epsilon(epsilon: float, n: int
         (lambda t: t.paired_difference(attributes=["arm", "event"]), "must have the same levels"),
         (lambda t: t.paired_difference(attributes="event"), "attributes must be two"),
         (lambda t: t.trend(scores=[1, 2], attributes=["site", "event"]), "scores must be 3 finite numbers"),
+        (lambda t: t.trend(scores="abc", attributes=["site", "event"]), "scores must be 3 finite numbers"),
+        (lambda t: t.trend(scores=[1, None, {}], attributes=["site", "event"]), "scores must be 3 finite"),
         (lambda t: t.trend(scores=[1, 1, 1], attributes=["site", "event"]), "not all equal"),
         (lambda t: t.trend(attributes=["arm", "site"]), "outcome must be given"),
     ],
@@ -452,3 +455,29 @@ def test_noise_alone_has_its_own_tails() -> None:
     values = np.array([-9.0, -0.5, 0.1, 3.0, 20.0])
     exact = stats.laplace.sf(np.abs(values))
     np.testing.assert_allclose(stats.norm.sf(np.abs(OneNumber().score(values))), exact, rtol=1e-3)
+
+
+@pytest.mark.parametrize("scale", [1e-9, 0.3])
+@pytest.mark.parametrize("measure", [ODDS_RATIO, RISK_RATIO], ids=NAMES[:2])
+def test_a_common_ratio_is_infinite_where_its_reciprocal_is_zero(measure: Measure, scale: float) -> None:
+    # Every row of the first group has the outcome, and no row of the second has it.
+    counts, noise = (
+        np.array([[[8.0, 0.0], [0.0, 5.0]], [[9.0, 0.0], [0.0, 2.0]]]),
+        CountNoise("laplace", scale),
+    )
+    variances = np.full(2, noise.variance)
+    found, other = (
+        common(CommonErrors(Strata(each, variances), measure), "ratio", False)
+        for each in (counts, counts[:, ::-1])
+    )
+    assert (found.estimate, other.estimate) == (math.inf, 0.0)
+    (low, high), (least, most) = found.confidence_interval(), other.confidence_interval()
+    assert (high, least) == (math.inf, 0.0) and low == pytest.approx(1 / most, rel=1e-3)
+    assert found.pvalue == pytest.approx(other.pvalue, rel=1e-6) and low > 1
+    assert homogeneity_pvalue(Strata(counts, variances), measure, noise, noise, 199)[1] > 0.5
+
+
+def test_a_common_ratio_is_hidden_where_noise_does_not_explain_an_infinite_one() -> None:
+    counts = np.array([[[8.0, -40.0], [30.0, 2.0]]])
+    errors = CommonErrors(Strata(counts, np.full(2, 0.5)), ODDS_RATIO)
+    assert math.isnan(errors.estimate) and errors.limits(0.025) == errors.box

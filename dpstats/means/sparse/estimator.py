@@ -312,7 +312,7 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
 
     def _schema(self) -> Schema:
         # The two halves depend on the order of the rows.
-        return replace(super()._schema(), sparse=True, ordered=bool(self.split))
+        return replace(super()._schema(), sparse=True, ordered=check_flag("split", self.split))
 
     def _read(self, rows: Rows, plan: SparseMeanPlan) -> Halves:
         X, lattice = rows.load().X, plan.lattice

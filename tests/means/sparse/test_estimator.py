@@ -234,6 +234,7 @@ BAD = [
     ({"calibration": "textbook", "selection": "peeling", "delta": 0.0}, "needs delta > 0"),
     ({"calibration": "textbook", "selection": "peeling", "split": True}, "split=False"),
     ({"split": "yes"}, "split must be True or False"),
+    ({"split": np.zeros(3)}, "split must be True or False"),
     ({"missing": "leave"}, "missing"),
     ({"std": "private"}, "std='private' needs std_bound"),
     ({"std_bound": 2.0}, "std_bound must be None unless std='private'"),
