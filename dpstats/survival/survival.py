@@ -203,7 +203,7 @@ class PrivateSurvival(_Fitted):
           survival table: 119 numbers, Laplace noise of scale 3.63636 to 8.33333
           50 bins up to 52
           noise of the number at risk: sd 6.32 to 20 rows
-          expected width of a 95% interval at the horizon, if half survive to it: 0.0282
+          expected width of a 95% interval at the horizon, if half survive to it: 0.0284
         """
         n = self._size(n_samples, n_features)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
