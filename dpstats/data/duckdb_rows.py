@@ -66,12 +66,9 @@ class DuckRows(Engine):
         return replace(self, columns=chosen, beside=others)
 
     def kind(self, name: Any) -> str | None:
-        kind = self.types[name]
-        if kind.endswith("]"):
-            return None
-        if kind.startswith((*_NUMBERS, *_UNSIGNED)):
+        if self.is_number(name):
             return "number"
-        return "text" if kind == "VARCHAR" else None
+        return "text" if self.types[name] == "VARCHAR" else None
 
     def expression(self, column: int) -> str:
         name = self.columns[column]

@@ -43,3 +43,11 @@ def test_the_share_of_shrunk_normal_scores() -> None:
     r2 = np.random.default_rng(0).chisquare(3, size=400_000)
     radius2 = float(chi2.ppf(0.9, 3))
     assert shrunk_share(3, radius2) == pytest.approx(np.minimum(r2, radius2).mean() / 3, rel=0.005)
+
+
+def test_eigenvalues_of_a_sample_are_known_to_spread() -> None:
+    # Lawley 1956: the eigenvalue of a sample exceeds its own by sum_j l_i l_j / (l_i - l_j) / n.
+    true, n = np.array([4.0, 2.0, 1.0]), 1000
+    found, _ = find_eigenvalues(true[:2], np.zeros(2), true, 0.0, n)
+    gains = [4 * (2 / 2 + 1 / 3) / n, 2 * (-4 / 2 + 1 / 1) / n]
+    np.testing.assert_allclose(true[:2] - found, gains, rtol=0.02)

@@ -187,3 +187,11 @@ def test_equal_eigenvalues_have_all_possible_values() -> None:
     assert "Not identified" not in str(made.summary())
     with pytest.raises(InvalidParameter, match="estimand must be one of"):
         made.confidence_interval(estimand="population")
+
+
+@pytest.mark.parametrize("scale", [None, "std"])
+def test_no_eigenvalue_is_larger_than_that_of_rows_at_the_corners(scale: str | None) -> None:
+    X = np.random.default_rng(0).normal(size=(2000, 3)) * [1.0, 0.2, 3.0]
+    model = PrivatePCA(bounds=[(-4, 4), (-1, 1), (-9, 9)], scale=scale, random_state=0).fit(X)
+    largest = model.estimates(estimand="eigenvalue").distribution.box[1]
+    np.testing.assert_allclose(largest, np.sum((np.array([4.0, 1.0, 9.0]) / model.scale_) ** 2))

@@ -259,3 +259,10 @@ def test_a_python_function_is_found_by_its_types(name: str, kinds: list[str]) ->
     own = duckdb.connect()
     own.create_function(name, lambda a, b: a, kinds, kinds[0])
     assert found(own) == name and found(own, OF_ANSWERS - {name}) is None
+
+
+def test_lists_of_numbers_are_no_numbers() -> None:
+    rows = duckdb.sql("SELECT [1.0, 2.0]::DOUBLE[] AS a, 1.5 AS b FROM range(9)")
+    assert ClippedMean(bounds={"b": (0, 2)}, random_state=0, epsilon=1e6).fit(rows).mean_.shape == (1,)
+    with pytest.raises(InvalidData, match=r"X must be numbers: column 'a' is of type DOUBLE\[\]|column 'a'"):
+        ClippedMean(bounds=(0, 2), random_state=0).fit(rows)

@@ -598,3 +598,9 @@ def test_lists_longer_than_a_block_are_read_row_by_row(monkeypatch: pytest.Monke
     monkeypatch.setattr("dpstats.data.rows._BLOCK", 6)
     table = np.arange(22.0).reshape(11, 2)
     assert np.array_equal(rows_of(table.tolist()), table)
+
+
+def test_a_sparse_frame_without_columns_has_its_rows():
+    frame = pd.DataFrame({"a": pd.arrays.SparseArray([0.0, 1.0, 2.0])})[[]]
+    with pytest.raises(InvalidData, match=r"0 feature\(s\) \(shape=\(3, 0\)\)"):
+        ClippedMean(bounds=(0, 2)).fit(frame)

@@ -161,3 +161,10 @@ def test_equal_rows_without_noise_have_no_standardized_difference() -> None:
     nothing = Noise(1e-9, 1e-9, 1e-9, 1e-9, 1e-9, 0.0)
     errors = StandardizedErrors(DifferenceErrors(*[exact(np.zeros((2, 5)), nothing)] * 2, 1.0))
     assert np.all(errors._squares == 0) and np.isnan(errors.estimate).all()
+
+
+def test_no_variance_is_larger_than_bounds_allow() -> None:
+    rng = np.random.default_rng(0)
+    x = np.sign(rng.normal(size=(400, 4)))
+    errors = StandardizedErrors(DifferenceErrors(*(released(x, rng, 1.0) for _ in range(2)), 1.0))
+    assert np.any(errors._squares > errors._count) and errors._start_variance.max() == 1.0

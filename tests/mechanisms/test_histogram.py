@@ -1,5 +1,6 @@
 """Counts and histograms: exact counts, noise of the right size, intervals, and what is refused."""
 
+import copy
 import math
 import traceback
 
@@ -12,6 +13,7 @@ from dpstats.errors import BudgetExceeded, InvalidData, InvalidParameter
 from dpstats.mechanisms import Count, Histogram
 from dpstats.mechanisms.histogram import count_stage, count_steps
 from dpstats.privacy import Neighbors, PrivacyBudget, PrivacyGuarantee, gaussian_sigma
+from dpstats.report import picture_of
 from tests.data.awkward import COLUMNS, Raises, objects
 
 ADD = Neighbors.ADD_OR_REMOVE_ONE
@@ -362,3 +364,12 @@ def test_more_rows_than_exact_sums_hold_are_refused():
         assert count_steps(stage, counts, 2**31).tolist() == [2**31 * per_row, 0]
         with pytest.raises(InvalidData, match=r"data must have at most 2\^31 rows"):
             count_steps(stage, counts, 2**31 + 1)
+
+
+def test_densities_of_no_rows_have_the_picture_of_their_counts() -> None:
+    found = Histogram(bins=[0.0, 1.0, 2.0], epsilon=1.0, random_state=0).release([0.5] * 40)
+    words, _ = picture_of(found)
+    assert words.startswith("The density in each bin")
+    none = copy.copy(found)
+    object.__setattr__(none, "n_rows", 0)
+    assert picture_of(none)[0].startswith("The count of each category")

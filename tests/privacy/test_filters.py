@@ -389,3 +389,11 @@ def test_no_event_is_free_it_is_paid_for_or_refused(event, method):
         spent = budget.spent
         # Profiles of samples are raised by more than their rounding errors, also where they are 0.
         assert spent.epsilon > 0 and event.profile(spent.epsilon) <= spent.delta + 1e-14
+
+
+def test_planned_releases_of_added_rows_are_certified_for_them():
+    added = Gaussian(0.3, neighbors=Neighbors.ADD_OR_REMOVE_ONE)
+    budget = PrivacyBudget(3.0, 1e-6, method="pld", planned=[added], neighbors=Neighbors.ADD_OR_REMOVE_ONE)
+    with pytest.raises(BudgetExceeded, match=r"the plan must cost at most .* added or removed"):
+        PrivacyBudget(0.1, 1e-6, method="pld", planned=[added], neighbors=Neighbors.ADD_OR_REMOVE_ONE)
+    assert budget.remaining.neighbors is Neighbors.ADD_OR_REMOVE_ONE

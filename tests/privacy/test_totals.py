@@ -4,6 +4,7 @@ import itertools
 import math
 import random
 from collections import Counter
+from decimal import Decimal, localcontext
 
 import mpmath as mp
 import numpy as np
@@ -676,3 +677,19 @@ def test_pure_delta_is_not_below_sixty_digits_next_to_its_losses(costs: dict[flo
                 epsilon = loss * (1 - 10.0**-power)
                 exact = sum(max(mass * (1 - mp.exp(epsilon - each)), 0) for each, mass in law.items())
                 assert exact <= delta(epsilon) <= exact * (1 + mp.mpf("1e-9")) + 1e-14, (loss, power)
+
+
+@pytest.mark.parametrize(("k", "cost"), [(40, 0.7), (300, 0.7), (300, 0.01), (7, 0.1)])
+def test_the_total_of_pure_releases_is_never_below_the_truth(k: int, cost: float) -> None:
+    with localcontext() as context:
+        context.prec = 40
+        c = Decimal(cost)
+        for part in (0.0, 0.1, 0.5, 0.99):
+            epsilon = part * k * cost
+            losses = [(2 * i - k) * c for i in range(k + 1)]
+            truth = sum(
+                math.comb(k, i) * (i * c).exp() / (1 + c.exp()) ** k * (1 - (Decimal(epsilon) - loss).exp())
+                for i, loss in enumerate(losses)
+                if loss > Decimal(epsilon)
+            )
+            assert truth <= Decimal(pure_delta(Counter({cost: k}))(epsilon)) <= truth * Decimal("1.0001")

@@ -122,3 +122,11 @@ def test_where_no_distribution_comes_as_near_as_the_noise_the_unbiased_answers_a
     assert not made.fitted_ and np.array_equal(made.answers_, np.clip(made.linear_, 0, 1))
     assert "further off" in str(made.summary()) and np.abs(made.answers_ - TRUTH).max() < 1e-4
     assert fits(1, workload=1)[0].fitted_
+
+
+def test_many_tables_are_shown_by_answers_where_the_population_is_asked_about() -> None:
+    rows = np.random.default_rng(0).integers(0, 2, size=(500, 6))
+    domain = {f"a{k}": [0, 1] for k in range(6)}
+    found = WorkloadAnswers(domain=domain, workload=3, random_state=0).fit(rows)
+    data, population = str(found.summary()), str(found.summary(estimand="population"))
+    assert "160 queries in 20 tables" in data and "160 queries\n" in population.replace(" \n", "\n")

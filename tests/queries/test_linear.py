@@ -121,3 +121,10 @@ def test_vc_dimension_is_that_of_its_definition() -> None:
 def test_values_beyond_all_floats_are_refused(values: Any) -> None:
     with pytest.raises(InvalidParameter, match="queries must be numbers in"):
         query_values("queries", values, 2)
+
+
+def test_families_are_registered_by_name() -> None:
+    class Own(LinearQueries):
+        """A family without a name."""
+
+    assert Own not in LinearQueries._families.values() and None not in LinearQueries._families

@@ -11,6 +11,7 @@ from scipy.special import ndtr, ndtri
 from dpstats.errors import DPStatsError, InvalidParameter
 from dpstats.identity import SpatialSignTest
 from dpstats.simulation import Gaussian, crossing_point, sample_complexity, sample_size
+from dpstats.simulation.sample_size import _root
 
 
 def normal_test(n: float, rng: np.random.Generator) -> np.ndarray:
@@ -119,3 +120,9 @@ def test_intervals_have_the_normal_quantile_of_both_sides(level: float) -> None:
     half = ndtri((1 + level) / 2) * found.standard_error
     assert np.log(found.interval.high / found.value) == pytest.approx(half)
     assert np.log(found.value / found.interval.low) == pytest.approx(half)
+
+
+def test_the_nearest_crossing_counts() -> None:
+    # x^3 - x rises through 0 at -1 and at 1, and falls at 0: shifted, the nearer one is at 0.5 or at -1.5.
+    assert _root(np.poly([-1.5, -0.5, 0.5])[::-1], 0.0, 9.0) == pytest.approx(0.5)
+    assert _root(np.poly([-0.25, 1.0, 2.0])[::-1], 0.0, 9.0) == pytest.approx(-0.25)

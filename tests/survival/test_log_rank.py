@@ -119,3 +119,13 @@ def test_required_samples_have_the_power() -> None:
 def test_the_plan_says_how_privacy_is_divided() -> None:
     plan = LogRankTest(groups=["a", "b"], horizon=5.0, rho=1).plan(100)
     assert "the table gets 30% of the privacy" in str(plan) and plan.facts()["weights"] == "S^1 (1 - S)^0"
+
+
+def test_powers_are_those_of_the_weights() -> None:
+    # Weights of late times see less if few subjects are left, and early weights less if the groups part late.
+    options = {"groups": [0, 1], "horizon": 4.0, "epsilon": 5.0}
+    found = {
+        (rho, gamma): LogRankTest(rho=rho, gamma=gamma, **options).power(400, 0.7, survival=0.2, censored=0.8)
+        for rho, gamma in ((0, 0), (1, 0), (0, 1))
+    }
+    assert found[0, 1] < found[1, 0] and found[0, 1] < found[0, 0]
