@@ -22,6 +22,8 @@ from dpstats.privacy.events import (
     dearer,
     number_names,
 )
+from dpstats.privacy.gaussian import gaussian_curve, gaussian_profile
+from dpstats.privacy.sampled import GaussianMixture
 
 ADD_OR_REMOVE = Neighbors.ADD_OR_REMOVE_ONE
 EPSILONS = np.array([0.0, 1e-6, 0.013, 0.1, 0.4, 0.5, 0.79, 0.81, 1.0, 1.37, 2.0, 2.9, 3.1, 5.0])
@@ -375,3 +377,26 @@ def test_the_dearer_of_two_events_costs_at_least_each(event, numbers):
     assert [getattr(given, name) for name in number_names(given)] == pytest.approx(numbers)
     for epsilon in EPSILONS:
         assert worst.profile(epsilon) >= max(event.profile(epsilon), given.profile(epsilon))
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        *(
+            Pure(0.0),
+            Gaussian(0.0),
+            ZCDP(0.0),
+            BoundedRange(0.0),
+            Approximate(0.0, 0.0),
+            DiscreteLaplace(0, 1.0),
+        ),
+        *(GaussianMixture([0.0], [1.0]), GaussianMixture([0.0, 0.0], [0.5, 0.5])),
+    ],
+    ids=lambda event: type(event).__name__,
+)
+def test_what_no_row_moves_costs_nothing(event):
+    epsilons = np.array([0.0, 0.3, 40.0])
+    assert [event.profile(float(epsilon)) for epsilon in epsilons] == [0.0] * 3
+    for curve in (event.curve(epsilons), event.back_curve(epsilons)):
+        assert curve is None or np.all(curve == 0)
+    assert gaussian_profile(1.0, math.inf) == 1.0 and np.all(gaussian_curve(epsilons, 0.0) == 0)

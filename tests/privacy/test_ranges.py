@@ -13,6 +13,7 @@ from dpstats.privacy import (
     Neighbors,
     PrivacyBudget,
     PrivacyGuarantee,
+    advanced_composition,
     compose,
     gaussian_delta,
     gaussian_epsilon,
@@ -114,3 +115,18 @@ def test_ranges_include_their_last_values_and_no_further_ones(
     for value in beyond:
         with pytest.raises(InvalidParameter, match=f"^{name}"):
             call(value)
+
+
+REFUSED = {
+    "sensitivity must be smaller": lambda: gaussian_sigma(1e-3, 1e-12, 1e308),
+    "epsilon must be at most 700 for theorem 3.20": lambda: advanced_composition(700.5, 2, 1e-6),
+    "epsilon must be at most 700 for a budget": lambda: PrivacyBudget(701.0, 1e-6, method="gdp"),
+    "GaussianMixture has no conversion": lambda: GaussianMixture([0.5], [1.0]).as_replace_one(),
+    "delta must be greater than 0 for a budget": lambda: PrivacyBudget(1.0, method="gdp"),
+}
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_what_a_formula_does_not_cover_is_refused(words: str) -> None:
+    with pytest.raises(InvalidParameter, match=words):
+        REFUSED[words]()

@@ -315,6 +315,14 @@ REFUSED = {
     "SELECT COUNT(*) FROM r WHERE " + "(" * 150 + "a = 1" + ")" * 150: "deep|can be parsed",
     "SELECT COUNT(*) FROM r -- " + "x" * 20_000: "at most 20,000 characters",
     COUNT + "r " + "".join(f"JOIN r r{i} USING (a) " for i in range(20)): "at most 12",
+    "SELECT COUNT(r.*) FROM r": r"must not have table\.\*: columns must be named",
+    "SELECT COUNT(*) FROM r WHERE a IS 3": "only IS NULL, IS TRUE, IS FALSE",
+    "SELECT COUNT(*) FROM r WHERE a = (SELECT 1)": "SUBQUERY where a column must be",
+    "WITH z AS (SELECT a FROM r UNION ALL SELECT a FROM r) SELECT COUNT(*) FROM z": "UNION in a subquery",
+    "SELECT "
+    + ", ".join(f"COUNT(a) AS n{k}" for k in range(51))
+    + " FROM r": "at most 50 aggregates, got 51",
+    "SELECT b AS n, COUNT(*) AS n FROM r GROUP BY b ORDER BY n": "a name that two columns have",
 }
 
 

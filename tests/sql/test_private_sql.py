@@ -543,3 +543,21 @@ def test_sums_of_units_have_the_sign_of_their_values(low: int, high: int) -> Non
     true = 4400 * (low + 5)
     assert sql.query("SELECT SUM(n) FROM r").value == pytest.approx(true, rel=0.02)
     assert sql.query("SELECT COUNT(*) FROM r").value == pytest.approx(4400, rel=0.02)
+
+
+def test_other_words_for_the_same_query_have_the_same_answer() -> None:
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE o AS SELECT i % 3 AS g, (i % 13) - 3.0 AS x FROM range(400) t(i)")
+    declared = {"bounds": {"o.x": (-2, 8)}, "categories": {"o.g": [0, 1, 2]}}
+    pairs = {
+        "SELECT SUM(IF(x > 0, x, 0)) FROM o": "SELECT SUM(CASE WHEN x > 0 THEN x ELSE 0 END) FROM o",
+        "SELECT g, COUNT(*) AS n FROM o GROUP BY g HAVING n BETWEEN 134 AND 200": (
+            "SELECT g, COUNT(*) AS n FROM o GROUP BY g HAVING n >= 134 AND n <= 200"
+        ),
+    }
+    for one, other in pairs.items():
+        asked = [
+            PrivateSQL(connection, epsilon=50.0, random_state=0, **declared).query(text).to_dict()
+            for text in (one, other)
+        ]
+        assert asked[0]["rows"] == asked[1]["rows"] if "rows" in asked[0] else asked[0] == asked[1]
