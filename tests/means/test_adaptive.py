@@ -569,3 +569,12 @@ def test_a_radius_that_follows_the_spread_is_the_same_for_all_rows() -> None:
     for whole, first, rest in zip(*asked, strict=True):
         for name, value in whole.items():
             assert np.array_equal(value, first[name] + rest[name]), name
+
+
+def test_an_estimand_that_is_no_word_is_refused_by_name() -> None:
+    made = AdaptiveMean(bound=10.0, std=1.0, random_state=0).fit(
+        np.random.default_rng(0).normal(size=(500, 2))
+    )
+    for wrong in (np.array(["tails"]), ["population"], 3):
+        with pytest.raises(InvalidParameter, match="estimand must be"):
+            made.estimates(estimand=wrong)
