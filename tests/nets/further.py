@@ -42,9 +42,9 @@ SEED = {"random_state": 0}
 ADDED = Neighbors.ADD_OR_REMOVE_ONE
 
 
-def told(asked: Mapping[str, Callable[[], Any]]) -> Scene:
-    """Return what each of several calls says."""
-    return {name: outcome(call) for name, call in asked.items()}
+def play_calls(calls: Mapping[str, Callable[[], Any]]) -> Scene:
+    """Return the outcome of each call, by name."""
+    return {name: outcome(call) for name, call in calls.items()}
 
 
 OF_BOUNDS: dict[str, Any] = {
@@ -84,8 +84,8 @@ def play_bounds() -> Scene:
     return said
 
 
-def of_law(law: Callable[[Any], Any], cells: list[dict[str, Any]]) -> simulation.StudyResults:
-    """Return the results of a study of which every risk is as a law says."""
+def draw_results(law: Callable[[Any], Any], cells: list[dict[str, Any]]) -> simulation.StudyResults:
+    """Return results of a study whose risks are known functions of the cell."""
     rng = np.random.default_rng(5)
     made = simulation.Study(
         simulation.Rademacher(),
@@ -111,7 +111,7 @@ def play_fits() -> Scene:
     terms = {"one": lambda cell: 1 / cell["n"], "two": lambda cell: 1 / cell["n"] ** 2}
     asked: dict[str, Callable[[], Any]] = {}
     for name, law in laws.items():
-        found = of_law(law, cells)
+        found = draw_results(law, cells)
         for theory in (-1.0, -2.0):
             asked[f"{name}, {theory}"] = partial(simulation.fit_rate, found, "n", theory=theory)
         asked[f"{name}, terms"] = partial(simulation.fit_rate, found, "n", theory=-1.0, terms=terms)
@@ -132,19 +132,19 @@ def play_fits() -> Scene:
     asked["crossover"] = lambda: [
         crossover(np.exp(x), np.exp(-x), np.exp(y - 2 * x)) for y in (1.0, 5.0, 90.0)
     ]
-    return told(asked)
+    return play_calls(asked)
 
 
 def play_studies() -> Scene:
-    """Return the studies that have a name, in small; studies of two estimators, and descriptions of what is studied."""
+    """Return the studies that have a name, in small; a study of two estimators, and descriptions of samplers."""
     said: Scene = {}
     for name in CATALOGUE:
         entry = named_study(name)
         small = entry.study(
             name, {"n": entry.grid["n"][:3] if name != "power" else [40]}, replications=5, seed=1
         ).run()
-        said |= told({f"{name}, findings": partial(entry.conclusions, small), name: small.summary})
-        said |= told({f"{name}, picture": partial(entry.picture, small)})
+        said |= play_calls({f"{name}, findings": partial(entry.conclusions, small), name: small.summary})
+        said |= play_calls({f"{name}, picture": partial(entry.picture, small)})
     two = simulation.Study(
         simulation.Gaussian(),
         {"clipped": ClippedMean(clip=2.0, delta=1e-6), "adaptive": AdaptiveMean(bound=20.0, std=1.0)},
@@ -152,7 +152,7 @@ def play_studies() -> Scene:
         6,
         loss=["squared_error", "coverage", "simultaneous_coverage"],
     ).run()
-    said |= told(
+    said |= play_calls(
         {
             "two": two.summary,
             "side by side": two.side_by_side,
@@ -174,7 +174,7 @@ def play_studies() -> Scene:
         "class": ClippedMean,
         "lambda": lambda n, d, rng: rng.normal(size=(n, d)),
     }
-    said |= told(
+    said |= play_calls(
         {f"described: {name}": partial(describe, "sampler", value) for name, value in described.items()}
     )
     return said
@@ -197,7 +197,7 @@ def play_outputs() -> Scene:
         "some missing": lambda drawn: np.where(drawn > 2, np.nan, drawn),
         "infinite": lambda drawn: np.where(drawn > 2, np.inf, drawn),
     }
-    return told(
+    return play_calls(
         {
             f"{name} at {epsilon}": partial(auditing.audit_outputs, made(one), made(two), epsilon=epsilon)
             for name, made in kinds.items()
@@ -245,7 +245,7 @@ def play_movements() -> Scene:
         "quantiles of groups": (GroupQuantiles(groups=[0, 1, 2], **bounded), (rows, labels), (moved, other)),
         "ranks": (MannWhitneyTest(groups=[0, 1], **SEED), (rows, labels % 2), (moved, other % 2)),
     }
-    return told(
+    return play_calls(
         {
             name: partial(auditing.check_sensitivity, release, one, two, rows_apart=12)
             for name, (release, one, two) in pairs.items()
@@ -269,7 +269,7 @@ def play_ledgers() -> Scene:
             charged = budget.labelled(f"charge {k}")
             said[f"{method}, charge {k}"] = outcome(lambda budget=charged, cost=cost: budget.charge(cost))
             again = PrivacyBudget(3.0, delta, method=method, ledger=path, **made)
-            said |= told(
+            said |= play_calls(
                 {
                     f"{method}, after {k}": lambda budget=again: [
                         budget.spent,
@@ -284,7 +284,7 @@ def play_ledgers() -> Scene:
     right = {"epsilon": 3.0, "delta": 1e-3, "method": "zcdp", "ledger": folder / "zcdp.ledger"}
     for k, change in enumerate(({"epsilon": 9.0}, {"delta": 0.5}, {"method": "gdp"}, {"unit": "person"})):
         said[f"another ledger {k}"] = outcome(lambda change=change: PrivacyBudget(**{**right, **change}))
-    said |= told(
+    said |= play_calls(
         {f"opened {name}": partial(PrivacyBudget.open, folder / f"{name}.ledger") for name in ("zcdp", "pld")}
     )
     fitted = ClippedMean(bounds=(-4, 4), epsilon=0.5, random_state=1).fit(X)
@@ -315,7 +315,7 @@ def play_costs() -> Scene:
         for event in events
     }
     asked["guarantee"] = PrivacyGuarantee(0.3, 1e-7, neighbors=ADDED).as_replace_one
-    said = told(asked)
+    said = play_calls(asked)
     for make in (RandomizedResponse.from_keep_probability, RandomizedResponse.from_coins):
         given = {"keep_probability": 0.6} if "keep_probability" in inspect.signature(make).parameters else {}
         said |= {f"{make.__name__} {cell}": one for cell, one in ladders(make, given).items()}
@@ -337,7 +337,7 @@ def play_plans() -> Scene:
         ):
             asked[f"{made} {n} {d}"] = lambda made=made, n=n, d=d: made.plan(n, d)
             for name in ("expected_error", "noise_ratio", "least_std"):
-                asked[f"{made} {n} {d} {name}"] = lambda made=made, n=n, d=d, name=name: of_plan(
+                asked[f"{made} {n} {d} {name}"] = lambda made=made, n=n, d=d, name=name: ask_plan(
                     made.plan(n, d), name
                 )
     test = SpatialSignTest(epsilon=2.0, n_calibration=39, **SEED)
@@ -347,10 +347,10 @@ def play_plans() -> Scene:
         asked[f"order of {kind.__name__}"] = lambda kind=kind: [
             kind(epsilon=epsilon)._rate(0.4, d) for epsilon in (0.1, 1.0, 9.0) for d in (1, 30)
         ]
-    return told(asked)
+    return play_calls(asked)
 
 
-def of_plan(plan: Any, name: str) -> Any:
+def ask_plan(plan: Any, name: str) -> Any:
     """Return a number of a plan, which may need the standard deviation of the rows."""
     found = getattr(plan, name, None)
     if not callable(found):
@@ -405,7 +405,7 @@ def play_tables() -> Scene:
                     sql.query(text).lower_bound(level)
                 )
         asked[f"count, {unit}"] = lambda sql=sql: sql.count("SELECT COUNT(*) FROM r")
-    return told(asked)
+    return play_calls(asked)
 
 
 def play_splines() -> Scene:

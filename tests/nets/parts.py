@@ -78,22 +78,26 @@ def play() -> dict[str, list[Said]]:
     return said
 
 
+def list_public() -> Iterator[tuple[str, str, Any]]:
+    """Yield the module, the name and the object of everything public."""
+    for found in pkgutil.iter_modules(dpstats.__path__):
+        if found.name != "__main__":
+            module = importlib.import_module(f"dpstats.{found.name}")
+            for name in getattr(module, "__all__", ()):
+                yield module.__name__, name, getattr(module, name)
+
+
 def play_signatures() -> dict[str, list[Said]]:
     """Return the parameters of everything public, with their defaults."""
     said: dict[str, list[Said]] = {}
-    for found in pkgutil.iter_modules(dpstats.__path__):
-        if found.name == "__main__":
-            continue
-        module = importlib.import_module(f"dpstats.{found.name}")
-        for name in getattr(module, "__all__", ()):
-            thing = getattr(module, name)
-            asked = {name: thing} if callable(thing) else {}
-            if isinstance(thing, type):
-                asked |= {f"{name}.{word}": inspect.getattr_static(thing, word) for word in names_of(thing)}
-            for place, one in sorted(asked.items()):
-                one = getattr(one, "__func__", one)  # of a class or static method
-                if callable(one) and not (isinstance(one, type) and issubclass(one, (Exception, enum.Enum))):
-                    said[f"{module.__name__}.{place}"] = [*of_text("", str(inspect.signature(one)))]
+    for module, name, thing in list_public():
+        asked = {name: thing} if callable(thing) else {}
+        if isinstance(thing, type):
+            asked |= {f"{name}.{word}": inspect.getattr_static(thing, word) for word in names_of(thing)}
+        for place, one in sorted(asked.items()):
+            one = getattr(one, "__func__", one)  # of a class or static method
+            if callable(one) and not (isinstance(one, type) and issubclass(one, (Exception, enum.Enum))):
+                said[f"{module}.{place}"] = [*of_text("", str(inspect.signature(one)))]
     return said
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import pkgutil
 from typing import Any
 
 import pytest
 
-import dpstats
 from tests.nets.calls import ESTIMATORS, OTHERS
+from tests.nets.parts import list_public
 from tests.nets.recorded_words import SCENES, changes, record
 
 ELSEWHERE = {
@@ -26,16 +24,11 @@ ELSEWHERE = {
 
 def public_functions() -> dict[str, Any]:
     """Return everything public that is called, but for classes of results, plans and queries."""
-    found = {}
-    for one in pkgutil.iter_modules(dpstats.__path__):
-        if one.name == "__main__":
-            continue
-        module = importlib.import_module(f"dpstats.{one.name}")
-        for name in getattr(module, "__all__", ()):
-            thing = getattr(module, name)
-            if module.__name__ not in ELSEWHERE and inspect.isfunction(thing):
-                found[name] = thing
-    return found
+    return {
+        name: thing
+        for module, name, thing in list_public()
+        if module not in ELSEWHERE and inspect.isfunction(thing)
+    }
 
 
 def test_every_public_function_has_a_scene() -> None:
