@@ -13,7 +13,7 @@ from functools import cached_property, lru_cache
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,9 @@ from dpstats.data.batches import Beside, Engine, Part, Work, chosen_columns, ref
 from dpstats.data.tables import Integers, added
 from dpstats.data.words import NO_NUMBER, Words, number_sql
 from dpstats.errors import InvalidData
+
+if TYPE_CHECKING:
+    from dpstats.data.text import Scan
 
 _NUMBERS = ("BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOUBLE", "DECIMAL")
 _UNSIGNED = ("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT")
@@ -106,7 +109,8 @@ class DuckRows(Engine):
         return pd.DataFrame(found)
 
     def aggregates(self, expressions: Sequence[str], of: Sequence[str]) -> list[int]:
-        row = _asked(lambda: self.aggregate(expressions, of))
+        *row, seen = _asked(lambda: self.aggregate([*expressions, "count(*)"], of))
+        self.check_count(int(seen))
         return [0 if value is None else int(value) for value in row]
 
     def total(self, work: Work) -> dict[str, Integers]:
@@ -256,35 +260,43 @@ def of_parquet(path: Path) -> DuckRows:
     check_duckdb()
     if not path.is_file():
         raise InvalidData(f"X must be a file that is there, got {str(path)!r}")
-    reader = f"read_parquet({file_literal(path)}, hive_partitioning=false)"
-    return _of_reader(reader, reader)
+    return _of_reader(f"read_parquet({file_literal(path)}, hive_partitioning=false)")
 
 
 def of_text(
-    path: Path, names: Sequence[str], numbers: Collection[str], separator: str, longest: int, *, guarded: bool
+    path: Path, names: Sequence[str], numbers: Collection[str], separator: str, seen: Scan
 ) -> DuckRows:
-    """Return the rows of delimited text with these columns. Some of the columns are numbers.
-
-    A line of more than ``longest`` bytes raises an error. ``guarded`` has the same meaning as in `number_sql`.
-    """
-    columns = ", ".join(f"{text_literal(name)}: 'VARCHAR'" for name in names)
+    """Return the rows of delimited text with these columns, which `scan` found plain. Some columns are numbers."""
+    reader = text_reader(path, names, separator, seen)
     # Use a subquery, so that each number is computed only once.
     entries = ", ".join(
-        f"{number_sql(quoted(name), guarded=guarded)} AS {quoted(name)}" if name in numbers else quoted(name)
+        f"{number_sql(quoted(name), guarded=seen.foreign)} AS {quoted(name)}"
+        if name in numbers
+        else quoted(name)
         for name in names
     )
-    # Declare all types, so that no row changes how others are read.
-    reader = (
-        f"read_csv({file_literal(path)}, auto_detect=false, header=true, delim={text_literal(separator)}, quote='\"', "
-        f"escape='\"', columns={{{columns}}}, max_line_size={longest}, hive_partitioning=false, "
-        f"compression='{compression(path)}')"
-    )
     types = {name: "DOUBLE" if name in numbers else TEXT for name in names}
-    return _of_reader(reader, f"(SELECT {entries} FROM {reader})", types)
+    return _of_reader(f"(SELECT {entries} FROM {reader})", types, lambda: seen.n_rows)
 
 
-def _of_reader(reader: str, table: str, types: dict[str, str] | None = None) -> DuckRows:
-    """Return the rows of a SQL table function that reads a file. Its types are given or described."""
+def text_reader(path: Path, names: Sequence[str], separator: str, seen: Scan) -> str:
+    """Return the SQL of the table of a plain text file. Every column is text, and an empty entry is NULL.
+
+    All types are declared, so that no row changes how others are read. A thread that begins within quotes would have
+    to guess where a record begins, so that one thread reads a file with quotes.
+    """
+    columns = ", ".join(f"{text_literal(name)}: 'VARCHAR'" for name in names)
+    return (
+        f"read_csv({file_literal(path)}, auto_detect=false, header=true, delim={text_literal(separator)}, quote='\"', "
+        f"escape='\"', columns={{{columns}}}, hive_partitioning=false, parallel={str(not seen.quoted).lower()}, "
+        f"compression='{'gzip' if seen.packed else 'none'}')"
+    )
+
+
+def _of_reader(
+    table: str, types: dict[str, str] | None = None, known: Callable[[], int] | None = None
+) -> DuckRows:
+    """Return the rows of a SQL table function that reads a file. Types and the number of rows are given or queried."""
     import duckdb
 
     connection = duckdb.connect(config={"python_enable_replacements": False})
@@ -306,9 +318,9 @@ def _of_reader(reader: str, table: str, types: dict[str, str] | None = None) -> 
         return found
 
     def count() -> int:
-        return int(connection.execute(f"SELECT count(*) FROM {reader}").fetchall()[0][0])
+        return int(connection.execute(f"SELECT count(*) FROM {table}").fetchall()[0][0])
 
-    return DuckRows(count, source, aggregate, types, list(types))
+    return DuckRows(known or count, source, aggregate, types, list(types))
 
 
 def text_literal(text: str) -> str:
@@ -331,11 +343,6 @@ def file_literal(path: Path) -> str:
         )
     escaped = "".join(f"[{letter}]" if letter in "[]*?" else letter for letter in name)
     return text_literal(escaped)
-
-
-def compression(path: Path) -> str:
-    """Return the compression of a text file by its name. DuckDB itself would cut the name at a question mark."""
-    return "gzip" if path.suffix.lower() == ".gz" else "none"
 
 
 def _arrow_reader(relation: Any, rows: int) -> Any:
