@@ -18,7 +18,6 @@ from dpstats.cli.files import path_or_dash
 from dpstats.errors import InvalidData, InvalidParameter
 
 _NAMES = 20  # largest number of column names in the label of a charge
-_PARQUET = (".parquet", ".pq")
 _SEPARATORS = {"\\t": "\t", "tab": "\t"}
 
 
@@ -107,7 +106,9 @@ class InputTable:
 
     @property
     def _is_parquet(self) -> bool:
-        return self._path.suffix.lower() in _PARQUET
+        from dpstats.data.duckdb_files import is_parquet
+
+        return is_parquet(self._path)
 
     @property
     def _refusal(self) -> str:

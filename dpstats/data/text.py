@@ -1,10 +1,14 @@
 """Rows of delimited text, such as a CSV file: from a stream, or from a file by its path.
 
 `_Records` defines the records, and `_Store` the rows. The line ending of the header line, which is public, is the only
-one that ends a record below it, and quotes follow RFC 4180. So a record that a program wrote is one row, whatever bytes
-its entries have. Another line ending outside quotes is part of an entry. A record that could be read in two ways is
-refused with its file: one with more or fewer entries than names, one with a quote within an unquoted entry, and one
-with an entry that ends in a backslash, which some programs write before a quote or a line ending within an entry.
+one that ends a record below it. Quotes follow RFC 4180. So a record that a program wrote is one row, for every text in
+its entries. Another line ending outside quotes is part of an entry.
+
+A file with a record that could be read in two ways is refused:
+
+* a record with more or fewer entries than names;
+* a quote within an unquoted entry;
+* an entry that ends in a backslash, which some programs write before a quote or a line ending within an entry.
 
 DuckDB reads files several times as fast. `scan` verifies the records of a file first, and DuckDB gets only files whose
 records it cannot read differently.
@@ -40,6 +44,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.batches import Beside, Engine, Part, Work, chosen_columns, names_of
+from dpstats.data.duckdb_files import Scan
 from dpstats.data.schema import Schema
 from dpstats.data.tables import Integers, added
 from dpstats.data.words import FOREIGN, MISSING_WORDS, NO_NUMBER, Words, numbers
@@ -227,7 +232,7 @@ class _Records:
         self._name, self._sep, self._encoding = name, form.sep, form.encoding
         self._backslash = f"\\{form.sep}"
         self._stream = stream
-        header = self._guarded(self._open)
+        header = self._run(self._open)
         if not any(header):
             raise InvalidData(
                 f"{name} is not a readable table: its first line must have the names of its columns"
@@ -236,7 +241,7 @@ class _Records:
 
     def __iter__(self) -> Iterator[list[list[str]]]:
         rows = max(1, _TEXT_ENTRIES // len(self.names))
-        while block := self._guarded(lambda: list(islice(self._records, rows))):
+        while block := self._run(lambda: list(islice(self._records, rows))):
             yield block
 
     def close(self) -> None:
@@ -251,11 +256,11 @@ class _Records:
         self._encoding = marks[0] if marks else self._encoding
         # The newline argument turns off the translation of line endings. It ends no line here.
         self._text = io.TextIOWrapper(packed, encoding=self._encoding, newline="\n")
-        self._ending, start = self._first_line()
-        self._records = self._split(start)
+        self._ending, start = self._read_first_line()
+        self._records = self._read_records(start)
         return next(self._records, [])
 
-    def _guarded(self, step: Callable[[], list[T]]) -> list[T]:
+    def _run(self, step: Callable[[], list[T]]) -> list[T]:
         """Run a step. Replace the errors of other libraries, which may quote the text."""
         try:
             return step()
@@ -267,16 +272,16 @@ class _Records:
             reason = f"it cannot be read as {self._encoding}; declare its encoding, for example latin-1"
         except Exception as error:  # errors of a compressed file have several types
             told = error.strerror if isinstance(error, OSError) else None
-            reason = "it cannot be read to its end" + (f" ({told})" if told else "")
+            reason = "it cannot be read completely" + (f" ({told})" if told else "")
         raise InvalidData(f"{self._name}: {reason}")
 
-    def _first_line(self) -> tuple[str, str]:
+    def _read_first_line(self) -> tuple[str, str]:
         """Return the ending of the first line, and the text that was read so far."""
         text = ""
         while len(text) <= _LONGEST:
             more = self._text.read(_CHARACTERS)
             text += more
-            place = _first_break(text)
+            place = _find_break(text)
             if place < 0 and not more:
                 return "\n", text
             # The character after a carriage return may not have been read yet.
@@ -287,7 +292,7 @@ class _Records:
                 break
         raise _Refused("its first line must end in a line feed, or in a carriage return and a line feed")
 
-    def _lines(self, rest: str) -> Iterator[str]:
+    def _read_lines(self, rest: str) -> Iterator[str]:
         """Yield the text between line endings, also those within quotes."""
         more = rest
         while more:
@@ -300,11 +305,11 @@ class _Records:
         if rest:
             yield rest
 
-    def _split(self, start: str) -> Iterator[list[str]]:
+    def _read_records(self, start: str) -> Iterator[list[str]]:
         """Yield the records, split into entries."""
         parts: list[str] = []
         length, inside = 0, 0
-        for line in self._lines(start):
+        for line in self._read_lines(start):
             length += len(line) + len(self._ending)
             if length > _LONGEST:
                 raise _Refused(_TOO_LONG)
@@ -318,12 +323,12 @@ class _Records:
             parts.append(line)
             inside ^= line.count('"') & 1
             if not inside:
-                yield list(self._quoted(self._ending.join(parts)))
+                yield list(self._split_quoted(self._ending.join(parts)))
                 parts, length = [], 0
         if inside:
-            raise _Refused("a quote is not closed")
+            raise _Refused(_OPEN)
 
-    def _quoted(self, record: str) -> Iterator[str]:
+    def _split_quoted(self, record: str) -> Iterator[str]:
         """Yield the entries of a record with quotes."""
         parts: list[str] = []
         inside = 0
@@ -342,7 +347,7 @@ class _Records:
             yield entry
 
 
-def _first_break(text: str) -> int:
+def _find_break(text: str) -> int:
     """Return the position of the first line feed or carriage return outside quotes, or -1."""
     inside = False
     for mark in re.finditer('["\r\n]', text):
@@ -354,6 +359,7 @@ def _first_break(text: str) -> int:
 
 
 _TOO_LONG = f"a record must have at most {_LONGEST:,} characters. A quote that is not closed makes a record longer, too"
+_OPEN = "a quote is not closed. Write a quote within an entry as two quotes, or store the table as Parquet"
 _STRAY = (
     "an entry with a quote must be quoted, and its own quotes doubled. Programs that write CSV do so, or store the "
     "table as Parquet"
@@ -472,7 +478,7 @@ _ZIP = b"PK\x03\x04"
 
 
 def unpack(stream: BinaryIO) -> BinaryIO:
-    """Return a stream of the text: what a gzip, bz2, xz or zip file contains, or the stream itself.
+    """Return a stream of the text: the content of a gzip, bz2, xz or zip file, or the stream itself.
 
     The first bytes decide, and not a name. A zip file must contain one file.
     """
@@ -544,7 +550,8 @@ class TextFile(Engine):
 
     def _quick_rows(self) -> Engine | None:
         """Return the rows as DuckDB reads them, or None if it might read them differently."""
-        if find_spec("duckdb") is None:
+        # DuckDB does not distinguish names by their case.
+        if find_spec("duckdb") is None or len({name.lower() for name in self.header}) < len(self.header):
             return None
         from dpstats.data.duckdb_rows import of_text, supports_duckdb
 
@@ -585,31 +592,6 @@ def of_text_file(path: Path) -> TextFile:
     with _reading(path) as stream:
         names = read_header(stream, _name(path), _format(path))
     return TextFile(path, names, names)
-
-
-class Scan(NamedTuple):
-    """Properties of the bytes of a text that determine its readers.
-
-    Attributes
-    ----------
-    plain : bool
-        Whether every record was verified to be one that DuckDB reads as `read_delimited` does. False for text that
-        must be refused, for bytes that are not UTF-8, and for carriage returns that end no line.
-    n_rows : int
-        Number of records below the first line.
-    packed : bool
-        Whether the text is compressed by gzip.
-    quoted : bool
-        Whether a quote occurs.
-    foreign : bool
-        Whether a part of `dpstats.data.words.FOREIGN` occurs below the first line.
-    """
-
-    plain: bool
-    n_rows: int = 0
-    packed: bool = False
-    quoted: bool = False
-    foreign: bool = False
 
 
 _NEWLINE, _RETURN, _QUOTE, _BACKSLASH_BYTE = b'\n\r"\\'
@@ -705,7 +687,7 @@ def _name(path: Path) -> str:
 
 
 def separator(path: Path) -> str:
-    """Return what separates the entries of a file of this name: a tab for ``.tsv``, otherwise a comma."""
+    """Return the separator of a file with this name: a tab for ``.tsv``, otherwise a comma."""
     return "\t" if ".tsv" in [suffix.lower() for suffix in path.suffixes] else ","
 
 
