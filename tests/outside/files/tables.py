@@ -13,8 +13,8 @@ from dpstats.data.words import MISSING_WORDS
 TEXTS = [
     "north", "x y", "", " ", "NA", "null", "None", "nan", "1,000", "1.000,5", "007", "1.0", "1_0", "0x10", "=1+1",
     "inf", "true", "FALSE", "2026-01-31", "a,b", "a;b", "a\tb", 'say "no"', '"', '""', "it's", "\r", "x\rnorth",
-    "größe", "--", "x\r1,north\r", "\n", "x\nnorth", "x\n1,north\n", "\r\n", "x\r\nnorth", "\0", "\ufeffx", "\u2028", "\x85",
-    "\x1c", "C:\\temp", "😀", "#", "x" * 10_000, "\rnorth" * 300, "\n1,north" * 300,
+    "größe", "--", "x\r1,north\r", "\n", "x\nnorth", "x\n1,north\n", "\r\n", "x\r\nnorth", "\0", "\ufeffx", "\u2028",
+    "\x85", "\x1c", "C:\\temp", "😀", "#", "x" * 10_000, "\rnorth" * 300, "\n1,north" * 300,
 ]  # fmt: skip
 ESCAPES = ["\\", "C:\\", 'x\\"', 'a",1\n', 'a",1\n"b', "x\\\nnorth", 'x\\",north\n"']
 FLOATS = [
