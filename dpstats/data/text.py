@@ -8,7 +8,8 @@ A file with a record that could be read in two ways is refused:
 
 * a record with more or fewer entries than names;
 * a quote within an unquoted entry;
-* an entry that ends in a backslash, which some programs write before a quote or a line ending within an entry.
+* a backslash before a quote or at the end of an entry, because some programs write one before a quote, a separator or a
+  line ending within an entry.
 
 DuckDB reads files several times as fast. `scan` verifies the records of a file first, and DuckDB gets only files whose
 records it cannot read differently.
@@ -342,7 +343,7 @@ class _Records:
                 if entry[0] != '"' or entry[-1] != '"' or '"' in entry[1:-1].replace('""', ""):
                     raise _Refused(_STRAY)
                 entry = entry[1:-1].replace('""', '"')
-            if entry.endswith("\\"):
+            if entry.endswith("\\") or '\\"' in entry:
                 raise _Refused(_BACKSLASH)
             yield entry
 
@@ -365,8 +366,8 @@ _STRAY = (
     "table as Parquet"
 )
 _BACKSLASH = (
-    "an entry ends in a backslash, which may belong to the next character. Write a quote within an entry as two "
-    "quotes, or store the table as Parquet"
+    "an entry has a backslash before a quote or at its end, which may belong to the next character. Write a quote "
+    "within an entry as two quotes, or store the table as Parquet"
 )
 
 
