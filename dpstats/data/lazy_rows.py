@@ -57,7 +57,11 @@ class LazyRows(Engine):
             if batch is None:
                 batch = run_query(lambda: self._nothing(wanted))
             seen += len(batch)
-            X = read_numbers(batch.select(self.columns)) if self.columns else np.empty((len(batch), 0))
+            X = (
+                read_numbers(batch.select(self.columns), self.codes)
+                if self.columns
+                else np.empty((len(batch), 0))
+            )
             added(total, work(Part(X, [batch[name] for name in self.beside])))
             if not len(batch) and not seen:
                 break

@@ -32,9 +32,10 @@ from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.batches import Beside, Engine, Part, Work, chosen_columns, names_of
+from dpstats.data.missing import NO_CODES, MissingCodes
 from dpstats.data.schema import Schema
 from dpstats.data.tables import Integers, added
-from dpstats.data.words import FOREIGN, MISSING_WORDS, NO_NUMBER, Words, numbers
+from dpstats.data.words import FOREIGN, NO_NUMBER, Words, numbers
 from dpstats.errors import InvalidData, InvalidParameter
 
 _TEXT_ENTRIES = 1 << 16  # of a block of text
@@ -53,13 +54,13 @@ class TextFormat(NamedTuple):
         Separator, one character.
     encoding : str
         Encoding of the text.
-    missing : frozenset of str
-        Additional words for a missing entry, in columns of numbers and of text.
+    missing : MissingCodes
+        Codes of missing entries, in columns of numbers and of text.
     """
 
     sep: str = ","
     encoding: str = "utf-8"
-    missing: frozenset[str] = frozenset()
+    missing: MissingCodes = NO_CODES
 
 
 CSV = TextFormat()
@@ -308,7 +309,7 @@ class _Store:
         self._places = [names.index(column) for column in columns]
         self._words: dict[str, dict[str, int]] = {column: {} for column in columns if column in text}
         self._empty = form.missing
-        self._missing = MISSING_WORDS | form.missing if form.missing else MISSING_WORDS
+        self._missing = form.missing.missing_words
         self._unusable: dict[str, int] = {}
         self._wrong = ""
         self._count = 0
@@ -346,7 +347,8 @@ class _Store:
             if name in self._words:
                 table[:, j] = self._codes(self._words[name], words)
                 continue
-            table[:, j], wrong = numbers(words, self._missing)
+            found, wrong = numbers(words, self._missing)
+            table[:, j] = self._empty.clear_numbers(found)
             if wrong is not None:
                 self._wrong = self._refusals.at(block.line(wrong), NO_NUMBER, name)
                 return
@@ -362,7 +364,7 @@ class _Store:
 
     def _codes(self, codes: dict[str, int], words: list[str]) -> list[int]:
         if self._empty:
-            words = ["" if word in self._empty else word for word in words]
+            words = ["" if self._empty.matches(word) else word for word in words]
         return [codes.setdefault(word, len(codes)) for word in words]
 
     def _notice(self, name: str, numbers: NDArray[np.float64], block: _Block) -> None:
@@ -481,6 +483,8 @@ class TextFile(Engine):
             seen = scan(stream)
         if not seen.plain:
             return None
+        if self.codes.words and self.columns:
+            return None  # words in a column of numbers
         with contextlib.suppress(InvalidData):
             sep = _format(self.path).sep
             rows = of_text(self.path, self.header, self.columns, sep, _LINE, guarded=seen.foreign)
@@ -494,7 +498,12 @@ class TextFile(Engine):
         wanted = list(dict.fromkeys([*self.columns, *others])) or self.header[:1]
         with _reading(self.path) as stream:
             rows = read_delimited(
-                stream, _name(self.path), wanted, text=others, form=_format(self.path), lines=False
+                stream,
+                _name(self.path),
+                wanted,
+                text=others,
+                form=_format(self.path)._replace(missing=self.codes),
+                lines=False,
             )
         return rows.having(self.columns, self.beside)
 
