@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 
 from dpstats.data.columns import check_kind, kind_of
 from dpstats.data.counts import is_histogram, read_counts
-from dpstats.data.frames import column, frame_of, select, series_of
+from dpstats.data.frames import check_indexes, column, frame_of, select, series_of
 from dpstats.data.labels import column_names, unit_of
 from dpstats.data.missing import MissingCodes
 from dpstats.data.rows import (
     TEXT_FOUND,
+    TIMES_FOUND,
     InvalidType,
     as_float64,
     as_table,
@@ -61,6 +62,8 @@ class Memory(Source):
         if is_histogram(self._X, schema):
             return read_counts(self._X, schema.cells)
         self._check_swapped(given, schema)
+        parameters = {part.role: part.parameter for part in schema.open_columns}
+        check_indexes({"X": self._X, **{parameters[role]: entries for role, entries in given.items()}})
         X = self._numbers(schema) if schema.levels is None else self._codes(schema)
         beside = {}
         for part in schema.beside:
@@ -101,6 +104,8 @@ class Memory(Source):
         read = _refusing(lambda: _plain(X, schema.sparse, schema.codes))
         least = 0 if schema.private_size else 1
         rows = _refusing(lambda: _checked(read, schema.sparse, least), repeat=True)
+        if rows.dtype.kind in "mM":
+            raise InvalidData(f"X must be a 2-d table of real numbers, got {TIMES_FOUND}")
         if rows.dtype.kind not in "fiub":
             raise InvalidData(f"X must be a 2-d table of real numbers, got an array of dtype {rows.dtype}")
         return schema.codes.clear_numbers(rows)

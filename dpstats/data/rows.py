@@ -30,10 +30,18 @@ class InvalidType(InvalidData, TypeError):
 
 
 TEXT_FOUND = (
-    "at least one column holds text or other objects. Select numeric columns, or convert text entry by entry: "
-    "pandas.to_numeric(column, errors='coerce') makes other words missing."
+    "at least one column holds text or other objects. Select numeric columns, or convert text entry by entry. For "
+    "numbers: pandas.to_numeric(column, errors='coerce') makes other words missing. For answers such as yes and no: "
+    "column == 'yes'."
 )
 """The end of an error about text in place of numbers."""
+
+
+TIMES_FOUND = (
+    "dates, times or durations. Convert a duration to a number, such as seconds: column.dt.total_seconds() in pandas "
+    "and polars."
+)
+"""The end of an error about times in place of numbers."""
 
 
 def numbers_of(items: Sequence[Any], refusal: str, codes: MissingCodes = NO_CODES) -> NDArray[np.float64]:
@@ -140,7 +148,7 @@ def _of_series(series: Any, refusal: str, codes: MissingCodes) -> NDArray[np.flo
 
     kind = series.dtype
     if kind.is_temporal():
-        raise InvalidData(f"{refusal}: at least one column holds dates or times")
+        raise InvalidData(f"{refusal}: at least one column holds {TIMES_FOUND}")
     if not _is_plain(kind) and kind != nw.Boolean:
         return numbers_of(series.to_list(), refusal, codes)
     # Keep the type of the column, so that an integer is rounded once and in the same way if another value is missing.
@@ -206,7 +214,7 @@ def _column(name: str, data: Any, codes: MissingCodes) -> NDArray[np.float64]:
         if array.ndim == 1:
             return np.asarray((as_float64(array) if dtype.itemsize > 8 else array).astype(np.float64))
     if isinstance(dtype, np.dtype) and dtype.kind in "mM":
-        raise InvalidData(f"{refusal}, got dates or times")
+        raise InvalidData(f"{refusal}, got {TIMES_FOUND}")
     values, where = distinct(name, data)
     numbers = numbers_of(values, refusal, codes)
     return numbers if where is None else numbers[where]

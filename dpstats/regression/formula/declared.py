@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.data.frames import frame_of, in_memory
+from dpstats.data.frames import check_indexes, frame_of, in_memory
 from dpstats.data.labels import column_names
 from dpstats.data.levels import Categories
 from dpstats.data.missing import NO_CODES, MissingCodes
@@ -119,6 +119,8 @@ class Table:
 def reader(data: Any) -> Callable[[str], Any]:
     """Return the function that reads a column of a table by name."""
     data = in_memory(data)
+    if isinstance(data, Mapping):
+        check_indexes({f"data[{name!r}]": column for name, column in data.items()})
     names = list(data) if isinstance(data, Mapping) else column_names(data) or []
     if len(set(names)) < len(names):
         raise InvalidData(f"data must have a different name for every column, got {listed(names)}")
