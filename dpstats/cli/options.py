@@ -60,6 +60,7 @@ _DECLARED_BY = {
 }
 _SPELLED = (
     ("random_state", "seed", "--seed"),
+    ("missing_codes", "na_values", "--na-values"),
     ("bounds_are='hard'", "hard", "--hard"),
     ("declare its encoding, for example", "encoding", "give --encoding, for example"),
     ("FunctionalMechanismRegression", "method", "--method functional"),

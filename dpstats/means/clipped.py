@@ -581,7 +581,8 @@ class ClippedMean(_Fitted, HasMissingCodes):
         if plan.estimates_std:
             notes.append("The column 'std' is the private standard deviation of the clipped rows.")
         if not plan.region.hard:
-            notes += [_CLIPPED[estimand], *self._share_note(), *self._edge_note()]
+            found = [*self._share_note(), *self._edge_note()]
+            notes += [_CLIPPED[estimand], *found, *[_CODES] * bool(found and self.missing_codes is None)]
         return notes
 
     def _share_note(self) -> list[str]:
@@ -612,6 +613,9 @@ class ClippedMean(_Fitted, HasMissingCodes):
         ]
 
 
+_CODES = (
+    "Entries at a bound may be codes of missing entries, such as -999. Declare such codes with missing_codes."
+)
 _CLIPPED = {
     "clipped": (
         "E[clip(x)] is the mean of the population with every entry beyond the bounds moved to the nearer bound. It "
