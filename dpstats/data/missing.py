@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import reprlib
 from collections.abc import Sequence, Set
 from numbers import Real
 from typing import Any
@@ -118,7 +117,12 @@ def check_codes(value: Any, name: str = "missing_codes") -> MissingCodes:
         return NO_CODES
     allowed = f"{name} must be a list of finite numbers and of words, such as [-999, 'unk']"
     if isinstance(value, str | bytes | Real) or not isinstance(value, Sequence | Set | np.ndarray):
-        raise InvalidParameter(f"{allowed}, got a {type(value).__name__}. Write it in brackets.")
+        got = (
+            repr(value)
+            if type(value) in (str, bool, int, float)
+            else f"an object of type {type(value).__name__}"
+        )
+        raise InvalidParameter(f"{allowed}, got {got}. Write codes in brackets.")
     words, numbers = set(), []
     for code in value.tolist() if isinstance(value, np.ndarray) else value:
         read = _number(code)
@@ -127,7 +131,7 @@ def check_codes(value: Any, name: str = "missing_codes") -> MissingCodes:
         elif isinstance(code, str) and code.strip():
             words.add(str(code).strip())
         else:
-            raise InvalidParameter(f"{allowed}, got {reprlib.repr(code)}")
+            raise InvalidParameter(f"{allowed}, got an entry of type {type(code).__name__}.")
     return MissingCodes(frozenset(words), numbers)
 
 
