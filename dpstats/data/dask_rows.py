@@ -25,6 +25,8 @@ from dpstats.data.batches import (
     refusal,
     return_rows,
 )
+from dpstats.data.columns import kind_of
+from dpstats.data.missing import MissingCodes
 from dpstats.data.schema import Schema
 from dpstats.data.tables import Integers, added
 from dpstats.errors import InvalidData
@@ -67,6 +69,11 @@ class DaskRows(Engine):
         chosen, others = chosen_columns([str(name) for name in self.collection.columns], columns, beside)
         return replace(self, columns=chosen, beside=others)
 
+    def kind(self, name: Any) -> str | None:
+        import pandas as pd
+
+        return kind_of(pd.Series([], dtype=self.collection.dtypes[name]))
+
     def total(self, work: Work) -> dict[str, Integers]:
         found = _run(self._tasks(Counted(work)))
         self.check_count(int(found.pop(N_ROWS)))
@@ -85,14 +92,16 @@ class DaskRows(Engine):
         # Put all columns of an array into one chunk, so that rows are complete.
         whole = self.collection.rechunk({1: -1}) if self.columns is None else self.collection
         blocks = np.ravel(whole.to_delayed())
-        return [task(work, block, self.columns, self.beside) for block in blocks]
+        return [task(work, block, self.columns, self.beside, self.codes) for block in blocks]
 
 
-def _on_block(work: Work, block: Any, columns: list[str] | None, beside: tuple[str, ...]) -> Any:
+def _on_block(
+    work: Work, block: Any, columns: list[str] | None, beside: tuple[str, ...], codes: MissingCodes
+) -> Any:
     """Return the sums of one partition."""
     if columns is None:
-        return work(Part(read_numbers(block)))
-    return work(Part(read_numbers(block[columns]), [block[name] for name in beside]))
+        return work(Part(read_numbers(block, codes)))
+    return work(Part(read_numbers(block[columns], codes), [block[name] for name in beside]))
 
 
 def _sum(parts: Sequence[Any]) -> Any:

@@ -49,6 +49,42 @@ def key_of(value: Any) -> Key | None:
     return key
 
 
+def label_key(value: Any) -> Key | None:
+    """Return the key of ``value`` as a label: as `key_of`, but a float is the decimal number that it is written as.
+
+    So 0.1, Decimal("0.1") and the word 0.1 of a file are one label. Integers are exact: 2^53 + 1 equals no float.
+
+    Examples
+    --------
+    >>> from decimal import Decimal
+    >>> from dpstats.data.values import label_key
+    >>> label_key(0.1) == label_key(Decimal("0.1")), label_key(2**53 + 1) == label_key(2.0**53)
+    (True, False)
+    """
+    key = key_of(value)
+    if key is None or key[0] != "number" or type(key[1]) is not float:
+        return key
+    # A float that is an integer has a value that all containers show exactly. `repr` is the shortest decimal.
+    plain = key[1].is_integer() or not math.isfinite(key[1])
+    return key if plain else ("number", Decimal(repr(key[1])))
+
+
+def single_precision(number: Any) -> float | None:
+    """Return a fraction as a column of single precision has it, or None if it has no fraction there.
+
+    Examples
+    --------
+    >>> from dpstats.data.values import single_precision
+    >>> single_precision(0.1), single_precision(2**24 + 1), single_precision(1e-50)
+    (0.10000000149011612, None, None)
+    """
+    if number == number // 1:
+        return None
+    with np.errstate(over="ignore", under="ignore"):
+        single = float(np.float32(float(number)))
+    return None if single.is_integer() or math.isinf(single) else single
+
+
 def is_built_in(key: Key) -> bool:
     """Return whether the equality of a value, and of all entries of a tuple, is built in and not defined by a class."""
     return key[0] != OTHER and all(is_built_in(part) for part in key[1:] if isinstance(part, tuple))
