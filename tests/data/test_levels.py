@@ -383,7 +383,7 @@ def test_a_typed_column_that_can_hold_no_label_charges_nothing(source: str) -> N
     elif source == "dask":
         X = pytest.importorskip("dask.dataframe").from_pandas(X, npartitions=2)
     assert open_source(X).kind("g") == (None if source in ("array", "pandas") else "number")
-    budget = PrivacyBudget(9.0)
+    budget = PrivacyBudget(9.0, 1e-5)
     for release in (
         lambda: Histogram(["north", "south"], 1.0, unknown="drop", budget=budget).release(X),
         lambda: ContingencyTable(
