@@ -120,8 +120,6 @@ class Schema:
     missing : {"error", "drop", "center"}
         Treatment of missing numbers. It applies to additional columns while they are read. Other missing numbers stay
         missing, and the estimator treats them.
-    codes : MissingCodes
-        Codes of missing entries, in all columns.
     bounds : mapping, optional
         Labeled bounds. Their names select the columns of numbers if ``numbers`` is None.
     n_features : int, optional
@@ -138,6 +136,8 @@ class Schema:
         Whether the estimator uses the order of the rows, which databases do not guarantee.
     private_size : bool
         Whether the number of rows is private. Then it may be 0, and no message states it.
+    codes : MissingCodes
+        Codes of missing entries, in all columns.
 
     Examples
     --------
@@ -151,7 +151,6 @@ class Schema:
     beside: tuple[Column, ...] = ()
     levels: tuple[Levels, ...] | None = None
     missing: str = "error"
-    codes: MissingCodes = NO_CODES
     bounds: Any = None
     n_features: int | None = None
     cells: tuple[int, ...] | None = None
@@ -160,6 +159,7 @@ class Schema:
     sparse: bool = False
     ordered: bool = False
     private_size: bool = False
+    codes: MissingCodes = NO_CODES
 
     def resolve(self, names: Sequence[Any] | None) -> Schema:
         """Return the schema of rows with these columns and named numbers, or raise an error for unknown names."""

@@ -20,6 +20,10 @@ from dpstats.data.opening import open_source
 from dpstats.data.schema import Column, Schema
 from dpstats.data.words import Words, number
 from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.mechanisms import Histogram
+from dpstats.privacy import PrivacyBudget
+from dpstats.queries import Domain, WorkloadAnswers
+from dpstats.tables import ContingencyTable
 from tests.data.awkward import COLUMNS, VALUES, Colour, Raises, beside
 
 pa = pytest.importorskip("pyarrow")
@@ -335,6 +339,7 @@ def test_integers_beyond_floats_stay_apart_in_files() -> None:
         1,
     ]
     assert made.codes(np.array([2**53, 2**53 + 1])).tolist() == [0, 1]
+    assert Categories([2**60]).codes(np.array([2.0**60])).tolist() == [0]
     # Of a float label the shortest decimal is meant, and no other number that rounds to it.
     assert Categories([0.1]).codes(["0.1", "0.1000000000000000055"]).tolist() == [0, -1]
 
@@ -363,3 +368,33 @@ def test_every_source_reads_labels_by_value(source: str, labels: list[Any], tmp_
         schema = Schema(("x",), (Column("groups", "g", Categories(labels)),)).resolve(opened.names)
         table = opened.read(schema).whole()
         assert table.groups is not None and table.groups.tolist() == [0, 1, 1, -1]
+
+
+@pytest.mark.parametrize("source", ["array", "pandas", "lazy", "duckdb", "dask"])
+def test_a_typed_column_that_can_hold_no_label_charges_nothing(source: str) -> None:
+    frame = pd.DataFrame({"g": [0, 1, 1, 2], "x": [1.0, 2.0, 3.0, 4.0]})
+    X: Any = frame[["g"]]
+    if source == "array":
+        X = X.to_numpy()
+    elif source == "lazy":
+        X = pl.from_pandas(X).lazy()
+    elif source == "duckdb":
+        X = pytest.importorskip("duckdb").from_arrow(pa.Table.from_pandas(X))
+    elif source == "dask":
+        X = pytest.importorskip("dask.dataframe").from_pandas(X, npartitions=2)
+    assert open_source(X).kind("g") == (None if source in ("array", "pandas") else "number")
+    budget = PrivacyBudget(9.0, 1e-5)
+    for release in (
+        lambda: Histogram(["north", "south"], 1.0, unknown="drop", budget=budget).release(X),
+        lambda: ContingencyTable(
+            levels={"g": ["north", "south"]} if source != "array" else [["north", "south"]],
+            unknown="drop",
+            budget=budget,
+        ).fit(X),
+        lambda: WorkloadAnswers(
+            domain=Domain({"g": ["north", "south"]}, other=["g"]), workload=1, epsilon=1.0, budget=budget
+        ).fit(X),
+    ):
+        with pytest.raises(InvalidData, match="must hold entries of the type of the declared levels"):
+            release()
+    assert not budget.history()
