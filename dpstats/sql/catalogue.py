@@ -22,10 +22,11 @@ class ColumnType:
     name : str
     kind : {"whole", "real", "text", "truth", "date", "time", "other"}
     required : bool
-        Whether the table refuses rows without a value: NOT NULL, and no type that has NaN.
+        Whether the table refuses rows without a value: NOT NULL, and no type with NaN or infinity.
     entry : str
         SQL of an entry, from the name of the column as {}. It is not the name alone where the database has another
-        order, form or range of entries than `name`.
+        order, form or range of entries than `name`. It is NULL where the column is. NaN and infinity of a column of
+        real numbers are NULL here: no other place decides about them.
     undeclared : bool
         Whether this is text only because nobody declared a type, in a CSV file.
     """

@@ -21,7 +21,7 @@ from dpstats.sql.dialect import DUCKDB
 
 _NAMES = """
 abs coalesce concat count count_star current_database current_schema current_setting duckdb_columns duckdb_functions
-duckdb_tables duckdb_views greatest isnan least lower max md5 min mod round_even sign substr sum trim
+duckdb_optimizers duckdb_tables duckdb_views greatest isfinite least lower max md5 min mod round_even sign substr sum trim
 ~~ like like_escape + - * / // % = <> != < <= > >= and or not between in cast try_cast
 """
 FUNCTIONS = frozenset(_NAMES.split())
@@ -40,6 +40,13 @@ _COLUMNS = """
 SELECT table_name, column_name, data_type, is_nullable FROM system.main.duckdb_columns()
 WHERE NOT internal AND database_name = current_database() AND schema_name = current_schema() ORDER BY column_index
 """
+
+# Rules that rewrite expressions, leave out columns that nobody uses, and order the work. Statistics decide at most the
+# order of joins, and sums of integers are the same in any order.
+_SAFE_RULES = frozenset(
+    "build_side_probe_side column_lifetime common_aggregate common_subexpressions cte_inlining expression_rewriter "
+    "join_order materialized_cte reorder_filter unused_columns".split()
+)
 
 _WHOLE = [
     "TINYINT",
@@ -170,6 +177,7 @@ class DuckDBEngine:
         if not data:
             raise InvalidParameter("connection must have at least one table")
         connection = duckdb.connect(":memory:")
+        _keep_safe_rules(connection)
         paths: dict[str, Path] = {}
         known: dict[str, str] = {}
         for name, given in data.items():
@@ -241,11 +249,26 @@ class DuckDBEngine:
         return frozenset(fold(name) for (name,) in ask(_VIEWS))
 
 
+def _keep_safe_rules(connection: Any) -> None:
+    """Switch off all rules of the optimizer but those whose results no statistics can change.
+
+    A file says of its own columns what the least and the greatest entry is. NaN is not among them, and some writers
+    cut or order text otherwise than DuckDB. Rules that believe it leave out rows, so that one row of a file can hide
+    others. Conditions are not moved into the reader of a file either, which skips parts of it.
+    """
+    rules = connection.execute("SELECT name FROM system.main.duckdb_optimizers()").fetchall()
+    off = sorted({name for (name,) in rules} - _SAFE_RULES)
+    connection.execute(f"SET disabled_optimizers = '{','.join(off)}'")
+
+
 def column_type(name: str, nullable: bool = True) -> ColumnType:
     """Return the type of DuckDB's name for it."""
     kind = "real" if name.startswith("DECIMAL(") else "text" if name.startswith("ENUM(") else _KINDS.get(name)
-    required = not nullable and name not in ("FLOAT", "DOUBLE")
-    entry = "CAST({} AS VARCHAR)" if kind == "text" and name != "VARCHAR" else "{}"
+    entry, required = "{}", not nullable
+    if kind == "text" and name != "VARCHAR":
+        entry = "CAST({} AS VARCHAR)"
+    if name in ("FLOAT", "DOUBLE"):
+        entry, required = DUCKDB.finite, False
     return ColumnType(name, kind or "other", required, entry)
 
 
