@@ -38,20 +38,20 @@ class Compiled:
     def cells(self) -> tuple[str, list[Any]]:
         """Return the statement for (cell, exact integers of the measure ...), with one row per nonempty cell."""
         self._literals = []
-        sums = self._sums()
-        inner = f"({self._rows(units=False)}) AS q"
-        groups = self._query.groups
+        groups, sums = self._query.groups, self._sums()
         levels = [value for group in groups for value in group.values]
         if len(levels) > _FEW_LEVELS and all(isinstance(value, Literal) for value in levels):
             # Sum by the values first, so that only distinct values are compared with the levels.
-            self._literals = []
             names = {group.column: f"g{i}" for i, group in enumerate(groups)}
             listed = ", ".join([*names.values(), *(f"{each} AS c{i}" for i, each in enumerate(sums))])
-            by = f"{self._rows(units=False, raw=True)}) AS q GROUP BY {', '.join(names.values())}"
-            inner = f"(SELECT {self._cell(names)} AS cell, p.* FROM (SELECT {listed} FROM ({by}) AS p) AS q"
+            by = ", ".join(names.values())
+            inner = f"SELECT {listed} FROM ({self._rows(units=False, raw=True)}) AS q GROUP BY {by}"
+            inner = f"SELECT {self._cell(names)} AS cell, p.* FROM ({inner}) AS p"
             sums = [f"sum(c{i})" for i in range(len(sums))]
+        else:
+            inner = self._rows(units=False)
         return (
-            f"SELECT cell, {', '.join(sums)} FROM {inner} WHERE cell IS NOT NULL GROUP BY cell"
+            f"SELECT cell, {', '.join(sums)} FROM ({inner}) AS q WHERE cell IS NOT NULL GROUP BY cell"
         ), self._literals
 
     def keys(self) -> tuple[str, list[Any]]:
@@ -183,9 +183,9 @@ class Compiled:
             unit = next(names[column] for column in query.unit if column in names)
             kept.append(f"{unit} IS NOT NULL")
         found = [f"{names[group.column]} AS k{i}" for i, group in enumerate(query.groups) if group.discovered]
-        cell = [f"{self._cell(names)} AS cell"]
-        if raw:
-            cell = [f"{names[group.column]} AS g{i}" for i, group in enumerate(query.groups)]
+        cell = [f"{names[group.column]} AS g{i}" for i, group in enumerate(query.groups)]
+        if not raw:
+            cell = [f"{self._cell(names)} AS cell"]
         listed = ", ".join([f"{unit} AS unit", *found, *cell, *([value] if value else [])])
         return _selected(listed, source, [*where, *kept])
 
@@ -245,7 +245,8 @@ class Compiled:
         if isinstance(measure.column, Formula):
             number = name
         elif measure.type.kind == "whole":
-            number = dialect.cast(name, "WIDE" if measure.spacing == 1 else "DOUBLE")
+            exact = "WIDE" if measure.type.name in ("HUGEINT", "UBIGINT") else "BIGINT"
+            number = dialect.cast(name, exact if measure.spacing == 1 else "DOUBLE")
         else:
             number = dialect.cast(name, "DOUBLE")
         if measure.spacing != 1 or measure.type.kind == "real" or number is name:

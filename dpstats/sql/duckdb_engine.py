@@ -21,7 +21,7 @@ from dpstats.sql.dialect import DUCKDB
 
 _NAMES = """
 abs coalesce concat count count_star current_database current_schema current_setting duckdb_columns duckdb_functions
-duckdb_optimizers duckdb_tables duckdb_views greatest isfinite least lower max md5 min mod round_even sign substr sum trim
+duckdb_databases duckdb_optimizers duckdb_tables duckdb_views greatest isfinite least lower max md5 min mod round_even sign substr sum trim
 ~~ like like_escape + - * / // % = <> != < <= > >= and or not between in cast try_cast
 """
 FUNCTIONS = frozenset(_NAMES.split())
@@ -41,6 +41,8 @@ SELECT table_name, column_name, data_type, is_nullable FROM system.main.duckdb_c
 WHERE NOT internal AND database_name = current_database() AND schema_name = current_schema() ORDER BY column_index
 """
 
+_STATISTICS = Path(__file__).with_name("statistics.parquet")
+_KIND = "SELECT type FROM system.main.duckdb_databases() WHERE database_name = system.main.current_database()"
 # Rules that rewrite expressions, leave out columns that nobody uses, and order the work. Statistics decide at most the
 # order of joins, and sums of integers are the same in any order.
 _SAFE_RULES = frozenset(
@@ -148,6 +150,12 @@ class DuckDBEngine:
                 "SELECT system.main.current_database(), system.main.current_schema()"
             ).fetchall()[0]
             self.cursor.execute(f"USE {'.'.join(map(quoted, place))}")
+        ((kind,),) = self.cursor.execute(_KIND).fetchall()
+        if kind != "duckdb":
+            raise InvalidParameter(
+                f"connection must use a database of DuckDB, got one of {kind}, which is attached. Its own rules and "
+                "statistics would decide which rows are read. Copy its tables with CREATE TABLE."
+            )
         # One with results that are not fetched cannot be asked, nor needs to be if all tables are where ours begins.
         if place is None and self.cursor.execute(_ELSEWHERE).fetchall():
             raise InvalidParameter(
@@ -212,6 +220,8 @@ class DuckDBEngine:
                 made = True
             if not made:
                 raise _unreadable(path)
+        if any(map(_is_parquet, paths.values())):
+            _check_reading(connection)
         # The only files that can be read from now on.
         allowed = ", ".join("'" + str(path).replace("'", "''") + "'" for path in self._files)
         connection.execute("SET python_enable_replacements = false")
@@ -259,6 +269,36 @@ def _keep_safe_rules(connection: Any) -> None:
     rules = connection.execute("SELECT name FROM system.main.duckdb_optimizers()").fetchall()
     off = sorted({name for (name,) in rules} - _SAFE_RULES)
     connection.execute(f"SET disabled_optimizers = '{','.join(off)}'")
+
+
+def _check_reading(connection: Any) -> None:
+    """Refuse a DuckDB that believes the statistics of a file: those of the file of this package are false.
+
+    tests/sql/statistics_file.py makes the file and lists its rows. A part has NaN, infinity, and entries beyond those
+    that it states as its greatest.
+    """
+    read = f"read_parquet({file_literal(_STATISTICS)})"
+    x, y = (DUCKDB.only_finite(name) for name in "xy")
+    checks = {
+        f"SELECT count(*), count({x}), count({y}), sum(n) FROM {read}": [(8, 5, 5, 1975308656)],
+        f"SELECT count(*) FROM {read} WHERE {x} > 19.5": [(4,)],
+        f"SELECT count(*) FROM {read} WHERE {x} > 20.5 OR NOT {x} <= 20.5": [(0,)],
+        f"SELECT count(*) FROM {read} WHERE {x} IS NULL": [(3,)],
+        f"SELECT count(*) FROM {read} WHERE abs({y}) > 3": [(0,)],
+        f"SELECT count(*) FROM {read} WHERE n > 4": [(2,)],
+        f"SELECT count(*) FROM {read} WHERE s > 'b'": [(2,)],
+        f"SELECT count(*) FROM (SELECT n, count(*) FROM {read} GROUP BY n) AS q": [(6,)],
+        f"SELECT count(*) FROM {read} AS a JOIN (SELECT n FROM {read} WHERE n > 4) AS b ON a.n = b.n": [(4,)],
+    }
+    for sql, expected in checks.items():
+        found = None
+        with contextlib.suppress(Exception):
+            found = connection.execute(sql).fetchall()
+        if found != expected:
+            raise InvalidParameter(
+                "connection must be to a DuckDB that reads every row of a Parquet file, and the installed one leaves "
+                "out rows by the statistics of the file. Read the file into a data frame, or install another version."
+            )
 
 
 def column_type(name: str, nullable: bool = True) -> ColumnType:
