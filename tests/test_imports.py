@@ -155,6 +155,7 @@ INSIDE = {
         "counts",
         "memory",
         "batches",
+        "duckdb_files",
         "duckdb_rows",
         "text",
         "dask_rows",

@@ -18,8 +18,6 @@ from dpstats.cli.files import path_or_dash
 from dpstats.errors import InvalidData, InvalidParameter
 
 _NAMES = 20  # largest number of column names in the label of a charge
-_PARQUET = (".parquet", ".pq")
-_PACKED = {".gz": "gzip", ".bz2": "bz2", ".xz": "lzma"}
 _SEPARATORS = {"\\t": "\t", "tab": "\t"}
 
 
@@ -51,34 +49,25 @@ class InputTable:
         Name of the table in errors.
     columns : list of str
         Names of the columns read so far.
-    unusable : (int, str) or None
-        Line and column of the first number that is missing or infinite, if errors have line numbers.
 
     Parameters
     ----------
     options : argparse.Namespace
     check : callable, optional
         ``check(rows, columns)`` is called when the rows are counted, before their entries are used.
-    lines : bool, default=True
-        Whether errors have line numbers. A charged release sets False, because the error would reveal
-        something.
     """
 
     def __init__(
         self,
         options: argparse.Namespace,
         check: Callable[[int, int], None] | None = None,
-        *,
-        lines: bool = True,
     ) -> None:
         self._path = Path(options.file)
         self._piped = options.file == "-"
         self._options = options
         self._check = check or (lambda rows, columns: None)
-        self._lines = lines
         self.name = "standard input" if self._piped else self._path.name or str(self._path)
         self.columns: list[str] = []
-        self.unusable: tuple[int, str] | None = None
 
     @property
     def read(self) -> str:
@@ -117,7 +106,9 @@ class InputTable:
 
     @property
     def _is_parquet(self) -> bool:
-        return self._path.suffix.lower() in _PARQUET
+        from dpstats.data.duckdb_files import is_parquet
+
+        return is_parquet(self._path)
 
     @property
     def _refusal(self) -> str:
@@ -130,12 +121,10 @@ class InputTable:
         with contextlib.ExitStack() as stack:
             with reading(None if self._piped else self._path, self._refusal):
                 stream = stack.enter_context(self._opened())
-            rows = read_delimited(
-                stream, self.name, columns, text=text, form=form, option=option, lines=self._lines
-            )
+            rows = read_delimited(stream, self.name, columns, text=text, form=form, option=option)
         if not rows.columns:
             raise InvalidData(f"{self.name} must have a numeric column, got none")
-        self.columns, self.unusable = list(rows.columns), rows.unusable if self._lines else None
+        self.columns = list(rows.columns)
         return rows
 
     @contextlib.contextmanager
@@ -145,14 +134,7 @@ class InputTable:
                 raise InvalidData("standard input is closed. Give the name of a file")
             yield sys.stdin.buffer
             return
-        packed = _PACKED.get(self._path.suffix.lower())
-        if packed is None:
-            with open(self._path, "rb") as file:
-                yield file
-            return
-        import importlib
-
-        with importlib.import_module(packed).open(self._path, "rb") as file:
+        with open(self._path, "rb") as file:
             yield file
 
     def _duckdb_rows(self, columns: list[str] | None, option: str, text: Collection[str] = ()) -> Any:

@@ -171,9 +171,7 @@ def _release(options: argparse.Namespace) -> None:
             f"--budget must name a ledger with a budget that remains, got {options.budget}, which is spent. "
             "Nothing was charged. Make another ledger with 'dpstats budget new'."
         )
-    # A position in the table would reveal a lower bound on the number of rows.
-    public = getattr(options, "neighbors", "replace_one") == "replace_one"
-    table = InputTable(options, partial(_check_budget, options, budget), lines=budget is None and public)
+    table = InputTable(options, partial(_check_budget, options, budget))
     with _naming(table, options):
         given = options.read(table, options)
     estimator = options.build(options, *given[0].shape)
@@ -269,16 +267,13 @@ def charge_label(options: argparse.Namespace, what: str) -> str:
 
 @contextlib.contextmanager
 def _naming(table: InputTable, options: argparse.Namespace) -> Iterator[None]:
-    """Add the table and the position to an error."""
+    """Add the table to an error."""
     try:
         yield
     except InvalidData as error:
         from dpstats.data.words import NO_NUMBER
 
         words = str(error).replace("if None is declared", "if an empty one is declared: NAME=A,B,")
-        if table.unusable is not None and getattr(options, "missing", "error") == "error":
-            line, column = table.unusable
-            words += f" (the first entry that is missing or infinite: line {line}, column {column!r})"
         if words.endswith(NO_NUMBER):
             words += ". Remove units and thousands separators, or declare words for missing entries with --na-values"
         raise InvalidData(words if words.startswith(table.name) else f"{table.name}: {words}") from None

@@ -5,7 +5,6 @@ Every number is cast to DOUBLE independently. Error messages of DuckDB may quote
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -19,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.batches import Beside, Engine, Part, Work, chosen_columns, refusal
+from dpstats.data.duckdb_files import Scan, parquet_table, quote_name, text_reader
 from dpstats.data.tables import Integers, added
 from dpstats.data.words import NO_NUMBER, Words, number_sql
 from dpstats.errors import InvalidData
@@ -78,7 +78,7 @@ class DuckRows(Engine):
                 f"X must be a 2-d table of numbers, got a column {name!r} of the type {kind.partition('(')[0]}; "
                 "project the relation, or cast it"
             )
-        return f"CAST({quoted(name)} AS DOUBLE)"
+        return f"CAST({quote_name(name)} AS DOUBLE)"
 
     def is_number(self, name: str) -> bool:
         """Return whether the type of a column is numeric."""
@@ -106,7 +106,8 @@ class DuckRows(Engine):
         return pd.DataFrame(found)
 
     def aggregates(self, expressions: Sequence[str], of: Sequence[str]) -> list[int]:
-        row = _asked(lambda: self.aggregate(expressions, of))
+        *row, seen = _asked(lambda: self.aggregate([*expressions, "count(*)"], of))
+        self.check_count(int(seen))
         return [0 if value is None else int(value) for value in row]
 
     def total(self, work: Work) -> dict[str, Integers]:
@@ -129,11 +130,11 @@ class DuckRows(Engine):
         """
         kind = self.types[name]
         if kind == TEXT:
-            return [f"coalesce({quoted(name)}, '')", "FALSE"]
+            return [f"coalesce({quote_name(name)}, '')", "FALSE"]
         if kind.startswith(("BOOLEAN", *_UNSIGNED, "TINYINT", "SMALLINT", "INTEGER", "BIGINT")):
             zero = "FALSE" if kind == "BOOLEAN" else "0"
-            return [f"coalesce({quoted(name)}, {zero})", f"{quoted(name)} IS NULL"]
-        return [quoted(name), f"{quoted(name)} IS NULL"]
+            return [f"coalesce({quote_name(name)}, {zero})", f"{quote_name(name)} IS NULL"]
+        return [quote_name(name), f"{quote_name(name)} IS NULL"]
 
     def _others(self, block: Sequence[Any]) -> list[Any]:
         """Return the additional columns of a block."""
@@ -184,11 +185,6 @@ TEXT = "TEXT"
 def _numbered(expressions: Sequence[str]) -> str:
     """Return the list of a SELECT with generated names."""
     return ", ".join(f"{sql} AS c{j}" for j, sql in enumerate(expressions))
-
-
-def quoted(name: str) -> str:
-    """Return a name as an identifier of SQL."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 def check_duckdb() -> None:
@@ -256,43 +252,45 @@ def of_parquet(path: Path) -> DuckRows:
     check_duckdb()
     if not path.is_file():
         raise InvalidData(f"X must be a file that is there, got {str(path)!r}")
-    reader = f"read_parquet({file_literal(path)}, hive_partitioning=false)"
-    return _of_reader(reader, reader)
+    connection = _connect()
+    return _of_table(connection, _asked(lambda: parquet_table(_ask(connection), path)))
 
 
 def of_text(
-    path: Path, names: Sequence[str], numbers: Collection[str], separator: str, longest: int, *, guarded: bool
+    path: Path, names: Sequence[str], numbers: Collection[str], separator: str, seen: Scan
 ) -> DuckRows:
-    """Return the rows of delimited text with these columns. Some of the columns are numbers.
-
-    A line of more than ``longest`` bytes raises an error. ``guarded`` has the same meaning as in `number_sql`.
-    """
-    columns = ", ".join(f"{text_literal(name)}: 'VARCHAR'" for name in names)
+    """Return the rows of delimited text with these columns, which `scan` found plain. Some columns are numbers."""
+    reader = text_reader(path, names, separator, seen)
     # Use a subquery, so that each number is computed only once.
     entries = ", ".join(
-        f"{number_sql(quoted(name), guarded=guarded)} AS {quoted(name)}" if name in numbers else quoted(name)
+        f"{number_sql(quote_name(name), guarded=seen.foreign)} AS {quote_name(name)}"
+        if name in numbers
+        else quote_name(name)
         for name in names
     )
-    # Declare all types, so that no row changes how others are read.
-    reader = (
-        f"read_csv({file_literal(path)}, auto_detect=false, header=true, delim={text_literal(separator)}, quote='\"', "
-        f"escape='\"', columns={{{columns}}}, max_line_size={longest}, hive_partitioning=false, "
-        f"compression='{compression(path)}')"
-    )
     types = {name: "DOUBLE" if name in numbers else TEXT for name in names}
-    return _of_reader(reader, f"(SELECT {entries} FROM {reader})", types)
+    return _of_table(_connect(), f"(SELECT {entries} FROM {reader})", types, lambda: seen.n_rows)
 
 
-def _of_reader(reader: str, table: str, types: dict[str, str] | None = None) -> DuckRows:
-    """Return the rows of a SQL table function that reads a file. Its types are given or described."""
+def _connect() -> Any:
+    """Return a connection that sees no variable of Python."""
     import duckdb
 
-    connection = duckdb.connect(config={"python_enable_replacements": False})
+    return duckdb.connect(config={"python_enable_replacements": False})
+
+
+def _ask(connection: Any) -> Callable[[str], Sequence[Sequence[Any]]]:
+    return lambda sql: connection.execute(sql).fetchall()
+
+
+def _of_table(
+    connection: Any, table: str, types: dict[str, str] | None = None, known: Callable[[], int] | None = None
+) -> DuckRows:
+    """Return the rows of a table. Types and the number of rows are given or queried."""
+    ask = _ask(connection)
     if types is None:
-        columns = _asked(lambda: connection.execute(f"DESCRIBE SELECT * FROM {table}").fetchall())
+        columns = _asked(lambda: ask(f"DESCRIBE SELECT * FROM {table}"))
         types = {str(row[0]): str(row[1]) for row in columns}
-        if len(types) < len(columns):
-            raise InvalidData("X must have a different name for every column")
 
     def source(expressions: Sequence[str], rows: int) -> Iterator[Any]:
         cursor = connection.cursor()
@@ -302,40 +300,12 @@ def _of_reader(reader: str, table: str, types: dict[str, str] | None = None) -> 
 
     def aggregate(expressions: Sequence[str], of: Sequence[str]) -> Sequence[Any]:
         asked = f"SELECT {', '.join(expressions)} FROM (SELECT {_numbered(of)} FROM {table})"
-        found: Sequence[Any] = connection.execute(asked).fetchall()[0]
-        return found
+        return ask(asked)[0]
 
     def count() -> int:
-        return int(connection.execute(f"SELECT count(*) FROM {reader}").fetchall()[0][0])
+        return int(ask(f"SELECT count(*) FROM {table}")[0][0])
 
-    return DuckRows(count, source, aggregate, types, list(types))
-
-
-def text_literal(text: str) -> str:
-    """Return a text as a literal of SQL."""
-    return "'" + text.replace("'", "''") + "'"
-
-
-def file_literal(path: Path) -> str:
-    """Return the SQL literal of the one file with this path: none of its characters is a pattern or a protocol.
-
-    Raises
-    ------
-    InvalidData
-        If the path has a backslash next to a pattern character, because DuckDB cannot read such a name literally.
-    """
-    name = os.path.abspath(path)
-    if "\\" in name and set("[]*?") & set(name):
-        raise InvalidData(
-            f"X must be the path of a file without a backslash beside one of []*?, got {str(path)!r}. Rename the file."
-        )
-    escaped = "".join(f"[{letter}]" if letter in "[]*?" else letter for letter in name)
-    return text_literal(escaped)
-
-
-def compression(path: Path) -> str:
-    """Return the compression of a text file by its name. DuckDB itself would cut the name at a question mark."""
-    return "gzip" if path.suffix.lower() == ".gz" else "none"
+    return DuckRows(known or count, source, aggregate, types, list(types))
 
 
 def _arrow_reader(relation: Any, rows: int) -> Any:

@@ -6,13 +6,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from dpstats.data.duckdb_files import is_parquet
 from dpstats.data.memory import Memory
 from dpstats.data.source import Source
 from dpstats.errors import InvalidData
 
 Opener = Callable[[Any], Source | None]
 
-_FILES = (".parquet", ".csv", ".csv.gz", ".tsv", ".tsv.gz")
+_PACKED = ("", ".gz", ".bz2", ".xz", ".zip")
+_FILES = (".parquet", ".pq", *(f"{kind}{packed}" for kind in (".csv", ".tsv") for packed in _PACKED))
 _OPENERS: dict[str | type, Opener] = {}
 
 
@@ -55,10 +57,11 @@ def open_source(X: Any) -> Source:
 def _file(X: str | Path) -> Source:
     if not str(X).lower().endswith(_FILES):
         raise InvalidData(
-            f"X must be a table of numbers, or the path of a file that ends in one of {', '.join(_FILES)}"
+            "X must be a table of numbers, or the path of a file that ends in .parquet, .pq, .csv or .tsv, the last "
+            f"two also compressed ({', '.join(_PACKED[1:])})"
         )
     path = Path(X)
-    if ".parquet" not in [suffix.lower() for suffix in path.suffixes]:
+    if not is_parquet(path):
         from dpstats.data.text import of_text_file
 
         return of_text_file(path)

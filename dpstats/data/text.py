@@ -1,37 +1,50 @@
 """Rows of delimited text, such as a CSV file: from a stream, or from a file by its path.
 
-`read_delimited` defines the rows. It reads once, in blocks, each entry independently, and stores numbers. DuckDB reads
-the same rows from most files, several times as fast. It does not get files that the two could read differently.
+`_Records` defines the records, and `_Store` the rows. The line ending of the header line, which is public, is the only
+one that ends a record below it. Quotes follow RFC 4180. So a record that a program wrote is one row, for every text in
+its entries. Another line ending outside quotes is part of an entry.
+
+A file with a record that could be read in two ways is refused:
+
+* a record with more or fewer entries than names;
+* a quote within an unquoted entry;
+* an entry that ends in a backslash, which some programs write before a quote or a line ending within an entry.
+
+DuckDB reads files several times as fast. `scan` verifies the records of a file first, and DuckDB gets only files whose
+records it cannot read differently.
 
 Memory is limited to a block. Rows beyond `_IN_MEMORY` are stored in a temporary file, which has no name and disappears
 with the process. A row never depends on another, because no type is guessed from a column. An unusable entry is never
-shown. It raises an error when the rows are summed, so that the number of rows is known before.
+shown, nor where it is. It raises an error when the rows are summed, so that the number of rows is known before.
 """
 
 from __future__ import annotations
 
+import bz2
 import codecs
 import contextlib
-import csv
 import gzip
 import io
+import lzma
 import re
 import tempfile
 import weakref
+import zipfile
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, cast
+from typing import Any, BinaryIO, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.batches import Beside, Engine, Part, Work, chosen_columns, names_of
+from dpstats.data.duckdb_files import Scan
 from dpstats.data.schema import Schema
 from dpstats.data.tables import Integers, added
 from dpstats.data.words import FOREIGN, MISSING_WORDS, NO_NUMBER, Words, numbers
@@ -40,8 +53,11 @@ from dpstats.errors import InvalidData, InvalidParameter
 _TEXT_ENTRIES = 1 << 16  # of a block of text
 _ENTRIES = 1 << 18  # of a block of numbers
 _IN_MEMORY = 1 << 26  # bytes
+_CHARACTERS = 1 << 16  # decoded at once
+_LONGEST = 1 << 20  # characters of a record, and bytes of one that DuckDB reads
 _NAMES_SHOWN = 20
 _NUMBER = np.dtype(np.float64)
+T = TypeVar("T")
 
 
 class TextFormat(NamedTuple):
@@ -52,7 +68,7 @@ class TextFormat(NamedTuple):
     sep : str
         Separator, one character.
     encoding : str
-        Encoding of the text.
+        Encoding of the text. A byte order mark at its beginning decides instead, if it has one.
     missing : frozenset of str
         Additional words for a missing entry, in columns of numbers and of text.
     """
@@ -73,8 +89,6 @@ class TextRows(Engine):
     ----------
     columns, beside
         See `Engine`.
-    unusable : (int, str), optional
-        The line and the column of the first number that is missing or infinite.
     wrong : str
         Reason why the entries cannot be used, if any.
     """
@@ -85,7 +99,6 @@ class TextRows(Engine):
     _rows: int
     columns: list[str]
     beside: tuple[str, ...] = ()
-    unusable: tuple[int, str] | None = None
     wrong: str = ""
 
     @property
@@ -150,196 +163,238 @@ def read_delimited(
     name: str,
     columns: Sequence[str] | None,
     *,
-    text: Collection[str] = (),
+    text: Collection[str] | None = (),
     form: TextFormat = CSV,
     option: str = "columns",
-    lines: bool = True,
 ) -> TextRows:
     """Return columns of delimited text. The first line has their names.
 
     Parameters
     ----------
     stream : binary file
-        The text. It is read once and completely.
+        The text, possibly compressed: see `unpack`. It is read once and completely.
     name : str
         Name of the text in errors.
     columns : sequence of str, or None
-        Names of columns. None: all columns that contain only numbers. The set of these columns is public.
-    text : collection of str
-        Columns to read as text. Every other entry is a number, one of the words true and false (1 and 0), or missing.
+        Names of columns. None: all columns.
+    text : collection of str, or None
+        Columns to read as text. None: all of them. Every other entry is a number, one of the words true and false
+        (1 and 0), or missing.
     form : TextFormat
         Format of the text.
     option : str
         Name of ``columns`` in errors.
-    lines : bool, default=True
-        Whether errors have the line and the column of a rejected entry, which reveals its position.
 
     Raises
     ------
     InvalidParameter
         If a name is not in the first line.
     InvalidData
-        If the text cannot be read. A non-numeric entry, or a line with more entries than names, raises this error when
-        the rows are summed.
+        If the text cannot be read. A non-numeric entry, or a record with more or fewer entries than names, raises this
+        error when the rows are summed.
     """
-    refusals = _Refusals(name, lines)
-    read = _Lines(stream, form, refusals)
-    names = distinct_names(read.names) if columns is None else read.names
-    wanted = names if columns is None else list(columns)
-    check_names(wanted, names, name, option)
-    store = _Store(names, wanted, text, form, refusals)
-    with contextlib.closing(read):
-        for block in read:
+    with contextlib.closing(_Records(stream, form, name)) as records:
+        wanted = records.names if columns is None else list(columns)
+        check_names(wanted, records.names, name, option)
+        store = _Store(records.names, wanted, wanted if text is None else text, form.missing, name)
+        for block in records:
             store.add(block)
     return store.rows()
 
 
 def read_header(stream: BinaryIO, name: str, form: TextFormat = CSV) -> list[str]:
-    """Return the names in the first line of delimited text."""
-    with contextlib.closing(_Lines(stream, form, _Refusals(name, False))) as read:
-        return read.names
+    """Return the names in the first line of delimited text. An empty one is numbered by its position."""
+    with contextlib.closing(_Records(stream, form, name)) as records:
+        return records.names
 
 
-class _Refusals(NamedTuple):
-    """Names of the text in errors, and whether errors have line numbers."""
-
-    name: str
-    lines: bool
-
-    def at(self, line: int, why: str, column: str | None = None) -> str:
-        """Return the message of an error on a line."""
-        place = f", line {line}" + ("" if column is None else f", column {column!r}")
-        return f"{self.name}{place if self.lines else ''}: {why}"
-
-    def beyond(self, line: int, what: str, why: str) -> str:
-        """Return the message of an error somewhere after a line."""
-        return f"{self.name} {what}{f' beyond line {line}' if self.lines else ''}{why}"
+_ENCODINGS = {
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+"""Encodings by their byte order mark, the longest mark first where one begins with another."""
 
 
-class _Block(NamedTuple):
-    """Lines of a table, and how many lines stand before them."""
-
-    records: list[list[str]]
-    before: int
-    single: bool = False  # of a table of one column
-
-    def line(self, place: int) -> int:
-        """Return the number of the line on which a row begins."""
-        line = self.before + 1
-        for record in self.records:
-            if record or self.single:
-                if place == 0:
-                    return line
-                place -= 1
-            line += 1 + sum(len(re.findall("\r\n|\r|\n", entry)) for entry in record)
-        return line
+class _Refused(Exception):
+    """A reason why a text cannot be read, which contains no data."""
 
 
-class _Lines:
-    """The header of a table, and blocks of its lines."""
+class _Records:
+    """The names in the header of a table, and blocks of the records below it.
 
-    def __init__(self, stream: BinaryIO, form: TextFormat, refusals: _Refusals) -> None:
-        # Excel writes a byte order mark before UTF-8. It does not belong to the first name.
-        utf8 = form.encoding.lower().replace("_", "-") in ("utf-8", "utf8")
-        text = io.TextIOWrapper(stream, encoding="utf-8-sig" if utf8 else form.encoding, newline="")
-        self._text = text
-        self._reader = csv.reader(text, delimiter=form.sep, strict=True)
-        self._refusals, self._encoding = refusals, form.encoding
-        header = self._next(1).records
-        if not header or not any(header[0]):
+    Every record is a list of entries. Its length may differ from the number of names.
+    """
+
+    def __init__(self, stream: BinaryIO, form: TextFormat, name: str) -> None:
+        self._name, self._sep, self._encoding = name, form.sep, form.encoding
+        self._backslash = f"\\{form.sep}"
+        self._stream = stream
+        header = self._run(self._open)
+        if not any(header):
             raise InvalidData(
-                f"{refusals.name} is not a readable table: its first line must have the names of its columns"
+                f"{name} is not a readable table: its first line must have the names of its columns"
             )
-        self.names = header[0]
+        self.names = distinct_names(header, name)
 
-    def __iter__(self) -> Iterator[_Block]:
+    def __iter__(self) -> Iterator[list[list[str]]]:
         rows = max(1, _TEXT_ENTRIES // len(self.names))
-        while (block := self._next(rows)).records:
+        while block := self._run(lambda: list(islice(self._records, rows))):
             yield block
 
     def close(self) -> None:
         """Detach from the stream without closing it."""
         self._text.detach()
 
-    def _next(self, count: int) -> _Block:
-        before, why, at = self._reader.line_num, "", self._refusals
+    def _open(self) -> list[str]:
+        """Find the encoding and the line ending, and return the entries of the first line."""
+        packed = unpack(self._stream)
+        head = _peek(packed, 4)
+        marks = [encoding for mark, encoding in _ENCODINGS.items() if head.startswith(mark)]
+        self._encoding = marks[0] if marks else self._encoding
+        # The newline argument turns off the translation of line endings. It ends no line here.
+        self._text = io.TextIOWrapper(packed, encoding=self._encoding, newline="\n")
+        self._ending, start = self._read_first_line()
+        self._records = self._read_records(start)
+        return next(self._records, [])
+
+    def _run(self, step: Callable[[], list[T]]) -> list[T]:
+        """Run a step. Replace the errors of other libraries, which may quote the text."""
         try:
-            return _Block(list(islice(self._reader, count)), before, len(getattr(self, "names", ())) == 1)
-        except UnicodeError as error:
-            why = at.at(
-                self._reader.line_num + 1 + _count_breaks(error),
-                f"it cannot be read as {self._encoding}; declare its encoding, for example latin-1",
-            )
-        except csv.Error:
-            # The message of the parser may quote the line.
-            why = at.at(
-                self._reader.line_num,
-                "a quote that is not closed or ends within an entry, or an entry of more than "
-                f"{csv.field_size_limit():,} characters",
-            )
-        except MemoryError:
+            return step()
+        except (InvalidData, MemoryError):
             raise
-        except Exception as error:  # errors of a compressed file have several types, and may quote data
-            reason = error.strerror if isinstance(error, OSError) else None
-            why = at.beyond(before, "cannot be read", f" ({reason})" if reason else "")
-        raise InvalidData(why)
+        except _Refused as error:
+            reason = str(error)
+        except UnicodeError:
+            reason = f"it cannot be read as {self._encoding}; declare its encoding, for example latin-1"
+        except Exception as error:  # errors of a compressed file have several types
+            told = error.strerror if isinstance(error, OSError) else None
+            reason = "it cannot be read completely" + (f" ({told})" if told else "")
+        raise InvalidData(f"{self._name}: {reason}")
+
+    def _read_first_line(self) -> tuple[str, str]:
+        """Return the ending of the first line, and the text that was read so far."""
+        text = ""
+        while len(text) <= _LONGEST:
+            more = self._text.read(_CHARACTERS)
+            text += more
+            place = _find_break(text)
+            if place < 0 and not more:
+                return "\n", text
+            # The character after a carriage return may not have been read yet.
+            if place >= 0 and (place + 1 < len(text) or not more):
+                ending = text[place] if text[place] == "\n" else text[place : place + 2]
+                if ending in ("\n", "\r\n"):
+                    return ending, text
+                break
+        raise _Refused("its first line must end in a line feed, or in a carriage return and a line feed")
+
+    def _read_lines(self, rest: str) -> Iterator[str]:
+        """Yield the text between line endings, also those within quotes."""
+        more = rest
+        while more:
+            *lines, rest = rest.split(self._ending)
+            yield from lines
+            if len(rest) > _LONGEST:
+                raise _Refused(_TOO_LONG)
+            more = self._text.read(_CHARACTERS)
+            rest += more
+        if rest:
+            yield rest
+
+    def _read_records(self, start: str) -> Iterator[list[str]]:
+        """Yield the records, split into entries."""
+        parts: list[str] = []
+        length, inside = 0, 0
+        for line in self._read_lines(start):
+            length += len(line) + len(self._ending)
+            if length > _LONGEST:
+                raise _Refused(_TOO_LONG)
+            if not parts and '"' not in line:
+                if "\\" in line and (line.endswith("\\") or self._backslash in line):
+                    raise _Refused(_BACKSLASH)
+                yield line.split(self._sep)
+                length = 0
+                continue
+            # A quote opens or closes. Two of them within quotes do both.
+            parts.append(line)
+            inside ^= line.count('"') & 1
+            if not inside:
+                yield list(self._split_quoted(self._ending.join(parts)))
+                parts, length = [], 0
+        if inside:
+            raise _Refused(_OPEN)
+
+    def _split_quoted(self, record: str) -> Iterator[str]:
+        """Yield the entries of a record with quotes."""
+        parts: list[str] = []
+        inside = 0
+        for piece in record.split(self._sep):
+            parts.append(piece)
+            inside ^= piece.count('"') & 1
+            if inside:
+                continue
+            entry, parts = self._sep.join(parts), []
+            if '"' in entry:
+                if entry[0] != '"' or entry[-1] != '"' or '"' in entry[1:-1].replace('""', ""):
+                    raise _Refused(_STRAY)
+                entry = entry[1:-1].replace('""', '"')
+            if entry.endswith("\\"):
+                raise _Refused(_BACKSLASH)
+            yield entry
 
 
-def _count_breaks(error: UnicodeError) -> int:
-    """Return the number of line breaks between the last line that was read and the bytes of another encoding."""
-    if not isinstance(error, UnicodeDecodeError):
-        return 0
-    readable = error.object[: error.start].decode(error.encoding, "ignore")
-    return len(re.findall("\r\n|\r|\n", readable))
+def _find_break(text: str) -> int:
+    """Return the position of the first line feed or carriage return outside quotes, or -1."""
+    inside = False
+    for mark in re.finditer('["\r\n]', text):
+        if mark.group() == '"':
+            inside = not inside
+        elif not inside:
+            return mark.start()
+    return -1
+
+
+_TOO_LONG = f"a record must have at most {_LONGEST:,} characters. A quote that is not closed makes a record longer, too"
+_OPEN = "a quote is not closed. Write a quote within an entry as two quotes, or store the table as Parquet"
+_STRAY = (
+    "an entry with a quote must be quoted, and its own quotes doubled. Programs that write CSV do so, or store the "
+    "table as Parquet"
+)
+_BACKSLASH = (
+    "an entry ends in a backslash, which may belong to the next character. Write a quote within an entry as two "
+    "quotes, or store the table as Parquet"
+)
 
 
 class _Store:
     """Store of the rows read so far: numbers in a file, row after row. Text is stored as the position of its word."""
 
     def __init__(
-        self,
-        names: list[str],
-        columns: list[str],
-        text: Collection[str],
-        form: TextFormat,
-        refusals: _Refusals,
+        self, names: list[str], columns: list[str], text: Collection[str], missing: frozenset[str], name: str
     ) -> None:
-        self._width, self._columns, self._refusals = len(names), columns, refusals
+        self._width, self._columns, self._name = len(names), columns, name
         self._places = [names.index(column) for column in columns]
         self._words: dict[str, dict[str, int]] = {column: {} for column in columns if column in text}
-        self._empty = form.missing
-        self._missing = MISSING_WORDS | form.missing if form.missing else MISSING_WORDS
-        self._unusable: dict[str, int] = {}
+        self._empty = missing
+        self._missing = MISSING_WORDS | missing if missing else MISSING_WORDS
         self._wrong = ""
         self._count = 0
         self._spool = _Spool()
 
-    def add(self, block: _Block) -> None:
+    def add(self, records: list[list[str]]) -> None:
         """Keep the rows of a block; where one cannot be used, count them."""
-        # In a table with one column, a blank line is a missing entry. Otherwise it is not a row.
-        records = [record for record in block.records if record or self._width == 1]
         self._count += len(records)
         if not self._wrong:
-            self._keep(records, block)
+            self._wrong = self._keep(records)
 
-    def _keep(self, records: list[list[str]], block: _Block) -> None:
-        needed = 1 + max(self._places)
-        sizes = set(map(len, records))
-        if max(sizes, default=0) > self._width:
-            for place, record in enumerate(records):
-                if any(record[self._width :]):
-                    self._wrong = self._refusals.at(
-                        block.line(place),
-                        "a table must have a name in its header for every value of a line"
-                        + (
-                            f", got {len(record)} values and {self._width} names"
-                            if self._refusals.lines
-                            else ""
-                        ),
-                    )
-                    return
-        if min(sizes, default=needed) < needed:
-            records = [record + [""] * (needed - len(record)) for record in records]
+    def _keep(self, records: list[list[str]]) -> str:
+        """Store records, or return the reason why one of them cannot be used."""
+        if set(map(len, records)) != {self._width}:
+            return f"{self._name}: a record must have as many entries as the first line has names ({self._width})"
         table = np.full((len(records), len(self._columns)), np.nan)
         for j, (name, place) in enumerate(zip(self._columns, self._places, strict=True)):
             words = [record[place] for record in records]
@@ -348,27 +403,20 @@ class _Store:
                 continue
             table[:, j], wrong = numbers(words, self._missing)
             if wrong is not None:
-                self._wrong = self._refusals.at(block.line(wrong), NO_NUMBER, name)
-                return
-            self._notice(name, table[:, j], block)
+                return f"{self._name}, column {name!r}: {NO_NUMBER}"
         self._spool.write(table.tobytes())
+        return ""
 
     def rows(self) -> TextRows:
         """Return the stored rows."""
-        first = min(((line, name) for name, line in self._unusable.items()), default=None)
         places = {name: j for j, name in enumerate(self._columns)}
         words = {name: list(codes) for name, codes in self._words.items()}
-        return TextRows(self._spool, places, words, self._count, self._columns, (), first, self._wrong)
+        return TextRows(self._spool, places, words, self._count, self._columns, (), self._wrong)
 
     def _codes(self, codes: dict[str, int], words: list[str]) -> list[int]:
         if self._empty:
             words = ["" if word in self._empty else word for word in words]
         return [codes.setdefault(word, len(codes)) for word in words]
-
-    def _notice(self, name: str, numbers: NDArray[np.float64], block: _Block) -> None:
-        """Store the position of the first number that is missing or infinite."""
-        if name not in self._unusable and not np.isfinite(numbers).all():
-            self._unusable[name] = block.line(int(np.argmin(np.isfinite(numbers))))
 
 
 class _Spool:
@@ -398,14 +446,12 @@ class _Spool:
 
 
 def check_names(wanted: list[str], names: list[str], file: str, option: str) -> None:
-    """Raise an error for columns that are named twice, unknown, or ambiguous."""
+    """Raise an error for columns that are named twice, or unknown."""
+    distinct_names(names, file)
     if len(set(wanted)) < len(wanted):
         raise InvalidParameter(f"{option} must name each column once")
-    count = Counter(names)
-    if missing := [name for name in wanted if name not in count]:
+    if missing := [name for name in wanted if name not in names]:
         raise InvalidParameter(f"{option} must name columns of {file} ({some(names)}), got {some(missing)}")
-    if any(count[name] > 1 for name in wanted):
-        raise InvalidData(f"{file} has two columns with the same name in {option}. Rename one of them")
 
 
 def some(names: Sequence[str]) -> str:
@@ -414,20 +460,53 @@ def some(names: Sequence[str]) -> str:
     return ", ".join([*map(repr, names[:_NAMES_SHOWN]), *more])
 
 
-def distinct_names(names: list[str]) -> list[str]:
-    """Return a distinct name for every column. Duplicate and empty names in the header are numbered."""
-    taken, found = set(names), []
-    for place, name in enumerate(names):
-        made, count = name or f"column {place + 1}", 0
-        while made in found or (count and made in taken):
-            count += 1
-            made = f"{name or f'column {place + 1}'}.{count}"
-        found.append(made)
-    return found
+def distinct_names(header: list[str], file: str) -> list[str]:
+    """Return the names of columns, empty ones numbered by position. Refuse a name that occurs twice."""
+    names = [name or f"column {place}" for place, name in enumerate(header, start=1)]
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise InvalidData(f"{file} must have different names of columns, got {twice[0]!r} twice. Rename one.")
+    return names
 
 
-_BYTES = 1 << 20  # of a block
-_LINE = 1 << 17  # bytes: the longest entry that `read_delimited` takes
+_PACKED: dict[bytes, Callable[..., Any]] = {
+    b"\x1f\x8b": gzip.open,
+    b"BZh": bz2.open,
+    b"\xfd7zXZ\x00": lzma.open,
+}
+_ZIP = b"PK\x03\x04"
+
+
+def unpack(stream: BinaryIO) -> BinaryIO:
+    """Return a stream of the text: the content of a gzip, bz2, xz or zip file, or the stream itself.
+
+    The first bytes decide, and not a name. A zip file must contain one file.
+    """
+    head = _peek(stream, 6)
+    for magic, opener in _PACKED.items():
+        if head.startswith(magic):
+            return cast(BinaryIO, opener(stream, "rb"))
+    if not head.startswith(_ZIP):
+        return stream
+    archive = zipfile.ZipFile(stream if stream.seekable() else io.BytesIO(stream.read()))
+    files = [
+        name for name in archive.namelist() if not name.endswith("/") and not name.startswith("__MACOSX/")
+    ]
+    if len(files) != 1:
+        raise _Refused("a zip file must contain one table")
+    return cast(BinaryIO, archive.open(files[0]))
+
+
+def _peek(stream: Any, size: int) -> bytes:
+    """Return the next bytes without consuming them."""
+    if hasattr(stream, "peek"):
+        return bytes(stream.peek(size)[:size])
+    head: bytes = stream.read(size)
+    stream.seek(0)
+    return head
+
+
+_BYTES = 1 << 18  # of a block
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -471,32 +550,39 @@ class TextFile(Engine):
 
     def _quick_rows(self) -> Engine | None:
         """Return the rows as DuckDB reads them, or None if it might read them differently."""
-        if find_spec("duckdb") is None:
+        # DuckDB does not distinguish names by their case.
+        if find_spec("duckdb") is None or len({name.lower() for name in self.header}) < len(self.header):
             return None
         from dpstats.data.duckdb_rows import of_text, supports_duckdb
 
         if not supports_duckdb():
             return None
-        with _reading(self.path) as stream:
-            seen = scan(stream)
+        seen = self.scan()
         if not seen.plain:
             return None
-        with contextlib.suppress(InvalidData):
-            sep = _format(self.path).sep
-            rows = of_text(self.path, self.header, self.columns, sep, _LINE, guarded=seen.foreign)
-            rows = rows.having(self.columns, self.beside)
-            if rows.shape[0] >= 0:  # counts the rows, and rejects lines that are too short or too long
-                return rows
+        with contextlib.suppress(InvalidData):  # a path that DuckDB cannot take literally
+            rows = of_text(self.path, self.header, self.columns, _format(self.path).sep, seen)
+            return rows.having(self.columns, self.beside)
         return None
+
+    def scan(self) -> Scan:
+        """Return the properties of the bytes that determine the readers of this file."""
+        with _reading(self.path) as stream:
+            return scan(stream, len(self.header), _format(self.path).sep)
 
     def _defined_rows(self) -> Engine:
         others = self.beside
         wanted = list(dict.fromkeys([*self.columns, *others])) or self.header[:1]
-        with _reading(self.path) as stream:
-            rows = read_delimited(
-                stream, _name(self.path), wanted, text=others, form=_format(self.path), lines=False
-            )
+        rows = self._read(wanted, others)
         return rows.having(self.columns, self.beside)
+
+    def words(self) -> Any:
+        """Return all entries as text, in a pandas data frame."""
+        return self._read(self.header, None).frame()
+
+    def _read(self, wanted: list[str], text: Collection[str] | None) -> TextRows:
+        with _reading(self.path) as stream:
+            return read_delimited(stream, _name(self.path), wanted, text=text, form=_format(self.path))
 
 
 def of_text_file(path: Path) -> TextFile:
@@ -505,74 +591,95 @@ def of_text_file(path: Path) -> TextFile:
         raise InvalidData(f"X must be a file that is there, got {str(path)!r}")
     with _reading(path) as stream:
         names = read_header(stream, _name(path), _format(path))
-    if len(set(names)) < len(names):
-        raise InvalidData(f"X must have a first line that names every column once, got {str(path)!r}")
-    names = distinct_names(names)
     return TextFile(path, names, names)
 
 
-class Scan(NamedTuple):
-    """Properties of the bytes of a text that determine its readers.
-
-    Attributes
-    ----------
-    plain : bool
-        Whether DuckDB and `read_delimited` read the same entries if all lines have the same length. They differ for
-        bytes that are not UTF-8, for blanks next to quotes, and for mixed line endings.
-    foreign : bool
-        Whether a part of `dpstats.data.words.FOREIGN` occurs below the first line.
-    """
-
-    plain: bool
-    foreign: bool = False
+_NEWLINE, _RETURN, _QUOTE, _BACKSLASH_BYTE = b'\n\r"\\'
 
 
-def scan(stream: BinaryIO) -> Scan:
-    """Return the properties of a text that determine its readers."""
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    last, newlines, returns, foreign = b"", False, False, False
-    parts = [part.encode() for part in FOREIGN]
-    below = len(stream.readline())
-    stream.seek(0)
-    while block := stream.read(_BYTES):
-        # A pattern of two bytes may begin with the last byte of a block.
-        text, before = last + block, last == b"\n"
-        start = 0 if last else below
-        last = text[-1:]
-        if b"\0" in block or (b'"' in text and (b' "' in text or b'" ' in text)):
-            return Scan(False)
-        if b"\r" in text:
-            pairs = text.count(b"\r\n")
-            # A return at the end is counted with the next block, and a newline at the start was counted before.
-            if text.count(b"\r") - text.endswith(b"\r") != pairs or text.count(b"\n") - before != pairs:
-                return Scan(False)
-            returns = True
-        elif b"\n" in block:
-            newlines = True
-        # The first byte of a part is rarer than the part is quick to find.
-        foreign = foreign or any(part[:1] in text and text.find(part, start) >= 0 for part in parts)
-        if newlines and returns:
-            return Scan(False)
-        try:
-            decoder.decode(block)
-        except UnicodeDecodeError:
-            return Scan(False)
-    return Scan(last != b"\r" and not decoder.getstate()[0], foreign)
-
-
-@contextlib.contextmanager
-def _reading(path: Path) -> Iterator[BinaryIO]:
-    refusal = None
+def scan(stream: BinaryIO, width: int, sep: str = ",") -> Scan:
+    """Return the properties of a text with ``width`` columns that determine its readers."""
+    not_plain = Scan(False)
+    packed = _peek(stream, 2) == b"\x1f\x8b"
     try:
-        packed = path.suffix.lower() == ".gz"
-        with gzip.open(path, "rb") if packed else open(path, "rb") as stream:
-            yield cast(BinaryIO, stream)
+        text = unpack(stream)
+        if text is not stream and not packed:
+            return not_plain
+        header = text.readline(_LONGEST)
+        ending = b"\r\n" if header.endswith(b"\r\n") else b"\n"
+        if header.count(b'"') % 2 or b"\r" in header.removesuffix(ending) or not _is_utf8(header):
+            return not_plain
+        n_rows, quoted, foreign, rest, block = 0, b'"' in header, False, b"", b"-"
+        while block:
+            block = text.read(_BYTES)
+            rest += block if block or not rest else ending
+            if not rest:
+                break
+            found = _count_records(rest, width, ord(sep), ending)
+            if found is None or len(rest) - found[1] > _LONGEST:
+                return not_plain
+            n_rows += found[0]
+            records, rest = rest[: found[1]], rest[found[1] :]
+            quoted = quoted or b'"' in records
+            # The first byte of a part is rarer than the part is quick to find.
+            foreign = foreign or any(part[:1] in records and part in records for part in _FOREIGN)
+        return Scan(not rest, n_rows, packed, quoted, foreign)
+    except MemoryError:
+        raise
+    except Exception:  # a damaged file, for which `read_delimited` has the words
+        return not_plain
+
+
+def _count_records(text: bytes, width: int, sep: int, ending: bytes) -> tuple[int, int] | None:
+    """Return the number of complete records and their length in bytes, or None if one of them is not plain."""
+    a = np.frombuffer(text, dtype=np.uint8)
+    marks = np.flatnonzero((a == sep) | (a == _NEWLINE))
+    quotes = np.flatnonzero(a == _QUOTE) if b'"' in text else marks[:0]
+    if len(quotes):
+        marks = marks[np.searchsorted(quotes, marks) % 2 == 0]
+    ends = marks[a[marks] == _NEWLINE]
+    if not len(ends):
+        return 0, 0
+    length = int(ends[-1]) + 1
+    text, a = text[:length], a[:length]
+    marks, quotes = (some[: np.searchsorted(some, length)] for some in (marks, quotes))
+    if len(marks) != width * len(ends) or (marks[width - 1 :: width] != ends).any():
+        return None
+    sizes = np.diff(ends, prepend=-1)
+    # DuckDB skips a blank line.
+    if sizes.max() > _LONGEST or sizes.min() <= len(ending) or b"\0" in text or not _is_utf8(text):
+        return None
+    returns = len(ends) if ending == b"\r\n" else 0
+    if text.count(b"\r") != returns or (returns and (a[ends - 1] != _RETURN).any()):
+        return None
+    # An opening quote begins an entry, a closing one ends it, or the two are a quote within the entry. Before the first
+    # byte stands the last one, a line feed.
+    around = [sep, _NEWLINE, _QUOTE]
+    before, after = a[quotes[::2] - 1], a[quotes[1::2] + 1]
+    if not np.isin(before, around).all() or not np.isin(after, [*around, _RETURN]).all():
+        return None
+    if b"\\" in text and np.isin(a[np.flatnonzero(a == _BACKSLASH_BYTE) + 1], [*around, _RETURN]).any():
+        return None
+    return len(ends), length
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        return text.isascii() or bool(text.decode("utf-8"))
+    except UnicodeDecodeError:
+        return False
+
+
+_FOREIGN = [part.encode() for part in FOREIGN]
+
+
+def _reading(path: Path) -> BinaryIO:
+    """Return a file that was opened for reading."""
+    try:
+        return open(path, "rb")
     except OSError as error:
-        refusal = error.strerror or "it is no packed file"
-    except EOFError:
-        refusal = "it ends too soon"
-    if refusal is not None:
-        raise InvalidData(f"{_name(path)} must be a file that can be read ({refusal})")
+        reason = error.strerror
+    raise InvalidData(f"{_name(path)} must be a file that can be read ({reason})")
 
 
 def _name(path: Path) -> str:
@@ -580,7 +687,7 @@ def _name(path: Path) -> str:
 
 
 def separator(path: Path) -> str:
-    """Return what separates the entries of a file of this name: a tab for ``.tsv``, otherwise a comma."""
+    """Return the separator of a file with this name: a tab for ``.tsv``, otherwise a comma."""
     return "\t" if ".tsv" in [suffix.lower() for suffix in path.suffixes] else ","
 
 

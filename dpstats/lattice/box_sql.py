@@ -56,6 +56,7 @@ def power_sums(
             strict=True,
         )
         for place, (x, away, times, center, most, top, low, high) in enumerate(some):
+            # Not isnan: DuckDB decides that by the statistics of a file, which leave out NaN.
             k, finite = f"c{2 * place}", f"coalesce(isfinite({x}), FALSE)"
             number = x if away == 0 else f"({x} - {_double(away)})"
             number = number if times == 1 else f"({number} * {_double(times)})"

@@ -11,7 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dpstats.data.duckdb_rows import check_duckdb, file_literal, overridden
+from dpstats.data.duckdb_files import file_literal
+from dpstats.data.duckdb_rows import check_duckdb, overridden
 from dpstats.data.labels import column_names
 from dpstats.data.text import separator
 from dpstats.data.words import number_sql

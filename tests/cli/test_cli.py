@@ -76,6 +76,6 @@ def test_work_that_does_not_end_is_one_line(
         raise error
 
     capsys.readouterr()
-    monkeypatch.setattr("dpstats.data.text.csv.reader", reader)
+    monkeypatch.setattr("dpstats.data.text._Records", reader)
     assert main(["mean", "people.csv", *AGE]) == status
     assert capsys.readouterr().err == f"dpstats mean: {message}\n"

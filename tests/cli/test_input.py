@@ -40,28 +40,25 @@ TABLES = {
     "no rows": (b"age,name\n", "x.csv: X must have at least 2 rows, got n_samples = 0"),
     "one row": (b"age,name\n1,secret\n", "x.csv: X must have at least 2 rows, got n_samples = 1"),
     "missing entry": (b"age,name\n1,secret\n,secret\n", "x.csv: Input X contains NaN or infinity"),
-    "a place": (
-        b"age,b\n1,1\n\n2,1\nNA,1\n3,1\n",
-        "(the first entry that is missing or infinite: line 5, column 'age')",
-    ),
+    "a blank record": (b"age,b\n1,1\n\n2,1\n", "as many entries as the first line has names (2)\n"),
     "missing option": (b"age\n1\ninf\n", "set --missing drop"),
     "text": (
         b"age\n1\nsecret\n",
-        "x.csv, line 3, column 'age': an entry must be a number, true, false or missing. Remove units",
+        "x.csv, column 'age': an entry must be a number, true, false or missing. Remove units",
     ),
-    "below lines": (b'name,age\n"se\ncret",1\n\nb,secret\n', "x.csv, line 5, column 'age': an entry must be"),
+    "below lines": (b'name,age\n"se\ncret",1\nb,secret\n', "x.csv, column 'age': an entry must be"),
     "bytes": (b"age\n1\n\xe9\n", "it cannot be read as utf-8; give --encoding, for example latin-1\n"),
-    "a quote": (b'age,b\n1,2\n3,"secret\n4,5\n', "x.csv, line 4: a quote that is not closed"),
-    "a long line": (
-        b"age\n1\n2,secret\n",
-        "x.csv, line 3: a table must have a name in its header for every value",
+    "a quote": (b'age,b\n1,2\n3,"secret\n4,5\n', "x.csv: a quote is not closed"),
+    "a long line": (b"age\n1\n2,secret\n", "as many entries as the first line has names (1)\n"),
+    "names of rows": (
+        b"age,name\n1,2,3\n4,5,6\n7,8,9\n",
+        "as many entries as the first line has names (2)\n",
     ),
-    "names of rows": (b"age,name\n1,2,3\n4,5,6\n7,8,9\n", "line 2: a table must have a name in its header"),
     "semicolons": (b"age;b\n1;2\n3;4\n", "--column must name columns of x.csv ('age;b'), got 'age'"),
     "spaces": (b"a, age\n1,2\n3,4\n", "x.csv ('a', ' age'), got 'age'"),
     "a name of two lines": (b'"a\nge",b\n1,2\n3,4\n', r"('a\nge', 'b'), got 'age'"),
     "many names": (b",".join(b"c%d" % j for j in range(99)), "'c19', ... 79 more), got 'age'"),
-    "a name twice": (b"age,age\n1,2\n", "x.csv has two columns with the same name in --column"),
+    "a name twice": (b"age,age\n1,2\n", "x.csv must have different names of columns, got 'age' twice."),
 }
 USAGE = ("semicolons", "spaces", "a name of two lines", "many names")
 
@@ -72,7 +69,6 @@ def test_tables_that_cannot_be_used(name: str, folder: Path, capsys: pytest.Capt
     (folder / "x.csv").write_bytes(content)
     status = 2 if name in USAGE else 3
     assert message in refused(["mean", "x.csv", *AGE], capsys, status)
-    # A charge is not asked for: whoever sees the error must not learn which row it is about.
     charged = refused(["mean", "x.csv", *AGE, "--budget", "b.db"], capsys, status)
     assert not re.search(r"line \d", charged)
 
@@ -88,11 +84,9 @@ def test_packed_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plain = json_of(["mean", "people.csv", *AGE, "--seed", "1"], capsys)
     (folder / "x.csv.gz").write_bytes(gzip.compress((folder / "people.csv").read_bytes()))
     assert json_of(["mean", "x.csv.gz", *AGE, "--seed", "1"], capsys) == plain
-    # gzip shows the first two bytes of what it does not know, in an OSError.
+    # The first bytes say whether a file is compressed.
     (folder / "people.csv").rename("people.csv.gz")
-    assert refused(["mean", "people.csv.gz", *AGE], capsys, 3).endswith(
-        "people.csv.gz cannot be read beyond line 0\n"
-    )
+    assert json_of(["mean", "people.csv.gz", *AGE, "--seed", "1"], capsys) == plain
 
 
 def test_tables_of_other_kinds_of_text(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -139,7 +133,7 @@ def test_a_table_from_standard_input(
     assert json_of(["mean", "-", *AGE, "--seed", "1"], capsys) == plain
     assert not sys.stdin.closed
     piped("age\n1\nsecret\n", monkeypatch)
-    assert "standard input, line 3, column 'age'" in refused(["mean", "-", *AGE], capsys, 3)
+    assert "standard input, column 'age'" in refused(["mean", "-", *AGE], capsys, 3)
     piped(text, monkeypatch)
     assert main(["quantile", "-", *AGE, "--budget", "b.db"]) == 0
     capsys.readouterr()
@@ -160,23 +154,16 @@ def test_a_table_from_a_pipe(folder: Path) -> None:
     writer.join()
 
 
-def test_a_separator_that_ends_the_lines_names_no_column(folder: Path) -> None:
-    (folder / "x.csv").write_text("age,b\n" + "10,20,\n" * 2000)
-    assert list(read(folder / "x.csv", ["age"])["age"].unique()) == [10]
-
-
 def test_where_all_columns_are_meant_each_has_a_name(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     twice = folder / "twice.csv"
-    twice.write_text("age,age,,b\n1,2,3,4\n3,4,5,6\n")
-    assert list(read(twice, None).columns) == ["age", "age.1", "column 3", "b"]
+    twice.write_text("age,,,b\n1,2,3,4\n3,4,5,6\n")
+    assert list(read(twice, None).columns) == ["age", "column 2", "column 3", "b"]
     assert read(twice, ["b"])["b"].tolist() == [4, 6]
-    twice.write_text("age,age.1\n1,2\n")
-    assert read(twice, ["age"])["age"].tolist() == [1]
     twice.write_text("name\nsecret\nsecret\n")
     sparse = ["--nonzero", "1", "--clip", "1", "--std", "1"]
-    wrong = "twice.csv, line 2, column 'name': an entry must be a number"
+    wrong = "twice.csv, column 'name': an entry must be a number"
     assert wrong in refused(["sparse-mean", "twice.csv", *sparse], capsys, 3)
 
 
@@ -245,7 +232,7 @@ def test_two_columns_of_a_name_are_refused(folder: Path, monkeypatch: pytest.Mon
     without_duckdb(monkeypatch)
     monkeypatch.setattr(pd, "read_parquet", lambda path, **_: pd.DataFrame([[1, 2]], columns=["age", "age"]))
     (folder / "x.parquet").touch()
-    with pytest.raises(InvalidData, match=r"x\.parquet has two columns with the same name"):
+    with pytest.raises(InvalidData, match=r"x\.parquet must have different names"):
         read(Path("x.parquet"), ["age"])
 
 

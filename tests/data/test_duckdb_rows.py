@@ -145,7 +145,7 @@ def test_what_duckdb_says_of_rows_is_not_passed_on(connection, tmp_path):
     with pytest.raises(InvalidData) as caught:
         ClippedMean(bounds=(0, 1)).fit(path)
     assert secret not in str(caught.value) and caught.value.__context__ is None
-    for text, words in (("", "first line must have the names"), ("u,u\n1,2\n", "names every column once")):
+    for text, words in (("", "first line must have the names"), ("u,u\n1,2\n", "different names of columns")):
         path.write_text(text)
         with pytest.raises(InvalidData, match=words):
             open_source(path)

@@ -37,7 +37,7 @@ def test_relations_and_collections_are_engines() -> None:
 
 @pytest.mark.parametrize("name", ["abc", "rows.json", ""])
 def test_other_text_is_no_table(name: str) -> None:
-    with pytest.raises(InvalidData, match=r"path of a file that ends in one of \.parquet, \.csv"):
+    with pytest.raises(InvalidData, match=r"path of a file that ends in \.parquet, \.pq, \.csv"):
         open_source(name)
     with pytest.raises(InvalidData, match="X must be a table of numbers"):
         ClippedMean(bounds=(0, 1)).fit(name)
