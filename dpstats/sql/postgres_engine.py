@@ -184,6 +184,10 @@ class PostgresEngine:
     def check_settings(self, ask: Ask) -> None:
         """Refuse settings that change the meaning of SQL: there are none, as each transaction begins with ours."""
 
+    def find_unreadable(self, table: BaseTable, ask: Ask) -> str:
+        """Return a column with an entry of another type than the declared one: there is none."""
+        return ""
+
     def tables(self, ask: Ask) -> dict[str, BaseTable]:
         """Return the base tables of the schema, by their names in lower case.
 

@@ -23,6 +23,7 @@ from dpstats.data.parameters import (
     check_flag,
     check_integer,
     check_level,
+    check_missing,
     check_privacy_parameters,
     check_real,
 )
@@ -135,10 +136,14 @@ class PrivateSQL(Releasing):
         YEAR, QUARTER and MONTH of the column. Other dates are ignored.
     bounds : mapping of str to (float, float), optional
         Declared bounds of columns for SUM, AVG, STDDEV, VARIANCE and computed values, as
-        {"table.column": (low, high)}. Values outside count as the nearer bound, and NaN as missing.
+        {"table.column": (low, high)}. Values outside count as the nearer bound. NaN and infinity are missing.
     types : mapping of str to str, optional
         Declared types of columns of CSV files, as {"table.column": "BIGINT"}: BIGINT, DOUBLE, VARCHAR, BOOLEAN, DATE or
-        TIMESTAMP. Other columns are text. An entry that does not have the declared type is missing.
+        TIMESTAMP. Other columns are text. Words are read as in all other files: see `missing`.
+    missing : {"error", "drop"}, default="error"
+        Treatment of an entry of a CSV file that is neither of its declared type nor missing, such as "1,000" for
+        DOUBLE. "error" refuses the table before anything is charged, which reveals that there is one. "drop" counts it
+        as missing, and its number is not released.
     truncation : {"threshold", "race"}, default="threshold"
         Private choice of the largest contribution of a unit. "threshold" uses the first power of two that few units
         exceed. "race" uses the best of several answers (Dong et al. 2022), with more noise.
@@ -221,6 +226,7 @@ class PrivateSQL(Releasing):
         bins: Mapping[str, Iterable[Any]] | None = None,
         bounds: Mapping[str, tuple[float, float]] | None = None,
         types: Mapping[str, str] | None = None,
+        missing: str = "error",
         truncation: str = "threshold",
         unit_limit: int = 2**20,
         interval: bool = True,
@@ -233,6 +239,7 @@ class PrivateSQL(Releasing):
         if delta > 0.5:
             raise InvalidParameter(f"delta must be at most 0.5, got {delta:g}")
         self._truncation = check_choice("truncation", truncation, ["threshold", "race"])
+        self._missing = check_missing(missing, ["error", "drop"])
         limit = check_integer("unit_limit", unit_limit, at_least=2, at_most=2**30)
         self._powers = (limit - 1).bit_length()
         self._interval = check_flag("interval", interval)
@@ -609,6 +616,10 @@ class PrivateSQL(Releasing):
         plan = self._planned(query)
         session = self._session_of(plan)
         session.check()
+        if self._missing == "error":
+            by_name = self._by_name
+            for name in {table.name for table in tables(query.relation)}:
+                self._data.check_entries(by_name[name])
         private = self._read(query, plan)
         with session:
             self._release(private, plan, session)
