@@ -98,11 +98,12 @@ class Engine(Source):
         if schema.counted:
             raise InvalidData("X must be in memory: a histogram, one count for each point of the universe")
         labels: list[tuple[str, Any, Any]] = [
-            ("X", name, kind) for name, kind in zip(schema.numbers or (), schema.levels or (), strict=False)
+            ("data" if schema.plain else "X", name, kind)
+            for name, kind in zip(schema.numbers or (), schema.levels or (), strict=False)
         ]
         labels += [(part.parameter, part.name, part.levels) for part in schema.named_columns]
         for parameter, name, levels in labels:
-            if levels is not None and not schema.plain:
+            if levels is not None:
                 check_kind(parameter, self.kind(name), levels)
         rows = Stream(self._chosen(schema), schema)
         # Grouping rows by unit, or by undeclared label, requires all rows at the same time.

@@ -140,11 +140,13 @@ def kind_of(data: Any) -> str | None:
         return "text"
     if series.dtype.is_numeric() or series.dtype == nw.Boolean:
         return "number"
+    if series.dtype == nw.Duration:
+        return "duration"
     return "time" if series.dtype in (nw.Datetime, nw.Date) else None
 
 
 def check_kind(name: str, found: str | None, levels: Any) -> None:
-    """Raise an error if the declared kind of a column differs from the kinds of all levels: no entry could match."""
+    """Raise an error if no entry of the declared kind of a column can be one of the levels."""
     kinds = {_SAME.get(kind, kind) for kind in getattr(levels, "kinds", ())}
     if found is None or not kinds or found in kinds or not kinds <= set(_KINDS.values()):
         return

@@ -25,6 +25,7 @@ from dpstats.data.batches import (
     refusal,
     return_rows,
 )
+from dpstats.data.columns import kind_of
 from dpstats.data.schema import Schema
 from dpstats.data.tables import Integers, added
 from dpstats.errors import InvalidData
@@ -66,6 +67,11 @@ class DaskRows(Engine):
             raise InvalidData("X must be a data frame for its columns to have names, got an array")
         chosen, others = chosen_columns([str(name) for name in self.collection.columns], columns, beside)
         return replace(self, columns=chosen, beside=others)
+
+    def kind(self, name: Any) -> str | None:
+        import pandas as pd
+
+        return kind_of(pd.Series([], dtype=self.collection.dtypes[name]))
 
     def total(self, work: Work) -> dict[str, Integers]:
         found = _run(self._tasks(Counted(work)))

@@ -1,8 +1,21 @@
-"""Declared public levels, and the category or bin of each private row. It depends on this row only."""
+"""Declared public levels, and the category or bin of each private row. It depends on this row only.
+
+Labels and entries are compared by one rule in every container and source:
+
+* An entry of text is the label with the same text. Otherwise it is the label with its value (`dpstats.data.words`).
+* Any other entry is the label with its value (`dpstats.data.values.label_key`).
+* A label of text has a value only if all labels read as distinct numbers, truth values or missing entries, and at
+  least one as a number. So "1" is the entry 1 among the labels "0", "1", but not among the labels "1", "north".
+
+The declaration alone decides which labels have a value.
+"""
 
 from __future__ import annotations
 
+import math
 import reprlib
+from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -12,8 +25,8 @@ from dpstats.data.arithmetic import as_int64
 from dpstats.data.columns import distinct
 from dpstats.data.keys import read_labels
 from dpstats.data.rows import column_of
-from dpstats.data.values import Key, key_of
-from dpstats.data.words import Words, level
+from dpstats.data.values import MISSING, Key, label_key
+from dpstats.data.words import Words, exact_number
 from dpstats.errors import InvalidParameter
 
 
@@ -32,13 +45,56 @@ class Undeclared:
         return read_labels(data, name)
 
 
+def text_key(text: str) -> Key | None:
+    """Return the key of the value of a text: of a number, or of a missing entry. None for other text."""
+    found = exact_number(text)
+    return None if found is None else label_key(found)
+
+
+def value_keys(labels: Sequence[Any]) -> list[Key] | None:
+    """Return the keys of the values of declared labels, or None if their text is to be compared.
+
+    Labels have values if all of them read as distinct numbers, truth values or missing entries, and at least one as a
+    number.
+
+    Examples
+    --------
+    >>> from dpstats.data.levels import value_keys
+    >>> value_keys(["0", "1"]) == value_keys([False, 1.0]), value_keys(["1", "north"]), value_keys(["1", "01"])
+    (True, None, None)
+    """
+    keys = []
+    for label in labels:
+        key = label_key(label)
+        key = text_key(key[1]) if key is not None and key[0] == "text" else key
+        if key is None or key[0] not in ("number", "missing"):
+            return None
+        keys.append(key)
+    return keys if len(set(keys)) == len(keys) and {*keys} != {MISSING} else None
+
+
+def _other_keys(label: Any, key: Key) -> list[Key]:
+    """Return further keys of a number: of its decimal text if it is a float, and of its single precision.
+
+    A file shows the float 1e23 as 1e+23, which is not its exact value. A column of single precision shows 0.1 as
+    0.10000000149011612.
+    """
+    if key[0] != "number":
+        return []
+    others: list[Any] = [Decimal(repr(label))] if type(label) is float and math.isfinite(label) else []
+    if key[1] != key[1] // 1:
+        with np.errstate(over="ignore", under="ignore"):
+            others.append(float(np.float32(key[1])))
+    return [other for number in others if (other := label_key(number)) is not None]
+
+
 class Categories:
     """Public and distinct values, and the code of each row among them.
 
     Parameters
     ----------
     values : sequence
-        Distinct hashable values. Equal values (`dpstats.data.values.key_of`) raise an error.
+        Distinct hashable values. Equal values (`dpstats.data.values.label_key`) raise an error.
     name : str, default="categories"
         Name in error messages.
 
@@ -46,6 +102,14 @@ class Categories:
     ----------
     values : tuple
         Values as declared. Scalars of numpy become Python scalars, except times.
+    by_value : bool
+        Whether labels of text have values, too (`value_keys`).
+
+    Examples
+    --------
+    >>> from dpstats.data.levels import Categories
+    >>> Categories(["0", "1", "2"]).codes([1, "1.0", 2.0, "x"]).tolist()
+    [1, 1, 2, -1]
     """
 
     kind: ClassVar[str] = "categories"
@@ -60,13 +124,22 @@ class Categories:
         self.values: tuple[Any, ...] = tuple(map(_plain, given))
         self._code: dict[Key, int] = {}
         for code, value in enumerate(self.values):
-            key = key_of(value)
+            key = label_key(value)
             if key is None:
                 raise InvalidParameter(f"{name} must be hashable values, got {type(value).__name__}")
             if self._code.setdefault(key, code) != code:
                 raise InvalidParameter(f"{name} must be distinct, got {value!r} twice")
         if not self.values:
             raise InvalidParameter(f"{name} must not be empty")
+        declared, valued = list(self._code), value_keys(self.values)
+        self.by_value = valued is not None
+        for code, key in enumerate(valued or ()):
+            self._code[key] = code
+        # Exact numbers come first, so that every declared label keeps its own entries.
+        for code, (value, key) in enumerate(zip(self.values, valued or declared, strict=True)):
+            for other in _other_keys(value, key):
+                self._code.setdefault(other, code)
+        self._reads_text = any(key[0] in ("number", "missing") for key in self._code)
         # A faster lookup for the most common types: the same codes, keyed by the values.
         self._plain = {key[1]: code for key, code in self._code.items() if key[0] in ("text", "number")}
 
@@ -75,14 +148,15 @@ class Categories:
 
     @property
     def kinds(self) -> frozenset[str]:
-        """The kinds of the declared values: "number", "text" and others (`dpstats.data.values.key_of`)."""
-        return frozenset(key[0] for key in self._code)
+        """The kinds of entries that can be a declared label: "number", "text" and others."""
+        kinds = {key[0] for key in self._code}
+        return frozenset(kinds | {"text"} if "number" in kinds else kinds)
 
     def codes(self, data: Any, name: str = "data") -> NDArray[np.int64]:
         """Return the position of the category of each row, or -1 for a row in no category.
 
-        `dpstats.data.values.key_of` defines equality. A missing row is in the category declared as None or NaN, if
-        there is one. A row that cannot be a category, such as a list, is in none.
+        The rule above defines equality. A missing row is in the category declared as None or NaN, if there is one. A
+        row that cannot be a category, such as a list, is in none.
 
         Parameters
         ----------
@@ -96,25 +170,29 @@ class Categories:
             If ``data`` is not 1-d.
         """
         if isinstance(data, Words):
-            known = {word: level(word, self._code_of) for word in dict.fromkeys(data)}
+            known = {word: self._code_of(word) for word in dict.fromkeys(data)}
             return np.fromiter(map(known.__getitem__, data), dtype=np.int64, count=len(data))
         values, where = distinct(name, data)
         codes = np.fromiter(map(self._code_of, values), dtype=np.int64, count=len(values))
         return codes if where is None else codes[where]
 
     def _code_of(self, value: Any) -> int:
-        if type(value) in (str, int, bool):
-            return self._plain.get(value, -1)
-        key = key_of(value)
+        if type(value) in (str, int, bool) and value in self._plain:
+            return self._plain[value]
+        key = label_key(value)
         if key is None:
             return -1
         try:
-            return self._code.get(key, -1)
+            if key[0] == "text" and key not in self._code:
+                key = text_key(key[1]) if self._reads_text else None
+            return -1 if key is None else self._code.get(key, -1)
         except Exception:  # a comparison of a foreign class
             return -1
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, np.floating) and value.itemsize < 8:
+        return float(str(value))  # the label 0.1, and not the 0.10000000149011612 of 32 bits
     return value.item() if isinstance(value, np.generic) and value.dtype.kind not in "mMV" else value
 
 

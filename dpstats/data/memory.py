@@ -107,15 +107,11 @@ class Memory(Source):
     # Labels
 
     def _codes(self, schema: Schema) -> NDArray[np.int64]:
-        levels = schema.levels or ()
+        levels, name = schema.levels or (), "data" if schema.plain else "X"
         columns = self._columns(len(levels), schema.numbers if self.names is not None else None, schema.plain)
-        if not schema.plain and stated_shape(self._X) not in (
-            (0,),
-            (0, len(columns)),
-        ):  # an empty column has no type
+        if stated_shape(self._X) not in ((0,), (0, len(columns))):  # an empty column has no type
             for kind, entries in zip(levels, columns, strict=True):
-                check_kind("X", kind_of(entries), kind)
-        name = "data" if schema.plain else "X"
+                check_kind(name, kind_of(entries), kind)
         codes = [kind.codes(entries, name) for kind, entries in zip(levels, columns, strict=True)]
         if len(set(map(len, codes))) > 1:
             raise InvalidData("X must have columns of one length")

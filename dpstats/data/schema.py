@@ -125,8 +125,7 @@ class Schema:
     counted : bool
         Whether X is always a histogram.
     plain : bool
-        Whether entries of a single column of labels are used unchanged. A list of one entry is then not a label, and an
-        entry with a type that differs from the declared levels has no level.
+        Whether entries of a single column of labels are used unchanged. A list of one entry is then not a label.
     sparse : bool
         Whether sparse tables of scipy are accepted.
     ordered : bool

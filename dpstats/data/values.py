@@ -49,6 +49,26 @@ def key_of(value: Any) -> Key | None:
     return key
 
 
+def label_key(value: Any) -> Key | None:
+    """Return the key of ``value`` as a label: as `key_of`, but a float is the decimal number that it is written as.
+
+    So 0.1, Decimal("0.1") and the word 0.1 of a file are one label. Integers are exact: 2^53 + 1 equals no float.
+
+    Examples
+    --------
+    >>> from decimal import Decimal
+    >>> from dpstats.data.values import label_key
+    >>> label_key(0.1) == label_key(Decimal("0.1")), label_key(2**53 + 1) == label_key(2.0**53)
+    (True, False)
+    """
+    key = key_of(value)
+    if key is None or key[0] != "number" or type(key[1]) is not float:
+        return key
+    # A float that is an integer has a value that all containers show exactly. `repr` is the shortest decimal.
+    plain = key[1].is_integer() or not math.isfinite(key[1])
+    return key if plain else ("number", Decimal(repr(key[1])))
+
+
 def is_built_in(key: Key) -> bool:
     """Return whether the equality of a value, and of all entries of a tuple, is built in and not defined by a class."""
     return key[0] != OTHER and all(is_built_in(part) for part in key[1:] if isinstance(part, tuple))

@@ -7,8 +7,8 @@ it has no underscore. The words true and false are 1 and 0, and `MISSING_WORDS` 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
+from decimal import Decimal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,16 +57,22 @@ def numbers(
     return np.array(found, dtype=np.float64), wrong
 
 
-def level(word: str, code: Callable[[Any], int]) -> int:
-    """Return the code of the level of a word: the level with the same text, otherwise the level with its value.
+def exact_number(word: str) -> float | Decimal | None:
+    """Return the number of a word without rounding, NaN for a missing word, and None for a non-numeric word.
 
-    ``code`` returns the code of an entry, or -1 if no level equals it.
+    Examples
+    --------
+    >>> from dpstats.data.words import exact_number
+    >>> exact_number("9007199254740993"), exact_number("true"), exact_number("north")
+    (Decimal('9007199254740993'), 1.0, None)
     """
-    found = code(word)
-    if found >= 0:
-        return found
-    value = number(word)
-    return -1 if value is None else code(None if math.isnan(value) else value)
+    rounded = number(word)
+    if rounded is None or math.isnan(rounded):
+        return rounded
+    try:
+        return Decimal(word)
+    except ArithmeticError:  # true, false, or an exponent beyond those of decimals
+        return rounded
 
 
 FOREIGN = ("_", "+-", "(")

@@ -156,8 +156,8 @@ def test_tables_of_ibis_are_read_in_batches(table: Any) -> None:
     ):
         np.testing.assert_array_equal(fit(table), fit(FRAME))
     assert [open_source(table).kind(name) for name in ("a", "g")] == ["number", "text"]
-    with pytest.raises(InvalidData, match="entries of type text"):
-        GroupMeans(groups=[1], by="g", bounds={"a": (-2, 2)}).fit(table)
+    with pytest.raises(InvalidData, match="entries of type number"):
+        GroupMeans(groups=["u", "v"], by="b", bounds={"a": (-2, 2)}).fit(table)
 
 
 def test_a_table_of_ibis_without_rows() -> None:

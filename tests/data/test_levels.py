@@ -6,15 +6,23 @@ import itertools
 import math
 import traceback
 import warnings
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
 from dpstats.data.levels import Bins, Categories
+from dpstats.data.opening import open_source
+from dpstats.data.schema import Column, Schema
+from dpstats.data.words import Words, number
 from dpstats.errors import InvalidData, InvalidParameter
 from tests.data.awkward import COLUMNS, VALUES, Colour, Raises, beside
+
+pa = pytest.importorskip("pyarrow")
 
 DECLARED = [
     1,
@@ -83,7 +91,8 @@ def test_codes():
     ]
     codes = [0, 0, 0, 0, 1, 2, -1, 4, -1, 5, 6, 7, 7, -1, -1]
     assert CATEGORIES.codes(rows).tolist() == codes
-    assert Categories([1, 2, 3, "refused"]).codes([3, "refused", "3", 1]).tolist() == [2, 3, -1, 0]
+    # As the word 3 of a file: a text that is no label is the label of its value.
+    assert Categories([1, 2, 3, "refused"]).codes([3, "refused", "3", 1]).tolist() == [2, 3, 2, 0]
     assert Categories([True, False]).codes(np.array([False, True])).tolist() == [1, 0]
     assert Categories([b"x"]).codes([b"x", 0.5, "x"]).tolist() == [0, -1, -1]
     assert Categories([0.5]).codes([0.5, 2**53 + 1]).tolist() == [0, -1]
@@ -207,3 +216,150 @@ def test_bad_edges(edges: Any) -> None:
 def test_what_is_no_number(data: Any) -> None:
     with pytest.raises(InvalidData):
         Bins([0, 1]).codes(data)
+
+
+NUMBERS = [
+    ["0", "1", "2"],
+    [0, 1, 2],
+    [0.0, 1.0, 2.0, None],
+    ["0", "1", ""],
+    ["True", "False"],
+    [True, False],
+    [Decimal("0.1"), 0.5, "1e1"],
+    [0.1, 0.5, 10],
+    ["0.1", "0.50", "10"],
+    [2**53, 2**53 + 1, 7],
+    [str(2**53), str(2**53 + 1)],
+    ["-999", "007"],
+]
+TEXTS = [["north", "south"], ["1", "01", "2"], ["1", "north"], [1, "north", None], ["0", "x", 1, 0.1]]
+WORDS = [
+    *("0", "0.0", "1", "1.0", "01", "2", " 2 ", "TRUE", "False", "t", "0.1", "0.10", "1e-1", "10", "1e1"),
+    *("north", "North", "", "NA", "nan", "-999.0", "7", str(2**53), str(2**53 + 1), f"{2**53}.0"),
+]
+
+
+def reference(labels: list[Any], word: str) -> int:
+    """Return the code by fractions: the text first, otherwise the value."""
+    if word in labels:
+        return labels.index(word)
+
+    def value(entry: Any) -> Any:
+        entry = repr(entry) if isinstance(entry, float | bool) else "" if entry is None else entry
+        read = number(entry) if isinstance(entry, str) else 0.0
+        if read is None or math.isnan(read):
+            return None if read is None else "missing"
+        truth = isinstance(entry, str) and entry.strip().lower() in ("true", "false")
+        return Fraction(read) if truth else Fraction(entry.strip() if isinstance(entry, str) else entry)
+
+    values = [value(label) for label in labels]
+    by_value = None not in values and len({*values}) == len(values)
+    known = [
+        found if by_value or not isinstance(label, str) else None
+        for label, found in zip(labels, values, strict=True)
+    ]
+    found = value(word)
+    return known.index(found) if found is not None and found in known else -1
+
+
+def held(words: list[str]) -> dict[str, Any]:
+    """Return one column in every container of text."""
+    return {
+        "file": Words(words),
+        "list": words,
+        "array": np.array(words),
+        "objects": np.array(words, dtype=object),
+        "pandas": pd.Series(words, dtype=object),
+        "pandas string": pd.Series(words, dtype="string"),
+        "pandas pyarrow": pd.Series(words, dtype="string[pyarrow]"),
+        "pandas categories": pd.Series(words, dtype=object).astype("category"),
+        "polars": pl.Series(words),
+        "polars categories": pl.Series(words, dtype=pl.Categorical),
+        "arrow": pa.chunked_array([words]),
+        "dictionary": pa.array(words).dictionary_encode(),
+    }
+
+
+@pytest.mark.parametrize("labels", [*NUMBERS, *TEXTS], ids=repr)
+def test_labels_mean_the_same_in_every_container_of_text(labels: list[Any]) -> None:
+    expected = [reference(labels, word) for word in WORDS]
+    made = Categories(labels)
+    assert made.by_value == (labels in NUMBERS)
+    for name, column in held(WORDS).items():
+        assert made.codes(column).tolist() == expected, name
+    random = np.random.default_rng(5)
+    for _ in range(5):
+        places = random.integers(0, len(WORDS), 12).tolist()
+        for name, column in held([WORDS[place] for place in places]).items():
+            assert made.codes(column).tolist() == [expected[place] for place in places], name
+
+
+@pytest.mark.parametrize(
+    ("labels", "entries", "codes"),
+    [
+        (["0", "1"], [0, 1, 1, 5], [0, 1, 1, -1]),
+        (["True", "False"], [1, 0, 1, 0], [0, 1, 0, 1]),
+        ([Decimal("0.1"), "0.2"], [0.1, 0.2, 0.3, 1.0], [0, 1, -1, -1]),
+        ([0.1, 0.2], [0.1, 0.2, 0.3, 1.0], [0, 1, -1, -1]),
+        ([2**53 + 1, 2**53], [2.0**53, 2.0**53, 1.0, 0.0], [1, 1, -1, -1]),
+        ([1e23, 7], [1e23, 7, 1e22, 0.0], [0, 1, -1, -1]),
+    ],
+)
+def test_labels_mean_the_same_in_every_column_of_numbers(
+    labels: list[Any], entries: list[Any], codes: list[int]
+) -> None:
+    made = Categories(labels)
+    columns = {
+        "list": entries,
+        "file": Words(map(str, entries)),
+        "doubles": np.array(entries, dtype=float),
+        "pandas": pd.Series(entries, dtype="Float64"),
+        "pandas arrow": pd.Series(entries, dtype="double[pyarrow]"),
+        "categories": pd.Series(entries).astype("category"),
+        "polars": pl.Series([float(entry) for entry in entries]),
+        "arrow": pa.array([float(entry) for entry in entries]),
+        "decimals": [Decimal(repr(entry)) for entry in entries],
+    }
+    for name, column in columns.items():
+        assert made.codes(column).tolist() == codes, name
+    single = np.array(entries, dtype=np.float32)
+    if max(entries) < 2**24:
+        assert made.codes(single).tolist() == made.codes(pl.Series(single)).tolist() == codes
+
+
+def test_integers_beyond_floats_stay_apart_in_files() -> None:
+    made = Categories([2**53, 2**53 + 1])
+    assert made.codes(Words(["9007199254740992", "9007199254740993", "9007199254740993.0"])).tolist() == [
+        0,
+        1,
+        1,
+    ]
+    assert made.codes(np.array([2**53, 2**53 + 1])).tolist() == [0, 1]
+    # Of a float label the shortest decimal is meant, and no other number that rounds to it.
+    assert Categories([0.1]).codes(["0.1", "0.1000000000000000055"]).tolist() == [0, -1]
+
+
+@pytest.mark.parametrize("source", ["csv", "parquet", "lazy", "duckdb", "dask", "arrow", "pandas"])
+@pytest.mark.parametrize(
+    "labels", [["0", "1"], [0, 1], [False, True], [Decimal(0), 1.0], ["false", "true"]], ids=repr
+)
+def test_every_source_reads_labels_by_value(source: str, labels: list[Any], tmp_path: Any) -> None:
+    for written in ([0.0, 1.0, 1.0, 3.0], ["0.0", "1", "TRUE", "x"], [0, 1, 1, 3]):
+        frame = pd.DataFrame({"g": written, "x": [1.0, 2.0, 3.0, 4.0]})
+        X: Any = frame
+        if source == "csv":
+            frame.to_csv(X := tmp_path / "a.csv", index=False)
+        elif source == "parquet":
+            frame.to_parquet(X := tmp_path / "a.parquet")
+        elif source == "lazy":
+            X = pl.from_pandas(frame).lazy()
+        elif source == "duckdb":
+            X = pytest.importorskip("duckdb").from_arrow(pa.Table.from_pandas(frame))
+        elif source == "dask":
+            X = pytest.importorskip("dask.dataframe").from_pandas(frame, npartitions=2)
+        elif source == "arrow":
+            X = pa.Table.from_pandas(frame)
+        opened = open_source(X)
+        schema = Schema(("x",), (Column("groups", "g", Categories(labels)),)).resolve(opened.names)
+        table = opened.read(schema).whole()
+        assert table.groups is not None and table.groups.tolist() == [0, 1, 1, -1]

@@ -13,7 +13,7 @@ import pytest
 
 from dpstats.data.levels import Categories
 from dpstats.data.rows import column_of
-from dpstats.data.words import FOREIGN, MISSING_WORDS, Words, level, number, number_sql, numbers
+from dpstats.data.words import FOREIGN, MISSING_WORDS, Words, exact_number, number, number_sql, numbers
 from dpstats.errors import InvalidData
 
 WORDS = {
@@ -137,7 +137,13 @@ def test_the_page_lists_the_words_that_are_missing() -> None:
 
 @pytest.mark.parametrize("word", [*sorted(MISSING_WORDS), "NaN", "nan", "-nan", " NA "])
 def test_every_missing_word_is_the_level_of_missing_entries(word: str) -> None:
-    codes = {None: 3, 1.0: 4, "here": 5}
-    assert level(word, lambda entry: codes.get(entry, -1)) == 3
+    assert Categories(["a", None, 1.0, "here"]).codes(Words([word])).tolist() == [1]
+    assert Categories(["a", None, 1.0, "here"]).codes([word]).tolist() == [1]
     # A level with this text comes first.
-    assert level(word, lambda entry: {word: 6, **codes}.get(entry, -1)) == 6
+    assert Categories(["a", None, 1.0, word]).codes(Words([word])).tolist() == [3]
+
+
+def test_a_word_has_its_exact_number() -> None:
+    found = [exact_number(word) for word in (" 9007199254740993 ", "1e400", "+.5", "true", "1_0", "x", "١")]
+    assert found == [2**53 + 1, 10**400, 0.5, 1.0, None, None, None]
+    assert exact_number("1e99999999999999999999") == math.inf and math.isnan(exact_number("NA") or 0.0)
