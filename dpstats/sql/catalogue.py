@@ -29,6 +29,9 @@ class ColumnType:
         real numbers are NULL here: no other place decides about them.
     undeclared : bool
         Whether this is text only because nobody declared a type, in a CSV file.
+    numbers : (str, str)
+        SQL of an entry of text as a whole number and as a double, from the name of the column as {0}: NULL for other
+        text. Empty if the database cannot read text as numbers without an error.
     """
 
     name: str
@@ -36,6 +39,7 @@ class ColumnType:
     required: bool = False
     entry: str = "{}"
     undeclared: bool = False
+    numbers: tuple[str, str] = ("", "")
 
     @property
     def shown(self) -> str:

@@ -9,7 +9,7 @@ from dpstats.sensitivity.relations import Column, Distinct, Join, Relation, Sele
 from dpstats.sql.catalogue import BaseTable, quoted
 from dpstats.sql.conditions import Compare, Condition, Literal, conjuncts, list_columns, written
 from dpstats.sql.dialect import Dialect
-from dpstats.sql.query import Bin, Measure, Quantiles, Query, Several, Span
+from dpstats.sql.query import Bin, Choice, Group, Measure, Quantiles, Query, Several, Span
 from dpstats.sql.scope import instances_of
 from dpstats.sql.values import Formula, write_value
 
@@ -40,13 +40,13 @@ class Compiled:
         self._literals = []
         groups, sums = self._query.groups, self._sums()
         levels = [value for group in groups for value in group.values]
-        if len(levels) > _FEW_LEVELS and all(isinstance(value, Literal) for value in levels):
+        plain = all(isinstance(value, Literal) for value in levels)
+        if len(levels) > _FEW_LEVELS and plain and not any(isinstance(each.column, Choice) for each in groups):
             # Sum by the values first, so that only distinct values are compared with the levels.
-            names = {group.column: f"g{i}" for i, group in enumerate(groups)}
-            listed = ", ".join([*names.values(), *(f"{each} AS c{i}" for i, each in enumerate(sums))])
-            by = ", ".join(names.values())
-            inner = f"SELECT {listed} FROM ({self._rows(units=False, raw=True)}) AS q GROUP BY {by}"
-            inner = f"SELECT {self._cell(names)} AS cell, p.* FROM ({inner}) AS p"
+            keys = [f"g{i}" for i in range(len(groups))]
+            listed = ", ".join([*keys, *(f"{each} AS c{i}" for i, each in enumerate(sums))])
+            inner = f"SELECT {listed} FROM ({self._rows(units=False, raw=True)}) AS q GROUP BY {', '.join(keys)}"
+            inner = f"SELECT {self._cell(keys)} AS cell, p.* FROM ({inner}) AS p"
             sums = [f"sum(c{i})" for i in range(len(sums))]
         else:
             inner = self._rows(units=False)
@@ -182,23 +182,34 @@ class Compiled:
         if units:
             unit = next(names[column] for column in query.unit if column in names)
             kept.append(f"{unit} IS NOT NULL")
-        found = [f"{names[group.column]} AS k{i}" for i, group in enumerate(query.groups) if group.discovered]
-        cell = [f"{names[group.column]} AS g{i}" for i, group in enumerate(query.groups)]
-        if not raw:
-            cell = [f"{self._cell(names)} AS cell"]
+        keys = [self._key(group, names) for group in query.groups]
+        found = [f"{key} AS k{i}" for i, key in enumerate(keys) if query.groups[i].discovered]
+        cell = [f"{key} AS g{i}" for i, key in enumerate(keys)] if raw else [f"{self._cell(keys)} AS cell"]
         listed = ", ".join([f"{unit} AS unit", *found, *cell, *([value] if value else [])])
         return _selected(listed, source, [*where, *kept])
 
-    def _cell(self, names: Mapping[Column, str]) -> str:
+    def _key(self, group: Group, names: Mapping[Column, str]) -> str:
+        """Return the key of a group: its entry, or for a CASE the place of its label."""
+        if isinstance(group.column, Column):
+            return group.key.format(names[group.column])
+        ends = [(f"WHEN {self._condition(each, names)} THEN", place) for each, place in group.column.cases]
+        listed = [*ends, ("ELSE", group.column.otherwise)]
+        words = [f"{when} {'NULL' if place is None else place}" for when, place in listed]
+        return f"(CASE {' '.join(words)} END)"
+
+    def _cell(self, keys: Sequence[str]) -> str:
+        """Return the number of the cell of a row, from the keys of its groups."""
         terms = ["0"]
-        for group in self._query.groups:
+        for group, key in zip(self._query.groups, keys, strict=True):
             if group.discovered:
                 continue
-            cases = " ".join(
-                f"WHEN {self._inside(names[group.column], value)} THEN {i}"
-                for i, value in enumerate(group.values)
-            )
-            terms = [f"({' + '.join(terms)}) * {len(group.values)}", f"(CASE {cases} END)"]
+            place = key
+            if isinstance(group.column, Column):
+                cases = " ".join(
+                    f"WHEN {self._inside(key, value)} THEN {i}" for i, value in enumerate(group.values)
+                )
+                place = f"(CASE {cases} END)"
+            terms = [f"({' + '.join(terms)}) * {len(group.values)}", place]
         return " + ".join(terms)
 
     def _inside(self, name: str, value: Literal | Bin | Span) -> str:

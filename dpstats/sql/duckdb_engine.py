@@ -368,7 +368,8 @@ def column_type(name: str, nullable: bool = True) -> ColumnType:
         entry = "CAST({} AS VARCHAR)"
     if name in ("FLOAT", "DOUBLE"):
         entry, required = DUCKDB.finite, False
-    return ColumnType(name, kind or "other", required, entry)
+    numbers = _NUMBERS if kind == "text" else ("", "")
+    return ColumnType(name, kind or "other", required, entry, numbers=numbers)
 
 
 def _by_table(data: Mapping[str, Any], types: Mapping[str, str]) -> dict[str, dict[str, str]]:
@@ -423,6 +424,10 @@ def _entry_sql(name: str, kind: str) -> tuple[str, str]:
         value = f"TRY_CAST({word} AS {kind})"
     # Words that are missing, NaN or infinite are no finite number, and other words are 0 here.
     return value, f"({value}) IS NULL AND isfinite({number_sql(name, '0.0')})"
+
+
+_NUMBERS = _entry_sql("{0}", "BIGINT")[0], _entry_sql("{0}", "DOUBLE")[0]
+"""SQL of an entry of text as a number, for declared values that are numbers."""
 
 
 def _forms(given: Any) -> Iterator[Any]:
