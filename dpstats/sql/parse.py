@@ -73,7 +73,8 @@ class _Reader:
         if isinstance(measure, Quantiles):
             measure = Measure("count", measure.column)
         relation = drop_unpaired(relation, _list_needed(measure, groups))
-        unit = unit_columns(relation, self._units) if self._protects_units else ()
+        private = not all(table.public for table in tables(relation))
+        unit = unit_columns(relation, self._units) if self._protects_units and private else ()
         if isinstance(measure, Measure) and measure.kind == "distinct":
             assert isinstance(measure.column, Column)
             keys: list[Column] = []

@@ -49,6 +49,7 @@ from dpstats.sql.plan import (
     SHARES,
     SQLPlan,
     discovery_plan,
+    exact_plan,
     public_plan,
     smooth_plan,
     unit_plan,
@@ -171,6 +172,7 @@ class PrivateSQL(Releasing):
     statement with bound literals. A query is one SELECT of the following parts. Any other part raises an error before
     anything is charged.
 
+    * COUNT and SUM of public tables only are exact, and cost nothing.
     * COUNT and COUNT_IF need no declaration. COUNT(DISTINCT column) must be the only aggregate.
     * SUM, AVG, STDDEV, STDDEV_POP, VARIANCE and VAR_POP need ``bounds`` of their column.
     * MEDIAN, QUANTILE_CONT and PERCENTILE_CONT (WITHIN GROUP) need ``bounds`` of their column. Without ``unit`` a row
@@ -411,7 +413,7 @@ class PrivateSQL(Releasing):
             if self._units:
                 return self._explain_units(query, "quantiles", "rows", (0, self._powers)) + ranks
             return self._explain_rows(query) + ranks
-        if not self._units:
+        if not query.unit:
             return self._explain_rows(query)
         if _own_distinct(query):
             return f"{query.measure.kind}: 1, as a {self._guarantee.unit} is counted once"
@@ -494,7 +496,7 @@ class PrivateSQL(Releasing):
         measure = query.measure
         if (
             isinstance(measure, Measure)
-            and self._units
+            and query.unit
             and measure.kind == "distinct"
             and measure.column not in query.unit
         ):
@@ -544,8 +546,6 @@ class PrivateSQL(Releasing):
                 "a quantile in this join",
                 "a row may be in several rows of the result: join with public tables by their keys, or protect a unit",
             )
-        if all(table.public for table in tables(query.relation)):
-            refuse("a quantile of public tables only", "they need no privacy: ask the database")
 
     def _counts_once(self, query: Query) -> bool:
         """Return whether a row of the data is in at most one row of the result."""
@@ -553,6 +553,14 @@ class PrivateSQL(Releasing):
 
     def _planned(self, query: Query) -> SQLPlan:
         """Return the plan, in the finest steps of values that its noise can be drawn in."""
+        if all(table.public for table in tables(query.relation)):
+            if isinstance(query.measure, Measure) and not query.quantiles and not query.discovers:
+                return exact_plan(query, self._guarantee)
+            if self._units or query.quantiles:
+                refuse(
+                    "an average, a spread or a quantile of public tables only",
+                    "they need no privacy: ask the database. COUNT and SUM are exact",
+                )
         if query.discovers:
             self._check_discovery(query)
         if query.quantiles is not None:
@@ -615,20 +623,24 @@ class PrivateSQL(Releasing):
     def _answer(self, query: Query) -> PrivateTable | PrivateAnswers | QuantileAnswers:
         plan = self._planned(query)
         session = self._session_of(plan)
-        session.check()
+        if plan.stages:
+            session.check()
         if self._missing == "error":
             by_name = self._by_name
             for name in {table.name for table in tables(query.relation)}:
                 self._data.check_entries(by_name[name])
         private = self._read(query, plan)
-        with session:
-            self._release(private, plan, session)
+        released: Any = {ANSWER: private.numbers}
+        if plan.method != "exact":
+            with session:
+                self._release(private, plan, session)
+            released = session.released
         found: PrivateTable | PrivateAnswers | QuantileAnswers
         if isinstance(plan, SQLQuantilesPlan):
-            found = quantiles_answered(plan.query, plan, session.released, plan.guarantee)
+            found = quantiles_answered(plan.query, plan, released, plan.guarantee)
         else:
             answer = all_answered if isinstance(query.measure, Several) else answered
-            found = answer(plan.query, plan, session.released, plan.guarantee)
+            found = answer(plan.query, plan, released, plan.guarantee)
         if query.arrangement == AS_DECLARED:
             return found
         return found.show(*arrange(query, found.cells, np.atleast_2d(found.values.T).T))
@@ -655,7 +667,7 @@ class PrivateSQL(Releasing):
             return _read_keys(self._data.run(*compiled.keys()), query)
         found = _by_cell(self._data.run(*compiled.cells()), query, 1)[0]
         numbers = np.clip(found, -plan.largest, plan.largest) * plan.finer
-        if plan.method == "public":
+        if plan.method in ("public", "exact"):
             return _Private(numbers)
         elastic, moved = self._elastic(query), plan.finer * query.moved
         stage = plan.smooth
