@@ -23,7 +23,7 @@ from dpstats.cli.group_means import GROUP_MEANS
 from dpstats.cli.histogram import HISTOGRAM
 from dpstats.cli.identity_test import IDENTITY_TEST
 from dpstats.cli.mean import MEAN
-from dpstats.cli.options import Parser, in_options, one_line, plain_number
+from dpstats.cli.options import Parser, in_options, join_lists, one_line
 from dpstats.cli.plan import add_plans
 from dpstats.cli.proportion import PROPORTION
 from dpstats.cli.quantile import QUANTILE
@@ -42,7 +42,7 @@ from dpstats.errors import DPStatsError
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status (see `dpstats.cli.exits`); bad input is one clear line."""
     given = sys.argv[1:] if arguments is None else arguments
-    options = _parser().parse_args([plain_number(word) for word in given])
+    options = _parser().parse_args(join_lists(given))
     try:
         keep_apart(options)
         with quiet(options.quiet):

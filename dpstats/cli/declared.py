@@ -53,7 +53,7 @@ def levels_of(given: list[str] | None, option: str = "--levels", *, discover: bo
     for text in given or []:
         name, equals, words = text.partition("=")
         undeclared = discover and words == DISCOVER
-        levels = DISCOVER if undeclared else next(csv.reader([words]), [])
+        levels = DISCOVER if undeclared else split_list(words)
         if not equals or (not undeclared and (len(levels) < 2 or len(set(levels)) < len(levels))):
             raise InvalidParameter(
                 f"{option} must be NAME=A,B,... of two different levels or more, got {text!r}"
@@ -62,6 +62,11 @@ def levels_of(given: list[str] | None, option: str = "--levels", *, discover: bo
             raise InvalidParameter(f"{option} must name each column once, got {name!r} twice")
         found[name] = levels
     return found
+
+
+def split_list(text: str) -> list[str]:
+    """Return the words of A,B,... A word with a comma is in double quotes."""
+    return next(csv.reader([text]), [])
 
 
 def check_discovery(option: str, delta: float) -> None:

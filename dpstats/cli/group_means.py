@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import csv
 from dataclasses import replace
 from typing import Any
 
-from dpstats.cli.declared import DISCOVER, bounds_of, by_column, check_discovery
+from dpstats.cli.declared import DISCOVER, bounds_of, by_column, check_discovery, split_list
 from dpstats.cli.input import InputTable
 from dpstats.cli.options import add_privacy, per_column
 from dpstats.cli.release import ReleaseCommand, private_size
@@ -47,7 +46,7 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
 
 def _groups(options: argparse.Namespace) -> list[str] | str:
     """Return the declared labels, or the word for none. In double quotes, the word is a label."""
-    return DISCOVER if _discovers(options) else next(csv.reader([options.groups]), [])
+    return DISCOVER if _discovers(options) else split_list(options.groups)
 
 
 def _discovers(options: argparse.Namespace) -> bool:

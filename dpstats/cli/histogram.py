@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import csv
 from typing import TYPE_CHECKING, Any
 
-from dpstats.cli.declared import DISCOVER, check_discovery
+from dpstats.cli.declared import DISCOVER, check_discovery, split_list
 from dpstats.cli.input import InputTable
 from dpstats.cli.options import add_privacy
 from dpstats.cli.release import ReleaseCommand
@@ -110,7 +109,7 @@ def _categories(options: argparse.Namespace) -> Any:
     """Return the declared categories, or the word for discovered ones."""
     if options.categories in (None, DISCOVER):
         return options.categories
-    return next(csv.reader([options.categories]), [])
+    return split_list(options.categories)
 
 
 def _report(made: Any, options: argparse.Namespace) -> tuple[list[Any], dict[str, Any]]:

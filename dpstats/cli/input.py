@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import csv
 import os
 import sys
 from collections.abc import Callable, Collection, Iterator
@@ -14,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from dpstats.cli.declared import split_list
 from dpstats.cli.files import path_or_dash
 from dpstats.errors import InvalidData, InvalidParameter
 
@@ -100,7 +100,7 @@ class InputTable:
         """Return the named columns for estimators that add rows up, in blocks where that can be done."""
         if not self._is_parquet:
             return self._text(columns, option, text)
-        if text or find_spec("duckdb") is None:
+        if text or self._options.na_values is not None or find_spec("duckdb") is None:
             return self._parquet(columns, option, text)
         return self._duckdb_rows(columns, option)
 
@@ -161,8 +161,13 @@ class InputTable:
         else:
             frame = self._pandas(columns, option)
             self._check(*frame.shape)
-        missing = text_format(self._options).missing
-        return frame.assign(**{name: _as_text(frame[name], missing) for name in frame if name in text})
+        found = {name: _as_text(frame[name]) if name in text else frame[name] for name in frame}
+        codes = text_format(self._options).missing
+        if codes:
+            found = {
+                name: _without_codes(name, column, codes, name in text) for name, column in found.items()
+            }
+        return frame.assign(**found)
 
     def _pandas(self, columns: list[str] | None, option: str) -> Any:
         """Return columns of a Parquet file, as the file has them."""
@@ -194,8 +199,15 @@ class InputTable:
         self.columns = list(columns)
 
 
+def missing_words(options: argparse.Namespace) -> list[str]:
+    """Return the words that mean a missing entry, besides the empty one."""
+    words = [] if options.na_values is None else split_list(options.na_values)
+    return [word for word in words if word.strip()]
+
+
 def text_format(options: argparse.Namespace) -> Any:
     """Return the text format that the options declare."""
+    from dpstats.data.missing import check_codes
     from dpstats.data.text import TextFormat, separator
 
     given = separator(Path(options.file)) if options.sep is None else options.sep
@@ -208,8 +220,7 @@ def text_format(options: argparse.Namespace) -> Any:
         raise InvalidParameter(
             f"--encoding must be one that Python knows (utf-8, latin-1, cp1252), got {options.encoding!r}"
         ) from None
-    words = [] if options.na_values is None else next(csv.reader([options.na_values]), [])
-    return TextFormat(sep, options.encoding, frozenset(words))
+    return TextFormat(sep, options.encoding, check_codes(missing_words(options), "--na-values"))
 
 
 @contextlib.contextmanager
@@ -233,11 +244,22 @@ def reading(
     raise kind(refusal if reason is None else f"{refusal} ({reason})")
 
 
-def _as_text(column: Any, missing: frozenset[str]) -> Any:
+def _as_text(column: Any) -> Any:
     import pandas as pd
 
     words = ["" if pd.api.types.is_scalar(entry) and pd.isna(entry) else _word(entry) for entry in column]
-    return pd.Series(["" if word in missing else word for word in words], index=column.index, dtype=object)
+    return pd.Series(words, index=column.index, dtype=object)
+
+
+def _without_codes(name: str, column: Any, codes: Any, text: bool) -> Any:
+    """Return a column without codes of missing entries: of text as words, otherwise as numbers."""
+    import pandas as pd
+
+    from dpstats.data.rows import column_of
+    from dpstats.data.words import Words
+
+    found = codes.clear_entries(name, Words(column)) if text else column_of(name, column, codes)
+    return pd.Series(list(found) if text else found, index=column.index, dtype=object if text else None)
 
 
 def _word(entry: Any) -> str:

@@ -60,6 +60,7 @@ _DECLARED_BY = {
 }
 _SPELLED = (
     ("random_state", "seed", "--seed"),
+    ("missing_codes", "na_values", "--na-values"),
     ("bounds_are='hard'", "hard", "--hard"),
     ("declare its encoding, for example", "encoding", "give --encoding, for example"),
     ("FunctionalMechanismRegression", "method", "--method functional"),
@@ -118,7 +119,31 @@ def spell_notes(table: Summary, options: argparse.Namespace) -> Summary:
     return replace(table, notes=[in_options(note, options) for note in table.notes])
 
 
-def plain_number(word: str) -> str:
+def join_lists(words: Sequence[str]) -> list[str]:
+    """Return the words of a command with every list that begins with a minus joined to its option.
+
+    argparse takes -999,unk for an option, and does not if it is written as --na-values=-999,unk.
+
+    Examples
+    --------
+    >>> from dpstats.cli.options import join_lists
+    >>> join_lists(["--groups", "-1,0,1", "--bounds", "-1e3", "5"])
+    ['--groups=-1,0,1', '--bounds', '-1000', '5']
+    """
+    joined: list[str] = []
+    for word in map(_plain_number, words):
+        option = joined[-1] if joined else ""
+        if _LIST.fullmatch(word) and option.startswith("--") and option != "--" and "=" not in option:
+            joined[-1] = f"{option}={word}"
+        else:
+            joined.append(word)
+    return joined
+
+
+_LIST = re.compile(r"-\.?\d[^,]*,.*", re.DOTALL)
+
+
+def _plain_number(word: str) -> str:
     """Return a number such as -1e3 as -1000: argparse takes the former for an option."""
     number = re.fullmatch(r"-(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", word)
     return word if number is None else format(Decimal(word), "f")

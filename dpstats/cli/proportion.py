@@ -24,10 +24,13 @@ def _read(table: InputTable, options: argparse.Namespace) -> tuple[Any, ...]:
         return (read_rows(table, options, {name: "max"}),)
 
     def mark_property(frame: Any) -> Any:
-        has = frame[name] == word
+        from dpstats.data.levels import Categories
+        from dpstats.data.words import Words
+
+        found = frame.assign(**{name: Categories([word]).codes(Words(frame[name])) == 0})
         if options.missing == "drop" and word:
-            has = has.astype(object).where(frame[name] != "", None)
-        return frame.assign(**{name: has})
+            found[name] = found[name].astype(object).where(frame[name] != "", None)
+        return found
 
     # Entry by entry, as text: a missing one is the empty word.
     return (read_rows(table, options, {name: "max"}, text=[name], changed=mark_property),)

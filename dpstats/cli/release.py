@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpstats.cli.exits import epilog
 from dpstats.cli.files import notice, opened, output
-from dpstats.cli.input import InputTable, add_table
+from dpstats.cli.input import InputTable, add_table, missing_words
 from dpstats.cli.kept import until_delivered
 from dpstats.cli.options import add_output, add_plot, check_plot, spell_notes
 from dpstats.cli.samples import Target
@@ -179,6 +179,8 @@ def _release(options: argparse.Namespace) -> None:
     if budget is not None:
         budget = budget.labelled(what)
     estimator.set_params(random_state=options.seed, budget=budget)
+    if "missing_codes" in estimator.get_params():
+        estimator.set_params(missing_codes=missing_words(options) or None)
     # Opened before anything is charged, so that a path that cannot be written costs nothing.
     with opened("--plot", picture), delivering(options, what) as show:
         with _naming(table, options):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import csv
 from typing import Any
 
+from dpstats.cli.declared import split_list
 from dpstats.cli.input import InputTable
 from dpstats.cli.options import add_privacy
 from dpstats.cli.release import ReleaseCommand
@@ -42,7 +42,7 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
 def _groups(options: argparse.Namespace) -> list[str] | None:
     if (options.by is None) != (options.groups is None):
         raise InvalidParameter("--by and --groups must be given together")
-    return None if options.groups is None else next(csv.reader([options.groups]), [])
+    return None if options.groups is None else split_list(options.groups)
 
 
 def _read(table: InputTable, options: argparse.Namespace) -> tuple[Any, ...]:

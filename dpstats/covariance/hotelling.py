@@ -36,7 +36,7 @@ from dpstats.means.ellipsoid_plan import (
 from dpstats.means.ellipsoids import ROUND_SHARES, Ellipsoid
 from dpstats.means.staging import stage_curves
 from dpstats.privacy.gaussian import gaussian_sigma
-from dpstats.release.parameters import parameters
+from dpstats.release.parameters import HasMissingCodes, parameters
 from dpstats.release.session import Released
 from dpstats.together import BONFERRONI
 
@@ -163,7 +163,7 @@ def _best_radius2(n: int, d: int, noise: float) -> float:
 
 
 @parameters
-class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
+class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan], HasMissingCodes):
     """Private form of Hotelling's T-squared test of a mean vector, or of the difference of two.
 
     The release finds an ellipsoid around most rows, shrinks rows into it, and tests the mean of the shrunk rows. The
@@ -197,6 +197,9 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
     missing : {"error", "drop"}, default="error"
         Treatment of a row with a NaN or infinite entry. "error" raises `InvalidData`. "drop" leaves the row out: a
         part of epsilon counts the complete rows, and the release uses a random sample of them, of public size.
+    missing_codes : sequence of numbers and text, optional
+        Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
+        by text.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional

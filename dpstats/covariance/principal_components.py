@@ -32,7 +32,7 @@ from dpstats.means.ellipsoid_plan import (
     plan_rounds,
 )
 from dpstats.means.ellipsoids import ROUND_SHARES, Ellipsoid
-from dpstats.release.parameters import parameters
+from dpstats.release.parameters import HasMissingCodes, parameters
 from dpstats.release.session import Released
 from dpstats.together import BONFERRONI
 
@@ -153,7 +153,11 @@ def score_extension(n_components: int, bits: int) -> Extension:
 
 @parameters
 class PrivatePCA(
-    HasEstimates, ClassNamePrefixFeaturesOutMixin, TransformerMixin, EllipsoidEstimator[PCAPlan]
+    HasEstimates,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    EllipsoidEstimator[PCAPlan],
+    HasMissingCodes,
 ):
     """Private principal components of bounded columns: a transformer, with intervals of the variances along them.
 
@@ -178,6 +182,9 @@ class PrivatePCA(
     missing : {"error", "drop"}, default="error"
         Treatment of a row with a NaN or infinite entry. "error" raises `InvalidData`. "drop" leaves the row out: a
         part of epsilon counts the complete rows, and the release uses a random sample of them, of public size.
+    missing_codes : sequence of numbers and text, optional
+        Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
+        by text.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional

@@ -36,7 +36,7 @@ from dpstats.means.ellipsoid_plan import PrivateRows, read_rows, release_rows
 from dpstats.means.region import Region
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.release.estimator import PrivateEstimator
-from dpstats.release.parameters import parameters
+from dpstats.release.parameters import HasMissingCodes, parameters
 from dpstats.release.session import Released, Session
 
 Floats = NDArray[np.float64]
@@ -56,7 +56,7 @@ class _Fitted:
 
 
 @parameters
-class PrivateCorrelation(_Fitted, HasEstimates, PrivateEstimator[AnyPlan]):
+class PrivateCorrelation(_Fitted, HasEstimates, PrivateEstimator[AnyPlan], HasMissingCodes):
     """Private correlations of all pairs of columns: Kendall's tau, or Pearson's correlation of shrunk rows.
 
     Kendall's tau is the probability that two rows are in the same order in both columns, less the probability of
@@ -81,6 +81,9 @@ class PrivateCorrelation(_Fitted, HasEstimates, PrivateEstimator[AnyPlan]):
     missing : {"error", "drop"}, default="error"
         Treatment of a row with a NaN or infinite entry. "error" raises `InvalidData`. "drop" leaves the row out: a
         part of epsilon counts the complete rows, and the release uses a random sample of them, of public size.
+    missing_codes : sequence of numbers and text, optional
+        Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
+        by text.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional

@@ -40,7 +40,7 @@ from dpstats.means.region import Region
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.release.additive import additive_stages
 from dpstats.release.estimator import PrivateEstimator
-from dpstats.release.parameters import parameters
+from dpstats.release.parameters import HasMissingCodes, parameters
 from dpstats.release.session import Released
 from dpstats.together import BONFERRONI
 
@@ -50,7 +50,7 @@ _FEW_ROWS = 50
 
 
 @parameters
-class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan]):
+class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan], HasMissingCodes):
     """Private covariance matrix of columns that are clipped to public bounds.
 
     One release gives all covariances, variances and means, the correlations (`correlation`), and the moments of higher
@@ -72,6 +72,9 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan]):
     missing : {"error", "drop"}, default="error"
         Treatment of a row with a NaN or infinite entry. "error" raises `InvalidData`. "drop" leaves the row out: a
         part of epsilon counts the complete rows, and the release uses a random sample of them, of public size.
+    missing_codes : sequence of numbers and text, optional
+        Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
+        by text.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional

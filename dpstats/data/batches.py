@@ -7,6 +7,7 @@ in memory.
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.columns import check_kind, distinct
+from dpstats.data.missing import NO_CODES, MissingCodes
 from dpstats.data.rows import as_float64, rows_of
 from dpstats.data.schema import Schema
 from dpstats.data.source import Source
@@ -54,11 +56,14 @@ class Engine(Source):
         Public names of the columns of numbers, or None if they have no names.
     beside : tuple of str
         Names of additional columns: outcomes or labels.
+    codes : MissingCodes
+        Codes of missing entries. An engine needs them only where a column of numbers has words.
     local : bool
         Whether `total` calls its function in this process.
     """
 
     columns: list[str] | None
+    codes: MissingCodes = NO_CODES
     ordered = False
     local: ClassVar[bool] = True
 
@@ -105,10 +110,18 @@ class Engine(Source):
         for parameter, name, levels in labels:
             if levels is not None:
                 check_kind(parameter, self.kind(name), levels)
-        rows = Stream(self._chosen(schema), schema)
+        rows = Stream(self._chosen(schema)._with_codes(schema.codes), schema)
         # Grouping rows by unit, or by undeclared label, requires all rows at the same time.
         at_once = any(part.role in ("labels", "units") for part in schema.beside)
         return rows.whole() if at_once else rows
+
+    def _with_codes(self, codes: MissingCodes) -> Engine:
+        """Return the same rows, read with codes of missing entries."""
+        if not codes:
+            return self
+        made = copy.copy(self)
+        vars(made)["codes"] = codes
+        return made
 
     def _chosen(self, schema: Schema) -> Engine:
         if self.columns is None:
@@ -181,7 +194,8 @@ class Stream(Rows):
         return self._engine.aggregates(expressions, of)
 
     def expression(self, column: int) -> str | None:
-        return self._engine.expression(column)
+        found = self._engine.expression(column)
+        return None if found is None else self._schema.codes.clear_sql(found)
 
 
 def _nothing(table: Table) -> Sums:
@@ -202,10 +216,15 @@ class _AsTable:
     def table(self, part: Part) -> Table:
         """Return some rows as the schema reads them, each independently."""
         schema, entries = self.schema, iter(part.beside)
-        X: Any = part.X
+        codes = schema.codes
+        X: Any = codes.clear_numbers(part.X)
         if schema.levels is not None:
-            X = np.column_stack([kind.codes(next(entries), "X") for kind in schema.levels])
-        beside = {column.role: column.read(next(entries), schema.missing) for column in schema.named_columns}
+            X = np.column_stack(
+                [kind.codes(codes.clear_entries("X", next(entries)), "X") for kind in schema.levels]
+            )
+        beside = {
+            column.role: column.read(next(entries), schema.missing, codes) for column in schema.named_columns
+        }
         return Table(X, **beside, names=self.names)
 
 
@@ -263,9 +282,9 @@ def run_query(query: Callable[[], Any]) -> Any:
         raise refusal()
 
 
-def read_numbers(frame: Any) -> NDArray[np.float64]:
+def read_numbers(frame: Any, codes: MissingCodes = NO_CODES) -> NDArray[np.float64]:
     """Return the rows of a data frame of numbers, which may have no columns."""
-    X = rows_of(frame) if frame.shape[1] else np.empty((len(frame), 0))
+    X = rows_of(frame, codes) if frame.shape[1] else np.empty((len(frame), 0))
     if getattr(X, "ndim", 0) != 2 or X.dtype.kind not in "fiub":
         raise InvalidData("X must be a 2-d table of numbers")
     return as_float64(X)  # type: ignore[no-any-return]

@@ -26,6 +26,7 @@ from dpstats.data.batches import (
     return_rows,
 )
 from dpstats.data.columns import kind_of
+from dpstats.data.missing import MissingCodes
 from dpstats.data.schema import Schema
 from dpstats.data.tables import Integers, added
 from dpstats.errors import InvalidData
@@ -91,14 +92,16 @@ class DaskRows(Engine):
         # Put all columns of an array into one chunk, so that rows are complete.
         whole = self.collection.rechunk({1: -1}) if self.columns is None else self.collection
         blocks = np.ravel(whole.to_delayed())
-        return [task(work, block, self.columns, self.beside) for block in blocks]
+        return [task(work, block, self.columns, self.beside, self.codes) for block in blocks]
 
 
-def _on_block(work: Work, block: Any, columns: list[str] | None, beside: tuple[str, ...]) -> Any:
+def _on_block(
+    work: Work, block: Any, columns: list[str] | None, beside: tuple[str, ...], codes: MissingCodes
+) -> Any:
     """Return the sums of one partition."""
     if columns is None:
-        return work(Part(read_numbers(block)))
-    return work(Part(read_numbers(block[columns]), [block[name] for name in beside]))
+        return work(Part(read_numbers(block, codes)))
+    return work(Part(read_numbers(block[columns], codes), [block[name] for name in beside]))
 
 
 def _sum(parts: Sequence[Any]) -> Any:

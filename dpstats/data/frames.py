@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import reprlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -55,6 +55,27 @@ def frame_like(X: Any, rows: Any, names: Sequence[Any] | None) -> Any:
 
     columns = {name: rows[:, place] for place, name in enumerate(names)}
     return nw.from_dict(columns, backend=nw.from_native(X).implementation).to_native()
+
+
+def check_indexes(columns: Mapping[str, Any]) -> None:
+    """Raise an error for pandas objects of one length with different indexes: rows are paired by position.
+
+    The error reveals that the indexes differ, and no label of them.
+    """
+    pandas = sys.modules.get("pandas")
+    if pandas is None:
+        return
+    first: tuple[str, Any] | None = None
+    for name, column in columns.items():
+        if not isinstance(column, pandas.Series | pandas.DataFrame):
+            continue
+        if first is None:
+            first = name, column.index
+        elif len(column) == len(first[1]) and not column.index.equals(first[1]):
+            raise InvalidData(
+                f"{name} must have the index of {first[0]}, with equal labels in the same order, because rows are "
+                "paired by position. Align them by label, or give both the same new index with reset_index(drop=True)."
+            )
 
 
 def in_memory(X: Any) -> Any:

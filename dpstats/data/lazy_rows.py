@@ -1,4 +1,4 @@
-"""Rows that a library computes in batches: a lazy frame of polars, or a table of ibis.
+"""Rows that a library computes in batches: a lazy frame of polars, a table of ibis, or a dataset of pyarrow.
 
 Each pass runs the query again, so no more than one batch is in memory.
 """
@@ -27,7 +27,7 @@ class LazyRows(Engine):
 
     Attributes
     ----------
-    frame : polars.LazyFrame, or ibis table
+    frame : polars.LazyFrame, ibis table, or pyarrow.dataset.Dataset
     columns : list of str
     beside : tuple of str
     """
@@ -57,7 +57,11 @@ class LazyRows(Engine):
             if batch is None:
                 batch = run_query(lambda: self._nothing(wanted))
             seen += len(batch)
-            X = read_numbers(batch.select(self.columns)) if self.columns else np.empty((len(batch), 0))
+            X = (
+                read_numbers(batch.select(self.columns), self.codes)
+                if self.columns
+                else np.empty((len(batch), 0))
+            )
             added(total, work(Part(X, [batch[name] for name in self.beside])))
             if not len(batch) and not seen:
                 break
@@ -133,6 +137,36 @@ class IbisRows(LazyRows):
 
     def _nothing(self, names: list[str]) -> Any:
         return self.frame.select(names).schema().to_pyarrow().empty_table()
+
+
+class DatasetRows(LazyRows):
+    """Rows of a dataset of pyarrow: of one file or of many."""
+
+    @property
+    def _all_names(self) -> list[str]:
+        return list(self.frame.schema.names)
+
+    def kind(self, name: Any) -> str | None:
+        import pyarrow
+
+        return kind_of(pyarrow.chunked_array([], type=self.frame.schema.field(name).type))
+
+    def _count(self) -> int:
+        return int(self.frame.count_rows())
+
+    def _batches(self, names: list[str], size: int) -> Iterable[Any]:
+        import pyarrow
+
+        batches = self.frame.to_batches(columns=names, batch_size=size)
+        return (pyarrow.Table.from_batches([batch]) for batch in batches if batch.num_rows)
+
+    def _nothing(self, names: list[str]) -> Any:
+        return self.frame.schema.empty_table().select(names)
+
+
+def open_dataset(dataset: Any) -> LazyRows:
+    """Return the rows of a dataset of pyarrow."""
+    return DatasetRows(dataset, list(dataset.schema.names))
 
 
 def open_lazy_frame(frame: Any) -> LazyRows:

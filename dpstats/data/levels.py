@@ -25,7 +25,7 @@ from dpstats.data.arithmetic import as_int64
 from dpstats.data.columns import distinct
 from dpstats.data.keys import read_labels
 from dpstats.data.rows import column_of
-from dpstats.data.values import MISSING, Key, label_key
+from dpstats.data.values import MISSING, Key, label_key, single_precision
 from dpstats.data.words import Words, exact_number
 from dpstats.errors import InvalidParameter
 
@@ -82,9 +82,8 @@ def _other_keys(label: Any, key: Key) -> list[Key]:
     if key[0] != "number":
         return []
     others: list[Any] = [Decimal(repr(label))] if type(label) is float and math.isfinite(label) else []
-    if key[1] != key[1] // 1:
-        with np.errstate(over="ignore", under="ignore"):
-            others.append(float(np.float32(key[1])))
+    if (single := single_precision(key[1])) is not None:
+        others.append(single)
     return [other for number in others if (other := label_key(number)) is not None]
 
 

@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 
 from dpstats.data.columns import check_kind, kind_of
 from dpstats.data.counts import is_histogram, read_counts
-from dpstats.data.frames import column, frame_of, select, series_of
+from dpstats.data.frames import check_indexes, column, frame_of, select, series_of
 from dpstats.data.labels import column_names, unit_of
+from dpstats.data.missing import MissingCodes
 from dpstats.data.rows import (
     TEXT_FOUND,
+    TIMES_FOUND,
     InvalidType,
     as_float64,
     as_table,
@@ -60,11 +62,13 @@ class Memory(Source):
         if is_histogram(self._X, schema):
             return read_counts(self._X, schema.cells)
         self._check_swapped(given, schema)
+        parameters = {part.role: part.parameter for part in schema.open_columns}
+        check_indexes({"X": self._X, **{parameters[role]: entries for role, entries in given.items()}})
         X = self._numbers(schema) if schema.levels is None else self._codes(schema)
         beside = {}
         for part in schema.beside:
             entries = given[part.role] if part.name is None else column(self._X, part.name)
-            read = beside[part.role] = part.read(entries, schema.missing)
+            read = beside[part.role] = part.read(entries, schema.missing, schema.codes)
             if read.shape != X.shape[:1]:
                 words = f"{part.parameter} must have an entry for each row of X"
                 if schema.private_size:
@@ -97,12 +101,14 @@ class Memory(Source):
         if self.names is not None and schema.numbers is not None and list(schema.numbers) != self.names:
             X = select(X, list(schema.numbers))
         # Read the rows first: scikit-learn would parse text, and give the rows of a list one type. It only checks.
-        read = _refusing(lambda: _plain(X, schema.sparse))
+        read = _refusing(lambda: _plain(X, schema.sparse, schema.codes))
         least = 0 if schema.private_size else 1
         rows = _refusing(lambda: _checked(read, schema.sparse, least), repeat=True)
+        if rows.dtype.kind in "mM":
+            raise InvalidData(f"X must be a 2-d table of real numbers, got {TIMES_FOUND}")
         if rows.dtype.kind not in "fiub":
             raise InvalidData(f"X must be a 2-d table of real numbers, got an array of dtype {rows.dtype}")
-        return rows
+        return schema.codes.clear_numbers(rows)
 
     # Labels
 
@@ -112,7 +118,10 @@ class Memory(Source):
         if stated_shape(self._X) not in ((0,), (0, len(columns))):  # an empty column has no type
             for kind, entries in zip(levels, columns, strict=True):
                 check_kind(name, kind_of(entries), kind)
-        codes = [kind.codes(entries, name) for kind, entries in zip(levels, columns, strict=True)]
+        codes = [
+            kind.codes(schema.codes.clear_entries(name, entries), name)
+            for kind, entries in zip(levels, columns, strict=True)
+        ]
         if len(set(map(len, codes))) > 1:
             raise InvalidData("X must have columns of one length")
         return np.column_stack(codes)
@@ -171,7 +180,7 @@ def _is_container(item: Any) -> bool:
     )
 
 
-def _plain(X: Any, sparse: bool) -> Any:
+def _plain(X: Any, sparse: bool, codes: MissingCodes) -> Any:
     """Return a table as an array of numbers. A single column of any container becomes a table with one column."""
     from scipy.sparse import issparse
 
@@ -190,10 +199,10 @@ def _plain(X: Any, sparse: bool) -> Any:
             raise InvalidType(
                 "X must have dense columns, got sparse ones. Convert them: X.sparse.to_dense()."
             )
-    X = as_table(X)
+    X = as_table(X, codes)
     one = len(getattr(X, "shape", ())) == 1
     one |= isinstance(X, list | tuple) and bool(X) and not any(map(_is_container, X))
-    return column_of("X", X)[:, None] if one else rows_of(X)
+    return column_of("X", X, codes)[:, None] if one else rows_of(X, codes)
 
 
 def _checked(read: Any, sparse: bool, min_rows: int) -> Any:

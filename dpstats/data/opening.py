@@ -102,6 +102,14 @@ def _ibis(X: Any) -> Source | None:
     return open_ibis_table(X)
 
 
+def _arrow(X: Any) -> Source | None:
+    if not hasattr(X, "count_rows") or not hasattr(X, "schema"):  # a table or a column
+        return None
+    from dpstats.data.lazy_rows import open_dataset
+
+    return open_dataset(X)
+
+
 def _spark(X: Any) -> Source | None:
     frame = X.to_spark() if hasattr(X, "to_spark") else X  # pandas on Spark
     if not hasattr(frame, "mapInArrow"):
@@ -117,5 +125,6 @@ for _library, _opener in (
     ("polars", _polars),
     ("ibis", _ibis),
     ("pyspark", _spark),
+    ("pyarrow", _arrow),
 ):
     register(_library, _opener)

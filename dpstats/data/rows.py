@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.columns import distinct
 from dpstats.data.frames import frame_of, in_memory, series_of
+from dpstats.data.missing import NO_CODES, MissingCodes
 from dpstats.data.values import float_of
 from dpstats.data.words import NO_NUMBER, Words
 from dpstats.data.words import numbers as read_words
@@ -29,14 +30,26 @@ class InvalidType(InvalidData, TypeError):
 
 
 TEXT_FOUND = (
-    "at least one column holds text or other objects. Select numeric columns, or convert text entry by entry: "
-    "pandas.to_numeric(column, errors='coerce') makes other words missing."
+    "at least one column holds text or other objects. Select numeric columns, or convert text entry by entry. For "
+    "numbers: pandas.to_numeric(column, errors='coerce') makes other words missing. For answers such as yes and no: "
+    "column == 'yes'."
 )
 """The end of an error about text in place of numbers."""
 
 
-def numbers_of(items: Sequence[Any], refusal: str) -> NDArray[np.float64]:
-    """Return the nearest float64 of each item, NaN for a missing one. Anything else raises the error ``refusal``."""
+TIMES_FOUND = (
+    "dates, times or durations. Convert a duration to a number, such as seconds: column.dt.total_seconds() in pandas "
+    "and polars."
+)
+"""The end of an error about times in place of numbers."""
+
+
+def numbers_of(items: Sequence[Any], refusal: str, codes: MissingCodes = NO_CODES) -> NDArray[np.float64]:
+    """Return the nearest float64 of each item, NaN for a missing one or a text that is a code of missing entries.
+
+    Anything else raises the error ``refusal``.
+    """
+    items = codes.clear_items(items)
     if set(map(type, items)) <= _PLAIN:
         array = _plain_floats(items)
         if array is not None:
@@ -74,37 +87,39 @@ _TABLE = "X must be a 2-d table of numbers"
 _BLOCK = 1 << 16  # entries
 
 
-def rows_of(X: Any) -> Any:
+def rows_of(X: Any, codes: MissingCodes = NO_CODES) -> Any:
     """Return a table as a numeric array, of float64 if the type of entries is not declared.
+
+    Texts that are codes of missing entries are NaN. The caller treats codes that are numbers.
 
     An object that is not a table (other dimensions, or not a container) is replaced by an object without data. Checks
     of scikit-learn reject it with the same message as ``X``.
     """
     frame = frame_of(X)
     if frame is not None:
-        return _of_frame(X, frame)
+        return _of_frame(X, frame, codes)
     if isinstance(X, list | tuple):
-        return _of_list(X)
+        return _of_list(X, codes)
     if hasattr(X, "__array__") and not hasattr(X, "sparse"):
         array = X if isinstance(X, np.ndarray) else np.asarray(X)
         if array.dtype.kind != "O":
             return array
         if array.ndim != 2:
             return np.broadcast_to(0.0, array.shape)
-        return numbers_of(array.ravel().tolist(), _TABLE).reshape(array.shape)
+        return numbers_of(array.ravel().tolist(), _TABLE, codes).reshape(array.shape)
     return X
 
 
-def as_table(X: Any) -> Any:
+def as_table(X: Any, codes: MissingCodes = NO_CODES) -> Any:
     """Return a column of pandas, polars or pyarrow as a table with one column of the same name."""
     series = None if hasattr(X, "sparse") else series_of(X)
     if series is None:
         return X
     named = isinstance(series.name, str) and series.name
-    return series.to_frame().to_native() if named else _of_series(series, _TABLE)[:, None]
+    return series.to_frame().to_native() if named else _of_series(series, _TABLE, codes)[:, None]
 
 
-def _of_frame(X: Any, frame: Any) -> NDArray[Any]:
+def _of_frame(X: Any, frame: Any, codes: MissingCodes) -> NDArray[Any]:
     # If all types are types of numpy: without a copy for a single type, otherwise in their common type.
     if frame.implementation.is_pandas_like():
         dtypes = list(X.dtypes)
@@ -117,7 +132,7 @@ def _of_frame(X: Any, frame: Any) -> NDArray[Any]:
             return np.asarray(X.to_numpy())
     rows = np.empty(frame.shape, dtype=np.float64, order="F")
     for j, column in enumerate(frame.iter_columns()):
-        rows[:, j] = _of_series(column, _TABLE)
+        rows[:, j] = _of_series(column, _TABLE, codes)
     return rows
 
 
@@ -128,20 +143,20 @@ def _is_plain(kind: Any) -> bool:
     return kind.is_numeric() and not kind.is_decimal() and kind not in (nw.Int128, nw.UInt128)
 
 
-def _of_series(series: Any, refusal: str) -> NDArray[np.float64]:
+def _of_series(series: Any, refusal: str, codes: MissingCodes) -> NDArray[np.float64]:
     import narwhals as nw
 
     kind = series.dtype
     if kind.is_temporal():
-        raise InvalidData(f"{refusal}: at least one column holds dates or times")
+        raise InvalidData(f"{refusal}: at least one column holds {TIMES_FOUND}")
     if not _is_plain(kind) and kind != nw.Boolean:
-        return numbers_of(series.to_list(), refusal)
+        return numbers_of(series.to_list(), refusal, codes)
     # Keep the type of the column, so that an integer is rounded once and in the same way if another value is missing.
     values: NDArray[Any] = series.fill_null(False if kind == nw.Boolean else 0).to_numpy()
     return np.where(series.is_null().to_numpy(), np.nan, values.astype(np.float64))
 
 
-def _of_list(X: Sequence[Any]) -> NDArray[np.float64]:
+def _of_list(X: Sequence[Any], codes: MissingCodes) -> NDArray[np.float64]:
     if not X or not all(map(_is_row, X)):
         return np.broadcast_to(0.0, len(X))  # of one dimension
     width = len(X[0])
@@ -152,7 +167,7 @@ def _of_list(X: Sequence[Any]) -> NDArray[np.float64]:
     for start in range(0, len(X), step):
         block = X[start : start + step]
         items = [item for row in block for item in (row if isinstance(row, list | tuple) else _items(row))]
-        rows[start : start + step] = numbers_of(items, _TABLE).reshape(len(block), width)
+        rows[start : start + step] = numbers_of(items, _TABLE, codes).reshape(len(block), width)
     return rows
 
 
@@ -169,18 +184,22 @@ def _items(row: Any) -> Sequence[Any]:
     return values if where is None else [values[place] for place in where]
 
 
-def column_of(name: str, data: Any) -> NDArray[np.float64]:
+def column_of(name: str, data: Any, codes: MissingCodes = NO_CODES) -> NDArray[np.float64]:
     """Return a 1-d container of numbers, or a table with a single column, as float64 with NaN for missing entries."""
+    return codes.clear_numbers(_column(name, data, codes))  # type: ignore[no-any-return]
+
+
+def _column(name: str, data: Any, codes: MissingCodes) -> NDArray[np.float64]:
     refusal = f"{name} must be a 1-d sequence of numbers"
     if isinstance(data, Words):
-        found, wrong = read_words(data)
+        found, wrong = read_words(data, codes.missing_words)
         if wrong is not None:
             raise InvalidData(f"{refusal}: {NO_NUMBER}")
         return found
     data = in_memory(data)
     frame = frame_of(data)
     if frame is not None and frame.shape[1] == 1:
-        return _of_series(next(frame.iter_columns()), refusal)
+        return _of_series(next(frame.iter_columns()), refusal, codes)
     if getattr(data, "shape", ())[1:] == (1,) and isinstance(data, np.ndarray):
         data = data[:, 0]
     if (
@@ -195,9 +214,9 @@ def column_of(name: str, data: Any) -> NDArray[np.float64]:
         if array.ndim == 1:
             return np.asarray((as_float64(array) if dtype.itemsize > 8 else array).astype(np.float64))
     if isinstance(dtype, np.dtype) and dtype.kind in "mM":
-        raise InvalidData(f"{refusal}, got dates or times")
+        raise InvalidData(f"{refusal}, got {TIMES_FOUND}")
     values, where = distinct(name, data)
-    numbers = numbers_of(values, refusal)
+    numbers = numbers_of(values, refusal, codes)
     return numbers if where is None else numbers[where]
 
 

@@ -13,8 +13,9 @@ import numpy as np
 from dpstats.data.columns import check_kind, distinct, kind_of
 from dpstats.data.keys import read_labels
 from dpstats.data.levels import Levels
+from dpstats.data.missing import NO_CODES, MissingCodes
 from dpstats.data.rows import InvalidType, column_of
-from dpstats.data.values import MISSING, is_built_in, key_of
+from dpstats.data.values import MISSING, is_built_in, is_missing, key_of
 from dpstats.errors import InvalidData, InvalidParameter
 
 ROLES = ("y", "groups", "labels", "units", "weight", "time", "event", "exposure", "offset")
@@ -64,20 +65,23 @@ class Column:
                 f"{self.parameter} must be the name of one column of X, got {reprlib.repr(self.name)}"
             ) from None
 
-    def read(self, entries: Any, missing: str = "error") -> Any:
+    def read(self, entries: Any, missing: str = "error", codes: MissingCodes = NO_CODES) -> Any:
         """Return the values of the entries, each read independently. For units, return codes of equal entries."""
         entries = self._flat(entries)
+        if self.levels is not None:
+            check_kind(self.parameter, kind_of(entries), self.levels)
+        elif self.role not in ("labels", "units"):
+            found: Any = column_of(self.parameter, entries, codes)
+            if missing == "error" and not np.isfinite(found).all():
+                raise InvalidData(f"{self.parameter} must be finite, got at least one NaN or infinite entry")
+            return found if self.convert is None else self.convert(found)
+        entries = codes.clear_entries(self.parameter, entries)
         if self.role == "units":
             return (self.convert or unit_codes)(entries)
         if self.role == "labels":
             return read_labels(entries, self.parameter)
-        if self.levels is not None:
-            check_kind(self.parameter, kind_of(entries), self.levels)
-            found: Any = self.levels.codes(entries, self.parameter)
-        else:
-            found = column_of(self.parameter, entries)
-            if missing == "error" and not np.isfinite(found).all():
-                raise InvalidData(f"{self.parameter} must be finite, got at least one NaN or infinite entry")
+        assert self.levels is not None
+        found = self.levels.codes(entries, self.parameter)
         return found if self.convert is None else self.convert(found)
 
     def _flat(self, entries: Any) -> Any:
@@ -116,6 +120,8 @@ class Schema:
     missing : {"error", "drop", "center"}
         Treatment of missing numbers. It applies to additional columns while they are read. Other missing numbers stay
         missing, and the estimator treats them.
+    codes : MissingCodes
+        Codes of missing entries, in all columns.
     bounds : mapping, optional
         Labeled bounds. Their names select the columns of numbers if ``numbers`` is None.
     n_features : int, optional
@@ -145,6 +151,7 @@ class Schema:
     beside: tuple[Column, ...] = ()
     levels: tuple[Levels, ...] | None = None
     missing: str = "error"
+    codes: MissingCodes = NO_CODES
     bounds: Any = None
     n_features: int | None = None
     cells: tuple[int, ...] | None = None
@@ -156,6 +163,7 @@ class Schema:
 
     def resolve(self, names: Sequence[Any] | None) -> Schema:
         """Return the schema of rows with these columns and named numbers, or raise an error for unknown names."""
+        self._check_codes()
         roles = {column.name: column.parameter for column in self.beside if column.name is not None}
         if names is None:
             needed = [*roles, *(() if self.levels is not None or self.counted else self.numbers or ())]
@@ -193,6 +201,16 @@ class Schema:
                 f"X must have {len(self.levels)} columns, as levels are declared for, got {len(numbers)}"
             )
         return replace(self, numbers=numbers)
+
+    def _check_codes(self) -> None:
+        """Raise an error for a declared label that is a code of missing entries: no row could have it."""
+        for levels in (*(self.levels or ()), *(column.levels for column in self.beside)):
+            for label in getattr(levels, "values", ()) if self.codes else ():
+                if not is_missing(label) and self.codes.matches(label):
+                    raise InvalidParameter(
+                        f"missing_codes must not have a declared label, got {label!r}. Declare None as the label of "
+                        "missing entries."
+                    )
 
     def _chosen(self, names: Sequence[Any], roles: Mapping[Any, str]) -> tuple[Any, ...]:
         if self.numbers is not None:

@@ -28,6 +28,7 @@ from dpstats.data.batches import (
     return_rows,
     run_query,
 )
+from dpstats.data.missing import NO_CODES, MissingCodes
 from dpstats.data.tables import Integers, added
 from dpstats.errors import InvalidData
 
@@ -93,7 +94,7 @@ class SparkRows(Engine):
         """Return the results of each partition that has rows, or of several together."""
         wanted = [] if counting else [*self.columns, *self.beside]
         numbers = 0 if counting else len(self.columns)
-        rows = self._select(wanted).mapInArrow(_Task(work, numbers), _RESULT)
+        rows = self._select(wanted).mapInArrow(_Task(work, numbers, self.codes), _RESULT)
         if grouped:
             rows = rows.repartition(_FAN).mapInArrow(_sum, _RESULT)
         found = [_read_result(row[0]) for row in run_query(rows.collect)]
@@ -114,6 +115,7 @@ class _Task:
 
     work: Work
     numbers: int
+    codes: MissingCodes = NO_CODES
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
         return _answer(lambda: self._total(batches))
@@ -127,7 +129,7 @@ class _Task:
 
     def _part(self, table: Any) -> Part:
         names = table.column_names
-        X = read_numbers(table.select(names[: self.numbers]))
+        X = read_numbers(table.select(names[: self.numbers]), self.codes)
         return Part(X, [table[name] for name in names[self.numbers :]])
 
 

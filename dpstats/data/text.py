@@ -8,7 +8,8 @@ A file with a record that could be read in two ways is refused:
 
 * a record with more or fewer entries than names;
 * a quote within an unquoted entry;
-* an entry that ends in a backslash, which some programs write before a quote or a line ending within an entry.
+* a backslash before a quote or at the end of an entry, because some programs write one before a quote, a separator or a
+  line ending within an entry.
 
 DuckDB reads files several times as fast. `scan` verifies the records of a file first, and DuckDB gets only files whose
 records it cannot read differently.
@@ -45,9 +46,10 @@ from numpy.typing import NDArray
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.batches import Beside, Engine, Part, Work, chosen_columns, names_of
 from dpstats.data.duckdb_files import Scan
+from dpstats.data.missing import NO_CODES, MissingCodes
 from dpstats.data.schema import Schema
 from dpstats.data.tables import Integers, added
-from dpstats.data.words import FOREIGN, MISSING_WORDS, NO_NUMBER, Words, numbers
+from dpstats.data.words import FOREIGN, NO_NUMBER, Words, numbers
 from dpstats.errors import InvalidData, InvalidParameter
 
 _TEXT_ENTRIES = 1 << 16  # of a block of text
@@ -69,13 +71,13 @@ class TextFormat(NamedTuple):
         Separator, one character.
     encoding : str
         Encoding of the text. A byte order mark at its beginning decides instead, if it has one.
-    missing : frozenset of str
-        Additional words for a missing entry, in columns of numbers and of text.
+    missing : MissingCodes
+        Codes of missing entries, in columns of numbers and of text.
     """
 
     sep: str = ","
     encoding: str = "utf-8"
-    missing: frozenset[str] = frozenset()
+    missing: MissingCodes = NO_CODES
 
 
 CSV = TextFormat()
@@ -342,7 +344,7 @@ class _Records:
                 if entry[0] != '"' or entry[-1] != '"' or '"' in entry[1:-1].replace('""', ""):
                     raise _Refused(_STRAY)
                 entry = entry[1:-1].replace('""', '"')
-            if entry.endswith("\\"):
+            if entry.endswith("\\") or '\\"' in entry:
                 raise _Refused(_BACKSLASH)
             yield entry
 
@@ -365,8 +367,8 @@ _STRAY = (
     "table as Parquet"
 )
 _BACKSLASH = (
-    "an entry ends in a backslash, which may belong to the next character. Write a quote within an entry as two "
-    "quotes, or store the table as Parquet"
+    "an entry has a backslash before a quote or at its end, which may belong to the next character. Write a quote "
+    "within an entry as two quotes, or store the table as Parquet"
 )
 
 
@@ -374,13 +376,13 @@ class _Store:
     """Store of the rows read so far: numbers in a file, row after row. Text is stored as the position of its word."""
 
     def __init__(
-        self, names: list[str], columns: list[str], text: Collection[str], missing: frozenset[str], name: str
+        self, names: list[str], columns: list[str], text: Collection[str], missing: MissingCodes, name: str
     ) -> None:
         self._width, self._columns, self._name = len(names), columns, name
         self._places = [names.index(column) for column in columns]
         self._words: dict[str, dict[str, int]] = {column: {} for column in columns if column in text}
         self._empty = missing
-        self._missing = MISSING_WORDS | missing if missing else MISSING_WORDS
+        self._missing = missing.missing_words
         self._wrong = ""
         self._count = 0
         self._spool = _Spool()
@@ -401,7 +403,8 @@ class _Store:
             if name in self._words:
                 table[:, j] = self._codes(self._words[name], words)
                 continue
-            table[:, j], wrong = numbers(words, self._missing)
+            found, wrong = numbers(words, self._missing)
+            table[:, j] = self._empty.clear_numbers(found)
             if wrong is not None:
                 return f"{self._name}, column {name!r}: {NO_NUMBER}"
         self._spool.write(table.tobytes())
@@ -415,7 +418,7 @@ class _Store:
 
     def _codes(self, codes: dict[str, int], words: list[str]) -> list[int]:
         if self._empty:
-            words = ["" if word in self._empty else word for word in words]
+            words = ["" if self._empty.matches(word) else word for word in words]
         return [codes.setdefault(word, len(codes)) for word in words]
 
 
@@ -560,6 +563,8 @@ class TextFile(Engine):
         seen = self.scan()
         if not seen.plain:
             return None
+        if self.codes.words and self.columns:
+            return None  # words in a column of numbers
         with contextlib.suppress(InvalidData):  # a path that DuckDB cannot take literally
             rows = of_text(self.path, self.header, self.columns, _format(self.path).sep, seen)
             return rows.having(self.columns, self.beside)
@@ -582,7 +587,8 @@ class TextFile(Engine):
 
     def _read(self, wanted: list[str], text: Collection[str] | None) -> TextRows:
         with _reading(self.path) as stream:
-            return read_delimited(stream, _name(self.path), wanted, text=text, form=_format(self.path))
+            form = _format(self.path)._replace(missing=self.codes)
+            return read_delimited(stream, _name(self.path), wanted, text=text, form=form)
 
 
 def of_text_file(path: Path) -> TextFile:

@@ -69,6 +69,22 @@ def label_key(value: Any) -> Key | None:
     return key if plain else ("number", Decimal(repr(key[1])))
 
 
+def single_precision(number: Any) -> float | None:
+    """Return a fraction as a column of single precision has it, or None if it has no fraction there.
+
+    Examples
+    --------
+    >>> from dpstats.data.values import single_precision
+    >>> single_precision(0.1), single_precision(2**24 + 1), single_precision(1e-50)
+    (0.10000000149011612, None, None)
+    """
+    if number == number // 1:
+        return None
+    with np.errstate(over="ignore", under="ignore"):
+        single = float(np.float32(float(number)))
+    return None if single.is_integer() or math.isinf(single) else single
+
+
 def is_built_in(key: Key) -> bool:
     """Return whether the equality of a value, and of all entries of a tuple, is built in and not defined by a class."""
     return key[0] != OTHER and all(is_built_in(part) for part in key[1:] if isinstance(part, tuple))

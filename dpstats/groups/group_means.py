@@ -46,7 +46,7 @@ from dpstats.lattice.finite import rows_that_count
 from dpstats.means.ratio import Ratio
 from dpstats.means.region import Region
 from dpstats.means.totals import TOTALS, group_sums
-from dpstats.release.parameters import parameters
+from dpstats.release.parameters import HasMissingCodes, parameters
 from dpstats.release.private_size import PrivateSize
 from dpstats.release.session import Released, Session
 from dpstats.report import SIMULATED
@@ -80,7 +80,7 @@ class _Totals:
 
 
 @parameters
-class GroupMeans(_Fitted):
+class GroupMeans(_Fitted, HasMissingCodes):
     """Private means of declared groups, with comparisons and analysis of variance.
 
     Use this estimator to compare the means of a few groups. One release contains the counts, sums and squares
@@ -116,6 +116,9 @@ class GroupMeans(_Fitted):
     missing : {"error", "drop"}, default="error"
         Treatment of rows with a NaN or infinite entry. "error" raises `InvalidData`; the error reveals that there is
         such a row. "drop" leaves the row out.
+    missing_codes : sequence of numbers and text, optional
+        Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
+        by text.
     neighbors : {"replace_one", "add_or_remove"}, default="replace_one"
         Neighboring datasets. "add_or_remove": one row is added or removed. The number of rows is then private, and the
         plan has half the Laplace noise.

@@ -27,7 +27,7 @@ from dpstats.quantiles.column import OneColumn, check_sizes
 from dpstats.quantiles.grid import check_grid
 from dpstats.quantiles.joint import group_windows
 from dpstats.quantiles.plan import HIGH, LOW, POINT, POINTS, REGULAR
-from dpstats.release.parameters import parameters
+from dpstats.release.parameters import HasMissingCodes, parameters
 from dpstats.release.session import Part, Released, Session
 from dpstats.results import list_some
 
@@ -48,7 +48,7 @@ class _Fitted(OneColumn[GroupQuantilesPlan]):
 
 
 @parameters
-class GroupQuantiles(_Fitted):
+class GroupQuantiles(_Fitted, HasMissingCodes):
     """Private medians of declared groups, with intervals and differences.
 
     Use this estimator to compare the medians, or another quantile, of a few groups. Each row is in one group, so
@@ -77,6 +77,9 @@ class GroupQuantiles(_Fitted):
     missing : {"error", "drop"}, default="error"
         Treatment of a missing or infinite entry. "error" raises `InvalidData`. "drop" leaves its row out, at no cost:
         quantiles and counts are of the observed rows.
+    missing_codes : sequence of numbers and text, optional
+        Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
+        by text.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional

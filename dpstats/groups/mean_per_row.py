@@ -27,7 +27,7 @@ from dpstats.means.moments import finest
 from dpstats.means.region import Region
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.release.additive import additive_stages
-from dpstats.release.parameters import parameters
+from dpstats.release.parameters import HasMissingCodes, parameters
 from dpstats.release.private_size import PrivateSize
 from dpstats.release.session import Released
 from dpstats.report import SIMULATED
@@ -82,7 +82,7 @@ class _Fitted(PrivateSize, RatioEstimator[MeanPerRowPlan]):
 
 
 @parameters
-class MeanPerRow(_Fitted):
+class MeanPerRow(_Fitted, HasMissingCodes):
     """Private mean of all rows, with a guarantee for people (or other units) who have several rows.
 
     A person with ten rows counts ten times. For a mean in which each person counts once, combine the rows with
@@ -112,6 +112,9 @@ class MeanPerRow(_Fitted):
     missing : {"error", "drop"}, default="error"
         Treatment of rows with a NaN or infinite entry. "error" raises `InvalidData`; the error reveals that there is
         such a row. "drop" leaves the row out.
+    missing_codes : sequence of numbers and text, optional
+        Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
+        by text.
     neighbors : {"replace_one", "add_or_remove"}, default="replace_one"
         Neighboring datasets. "add_or_remove": one unit is added or removed, with all its rows. The number of units is
         then private, and is not released.

@@ -87,6 +87,9 @@ class InnerProductTest(PrivateTest):
         "textbook" uses the printed thresholds: private, but with almost no power.
     missing : {"error", "drop"}, default="error"
         "drop" as for `RowDistanceTest`. A missing row has no signs. An entry at its mean counts as +1.
+    missing_codes : sequence of numbers and text, optional
+        Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
+        by text.
     n_calibration, cache_dir, n_jobs, progress, random_state, budget
         The same as in `RowDistanceTest`.
 

@@ -74,6 +74,9 @@ class L1ExtensionTest(PrivateTest):
         "textbook" uses the printed threshold: private, but with almost no power.
     missing : {"error", "drop", "center"}, default="error"
         As for `RowDistanceTest`; "center" only for whitened rows. An entry at its mean has sign +1.
+    missing_codes : sequence of numbers and text, optional
+        Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
+        by text.
     n_calibration, cache_dir, n_jobs, progress, random_state, budget
         The same as in `RowDistanceTest`.
 

@@ -118,6 +118,9 @@ class RowDistanceTest(PrivateTest):
         part of epsilon counts the complete rows, and the test uses a random sample of them, of public size. "center"
         counts the row as the null mean. It is not available with ``rows="sign"``, because a row at the mean would
         count as (1, ..., 1).
+    missing_codes : sequence of numbers and text, optional
+        Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
+        by text.
     cache_dir : path, optional
         Directory in which to store calibrations for other processes.
     n_jobs : int, optional

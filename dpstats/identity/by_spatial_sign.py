@@ -50,7 +50,7 @@ class SpatialSignTest(PrivateTest):
     epsilon : float, default=1.0
     level : float, default=0.05
     calibration : {"monte_carlo"}, default="monte_carlo"
-    n_calibration, missing, cache_dir, n_jobs, progress, random_state, budget
+    n_calibration, missing, missing_codes, cache_dir, n_jobs, progress, random_state, budget
         The same as in `RowDistanceTest`.
 
     Attributes

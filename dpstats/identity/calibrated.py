@@ -30,7 +30,7 @@ from dpstats.identity.whitening import Reference
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.stages import AnyStage
 from dpstats.release.estimator import PrivateEstimator
-from dpstats.release.parameters import parameters
+from dpstats.release.parameters import HasMissingCodes, parameters
 from dpstats.release.session import Released, Session
 
 LARGEST_N = 10**9
@@ -38,7 +38,7 @@ _SMALLEST_EPSILON = 1e-16  # below it, noise for a sensitivity of one step canno
 
 
 @parameters
-class CalibratedTest(PrivateEstimator[IdentityPlan], ABC):
+class CalibratedTest(PrivateEstimator[IdentityPlan], HasMissingCodes, ABC):
     """Base class of tests with a simulated critical value: plan, null distribution and alternatives."""
 
     mean: Any = 0.0

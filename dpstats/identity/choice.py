@@ -46,6 +46,7 @@ def identity_test(
     level: float = 0.05,
     n_calibration: int | None = None,
     missing: str = "error",
+    missing_codes: Any = None,
     cache_dir: Any = None,
     n_jobs: int | None = None,
     progress: bool = False,
@@ -67,7 +68,7 @@ def identity_test(
         Privacy parameter of a pure guarantee, for neighboring datasets that differ in one row.
     null : {"normal", "product"}, default="normal"
         "product": independent signs with ``mean``, or 0/1 columns.
-    level, n_calibration, missing, cache_dir, n_jobs, progress, random_state, budget
+    level, n_calibration, missing, missing_codes, cache_dir, n_jobs, progress, random_state, budget
         The same as in `RowDistanceTest`.
 
     Returns
@@ -104,6 +105,7 @@ def identity_test(
         level=level,
         n_calibration=n_calibration,
         missing=missing,
+        missing_codes=missing_codes,
         cache_dir=cache_dir,
         n_jobs=n_jobs,
         progress=progress,

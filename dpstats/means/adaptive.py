@@ -54,7 +54,7 @@ from dpstats.means.whitening import Shape, in_range
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.stages import JointStage, Stage
 from dpstats.release.additive import Integers, JointIntegers, additive_stages
-from dpstats.release.parameters import parameters
+from dpstats.release.parameters import HasMissingCodes, parameters
 from dpstats.release.session import Released, Session
 from dpstats.report import SIMULATED
 from dpstats.results import about_missing
@@ -83,7 +83,7 @@ class _Fitted(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan]):
 
 
 @parameters
-class AdaptiveMean(_Fitted):
+class AdaptiveMean(_Fitted, HasMissingCodes):
     """Private mean of rows whose location is known only roughly.
 
     Use this estimator if you know a wide range for the mean and an upper bound on the standard deviation. The release
@@ -138,6 +138,9 @@ class AdaptiveMean(_Fitted):
         an entry exists, which the guarantee does not cover. With "drop", it leaves out rows with such an entry: a part
         of epsilon counts the complete rows, and the estimate uses a random sample of them, of public size. With
         "center", it replaces entries with the center of the stage, which pulls the estimate towards earlier stages.
+    missing_codes : sequence of numbers and text, optional
+        Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
+        by text.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise from the operating system's entropy source. Any other value simulates
         reproducible noise: the result is then not private.

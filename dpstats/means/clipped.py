@@ -50,7 +50,7 @@ from dpstats.means.totals import TOTALS, OneGroup, calibrate_totals
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.stages import JointStage, Stage
 from dpstats.release.additive import additive_stages
-from dpstats.release.parameters import parameters
+from dpstats.release.parameters import HasMissingCodes, parameters
 from dpstats.release.private_size import PrivateSize
 from dpstats.release.session import Released
 from dpstats.report import SIMULATED
@@ -82,7 +82,7 @@ class _Fitted(PrivateSize, ColumnEstimator[ClippedMeanPlan]):
 
 
 @parameters
-class ClippedMean(_Fitted):
+class ClippedMean(_Fitted, HasMissingCodes):
     """Private mean of rows clipped to public bounds.
 
     Use this estimator if you know tight bounds on every column without looking at the data: the noise is
@@ -142,6 +142,9 @@ class ClippedMean(_Fitted):
           without additional noise, and the estimate is a ratio of the two. It needs
           ``std="private"``.
         * "center": replace the entry with the center.
+    missing_codes : sequence of numbers and text, optional
+        Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
+        by text.
     neighbors : {"replace_one", "add_or_remove"}, default="replace_one"
         Neighboring datasets:
 
@@ -578,7 +581,8 @@ class ClippedMean(_Fitted):
         if plan.estimates_std:
             notes.append("The column 'std' is the private standard deviation of the clipped rows.")
         if not plan.region.hard:
-            notes += [_CLIPPED[estimand], *self._share_note(), *self._edge_note()]
+            found = [*self._share_note(), *self._edge_note()]
+            notes += [_CLIPPED[estimand], *found, *[_CODES] * bool(found and self.missing_codes is None)]
         return notes
 
     def _share_note(self) -> list[str]:
@@ -609,6 +613,9 @@ class ClippedMean(_Fitted):
         ]
 
 
+_CODES = (
+    "Entries at a bound may be codes of missing entries, such as -999. Declare such codes with missing_codes."
+)
 _CLIPPED = {
     "clipped": (
         "E[clip(x)] is the mean of the population with every entry beyond the bounds moved to the nearer bound. It "

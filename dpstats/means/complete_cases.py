@@ -24,13 +24,13 @@ from dpstats.privacy.plan import ReleasePlan
 from dpstats.release.complete import ROWS, count_complete, sample_complete, usable_rows
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.orders import draw_orders
-from dpstats.release.parameters import parameters
+from dpstats.release.parameters import HasMissingCodes, parameters
 from dpstats.release.session import Released
 from dpstats.results import Summary, few_observed
 
 
 @parameters
-class CompleteCases(TransformerMixin, PrivateEstimator[ReleasePlan]):
+class CompleteCases(TransformerMixin, PrivateEstimator[ReleasePlan], HasMissingCodes):
     """A first step that leaves out rows with a missing entry, before an estimator whose number of rows is public.
 
     ``fit`` releases the number of complete rows. ``transform`` returns slightly fewer of them, chosen at random, in
@@ -46,6 +46,9 @@ class CompleteCases(TransformerMixin, PrivateEstimator[ReleasePlan]):
     fill : float or array-like of shape (n_features,), default=0.0
         Public entries of an additional row. ``transform`` adds copies of it if fewer than ``n_rows_`` rows are
         complete. The probability is at most 0.005. Choose a value that rows could have.
+    missing_codes : sequence of numbers and text, optional
+        Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
+        by text.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise and a secret order. Any other value simulates both: the result is then not private.
     budget : PrivacyBudget, optional

@@ -35,7 +35,7 @@ from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Added, JointStage, Stage
 from dpstats.release.additive import additive_stages
-from dpstats.release.parameters import parameters
+from dpstats.release.parameters import HasMissingCodes, parameters
 from dpstats.release.private_size import PrivateSize
 from dpstats.release.session import Released
 from dpstats.results import about_missing
@@ -100,7 +100,7 @@ class _Fitted(PrivateSize, ColumnEstimator[PrivateVariancePlan]):
 
 
 @parameters
-class PrivateVariance(_Fitted):
+class PrivateVariance(_Fitted, HasMissingCodes):
     """Private variance of each column of rows clipped to public bounds.
 
     Use this estimator if you know bounds on every column without looking at the data: the noise is proportional to
@@ -147,6 +147,9 @@ class PrivateVariance(_Fitted):
           without additional noise, and the estimate is a ratio of the two. Not available
           with ``interval="normal"``.
         * "center": replace the entry with the center.
+    missing_codes : sequence of numbers and text, optional
+        Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
+        by text.
     neighbors : {"replace_one", "add_or_remove"}, default="replace_one"
         Neighboring datasets. "add_or_remove": one row is added or removed. The number of rows is then private, and is
         released as ``n_`` together with the sums. Not available with ``interval="normal"``.

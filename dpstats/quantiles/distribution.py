@@ -26,7 +26,7 @@ from dpstats.quantiles.dyadic import consistent_leaves, height_of, tree_counts
 from dpstats.quantiles.grid import Grid, GridPlan, check_bounds, check_grid, finite_places
 from dpstats.quantiles.quantile import check_fractions
 from dpstats.release.additive import Integers, additive_stages
-from dpstats.release.parameters import parameters
+from dpstats.release.parameters import HasMissingCodes, parameters
 from dpstats.release.session import Released, Session
 from dpstats.results import ConfidenceInterval, few_observed
 
@@ -125,7 +125,7 @@ class DistributionPlan(GridPlan):
 
 
 @parameters
-class PrivateDistribution(OneColumn[DistributionPlan]):
+class PrivateDistribution(OneColumn[DistributionPlan], HasMissingCodes):
     """The whole distribution of one column from one release: the cdf with a band, and every quantile.
 
     Parameters
@@ -146,6 +146,9 @@ class PrivateDistribution(OneColumn[DistributionPlan]):
     missing : {"error", "drop"}, default="error"
         Treatment of a missing or infinite entry. "error" raises `InvalidData`. "drop" leaves its row out. The cdf then
         describes the observed rows. Their number is released without additional privacy cost.
+    missing_codes : sequence of numbers and text, optional
+        Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
+        by text.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional

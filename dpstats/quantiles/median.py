@@ -19,7 +19,7 @@ from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.stages import LEAST_HEAVY, Smooth, Stage
 from dpstats.quantiles.column import OneColumn, check_sizes
 from dpstats.quantiles.grid import Grid, GridPlan, check_grid, sorted_places
-from dpstats.release.parameters import parameters
+from dpstats.release.parameters import HasMissingCodes, parameters
 from dpstats.release.session import Released, Session
 from dpstats.sensitivity.levels import LEVEL, LEVEL_SHARE, half_width, level_stage, smooth_stage
 from dpstats.sensitivity.order_statistics import median_reach
@@ -71,7 +71,7 @@ class _Private(NamedTuple):
 
 
 @parameters
-class PrivateMedian(OneColumn[MedianPlan]):
+class PrivateMedian(OneColumn[MedianPlan], HasMissingCodes):
     """Private median of one column by smooth sensitivity, with noise proportional to the sensitivity near these data.
 
     The noise is small if rows are dense near the median. The scale of the noise is private and never shown, so an
@@ -97,6 +97,9 @@ class PrivateMedian(OneColumn[MedianPlan]):
     missing : {"error", "drop"}, default="error"
         Treatment of a missing or infinite entry. "error" raises `InvalidData`. "drop" leaves its row out and returns
         the median of the observed rows, without additional privacy cost. Their number is not released.
+    missing_codes : sequence of numbers and text, optional
+        Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
+        by text.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional

@@ -43,7 +43,7 @@ from dpstats.quantiles.plan import (
     place_of_targets,
     points_plan,
 )
-from dpstats.release.parameters import parameters
+from dpstats.release.parameters import HasMissingCodes, parameters
 from dpstats.release.session import Part, Released, Session
 from dpstats.results import few_observed
 
@@ -58,7 +58,7 @@ Numbers = NDArray[np.float64]
 
 
 @parameters
-class PrivateQuantile(OneColumn[QuantilePlan]):
+class PrivateQuantile(OneColumn[QuantilePlan], HasMissingCodes):
     """Private quantiles of one column, with confidence intervals.
 
     Use this estimator for a few quantiles of a column with loose public bounds. Points of a public grid are
@@ -96,6 +96,9 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
     missing : {"error", "drop"}, default="error"
         Treatment of a missing or infinite entry. "error" raises `InvalidData`. "drop" leaves its row out and returns
         quantiles of the observed rows. A tenth of epsilon counts them. It excludes ``coverage="any"``.
+    missing_codes : sequence of numbers and text, optional
+        Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
+        by text.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional

@@ -245,7 +245,7 @@ class WithOther:
     def __init__(self, kind: Categories | Bins) -> None:
         self.kind = kind
         self.values = (*kind.values, OTHER)
-        self.kinds = getattr(kind, "kinds", frozenset())
+        self.kinds: frozenset[str] = getattr(kind, "kinds", frozenset())
 
     def codes(self, data: Any, name: str = "data") -> Counts:
         """Return the position of the level of each entry. Undeclared entries have the last position."""

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from dpstats.data.frames import check_indexes
+from dpstats.data.rows import column_of
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.ranks.rank_tests import KruskalWallisTest, MannWhitneyTest, SignedRankTest
@@ -146,7 +148,8 @@ def kruskal_wallis(
 
 
 def _subtract(x: Any, y: Any) -> Any:
-    first, second = _read_numbers("x", x), _read_numbers("y", y)
+    check_indexes({"x": x, "y": y})
+    first, second = column_of("x", x), column_of("y", y)
     if first.shape != second.shape:
         raise InvalidData("y must have as many rows as x, one per pair")
     with np.errstate(over="ignore", invalid="ignore"):
@@ -159,16 +162,5 @@ def _pool(x: Any, y: Any) -> tuple[Any, Any]:
         raise InvalidParameter(
             "labels must be given: the second sample, or with groups the group of each row, got None"
         )
-    first, second = _read_numbers("x", x), _read_numbers("without groups, the second sample", y)
+    first, second = column_of("x", x), column_of("without groups, the second sample", y)
     return np.concatenate([first, second]), np.repeat([0, 1], [first.size, second.size])
-
-
-def _read_numbers(name: str, values: Any) -> Any:
-    try:
-        found = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        found = None
-    # The message of numpy may quote an entry.
-    if found is None or found.ndim != 1:
-        raise InvalidData(f"{name} must be a sequence of numbers")
-    return found

@@ -38,7 +38,7 @@ from dpstats.ranks.statistics import (
 from dpstats.ranks.superiority import superiority
 from dpstats.release.additive import Integers, additive_stages
 from dpstats.release.estimator import PrivateEstimator
-from dpstats.release.parameters import parameters
+from dpstats.release.parameters import HasMissingCodes, parameters
 from dpstats.release.session import Released
 from dpstats.results import HasResult, about_missing
 
@@ -76,7 +76,7 @@ class RankPlan(ReleasePlan):
 
 
 @parameters
-class RankTest(HasResult[RankTestResult], PrivateEstimator[RankPlan], ABC):
+class RankTest(HasResult[RankTestResult], PrivateEstimator[RankPlan], HasMissingCodes, ABC):
     """Base class of the rank tests: one integer with discrete Laplace noise, and its simulated null distribution."""
 
     epsilon: float = 1.0
@@ -170,6 +170,9 @@ class SignedRankTest(RankTest):
         Treatment of a row with a NaN or infinite value, or without a declared label. "error" raises `InvalidData`.
         "drop" leaves the row out: a part of epsilon counts the complete rows, and the test uses a random sample of
         them, of public size.
+    missing_codes : sequence of numbers and text, optional
+        Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
+        by text.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
@@ -307,6 +310,9 @@ class MannWhitneyTest(GroupRankTest):
         Treatment of a row with a NaN or infinite value, or without a declared label. "error" raises `InvalidData`.
         "drop" leaves the row out: a part of epsilon counts the complete rows, and the test uses a random sample of
         them, of public size.
+    missing_codes : sequence of numbers and text, optional
+        Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
+        by text.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
@@ -464,6 +470,9 @@ class KruskalWallisTest(GroupRankTest):
         Treatment of a row with a NaN or infinite value, or without a declared label. "error" raises `InvalidData`.
         "drop" leaves the row out: a part of epsilon counts the complete rows, and the test uses a random sample of
         them, of public size.
+    missing_codes : sequence of numbers and text, optional
+        Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
+        by text.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional

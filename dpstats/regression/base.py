@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.arithmetic import quiet
+from dpstats.data.missing import check_codes
 from dpstats.data.parameters import check_flag, check_level, check_missing, check_real
 from dpstats.data.schema import Column, Schema
 from dpstats.errors import InvalidData, InvalidParameter
@@ -21,7 +22,7 @@ from dpstats.regression.design_plan import DesignPlan
 from dpstats.regression.error_laws import NORMAL, ErrorLaw, MappedErrors, ScaledErrors
 from dpstats.regression.hypotheses import Hypotheses
 from dpstats.release.estimator import PrivateEstimator
-from dpstats.release.parameters import parameters
+from dpstats.release.parameters import HasMissingCodes, parameters
 from dpstats.report import SIMULATED
 from dpstats.results import (
     ConfidenceInterval,
@@ -89,7 +90,7 @@ class _Fitted(PrivateEstimator[SomePlan], ABC):
 
 
 @parameters
-class Regression(HasEstimates, _Fitted[SomePlan]):
+class Regression(HasEstimates, _Fitted[SomePlan], HasMissingCodes):
     """Base class of the regressions that report estimates and the covariance of their errors.
 
     A fit sets ``params_`` and ``params_cov_``, the intercept first if there is one. All results derive from them.
@@ -505,7 +506,7 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
         check_is_fitted(self)
         formula = getattr(self, "formula_", None)
         if formula is not None and not isinstance(X, np.ndarray):
-            X = formula.predictors(X)
+            X = formula.predictors(X, check_codes(self.missing_codes))
         rows = self._again(X).whole().X
         if self.missing == "error":
             check_finite(rows)

@@ -19,7 +19,7 @@ class PrivateGammaRegression(LogLinearRegression):
 
     Parameters
     ----------
-    x_bounds, epsilon, fit_intercept, delta, exposure, exposure_bounds, weights, weight_bounds, missing
+    x_bounds, epsilon, fit_intercept, delta, exposure, exposure_bounds, weights, weight_bounds, missing, missing_codes
         The same as in `PrivateCountRegression`.
     random_state, budget
         The same as in `PrivateCountRegression`.

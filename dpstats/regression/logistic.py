@@ -71,6 +71,9 @@ class PrivateLogisticRegression(ClassifierMixin, NewtonSteps, OffsetColumn[Regre
         Treatment of rows with a NaN or infinite entry, or with a missing outcome. "error" raises `InvalidData`, which
         reveals that such a row exists. "drop" leaves the row out, and spends one hundredth of the squared privacy
         parameter mu on the number of observed rows.
+    missing_codes : sequence of numbers and text, optional
+        Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
+        by text.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional

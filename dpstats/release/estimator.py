@@ -23,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 from dpstats.data.arithmetic import quiet
 from dpstats.data.labels import by_name, pairs_by_name, unit_of
 from dpstats.data.memory import stated_shape
+from dpstats.data.missing import check_codes
 from dpstats.data.opening import open_source
 from dpstats.data.parameters import check_integer, check_missing, check_real
 from dpstats.data.schema import Schema, check_columns_again, check_names, record_columns
@@ -109,6 +110,10 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         bounds = [value for name in self._per_column if isinstance(value := getattr(self, name), Mapping)]
         labeled = bounds[0] if bounds and self._per_column[0].endswith("bounds") else None
         return Schema(missing=getattr(self, "missing", "error"), bounds=labeled)
+
+    def _coded_schema(self) -> Schema:
+        """Return the schema with the declared codes of missing entries."""
+        return replace(self._schema(), codes=check_codes(getattr(self, "missing_codes", None)))
 
     def _prepare(self, plan: Plan) -> Plan:
         """Return the plan with slow public computations done:
@@ -211,7 +216,7 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         budget = check_budget(self.budget, simulated=noise.simulated)
         parameters = told_parameters(self)
         source = open_source(X)
-        schema, given = source.resolve(self._schema(), y)
+        schema, given = source.resolve(self._coded_schema(), y)
         if has_private_size(self):
             schema = check_container(X, schema)
         names = source.names if schema.numbers is None else list(schema.numbers)
@@ -306,7 +311,7 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
     def _again(self, X: Any) -> Rows:
         """Return more rows with the columns of the fit, to predict for, or refuse them."""
         source = open_source(X)
-        schema = replace(self._schema(), beside=())
+        schema = replace(self._coded_schema(), beside=())
         fitted = getattr(self, "feature_names_in_", None)
         if schema.bounds is not None and fitted is not None and set(fitted) <= set(source.names or ()):
             # Labeled bounds choose columns by name, in the order of the fit.

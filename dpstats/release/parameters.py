@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TypeVar, dataclass_transform
+from typing import Any, TypeVar, dataclass_transform
 
 Estimator = TypeVar("Estimator")
 
@@ -28,3 +28,10 @@ def parameters(cls: type[Estimator]) -> type[Estimator]:
     """
     # Compared by identity and printed by scikit-learn, as estimators are.
     return dataclass(kw_only=True, eq=False, repr=False, match_args=False)(cls)
+
+
+@parameters
+class HasMissingCodes:
+    """Base of the estimators with the parameter ``missing``, whose data may have codes of missing entries."""
+
+    missing_codes: Any = None

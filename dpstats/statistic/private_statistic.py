@@ -33,7 +33,7 @@ from dpstats.inference import Estimates, HasEstimates
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.release.estimator import PrivateEstimator
-from dpstats.release.parameters import parameters
+from dpstats.release.parameters import HasMissingCodes, parameters
 from dpstats.release.session import Part, Released, Session
 from dpstats.results import about_missing, with_missing
 from dpstats.statistic.blocks import JACKKNIFE, BlockRows, block_rows
@@ -63,7 +63,7 @@ _BATCH = 32  # blocks that a process is given at a time
 
 
 @parameters
-class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
+class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan], HasMissingCodes):
     """Private estimate, with an interval, of any statistic that a Python function computes from rows.
 
     Parameters
@@ -102,6 +102,9 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
     missing : {"error", "drop"}, default="error"
         "drop" leaves a row with a missing entry out of its block, which then has fewer rows. Where many are
         missing, give fewer ``blocks``.
+    missing_codes : sequence of numbers and text, optional
+        Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
+        by text.
     time_limit : float, optional
         Seconds of CPU time of a block, from 0.001 to 1e6. A block that takes longer fails.
     n_jobs : int, default=1

@@ -34,7 +34,7 @@ from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import AnyStage, Coins
 from dpstats.release.estimator import PrivateEstimator
-from dpstats.release.parameters import parameters
+from dpstats.release.parameters import HasMissingCodes, parameters
 from dpstats.release.private_size import PrivateSize
 from dpstats.release.session import Released, Session
 from dpstats.results import (
@@ -92,7 +92,7 @@ class ProportionPlan(ReleasePlan):
 
 
 @parameters
-class PrivateProportion(PrivateSize, HasEstimates, PrivateEstimator[ProportionPlan]):
+class PrivateProportion(PrivateSize, HasEstimates, PrivateEstimator[ProportionPlan], HasMissingCodes):
     """Private proportion of rows that are 1, with the most powerful private test and exact intervals.
 
     Parameters
@@ -106,6 +106,9 @@ class PrivateProportion(PrivateSize, HasEstimates, PrivateEstimator[ProportionPl
     missing : {"error", "drop"}, default="error"
         Treatment of a missing entry. "error" raises `InvalidData`. "drop" leaves the row out. The proportion of the
         observed rows then uses noisy counts of ones and of zeros, each with twice the Laplace scale.
+    missing_codes : sequence of numbers and text, optional
+        Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
+        by text.
     neighbors : {"replace_one", "add_or_remove"}, default="replace_one"
         Neighboring datasets. "add_or_remove": one row is added or removed. The number of rows is then private, and the
         proportion uses noisy counts of ones and of zeros, each with Laplace scale 1/epsilon.

@@ -6,6 +6,7 @@ import argparse
 import gzip
 import io
 import json
+import math
 import os
 import re
 import sys
@@ -20,7 +21,9 @@ import pytest
 
 from dpstats.cli import main
 from dpstats.cli.input import InputTable, add_table, reading, text_format
+from dpstats.cli.options import join_lists
 from dpstats.errors import DPStatsError, InvalidData, InvalidParameter
+from dpstats.means import ClippedMean
 from dpstats.privacy import PrivacyBudget, PrivacyGuarantee
 from tests.cli.commands import AGE, json_of, refused
 
@@ -381,3 +384,74 @@ def test_a_word_that_is_called_missing_is_not_looked_for(
         capsys.readouterr()
         said = refused(["quantile", "x.csv", *AGE, "--na-values", "31"], capsys)
         assert "--na-values cannot be given with --missing error, got '31'" in said
+
+
+def test_codes_of_missing_entries_are_those_of_the_estimator(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    age = [float(20 + place % 40) for place in range(300)]
+    coded = [
+        ["-999", "unk", "-999.0"][place % 3] if place % 5 == 0 else str(age[place]) for place in range(300)
+    ]
+    kind = [["a", "b", " unk ", "-999.00"][place % 4] for place in range(300)]
+    pd.DataFrame({"age": coded, "g": kind}).to_csv(folder / "x.csv", index=False)
+    missing = [math.nan if place % 5 == 0 else value for place, value in enumerate(age)]
+    known = pd.DataFrame({"age": missing, "g": [word if word in ("a", "b") else None for word in kind]})
+    known.to_csv(folder / "known.csv", index=False)
+    numbers = known.assign(age=known["age"].fillna(-999))
+    numbers.to_parquet(folder / "x.parquet")
+    drop = ["--missing", "drop", "--seed", "1"]
+    for command in (
+        ["mean", *AGE],
+        ["quantile", *AGE],
+        ["group-means", *AGE, "--by", "g", "--groups", "a,b"],
+        ["histogram", "--column", "age", "--bins", "0", "40", "80"],
+        ["histogram", "--column", "g", "--categories", "a,b"],
+        ["table", "--levels", "g=a,b"],
+    ):
+        how = ["--seed", "1", "--unknown", "drop"] if command[0] in ("histogram", "table") else drop
+        expected = json_of([command[0], "known.csv", *command[1:], *how], capsys)
+        for file in ("x.csv", "x.parquet"):
+            found = json_of([command[0], file, *command[1:], *how, "--na-values", "-999,unk"], capsys)
+            assert found == expected, (command, file)
+    made = ClippedMean(bounds=(0, 100), missing="drop", missing_codes=[-999, "unk"], random_state=1)
+    released = json_of(["mean", "x.csv", *AGE, *drop, "--na-values", "-999,unk"], capsys)
+    assert released["columns"][0]["mean"] == made.fit(folder / "x.csv").mean_[0]
+
+
+def test_lists_that_begin_with_a_minus(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pd.DataFrame({"age": [-3.0, 2.0] * 99, "g": [-1.0, 0.0, 1.0] * 66}).to_csv(folder / "x.csv", index=False)
+    groups = ["group-means", "x.csv", "--column", "age", "--by", "g", "--seed", "1", "--bounds", "-5", "5"]
+    found = json_of([*groups, "--groups", "-1,0,1"], capsys)
+    assert [row["group"] for row in found["group_means"]] == ["-1", "0", "1"]
+    assert all(50 < row["rows"] < 80 for row in found["group_means"])
+    assert found == json_of([*groups, "--groups=-1,0,1"], capsys)
+    assert join_lists(["--a", "-1,b", "-x,1", "--", "-1,2", "--c=1", "-.5,2"]) == [
+        *("--a=-1,b", "-x,1", "--", "-1,2", "--c=1", "-.5,2")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("written", "groups"),
+    [
+        (["0.0", "1.0", "2.0"], "0,1,2"),
+        (["0", "1", "2"], "0.0,1.0,2.0"),
+        (["TRUE", "FALSE", "TRUE"], "True,False"),
+        (["1", "0", "1"], "True,False"),
+        (["0.50", "1e1", "-2.0"], "0.5,10,-2"),
+        ([str(2**53), str(2**53 + 1), str(2**53)], f"{2**53},{2**53 + 1}"),
+    ],
+)
+def test_labels_that_read_as_numbers_are_compared_by_value(
+    written: list[str], groups: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "x.csv").write_text("age,g\n" + "".join(f"{20 + k},{written[k % 3]}\n" for k in range(60)))
+    command = ["--column", "age", "--by", "g", "--bounds", "0", "100", "--seed", "1", "--epsilon", "1e3"]
+    found = json_of(["group-means", "x.csv", *command, "--groups", groups], capsys)
+    table = json_of(["table", "x.csv", "--levels", f"g={groups}", "--seed", "1", "--epsilon", "1e3"], capsys)
+    bars = ["--column", "g", "--categories", groups, "--seed", "1", "--epsilon", "1e3"]
+    counts = json_of(["histogram", "x.csv", *bars], capsys)
+    sizes = [round(row["rows"]) for row in found["group_means"]]
+    assert sizes == [round(cell["count"]) for cell in table["cells"]]
+    assert sizes == [round(row["count"]) for row in counts["categories"]]
+    assert sum(sizes) == 60 and 0 not in sizes

@@ -171,3 +171,26 @@ def test_undeclared_groups_of_a_lazy_frame_are_the_entries_themselves() -> None:
     made = GroupMeans(groups="discover", by="t", bounds={"a": (-2, 2)}, **SEED)
     assert len(made.fit(frame.lazy()).groups_) == 2
     assert made.fit(frame.lazy()).groups_ == made.fit(frame).groups_
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_a_dataset_of_pyarrow_is_the_frame(kind: str, tmp_path: Any) -> None:
+    dataset = pytest.importorskip("pyarrow.dataset")
+    table = FRAME.to_arrow()
+    for place in range(3):  # in three files
+        dataset.write_dataset(
+            table.slice(place * 200, 200 if place < 2 else None), tmp_path / str(place), format=kind
+        )
+    given = dataset.dataset(tmp_path, format=kind)
+    assert open_source(given).kind("g") == "text" and open_source(given).kind("a") == "number"
+    for fit in (
+        lambda X: ClippedMean(bounds={"a": (-2, 2)}, **SEED).fit(X).mean_,
+        lambda X: GroupMeans(groups=["u", "v"], by="g", bounds={"b": (-2, 2)}, **SEED).fit(X).means_,
+        lambda X: GroupMeans(groups="discover", by="g", bounds={"b": (-2, 2)}, **SEED).fit(X).means_,
+    ):
+        np.testing.assert_array_equal(fit(given), fit(FRAME))
+    with pytest.raises(InvalidData, match="entries of type number"):
+        GroupMeans(groups=["u", "v"], by="b", bounds={"a": (-2, 2)}).fit(given)
+    empty = dataset.dataset(table.slice(0, 0))
+    with pytest.raises(InvalidData, match="at least 2 rows"):
+        ClippedMean(bounds={"a": (-2, 2)}).fit(empty)

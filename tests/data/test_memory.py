@@ -16,8 +16,13 @@ from dpstats.data.opening import open_source
 from dpstats.data.schema import Schema
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.groups import GroupMeans
+from dpstats.means import ClippedMean
+from dpstats.mechanisms import Histogram
 from dpstats.privacy import PrivacyBudget
+from dpstats.ranks import MannWhitneyTest, wilcoxon_signed_rank
 from dpstats.regression import PrivateLinearRegression
+from dpstats.regression.formula import parse
+from dpstats.survival import PrivateSurvival
 
 KINDS = [Categories(["a", "b"]), Categories([1, 2, None])]
 ROWS = [("a", 1), ("b", None), ("c", 2), ("a", 3)]
@@ -143,3 +148,87 @@ def test_labels_of_another_declared_type_are_refused_before_a_charge(labels: Any
     assert not budget.history() and made.set_params(budget=None, random_state=0).fit(
         np.ones((3, 1)), ["north", 1, 0]
     )
+
+
+PEOPLE = pd.DataFrame(
+    {"x": [1.0, 2.0, 3.0], "y": [0.0, 1.0, 2.0], "g": ["a", "b", "a"], "u": ["p", "q", "r"]}
+)
+PAIRS: list[tuple[Any, Any]] = [
+    (
+        lambda X, y: PrivateLinearRegression(x_bounds=(0, 3), y_bounds=(0, 3), random_state=0).fit(
+            X[["x"]], y["y"]
+        ),
+        "y",
+    ),
+    (lambda X, y: GroupMeans(groups=["a", "b"], bounds=(0, 3), random_state=0).fit(X[["x"]], y["g"]), "y"),
+    (
+        lambda X, y: PrivateLinearRegression(
+            x_bounds=(0, 3), y_bounds=(0, 3), weight_bounds=(0, 3), random_state=0
+        ).fit(X[["x"]], X["y"], weights=y["x"]),
+        "weights",
+    ),
+    (
+        lambda X, y: PrivateSurvival(horizon=3, random_state=0).fit(X["x"], (y["y"] > 0).astype(float)),
+        "event",
+    ),
+    (lambda X, y: MannWhitneyTest(groups=["a", "b"], random_state=0).fit(X["x"], y["g"]), "y"),
+    (
+        lambda X, y: Histogram(["a", "b"], 1.0, delta=1e-6, max_rows=2, random_state=0).release(
+            X["g"], y["u"]
+        ),
+        "units",
+    ),
+    (lambda X, y: wilcoxon_signed_rank(X["x"], y["y"], epsilon=1.0, random_state=0), "y"),
+    (
+        lambda X, y: parse("y ~ x", bounds={"x": (0, 3), "y": (0, 3)}).rows({"x": X["x"], "y": y["y"]}),
+        r"data\['y'\]",
+    ),
+]
+
+
+@pytest.mark.parametrize(("fit", "name"), PAIRS, ids=[name for _, name in PAIRS])
+def test_pandas_objects_of_different_indexes_are_refused(fit: Any, name: str) -> None:
+    for index in ([2, 1, 0], [0, 1, 3], ["a", "b", "c"], [0, 0, 1]):
+        with pytest.raises(InvalidData, match=f"^{name} must have the index of") as refused:
+            fit(PEOPLE, PEOPLE.set_axis(index, axis=0))
+        assert "reset_index(drop=True)" in str(refused.value)
+    # Equal labels pass, also of another type, and so does a partner without an index.
+    fit(PEOPLE, PEOPLE.set_axis([0.0, 1.0, 2.0], axis=0))
+    labeled = PEOPLE.set_axis(["p", "q", "r"], axis=0)
+    fit(labeled, labeled)
+    fit(labeled, {key: column.to_numpy() for key, column in PEOPLE.items()})
+
+
+def test_a_refused_index_charges_nothing_and_shows_no_label() -> None:
+    budget = PrivacyBudget(1.0, 1e-5)
+    with pytest.raises(InvalidData) as refused:
+        GroupMeans(groups=["a"], bounds=(0, 3), budget=budget).fit(
+            PEOPLE[["x"]], PEOPLE["g"].set_axis(["secret1", "secret2", "secret3"])
+        )
+    assert not budget.history() and "secret" not in str(refused.value)
+
+
+DURATIONS = pd.Series(pd.to_timedelta([1, 2, 3], unit="s"), name="x")
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        DURATIONS,
+        DURATIONS.to_frame(),
+        DURATIONS.to_frame().assign(z=1.0),
+        DURATIONS.to_numpy(),
+        DURATIONS.to_numpy()[:, None],
+        pl.from_pandas(DURATIONS),
+        pl.from_pandas(DURATIONS.to_frame()),
+        pl.from_pandas(DURATIONS.to_frame()).lazy(),
+        pd.Series(pd.to_datetime(["2020-01-01"] * 3)),
+        np.array(["2020-01-01"] * 3, dtype="M8[D]"),
+        np.array([["2020-01-01"]] * 3, dtype="M8[D]"),
+    ],
+)
+def test_times_and_durations_are_no_numbers(column: Any) -> None:
+    budget = PrivacyBudget(1.0)
+    with pytest.raises(InvalidData, match=r"dates, times or durations.*dt\.total_seconds\(\)"):
+        ClippedMean(bounds=(0, 9), budget=budget).fit(column)
+    assert not budget.history()

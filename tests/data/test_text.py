@@ -162,9 +162,10 @@ REFUSALS = {
     "a quote within": ('a\nb"c"d\n', "an entry with a quote must be quoted"),
     "a long record": ("a\n" + "1" * (1 << 20) + "1\n", "at most 1,048,576 characters"),
     "a long quoted record": ('a\n"' + "1\n" * (1 << 20) + '"\n', "at most 1,048,576 characters"),
-    "a backslash": ("a,b\n1,x\\\n", "an entry ends in a backslash"),
-    "a backslash before a separator": ("a,b\nx\\,1\n", "an entry ends in a backslash"),
-    "a backslash before a quote": ('a,b\n"x\\",1\n', "an entry ends in a backslash"),
+    "a backslash": ("a,b\n1,x\\\n", "a backslash before a quote or at its end"),
+    "a backslash before a separator": ("a,b\nx\\,1\n", "a backslash before a quote or at its end"),
+    "a backslash before a quote": ('a,b\n"x\\",1\n', "a backslash before a quote or at its end"),
+    "a backslash before a quote within": ('a,b\n"x\\""",1\n', "a backslash before a quote or at its end"),
     "the ends of an old Macintosh": ("a\r1\r2\r", "its first line must end in a line feed"),
     "a name twice": ("a,a\n1,2\n", "different names of columns, got 'a' twice"),
 }

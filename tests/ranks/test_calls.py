@@ -59,7 +59,7 @@ def test_samples_that_cannot_be_read_charge_nothing() -> None:
     budget = PrivacyBudget(3.0)
     for call in (
         lambda: mann_whitney(X, ["secret"] * 80, budget=budget),
-        lambda: mann_whitney(X, X[:, None], budget=budget),
+        lambda: mann_whitney(X, np.ones((80, 2)), budget=budget),
         lambda: wilcoxon_signed_rank(X, X[:-1], budget=budget),
         lambda: wilcoxon_signed_rank(X, "secret", budget=budget),
     ):

@@ -177,7 +177,9 @@ def test_every_kind_of_values(values: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "values", [[], [0, 2], [0, None], ["1", 0], [0.5], [[0, 1]], np.zeros((2, 2)), "01", {"a": 1}, 1], ids=str
+    "values",
+    [[], [0, 2], [0, None], ["yes", 0], [0.5], [[0, 1]], np.zeros((2, 2)), "01", {"a": 1}, 1],
+    ids=str,
 )
 def test_bad_values_charge_nothing(values: Any) -> None:
     budget = PrivacyBudget(1.0)

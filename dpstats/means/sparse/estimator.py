@@ -41,7 +41,7 @@ from dpstats.means.sparse.recovery import LAWS, weakest_selected
 from dpstats.means.sparse.release import Halves, release_on_support
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.release.noise import check_scale
-from dpstats.release.parameters import parameters
+from dpstats.release.parameters import HasMissingCodes, parameters
 from dpstats.release.session import Released, Session
 from dpstats.results import about_missing, print_rounded
 
@@ -62,7 +62,7 @@ class _NotSplit(InvalidParameter, AttributeError):
 
 
 @parameters
-class SparseMean(ColumnEstimator[SparseMeanPlan]):
+class SparseMean(ColumnEstimator[SparseMeanPlan], HasMissingCodes):
     """Private mean of many columns, few of them with a nonzero mean.
 
     Use this estimator if the table has far more columns than signals. Privacy costs as
@@ -114,6 +114,9 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
         an entry exists, which the guarantee does not cover. With "drop", it leaves out rows with such an entry: a part
         of epsilon counts the complete rows, and the estimate uses a random sample of them, of public size. With
         "center", it replaces entries with 0.
+    missing_codes : sequence of numbers and text, optional
+        Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
+        by text.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise from the operating system's entropy source. Any other value simulates
         reproducible noise: the result is then not private.

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.data.frames import frame_of, in_memory
+from dpstats.data.frames import check_indexes, frame_of, in_memory
 from dpstats.data.labels import column_names
 from dpstats.data.levels import Categories
+from dpstats.data.missing import NO_CODES, MissingCodes
 from dpstats.data.parameters import check_real
 from dpstats.data.rows import column_of
 from dpstats.data.values import is_missing
@@ -72,8 +73,8 @@ class Table:
         If the data are not a table, or if a column is missing, cannot be read, or has a different length.
     """
 
-    def __init__(self, declared: Declared, data: Any) -> None:
-        self._declared, self._read = declared, reader(data)
+    def __init__(self, declared: Declared, data: Any, codes: MissingCodes = NO_CODES) -> None:
+        self._declared, self._read, self._missing = declared, reader(data), codes
         self._length: int | None = None
         self.number = functools.cache(self._number)
         self.codes = functools.cache(self._codes)
@@ -86,7 +87,7 @@ class Table:
                 f"bounds must have the (low, high) of {name!r} (or levels its categories, if it is a factor), got "
                 f"bounds of {listed(bounds)} and levels of {listed(self._declared.levels)}"
             )
-        values = column_of(f"data[{name!r}]", self._read(name))
+        values = column_of(f"data[{name!r}]", self._read(name), self._missing)
         self._check_length(name, len(values))
         return Span(*bounds[name], np.where(np.isfinite(values), values, np.nan))
 
@@ -97,7 +98,8 @@ class Table:
         """
         levels = self._declared.levels[name]
         known = levels if any(map(is_missing, levels.values)) else Categories([*levels.values, None])
-        codes = known.codes(self._read(name), f"data[{name!r}]")
+        what = f"data[{name!r}]"
+        codes = known.codes(self._missing.clear_entries(what, self._read(name)), what)
         self._check_length(name, len(codes))
         if (codes < 0).any():
             raise InvalidData(
@@ -117,6 +119,8 @@ class Table:
 def reader(data: Any) -> Callable[[str], Any]:
     """Return the function that reads a column of a table by name."""
     data = in_memory(data)
+    if isinstance(data, Mapping):
+        check_indexes({f"data[{name!r}]": column for name, column in data.items()})
     names = list(data) if isinstance(data, Mapping) else column_names(data) or []
     if len(set(names)) < len(names):
         raise InvalidData(f"data must have a different name for every column, got {listed(names)}")

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.missing import NO_CODES, MissingCodes
 from dpstats.errors import DPStatsError, InvalidParameter
 from dpstats.regression.formula.coding import Column, Number, list_columns, read_part
 from dpstats.regression.formula.declared import Declared, Table, check_declared, listed
@@ -71,7 +72,9 @@ class Formula:
             found.setdefault(column.term, []).append(column.text)
         return found
 
-    def rows(self, data: Any) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+    def rows(
+        self, data: Any, codes: MissingCodes = NO_CODES
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
         """Return the design of a private table, and its response (None for a formula without one).
 
         Each row of the design depends on the same row of ``data`` only. An entry is NaN if it uses a missing or
@@ -83,6 +86,8 @@ class Formula:
         ----------
         data : data frame (pandas, polars, pyarrow), or mapping of str to 1-d sequence
             Private rows. Only the columns that the formula names are read.
+        codes : MissingCodes, optional
+            Codes of missing entries.
 
         Returns
         -------
@@ -95,13 +100,13 @@ class Formula:
             If a column is missing or cannot be read, or if a row has an undeclared level of a factor. The error
             reveals that such a row exists, but not its value. To avoid it, declare every level that may occur.
         """
-        table = Table(self._declared, data)
+        table = Table(self._declared, data, codes)
         y = None if self._response is None else self._response.of(table).values
         return _matrix(self._columns, table), y
 
-    def predictors(self, data: Any) -> NDArray[np.float64]:
+    def predictors(self, data: Any, codes: MissingCodes = NO_CODES) -> NDArray[np.float64]:
         """Return the design as `rows` does, without the response. The table need not have a response column."""
-        return _matrix(self._columns, Table(self._declared, data))
+        return _matrix(self._columns, Table(self._declared, data, codes))
 
 
 def parse(

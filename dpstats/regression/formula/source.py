@@ -50,10 +50,12 @@ class FormulaRows(Source):
         return schema, {}
 
     def read(self, schema: Schema, given: Mapping[str, Any] | None = None) -> Rows:
-        X, response = self._formula.rows(self._data)
+        X, response = self._formula.rows(self._data, schema.codes)
         named = reader(self._data)
         beside = {
-            part.role: part.read(response if part.name is None else named(part.name), schema.missing)
+            part.role: part.read(
+                response if part.name is None else named(part.name), schema.missing, schema.codes
+            )
             for part in schema.beside
         }
         return Table(X, **beside)
