@@ -41,11 +41,17 @@ class Compiled:
         groups, sums = self._query.groups, self._sums()
         levels = [value for group in groups for value in group.values]
         plain = all(isinstance(value, Literal) for value in levels)
-        if len(levels) > _FEW_LEVELS and plain and not any(isinstance(each.column, Choice) for each in groups):
+        if (
+            len(levels) > _FEW_LEVELS
+            and plain
+            and not any(isinstance(each.column, Choice) for each in groups)
+        ):
             # Sum by the values first, so that only distinct values are compared with the levels.
             keys = [f"g{i}" for i in range(len(groups))]
             listed = ", ".join([*keys, *(f"{each} AS c{i}" for i, each in enumerate(sums))])
-            inner = f"SELECT {listed} FROM ({self._rows(units=False, raw=True)}) AS q GROUP BY {', '.join(keys)}"
+            inner = (
+                f"SELECT {listed} FROM ({self._rows(units=False, raw=True)}) AS q GROUP BY {', '.join(keys)}"
+            )
             inner = f"SELECT {self._cell(keys)} AS cell, p.* FROM ({inner}) AS p"
             sums = [f"sum(c{i})" for i in range(len(sums))]
         else:

@@ -329,7 +329,9 @@ class Probe:
 
     def _infinite(self) -> Checks:
         most = self._dialect.real(1.7976931348623157e308)
-        finite = [(self._dialect.only_finite(self._bind(x)), x) for x in (1.0, -5e-324, 1.7976931348623157e308)]
+        finite = [
+            (self._dialect.only_finite(self._bind(x)), x) for x in (1.0, -5e-324, 1.7976931348623157e308)
+        ]
         return [
             *finite,
             *((self._dialect.only_finite(self._bind(x)), None) for x in (math.nan, math.inf, -math.inf)),

@@ -19,9 +19,9 @@ from dpstats.sql.catalogue import BaseTable, ColumnType, fold, quoted
 from dpstats.sql.dialect import DUCKDB
 
 _NAMES = """
-abs coalesce concat count count_star current_database current_schema current_setting duckdb_columns duckdb_functions
-duckdb_databases duckdb_optimizers duckdb_tables duckdb_views greatest isfinite least lower max md5 min mod round_even sign substr sum trim
-~~ like like_escape + - * / // % = <> != < <= > >= and or not between in cast try_cast
+abs and between cast coalesce concat count count_star current_database current_schema current_setting duckdb_columns
+duckdb_databases duckdb_functions duckdb_optimizers duckdb_tables duckdb_views greatest in isfinite least like
+like_escape lower max md5 min mod not or round_even sign substr sum trim try_cast ~~ + - * / // % = <> != < <= > >=
 """
 FUNCTIONS = frozenset(_NAMES.split())
 """Functions and operators of the compiled SQL. A macro with one of these names would change the results."""
@@ -45,8 +45,18 @@ _KIND = "SELECT type FROM system.main.duckdb_databases() WHERE database_name = s
 # Rules that rewrite expressions, leave out columns that nobody uses, and order the work. Statistics decide at most the
 # order of joins, and sums of integers are the same in any order.
 _SAFE_RULES = frozenset(
-    "build_side_probe_side column_lifetime common_aggregate common_subexpressions cte_inlining expression_rewriter "
-    "join_order materialized_cte reorder_filter unused_columns".split()
+    [
+        "build_side_probe_side",
+        "column_lifetime",
+        "common_aggregate",
+        "common_subexpressions",
+        "cte_inlining",
+        "expression_rewriter",
+        "join_order",
+        "materialized_cte",
+        "reorder_filter",
+        "unused_columns",
+    ]
 )
 
 _WHOLE = [
@@ -268,7 +278,9 @@ class DuckDBEngine:
             source = text_reader(path, file.header, separator(path), seen)
         else:
             connection.register("words of a file", file.words())
-            words = ", ".join(f"CAST({quoted(column)} AS VARCHAR) AS {quoted(column)}" for column in file.header)
+            words = ", ".join(
+                f"CAST({quoted(column)} AS VARCHAR) AS {quoted(column)}" for column in file.header
+            )
             connection.execute(f'CREATE TABLE {source} AS SELECT {words} FROM "words of a file"')
             connection.unregister("words of a file")
         listed, unreadable = [], {}

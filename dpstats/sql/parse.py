@@ -83,7 +83,7 @@ class _Reader:
                 if not plain or not isinstance(group.column, Column):
                     # A cell has several values of the column, and a distinct value must be counted once.
                     refuse(
-                        f"COUNT(DISTINCT ...) with GROUP BY {group.name}, which has bins, conditions or text of numbers",
+                        f"COUNT(DISTINCT ...) with GROUP BY {group.name}, which has bins, conditions or numbers",
                         "declare categories of the column, with its type, or count rows",
                     )
                 keys.append(group.column)

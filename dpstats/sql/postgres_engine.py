@@ -53,8 +53,8 @@ WHERE n.nspname = $1 AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated 
 ORDER BY c.relname, a.attnum
 """
 _DOUBLE = POSTGRES.only_finite("CAST({0} AS double precision)")
-# NaN, infinity and a number beyond doubles, which a conversion would refuse, are missing. A number too small for doubles
-# is 0.
+# NaN, infinity and a number beyond doubles, which a conversion would refuse, are missing. A number that is too small
+# for doubles is 0.
 _NUMERIC = (
     "(CASE WHEN abs({0}) < 1e-307 THEN CAST(0 AS double precision) "
     "WHEN abs({0}) <= 1.7976931348623157e308 THEN CAST({0} AS double precision) END)"

@@ -27,7 +27,6 @@ from dpstats.sql.conditions import (
 from dpstats.sql.scope import Known, Scope, column_of, no_reals, same_type
 from dpstats.sql.syntax import allow_only, is_date, is_literal, kind_of, read_number, refuse
 
-
 _COMPARE: dict[str, Callable[[float, float], bool]] = {
     "=": eq,
     "<>": ne,

@@ -208,7 +208,9 @@ def test_a_word_has_the_value_of_its_declared_type_or_is_refused(tmp_path: Path,
     path, types = tmp_path / "t.csv", {"t.a": kind}
     words = [*readable, *MISSING]
     pd.DataFrame({"i": range(len(words)), "a": words}).to_csv(path, index=False)
-    found = [value for (value,) in Source({"t": path}, types).run("SELECT a FROM t ORDER BY CAST(i AS BIGINT)")]
+    found = [
+        value for (value,) in Source({"t": path}, types).run("SELECT a FROM t ORDER BY CAST(i AS BIGINT)")
+    ]
     assert found[: len(readable)] == [*readable.values()]
     assert all(value is None or value != value for value in found[len(readable) :])
     budget = PrivacyBudget(1.0)
@@ -256,7 +258,9 @@ def test_a_bare_carriage_return_ends_no_row(tmp_path: Path) -> None:
 def test_unnamed_columns_have_their_place_as_name(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     pd.DataFrame({"age": [3, 4]}).to_csv(path)
-    made = PrivateSQL({"t": path}, epsilon=1e6, random_state=0, types={"t.column 1": "BIGINT", "t.age": "BIGINT"})
+    made = PrivateSQL(
+        {"t": path}, epsilon=1e6, random_state=0, types={"t.column 1": "BIGINT", "t.age": "BIGINT"}
+    )
     assert round(made.count('SELECT COUNT(*) FROM t WHERE "column 1" = 1 AND age = 4').value) == 1
     path.write_text(",,age\n1,2,3\n")
     assert [*Source({"t": path}).tables()["t"].columns] == ["column 1", "column 2", "age"]

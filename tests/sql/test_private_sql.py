@@ -579,12 +579,16 @@ def test_a_case_is_a_group(case: str, unit: str | None) -> None:
     made = PrivateSQL(db, epsilon=1e5, random_state=0, unit=unit, bounds={"t.age": (0, 100)})
     for by in ("band", "1", case):
         found = made.query(f"SELECT {case} AS band, COUNT(*) FROM t GROUP BY {by}")
-        assert found.names == (("band",) if by != case else ("band",))
-        assert [*zip((cell for (cell,) in found.cells), found.values.round().tolist(), strict=True)] == CASES[case]
-    both = made.query(f"SELECT {case} AS band, COUNT(*) AS n, AVG(age) FROM t GROUP BY band ORDER BY n DESC LIMIT 1")
+        assert found.names == ("band",)
+        assert [*zip((cell for (cell,) in found.cells), found.values.round().tolist(), strict=True)] == CASES[
+            case
+        ]
+    both = made.query(
+        f"SELECT {case} AS band, COUNT(*) AS n, AVG(age) FROM t GROUP BY band ORDER BY n DESC LIMIT 1"
+    )
     assert both.cells[0] == (max(CASES[case], key=lambda pair: pair[1])[0],)
     for text, message in (
-        (f"SELECT {case} AS band, COUNT(DISTINCT u) FROM t GROUP BY band", "has bins, conditions or text"),
+        (f"SELECT {case} AS band, COUNT(DISTINCT u) FROM t GROUP BY band", "has bins, conditions or numbers"),
         ("SELECT CASE WHEN age < 40 THEN age END AS band, COUNT(*) FROM t GROUP BY band", "computed labels"),
         ("SELECT CASE WHEN age < 40 THEN NULL END AS band, COUNT(*) FROM t GROUP BY band", "without a label"),
         (f"SELECT {case} AS band FROM t", "aggregate, or GROUP BY it"),
@@ -617,7 +621,9 @@ def test_a_count_of_public_tables_is_exact_and_free(neighbors: str, unit: Any) -
     )
     answer = made.count("SELECT COUNT(*) FROM p WHERE g = 1")
     assert answer.value == answer.lower_bound() == 17 and answer.guarantee.epsilon == 0
-    assert answer.confidence_interval()[:2] == (17, 17) and "none, as all tables are public" in str(answer.summary())
+    assert answer.confidence_interval()[:2] == (17, 17) and "none, as all tables are public" in str(
+        answer.summary()
+    )
     assert made.query("SELECT g, COUNT(*) FROM p GROUP BY g").values.tolist() == [17, 17, 16]
     assert made.query("SELECT SUM(x) FROM p").value == 612.5
     assert made.query("SELECT COUNT(DISTINCT g) FROM p").value == 3

@@ -201,8 +201,8 @@ class BelievesStatistics(Filed):
         engine = sql._data._engine
         made = duckdb.connect()
         (path,) = engine._files  # type: ignore[union-attr]
-        ((total, count),) = made.execute(
-            f"SELECT sum(least(x, 30)), count(*) FROM '{path}' WHERE NOT isnan(x)"
+        ((total,),) = made.execute(
+            f"SELECT sum(least(x, 30)) FROM '{path}' WHERE NOT isnan(x) AND x > 1"
         ).fetchall()
         step = plan.query.measure.spacing  # type: ignore[union-attr]
         return plan, private._replace(numbers=np.array([round(total / step) * plan.finer])), sql
