@@ -96,10 +96,10 @@ def condition_of(node: Any, scope: Scope) -> Condition:
 
 
 def _comparison(operator: str, left: Any, right: Any, scope: Scope) -> Condition:
-    one, other = read_number(left), read_number(right)
-    if one is not None and other is not None:
+    numbers = [number for node in (left, right) if (number := read_number(node)) is not None]
+    if len(numbers) == 2:
         # WHERE 1 = 1 is what programs write in front of further conditions.
-        return Constant(_COMPARE[operator](one, other))
+        return Constant(_COMPARE[operator](*numbers))
     if is_literal(left):
         turned = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
         left, right, operator = right, left, turned.get(operator, operator)

@@ -567,7 +567,7 @@ CASES = {
     "CASE WHEN age < 40 THEN 'young' WHEN age >= 40 THEN 'old' END": [("young", 2), ("old", 3)],
     "CASE WHEN age < 40 THEN 'young' ELSE 'rest' END": [("young", 2), ("rest", 4)],
     "CASE WHEN age IS NULL THEN NULL WHEN age > 60 THEN 2 ELSE 1.5 END": [(2, 1), (1.5, 4)],
-    "IF(age > 30, 'a', 'b')": [("a", 4), ("b", 2)],
+    "IF(age > 30, 'a', 'b')": [("a", 3), ("b", 3)],
 }
 
 
@@ -576,7 +576,7 @@ CASES = {
 def test_a_case_is_a_group(case: str, unit: str | None) -> None:
     db = duckdb.connect()
     db.execute("CREATE TABLE t AS SELECT unnest([30, 50, 60, 20, 70, NULL]) AS age, unnest(range(6)) AS u")
-    made = PrivateSQL(db, epsilon=1e5, random_state=0, unit=unit, bounds={"t.age": (0, 100)})
+    made = PrivateSQL(db, epsilon=1e3, random_state=0, unit=unit, bounds={"t.age": (0, 100)})
     for by in ("band", "1", case):
         found = made.query(f"SELECT {case} AS band, COUNT(*) FROM t GROUP BY {by}")
         assert found.names == ("band",)
@@ -586,7 +586,9 @@ def test_a_case_is_a_group(case: str, unit: str | None) -> None:
     both = made.query(
         f"SELECT {case} AS band, COUNT(*) AS n, AVG(age) FROM t GROUP BY band ORDER BY n DESC LIMIT 1"
     )
-    assert both.cells[0] == (max(CASES[case], key=lambda pair: pair[1])[0],)
+    assert both.cells[0][0] in [
+        label for label, rows in CASES[case] if rows == max(n for _, n in CASES[case])
+    ]
     for text, message in (
         (f"SELECT {case} AS band, COUNT(DISTINCT u) FROM t GROUP BY band", "has bins, conditions or numbers"),
         ("SELECT CASE WHEN age < 40 THEN age END AS band, COUNT(*) FROM t GROUP BY band", "computed labels"),

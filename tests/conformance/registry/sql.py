@@ -202,19 +202,19 @@ class BelievesStatistics(Filed):
         made = duckdb.connect()
         (path,) = engine._files  # type: ignore[union-attr]
         ((total,),) = made.execute(
-            f"SELECT sum(least(x, 30)) FROM '{path}' WHERE NOT isnan(x) AND x > 1"
+            f"SELECT sum(least(x, 21)) FROM '{path}' WHERE NOT isnan(x) AND x > 20.5"
         ).fetchall()
         step = plan.query.measure.spacing  # type: ignore[union-attr]
-        return plan, private._replace(numbers=np.array([round(total / step) * plan.finer])), sql
+        return plan, private._replace(numbers=np.array([round((total or 0) / step) * plan.finer])), sql
 
 
 def file_entry() -> Entry:
     """Return a sum over a Parquet file in which some entries are NaN or infinite."""
-    text = "SELECT SUM(x) FROM f WHERE x > 1"
-    options: dict[str, Any] = {"epsilon": 1.0, "bounds": {"f.x": (0, 30)}}
+    text = "SELECT SUM(x) FROM f WHERE x > 20.5"
+    options: dict[str, Any] = {"epsilon": 1.0, "bounds": {"f.x": (0, 21)}}
     asked, bug = Filed(text, **options), BelievesStatistics(text, **options)
     entries = [(20.0,), (math.nan,), (20.0,), (21.0,)]
-    most: list[tuple[Any, ...]] = [(20.0,), (math.nan,), (math.nan,)]
+    most: list[tuple[Any, ...]] = [(20.0,), (20.0,), (math.nan,), (math.nan,)]
     first: Database = (("f", "x DOUBLE", tuple(most)),)
     pair = first, replaced(first, "f", 0, (21.0,))
 
