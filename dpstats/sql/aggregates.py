@@ -133,9 +133,10 @@ def _group(item: Any, scope: Scope, catalogue: Catalogue) -> Group:
 
 def _group_declared(known: Known, labels: Any) -> Group:
     """Return a column with its declared values. They are compared by value if all of them read as numbers."""
-    kind, key, values, declared = known.type.kind, "{0}", list(labels), [None] * len(labels)
+    kind, key, values = known.type.kind, "{0}", list(labels)
+    declared: list[str | None] = [None] * len(values)
     words = kind in ("text", "date", "time")
-    numbers = [exact_number(each) if isinstance(each, str) else each for each in values]
+    numbers: list[Any] = [exact_number(each) if isinstance(each, str) else each for each in values]
     if (
         kind in _READ
         and (kind != "text" or all(known.type.numbers))

@@ -531,3 +531,32 @@ def test_types_have_our_names() -> None:
 def test_addresses_of_postgres_have_two_schemes() -> None:
     assert is_postgres("postgresql://host/base") and is_postgres("postgres://host/base")
     assert not any(map(is_postgres, ("rows.db", "mysql://host/base", "/postgres://x", None, {})))
+
+
+@pytest.mark.parametrize("kind", ["real", "double precision", "numeric", "numeric(6, 2)"])
+def test_numbers_that_are_not_finite_are_missing(postgres: Any, address: str, kind: str) -> None:
+    # Before version 14 a numeric is finite or NaN. A numeric with digits never is infinite.
+    new = postgres.info.server_version >= 140000
+    words = [
+        "NaN",
+        *(["Infinity", "-Infinity"] if kind != "numeric(6, 2)" and (new or kind != "numeric") else []),
+    ]
+    postgres.execute(f"CREATE TABLE t (x {kind}, g integer)")
+    for i, word in enumerate(["20", "1.5", None, *words]):
+        postgres.execute("INSERT INTO t VALUES (%s, %s)", [word, i % 2])
+    if kind == "numeric":
+        words.append("1e400")
+        postgres.execute("INSERT INTO t VALUES ('1e400', 0)")
+    made = PrivateSQL(address, epsilon=1e6, random_state=0, bounds={"t.x": (0, 100)})
+    expected = {
+        "COUNT(*) FROM t": 3 + len(words),
+        "COUNT(x) FROM t": 2,
+        "COUNT(*) FROM t WHERE x > 1": 2,
+        "COUNT(*) FROM t WHERE NOT x <= 1": 2,
+        "COUNT(*) FROM t WHERE x IS NULL": 1 + len(words),
+        "COUNT(DISTINCT x) FROM t": 2,
+        "SUM(x) FROM t": 21.5,
+        "SUM(COALESCE(x, 5)) FROM t": 21.5 + 5 * (1 + len(words)),
+    }
+    for text, value in expected.items():
+        assert float(made.query(f"SELECT {text}").values[0]) == pytest.approx(value, abs=0.01), text

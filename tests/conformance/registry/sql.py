@@ -213,15 +213,14 @@ def file_entry() -> Entry:
     text = "SELECT SUM(x) FROM f WHERE x > 20.5"
     options: dict[str, Any] = {"epsilon": 1.0, "bounds": {"f.x": (0, 21)}}
     asked, bug = Filed(text, **options), BelievesStatistics(text, **options)
-    entries = [(20.0,), (math.nan,), (20.0,), (21.0,)]
     most: list[tuple[Any, ...]] = [(20.0,), (20.0,), (math.nan,), (math.nan,)]
     first: Database = (("f", "x DOUBLE", tuple(most)),)
     pair = first, replaced(first, "f", 0, (21.0,))
 
     def pairs() -> Iterator[tuple[Database, Database]]:
-        for rows in itertools.combinations_with_replacement([*entries, (math.inf,), (None,)], 2):
-            data: Database = (("f", "x DOUBLE", ((20.0,), *rows)),)
-            yield from ((data, replaced(data, "f", 1, row)) for row in [*entries, (-math.inf,), (None,)])
+        entries = [(20.0,), (21.0,), (math.nan,), (math.inf,), (None,)]
+        for data in (replaced(first, "f", 0, entry) for entry in entries):
+            yield from ((data, replaced(data, "f", 0, entry)) for entry in entries)
 
     return entry(
         asked,
