@@ -145,6 +145,7 @@ INSIDE = {
         "values",
         "words",
         "columns",
+        "missing",
         "keys",
         "units",
         "rows",

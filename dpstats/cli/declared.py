@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 from typing import Any
 
-from dpstats.cli.options import check_ends, per_column
+from dpstats.cli.options import check_ends, per_column, split_list
 from dpstats.errors import InvalidParameter
 
 Pair = tuple[float, float]
@@ -62,11 +61,6 @@ def levels_of(given: list[str] | None, option: str = "--levels", *, discover: bo
             raise InvalidParameter(f"{option} must name each column once, got {name!r} twice")
         found[name] = levels
     return found
-
-
-def split_list(text: str) -> list[str]:
-    """Return the words of A,B,... A word with a comma is in double quotes."""
-    return next(csv.reader([text]), [])
 
 
 def check_discovery(option: str, delta: float) -> None:

@@ -6,9 +6,9 @@ import argparse
 from dataclasses import replace
 from typing import Any
 
-from dpstats.cli.declared import DISCOVER, bounds_of, by_column, check_discovery, split_list
+from dpstats.cli.declared import DISCOVER, bounds_of, by_column, check_discovery
 from dpstats.cli.input import InputTable
-from dpstats.cli.options import add_privacy, per_column
+from dpstats.cli.options import add_privacy, per_column, split_list
 from dpstats.cli.release import ReleaseCommand, private_size
 from dpstats.cli.units import add_unit, read_rows
 from dpstats.errors import InvalidParameter

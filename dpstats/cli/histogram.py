@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from dpstats.cli.declared import DISCOVER, check_discovery, split_list
+from dpstats.cli.declared import DISCOVER, check_discovery
 from dpstats.cli.input import InputTable
-from dpstats.cli.options import add_privacy
+from dpstats.cli.options import add_privacy, split_list
 from dpstats.cli.release import ReleaseCommand
 from dpstats.cli.units import add_unit, read_rows
 from dpstats.errors import InvalidParameter

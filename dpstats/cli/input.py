@@ -13,8 +13,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from dpstats.cli.declared import split_list
 from dpstats.cli.files import path_or_dash
+from dpstats.cli.options import split_list
 from dpstats.errors import InvalidData, InvalidParameter
 
 _NAMES = 20  # largest number of column names in the label of a charge
@@ -164,9 +164,7 @@ class InputTable:
         found = {name: _as_text(frame[name]) if name in text else frame[name] for name in frame}
         codes = text_format(self._options).missing
         if codes:
-            found = {
-                name: _without_codes(name, column, codes, name in text) for name, column in found.items()
-            }
+            found = {name: _clear_codes(name, column, codes, name in text) for name, column in found.items()}
         return frame.assign(**found)
 
     def _pandas(self, columns: list[str] | None, option: str) -> Any:
@@ -251,7 +249,7 @@ def _as_text(column: Any) -> Any:
     return pd.Series(words, index=column.index, dtype=object)
 
 
-def _without_codes(name: str, column: Any, codes: Any, text: bool) -> Any:
+def _clear_codes(name: str, column: Any, codes: Any, text: bool) -> Any:
     """Return a column without codes of missing entries: of text as words, otherwise as numbers."""
     import pandas as pd
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import csv
 import math
 import re
 import sys
@@ -117,6 +118,11 @@ def in_options(text: str, options: argparse.Namespace) -> str:
 def spell_notes(table: Summary, options: argparse.Namespace) -> Summary:
     """Return a summary whose notes name options instead of parameters."""
     return replace(table, notes=[in_options(note, options) for note in table.notes])
+
+
+def split_list(text: str) -> list[str]:
+    """Return the words of A,B,... A word with a comma is in double quotes."""
+    return next(csv.reader([text]), [])
 
 
 def join_lists(words: Sequence[str]) -> list[str]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from dpstats.cli.declared import split_list
 from dpstats.cli.input import InputTable
-from dpstats.cli.options import add_privacy
+from dpstats.cli.options import add_privacy, split_list
 from dpstats.cli.release import ReleaseCommand
 from dpstats.errors import InvalidParameter
 

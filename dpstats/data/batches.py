@@ -110,12 +110,12 @@ class Engine(Source):
         for parameter, name, levels in labels:
             if levels is not None:
                 check_kind(parameter, self.kind(name), levels)
-        rows = Stream(self._chosen(schema)._with_codes(schema.codes), schema)
+        rows = Stream(self._chosen(schema)._declare_codes(schema.codes), schema)
         # Grouping rows by unit, or by undeclared label, requires all rows at the same time.
         at_once = any(part.role in ("labels", "units") for part in schema.beside)
         return rows.whole() if at_once else rows
 
-    def _with_codes(self, codes: MissingCodes) -> Engine:
+    def _declare_codes(self, codes: MissingCodes) -> Engine:
         """Return the same rows, read with codes of missing entries."""
         if not codes:
             return self

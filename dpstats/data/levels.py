@@ -52,7 +52,7 @@ def text_key(text: str) -> Key | None:
 
 
 def value_keys(labels: Sequence[Any]) -> list[Key] | None:
-    """Return the keys of the values of declared labels, or None if their text is to be compared.
+    """Return the keys of the values of declared labels, or None if labels are compared by text.
 
     Labels have values if all of them read as distinct numbers, truth values or missing entries, and at least one as a
     number.

@@ -18,7 +18,7 @@ from dpstats.errors import InvalidParameter
 class MissingCodes:
     """Declared codes of missing entries.
 
-    A code that is a number, or a text that Python reads as one, is compared by value: -999 is also the entry -999.0,
+    A code that is a number, or a text that Python reads as one, is compared by value. So -999 is also the entry -999.0,
     and the word "-999.00" of a file. Any other text is compared with the text of an entry, without blanks around it.
 
     Attributes
@@ -136,7 +136,7 @@ def check_codes(value: Any, name: str = "missing_codes") -> MissingCodes:
 
 
 def _number(code: Any) -> Any:
-    """Return the number that a code stands for, or None. Truth values and the words true and false are no numbers."""
+    """Return the number that a code stands for, or None. Truth values, and the words true and false, have none."""
     if isinstance(code, str):
         read = exact_number(code)
         return (

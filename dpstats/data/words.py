@@ -71,7 +71,7 @@ def exact_number(word: str) -> float | Decimal | None:
         return rounded
     try:
         return Decimal(word)
-    except ArithmeticError:  # true, false, or an exponent beyond those of decimals
+    except ArithmeticError:  # true, false, or too large an exponent for a decimal
         return rounded
 
 

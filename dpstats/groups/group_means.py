@@ -19,7 +19,6 @@ from dpstats.data.levels import Categories
 from dpstats.data.parameters import (
     check_choice,
     check_integer,
-    check_missing,
     check_privacy_parameters,
     check_random_state,
     check_simulations,
@@ -221,7 +220,7 @@ class GroupMeans(_Fitted, HasMissingCodes):
         n, neighbors = self._check_size(n_samples), self._relation
         d = check_integer("n_features", n_features, at_least=1)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
-        missing = check_missing(self.missing, ["error", "drop"])
+        missing = self._policy()
         groups = () if self._discovers else self._categories().values
         if self.bounds is None:
             raise InvalidParameter("bounds must be given: a pair (low, high), or one per column")

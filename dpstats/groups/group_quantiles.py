@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.levels import Categories
-from dpstats.data.parameters import check_level, check_missing, check_privacy_parameters, check_real
+from dpstats.data.parameters import check_level, check_privacy_parameters, check_real
 from dpstats.data.schema import Column, Schema
 from dpstats.data.tables import Rows
 from dpstats.error_distributions import chosen_limits
@@ -174,7 +174,7 @@ class GroupQuantiles(_Fitted, HasMissingCodes):
         level = self.confidence_level
         if level is not None:
             level = check_level("confidence_level", level)
-        missing = check_missing(self.missing, ["error", "drop"])
+        missing = self._policy()
         grid = check_grid(self.bounds, self.step)
         return group_quantiles_plan(self._categories().values, n, q, grid, epsilon, level, missing)
 

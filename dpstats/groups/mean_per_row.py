@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.data.parameters import check_integer, check_missing, check_privacy_parameters, check_real
+from dpstats.data.parameters import check_integer, check_privacy_parameters, check_real
 from dpstats.data.schema import Column, Schema, column_list
 from dpstats.data.tables import Rows
 from dpstats.errors import InvalidParameter
@@ -203,7 +203,7 @@ class MeanPerRow(_Fitted, HasMissingCodes):
         if self.max_rows is None:
             raise InvalidParameter("max_rows must be given: how many rows of a unit count, which is public")
         most = check_integer("max_rows", self.max_rows, at_least=1, at_most=_MOST_ROWS)
-        missing = check_missing(self.missing, ["error", "drop"])
+        missing = self._policy()
         if self.bounds is None:
             raise InvalidParameter("bounds must be given: a pair (low, high), or one per column")
         word = self._word()

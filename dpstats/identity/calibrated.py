@@ -18,7 +18,6 @@ from dpstats.data.parameters import (
     check_integer,
     check_jobs,
     check_level,
-    check_missing,
     check_privacy_parameters,
     check_real,
 )
@@ -133,7 +132,7 @@ class CalibratedTest(PrivateEstimator[IdentityPlan], HasMissingCodes, ABC):
         level = check_level("level", self.level)
         check_jobs(self.n_jobs)
         check_flag("progress", self.progress)
-        missing = check_missing(self.missing, ["error", "drop", "center"])
+        missing = self._policy("center")
         if missing == "drop":
             return self._plan_on_sample(n, d)
         printed = self._uses_printed_constants()

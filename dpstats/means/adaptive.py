@@ -21,7 +21,6 @@ from dpstats.data.parameters import (
     check_choice,
     check_columns,
     check_integer,
-    check_missing,
     check_privacy_parameters,
 )
 from dpstats.data.tables import Rows
@@ -280,7 +279,7 @@ class AdaptiveMean(_Fitted, HasMissingCodes):
         d = check_integer("n_features", n_features, at_least=1)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
         tails = check_choice("tails", self.tails, TAILS)
-        missing = check_missing(self.missing, ["error", "drop", "center"])
+        missing = self._policy("center")
         if missing == "drop":
             return self._plan_on_sample(n, d)
         private_cov = isinstance(self.cov, str) and self.cov == "private"

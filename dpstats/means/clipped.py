@@ -19,7 +19,6 @@ from dpstats.data.parameters import (
     check_columns,
     check_flag,
     check_integer,
-    check_missing,
     check_privacy_parameters,
     check_real,
 )
@@ -286,7 +285,7 @@ class ClippedMean(_Fitted, HasMissingCodes):
         size = self._check_size(n_samples)
         d = check_integer("n_features", n_features, at_least=1)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
-        missing = check_missing(self.missing, ["error", "drop", "center"])
+        missing = self._policy("center")
         calibration = check_choice("calibration", self.calibration, ["exact", "textbook"])
         std = self._public_std(d)
         share = check_real("std_share", self.std_share, above=0, below=1)

@@ -126,6 +126,7 @@ class CompleteCases(TransformerMixin, PrivateEstimator[ReleasePlan], HasMissingC
         d = check_integer("n_features", n_features, at_least=1)
         guarantee = PrivacyGuarantee(*check_privacy_parameters(self.epsilon, self.delta))
         check_columns("fill", self.fill, d)
+        self._policy()
         return ReleasePlan((count_stage(1, guarantee, ROWS),), guarantee, n, d)
 
     def _read(self, rows: Rows, plan: ReleasePlan) -> Mapping[str, Any]:

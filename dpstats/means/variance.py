@@ -18,7 +18,6 @@ from dpstats.data.parameters import (
     check_choice,
     check_columns,
     check_integer,
-    check_missing,
     check_privacy_parameters,
 )
 from dpstats.data.tables import Rows
@@ -238,7 +237,7 @@ class PrivateVariance(_Fitted, HasMissingCodes):
         added = neighbors is Neighbors.ADD_OR_REMOVE_ONE
         d = check_integer("n_features", n_features, at_least=1)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
-        missing = check_missing(self.missing, ["error", "drop", "center"])
+        missing = self._policy("center")
         interval = check_choice("interval", self.interval, ["moments", "normal", "bounded"])
         about = check_choice("about", self.about, ["mean", "center"])
         region = Region.check(self.bounds, self.bounds_are, self.clip, self.center, d)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.isotonic import isotonic_regression
 
-from dpstats.data.parameters import check_integer, check_level, check_missing, check_privacy_parameters
+from dpstats.data.parameters import check_integer, check_level, check_privacy_parameters
 from dpstats.data.tables import Rows
 from dpstats.data.values import exact_numbers
 from dpstats.errors import InvalidParameter
@@ -222,7 +222,7 @@ class PrivateDistribution(OneColumn[DistributionPlan], HasMissingCodes):
         n = check_sizes(n_samples, n_features)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
         bins = check_integer("bins", self.bins, at_least=2, at_most=_MOST_CELLS)
-        missing = check_missing(self.missing, ["error", "drop"])
+        missing = self._policy()
         if self.step is None:
             grid = Grid(*check_bounds(self.bounds), bins, False)
         else:

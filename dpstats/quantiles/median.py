@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpstats.data.parameters import check_level, check_missing, check_privacy_parameters
+from dpstats.data.parameters import check_level, check_privacy_parameters
 from dpstats.data.tables import Rows
 from dpstats.error_distributions import chosen_limits
 from dpstats.errors import InvalidParameter
@@ -171,7 +171,7 @@ class PrivateMedian(OneColumn[MedianPlan], HasMissingCodes):
         level = None
         if self.confidence_level is not None:
             level = check_level("confidence_level", self.confidence_level)
-        missing = check_missing(self.missing, ["error", "drop"])
+        missing = self._policy()
         grid = check_grid(self.bounds, self.step)
         parts, law = (1, "laplace") if delta else (_FINER, "student")
         for_level = 0.0 if level is None else LEVEL_SHARE[law] * epsilon

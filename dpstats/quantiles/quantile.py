@@ -15,7 +15,6 @@ from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import (
     check_choice,
     check_level,
-    check_missing,
     check_privacy_parameters,
     check_real,
 )
@@ -185,7 +184,7 @@ class PrivateQuantile(OneColumn[QuantilePlan], HasMissingCodes):
         )
         coverage = check_choice("coverage", self.coverage, ["regular", "any"])
         method = check_choice("method", self.method, ["auto", "joint", "halving"])
-        missing = check_missing(self.missing, ["error", "drop"])
+        missing = self._policy()
         guarantee = PrivacyGuarantee(epsilon, delta)
         if method == "auto":
             many = level is None and len(q) > _MOST_TOGETHER and not grid.declared

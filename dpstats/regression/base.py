@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.arithmetic import quiet
 from dpstats.data.missing import check_codes
-from dpstats.data.parameters import check_flag, check_level, check_missing, check_real
+from dpstats.data.parameters import check_flag, check_level, check_real
 from dpstats.data.schema import Column, Schema
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.inference import Estimates, HasEstimates, Test
@@ -160,9 +160,6 @@ class Regression(HasEstimates, _Fitted[SomePlan], HasMissingCodes):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags
-
-    def _policy(self) -> str:
-        return check_missing(self.missing, ["error", "drop"])
 
     def _sort_parameters(self, names: list[Any] | None) -> Self:
         self._check_columns(names)

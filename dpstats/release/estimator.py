@@ -135,9 +135,14 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         """Set the fitted attributes by post-processing the released values."""
         raise TypeError(f"{type(self).__name__} does not define _report")
 
+    def _policy(self, *others: str) -> str:
+        """Return the treatment of missing entries, "error", "drop" or one of ``others``, and check their codes."""
+        check_codes(getattr(self, "missing_codes", None))
+        return check_missing(getattr(self, "missing", "error"), ["error", "drop", *others])
+
     def _drops(self, *others: str) -> bool:
         """Return whether incomplete rows are left out; the estimator supports "error", "drop" and ``others``."""
-        return check_missing(getattr(self, "missing", "error"), ["error", "drop", *others]) == "drop"
+        return self._policy(*others) == "drop"
 
     def _plan_on_sample(self, n: int, d: int) -> Plan:
         """Return the plan for ``missing="drop"`` where n is public: a count, then a release from a random sample.

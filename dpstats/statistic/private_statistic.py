@@ -22,7 +22,6 @@ from dpstats.data.parameters import (
     check_choice,
     check_integer,
     check_jobs,
-    check_missing,
     check_privacy_parameters,
     check_real,
 )
@@ -208,7 +207,7 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan], HasMissing
         if self.resolution is not None:
             width = min(box.high / 2 - box.low / 2 for box in boxes)
             check_real("resolution", self.resolution, above=0, at_most=width)
-        check_missing(self.missing, ("error", "drop"))
+        self._policy()
         check_jobs(self.n_jobs)
         if self.time_limit is not None:
             check_real("time_limit", self.time_limit, at_least=SHORTEST, at_most=LONGEST)

@@ -19,7 +19,6 @@ from dpstats.data.levels import Categories
 from dpstats.data.parameters import (
     check_choice,
     check_integer,
-    check_missing,
     check_privacy_parameters,
     check_real,
 )
@@ -200,7 +199,7 @@ class PrivateProportion(PrivateSize, HasEstimates, PrivateEstimator[ProportionPl
                 f"n_features must be 1, because a proportion needs one column, got {n_features}"
             )
         guarantee = PrivacyGuarantee(*check_privacy_parameters(self.epsilon, self.delta), self._relation)
-        missing = check_missing(self.missing, ["error", "drop"])
+        missing = self._policy()
         two = missing == "drop" or self._relation is Neighbors.ADD_OR_REMOVE_ONE
         stages: list[AnyStage] = [count_stage(1 + two, guarantee, COUNT)]
         if guarantee.delta == 0 and not two:

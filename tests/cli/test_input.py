@@ -414,7 +414,7 @@ def test_codes_of_missing_entries_are_those_of_the_estimator(
         for file in ("x.csv", "x.parquet"):
             found = json_of([command[0], file, *command[1:], *how, "--na-values", "-999,unk"], capsys)
             assert found == expected, (command, file)
-    made = ClippedMean(bounds=(0, 100), missing="drop", missing_codes=[-999, "unk"], random_state=1)
+    made = ClippedMean(bounds={"age": (0, 100)}, missing="drop", missing_codes=[-999, "unk"], random_state=1)
     released = json_of(["mean", "x.csv", *AGE, *drop, "--na-values", "-999,unk"], capsys)
     assert released["columns"][0]["mean"] == made.fit(folder / "x.csv").mean_[0]
 

@@ -139,6 +139,7 @@ def test_the_page_lists_the_words_that_are_missing() -> None:
 def test_every_missing_word_is_the_level_of_missing_entries(word: str) -> None:
     assert Categories(["a", None, 1.0, "here"]).codes(Words([word])).tolist() == [1]
     assert Categories(["a", None, 1.0, "here"]).codes([word]).tolist() == [1]
+    assert Categories(["a", None]).codes([word]).tolist() == [1]
     # A level with this text comes first.
     assert Categories(["a", None, 1.0, word]).codes(Words([word])).tolist() == [3]
 

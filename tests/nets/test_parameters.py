@@ -31,7 +31,13 @@ UNUSED = {
     "LogRankTest": {"censored"},
 }
 """Parameters that the given ones leave unused, or that accept any value."""
-GOOD: dict[str, list[Any]] = {"mean": [-1], "n_jobs": [-1], "fill": [-1], "called": ["no such"]}
+GOOD: dict[str, list[Any]] = {
+    "mean": [-1],
+    "n_jobs": [-1],
+    "fill": [-1],
+    "called": ["no such"],
+    "missing_codes": [[]],
+}
 """Of these, a value of the list is one that may be asked for."""
 ALSO_NAMED = {"domain": "attributes must be"}
 

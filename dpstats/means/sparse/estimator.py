@@ -21,7 +21,6 @@ from dpstats.data.parameters import (
     check_columns,
     check_flag,
     check_integer,
-    check_missing,
     check_privacy_parameters,
     check_real,
 )
@@ -238,7 +237,7 @@ class SparseMean(ColumnEstimator[SparseMeanPlan], HasMissingCodes):
         if split and n < 4:
             raise InvalidParameter(f"split=True needs at least 4 rows, two in each half, got n_samples = {n}")
         s = check_integer("n_nonzero", self.n_nonzero, at_least=1, at_most=d)
-        missing = check_missing(self.missing, ["error", "drop", "center"])
+        missing = self._policy("center")
         if missing == "drop":
             return self._plan_on_sample(n, d)
         target = PrivacyGuarantee(*check_privacy_parameters(self.epsilon, self.delta))
