@@ -127,6 +127,13 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
         "repeatable",
     )
     parser.add_argument(
+        "--missing",
+        choices=["error", "drop"],
+        default="error",
+        help="what an entry that is not of the declared --type does (error: refuse the table, the default, drop: count "
+        "as missing)",
+    )
+    parser.add_argument(
         "--epsilon", type=float, default=1.0, metavar="E", help="of the guarantee (default: 1)"
     )
     parser.add_argument(
@@ -180,6 +187,7 @@ def _sql(options: argparse.Namespace) -> None:
         bins={name: tuple(map(_edge, edges)) for name, edges in levels_of(options.bins, "--bins").items()},
         bounds=named,
         types=_types(options.type),
+        missing=options.missing,
         truncation=options.truncation,
         unit_limit=options.unit_limit,
         interval=not options.no_intervals,

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 from dpstats.data.keys import DISCOVER
+from dpstats.data.levels import value_keys
 from dpstats.data.values import is_missing
+from dpstats.data.words import exact_number
 from dpstats.errors import InvalidParameter
 from dpstats.quantiles.grid import check_grid
 from dpstats.sensitivity.relations import Column
@@ -16,7 +19,7 @@ from dpstats.sql.arrangement import Output, read_arrangement
 from dpstats.sql.calendar import list_ends, list_spans, read_part
 from dpstats.sql.catalogue import Catalogue, ColumnType, fold
 from dpstats.sql.conditions import Literal
-from dpstats.sql.expressions import read_entry, read_formula
+from dpstats.sql.expressions import read_choice, read_entry, read_formula
 from dpstats.sql.predicates import literal
 from dpstats.sql.query import (
     FINEST,
@@ -24,6 +27,7 @@ from dpstats.sql.query import (
     Aggregate,
     Arrangement,
     Bin,
+    Choice,
     Group,
     Measure,
     Quantiles,
@@ -50,6 +54,7 @@ _SHARES = ("count", "mean", "variance")
 """Kinds of shares of a column. Each kind includes the previous kinds."""
 _QUANTILES = {"Median": "MEDIAN", "PercentileCont": "QUANTILE_CONT", "WithinGroup": "PERCENTILE_CONT"}
 """Quantiles by the names of their nodes."""
+_CHOICES = ("Case", "If")
 _MOST_POINTS = 60
 _MOST_STEPS = 2.0**40
 _LEAST_POWER = -1000
@@ -63,16 +68,15 @@ def groups_of(tree: Any, scope: Scope, catalogue: Catalogue) -> tuple[Group, ...
     if group is None:
         return ()
     allow_only(group, "expressions")
-    found: dict[tuple[str, Column], Group] = {}
+    found: dict[tuple[str, Column | Choice], Group] = {}
     for item in group.expressions:
         one = _group(_find_grouped(item, tree.expressions, scope), scope, catalogue)
         found.setdefault((one.part, one.column), one)
     for item in tree.expressions:
         if kind_of(item) == "Alias" and _is_grouping(item.this):
-            part, known = _read_grouping(item.this, scope)
-            if (part, known.column) in found:
-                name = name_of(item.args["alias"])
-                found[part, known.column] = replace(found[part, known.column], name=name)
+            key = _read_key(item.this, scope)
+            if key in found:
+                found[key] = replace(found[key], name=name_of(item.args["alias"]))
     return tuple(found.values())
 
 
@@ -96,7 +100,10 @@ def _find_grouped(item: Any, selected: list[Any], scope: Scope) -> Any:
 
 
 def _group(item: Any, scope: Scope, catalogue: Catalogue) -> Group:
-    """Return a column of GROUP BY with its declared values or bins."""
+    """Return a column of GROUP BY with its declared values or bins, or a CASE with its labels."""
+    if kind_of(item) in _CHOICES:
+        choice, labels = read_choice(item, scope)
+        return Group(choice, choice.name, labels)
     part, known = _read_grouping(item, scope)
     key = (fold(known.table), fold(known.column.name))
     if part:
@@ -121,12 +128,39 @@ def _group(item: Any, scope: Scope, catalogue: Catalogue) -> Group:
                 "they can be whole numbers, text, dates and truth values: declare bins of numbers",
             )
         return Group(known.column, known.name, discovered=True, ends=list_ends(known))
-    # Declared values may be text, for example from the command line.
-    words = known.type.kind in ("text", "date", "time")
-    literals = tuple(
-        _read_declared(value, words and isinstance(value, str), known) for value in catalogue.categories[key]
-    )
-    return Group(known.column, known.name, literals)
+    return _group_declared(known, catalogue.categories[key])
+
+
+def _group_declared(known: Known, labels: Any) -> Group:
+    """Return a column with its declared values. They are compared by value if all of them read as numbers."""
+    kind, key, values = known.type.kind, "{0}", list(labels)
+    declared: list[str | None] = [None] * len(values)
+    words = kind in ("text", "date", "time")
+    numbers: list[Any] = [exact_number(each) if isinstance(each, str) else each for each in values]
+    if (
+        kind in _READ
+        and (kind != "text" or all(known.type.numbers))
+        and value_keys(values) is not None
+        and not any(map(is_missing, numbers))
+    ):
+        if kind == "text":
+            declared = [each if isinstance(each, str) else None for each in values]
+            whole = all(number == int(number) and abs(number) < 2**63 for number in numbers)
+            kind, words, key = "whole" if whole else "real", False, known.type.numbers[not whole]
+        values = [_READ[kind](number, each) for number, each in zip(numbers, values, strict=True)]
+    typed = known if key == "{0}" else known._replace(type=replace(known.type, kind=kind))
+    literals = (_read_declared(value, words and isinstance(value, str), typed) for value in values)
+    listed = tuple(replace(one, declared=word) for one, word in zip(literals, declared, strict=True))
+    return Group(known.column, known.name, listed, key=key)
+
+
+_READ: dict[str, Callable[[Any, Any], Any]] = {
+    "whole": lambda number, given: int(number) if number == int(number) else given,
+    "real": lambda number, given: float(number),
+    "truth": lambda number, given: bool(number) if number in (0, 1) else given,
+    "text": lambda number, given: given,
+}
+"""The value of a declared number in a column of this kind, or the declaration itself, which is then refused."""
 
 
 def _read_declared(value: Any, text: bool, known: Known) -> Literal:
@@ -159,9 +193,8 @@ def read_measure(
         """Return the place of the group that a node computes, or None."""
         if not _is_grouping(node):
             return None
-        part, known = _read_grouping(node, scope)
-        keys = [(group.part, group.column) for group in groups]
-        return keys.index((part, known.column)) if (part, known.column) in keys else None
+        key, keys = _read_key(node, scope), [(group.part, group.column) for group in groups]
+        return keys.index(key) if key in keys else None
 
     for item in tree.expressions:
         name = ""
@@ -169,11 +202,11 @@ def read_measure(
             allow_only(item, "this", "alias")
             item, name = item.this, name_of(item.args["alias"])
         if _is_grouping(item):
-            part, known = _read_grouping(item, scope)
             place = find_group(item)
             if place is None:
+                part, column = _read_key(item, scope)
                 refuse(
-                    f"{'a part of ' if part else ''}the column {known.column.name} in SELECT",
+                    f"{'a part of ' if part else ''}the column {column.name} in SELECT",
                     "rows are not released: aggregate, or GROUP BY it",
                 )
             outputs.append(Output(place, name or groups[place].name, None))
@@ -390,8 +423,16 @@ def _measure_values(kind: str, node: Any, scope: Scope, catalogue: Catalogue, wh
 
 
 def _is_grouping(node: Any) -> bool:
-    """Return whether a node is a column, or computes a part of a date."""
-    return kind_of(node) == "Column" or bool(read_part(node)[0])
+    """Return whether a node is a column, computes a part of a date, or is a CASE."""
+    return kind_of(node) in ("Column", *_CHOICES) or bool(read_part(node)[0])
+
+
+def _read_key(node: Any, scope: Scope) -> tuple[str, Column | Choice]:
+    """Return the part of a date that a node computes, or nothing, and the column or the CASE."""
+    if kind_of(node) in _CHOICES:
+        return "", read_choice(node, scope)[0]
+    part, known = _read_grouping(node, scope)
+    return part, known.column
 
 
 def _read_grouping(node: Any, scope: Scope) -> tuple[str, Known]:

@@ -73,6 +73,8 @@ class Off:
 
     def describe(self, measure: Measure) -> str:
         """Return a description of the noise."""
+        if self.scales == (0.0,):
+            return "none, as all tables are public"
         if self.stage is None:
             return "Laplace of scale " + " and ".join(
                 f"{scale * measure.spacing:.4g}" for scale in self.scales
@@ -84,7 +86,7 @@ class Off:
         """Return a width that the error of a number exceeds with at most this probability."""
         if self.stage is None:
             tail = missed / len(self.scales)
-            return sum(noise_width("laplace", scale, tail) for scale in self.scales)
+            return sum(noise_width("laplace", scale, tail) for scale in self.scales if scale)
         if self.level is None:
             raise DPStatsError(
                 "the answer has no interval, because interval=False does not release the scale of the noise. "
@@ -97,7 +99,9 @@ class Off:
     @property
     def std(self) -> float:
         """Standard deviation of the noise. NaN if its scale is private."""
-        return math.sqrt(sum(CountNoise("laplace", scale).variance for scale in self.scales) or math.nan)
+        if self.stage is not None:
+            return math.nan
+        return math.sqrt(sum(CountNoise("laplace", scale).variance for scale in self.scales if scale))
 
 
 @dataclass(frozen=True, eq=False)
@@ -388,6 +392,8 @@ def read_numbers(query: Query, plan: SQLPlan, released: Any) -> tuple[Numbers, O
         off = Off(tuple(scales))
     else:
         total = released[ANSWER]
+        if plan.method == "exact":
+            return np.reshape(total, (size, measure.parts)), Off((0.0,)), ()
         stage = plan.stages[-1]
         if isinstance(stage, Smooth):
             first = plan.stages[0]

@@ -79,6 +79,9 @@ def read_arrangement(
     """
     having, order, limit = (argument(tree, name) for name in ("having", "order", "limit"))
     clauses = [word for word, node in (("HAVING", having), ("ORDER BY", order), ("LIMIT", limit)) if node]
+    if clauses == ["LIMIT"] and not groups and _limit(limit):
+        # The answer is one row.
+        return Arrangement()
     if clauses and not groups:
         refuse(f"{clauses[0]} without GROUP BY", "the answer is one row")
 
@@ -174,7 +177,7 @@ def arrange(query: Query, cells: Sequence[tuple[Any, ...]], values: Numbers) -> 
         return [], 1.0
     # Bins are sorted by their edges, which rise, and other values by their value.
     by_edges = [
-        {value.value: i for i, value in enumerate(group.values) if isinstance(value, Bin)}
+        {value.label: i for i, value in enumerate(group.values) if isinstance(value, Bin)}
         for group in query.groups
     ]
     kept = np.ones(len(cells), dtype=bool)

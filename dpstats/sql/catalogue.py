@@ -22,12 +22,16 @@ class ColumnType:
     name : str
     kind : {"whole", "real", "text", "truth", "date", "time", "other"}
     required : bool
-        Whether the table refuses rows without a value: NOT NULL, and no type that has NaN.
+        Whether the table refuses rows without a value: NOT NULL, and no type with NaN or infinity.
     entry : str
         SQL of an entry, from the name of the column as {}. It is not the name alone where the database has another
-        order, form or range of entries than `name`.
+        order, form or range of entries than `name`. It is NULL where the column is. NaN and infinity of a column of
+        real numbers are NULL here: no other place decides about them.
     undeclared : bool
         Whether this is text only because nobody declared a type, in a CSV file.
+    numbers : (str, str)
+        SQL of an entry of text as a whole number and as a double, from the name of the column as {0}: NULL for other
+        text. Empty if the database cannot read text as numbers without an error.
     """
 
     name: str
@@ -35,6 +39,7 @@ class ColumnType:
     required: bool = False
     entry: str = "{}"
     undeclared: bool = False
+    numbers: tuple[str, str] = ("", "")
 
     @property
     def shown(self) -> str:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from dpstats.sensitivity.relations import Column, Distinct, Join, Relation, Select, Table
 from dpstats.sql.catalogue import BaseTable, quoted
-from dpstats.sql.conditions import Condition, Literal, written
+from dpstats.sql.conditions import Compare, Condition, Literal, conjuncts, list_columns, written
 from dpstats.sql.dialect import Dialect
-from dpstats.sql.query import Bin, Measure, Quantiles, Query, Several, Span
+from dpstats.sql.query import Bin, Choice, Group, Measure, Quantiles, Query, Several, Span
+from dpstats.sql.scope import instances_of
 from dpstats.sql.values import Formula, write_value
+
+_FEW_LEVELS = 8
+"""Up to this number of declared values, comparing every row with them is faster than grouping rows by their values."""
 
 
 class Compiled:
@@ -34,9 +38,27 @@ class Compiled:
     def cells(self) -> tuple[str, list[Any]]:
         """Return the statement for (cell, exact integers of the measure ...), with one row per nonempty cell."""
         self._literals = []
-        inner = self._rows(units=False)
-        sums = ", ".join(self._sums())
-        return f"SELECT cell, {sums} FROM ({inner}) AS q WHERE cell IS NOT NULL GROUP BY cell", self._literals
+        groups, sums = self._query.groups, self._sums()
+        levels = [value for group in groups for value in group.values]
+        plain = all(isinstance(value, Literal) for value in levels)
+        if (
+            len(levels) > _FEW_LEVELS
+            and plain
+            and not any(isinstance(each.column, Choice) for each in groups)
+        ):
+            # Sum by the values first, so that only distinct values are compared with the levels.
+            keys = [f"g{i}" for i in range(len(groups))]
+            listed = ", ".join([*keys, *(f"{each} AS c{i}" for i, each in enumerate(sums))])
+            inner = (
+                f"SELECT {listed} FROM ({self._rows(units=False, raw=True)}) AS q GROUP BY {', '.join(keys)}"
+            )
+            inner = f"SELECT {self._cell(keys)} AS cell, p.* FROM ({inner}) AS p"
+            sums = [f"sum(c{i})" for i in range(len(sums))]
+        else:
+            inner = self._rows(units=False)
+        return (
+            f"SELECT cell, {', '.join(sums)} FROM ({inner}) AS q WHERE cell IS NOT NULL GROUP BY cell"
+        ), self._literals
 
     def keys(self) -> tuple[str, list[Any]]:
         """Return the statement for (undeclared values ..., cell, rows, exact integers ...), for each key with rows.
@@ -107,9 +129,14 @@ class Compiled:
         unit depends on this unit only.
         """
         self._literals = []
+        if not self._query.groups and not isinstance(self._query.measure, Several):
+            # A unit has one cell, and its number is its contribution.
+            sums = ", ".join(f"sum({finer} * least(w0, {1 << j}))" for j in powers)
+            return f"SELECT cell, {sums} FROM ({self._of_units(part)}) AS w GROUP BY cell", self._literals
         numbers = [f"w{i}" for i in range(self._query.measure.parts)]
         sums = ", ".join(
-            f"sum(sign({w}) * {self._dialect.divide(f'abs({w}) * {finer << j}', f'greatest(t, {1 << j})')})"
+            f"sum(CASE WHEN t <= {1 << j} THEN {finer} * {w} "
+            f"ELSE sign({w}) * {self._dialect.divide(f'abs({w}) * {finer << j}', 't')} END)"
             for j in powers
             for w in numbers
         )
@@ -122,7 +149,7 @@ class Compiled:
             )
         return (
             f"WITH w AS MATERIALIZED ({units}), u AS ({self._totals('w')}) "
-            f"SELECT cell, {sums} FROM w, u WHERE w.unit = u.unit GROUP BY cell"
+            f"SELECT cell, {sums} FROM w JOIN u ON w.unit = u.unit GROUP BY cell"
         ), self._literals
 
     def _of_units(self, part: str) -> str:
@@ -144,10 +171,11 @@ class Compiled:
 
     # Rows: the unit, the number of the cell, the value.
 
-    def _rows(self, units: bool) -> str:
+    def _rows(self, units: bool, raw: bool = False) -> str:
+        """Return the rows of the query; with ``raw``, with the values of their groups in place of their cell."""
         query = self._query
         names: dict[Column, str] = {}
-        sources, where = self._from(query.relation, names)
+        source, where = self._from(query.relation, names)
         kept: list[str] = []
         if query.quantiles is not None:
             value, kept = self._place(query.quantiles, names)
@@ -160,22 +188,34 @@ class Compiled:
         if units:
             unit = next(names[column] for column in query.unit if column in names)
             kept.append(f"{unit} IS NOT NULL")
-        found = [f"{names[group.column]} AS k{i}" for i, group in enumerate(query.groups) if group.discovered]
-        listed = ", ".join(
-            [f"{unit} AS unit", *found, f"{self._cell(names)} AS cell", *([value] if value else [])]
-        )
-        return _selected(listed, sources, [*where, *kept])
+        keys = [self._key(group, names) for group in query.groups]
+        found = [f"{key} AS k{i}" for i, key in enumerate(keys) if query.groups[i].discovered]
+        cell = [f"{key} AS g{i}" for i, key in enumerate(keys)] if raw else [f"{self._cell(keys)} AS cell"]
+        listed = ", ".join([f"{unit} AS unit", *found, *cell, *([value] if value else [])])
+        return _selected(listed, source, [*where, *kept])
 
-    def _cell(self, names: Mapping[Column, str]) -> str:
+    def _key(self, group: Group, names: Mapping[Column, str]) -> str:
+        """Return the key of a group: its entry, or for a CASE the place of its label."""
+        if isinstance(group.column, Column):
+            return group.key.format(names[group.column])
+        ends = [(f"WHEN {self._condition(each, names)} THEN", place) for each, place in group.column.cases]
+        listed = [*ends, ("ELSE", group.column.otherwise)]
+        words = [f"{when} {'NULL' if place is None else place}" for when, place in listed]
+        return f"(CASE {' '.join(words)} END)"
+
+    def _cell(self, keys: Sequence[str]) -> str:
+        """Return the number of the cell of a row, from the keys of its groups."""
         terms = ["0"]
-        for group in self._query.groups:
+        for group, key in zip(self._query.groups, keys, strict=True):
             if group.discovered:
                 continue
-            cases = " ".join(
-                f"WHEN {self._inside(names[group.column], value)} THEN {i}"
-                for i, value in enumerate(group.values)
-            )
-            terms = [f"({' + '.join(terms)}) * {len(group.values)}", f"(CASE {cases} END)"]
+            place = key
+            if isinstance(group.column, Column):
+                cases = " ".join(
+                    f"WHEN {self._inside(key, value)} THEN {i}" for i, value in enumerate(group.values)
+                )
+                place = f"(CASE {cases} END)"
+            terms = [f"({' + '.join(terms)}) * {len(group.values)}", place]
         return " + ".join(terms)
 
     def _inside(self, name: str, value: Literal | Bin | Span) -> str:
@@ -200,9 +240,8 @@ class Compiled:
             dialect.real, (grid.low, grid.high, grid.steps / (grid.high - grid.low), grid.steps)
         )
         inside = dialect.flush_small(f"({dialect.clip(number, low, high)} - {low})", grid.high - grid.low)
-        place = f"least({dialect.round(f'{inside} * {factor}')}, {steps})"
-        kept = [f"{number} IS NOT NULL", f"NOT {dialect.is_nan(number)}"]
-        return f"{dialect.cast(place, 'BIGINT')} AS v", kept
+        place = f"least({dialect.round(f'{inside} * {factor}', 2.0 * grid.steps)}, {steps})"
+        return f"{dialect.cast(place, 'BIGINT')} AS v", [f"{number} IS NOT NULL"]
 
     def _name(self, column: Column | Formula, names: Mapping[Column, str]) -> str:
         """Return the SQL of a column or of a computed value."""
@@ -223,15 +262,16 @@ class Compiled:
         if isinstance(measure.column, Formula):
             number = name
         elif measure.type.kind == "whole":
-            number = dialect.cast(name, "WIDE" if measure.spacing == 1 else "DOUBLE")
+            exact = "WIDE" if measure.type.name in ("HUGEINT", "UBIGINT") else "BIGINT"
+            number = dialect.cast(name, exact if measure.spacing == 1 else "DOUBLE")
         else:
             number = dialect.cast(name, "DOUBLE")
-            kept.append(f"NOT {dialect.is_nan(number)}")
         if measure.spacing != 1 or measure.type.kind == "real" or number is name:
-            # Clip to the bounds before the conversion, so that it cannot overflow, and again as an integer.
+            # Clip before the conversion, so that it cannot overflow. A step is a power of two: the bounds and the
+            # quotient are exact, and rounding cannot pass a bound.
             ends = [end * measure.spacing for end in (measure.low, measure.high)]
             inside = dialect.clip(number, *map(dialect.real, ends))
-            number = dialect.step(inside, max(map(abs, ends)), measure.spacing)
+            return dialect.step(inside, max(map(abs, ends)), measure.spacing), kept
         return dialect.cast(dialect.clip(number, measure.low, measure.high), "BIGINT"), kept
 
     def _shares(self, several: Several, names: Mapping[Column, str]) -> str:
@@ -249,48 +289,64 @@ class Compiled:
 
     # FROM clauses
 
-    def _from(self, relation: Relation, names: dict[Column, str]) -> tuple[list[str], list[str]]:
-        """Return the FROM items and the conditions, and fill ``names`` with the SQL of the columns."""
+    def _from(
+        self, relation: Relation, names: dict[Column, str], given: Sequence[Condition] = ()
+    ) -> tuple[str, list[str]]:
+        """Return the FROM item of a relation and the conditions that remain, and fill ``names`` with its columns.
+
+        Conditions are written at the tables that they are about, and equalities at their joins, because an engine
+        without optimizer rules does not move them. ``given`` are conditions on the rows of the relation.
+        """
         if isinstance(relation, Table):
             table, alias = self._tables[relation.name], self._alias()
-            for own, kind in table.columns.values():
-                name = f"{alias}.{quoted(own)}"
-                names[Column(relation.instance, own)] = kind.entry.format(name)
-            return [f"{table.source} AS {alias}"], []
-        if isinstance(relation, Join) and relation.outer:
-            return self._left_join(relation, names)
+            for name, kind in table.columns.values():
+                names[Column(relation.instance, name)] = kind.entry.format(f"{alias}.{quoted(name)}")
+            return f"{table.source} AS {alias}", [self._condition(each, names) for each in given]
         if isinstance(relation, Join):
-            left, conditions = self._from(relation.left, names)
-            right, more = self._from(relation.right, names)
-            # Conditions of inner joins can be in the WHERE clause.
-            return [*left, *right], [
-                *conditions,
-                *more,
-                *(f"{names[a]} = {names[b]}" for a, b in relation.on),
-            ]
+            return self._join(relation, names, given)
         if isinstance(relation, Select):
-            source, where = self._from(relation.of, names)
-            return source, [*where, self._condition(relation.condition, names)]
+            return self._from(relation.of, names, [*conjuncts(relation.condition), *given])
         if isinstance(relation, Distinct):
             inner: dict[Column, str] = {}
             source, where = self._from(relation.of, inner)
-            alias = self._alias()
-            listed = ", ".join(f"{inner[column]} AS c{i}" for i, column in enumerate(relation.columns))
-            names.update({column: f"{alias}.c{i}" for i, column in enumerate(relation.columns)})
-            return [f"({_selected(f'DISTINCT {listed}', source, where)}) AS {alias}"], []
-        return self._from(relation.of, names)
+            item, own = self._subquery("DISTINCT ", relation.columns, inner, source, where)
+            names.update(own)
+            return item, [self._condition(each, names) for each in given]
+        return self._from(relation.of, names, given)
 
-    def _left_join(self, join: Join, names: dict[Column, str]) -> tuple[list[str], list[str]]:
-        """Return the FROM item of a left join. Conditions on its left side can follow, those on the right cannot."""
-        left, where = self._from(join.left, names)
-        inner: dict[Column, str] = {}
-        right, conditions = self._from(join.right, inner)
-        alias = self._alias()
-        listed = ", ".join(f"{name} AS c{i}" for i, name in enumerate(inner.values()))
-        names.update({column: f"{alias}.c{i}" for i, column in enumerate(inner)})
-        on = " AND ".join(f"{names[a]} = {names[b]}" for a, b in join.on)
-        source = f"({_selected(listed, right, conditions)}) AS {alias}"
-        return [f"({' CROSS JOIN '.join(left)} LEFT JOIN {source} ON {on})"], where
+    def _join(
+        self, join: Join, names: dict[Column, str], given: Sequence[Condition]
+    ) -> tuple[str, list[str]]:
+        """Return the FROM item of a join, and the conditions that it leaves: those of an outer join's right side."""
+        if not join.outer:
+            pairs = [(Compare("=", a, b), Compare("=", b, a)) for a, b in join.on]
+            given = [each for each in given if not any(each in pair for pair in pairs)]
+        items, rest = [], list(given)
+        for side in (join.left, join.right):
+            own, inner = instances_of(side), dict[Column, str]()
+            pushed = [each for each in rest if {one.instance for one in list_columns(each)} <= own]
+            if join.outer and side is join.right:
+                pushed = []
+            rest = [each for each in rest if each not in pushed]
+            item, where = self._from(side, inner, pushed)
+            if where:
+                item, inner = self._subquery("", inner, inner, item, where)
+            items.append(item)
+            names.update(inner)
+        on = [f"{names[a]} = {names[b]}" for a, b in join.on]
+        where = [self._condition(each, names) for each in rest]
+        if not join.outer:
+            on, where = [*on, *where], []
+        return f"({items[0]} {'LEFT ' * join.outer}JOIN {items[1]} ON {' AND '.join(on)})", where
+
+    def _subquery(
+        self, word: str, columns: Iterable[Column], names: Mapping[Column, str], source: str, where: list[str]
+    ) -> tuple[str, dict[Column, str]]:
+        """Return a subquery as a FROM item, and the names of its columns."""
+        alias, chosen = self._alias(), list(columns)
+        listed = ", ".join(f"{names[column]} AS c{i}" for i, column in enumerate(chosen))
+        item = f"({_selected(word + listed, source, where)}) AS {alias}"
+        return item, {column: f"{alias}.c{i}" for i, column in enumerate(chosen)}
 
     def _condition(self, condition: Condition, names: Mapping[Column, str]) -> str:
         return f"({written(condition, lambda column: names[column], self._bind, self._dialect)})"
@@ -338,6 +394,6 @@ class Compiled:
         return [*found, *([f"{whole} * (count(*) - count({v}))"] if place == several.missing else [])]
 
 
-def _selected(listed: str, sources: list[str], where: list[str]) -> str:
-    text = f"SELECT {listed} FROM {', '.join(sources)}"
+def _selected(listed: str, source: str, where: list[str]) -> str:
+    text = f"SELECT {listed} FROM {source}"
     return f"{text} WHERE {' AND '.join(where)}" if where else text

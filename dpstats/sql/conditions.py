@@ -14,10 +14,19 @@ COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
 
 @dataclass(frozen=True)
 class Literal:
-    """A value of the query, and its type for binding: a key of `Dialect.types`."""
+    """A value of the query, and its type for binding: a key of `Dialect.types`.
+
+    ``declared`` is the text that was declared as a value of a column of text, if the column is read as numbers.
+    """
 
     value: Any
     kind: str
+    declared: str | None = None
+
+    @property
+    def label(self) -> Any:
+        """The value as it is shown."""
+        return self.value if self.declared is None else self.declared
 
 
 @dataclass(frozen=True)

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import contextlib
-import csv
-import gzip
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dpstats.data.duckdb_files import file_literal
+from dpstats.data.duckdb_files import file_literal, is_parquet, parquet_table, text_reader
 from dpstats.data.duckdb_rows import check_duckdb, overridden
 from dpstats.data.labels import column_names
-from dpstats.data.text import separator
+from dpstats.data.text import of_text_file, separator
 from dpstats.data.words import number_sql
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.sql.catalogue import BaseTable, ColumnType, fold, quoted
 from dpstats.sql.dialect import DUCKDB
 
 _NAMES = """
-abs coalesce concat count count_star current_database current_schema current_setting duckdb_columns duckdb_functions
-duckdb_tables duckdb_views greatest isnan least lower max md5 min mod round_even sign substr sum trim
-~~ like like_escape + - * / // % = <> != < <= > >= and or not between in cast try_cast
+abs and between cast coalesce concat count count_star current_database current_schema current_setting duckdb_columns
+duckdb_databases duckdb_functions duckdb_optimizers duckdb_tables duckdb_views greatest in isfinite least like
+like_escape lower max md5 min mod not or round_even sign substr sum trim try_cast ~~ + - * / // % = <> != < <= > >=
 """
 FUNCTIONS = frozenset(_NAMES.split())
 """Functions and operators of the compiled SQL. A macro with one of these names would change the results."""
@@ -41,6 +39,25 @@ _COLUMNS = """
 SELECT table_name, column_name, data_type, is_nullable FROM system.main.duckdb_columns()
 WHERE NOT internal AND database_name = current_database() AND schema_name = current_schema() ORDER BY column_index
 """
+
+_STATISTICS = Path(__file__).with_name("statistics.parquet")
+_KIND = "SELECT type FROM system.main.duckdb_databases() WHERE database_name = system.main.current_database()"
+# Rules that rewrite expressions, leave out columns that nobody uses, and order the work. Statistics decide at most the
+# order of joins, and sums of integers are the same in any order.
+_SAFE_RULES = frozenset(
+    [
+        "build_side_probe_side",
+        "column_lifetime",
+        "common_aggregate",
+        "common_subexpressions",
+        "cte_inlining",
+        "expression_rewriter",
+        "join_order",
+        "materialized_cte",
+        "reorder_filter",
+        "unused_columns",
+    ]
+)
 
 _WHOLE = [
     "TINYINT",
@@ -76,8 +93,8 @@ class DuckDBEngine:
     Parameters
     ----------
     data : DuckDB connection, or mapping of str to path or data frame
-        The connection stays unchanged. CSV and Parquet files are read in place, and must not change. Data frames are
-        copied.
+        The connection stays unchanged. Files must not change. Parquet is read in place, and so is delimited text in
+        which DuckDB and `dpstats.data.text` find the same records. Other text and data frames are copied.
     types : mapping of str to str
         Types of columns of CSV files, by "table.column": see `PrivateSQL`. Other columns are text.
     """
@@ -88,11 +105,13 @@ class DuckDBEngine:
 
     def __init__(self, data: Any, types: Mapping[str, str]) -> None:
         self._files: dict[Path, tuple[int, ...]] = {}
+        self._paths: dict[str, Path] = {}
         self._listed: dict[Path, Listed] = {}
-        self._texts: set[str] = set()
-        """CSV files, by their tables in lower case."""
+        self._texts: dict[str, tuple[str, dict[str, str]]] = {}
+        """Of text files, by their tables in lower case: the SQL of their entries, and of those that are unreadable."""
         own = isinstance(data, Mapping)
-        connection = self._of_files(data, _by_table(data, types)) if own else data
+        self._types = _by_table(data, types) if own else {}
+        connection = self._of_files(data) if own else data
         if not hasattr(connection, "cursor") or not hasattr(connection, "register"):
             raise InvalidParameter(
                 "connection must be a DuckDB or psycopg connection, a 'postgresql://' address, or a mapping of names "
@@ -112,9 +131,12 @@ class DuckDBEngine:
 
         It begins with the first look at what tables there are, which is here: DuckDB's own begins no sooner.
         """
-        self._files = {path: _identity(path) for path in self._files}
-        for path, listed in self._listed.items():
-            if _columns_of_file(self._owner, path) != listed:
+        before, self._files = self._files, {path: _identity(path) for path in self._files}
+        for name, path in self._paths.items():
+            listed = self._listed[path]
+            if self._files[path] != before[path]:
+                self._open(self._owner, name, path)
+            if self._listed[path] != listed:
                 raise InvalidData(f"{path.name} has other columns than it had: make a new PrivateSQL")
         with contextlib.suppress(Exception):  # no transaction is active, as at first
             self.cursor.rollback()
@@ -142,6 +164,12 @@ class DuckDBEngine:
                 "SELECT system.main.current_database(), system.main.current_schema()"
             ).fetchall()[0]
             self.cursor.execute(f"USE {'.'.join(map(quoted, place))}")
+        ((kind,),) = self.cursor.execute(_KIND).fetchall()
+        if kind != "duckdb":
+            raise InvalidParameter(
+                f"connection must use a database of DuckDB, got one of {kind}, which is attached. Its own rules and "
+                "statistics would decide which rows are read. Copy its tables with CREATE TABLE."
+            )
         # One with results that are not fetched cannot be asked, nor needs to be if all tables are where ours begins.
         if place is None and self.cursor.execute(_ELSEWHERE).fetchall():
             raise InvalidParameter(
@@ -166,12 +194,13 @@ class DuckDBEngine:
                 "would compare text differently. Reset it: RESET default_collation."
             )
 
-    def _of_files(self, data: Mapping[str, Any], types: Mapping[str, dict[str, str]]) -> Any:
+    def _of_files(self, data: Mapping[str, Any]) -> Any:
         duckdb = _duckdb()
         if not data:
             raise InvalidParameter("connection must have at least one table")
         connection = duckdb.connect(":memory:")
-        paths: dict[str, Path] = {}
+        _keep_safe_rules(connection)
+        connection.execute("CREATE SCHEMA texts")
         known: dict[str, str] = {}
         for name, given in data.items():
             if not isinstance(name, str) or not name:
@@ -182,29 +211,22 @@ class DuckDBEngine:
                     f"and {name!r}"
                 )
             if isinstance(given, str | os.PathLike):
-                paths[name] = Path(given).resolve()
+                self._paths[name] = Path(given).resolve()
                 continue
             _check_names(f"table {name!r}", column_names(given) or ())
             if not any(_copied(connection, name, frame) for frame in _forms(given)):
                 raise InvalidData(f"table {name!r} must be a path or a data frame that DuckDB reads")
-        for path in paths.values():
+        for path in self._paths.values():
             if set(str(path)) & set("*?[]"):
                 raise InvalidParameter(
                     f"{str(path)!r}: a path must not have *, ?, [ or ], which mean several files. Rename the file or "
                     "its folder."
                 )
             self._files[path] = _identity(path)
-        for name, path in paths.items():
-            listed = _columns_of_file(connection, path)
-            self._listed[path] = listed
-            if not _is_parquet(path):
-                self._texts.add(fold(name))
-            read, made = _read(path, listed, types.get(fold(name), {})), False
-            with contextlib.suppress(Exception):
-                connection.execute(f"CREATE VIEW {quoted(name)} AS {read}")
-                made = True
-            if not made:
-                raise _unreadable(path)
+        for name, path in self._paths.items():
+            self._open(connection, name, path)
+        if any(map(is_parquet, self._paths.values())):
+            _check_reading(connection)
         # The only files that can be read from now on.
         allowed = ", ".join("'" + str(path).replace("'", "''") + "'" for path in self._files)
         connection.execute("SET python_enable_replacements = false")
@@ -213,6 +235,72 @@ class DuckDBEngine:
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
         return connection
+
+    def _open(self, connection: Any, name: str, path: Path) -> None:
+        """Make the view of a file."""
+        made, refused = False, ""
+        try:
+            if is_parquet(path):
+                table = parquet_table(lambda sql: connection.execute(sql).fetchall(), path)
+                columns = connection.execute(f"DESCRIBE SELECT * FROM {table}").fetchall()
+                self._listed[path] = tuple((str(row[0]), str(row[1])) for row in columns)
+                selected = f"SELECT * FROM {table}"
+            else:
+                selected = self._read_text(connection, name, path)
+            connection.execute(f"CREATE OR REPLACE VIEW {quoted(name)} AS {selected}")
+            made = True
+        except InvalidData as error:
+            refused = str(error).replace(f"X ({path.name})", path.name)
+        except InvalidParameter:
+            raise
+        except Exception:  # its message may quote data
+            made = False
+        if refused:
+            raise InvalidData(refused)
+        if not made:
+            raise InvalidData(f"{path.name} is not a readable CSV or Parquet file with a header")
+
+    def _read_text(self, connection: Any, name: str, path: Path) -> str:
+        """Return the SELECT of a text file, whose rows are those of `dpstats.data.text`.
+
+        No type is guessed from the rows, so that no row changes how others are read.
+        """
+        file = of_text_file(path)
+        _check_names(path.name, file.header)
+        self._listed[path] = tuple((column, "") for column in file.header)
+        types = self._types.get(fold(name), {})
+        unknown = types.keys() - {fold(column) for column in file.header}
+        if unknown:
+            raise InvalidParameter(f"types must name columns of {path.name}, got {sorted(unknown)[0]!r}")
+        seen, source = file.scan(), f"texts.{quoted(name)}"
+        connection.execute(f"DROP TABLE IF EXISTS {source}")
+        if seen.plain:
+            source = text_reader(path, file.header, separator(path), seen)
+        else:
+            connection.register("words of a file", file.words())
+            words = ", ".join(
+                f"CAST({quoted(column)} AS VARCHAR) AS {quoted(column)}" for column in file.header
+            )
+            connection.execute(f'CREATE TABLE {source} AS SELECT {words} FROM "words of a file"')
+            connection.unregister("words of a file")
+        listed, unreadable = [], {}
+        for column in file.header:
+            kind = types.get(fold(column), "VARCHAR")
+            entry, wrong = _entry_sql(quoted(column), kind)
+            listed.append(f"{entry} AS {quoted(column)}")
+            if wrong:
+                unreadable[column] = wrong
+        self._texts[fold(name)] = source, unreadable
+        return f"SELECT {', '.join(listed)} FROM {source}"
+
+    def find_unreadable(self, table: BaseTable, ask: Ask) -> str:
+        """Return a column that has an entry which is not of its declared type, or an empty word."""
+        source, unreadable = self._texts.get(fold(table.name), ("", {}))
+        if not unreadable:
+            return ""
+        counts = ", ".join(f"count(*) FILTER (WHERE {wrong})" for wrong in unreadable.values())
+        (found,) = ask(f"SELECT {counts} FROM {source}")
+        return next((column for column, count in zip(unreadable, found, strict=True) if count), "")
 
     def tables(self, ask: Ask) -> dict[str, BaseTable]:
         """Return the base tables, by their names in lower case."""
@@ -242,12 +330,58 @@ class DuckDBEngine:
         return frozenset(fold(name) for (name,) in ask(_VIEWS))
 
 
+def _keep_safe_rules(connection: Any) -> None:
+    """Switch off all rules of the optimizer but those whose results no statistics can change.
+
+    A file says of its own columns what the least and the greatest entry is. NaN is not among them, and some writers
+    cut or order text otherwise than DuckDB. Rules that believe it leave out rows, so that one row of a file can hide
+    others. Conditions are not moved into the reader of a file either, which skips parts of it.
+    """
+    rules = connection.execute("SELECT name FROM system.main.duckdb_optimizers()").fetchall()
+    off = sorted({name for (name,) in rules} - _SAFE_RULES)
+    connection.execute(f"SET disabled_optimizers = '{','.join(off)}'")
+
+
+def _check_reading(connection: Any) -> None:
+    """Refuse a DuckDB that believes the statistics of a file: those of the file of this package are false.
+
+    tests/sql/statistics_file.py makes the file and lists its rows. A part has NaN, infinity, and entries beyond those
+    that it states as its greatest.
+    """
+    read = f"read_parquet({file_literal(_STATISTICS)})"
+    x, y = (DUCKDB.only_finite(name) for name in "xy")
+    checks = {
+        f"SELECT count(*), count({x}), count({y}), sum(n) FROM {read}": [(8, 5, 5, 1975308656)],
+        f"SELECT count(*) FROM {read} WHERE {x} > 19.5": [(4,)],
+        f"SELECT count(*) FROM {read} WHERE {x} > 20.5 OR NOT {x} <= 20.5": [(0,)],
+        f"SELECT count(*) FROM {read} WHERE {x} IS NULL": [(3,)],
+        f"SELECT count(*) FROM {read} WHERE abs({y}) > 3": [(0,)],
+        f"SELECT count(*) FROM {read} WHERE n > 4": [(2,)],
+        f"SELECT count(*) FROM {read} WHERE s > 'b'": [(2,)],
+        f"SELECT count(*) FROM (SELECT n, count(*) FROM {read} GROUP BY n) AS q": [(6,)],
+        f"SELECT count(*) FROM {read} AS a JOIN (SELECT n FROM {read} WHERE n > 4) AS b ON a.n = b.n": [(4,)],
+    }
+    for sql, expected in checks.items():
+        found = None
+        with contextlib.suppress(Exception):
+            found = connection.execute(sql).fetchall()
+        if found != expected:
+            raise InvalidParameter(
+                "connection must be to a DuckDB that reads every row of a Parquet file, and the installed one leaves "
+                "out rows by the statistics of the file. Read the file into a data frame, or install another version."
+            )
+
+
 def column_type(name: str, nullable: bool = True) -> ColumnType:
     """Return the type of DuckDB's name for it."""
     kind = "real" if name.startswith("DECIMAL(") else "text" if name.startswith("ENUM(") else _KINDS.get(name)
-    required = not nullable and name not in ("FLOAT", "DOUBLE")
-    entry = "CAST({} AS VARCHAR)" if kind == "text" and name != "VARCHAR" else "{}"
-    return ColumnType(name, kind or "other", required, entry)
+    entry, required = "{}", not nullable
+    if kind == "text" and name != "VARCHAR":
+        entry = "CAST({} AS VARCHAR)"
+    if name in ("FLOAT", "DOUBLE"):
+        entry, required = DUCKDB.finite, False
+    numbers = _NUMBERS if kind == "text" else ("", "")
+    return ColumnType(name, kind or "other", required, entry, numbers=numbers)
 
 
 def _by_table(data: Mapping[str, Any], types: Mapping[str, str]) -> dict[str, dict[str, str]]:
@@ -256,7 +390,7 @@ def _by_table(data: Mapping[str, Any], types: Mapping[str, str]) -> dict[str, di
     texts = [
         fold(name)
         for name, given in data.items()
-        if isinstance(given, str | os.PathLike) and not _is_parquet(Path(given))
+        if isinstance(given, str | os.PathLike) and not is_parquet(Path(given))
     ]
     for key, kind in types.items():
         places = [name for name in texts if fold(key).startswith(f"{name}.")]
@@ -266,41 +400,6 @@ def _by_table(data: Mapping[str, Any], types: Mapping[str, str]) -> dict[str, di
             raise InvalidParameter(f"types[{key!r}] must be one of {', '.join(TYPES)}, got {kind!r}")
         found.setdefault(places[0], {})[fold(key)[len(places[0]) + 1 :]] = kind.upper()
     return found
-
-
-def _is_parquet(path: Path) -> bool:
-    return path.suffix.lower() in (".parquet", ".pq")
-
-
-def _columns_of_file(connection: Any, path: Path) -> Listed:
-    """Return the columns of a file: of Parquet with their types, of CSV the words of its first line."""
-    found: Listed | None = None
-    with contextlib.suppress(Exception):
-        if _is_parquet(path):
-            rows = connection.cursor().execute(f"DESCRIBE {_read(path, (), {})}").fetchall()
-            # DuckDB renames a column with the name of another one.
-            names = _names_of_parquet(connection, path)
-            found = tuple((name, str(row[1])) for name, row in zip(names, rows, strict=True))
-        else:
-            opened = gzip.open if path.suffix.lower() == ".gz" else open
-            # Accept invalid bytes in rows that are read together with the first line. DuckDB ignores them later.
-            with opened(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
-                found = tuple((name, "") for name in next(csv.reader(file, delimiter=separator(path)), []))
-    if not found or not all(name and "\0" not in name for name, _ in found):
-        raise _unreadable(path)
-    _check_names(path.name, [name for name, _ in found])
-    return found
-
-
-def _names_of_parquet(connection: Any, path: Path) -> list[str]:
-    """Return the names of the columns of a Parquet file, as the file has them."""
-    schema = f"SELECT name, coalesce(num_children, 0) FROM parquet_schema({file_literal(path)})"
-    names, left = [], 0
-    for name, children in connection.cursor().execute(schema).fetchall()[1:]:
-        if not left:
-            names.append(str(name))
-        left = max(left - 1, 0) + int(children)  # parts of a nested column
-    return names
 
 
 def _check_names(where: str, names: Iterable[Any]) -> None:
@@ -314,42 +413,33 @@ def _check_names(where: str, names: Iterable[Any]) -> None:
         known.add(fold(name))
 
 
-def _read(path: Path, listed: Listed, types: Mapping[str, str]) -> str:
-    """Return the SELECT of a file.
+def _entry_sql(name: str, kind: str) -> tuple[str, str]:
+    """Return the SQL of an entry of text in a declared type, and of whether it is unreadable. A missing one is NULL.
 
-    No type is guessed from the rows of a CSV file, so that no row changes how others are read. An entry without the
-    declared type is missing, and so are the absent entries of a short row. An entry is cast within an expression,
-    because the cast of a bare column would move into the reader, which rejects invalid entries.
+    Words are numbers, truth values or missing by the rule of `dpstats.data.words`. A whole number is one by its
+    decimals, which no double rounds.
     """
-    if _is_parquet(path):
-        return f"SELECT * FROM read_parquet({file_literal(path)}, hive_partitioning=false)"
-    unknown = types.keys() - {fold(name) for name, _ in listed}
-    if unknown:
-        raise InvalidParameter(f"types must name columns of {path.name}, got {sorted(unknown)[0]!r}")
-    kinds = {name: types.get(fold(name), "VARCHAR") for name, _ in listed}
-    each = ", ".join(f"{_entry_sql(quoted(name), kind)} AS {quoted(name)}" for name, kind in kinds.items())
-    columns = ", ".join(f"{_text(name)}: 'VARCHAR'" for name in kinds)
-    delimiter = "E'\\t'" if separator(path) == "\t" else "','"
-    return (
-        f"SELECT {each} FROM read_csv({file_literal(path)}, auto_detect=false, header=true, delim={delimiter}, "
-        f"quote='\"', escape='\"', columns={{{columns}}}, null_padding=true, ignore_errors=true, strict_mode=false, "
-        "parallel=false, hive_partitioning=false)"
-    )
+    if kind == "VARCHAR":
+        return f"nullif({name}, '')", ""
+    word, number = f"coalesce({name}, '')", number_sql(name, "NULL")
+    value = number
+    if kind == "BIGINT":
+        plain = f"TRY_CAST({word} AS BIGINT)"
+        decimal = f"coalesce(TRY_CAST({word} AS DECIMAL(38, 18)), TRY_CAST({number} AS DECIMAL(38, 18)))"
+        value = (
+            f"CASE WHEN CAST({plain} AS VARCHAR) = {word} THEN {plain} "
+            f"WHEN {number} = floor({number}) AND {decimal} = floor({decimal}) THEN TRY_CAST({decimal} AS BIGINT) END"
+        )
+    elif kind == "BOOLEAN":
+        value = f"CASE WHEN {number} = 1 THEN TRUE WHEN {number} = 0 THEN FALSE END"
+    elif kind != "DOUBLE":
+        value = f"TRY_CAST({word} AS {kind})"
+    # Words that are missing, NaN or infinite are no finite number, and other words are 0 here.
+    return value, f"({value}) IS NULL AND isfinite({number_sql(name, '0.0')})"
 
 
-def _entry_sql(name: str, kind: str) -> str:
-    """Return the SQL of an entry of a CSV file in the type of its column."""
-    if kind == "DOUBLE":
-        return number_sql(name, "NULL")
-    return name if kind == "VARCHAR" else f"TRY_CAST(coalesce({name}, '') AS {kind})"
-
-
-def _text(value: Any) -> str:
-    return "'" + str(value).replace("'", "''") + "'"
-
-
-def _unreadable(path: Path) -> InvalidData:
-    return InvalidData(f"{path.name} is not a readable CSV or Parquet file with a header")
+_NUMBERS = _entry_sql("{0}", "BIGINT")[0], _entry_sql("{0}", "DOUBLE")[0]
+"""SQL of an entry of text as a number, for declared values that are numbers."""
 
 
 def _forms(given: Any) -> Iterator[Any]:

@@ -6,10 +6,11 @@ from typing import Any
 
 from dpstats.errors import InvalidParameter
 from dpstats.sql.catalogue import Catalogue, fold
-from dpstats.sql.conditions import Missing
+from dpstats.sql.conditions import Literal, Missing
 from dpstats.sql.predicates import condition_of
+from dpstats.sql.query import Choice
 from dpstats.sql.scope import Known, Scope, column_of
-from dpstats.sql.syntax import allow_only, kind_of, refuse
+from dpstats.sql.syntax import allow_only, kind_of, read_number, refuse
 from dpstats.sql.values import Arithmetic, Case, Entry, Formula, Number, Value, bound, list_entries
 
 LARGEST = 1e15
@@ -117,6 +118,28 @@ def _case(node: Any, word: str, scope: Scope, read: Any) -> Case:
         allow_only(case, "this", "true", *(["false"] if case is node else []))
         found.append((condition_of(case.this, scope), read(case.args["true"])))
     return Case(tuple(found), None if otherwise is None else read(otherwise))
+
+
+def read_choice(node: Any, scope: Scope) -> tuple[Choice, tuple[Literal, ...]]:
+    """Return a CASE that chooses among labels, and the labels."""
+    labels: dict[Any, Literal] = {}
+
+    def read_label(part: Any) -> int | None:
+        if part is None or kind_of(part) == "Null":
+            return None
+        number = read_number(part)
+        if number is None and kind_of(part) != "Literal":
+            refuse("GROUP BY of CASE with computed labels", "give texts or numbers after THEN and ELSE")
+        value: Any = str(part.this) if number is None else int(number) if number == int(number) else number
+        kind = "VARCHAR" if number is None else "DOUBLE"
+        labels.setdefault((kind, value), Literal(value, kind))
+        return list(labels).index((kind, value))
+
+    cases = _case(node, "GROUP BY", scope, read_label)
+    choice = Choice(cases.cases, cases.otherwise)  # type: ignore[arg-type]
+    if not labels:
+        refuse("GROUP BY of CASE without a label", "give texts or numbers after THEN")
+    return choice, tuple(labels.values())
 
 
 def _check(value: Arithmetic | Number, word: str) -> Arithmetic | Number:

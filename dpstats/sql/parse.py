@@ -47,7 +47,9 @@ def _list_needed(measure: Measure | Several, groups: tuple[Group, ...]) -> froze
         measured = [None if place is None else measure.columns[place].column for place in places]
     # A row counts for an aggregate if it has a value of its column. Computed values can exist without one.
     own = {one.instance if isinstance(one, Column) else "" for one in measured}
-    return frozenset({group.column.instance for group in groups} | (own if len(own) == 1 else set()))
+    # A CASE may have a label for a row without a partner.
+    grouped = {group.column.instance for group in groups if isinstance(group.column, Column)}
+    return frozenset(grouped | (own if len(own) == 1 else set()))
 
 
 class _Reader:
@@ -71,17 +73,21 @@ class _Reader:
         if isinstance(measure, Quantiles):
             measure = Measure("count", measure.column)
         relation = drop_unpaired(relation, _list_needed(measure, groups))
-        unit = unit_columns(relation, self._units) if self._protects_units else ()
+        private = not all(table.public for table in tables(relation))
+        unit = unit_columns(relation, self._units) if self._protects_units and private else ()
         if isinstance(measure, Measure) and measure.kind == "distinct":
             assert isinstance(measure.column, Column)
+            keys: list[Column] = []
             for group in groups:
-                if not all(isinstance(value, Literal) for value in group.values):
-                    # A bin contains several numbers or dates, and a distinct value must be counted once.
+                plain = group.key == "{0}" and all(isinstance(value, Literal) for value in group.values)
+                if not plain or not isinstance(group.column, Column):
+                    # A cell has several values of the column, and a distinct value must be counted once.
                     refuse(
-                        f"COUNT(DISTINCT ...) with GROUP BY {group.name}, which has bins",
-                        "declare categories of the column, or count rows",
+                        f"COUNT(DISTINCT ...) with GROUP BY {group.name}, which has bins, conditions or numbers",
+                        "declare categories of the column, with its type, or count rows",
                     )
-            relation = Distinct(relation, (*(group.column for group in groups), measure.column))
+                keys.append(group.column)
+            relation = Distinct(relation, (*keys, measure.column))
         query = Query(relation, measure, groups, label, unit, text, arrangement, quantiles)
         if query.cells > _MOST_CELLS:
             raise InvalidParameter(f"GROUP BY must have at most {_MOST_CELLS:,} cells, got {query.cells:,}")

@@ -57,6 +57,8 @@ class SQLPlan(Plan):
 
         "discovery" has the public bound, and a threshold of keys.
         """
+        if not self.stages:
+            return "exact"
         if self.truncations:
             return self.truncations[0].method
         if self.query.discovers:
@@ -107,6 +109,11 @@ def _convert_stage(stage: AnyStage, unit: Spacing) -> AnyStage:
 def _convert_steps(stage: Stage, unit: Spacing) -> Stage:
     assert isinstance(stage.spacing, float)
     return replace(stage, spacing=unit if isinstance(unit, tuple) else stage.spacing * unit)
+
+
+def exact_plan(query: Query, guarantee: PrivacyGuarantee) -> SQLPlan:
+    """Return the plan of an answer from public tables only: it has no noise, and costs nothing."""
+    return SQLPlan((), replace(guarantee, epsilon=0.0, delta=0.0), query)
 
 
 def public_plan(query: Query, moved: int, guarantee: PrivacyGuarantee) -> SQLPlan:

@@ -52,12 +52,12 @@ WHERE n.nspname = $1 AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated 
 )
 ORDER BY c.relname, a.attnum
 """
-_DOUBLE = "CAST({} AS double precision)"
-# A conversion of a number beyond doubles is an error, and would depend on rows.
+_DOUBLE = POSTGRES.only_finite("CAST({0} AS double precision)")
+# NaN, infinity and a number beyond doubles, which a conversion would refuse, are missing. A number that is too small
+# for doubles is 0.
 _NUMERIC = (
-    "(CASE WHEN {0} = 'NaN' THEN CAST('NaN' AS double precision) "
-    "WHEN abs({0}) < 1e-307 THEN CAST(0 AS double precision) "
-    "WHEN {0} IS NOT NULL THEN CAST(least(greatest({0}, -1e308), 1e308) AS double precision) END)"
+    "(CASE WHEN abs({0}) < 1e-307 THEN CAST(0 AS double precision) "
+    "WHEN abs({0}) <= 1.7976931348623157e308 THEN CAST({0} AS double precision) END)"
 )
 _TYPES = (
     dict.fromkeys(("smallint", "integer", "bigint"), ("BIGINT", "whole", "{}"))
@@ -183,6 +183,10 @@ class PostgresEngine:
 
     def check_settings(self, ask: Ask) -> None:
         """Refuse settings that change the meaning of SQL: there are none, as each transaction begins with ours."""
+
+    def find_unreadable(self, table: BaseTable, ask: Ask) -> str:
+        """Return a column with an entry of another type than the declared one: there is none."""
+        return ""
 
     def tables(self, ask: Ask) -> dict[str, BaseTable]:
         """Return the base tables of the schema, by their names in lower case.

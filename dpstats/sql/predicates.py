@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from datetime import date, datetime
+from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
 from dpstats.errors import InvalidParameter
@@ -23,7 +25,16 @@ from dpstats.sql.conditions import (
     Not,
 )
 from dpstats.sql.scope import Known, Scope, column_of, no_reals, same_type
-from dpstats.sql.syntax import allow_only, is_date, is_literal, kind_of, refuse
+from dpstats.sql.syntax import allow_only, is_date, is_literal, kind_of, read_number, refuse
+
+_COMPARE: dict[str, Callable[[float, float], bool]] = {
+    "=": eq,
+    "<>": ne,
+    "<": lt,
+    "<=": le,
+    ">": gt,
+    ">=": ge,
+}
 
 
 def condition_of(node: Any, scope: Scope) -> Condition:
@@ -85,6 +96,10 @@ def condition_of(node: Any, scope: Scope) -> Condition:
 
 
 def _comparison(operator: str, left: Any, right: Any, scope: Scope) -> Condition:
+    numbers = [number for node in (left, right) if (number := read_number(node)) is not None]
+    if len(numbers) == 2:
+        # WHERE 1 = 1 is what programs write in front of further conditions.
+        return Constant(_COMPARE[operator](*numbers))
     if is_literal(left):
         turned = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
         left, right, operator = right, left, turned.get(operator, operator)

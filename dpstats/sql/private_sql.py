@@ -23,6 +23,7 @@ from dpstats.data.parameters import (
     check_flag,
     check_integer,
     check_level,
+    check_missing,
     check_privacy_parameters,
     check_real,
 )
@@ -48,6 +49,7 @@ from dpstats.sql.plan import (
     SHARES,
     SQLPlan,
     discovery_plan,
+    exact_plan,
     public_plan,
     smooth_plan,
     unit_plan,
@@ -107,7 +109,7 @@ class PrivateSQL(Releasing):
     connection : DuckDB or psycopg connection, "postgresql://..." address, or mapping of str to path or data frame
         The tables. A second connection reads the database. Every answer from Postgres reads its current state, and
         other answers the state at the creation of this object or at the last `refresh`. CSV and Parquet files are read
-        in place.
+        in place, or copied where DuckDB could find other records in a CSV file than all other readers here.
     epsilon : float
         Privacy parameter of each answer. Must be positive.
     delta : float, default=0.0
@@ -135,10 +137,14 @@ class PrivateSQL(Releasing):
         YEAR, QUARTER and MONTH of the column. Other dates are ignored.
     bounds : mapping of str to (float, float), optional
         Declared bounds of columns for SUM, AVG, STDDEV, VARIANCE and computed values, as
-        {"table.column": (low, high)}. Values outside count as the nearer bound, and NaN as missing.
+        {"table.column": (low, high)}. Values outside count as the nearer bound. NaN and infinity are missing.
     types : mapping of str to str, optional
         Declared types of columns of CSV files, as {"table.column": "BIGINT"}: BIGINT, DOUBLE, VARCHAR, BOOLEAN, DATE or
-        TIMESTAMP. Other columns are text. An entry that does not have the declared type is missing.
+        TIMESTAMP. Other columns are text. Words are read as in all other files: see `missing`.
+    missing : {"error", "drop"}, default="error"
+        Treatment of an entry of a CSV file that is neither of its declared type nor missing, such as "1,000" for
+        DOUBLE. "error" refuses the table before anything is charged, which reveals that there is one. "drop" counts it
+        as missing, and its number is not released.
     truncation : {"threshold", "race"}, default="threshold"
         Private choice of the largest contribution of a unit. "threshold" uses the first power of two that few units
         exceed. "race" uses the best of several answers (Dong et al. 2022), with more noise.
@@ -166,6 +172,7 @@ class PrivateSQL(Releasing):
     statement with bound literals. A query is one SELECT of the following parts. Any other part raises an error before
     anything is charged.
 
+    * COUNT and SUM of public tables only are exact, and cost nothing.
     * COUNT and COUNT_IF need no declaration. COUNT(DISTINCT column) must be the only aggregate.
     * SUM, AVG, STDDEV, STDDEV_POP, VARIANCE and VAR_POP need ``bounds`` of their column.
     * MEDIAN, QUANTILE_CONT and PERCENTILE_CONT (WITHIN GROUP) need ``bounds`` of their column. Without ``unit`` a row
@@ -221,6 +228,7 @@ class PrivateSQL(Releasing):
         bins: Mapping[str, Iterable[Any]] | None = None,
         bounds: Mapping[str, tuple[float, float]] | None = None,
         types: Mapping[str, str] | None = None,
+        missing: str = "error",
         truncation: str = "threshold",
         unit_limit: int = 2**20,
         interval: bool = True,
@@ -233,6 +241,7 @@ class PrivateSQL(Releasing):
         if delta > 0.5:
             raise InvalidParameter(f"delta must be at most 0.5, got {delta:g}")
         self._truncation = check_choice("truncation", truncation, ["threshold", "race"])
+        self._missing = check_missing(missing, ["error", "drop"])
         limit = check_integer("unit_limit", unit_limit, at_least=2, at_most=2**30)
         self._powers = (limit - 1).bit_length()
         self._interval = check_flag("interval", interval)
@@ -404,7 +413,7 @@ class PrivateSQL(Releasing):
             if self._units:
                 return self._explain_units(query, "quantiles", "rows", (0, self._powers)) + ranks
             return self._explain_rows(query) + ranks
-        if not self._units:
+        if not query.unit:
             return self._explain_rows(query)
         if _own_distinct(query):
             return f"{query.measure.kind}: 1, as a {self._guarantee.unit} is counted once"
@@ -487,7 +496,7 @@ class PrivateSQL(Releasing):
         measure = query.measure
         if (
             isinstance(measure, Measure)
-            and self._units
+            and query.unit
             and measure.kind == "distinct"
             and measure.column not in query.unit
         ):
@@ -537,8 +546,6 @@ class PrivateSQL(Releasing):
                 "a quantile in this join",
                 "a row may be in several rows of the result: join with public tables by their keys, or protect a unit",
             )
-        if all(table.public for table in tables(query.relation)):
-            refuse("a quantile of public tables only", "they need no privacy: ask the database")
 
     def _counts_once(self, query: Query) -> bool:
         """Return whether a row of the data is in at most one row of the result."""
@@ -546,6 +553,14 @@ class PrivateSQL(Releasing):
 
     def _planned(self, query: Query) -> SQLPlan:
         """Return the plan, in the finest steps of values that its noise can be drawn in."""
+        if all(table.public for table in tables(query.relation)):
+            if isinstance(query.measure, Measure) and not query.quantiles and not query.discovers:
+                return exact_plan(query, self._guarantee)
+            if self._units or query.quantiles:
+                refuse(
+                    "an average, a spread or a quantile of public tables only",
+                    "they need no privacy: ask the database. COUNT and SUM are exact",
+                )
         if query.discovers:
             self._check_discovery(query)
         if query.quantiles is not None:
@@ -608,16 +623,24 @@ class PrivateSQL(Releasing):
     def _answer(self, query: Query) -> PrivateTable | PrivateAnswers | QuantileAnswers:
         plan = self._planned(query)
         session = self._session_of(plan)
-        session.check()
+        if plan.stages:
+            session.check()
+        if self._missing == "error":
+            by_name = self._by_name
+            for name in {table.name for table in tables(query.relation)}:
+                self._data.check_entries(by_name[name])
         private = self._read(query, plan)
-        with session:
-            self._release(private, plan, session)
+        released: Any = {ANSWER: private.numbers}
+        if plan.method != "exact":
+            with session:
+                self._release(private, plan, session)
+            released = session.released
         found: PrivateTable | PrivateAnswers | QuantileAnswers
         if isinstance(plan, SQLQuantilesPlan):
-            found = quantiles_answered(plan.query, plan, session.released, plan.guarantee)
+            found = quantiles_answered(plan.query, plan, released, plan.guarantee)
         else:
             answer = all_answered if isinstance(query.measure, Several) else answered
-            found = answer(plan.query, plan, session.released, plan.guarantee)
+            found = answer(plan.query, plan, released, plan.guarantee)
         if query.arrangement == AS_DECLARED:
             return found
         return found.show(*arrange(query, found.cells, np.atleast_2d(found.values.T).T))
@@ -644,7 +667,7 @@ class PrivateSQL(Releasing):
             return _read_keys(self._data.run(*compiled.keys()), query)
         found = _by_cell(self._data.run(*compiled.cells()), query, 1)[0]
         numbers = np.clip(found, -plan.largest, plan.largest) * plan.finer
-        if plan.method == "public":
+        if plan.method in ("public", "exact"):
             return _Private(numbers)
         elastic, moved = self._elastic(query), plan.finer * query.moved
         stage = plan.smooth

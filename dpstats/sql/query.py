@@ -10,7 +10,7 @@ from dpstats.privacy.guarantee import Neighbors
 from dpstats.quantiles.grid import Grid
 from dpstats.sensitivity.relations import Column, Relation
 from dpstats.sql.catalogue import ColumnType
-from dpstats.sql.conditions import Literal
+from dpstats.sql.conditions import Condition, Literal
 from dpstats.sql.values import Formula
 
 FINEST = 32
@@ -32,7 +32,7 @@ class Bin:
     last: bool
 
     @property
-    def value(self) -> str:
+    def label(self) -> str:
         """Label of the bin."""
         return f"[{self.low.value:g}, {self.high.value:g}{']' if self.last else ')'}"
 
@@ -41,24 +41,36 @@ class Bin:
 class Span:
     """Dates with one value of a part, such as a month. Each range includes its first date only."""
 
-    value: Any
+    label: Any
     ranges: tuple[tuple[Literal, Literal], ...]
 
 
 @dataclass(frozen=True)
-class Group:
-    """A column that rows are grouped by, and its declared values, bins or spans of dates.
+class Choice:
+    """A label that CASE chooses by conditions: its place among the labels, or None for no label."""
 
+    cases: tuple[tuple[Condition, int | None], ...]
+    otherwise: int | None
+    name: str = "case"
+
+
+@dataclass(frozen=True)
+class Group:
+    """A column that rows are grouped by, and its declared values, bins or spans of dates. CASE may take its place.
+
+    ``key`` is the SQL of the key, from the name of the column as {0}: text is read as a number if its declared values
+    are numbers.
     ``part`` is the part of a date, for spans (`dpstats.sql.calendar`). Values of a ``discovered`` group are not
     declared. ``ends`` are the first and the last of them that can be shown: a database has dates beyond Python's.
     """
 
-    column: Column
+    column: Column | Choice
     name: str
     values: tuple[Literal | Bin | Span, ...] = ()
     part: str = ""
     discovered: bool = False
     ends: tuple[Literal, Literal] | None = None
+    key: str = "{0}"
 
 
 @dataclass(frozen=True)
@@ -378,6 +390,6 @@ class Query:
     def key_values(self, key: Sequence[Any]) -> tuple[Any, ...]:
         """Return the values of a key."""
         return tuple(
-            place if group.discovered else group.values[place].value
+            place if group.discovered else group.values[place].label
             for group, place in zip(self.groups, key, strict=True)
         )

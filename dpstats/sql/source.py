@@ -33,6 +33,7 @@ class Source:
                 "types can be given for CSV files only: remove types, which a connection has"
             )
         self._known: dict[tuple[str, str], int] = {}
+        self._unreadable: dict[str, str] = {}
         self._engine = PostgresEngine(data) if is_postgres(data) else DuckDBEngine(data, types or {})
         self._probe, self._settings = (Probe(self.dialect, settings) for settings in (False, True))
         self._over = False
@@ -57,6 +58,7 @@ class Source:
             Tables, as SQL. Postgres locks their definitions until the snapshot ends.
         """
         self._known.clear()
+        self._unreadable.clear()
         self._over = not self._begin(names)
         if self._over:
             raise InvalidData(f"{self.dialect.name} could not begin to read the tables: check the connection")
@@ -132,6 +134,17 @@ class Source:
                 "not shown"
             )
         return result
+
+    def check_entries(self, table: BaseTable) -> None:
+        """Refuse a table of text with an entry that is not of its declared type."""
+        if table.name not in self._unreadable:
+            self._unreadable[table.name] = self._engine.find_unreadable(table, self._ask)
+        column = self._unreadable[table.name]
+        if column:
+            raise InvalidData(
+                f"{table.name}.{column} must have entries of its declared type only, got another one. Correct the "
+                "file, declare another type, or set missing='drop': such entries are then missing."
+            )
 
     def size(self, table: BaseTable) -> int:
         """Return the number of rows of a table, which neighboring databases share."""

@@ -22,7 +22,7 @@ _LARGEST_EXACT = 2.0**53
 
 @dataclass(frozen=True)
 class Entry:
-    """An entry of a column with declared bounds. It is cut to these, and NaN is missing."""
+    """An entry of a column with declared bounds, to which it is cut."""
 
     column: Column
     type: ColumnType
@@ -151,7 +151,7 @@ def write_value(
             entry = dialect.cast(name(column), "DOUBLE")
             ends = [bind(Literal(float(end), "DOUBLE")) for end in (low, high)]
             # greatest() and least() ignore NULL, so a missing entry is left out first.
-            return f"(CASE WHEN NOT {dialect.is_nan(entry)} THEN {dialect.clip(entry, *ends)} END)"
+            return f"(CASE WHEN {entry} IS NOT NULL THEN {dialect.clip(entry, *ends)} END)"
         case Arithmetic("*", left, right):
             return dialect.product(inner(left), inner(right), (size(left), size(right)))
         case Arithmetic(sign, left, right):

@@ -168,7 +168,7 @@ def test_what_it_would_release_is_explained_at_no_cost(
         ([JOIN, "--database", "nowhere.duckdb"], "--database must be a file"),
         ([JOIN, "--database", "people.csv"], "--database must be a DuckDB database"),
         (
-            [JOIN + " LIMIT 3", "--table", "visit=visit.csv", "--table", "clinic=clinic.csv"],
+            [JOIN + " LIMIT 0", "--table", "visit=visit.csv", "--table", "clinic=clinic.csv"],
             "must not have LIMIT",
         ),
         ([JOIN, "--table", "visit=visit.csv", "--bounds", "0,1"], "--bounds must be"),

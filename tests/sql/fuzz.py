@@ -215,7 +215,6 @@ def random_question(rng: random.Random, *, grouped: bool = True) -> Question:
             text = f"{place[0].alias}.{place[1]}" if place else ""
             if place and amounts and rng.random() < 0.4:
                 text, entry = random_value(rng, amounts, _keys(sources))
-                # A bare column is read as it is: COUNT alone counts NaN.
                 if text not in [f"{source.alias}.{name}" for source, name in amounts]:
                     entries[text] = entry
             each = rng.choice(SPREADS) if each == "spread" else each
@@ -276,7 +275,7 @@ def random_value(
         text = f"{source.alias}.{name}"
         low, high = BOUNDS[f"{source.table}.{name}"]
         number = f"CAST({text} AS DOUBLE)"
-        entry = f"(CASE WHEN NOT isnan({number}) THEN least(greatest({number}, {low}), {high}) END)"
+        entry = f"(CASE WHEN {number} IS NOT NULL THEN least(greatest({number}, {low}), {high}) END)"
         if kind == 2 and name == "v":
             return f"COALESCE({text}, 2)", f"coalesce({entry}, 2)"
         return text, entry
@@ -427,7 +426,7 @@ def steps_in_cells(question: Question, rows: list[tuple[Any, ...]], plan: Any) -
         if question.kind != "sum":
             found.append([(unit, 1) for unit, _ in held])
             continue
-        found.append([(unit, _steps(entry, measure)) for unit, entry in held if not math.isnan(entry)])
+        found.append([(unit, _steps(entry, measure)) for unit, entry in held])
     return found
 
 
@@ -445,7 +444,7 @@ def shares_in_cells(
     def shares(entries: tuple[Any, ...]) -> list[int]:
         found = []
         for i, (entry, both) in enumerate(zip(entries, bounded, strict=bool(bounded))):
-            missing = entry is None or (both and math.isnan(entry))
+            missing = entry is None
             whole = several.whole(i)
             measure, times = several.columns[i], several.times(i)
             k = 0 if missing or not both else _steps(entry, measure) - measure.low
@@ -572,6 +571,13 @@ class Databases:
             self.connection.execute(f"CREATE TABLE {name} ({typed})")
             self.insert(name, rows[name])
         self.connection.execute("CREATE VIEW v AS SELECT r.a FROM r, s")
+        self.connection.execute("CREATE SCHEMA finite")
+        for name, columns in self.columns.items():
+            listed = ", ".join(
+                f"CASE WHEN isfinite({column}) THEN {column} END AS {column}" if column == "w" else column
+                for column in columns
+            )
+            self.connection.execute(f"CREATE VIEW finite.{name} AS SELECT {listed} FROM main.{name}")
         declared: dict[str, Any] = {
             "public_tables": ["p"],
             "keys": DECLARED_KEYS,
@@ -669,15 +675,23 @@ class Databases:
                 self.insert(table, [(new, *row[1:]) for row in rows])
             yield
 
+    def select(self, text: str) -> list[tuple[Any, ...]]:
+        """Return the rows that DuckDB selects, with NaN and infinity as NULL."""
+        self.connection.execute("USE finite")
+        try:
+            return self.connection.execute(text).fetchall()
+        finally:
+            self.connection.execute("USE main")
+
     def cells(self, question: Question, plan: Any) -> list[list[tuple[Any, Any]]]:
         """Return the values of every cell by brute force, in steps, with their units."""
         of = shares_in_cells if question.several else steps_in_cells
-        return of(question, self.connection.execute(question.rows).fetchall(), plan)
+        return of(question, self.select(question.rows), plan)
 
     def exact(self, question: Question | str, plan: Any) -> list[int]:
         """Return the numbers of a query by brute force, in steps; text is of one count."""
         if isinstance(question, str):
-            return [int(count) for (count,) in self.connection.execute(question).fetchall()]
+            return [int(count) for (count,) in self.select(question)]
         cells, measure = self.cells(question, plan), plan.query.measure
         return [n for cell in cells for n in totals([value for _, value in cell], measure)]
 
@@ -775,7 +789,7 @@ def check_units(
         with data.another_unit(added) if attempt else data.changed():
             near = sql._read(query, plan)
             cells = data.cells(question, plan) if question.has_unit else None
-            (mixed,) = data.connection.execute(question.mixed).fetchone()
+            ((mixed,),) = data.select(question.mixed)
         assert not mixed, f"a row is several units': {text}"
         if not plan.truncations:
             assert _distance(here.numbers, near.numbers) <= plan.stages[0].sensitivity_steps, text
@@ -807,7 +821,7 @@ def check_found(data: Databases, question: Question, neighbors: int = 4) -> bool
         """Return the numbers of every key, by brute force, which those that were read must be."""
         private = data.found._read(query, plan)
         exact: dict[Any, list[int]] = {}
-        for _, *entries in data.connection.execute(question.rows).fetchall():
+        for _, *entries in data.select(question.rows):
             key = entries[: len(question.groups)]
             for i, (column, group) in enumerate(zip(question.groups, query.groups, strict=True)):
                 if not group.discovered:

@@ -46,7 +46,7 @@ def test_sums_are_those_of_values_cut_and_rounded_one_by_one(connection: Any) ->
         query, (found,) = exact(connection, f'SELECT SUM({name}) FROM "r s"')
         measure, total = query.measure, 0
         for (value,) in connection.execute(f'SELECT {name} FROM "r s"').fetchall():
-            if value is None or math.isnan(float(value)):
+            if value is None or not math.isfinite(float(value)):
                 continue
             low, high = (end * measure.spacing for end in (measure.low, measure.high))
             total += round(min(max(float(value), low), high) / measure.spacing)
@@ -55,7 +55,11 @@ def test_sums_are_those_of_values_cut_and_rounded_one_by_one(connection: Any) ->
 
 def test_means_have_their_count_beside(connection: Any) -> None:
     query, (count, total) = exact(connection, 'SELECT AVG(x) FROM "r s"')
-    held = [v for (v,) in connection.execute('SELECT x FROM "r s"').fetchall() if v is not None and v == v]
+    held = [
+        v
+        for (v,) in connection.execute('SELECT x FROM "r s"').fetchall()
+        if v is not None and math.isfinite(v)
+    ]
     several = query.measure
     (column,) = several.columns
     assert count == several.whole(0) * len(held)

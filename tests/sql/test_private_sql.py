@@ -561,3 +561,75 @@ def test_other_words_for_the_same_query_have_the_same_answer() -> None:
             for text in (one, other)
         ]
         assert asked[0] == asked[1]
+
+
+CASES = {
+    "CASE WHEN age < 40 THEN 'young' WHEN age >= 40 THEN 'old' END": [("young", 2), ("old", 3)],
+    "CASE WHEN age < 40 THEN 'young' ELSE 'rest' END": [("young", 2), ("rest", 4)],
+    "CASE WHEN age IS NULL THEN NULL WHEN age > 60 THEN 2 ELSE 1.5 END": [(2, 1), (1.5, 4)],
+    "IF(age > 30, 'a', 'b')": [("a", 3), ("b", 3)],
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("unit", [None, "u"])
+def test_a_case_is_a_group(case: str, unit: str | None) -> None:
+    db = duckdb.connect()
+    db.execute("CREATE TABLE t AS SELECT unnest([30, 50, 60, 20, 70, NULL]) AS age, unnest(range(6)) AS u")
+    made = PrivateSQL(db, epsilon=1e3, random_state=0, unit=unit, bounds={"t.age": (0, 100)})
+    for by in ("band", "1", case):
+        found = made.query(f"SELECT {case} AS band, COUNT(*) FROM t GROUP BY {by}")
+        assert found.names == ("band",)
+        assert [*zip((cell for (cell,) in found.cells), found.values.round().tolist(), strict=True)] == CASES[
+            case
+        ]
+    both = made.query(
+        f"SELECT {case} AS band, COUNT(*) AS n, AVG(age) FROM t GROUP BY band ORDER BY n DESC LIMIT 1"
+    )
+    assert both.cells[0][0] in [
+        label for label, rows in CASES[case] if rows == max(n for _, n in CASES[case])
+    ]
+    for text, message in (
+        (f"SELECT {case} AS band, COUNT(DISTINCT u) FROM t GROUP BY band", "has bins, conditions or numbers"),
+        ("SELECT CASE WHEN age < 40 THEN age END AS band, COUNT(*) FROM t GROUP BY band", "computed labels"),
+        ("SELECT CASE WHEN age < 40 THEN NULL END AS band, COUNT(*) FROM t GROUP BY band", "without a label"),
+        (f"SELECT {case} AS band FROM t", "aggregate, or GROUP BY it"),
+    ):
+        with pytest.raises(InvalidParameter, match=message):
+            made.query(text)
+
+
+@pytest.mark.parametrize(
+    ("where", "rows"),
+    [("1 = 1", 9), ("1=1 AND a < 4", 4), ("2 < 1", 0), ("a < 4 OR -1 >= 0.5", 4), ("NOT 1 <> 1.0", 9)],
+)
+def test_comparisons_of_numbers_are_constants(where: str, rows: int) -> None:
+    db = duckdb.connect()
+    db.execute("CREATE TABLE t AS SELECT i AS a FROM range(9) r(i)")
+    made = PrivateSQL(db, epsilon=1e5, random_state=0)
+    assert round(made.count(f"SELECT COUNT(*) FROM t WHERE {where} LIMIT 5").value) == rows
+
+
+@pytest.mark.parametrize("neighbors", ["replace_one", "add_or_remove"])
+@pytest.mark.parametrize("unit", [None, {"v": "id"}])
+def test_a_count_of_public_tables_is_exact_and_free(neighbors: str, unit: Any) -> None:
+    db = duckdb.connect()
+    db.execute("CREATE TABLE p AS SELECT i AS id, i % 3 AS g, i / 2 AS x FROM range(50) r(i)")
+    db.execute("CREATE TABLE v AS SELECT i % 50 AS id FROM range(500) r(i)")
+    budget = PrivacyBudget(0.5)
+    declared: dict[str, Any] = {"categories": {"p.g": [0, 1, 2]}, "bounds": {"p.x": (0, 100)}}
+    made = PrivateSQL(
+        db, epsilon=0.7, public_tables=["p"], unit=unit, neighbors=neighbors, budget=budget, **declared
+    )
+    answer = made.count("SELECT COUNT(*) FROM p WHERE g = 1")
+    assert answer.value == answer.lower_bound() == 17 and answer.guarantee.epsilon == 0
+    assert answer.confidence_interval()[:2] == (17, 17) and "none, as all tables are public" in str(
+        answer.summary()
+    )
+    assert made.query("SELECT g, COUNT(*) FROM p GROUP BY g").values.tolist() == [17, 17, 16]
+    assert made.query("SELECT SUM(x) FROM p").value == 612.5
+    assert made.query("SELECT COUNT(DISTINCT g) FROM p").value == 3
+    assert made.plan_for("SELECT COUNT(*) FROM p").stages == () and budget.spent.epsilon == 0
+    assert "p, public: 0" in made.explain("SELECT COUNT(*) FROM p")
+    with pytest.raises(InvalidParameter, match="of public tables only"):
+        made.query("SELECT MEDIAN(x) FROM p")

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import math
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar
 
+import duckdb
 import numpy as np
+import polars
 
 from dpstats.privacy import Neighbors, OneOf, Plan, Stage
 from dpstats.release.session import Session
@@ -169,6 +174,75 @@ class SharesApart(Asked):
         plan, private, sql = super().read(data)
         numbers = np.asarray(private.numbers)
         return plan, private._replace(numbers=numbers + numbers // 4), sql
+
+
+class Filed(Asked):
+    """A query of a Parquet file, whose writer leaves NaN out of the statistics."""
+
+    def open(self, data: Database) -> PrivateSQL:
+        ((name, columns, rows),) = data
+        names = [word.split()[0] for word in columns.split(", ")]
+        path = Path(tempfile.mkdtemp()) / f"{name}.parquet"
+        polars.DataFrame(rows, schema=names, orient="row").write_parquet(path)
+        return self.made({name: path}, **self.options)
+
+    def public(self, data: Database, budget: Any) -> tuple[Plan, np.ndarray]:
+        _, _, sql = self.read(data)
+        if budget is not None:
+            sql._budget = budget
+        return sql.plan_for(self.text), sql.query(self.text).values
+
+
+class BelievesStatistics(Filed):
+    """Planted bug: a condition that leaves out NaN is taken for true, as the statistics of the file name no NaN."""
+
+    def read(self, data: Database) -> tuple[SQLPlan, Any, PrivateSQL]:
+        plan, private, sql = super().read(data)
+        engine = sql._data._engine
+        made = duckdb.connect()
+        (path,) = engine._files  # type: ignore[union-attr]
+        ((total,),) = made.execute(
+            f"SELECT sum(least(x, 21)) FROM '{path}' WHERE NOT isnan(x) AND x > 20.5"
+        ).fetchall()
+        step = plan.query.measure.spacing  # type: ignore[union-attr]
+        return plan, private._replace(numbers=np.array([round((total or 0) / step) * plan.finer])), sql
+
+
+def file_entry() -> Entry:
+    """Return a sum over a Parquet file in which some entries are NaN or infinite."""
+    text = "SELECT SUM(x) FROM f WHERE x > 20.5"
+    options: dict[str, Any] = {"epsilon": 1.0, "bounds": {"f.x": (0, 21)}}
+    asked, bug = Filed(text, **options), BelievesStatistics(text, **options)
+    most: list[tuple[Any, ...]] = [(20.0,), (20.0,), (math.nan,), (math.nan,)]
+    first: Database = (("f", "x DOUBLE", tuple(most)),)
+    pair = first, replaced(first, "f", 0, (21.0,))
+
+    def pairs() -> Iterator[tuple[Database, Database]]:
+        entries = [(20.0,), (21.0,), (math.nan,), (math.inf,), (None,)]
+        for data in (replaced(first, "f", 0, entry) for entry in entries):
+            yield from ((data, replaced(data, "f", 0, entry)) for entry in entries)
+
+    return entry(
+        asked,
+        "SQL sum of a Parquet file",
+        pair,
+        0.3,
+        proof="elastic-sensitivity.md",
+        integers=numbers(asked),
+        pairs=pairs,
+        understated=(
+            Understated("statistics are believed", asked.read(first)[0], numbers(bug), lambda: iter([pair])),
+        ),
+        bugs=(PlantedBug("a quarter of the noise", FiledLessNoise(text, **options).draw, *pair, 1.0, 0.0),),
+    )
+
+
+class FiledLessNoise(Filed):
+    """Planted bug: a quarter of the noise that the guarantee needs."""
+
+    def read(self, data: Database) -> tuple[SQLPlan, Any, PrivateSQL]:
+        plan, private, sql = super().read(data)
+        return less_noise(plan, 0.25), private, sql
 
 
 def several_entries(first: Database) -> Iterator[Entry]:
@@ -677,6 +751,7 @@ def entries() -> Iterator[Entry]:
     yield discovered_entry("COUNT(*)", ", counts alone")
     yield path_entry()
     yield left_entry()
+    yield file_entry()
     yield from quantile_entries()
     yield from unit_quantile_entries()
     yield from found_quantile_entries()
