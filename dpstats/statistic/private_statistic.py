@@ -11,7 +11,7 @@ import math
 import pickle
 import reprlib
 from collections.abc import Callable
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,7 @@ from dpstats.release.session import Part, Released, Session
 from dpstats.results import about_missing, with_missing
 from dpstats.statistic.blocks import JACKKNIFE, BlockRows, block_rows
 from dpstats.statistic.clipped_sums import located, sums
+from dpstats.statistic.copies import Frozen
 from dpstats.statistic.errors import BlockErrors, DifferenceErrors
 from dpstats.statistic.isolation import LINKS, LONGEST, SHORTEST, check_time_limit, value_of
 from dpstats.statistic.location import Box, locations, spacing_of
@@ -278,7 +279,7 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
 
     # Release
 
-    def _read(self, rows: Rows, plan: StatisticPlan) -> Table:
+    def _read(self, rows: Rows, plan: StatisticPlan) -> _Blocks:
         check_time_limit(self.time_limit)
         table = rows.whole()
         if self.missing == "error" and not np.isfinite(table.X).all():
@@ -286,9 +287,11 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
                 "X must be finite, got at least one NaN or infinite entry. Give missing='drop' to leave such rows out "
                 "of their blocks."
             )
-        return table
+        return _Blocks(
+            table, _Work(Frozen(self.function), self.bias, plan.n_outputs, self.link, self.time_limit)
+        )
 
-    def _release(self, private: Table, plan: StatisticPlan, session: Session) -> None:
+    def _release(self, private: _Blocks, plan: StatisticPlan, session: Session) -> None:
         order = session.shuffle(ORDER)
         values = self._values(private, order, plan)
         if self.resolution is not None:
@@ -312,17 +315,16 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
             names = (SIGNED, ABSOLUTE, FAILURES)
             session.add(SUMS, {name: steps[..., i, :] for i, name in enumerate(names)})
 
-    def _values(self, table: Table, order: NDArray[np.intp], plan: StatisticPlan) -> NDArray[np.float64]:
+    def _values(self, private: _Blocks, order: NDArray[np.intp], plan: StatisticPlan) -> NDArray[np.float64]:
         """Return the corrected values of all blocks, of shape (n_blocks, n_outputs); NaN where a block failed."""
-        blocks = block_rows(table, order, plan.n_blocks, self.missing == "drop")
-        work = _Work(self.function, self.bias, plan.n_outputs, self.link, self.time_limit)
+        blocks = block_rows(private.table, order, plan.n_blocks, self.missing == "drop")
         if check_jobs(self.n_jobs) == 1:
-            return np.array([work(block) for block in blocks])
+            return np.array([private.work(block) for block in blocks])
         from joblib import Parallel, delayed
 
-        return np.array(
-            Parallel(n_jobs=self.n_jobs, batch_size=_BATCH)(delayed(work)(block) for block in blocks)
-        )
+        # Processes, whatever the surroundings prefer: threads would share the global generators.
+        processes = Parallel(n_jobs=self.n_jobs, backend="loky", batch_size=_BATCH)
+        return np.array(processes(delayed(private.work)(block) for block in blocks))
 
     # Report
 
@@ -450,23 +452,27 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
         return state
 
 
+@dataclass(frozen=True, eq=False)
 class _Work:
     """Computes the value of a block; can be sent to another process."""
 
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        bias: str | None,
-        n_outputs: int,
-        link: str | None,
-        time_limit: float | None,
-    ) -> None:
-        self._function, self._bias, self._n_outputs = function, bias, n_outputs
-        self._link, self._time_limit = link, time_limit
+    function: Frozen
+    bias: str | None
+    n_outputs: int
+    link: str | None
+    time_limit: float | None
 
     def __call__(self, block: BlockRows) -> NDArray[np.float64]:
-        link = LINKS[self._link][0]
-        return value_of(self._function, block, self._bias, self._n_outputs, link, self._time_limit)
+        link = LINKS[self.link][0]
+        return value_of(self.function, block, self.bias, self.n_outputs, link, self.time_limit)
+
+
+@dataclass(frozen=True, eq=False)
+class _Blocks:
+    """The rows, and what is computed of each block of them."""
+
+    table: Table
+    work: _Work
 
 
 class _Lost:
