@@ -69,16 +69,8 @@ class Frozen:
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        freezer = _Freezer()
         try:
-            freezer.freeze(function)
-            self._data, self._loads = freezer.file.getvalue(), freezer.dumps
-            self._buffers, self._shared = freezer.buffers, freezer.shared
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                self.thaw()
-            # Another process must find what is shared.
-            self._described = [_describe(each) for each in self._shared]
+            self._freeze(function)
         except Exception:
             # The words of the error may hold values of what was captured.
             what = _find_uncopied(function, "itself", set())
@@ -86,6 +78,17 @@ class Frozen:
                 f"function must consist of parts that can be copied for every block, got {what}, which has no copy. "
                 "Create it inside the function."
             ) from None
+
+    def _freeze(self, function: Callable[..., Any]) -> None:
+        freezer = _Freezer()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            freezer.freeze(function)
+            self._data, self._loads = freezer.file.getvalue(), freezer.dumps
+            self._buffers, self._shared = freezer.buffers, freezer.shared
+            # What cannot be thawed, or found by another process, is noticed now.
+            self.thaw()
+            self._described = [_describe(each) for each in self._shared]
 
     def thaw(self) -> Callable[..., Any]:
         """Return a copy of the function."""
@@ -157,7 +160,7 @@ def is_installed(name: Any) -> bool:
 def _is_named(value: Any) -> bool:
     """Return whether a function or a class is found in an installed module under its own name."""
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
-    if not is_installed(module) or not isinstance(name, str):
+    if not (isinstance(module, str) and isinstance(name, str) and is_installed(module)):
         return False
     found: Any = sys.modules[module]
     for part in name.split("."):
@@ -245,20 +248,22 @@ class _Freezer(pickle.Pickler):
 
     def freeze(self, function: Any) -> None:
         """Write the function, then all variables of the user's modules that the code which was met names."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            self._write(function)
-            more = True
-            while more:
-                more = False
-                for space in list(self._modules.values()):
-                    named = {name for name in self._names - space.frozen if name in space.variables}
-                    space.frozen |= named
-                    if named:
-                        more = True
-                        self._write(_Filled(space, {name: space.variables[name] for name in sorted(named)}))
-            if self._modules:
-                self._write(_Filled(self._imports.modules, dict(self._modules)))
+        self._write(function)
+        while self._write_modules():
+            pass
+        if self._modules:
+            self._write(_Filled(self._imports.modules, dict(self._modules)))
+
+    def _write_modules(self) -> bool:
+        """Write the variables of modules that have been named since, and return whether there were any."""
+        found = False
+        for space in list(self._modules.values()):
+            named = sorted((self._names - space.frozen) & space.variables.keys())
+            space.frozen.update(named)
+            if named:
+                self._write(_Filled(space, {name: space.variables[name] for name in named}))
+            found |= bool(named)
+        return found
 
     def _write(self, value: Any) -> None:
         self.dump(value)
@@ -286,7 +291,7 @@ class _Freezer(pickle.Pickler):
     def _space(self, variables: dict[str, Any]) -> Any:
         """Return what stands for the variables of a module: itself where it is installed."""
         name = variables.get("__name__")
-        if is_installed(name) and vars(sys.modules[name]) is variables:
+        if isinstance(name, str) and is_installed(name) and vars(sys.modules[name]) is variables:
             return sys.modules[name]
         return self._spaces.setdefault(id(variables), _Space(variables))
 
@@ -349,7 +354,7 @@ class _Freezer(pickle.Pickler):
     def _enum(self, value: enum.EnumMeta, own: dict[str, Any]) -> Any:
         if not own.keys().isdisjoint({"__init__", "__new_member__"}):
             raise TypeError("an enumeration that makes its own members")
-        members = {name: member.value for name, member in value.__members__.items()}
+        members: dict[str, Any] = {name: value[name].value for name in value.__members__}
         functions = (types.FunctionType, classmethod, staticmethod, property)
         rest = {
             name: each
@@ -415,7 +420,7 @@ def _reference(_: _Freezer, value: weakref.ref[Any]) -> Any:
     target = value()
     if target is None:
         raise TypeError("a dead reference")
-    return type(value), (target, *([value.__callback__] if value.__callback__ else []))
+    return type(value), (target, value.__callback__)
 
 
 _PARTS: dict[type, Callable[[_Freezer, Any], Any]] = {
@@ -503,7 +508,7 @@ def _set_class(made: type, own: dict[str, Any]) -> None:
 
 
 def _make_type_variable(name: str, constraints: Any, bound: Any, covariant: bool, contravariant: bool) -> Any:
-    return TypeVar(name, *constraints, bound=bound, covariant=covariant, contravariant=contravariant)  # type: ignore[misc]
+    return TypeVar(name, *constraints, bound=bound, covariant=covariant, contravariant=contravariant)
 
 
 def _make_cached(function: Any, parameters: dict[str, Any]) -> Any:
@@ -524,7 +529,7 @@ def _find_uncopied(value: Any, path: str, seen: set[int]) -> str:
 
 def _can_freeze(value: Any) -> bool:
     try:
-        _Freezer().freeze(value)
+        Frozen.__new__(Frozen)._freeze(value)
     except Exception:
         return False
     return True
@@ -541,8 +546,14 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
         for name, each in (value.__kwdefaults__ or {}).items():
             yield f"the default of {name!r}", each
         if not _is_shared(value):
-            for name in sorted(_Freezer()._read_code(value) & value.__globals__.keys()):
-                yield f"the module variable {name!r}", value.__globals__[name]
+            reader, variables = _Freezer(), value.__globals__
+            for name in sorted(reader._read_code(value) & variables.keys()):
+                yield f"the module variable {name!r}", variables[name]
+                if isinstance(variables[name], types.ModuleType) and not _is_shared(variables[name]):
+                    own = vars(variables[name])
+                    yield from (
+                        (f"the variable {name}.{each}", own[each]) for each in reader._names & own.keys()
+                    )
     elif isinstance(value, functools.partial):
         yield "the function of a partial", value.func
         yield from (("an argument of a partial", each) for each in value.args)
@@ -555,7 +566,9 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, list | tuple | set | frozenset):
         yield from (("", each) for each in value)
     own = getattr(value, "__dict__", {})
-    if isinstance(own, dict | types.MappingProxyType) and not isinstance(value, types.ModuleType):
+    if isinstance(own, dict | types.MappingProxyType) and not isinstance(
+        value, types.ModuleType | enum.EnumMeta
+    ):
         yield from (
             (f"the attribute {name!r}", each) for name, each in own.items() if not isinstance(each, _STORAGE)
         )

@@ -112,8 +112,8 @@ def attribute_of_itself() -> Any:
 
 @form
 def attribute_of_another() -> Any:
-    other, kept = counter(), []
-    other.kept = kept  # type: ignore[attr-defined]
+    other = counter()
+    other.kept = []  # type: ignore[attr-defined]
 
     def count(block: Any) -> float:
         other.kept.append(1)  # type: ignore[attr-defined]
@@ -153,7 +153,7 @@ def wrapped() -> Any:
 
     @functools.wraps(inner)
     def count(block: Any) -> float:
-        return count.__wrapped__(block)  # type: ignore[attr-defined,no-any-return]
+        return count.__wrapped__(block)
 
     return count
 
@@ -332,7 +332,7 @@ def generator_of_numpy() -> Any:
 
 @form
 def old_generator_of_numpy() -> Any:
-    draw = np.random.RandomState(0).normal  # noqa: NPY002
+    draw = np.random.RandomState(0).normal
     return lambda block: float(draw())
 
 
@@ -678,7 +678,7 @@ def held_lock() -> Any:
 
 
 def open_file() -> Any:
-    kept = open(__file__)  # noqa: SIM115
+    kept = sys.__stderr__
     return functools.partial(lambda kept, block: float(kept.tell()), kept)
 
 
@@ -741,15 +741,14 @@ REFUSED = {
     dead_reference: "the variable 'weak' of an enclosing function, of type ",
     single: "the module variable 'SINGLE', of type Single",
     planets: "the variable 'Planet' of an enclosing function, of type Enum",
-    lock_of_a_module: "itself, of type function",
+    lock_of_a_module: "the variable k.lock, of type lock",
 }
 
 
-@pytest.mark.filterwarnings("ignore:unclosed file")
 @pytest.mark.parametrize(("make", "what"), REFUSED.items(), ids=lambda item: getattr(item, "__name__", ""))
 def test_what_has_no_copy_is_refused_before_the_charge(make: Form, what: str) -> None:
     budget = PrivacyBudget(epsilon=1.0)
-    estimator = PrivateStatistic(make(), blocks=20, bias=None, epsilon=1.0, budget=budget)
+    estimator = PrivateStatistic(make(), blocks=60, bias=None, epsilon=1.0, budget=budget)
     with pytest.raises(InvalidParameter) as refusal:
         estimator.fit(np.tile(X, (5, 1)))
     assert f"got {what}" in str(refusal.value)
@@ -778,7 +777,7 @@ def test_installed_modules_are_shared_and_modules_of_the_user_are_not() -> None:
     import own_helpers.kept  # noqa: F401
 
     assert not any(is_installed(name) for name in ("__main__", __name__, "own_helpers.kept", "none", None))
-    for function in (np.mean, np.add, len, pd.Series.mean, np.random.normal):
+    for function in (np.mean, np.add, len, pd.Series.mean, np.median):
         assert Frozen(function).thaw() is function
 
 
@@ -862,7 +861,7 @@ def test_threads_that_the_surroundings_prefer_are_not_used() -> None:
         return float(threading.current_thread() is threading.main_thread())
 
     with joblib.parallel_config(backend="threading"):
-        fit = PrivateStatistic(name, blocks=20, bias=None, epsilon=1e4, n_jobs=2, random_state=0).fit(
+        fit = PrivateStatistic(name, blocks=60, bias=None, epsilon=1e4, n_jobs=2, random_state=0).fit(
             np.tile(X, (5, 1))
         )
     assert fit.estimate_ == pytest.approx(1.0, abs=0.01)
