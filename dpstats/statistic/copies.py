@@ -1,8 +1,8 @@
 """Copies of a user's function: frozen once before the charge, and thawed afresh for every block.
 
-Freezing writes the function and all that it reaches as bytes, so that no block can change what the next one gets. What
-lives in an installed package is shared. Functions, classes and modules of the user are taken apart, and their
-variables are copied like other data. What has no copy is refused. Proof: docs/proofs/statistic.md.
+Freezing writes the function and all objects that it reaches as bytes, so that no block can change the copy of the next
+one. All copies share the contents of installed packages. Functions, classes and modules of the user are copied with
+their variables. An object without a copy is refused. Proof: docs/proofs/statistic.md.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ _HEAP_TYPE = 1 << 9
 
 
 class Frozen:
-    """A function as it was when it was frozen.
+    """Snapshot of a function.
 
-    Every call of `thaw` returns a copy that shares with other copies only what lives in installed packages. It can be
-    pickled, and thaws to the same copies in another process.
+    Every call of `thaw` returns a copy. Copies share only the contents of installed packages. The snapshot can be
+    pickled, and thaws to equal copies in another process.
 
     Examples
     --------
@@ -72,7 +72,7 @@ class Frozen:
         try:
             self._freeze(function)
         except Exception:
-            # The words of the error may hold values of what was captured.
+            # The error may hold values of captured variables.
             what = _find_uncopied(function, "itself", set())
             raise InvalidParameter(
                 f"function must consist of parts that can be copied for every block, got {what}, which has no copy. "
@@ -86,7 +86,7 @@ class Frozen:
             freezer.freeze(function)
             self._data, self._loads = freezer.file.getvalue(), freezer.dumps
             self._buffers, self._shared = freezer.buffers, freezer.shared
-            # What cannot be thawed, or found by another process, is noticed now.
+            # Thaw once now: after the charge it is too late for a refusal.
             self.thaw()
             self._described = [_describe(each) for each in self._shared]
 
@@ -117,7 +117,7 @@ def _describe(shared: Any) -> tuple[Any, Any]:
     if isinstance(shared, types.ModuleType):
         return importlib.import_module, shared.__name__
     if isinstance(shared, type) and not _is_named(shared):
-        # Classes of the interpreter, which have other names than they say.
+        # Some classes of the interpreter have other names than they say, such as CellType.
         found = [name for name, each in vars(types).items() if each is shared]
         return _find_variable, (types.__name__, found[0])
     variable = _variable(shared)
@@ -128,7 +128,7 @@ def _find_variable(place: tuple[str, str]) -> Any:
     return attrgetter(place[1])(importlib.import_module(place[0]))
 
 
-# What is shared
+# Shared objects
 
 
 @functools.cache
@@ -141,7 +141,7 @@ def is_installed(name: Any) -> bool:
     """Return whether a module belongs to Python, to an installed package or to this package.
 
     A module is installed if it lies below ``site-packages`` or ``dist-packages``, or is part of Python. All other
-    modules are the user's, those of packages that are installed in place as well.
+    modules are the user's, including packages that are installed in place.
     """
     module = sys.modules.get(name) if isinstance(name, str) else None
     if module is None or name == "__main__":
@@ -232,7 +232,7 @@ class _Filled:
 
 
 class _Freezer(pickle.Pickler):
-    """Writes a function with all that it reaches, and lists what is shared."""
+    """Writes a function and all objects that it reaches, and lists the shared objects."""
 
     def __init__(self) -> None:
         self.file = io.BytesIO()
@@ -289,17 +289,17 @@ class _Freezer(pickle.Pickler):
         return NotImplemented
 
     def _space(self, variables: dict[str, Any]) -> Any:
-        """Return what stands for the variables of a module: itself where it is installed."""
+        """Return an installed module itself, and for other modules the object that stands for their variables."""
         name = variables.get("__name__")
         if isinstance(name, str) and is_installed(name) and vars(sys.modules[name]) is variables:
             return sys.modules[name]
         return self._spaces.setdefault(id(variables), _Space(variables))
 
-    def _function(self, value: types.FunctionType) -> Any:
+    def _reduce_function(self, value: types.FunctionType) -> Any:
         space = self._space(value.__globals__)
         named: dict[str, Any] = {}
         if isinstance(space, _Space):
-            # The copy has its own variables: those that its code names, as they are now.
+            # The copy has its own module variables: all that its code names.
             named = {
                 name: space.variables[name] for name in self._read_code(value) if name in space.variables
             }
@@ -331,29 +331,30 @@ class _Freezer(pickle.Pickler):
             if not is_installed(module.__name__):
                 self._modules[module.__name__] = self._space(vars(module))
 
-    def _module(self, value: types.ModuleType) -> Any:
+    def _reduce_module(self, value: types.ModuleType) -> Any:
         space = self._modules[value.__name__] = self._space(vars(value))
-        return _same, (space,)
+        return _return_space, (space,)
 
-    def _own_space(self, value: _Space) -> Any:
+    def _reduce_space(self, value: _Space) -> Any:
         return _make_space, (
             value.variables.get("__name__"),
             value.variables.get("__package__"),
             self._imports,
         )
 
-    def _class(self, value: type) -> Any:
+    def _reduce_class(self, value: type) -> Any:
         own = {name: each for name, each in vars(value).items() if not isinstance(each, _STORAGE)}
         if isinstance(value, enum.EnumMeta):
-            return self._enum(value, own)
+            return self._reduce_enum(value, own)
         first = {name: own[name] for name in _AT_CREATION if name in own}
         rest = {name: each for name, each in own.items() if name not in _LEFT_OUT}
         made = (type(value), value.__name__, value.__bases__, first)
         return _make_class, made, rest, None, None, _set_class
 
-    def _enum(self, value: enum.EnumMeta, own: dict[str, Any]) -> Any:
+    def _reduce_enum(self, value: enum.EnumMeta, own: dict[str, Any]) -> Any:
         if not own.keys().isdisjoint({"__init__", "__new_member__"}):
-            raise TypeError("an enumeration that makes its own members")
+            # Calling them again could have effects.
+            raise pickle.PicklingError
         members: dict[str, Any] = {name: value[name].value for name in value.__members__}
         functions = (types.FunctionType, classmethod, staticmethod, property)
         rest = {
@@ -380,64 +381,64 @@ def _is_empty(cell: types.CellType) -> bool:
     return False
 
 
-# How kinds of objects are taken apart. All others travel as pickle takes them apart.
+# Reduction of objects that pickle cannot reduce
 
 
-def _cell(_: _Freezer, value: types.CellType) -> Any:
+def _reduce_cell(_: _Freezer, value: types.CellType) -> Any:
     return types.CellType, ()
 
 
-def _method(_: _Freezer, value: types.MethodType) -> Any:
+def _reduce_method(_: _Freezer, value: types.MethodType) -> Any:
     return types.MethodType, (value.__func__, value.__self__)
 
 
-def _cached(_: _Freezer, value: Any) -> Any:
+def _reduce_cache(_: _Freezer, value: Any) -> Any:
     return _make_cached, (value.__wrapped__, value.cache_parameters())
 
 
-def _wrapped(_: _Freezer, value: Any) -> Any:
+def _reduce_wrapper(_: _Freezer, value: Any) -> Any:
     return type(value), (value.__func__,)
 
 
-def _property(_: _Freezer, value: property) -> Any:
+def _reduce_property(_: _Freezer, value: property) -> Any:
     return property, (value.fget, value.fset, value.fdel, value.__doc__)
 
 
-def _cached_property(_: _Freezer, value: functools.cached_property[Any]) -> Any:
+def _reduce_cached_property(_: _Freezer, value: functools.cached_property[Any]) -> Any:
     return functools.cached_property, (value.func,), {"attrname": value.attrname, "__doc__": value.__doc__}
 
 
-def _proxy(_: _Freezer, value: types.MappingProxyType[Any, Any]) -> Any:
+def _reduce_proxy(_: _Freezer, value: types.MappingProxyType[Any, Any]) -> Any:
     return types.MappingProxyType, (dict(value),)
 
 
-def _type_variable(_: _Freezer, value: TypeVar) -> Any:
+def _reduce_type_variable(_: _Freezer, value: TypeVar) -> Any:
     kind = (value.__bound__, value.__covariant__, value.__contravariant__)
     return _make_type_variable, (value.__name__, value.__constraints__, *kind)
 
 
-def _reference(_: _Freezer, value: weakref.ref[Any]) -> Any:
+def _reduce_reference(_: _Freezer, value: weakref.ref[Any]) -> Any:
     target = value()
     if target is None:
-        raise TypeError("a dead reference")
+        raise pickle.PicklingError
     return type(value), (target, value.__callback__)
 
 
 _PARTS: dict[type, Callable[[_Freezer, Any], Any]] = {
-    types.FunctionType: _Freezer._function,
-    types.CellType: _cell,
-    types.MethodType: _method,
-    types.ModuleType: _Freezer._module,
-    _Space: _Freezer._own_space,
-    type(functools.lru_cache(len)): _cached,
-    type: _Freezer._class,
-    classmethod: _wrapped,
-    staticmethod: _wrapped,
-    property: _property,
-    functools.cached_property: _cached_property,
-    types.MappingProxyType: _proxy,
-    TypeVar: _type_variable,
-    weakref.ref: _reference,
+    types.FunctionType: _Freezer._reduce_function,
+    types.CellType: _reduce_cell,
+    types.MethodType: _reduce_method,
+    types.ModuleType: _Freezer._reduce_module,
+    _Space: _Freezer._reduce_space,
+    type(functools.lru_cache(len)): _reduce_cache,
+    type: _Freezer._reduce_class,
+    classmethod: _reduce_wrapper,
+    staticmethod: _reduce_wrapper,
+    property: _reduce_property,
+    functools.cached_property: _reduce_cached_property,
+    types.MappingProxyType: _reduce_proxy,
+    TypeVar: _reduce_type_variable,
+    weakref.ref: _reduce_reference,
 }
 
 
@@ -453,15 +454,15 @@ class _Thawer(pickle.Unpickler):
         return self._shared[place]
 
     def find_class(self, module: str, name: str) -> Any:
-        # Something that is found by its name would be the same in all copies.
+        # An object that is found by its name would be the same in all copies.
         found = super().find_class(module, name)
         if not is_installed(module):
-            raise TypeError("a variable of the user")
+            raise pickle.UnpicklingError
         return found
 
 
-def _same(value: Any) -> Any:
-    return value
+def _return_space(space: Any) -> Any:
+    return space
 
 
 def _make_space(name: Any, package: Any, imports: _Imports) -> types.ModuleType:

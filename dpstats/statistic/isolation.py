@@ -108,9 +108,9 @@ def check_time_limit(time_limit: float | None) -> None:
 
 
 class _Stops:
-    """Stops a call when its time is up or the user interrupts it, whatever the function does about it.
+    """Stops a call when its time is up or the user interrupts it, even if the function catches the exception.
 
-    An exception that the function raises itself stops nothing, a `KeyboardInterrupt` neither: only a signal does.
+    Only a signal counts as an interrupt. A `KeyboardInterrupt` that the function raises itself is a failed block.
     """
 
     def __init__(self, seconds: float | None) -> None:

@@ -131,10 +131,14 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
     Notes
     -----
     **Privacy.** Neighbors differ in one row (one unit, with all its rows); n is public. The guarantee holds
-    if the value of a block depends on the rows of that block alone. Each call has a separate copy of the
-    function, the same seeds and float64 copies of the rows, and prints nothing. An exception is a failed
-    block. A function that keeps state in a module, in a file or in another process breaks the guarantee.
-    `check_locality` finds most of these, on data that are not private.
+    if the value of a block depends on the rows of that block alone. A function that keeps state in an installed
+    package, in a file or in another process breaks it. `check_locality` finds most of these, on data that are
+    not private.
+
+    **Isolation.** Each block gets a copy of the function,
+    with its closures, objects, module variables and classes, as they were before the fit. What has no copy, such
+    as a lock or an open file, is refused. Each call has the same seeds and float64 copies of the rows, and prints
+    nothing. An exception is a failed block.
 
     **Estimand.** The mean, over blocks of m rows, of the corrected statistic. It differs from the statistic
     of the population by less than 1/m for smooth statistics.
@@ -322,7 +326,7 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
             return np.array([private.work(block) for block in blocks])
         from joblib import Parallel, delayed
 
-        # Processes, whatever the surroundings prefer: threads would share the global generators.
+        # Threads would share the global generators.
         processes = Parallel(n_jobs=self.n_jobs, backend="loky", batch_size=_BATCH)
         return np.array(processes(delayed(private.work)(block) for block in blocks))
 
@@ -469,7 +473,7 @@ class _Work:
 
 @dataclass(frozen=True, eq=False)
 class _Blocks:
-    """The rows, and what is computed of each block of them."""
+    """The rows, and the computation for each block of them."""
 
     table: Table
     work: _Work
