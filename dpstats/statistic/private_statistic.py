@@ -59,6 +59,7 @@ from dpstats.together import BONFERRONI
 _LEAST_SIZE = {None: 20, "jackknife": 16, "jackknife2": 30}  # of the blocks of a function with one parameter
 _SIZE_PER_PARAMETER = {None: 20, "jackknife": 20, "jackknife2": 30}  # rows for each further parameter
 _MANY_FAILURES = 0.05  # of blocks
+_MANY_CLIPPED = 0.1  # of blocks
 _ONE_STD = 0.158655  # beyond one standard deviation of a normal error
 _BATCH = 32  # blocks that a process is given at a time
 
@@ -85,9 +86,12 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
     parameters : int, default=1
         Number of parameters that the function estimates. Blocks get at least 16 rows for the first and 20 for each
         further one; with other corrections of the bias, 20 or 30 for each.
-    skewness : float, default=3.0
-        Largest skewness of the influence of a row that intervals count. Give 8 for statistics of heavy-tailed
-        rows.
+    skewness : float, default=8.0
+        Largest skewness of the influence of a row that intervals count. 3 is enough for statistics with a bounded
+        influence, such as rank correlations.
+    remainder : float, default=0.35
+        Largest bias of a corrected block of m rows that intervals count, times m and in standard deviations of a
+        block. Without a correction (``bias=None``) it is 0: the function is then taken to be unbiased.
     bias : {"jackknife", "jackknife2", None}, default="jackknife"
         Correction of the value of a block of m rows. "jackknife" removes biases of order 1/m (6 calls).
         "jackknife2" also removes order 1/m^2 (16 calls), for likelihoods.
@@ -125,6 +129,9 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
     spread_ : float or array
         Standard deviation of the values of blocks, on the scale of the link.
     located_ : bool or array
+    clipped_share_ : float or array
+        Fraction of the values of blocks beyond the clip, by the normal model of the interval. NaN where the values
+        were not located.
     privacy_ : PrivacyGuarantee
     plan_ : StatisticPlan
 
@@ -156,10 +163,10 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
     >>> X[:, 1] += X[:, 0]
     >>> fit = PrivateStatistic(correlation, link="fisher", epsilon=1.0, random_state=0).fit(X)
     >>> fit.n_blocks_, fit.block_size_
-    (210, 47)
+    (205, 48)
     >>> low, high = fit.confidence_interval()
     >>> round(fit.estimate_, 3), round(low, 3), round(high, 3)
-    (0.701, 0.69, 0.712)
+    (0.702, 0.689, 0.714)
     """
 
     function: Callable[..., Any] = field(kw_only=False)
@@ -167,7 +174,8 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
     n_outputs: int = 1
     blocks: int | str = "auto"
     parameters: int = 1
-    skewness: float = 3.0
+    skewness: float = 8.0
+    remainder: float = 0.35
     bias: str | None = "jackknife"
     resolution: float | None = None
     link: str | None = None
@@ -197,6 +205,7 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
         parameters = check_integer("parameters", self.parameters, at_least=1)
         check_integer("n_outputs", self.n_outputs, at_least=1)
         skewness = check_real("skewness", self.skewness, at_least=0)
+        remainder = check_real("remainder", self.remainder, at_least=0)
         if not isinstance(self.bias, str | None) or self.bias not in JACKKNIFE:
             raise InvalidParameter(f"bias must be 'jackknife', 'jackknife2' or None, got {self.bias!r}")
         if not isinstance(self.link, str | None) or self.link not in LINKS:
@@ -233,6 +242,7 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
             least,
             parameters,
             skewness,
+            remainder if self.bias else 0.0,
             self.resolution is not None,
         )
 
@@ -339,19 +349,20 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
             triples = numbers.reshape(3, p)
         else:
             triples = np.stack([numbers[name] for name in (SIGNED, ABSOLUTE, FAILURES)])
-        at = located(triples.T, plan.n_blocks, plan.sums_noise)
+        at = located(triples.T, plan.n_blocks, plan.sums_noise, plan.least_std)
         places = np.array([released[location_name(j, p)] for j in range(p)])
         spacing = spacing_of(places[:, 0]) * np.array([box.step for box in boxes])
         unit = plan.clip * 2.0 * spacing
         center = np.array([box.origin for box in boxes]) + places[:, 1] * spacing
         bounds = np.array([(box.low, box.high) for box in boxes])
         linked = np.where(at.found, np.clip(center + unit * at.mean, *bounds.T), np.nan)
-        self._errors = BlockErrors(at, unit, linked, bounds, self.link, plan.block_skewness)
+        self._errors = BlockErrors(at, unit, linked, bounds, self.link, plan.block_skewness, plan.block_bias)
         self.n_blocks_, self.block_size_ = plan.n_blocks, plan.block_size
         self._estimate = _one(self._errors.mapped(linked))
         self.spread_ = _one(np.where(at.found, unit * at.std, np.nan))
         self.failed_share_ = _one(np.clip(triples[2], 0, plan.n_blocks) / plan.n_blocks)
         self.located_ = _one(at.found)
+        self.clipped_share_ = _one(np.where(at.found, at.clipped_share, np.nan))
         self._estimand = self._describe_estimand()
         self._label = str(getattr(self.function, "__name__", type(self.function).__name__))
 
@@ -392,8 +403,9 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
 
     def _notes(self) -> list[str]:
         found = [
-            "Intervals count sampling error, noise, and a skewness of a row's influence of at most "
-            f"{self.plan_.skewness:g}. Give a larger skewness for heavy-tailed rows.",
+            "Intervals count sampling error, noise, a skewness of a row's influence of at most "
+            f"{self.plan_.skewness:g}, and a bias of a block of at most {self.plan_.block_bias:.2g} of its standard "
+            "deviation. Give a larger skewness or remainder for heavier tails.",
             "The guarantee holds if the function uses nothing but the rows of its block.",
         ]
         if not np.all(self.located_):
@@ -401,6 +413,19 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
                 0,
                 "Warning: the values of the blocks were not located, so that the interval is the bounds. Give more "
                 "rows, a larger epsilon, or other bounds.",
+            )
+        if np.any(np.asarray(self.clipped_share_) > _MANY_CLIPPED):
+            share = float(np.nanmax(self.clipped_share_))
+            found.insert(
+                0,
+                f"By the model, {share:.0%} of the values of blocks were clipped: the interval may miss their tails. "
+                "Consider link='log' for ratios and variances, or a larger epsilon.",
+            )
+        if np.any(self._errors.located.one_sided & self.located_):
+            found.insert(
+                0,
+                "The values of blocks look tied or one-sided: the interval may be too narrow. Give a resolution, fewer "
+                "blocks or a larger epsilon. For shares and their differences use PrivateProportion.",
             )
         if np.any(np.asarray(self.failed_share_) > _MANY_FAILURES):
             found.insert(
