@@ -118,7 +118,7 @@ def solve(mean: Floats, absolute: Floats, least_std: float = LEAST_STD) -> tuple
         location = np.clip(location + np.clip(step, -0.4, 0.4), -3, 3)
         log_scale = np.clip(log_scale + np.clip(log_step, -0.4, 0.4), math.log(least_std), _LARGEST_STD)
     for _ in range(_FURTHER_ROUNDS):
-        # Steps for both end at a wrong location where the scale cannot follow. Elsewhere these change nothing.
+        # At the smallest scale the joint steps stop at a wrong location. Elsewhere these steps change nothing.
         at = moments(location, np.exp(log_scale))
         step = (mean - at.mean) / np.maximum(at.mean_by_location, 0.05)
         location = np.clip(location + np.clip(step, -0.2, 0.2), -3, 3)
@@ -183,7 +183,7 @@ class Located(NamedTuple):
 def located(released: Floats, n_blocks: int, noise: Noise, least_std: float = LEAST_STD) -> Located:
     """Estimate location and scale from the noisy sums of shape (draws, 3).
 
-    The standard deviation of values is at least ``least_std``: sums of values on one side of the center do not tell it.
+    The standard deviation of values is at least ``least_std``: sums of values on one side do not determine it.
     """
     failures = np.maximum(released[:, 2], 0.0)
     blocks = np.maximum(n_blocks - failures, n_blocks / 2)

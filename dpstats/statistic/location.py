@@ -29,7 +29,7 @@ _WIDE = 2.0  # of the outer window, in scales
 _NARROW = 0.6  # width of the inner windows, in scales
 _OUTSIDE = 0.190  # of normal values: P(|z| <= 2) - P(|z| > 0.3)
 _FULLEST = 0.8  # by which the fullest window exceeds that about the center, in square roots of the values
-_TIED = 0.15  # of the values: so many equal ones count in a window, and further ones do not
+_TIED = 0.15  # of the values: up to this fraction of equal values count in a window
 _INSIDE = 0.9545  # of normal values: P(|z| <= 2)
 _PRIOR_BITS = 45
 _WHOLE = 1 << VALUE_BITS
@@ -87,7 +87,7 @@ def locations(steps: Integers, ends: tuple[int, int]) -> Runs:
     """Return all candidates, (scale, center) pairs, with their utility for these values.
 
     A candidate has a high utility under three conditions. Many values lie within two scales of its center. No window
-    of 0.6 scales holds too many of them, where equal values beyond a share of 0.15 do not count. About as many values
+    of 0.6 scales holds too many of them, where of equal values at most 15% of all count. About as many values
     lie below the center as above. One value changes each of the three counts, and so their minimum, by at most 1.
 
     Parameters
@@ -99,14 +99,14 @@ def locations(steps: Integers, ends: tuple[int, int]) -> Runs:
     """
     values = np.sort(steps)
     # Many equal values would fill a window of any width, and leave tiny scales with the same utility as the right one.
-    untied = values[_count_equal_before(values) < max(1, round(_TIED * values.size))]
+    untied = values[_count_ties(values) < max(1, round(_TIED * values.size))]
     lines = [_line(line, values, untied, ends) for line in range(SCALES)]
     number = np.repeat(np.arange(SCALES), [len(parts[0]) for parts in lines])
     low, high, utility, weight = (np.concatenate(column) for column in zip(*lines, strict=True))
     return Runs(number, low, high, utility, weight)
 
 
-def _count_equal_before(values: Integers) -> Integers:
+def _count_ties(values: Integers) -> Integers:
     """Return for each of some sorted values how many equal ones stand before it."""
     return as_int64(np.arange(values.size) - np.searchsorted(values, values))
 

@@ -151,13 +151,13 @@ def test_a_value_moves_no_utility_by_more_than_one_among_equal_values() -> None:
 
 def test_brute_force_sees_equal_values_that_all_leave_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     # Planted: too many equal values count once, so that one value more or less moves the window by all the others.
-    honest = location._count_equal_before
+    honest = location._count_ties
 
     def leave_together(values: Any) -> Any:
         _, place, count = np.unique(values, return_inverse=True, return_counts=True)
         return np.where(count[place] > max(1, round(0.15 * values.size)), 100, 1) * honest(values)
 
-    monkeypatch.setattr(location, "_count_equal_before", leave_together)
+    monkeypatch.setattr(location, "_count_ties", leave_together)
     assert largest_move_of_tied_values(0) > 1
 
 
