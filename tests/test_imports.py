@@ -82,6 +82,7 @@ INSIDE = {
     ],
     "statistic": [
         "blocks",
+        "copies",
         "isolation",
         "location",
         "clipped_sums",

@@ -41,9 +41,17 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--skewness",
         type=float,
-        default=3.0,
+        default=8.0,
         metavar="S",
-        help="largest skewness that intervals count (default: 3)",
+        help="largest skewness that intervals count (default: 8)",
+    )
+    parser.add_argument(
+        "--remainder",
+        type=float,
+        default=0.35,
+        metavar="R",
+        help="largest bias of a block of m rows that intervals count, in its standard deviations times 1/m "
+        "(default: 0.35)",
     )
     parser.add_argument(
         "--bias",
@@ -119,6 +127,7 @@ def _build(options: argparse.Namespace, n: int, d: int) -> Any:
         blocks="auto" if options.blocks is None else options.blocks,
         parameters=options.parameters,
         skewness=options.skewness,
+        remainder=options.remainder,
         bias=None if options.bias == "none" else options.bias,
         resolution=options.resolution,
         link=options.link,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,23 +76,29 @@ def block_rows(table: Table, order: NDArray[np.intp], k: int, drop: bool) -> Ite
     complete = np.isfinite(table.X).all(axis=1) if drop else np.ones(len(table.X), dtype=bool)
     if drop and table.y is not None:
         complete &= np.isfinite(table.y)
-    rows_of = _rows_of_units(table, order.size)
-    for slot in slots(order.size, k):
-        members = order[slot]
-        lists = [np.array([member]) if rows_of is None else rows_of[member] for member in members]
-        lists = [own for own in (rows[complete[rows]] for rows in lists) if own.size]
-        rows = np.concatenate(lists) if lists else np.empty(0, dtype=np.intp)
-        folds = np.repeat(np.arange(len(lists)) * FOLDS // max(len(lists), 1), [own.size for own in lists])
-        X = np.array(table.X[rows], dtype=np.float64)
-        y = None if table.y is None else np.array(table.y[rows], dtype=np.float64)
+    rows, places = _sort_rows(table, order)
+    rows, places = rows[complete[rows]], places[complete[rows]]
+    limits = np.searchsorted(places, [*(slot.start for slot in slots(order.size, k)), order.size])
+    for start, end in itertools.pairwise(limits.tolist()):
+        own = rows[start:end]
+        # Rows, or units with all their rows, that are not empty, by their number in the block.
+        number = np.cumsum(np.diff(places[start:end], prepend=places[start : start + 1]) > 0)
+        folds = number * FOLDS // (number[-1] + 1 if number.size else 1)
+        X = np.array(table.X[own], dtype=np.float64)
+        y = None if table.y is None else np.array(table.y[own], dtype=np.float64)
         yield BlockRows(X, y, table.names, folds)
 
 
-def _rows_of_units(table: Table, n_units: int) -> Sequence[NDArray[np.intp]] | None:
+def _sort_rows(table: Table, order: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the rows in the order of their units, or in the order itself, and their places in it."""
+    place = np.arange(order.size)
     if table.units is None:
-        return None
-    by_unit = np.argsort(table.units, kind="stable")
-    return np.split(by_unit, np.cumsum(np.bincount(table.units, minlength=n_units))[:-1])
+        return order, place
+    place_of_unit = np.empty_like(place)
+    place_of_unit[order] = place
+    places = place_of_unit[table.units]
+    rows = np.argsort(places, kind="stable")
+    return rows, places[rows]
 
 
 def frame(X: NDArray[np.float64], names: list[Any] | None) -> Any:

@@ -27,10 +27,14 @@ ABSOLUTE_UNIT = math.nextafter(1 / math.sqrt(3), 1.0)
 """Unit of absolute sums relative to the other two under Gaussian noise, so that they get less noise."""
 
 _LARGEST_MEAN, _LARGEST_ABSOLUTE = 0.9, 0.93
-_LEAST_STD, _LARGEST_STD = math.log(0.05), math.log(4.0)
+LEAST_STD = 0.05
+"""Smallest standard deviation of the normal distribution that sums are solved for, in units of the clip."""
+_LARGEST_STD = math.log(4.0)
 _ROUNDS = 60
+_FURTHER_ROUNDS = 30  # for the location alone
+_ONE_SIDED, _NOT_SMALL = 0.8, 0.1  # of the absolute sum, and of the number of blocks
 _LARGEST_TAIL = 0.5 - 1e-9
-_LARGEST_SHIFT = 30.0  # of a skewness, in standard errors
+_LARGEST_SHIFT = 30.0  # of a skewness and a bias, in standard errors
 
 
 def sums(steps: Integers, failed: NDArray[np.bool_], center: Integers, reach: NDArray[Any]) -> Integers:
@@ -96,10 +100,11 @@ def moments(location: Floats, scale: Floats) -> Moments:
     )
 
 
-def solve(mean: Floats, absolute: Floats) -> tuple[Floats, Floats]:
+def solve(mean: Floats, absolute: Floats, least_std: float = LEAST_STD) -> tuple[Floats, Floats]:
     """Return the location and the scale of the normal distribution with E z and E|z|, by Newton's method.
 
-    Means that no such distribution has are moved to the nearest ones that it can have.
+    Means that no such distribution has are moved to the nearest ones that it can have. The scale is at least
+    ``least_std``. If it is equal to it, E z alone gives the location.
     """
     mean = np.clip(mean, -_LARGEST_ABSOLUTE, _LARGEST_ABSOLUTE)
     absolute = np.clip(absolute, np.abs(mean) + 0.01, 0.97)
@@ -111,7 +116,12 @@ def solve(mean: Floats, absolute: Floats) -> tuple[Floats, Floats]:
         step = (off_mean * at.absolute_by_scale - off_absolute * at.mean_by_scale) / determinant
         log_step = (at.mean_by_location * off_absolute - at.absolute_by_location * off_mean) / determinant
         location = np.clip(location + np.clip(step, -0.4, 0.4), -3, 3)
-        log_scale = np.clip(log_scale + np.clip(log_step, -0.4, 0.4), _LEAST_STD, _LARGEST_STD)
+        log_scale = np.clip(log_scale + np.clip(log_step, -0.4, 0.4), math.log(least_std), _LARGEST_STD)
+    for _ in range(_FURTHER_ROUNDS):
+        # At the smallest scale the joint steps stop at a wrong location. Elsewhere these steps change nothing.
+        at = moments(location, np.exp(log_scale))
+        step = (mean - at.mean) / np.maximum(at.mean_by_location, 0.05)
+        location = np.clip(location + np.clip(step, -0.2, 0.2), -3, 3)
     return location, np.exp(log_scale)
 
 
@@ -149,6 +159,9 @@ class Located(NamedTuple):
         not informative.
     blocks : array
         Approximate number of blocks that did not fail.
+    one_sided : bool array
+        Whether the standard deviation is the smallest allowed one, or nearly all of the sum has one sign. The values
+        of blocks may then be equal, or lie on one side of the center.
     """
 
     mean: Floats
@@ -159,14 +172,23 @@ class Located(NamedTuple):
     shift: Floats
     found: NDArray[np.bool_]
     blocks: Floats
+    one_sided: NDArray[np.bool_]
+
+    @property
+    def clipped_share(self) -> Floats:
+        """Fraction of the values of blocks that the normal distribution has beyond the clip."""
+        return np.asarray(ndtr((-1 - self.mean) / self.std) + ndtr((self.mean - 1) / self.std))
 
 
-def located(released: Floats, n_blocks: int, noise: Noise) -> Located:
-    """Estimate location and scale from the noisy sums of shape (draws, 3)."""
+def located(released: Floats, n_blocks: int, noise: Noise, least_std: float = LEAST_STD) -> Located:
+    """Estimate location and scale from the noisy sums of shape (draws, 3).
+
+    The standard deviation of values is at least ``least_std``: sums of values on one side do not determine it.
+    """
     failures = np.maximum(released[:, 2], 0.0)
     blocks = np.maximum(n_blocks - failures, n_blocks / 2)
     mean, absolute = released[:, 0] / blocks, (released[:, 1] - failures) / blocks
-    location, scale = solve(mean, absolute)
+    location, scale = solve(mean, absolute, least_std)
     at = moments(location, scale)
     determinant = _determinant(at)
     by_mean, by_absolute = at.absolute_by_scale / determinant, -at.mean_by_scale / determinant
@@ -212,25 +234,29 @@ def located(released: Floats, n_blocks: int, noise: Noise) -> Located:
         np.abs(shift) / np.sqrt(variance),
         (np.abs(mean) <= _LARGEST_MEAN) & (absolute <= _LARGEST_ABSOLUTE) & (failures < n_blocks / 2),
         blocks,
+        (scale <= least_std * (1 + 1e-9))
+        | ((np.abs(mean) > _ONE_SIDED * absolute) & (absolute > _NOT_SMALL)),
     )
 
 
-def half_widths(at: Located, tail: Tail, skewness: float) -> Floats:
+def half_widths(at: Located, tail: Tail, skewness: float, bias: float = 0.0) -> Floats:
     """Return half of the width of an interval that leaves ``tail`` on either side, in units of the clip.
 
     Student's quantile accounts for the estimated variance, and a Cornish-Fisher term for the heavy tails of
     Laplace noise. The folded normal's quantile accounts for the largest shift that a block skewness of
-    ``skewness`` causes.
+    ``skewness`` causes, and a block bias of ``bias`` standard deviations of a value.
     """
     tail = np.minimum(tail, _LARGEST_TAIL)
     z = normal.isf(tail)
     quantile = student_t.isf(tail, at.degrees) + (z**3 - 3 * z) / 24 * at.excess
-    shift = np.minimum(at.shift * skewness, _LARGEST_SHIFT)
+    shift = np.minimum(at.shift * skewness + bias * at.std / np.sqrt(at.variance), _LARGEST_SHIFT)
     folded = np.sqrt(ncx2.isf(2 * tail, 1, shift**2)) / z
     return np.asarray(np.maximum(quantile, 0) * folded * np.sqrt(at.variance))
 
 
-def planned_half_width(n_blocks: int, clip: float, noise: Noise, tail: float, skewness: float) -> float:
+def planned_half_width(
+    n_blocks: int, clip: float, noise: Noise, tail: float, skewness: float, bias: float = 0.0
+) -> float:
     """Return the half-width, in standard deviations of a value, that sums at their expectation have.
 
     The values are normal, and the released center and scale are their mean and standard deviation.
@@ -238,7 +264,7 @@ def planned_half_width(n_blocks: int, clip: float, noise: Noise, tail: float, sk
     scale = np.array([1 / clip])
     expected = moments(np.zeros(1), scale).absolute * n_blocks
     at = located(np.stack([np.zeros(1), expected, np.zeros(1)], axis=1), n_blocks, noise)
-    return float(clip * half_widths(at, tail, skewness)[0])
+    return float(clip * half_widths(at, tail, skewness, bias)[0])
 
 
 def _determinant(at: Moments) -> Floats:

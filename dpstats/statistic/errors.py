@@ -34,6 +34,8 @@ class BlockErrors(ErrorDistribution):
     link : str, optional
     skewness : float
         Largest skewness of a block's value.
+    bias : float
+        Largest bias of a block's value, in its standard deviations.
     """
 
     located: Located
@@ -42,6 +44,7 @@ class BlockErrors(ErrorDistribution):
     bounds: Floats
     link: str | None
     skewness: float
+    bias: float = 0.0
 
     def mapped(self, values: Floats) -> Floats:
         """Return numbers on the scale of the link as numbers of the statistic:
@@ -62,7 +65,7 @@ class BlockErrors(ErrorDistribution):
         return self.mapped(self.bounds[:, 0]), self.mapped(self.bounds[:, 1])
 
     def limits(self, tail: Tail) -> Limits:
-        half = self.unit * half_widths(self.located, tail, self.skewness)
+        half = self.unit * half_widths(self.located, tail, self.skewness, self.bias)
         low, high = self.bounds.T
         found = self.located.found
         below = np.where(found, np.clip(self.center - half, low, high), low)

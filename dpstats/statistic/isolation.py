@@ -1,32 +1,32 @@
 """Calls of a user's function on one block, so that only the block determines its value.
 
-What cannot be enforced is stated: the function must not remember blocks outside of itself, and must not
-measure time.
+Every block gets a fresh copy of the function (copies.py). What cannot be enforced is stated in the proof: the function
+must keep nothing in installed packages, files or other processes, and must not measure time.
 """
 
 from __future__ import annotations
 
 import contextlib
-import copy
 import io
 import logging
 import math
 import random
 import signal
 import threading
-import types
 import warnings
 from collections.abc import Callable, Iterator
 from numbers import Real
-from typing import Any
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.errors import InvalidParameter
 from dpstats.statistic.blocks import BlockRows
+from dpstats.statistic.copies import Frozen
 
 Link = Callable[[float], float]
+Result = TypeVar("Result")
 
 SHORTEST, LONGEST = 1e-3, 1e6
 """Limits of CPU time, in seconds, that a timer of the system can hold.
@@ -40,7 +40,7 @@ class OutOfTime(BaseException):
 
 
 def value_of(
-    function: Callable[..., Any],
+    frozen: Frozen,
     block: BlockRows,
     correction: str | None,
     n_outputs: int,
@@ -49,44 +49,26 @@ def value_of(
 ) -> NDArray[np.float64]:
     """Return the bias-corrected values of a block: of shape (n_outputs,), all NaN if any call fails.
 
-    A call fails if it raises, runs out of time, or does not return the right number of finite numbers.
+    A call fails if it raises anything, runs out of time, or does not return the right number of finite numbers. Only
+    an interrupt by the user is raised.
     """
-    total = np.zeros(n_outputs)
-    own = fresh(function)
-    with silent(), limited(time_limit):
-        try:
-            for weight, arguments in block.subsets(correction):
-                seed_all()
-                total += weight * _numbers(own(*arguments), n_outputs, link)
-        except (Exception, SystemExit, OutOfTime):
-            total[:] = np.nan
-    return total if np.isfinite(total).all() else np.full(n_outputs, np.nan)
 
+    def compute() -> NDArray[np.float64]:
+        seed_all()
+        function = frozen.thaw()
+        total = np.zeros(n_outputs)
+        for weight, arguments in block.subsets(correction):
+            seed_all()
+            total += weight * _numbers(function(*arguments), n_outputs, link)
+        return total
 
-def fresh(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a copy of a function with its own closure and defaults, or of an object that is called."""
-    if not isinstance(function, types.FunctionType):
-        return copy.deepcopy(function)
-    cells = tuple(types.CellType(_copied(cell.cell_contents)) for cell in function.__closure__ or ())
-    made = types.FunctionType(
-        function.__code__,
-        function.__globals__,
-        function.__name__,
-        _copied(function.__defaults__),
-        cells,
-    )
-    made.__kwdefaults__ = _copied(function.__kwdefaults__)
-    return made
-
-
-def _copied(value: Any) -> Any:
-    if isinstance(value, types.FunctionType):
-        return fresh(value)
-    try:
-        return copy.deepcopy(value)
-    except Exception:
-        # Modules, locks and open files have no copy.
-        return value
+    with silent(), _Stops(time_limit) as stops:
+        total = stops.run(compute)
+    if stops.interrupted:
+        # The handler of the caller comes first.
+        signal.raise_signal(signal.SIGINT)
+        raise KeyboardInterrupt
+    return total if total is not None and np.isfinite(total).all() else np.full(n_outputs, np.nan)
 
 
 def seed_all() -> None:
@@ -125,23 +107,56 @@ def check_time_limit(time_limit: float | None) -> None:
         raise InvalidParameter("time_limit must be None outside of the main thread")
 
 
-@contextlib.contextmanager
-def limited(seconds: float | None) -> Iterator[None]:
-    """Raise `OutOfTime` after this many seconds of CPU time."""
-    if seconds is None:
-        yield
-        return
+class _Stops:
+    """Stops a call when its time is up or the user interrupts it, even if the function catches the exception.
 
-    def stop(number: int, where: Any) -> None:
-        raise OutOfTime
+    Only a signal counts as an interrupt. A `KeyboardInterrupt` that the function raises itself is a failed block.
+    """
 
-    before = signal.signal(signal.SIGPROF, stop)
-    signal.setitimer(signal.ITIMER_PROF, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
+    def __init__(self, seconds: float | None) -> None:
+        self._seconds = seconds
+        self._running = self._late = False
+        self.interrupted = False
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        in_main = threading.current_thread() is threading.main_thread()
+        # Where Python does not handle interrupts, nothing is changed.
+        if in_main and callable(signal.getsignal(signal.SIGINT)):
+            self._before[signal.SIGINT] = signal.signal(signal.SIGINT, self._interrupt)
+        if self._seconds is not None:
+            self._before[signal.SIGPROF] = signal.signal(signal.SIGPROF, self._expire)
+            # Again and again: a function may catch the first.
+            signal.setitimer(signal.ITIMER_PROF, self._seconds, self._seconds)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._seconds is not None:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def run(self, call: Callable[[], Result]) -> Result | None:
+        """Return the value of a call, or None if it raised anything or was stopped."""
+        try:
+            self._running = True
+            try:
+                value = call()
+            finally:
+                self._running = False
+        except BaseException:
+            return None
+        return None if self._late else value
+
+    def _expire(self, number: int, where: Any) -> None:
+        self._late = True
+        if self._running:
+            raise OutOfTime
+
+    def _interrupt(self, number: int, where: Any) -> None:
+        self.interrupted = True
+        if self._running:
+            raise KeyboardInterrupt
 
 
 def _numbers(value: Any, n_outputs: int, link: Link | None) -> NDArray[np.float64]:

@@ -16,6 +16,7 @@ from dpstats.exports import Records
 from dpstats.report import Reported
 from dpstats.results import Summary
 from dpstats.statistic.blocks import BlockRows, block_rows
+from dpstats.statistic.copies import Frozen
 from dpstats.statistic.isolation import value_of
 from dpstats.statistic.private_statistic import PrivateStatistic
 
@@ -62,7 +63,7 @@ class LocalityCheck(Reported):
             "The check found no dependence on anything except the rows of a block."
             if self.local
             else "Warning: the function depends on more than the rows of its block. PrivateStatistic does not protect "
-            "data with it. Remove state that outlives a call: module variables, caches, files."
+            "data with it. Remove state that outlives a call: variables of packages or of the environment, files."
         ]
         if self.failed:
             notes.append(
@@ -105,12 +106,13 @@ def check_locality(
     >>> X = np.random.default_rng(0).normal(size=(500, 1))
     >>> check_locality(lambda block: block.mean(), X).local
     True
-    >>> seen = []
+    >>> import os
     >>> def remembers(block):
-    ...     seen.append(block.mean())
-    ...     return np.mean(seen)
+    ...     os.environ["SEEN"] = os.environ.get("SEEN", "") + "."
+    ...     return len(os.environ["SEEN"])
     >>> check_locality(remembers, X).local
     False
+    >>> del os.environ["SEEN"]
     """
     k = check_integer("n_blocks", n_blocks, at_least=2)
     estimator = PrivateStatistic(function, n_outputs=check_integer("n_outputs", n_outputs, at_least=1))
@@ -119,10 +121,10 @@ def check_locality(
     table = source.read(schema, given).whole()
     if len(table) < 5 * k:
         raise InvalidData(f"X must have at least {5 * k} rows for {k} blocks, got {len(table)}")
-    blocks = list(block_rows(table, np.arange(len(table)), k, False))
+    blocks, frozen = list(block_rows(table, np.arange(len(table)), k, False)), Frozen(function)
 
     def values(some: list[BlockRows]) -> NDArray[np.float64]:
-        return np.array([value_of(function, block, None, n_outputs) for block in some])
+        return np.array([value_of(frozen, block, None, n_outputs) for block in some])
 
     first = values(blocks)
     again, backwards = values(blocks), values(blocks[::-1])[::-1]
@@ -134,14 +136,14 @@ def check_locality(
         for way, found in ways.items()
     }
     failed = np.isnan(first).any(axis=1)
-    error = _error_of(function, blocks[int(np.argmax(failed))]) if failed.any() else ""
+    error = _error_of(frozen, blocks[int(np.argmax(failed))]) if failed.any() else ""
     return LocalityCheck(k, int(failed.sum()), error, changed)
 
 
-def _error_of(function: Callable[..., Any], block: BlockRows) -> str:
+def _error_of(frozen: Frozen, block: BlockRows) -> str:
     (_, arguments) = next(block.subsets(None))
     try:
-        value = function(*arguments)
+        value = frozen.thaw()(*arguments)
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     return f"it returned {value!r}"

@@ -29,6 +29,7 @@ _WIDE = 2.0  # of the outer window, in scales
 _NARROW = 0.6  # width of the inner windows, in scales
 _OUTSIDE = 0.190  # of normal values: P(|z| <= 2) - P(|z| > 0.3)
 _FULLEST = 0.8  # by which the fullest window exceeds that about the center, in square roots of the values
+_TIED = 0.15  # of the values: up to this fraction of equal values count in a window
 _INSIDE = 0.9545  # of normal values: P(|z| <= 2)
 _PRIOR_BITS = 45
 _WHOLE = 1 << VALUE_BITS
@@ -86,8 +87,8 @@ def locations(steps: Integers, ends: tuple[int, int]) -> Runs:
     """Return all candidates, (scale, center) pairs, with their utility for these values.
 
     A candidate has a high utility under three conditions. Many values lie within two scales of its center. No window
-    of 0.6 scales holds too many of them. About as many values lie below the center as above. One value changes each of
-    the three counts, and so their minimum, by at most 1.
+    of 0.6 scales holds too many of them, where of equal values at most 15% of all count. About as many values
+    lie below the center as above. One value changes each of the three counts, and so their minimum, by at most 1.
 
     Parameters
     ----------
@@ -97,14 +98,21 @@ def locations(steps: Integers, ends: tuple[int, int]) -> Runs:
         The bounds in steps, `Box.ends`.
     """
     values = np.sort(steps)
-    lines = [_line(line, values, ends) for line in range(SCALES)]
+    # Many equal values would fill a window of any width, and leave tiny scales with the same utility as the right one.
+    untied = values[_count_ties(values) < max(1, round(_TIED * values.size))]
+    lines = [_line(line, values, untied, ends) for line in range(SCALES)]
     number = np.repeat(np.arange(SCALES), [len(parts[0]) for parts in lines])
     low, high, utility, weight = (np.concatenate(column) for column in zip(*lines, strict=True))
     return Runs(number, low, high, utility, weight)
 
 
+def _count_ties(values: Integers) -> Integers:
+    """Return for each of some sorted values how many equal ones stand before it."""
+    return as_int64(np.arange(values.size) - np.searchsorted(values, values))
+
+
 def _line(
-    line: int, values: Integers, ends: tuple[int, int]
+    line: int, values: Integers, untied: Integers, ends: tuple[int, int]
 ) -> tuple[Integers, Integers, Integers, Integers]:
     """Return the runs of a scale's centers: first and last place, utility and weight."""
     spacing = int(_spacings()[line])
@@ -126,7 +134,7 @@ def _line(
     many = count_up_to_starts(first) - count_up_to_starts(end)
     # The fullest of all windows of this width begins at a value.
     width = int(2 * _NARROW * spacing)
-    fullest = int((np.searchsorted(values, values + width, side="right") - np.arange(k)).max())
+    fullest = int((np.searchsorted(untied, untied + width, side="right") - np.arange(untied.size)).max())
     spread = k - fullest + round(_OUTSIDE * k + _FULLEST * math.sqrt(k))
     left, right = count_up_to_starts(below + 1), k - count_up_to_starts(above)
     uneven = np.maximum(np.maximum(left, right) - half, 0)

@@ -19,7 +19,7 @@ from dpstats.privacy.rounding import quotient_up
 from dpstats.privacy.stages import AnyStage, Block, Choice, Coins, JointStage, Shuffle, Stage
 from dpstats.privacy.zcdp import zcdp_rho
 from dpstats.release.additive import Integers, JointIntegers, additive_stages, concentrated_stage
-from dpstats.statistic.clipped_sums import ABSOLUTE_UNIT, GRAINS, Noise, planned_half_width
+from dpstats.statistic.clipped_sums import ABSOLUTE_UNIT, GRAINS, LEAST_STD, Noise, planned_half_width
 from dpstats.statistic.location import UTILITY_RANGE, n_candidates
 
 ORDER, DITHER, LOCATION, SUMS = "order", "dither", "location", "clipped sums"
@@ -34,6 +34,7 @@ LEAST, RECOMMENDED = 60.0, 80.0
 _FOR_LOCATION = 42.0
 """Blocks times the epsilon of the location: more of it does not make the location better."""
 _LARGEST_SHARE = 0.6
+_LEAST_SCALE = 0.45  # of a released scale
 _CLIPS = (1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 2.75, 3.0, 3.5, 4.0)
 _LOCATED = "one of {candidates:,} centers and scales, exponential mechanism of scale {scale:.6g} in blocks"
 _ABOUT_AS_GOOD = 1.02
@@ -54,6 +55,8 @@ class StatisticPlan(ReleasePlan):
         At how many released scales from the released center the value of a block is clipped.
     skewness : float
         Largest skewness of one row's influence that intervals count.
+    remainder : float
+        Largest bias of a block of m rows that intervals count, times m and in standard deviations of a block.
     parameters : int
         Number of parameters that the function estimates.
 
@@ -63,13 +66,14 @@ class StatisticPlan(ReleasePlan):
     >>> from dpstats.statistic import PrivateStatistic
     >>> plan = PrivateStatistic(np.mean).plan(20_000, 1)
     >>> plan.n_blocks, plan.block_size, round(plan.planned_width, 2)
-    (253, 79, 1.16)
+    (255, 78, 1.22)
     """
 
     n_blocks: int
     n_outputs: int
     clip: float
     skewness: float
+    remainder: float
     parameters: int
 
     @property
@@ -83,9 +87,27 @@ class StatisticPlan(ReleasePlan):
         return self.skewness / math.sqrt(self.block_size)
 
     @property
+    def block_bias(self) -> float:
+        """Largest bias of the value of a block that intervals count, in its standard deviations."""
+        return self.remainder / self.block_size
+
+    @property
+    def least_std(self) -> float:
+        """Smallest standard deviation of the values of blocks that intervals count, in units of the clip."""
+        return max(LEAST_STD, _LEAST_SCALE / self.clip)
+
+    @property
     def planned_width(self) -> float:
         """Width of a 95% interval relative to an interval without privacy, if the values of blocks are normal."""
-        half = planned_half_width(self.n_blocks, self.clip, self.sums_noise, 0.025, self.block_skewness)
+        return self._planned_width(self.block_skewness, self.block_bias)
+
+    @property
+    def price_of_allowances(self) -> float:
+        """Part of the planned width that the allowances for skewness and bias add."""
+        return self.planned_width / self._planned_width(0.0, 0.0) - 1
+
+    def _planned_width(self, skewness: float, bias: float) -> float:
+        half = planned_half_width(self.n_blocks, self.clip, self.sums_noise, 0.025, skewness, bias)
         loss = float(block_loss(self.parameters, self.n_samples / self.n_blocks))
         return half * math.sqrt(self.n_blocks) / 1.96 * loss
 
@@ -120,6 +142,9 @@ class StatisticPlan(ReleasePlan):
             f"scales from the released center",
             f"planned width of a 95% interval: {self.planned_width:.2f} times that without privacy, were the values of "
             "blocks normal",
+            f"intervals assume a skewness of a row's influence of at most {self.skewness:g}, and a bias of a block of "
+            f"at most {self.block_bias:.2g} of its standard deviation. This adds {self.price_of_allowances:.0%} to "
+            "the width",
         ]
         if self.strength < RECOMMENDED:
             found.append(
@@ -152,6 +177,7 @@ def statistic_plan(
     least_size: int,
     parameters: int,
     skewness: float,
+    remainder: float,
     dither: bool,
 ) -> StatisticPlan:
     """Return the plan with the fewest blocks whose intervals are almost the narrowest.
@@ -169,7 +195,8 @@ def statistic_plan(
         Smallest size of a block.
     parameters : int
         Number of parameters that the function estimates: see `block_loss`.
-    skewness : float
+    skewness, remainder : float
+        Largest skewness of a row's influence, and bias of a block of m rows times m.
     dither : bool
     """
     n_outputs = len(ends)
@@ -193,7 +220,7 @@ def statistic_plan(
             )
         counts = np.array([blocks])
     laws = ["laplace"] if guarantee.delta == 0 else ["laplace", "gaussian"]
-    tried = [_tried(counts, n, epsilon, n_outputs, guarantee, law, skewness) for law in laws]
+    tried = [_tried(counts, n, epsilon, n_outputs, guarantee, law, skewness, remainder) for law in laws]
     losses = block_loss(parameters, n / counts)
     law = min(range(len(laws)), key=lambda i: float((tried[i].min(axis=0) * losses).min()))
     widths = tried[law].min(axis=0) * losses
@@ -211,7 +238,9 @@ def statistic_plan(
         for j in range(n_outputs)
     ]
     stages.append(_sums_stage(laws[law], guarantee, first, n_outputs))
-    return StatisticPlan(tuple(stages), guarantee, n, d, k, n_outputs, _CLIPS[clip], skewness, parameters)
+    return StatisticPlan(
+        tuple(stages), guarantee, n, d, k, n_outputs, _CLIPS[clip], skewness, remainder, parameters
+    )
 
 
 def _tried(
@@ -222,6 +251,7 @@ def _tried(
     guarantee: PrivacyGuarantee,
     law: str,
     skewness: float,
+    remainder: float,
 ) -> Any:
     """Return planned widths, of shape (clips, numbers of blocks)."""
     first = np.minimum(_FOR_LOCATION / counts, _LARGEST_SHARE * epsilon)
@@ -236,6 +266,7 @@ def _tried(
     square = inside - 2 * clip * density + 2 * clip**2 * (1 - ndtr(clip))
     std = np.sqrt(square + clip**2 * noise**2 / counts) / inside
     shift = clip * density / (3 * inside) * skewness * counts / math.sqrt(n)
+    shift = shift + remainder * counts / n * np.sqrt(counts)
     return std * np.sqrt(ncx2.isf(0.05, 1, np.minimum((shift / std) ** 2, 900.0))) / 1.96
 
 

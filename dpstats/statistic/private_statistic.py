@@ -11,7 +11,7 @@ import math
 import pickle
 import reprlib
 from collections.abc import Callable
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,7 @@ from dpstats.release.session import Part, Released, Session
 from dpstats.results import about_missing, with_missing
 from dpstats.statistic.blocks import JACKKNIFE, BlockRows, block_rows
 from dpstats.statistic.clipped_sums import located, sums
+from dpstats.statistic.copies import Frozen
 from dpstats.statistic.errors import BlockErrors, DifferenceErrors
 from dpstats.statistic.isolation import LINKS, LONGEST, SHORTEST, check_time_limit, value_of
 from dpstats.statistic.location import Box, locations, spacing_of
@@ -57,6 +58,7 @@ from dpstats.together import BONFERRONI
 _LEAST_SIZE = {None: 20, "jackknife": 16, "jackknife2": 30}  # of the blocks of a function with one parameter
 _SIZE_PER_PARAMETER = {None: 20, "jackknife": 20, "jackknife2": 30}  # rows for each further parameter
 _MANY_FAILURES = 0.05  # of blocks
+_MANY_CLIPPED = 0.1  # of blocks
 _ONE_STD = 0.158655  # beyond one standard deviation of a normal error
 _BATCH = 32  # blocks that a process is given at a time
 
@@ -83,9 +85,12 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan], HasMissing
     parameters : int, default=1
         Number of parameters that the function estimates. Blocks get at least 16 rows for the first and 20 for each
         further one; with other corrections of the bias, 20 or 30 for each.
-    skewness : float, default=3.0
-        Largest skewness of the influence of a row that intervals count. Give 8 for statistics of heavy-tailed
-        rows.
+    skewness : float, default=8.0
+        Largest skewness of the influence of a row that intervals count. 3 is enough for statistics with a bounded
+        influence, such as rank correlations.
+    remainder : float, default=0.35
+        Largest bias of a corrected block of m rows that intervals count, times m and in standard deviations of a
+        block. Without a correction (``bias=None``) it is 0: the function is then taken to be unbiased.
     bias : {"jackknife", "jackknife2", None}, default="jackknife"
         Correction of the value of a block of m rows. "jackknife" removes biases of order 1/m (6 calls).
         "jackknife2" also removes order 1/m^2 (16 calls), for likelihoods.
@@ -126,16 +131,23 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan], HasMissing
     spread_ : float or array
         Standard deviation of the values of blocks, on the scale of the link.
     located_ : bool or array
+    clipped_share_ : float or array
+        Fraction of the values of blocks beyond the clip, by the normal model of the interval. NaN where the values
+        were not located.
     privacy_ : PrivacyGuarantee
     plan_ : StatisticPlan
 
     Notes
     -----
     **Privacy.** Neighbors differ in one row (one unit, with all its rows); n is public. The guarantee holds
-    if the value of a block depends on the rows of that block alone. Each call has a separate copy of the
-    function, the same seeds and float64 copies of the rows, and prints nothing. An exception is a failed
-    block. A function that keeps state in a module, in a file or in another process breaks the guarantee.
-    `check_locality` finds most of these, on data that are not private.
+    if the value of a block depends on the rows of that block alone. A function that keeps state in an installed
+    package, in a file or in another process breaks it. `check_locality` finds most of these, on data that are
+    not private.
+
+    **Isolation.** Each block gets a copy of the function,
+    with its closures, objects, module variables and classes, as they were before the fit. What has no copy, such
+    as a lock or an open file, is refused. Each call has the same seeds and float64 copies of the rows, and prints
+    nothing. An exception is a failed block.
 
     **Estimand.** The mean, over blocks of m rows, of the corrected statistic. It differs from the statistic
     of the population by less than 1/m for smooth statistics.
@@ -153,10 +165,10 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan], HasMissing
     >>> X[:, 1] += X[:, 0]
     >>> fit = PrivateStatistic(correlation, link="fisher", epsilon=1.0, random_state=0).fit(X)
     >>> fit.n_blocks_, fit.block_size_
-    (210, 47)
+    (205, 48)
     >>> low, high = fit.confidence_interval()
     >>> round(fit.estimate_, 3), round(low, 3), round(high, 3)
-    (0.701, 0.69, 0.712)
+    (0.702, 0.689, 0.714)
     """
 
     function: Callable[..., Any] = field(kw_only=False)
@@ -164,7 +176,8 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan], HasMissing
     n_outputs: int = 1
     blocks: int | str = "auto"
     parameters: int = 1
-    skewness: float = 3.0
+    skewness: float = 8.0
+    remainder: float = 0.35
     bias: str | None = "jackknife"
     resolution: float | None = None
     link: str | None = None
@@ -194,6 +207,7 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan], HasMissing
         parameters = check_integer("parameters", self.parameters, at_least=1)
         check_integer("n_outputs", self.n_outputs, at_least=1)
         skewness = check_real("skewness", self.skewness, at_least=0)
+        remainder = check_real("remainder", self.remainder, at_least=0)
         if not isinstance(self.bias, str | None) or self.bias not in JACKKNIFE:
             raise InvalidParameter(f"bias must be 'jackknife', 'jackknife2' or None, got {self.bias!r}")
         if not isinstance(self.link, str | None) or self.link not in LINKS:
@@ -230,6 +244,7 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan], HasMissing
             least,
             parameters,
             skewness,
+            remainder if self.bias else 0.0,
             self.resolution is not None,
         )
 
@@ -280,7 +295,7 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan], HasMissing
 
     # Release
 
-    def _read(self, rows: Rows, plan: StatisticPlan) -> Table:
+    def _read(self, rows: Rows, plan: StatisticPlan) -> _Blocks:
         check_time_limit(self.time_limit)
         table = rows.whole()
         if self.missing == "error" and not np.isfinite(table.X).all():
@@ -288,9 +303,11 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan], HasMissing
                 "X must be finite, got at least one NaN or infinite entry. Give missing='drop' to leave such rows out "
                 "of their blocks."
             )
-        return table
+        return _Blocks(
+            table, _Work(Frozen(self.function), self.bias, plan.n_outputs, self.link, self.time_limit)
+        )
 
-    def _release(self, private: Table, plan: StatisticPlan, session: Session) -> None:
+    def _release(self, private: _Blocks, plan: StatisticPlan, session: Session) -> None:
         order = session.shuffle(ORDER)
         values = self._values(private, order, plan)
         if self.resolution is not None:
@@ -314,17 +331,16 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan], HasMissing
             names = (SIGNED, ABSOLUTE, FAILURES)
             session.add(SUMS, {name: steps[..., i, :] for i, name in enumerate(names)})
 
-    def _values(self, table: Table, order: NDArray[np.intp], plan: StatisticPlan) -> NDArray[np.float64]:
+    def _values(self, private: _Blocks, order: NDArray[np.intp], plan: StatisticPlan) -> NDArray[np.float64]:
         """Return the corrected values of all blocks, of shape (n_blocks, n_outputs); NaN where a block failed."""
-        blocks = block_rows(table, order, plan.n_blocks, self.missing == "drop")
-        work = _Work(self.function, self.bias, plan.n_outputs, self.link, self.time_limit)
+        blocks = block_rows(private.table, order, plan.n_blocks, self.missing == "drop")
         if check_jobs(self.n_jobs) == 1:
-            return np.array([work(block) for block in blocks])
+            return np.array([private.work(block) for block in blocks])
         from joblib import Parallel, delayed
 
-        return np.array(
-            Parallel(n_jobs=self.n_jobs, batch_size=_BATCH)(delayed(work)(block) for block in blocks)
-        )
+        # Threads would share the global generators.
+        processes = Parallel(n_jobs=self.n_jobs, backend="loky", batch_size=_BATCH)
+        return np.array(processes(delayed(private.work)(block) for block in blocks))
 
     # Report
 
@@ -335,19 +351,20 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan], HasMissing
             triples = numbers.reshape(3, p)
         else:
             triples = np.stack([numbers[name] for name in (SIGNED, ABSOLUTE, FAILURES)])
-        at = located(triples.T, plan.n_blocks, plan.sums_noise)
+        at = located(triples.T, plan.n_blocks, plan.sums_noise, plan.least_std)
         places = np.array([released[location_name(j, p)] for j in range(p)])
         spacing = spacing_of(places[:, 0]) * np.array([box.step for box in boxes])
         unit = plan.clip * 2.0 * spacing
         center = np.array([box.origin for box in boxes]) + places[:, 1] * spacing
         bounds = np.array([(box.low, box.high) for box in boxes])
         linked = np.where(at.found, np.clip(center + unit * at.mean, *bounds.T), np.nan)
-        self._errors = BlockErrors(at, unit, linked, bounds, self.link, plan.block_skewness)
+        self._errors = BlockErrors(at, unit, linked, bounds, self.link, plan.block_skewness, plan.block_bias)
         self.n_blocks_, self.block_size_ = plan.n_blocks, plan.block_size
         self._estimate = _one(self._errors.mapped(linked))
         self.spread_ = _one(np.where(at.found, unit * at.std, np.nan))
         self.failed_share_ = _one(np.clip(triples[2], 0, plan.n_blocks) / plan.n_blocks)
         self.located_ = _one(at.found)
+        self.clipped_share_ = _one(np.where(at.found, at.clipped_share, np.nan))
         self._estimand = self._describe_estimand()
         self._label = str(getattr(self.function, "__name__", type(self.function).__name__))
 
@@ -388,8 +405,9 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan], HasMissing
 
     def _notes(self) -> list[str]:
         found = [
-            "Intervals count sampling error, noise, and a skewness of a row's influence of at most "
-            f"{self.plan_.skewness:g}. Give a larger skewness for heavy-tailed rows.",
+            "Intervals count sampling error, noise, a skewness of a row's influence of at most "
+            f"{self.plan_.skewness:g}, and a bias of a block of at most {self.plan_.block_bias:.2g} of its standard "
+            "deviation. Give a larger skewness or remainder for heavier tails.",
             "The guarantee holds if the function uses nothing but the rows of its block.",
         ]
         if not np.all(self.located_):
@@ -397,6 +415,19 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan], HasMissing
                 0,
                 "Warning: the values of the blocks were not located, so that the interval is the bounds. Give more "
                 "rows, a larger epsilon, or other bounds.",
+            )
+        if np.any(np.asarray(self.clipped_share_) > _MANY_CLIPPED):
+            share = float(np.nanmax(self.clipped_share_))
+            found.insert(
+                0,
+                f"By the model, {share:.0%} of the values of blocks were clipped: the interval may miss their tails. "
+                "Consider link='log' for ratios and variances, or a larger epsilon.",
+            )
+        if np.any(self._errors.located.one_sided & self.located_):
+            found.insert(
+                0,
+                "The values of blocks look tied or one-sided: the interval may be too narrow. Give a resolution, fewer "
+                "blocks or a larger epsilon. For shares and their differences use PrivateProportion.",
             )
         if np.any(np.asarray(self.failed_share_) > _MANY_FAILURES):
             found.insert(
@@ -452,23 +483,27 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan], HasMissing
         return state
 
 
+@dataclass(frozen=True, eq=False)
 class _Work:
     """Computes the value of a block; can be sent to another process."""
 
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        bias: str | None,
-        n_outputs: int,
-        link: str | None,
-        time_limit: float | None,
-    ) -> None:
-        self._function, self._bias, self._n_outputs = function, bias, n_outputs
-        self._link, self._time_limit = link, time_limit
+    function: Frozen
+    bias: str | None
+    n_outputs: int
+    link: str | None
+    time_limit: float | None
 
     def __call__(self, block: BlockRows) -> NDArray[np.float64]:
-        link = LINKS[self._link][0]
-        return value_of(self._function, block, self._bias, self._n_outputs, link, self._time_limit)
+        link = LINKS[self.link][0]
+        return value_of(self.function, block, self.bias, self.n_outputs, link, self.time_limit)
+
+
+@dataclass(frozen=True, eq=False)
+class _Blocks:
+    """The rows, and the computation for each block of them."""
+
+    table: Table
+    work: _Work
 
 
 class _Lost:

@@ -93,6 +93,7 @@ RANGES = {
     "selection_clip": POSITIVE,
     "selection_share": SHARE,
     "skewness": "a finite number at least 0",
+    "remainder": "a finite number at least 0",
     "smaller_fraction": "a finite number greater than 0 and at most 0.5",
     "std": POSITIVE,
     "std_share": SHARE,

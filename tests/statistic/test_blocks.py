@@ -32,6 +32,41 @@ def test_all_rows_of_a_unit_are_in_its_block_and_its_fold() -> None:
     assert blocks[0].folds.tolist() == [0, 0, 1, 1, 1, 3]
 
 
+def blocks_by_definition(
+    table: Table, order: np.ndarray, k: int, complete: np.ndarray
+) -> list[tuple[list[int], list[int]]]:
+    """Return the rows and the folds of every block, one unit after another."""
+    units = np.arange(len(table.X)) if table.units is None else table.units
+    found = []
+    for slot in slots(order.size, k):
+        own = [
+            [row for row in range(len(units)) if units[row] == unit and complete[row]] for unit in order[slot]
+        ]
+        own = [rows for rows in own if rows]
+        folds = [i * 5 // len(own) for i, rows in enumerate(own) for _ in rows]
+        found.append(([row for rows in own for row in rows], folds))
+    return found
+
+
+def test_blocks_are_those_of_their_definition() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(150):
+        n, k = int(rng.integers(1, 40)), int(rng.integers(1, 12))
+        X, y = np.arange(2.0 * n).reshape(n, 2), np.arange(1.0 * n)
+        X[rng.random(n) < rng.choice([0.0, 0.3, 0.9]), 1] = np.nan
+        y[rng.random(n) < 0.1] = np.nan
+        units = np.unique(rng.integers(0, n, size=n), return_inverse=True)[1] if rng.random() < 0.5 else None
+        order = rng.permutation(n if units is None else units.max() + 1)
+        drop = bool(rng.random() < 0.5)
+        complete = np.isfinite(X[:, 1]) & np.isfinite(y) if drop else np.ones(n, dtype=bool)
+        table = Table(X, y=y, units=units)
+        expected = blocks_by_definition(table, order, k, complete)
+        for block, (rows, folds) in zip(block_rows(table, order, k, drop), expected, strict=True):
+            assert block.folds.tolist() == folds
+            np.testing.assert_array_equal(block.X, X[rows])
+            np.testing.assert_array_equal(block.y, y[rows])
+
+
 def test_rows_with_a_missing_entry_leave_their_block_alone() -> None:
     missing = X.copy()
     missing[3, 1] = np.nan

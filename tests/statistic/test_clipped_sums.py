@@ -94,6 +94,34 @@ def test_without_noise_the_interval_is_students() -> None:
     assert found.found.all()
 
 
+def test_at_the_smallest_scale_the_mean_alone_gives_the_location() -> None:
+    # All values on one side: |S| = H, which says nothing of the deviation.
+    location, scale = solve(np.array([0.3, -0.25, 0.0]), np.array([0.3, 0.25, 0.4]), 0.2)
+    assert scale[:2] == pytest.approx(0.2, rel=1e-12)
+    assert moments(location, scale).mean == pytest.approx([0.3, -0.25, 0.0], abs=1e-9)
+    # Where the scale is larger, the floor changes nothing.
+    assert scale[2] == pytest.approx(solve(np.zeros(1), np.array([0.4]))[1][0], rel=1e-12)
+
+
+def test_one_sided_sums_are_noticed_and_the_clipped_share_is_that_of_the_model() -> None:
+    noise = Noise("laplace", 1.0, 1.0, 1.0)
+    released = np.array([[30.0, 32.0, 0.0], [5.0, 5.0, 0.0], [0.0, 40.0, 0.0], [0.0, 5.0, 0.0]])
+    found = located(released, 100, noise, 0.1)
+    # The first has one sign, the second and the last are at the floor.
+    assert found.one_sided.tolist() == [True, True, False, True]
+    law = stats.norm(found.mean[2], found.std[2])
+    assert found.clipped_share[2] == pytest.approx(law.cdf(-1) + law.sf(1), rel=1e-9)
+
+
+def test_a_bias_of_blocks_widens_the_interval() -> None:
+    found = located(np.array([[10.0, 40.0, 0.0]]), 100, Noise("gaussian", 3.0, 2.0, 3.0))
+    widths = [half_widths(found, 0.025, 0.0, bias)[0] for bias in (0.0, 0.1)]
+    # The folded normal's quantile at a bias of 0.1 deviations of a value, in standard errors of the mean.
+    shift = 0.1 * found.std[0] / np.sqrt(found.variance[0])
+    folded = stats.foldnorm.ppf(0.95, shift) / stats.norm.isf(0.025)
+    assert widths[1] / widths[0] == pytest.approx(folded, rel=1e-3)
+
+
 @pytest.mark.parametrize("released", [[95.0, 99.0, 0.0], [-99.0, 99.0, 0.0], [0.0, 98.0, 0.0]])
 def test_sums_at_the_clip_are_not_located(released: list[float]) -> None:
     assert not located(np.array([released]), 100, Noise("laplace", 1.0, 1.0, 1.0)).found[0]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 import random
+import signal
 import sys
+import threading
 import time
 import warnings
 from collections.abc import Callable
@@ -16,7 +17,8 @@ import pytest
 
 from dpstats.errors import InvalidParameter
 from dpstats.statistic.blocks import BlockRows
-from dpstats.statistic.isolation import check_time_limit, fresh, value_of
+from dpstats.statistic.copies import Frozen
+from dpstats.statistic.isolation import check_time_limit, value_of
 
 ROWS = np.arange(10.0)[:, None]
 
@@ -27,7 +29,7 @@ def block(rows: np.ndarray = ROWS) -> BlockRows:
 
 def value(function: Callable[..., Any], **options: Any) -> np.ndarray:
     return value_of(
-        function, block(), options.pop("correction", None), options.pop("n_outputs", 1), **options
+        Frozen(function), block(), options.pop("correction", None), options.pop("n_outputs", 1), **options
     )
 
 
@@ -51,9 +53,83 @@ def raises(error: BaseException) -> Callable[[Any], float]:
     return function
 
 
-@pytest.mark.parametrize("error", [ValueError("31"), SystemExit(3), RecursionError(), MemoryError()])
+class Aside(BaseException):
+    """An exception that no handler of ordinary exceptions catches."""
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("31"),
+        SystemExit(3),
+        RecursionError(),
+        MemoryError(),
+        Aside(31),
+        GeneratorExit(),
+        KeyboardInterrupt(31),
+    ],
+)
 def test_an_error_is_a_failed_block(error: BaseException) -> None:
     assert np.isnan(value(raises(error))).all()
+
+
+@pytest.mark.parametrize("caught", [False, True])
+def test_an_interrupt_by_the_user_is_raised_whatever_the_function_does(caught: bool) -> None:
+    def interrupted(rows: Any) -> float:
+        try:
+            signal.raise_signal(signal.SIGINT)
+            time.sleep(0)
+        except BaseException:
+            if not caught:
+                raise ValueError("31") from None
+        return 1.0
+
+    # A process in the background ignores interrupts.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt) as raised:
+            value(interrupted)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert raised.value.args == () and raised.value.__context__ is None
+
+
+def test_the_handler_of_the_caller_is_called_once_for_an_interrupt() -> None:
+    calls = []
+    before = signal.signal(signal.SIGINT, lambda number, where: calls.append(number))
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            value(lambda rows: signal.raise_signal(signal.SIGINT))
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert calls == [signal.SIGINT]
+
+
+def test_blocks_are_computed_outside_of_the_main_thread() -> None:
+    found: list[float] = []
+    thread = threading.Thread(target=lambda: found.extend(value(lambda rows: 1.0)))
+    thread.start()
+    thread.join()
+    assert found == [1.0]
+
+
+def test_a_block_whose_function_outlives_its_time_fails() -> None:
+    end = time.process_time() + 2.0
+
+    def stubborn(rows: Any) -> float:
+        caught = 0
+        while caught < 2:
+            try:
+                while time.process_time() < end:
+                    pass
+                return 1.0
+            except BaseException:
+                caught += 1
+        return 1.0
+
+    assert np.isnan(value(stubborn, time_limit=0.02)).all()
+    assert time.process_time() < end - 1.0
 
 
 def test_nothing_is_printed_warned_or_logged(
@@ -78,9 +154,9 @@ def test_a_block_that_is_changed_changes_no_other_call() -> None:
         return float(found)
 
     given = block()
-    first = value_of(changes, given, "jackknife", 1)
+    first = value_of(Frozen(changes), given, "jackknife", 1)
     assert given.X.sum() == 45
-    assert value_of(changes, given, "jackknife", 1) == first
+    assert value_of(Frozen(changes), given, "jackknife", 1) == first
 
 
 def test_random_numbers_are_the_same_in_every_call_and_the_callers_go_on() -> None:
@@ -94,38 +170,6 @@ def test_random_numbers_are_the_same_in_every_call_and_the_callers_go_on() -> No
     np.random.seed(5)  # noqa: NPY002
     assert value(draws) == value(draws)
     assert (random.random(), np.random.random()) == expected  # noqa: NPY002
-
-
-def test_state_of_a_closure_or_an_object_is_lost_between_blocks() -> None:
-    seen: list[float] = []
-
-    def remembers(rows: Any) -> float:
-        seen.append(1.0)
-        return float(len(seen))
-
-    class Counter:
-        count = 0
-
-        def __call__(self, rows: Any) -> float:
-            self.count += 1
-            return float(self.count)
-
-    def by_default(rows: Any, kept: list[int] = []) -> float:  # noqa: B006
-        kept.append(1)
-        return float(len(kept))
-
-    for function in (remembers, Counter(), by_default, functools.partial(by_default, kept=[])):
-        assert [value(function)[0] for _ in range(3)] == [1.0, 1.0, 1.0]
-    assert seen == []
-
-
-def test_a_copy_keeps_what_has_no_copy() -> None:
-    module = np
-
-    def function(rows: Any) -> float:
-        return float(module.mean(rows))
-
-    assert fresh(function)(ROWS) == 4.5
 
 
 def test_a_block_that_takes_too_long_fails() -> None:

@@ -24,7 +24,14 @@ def utility(steps: Any, line: int, place: int) -> int:
     k, center = steps.size, place * spacing
     distance = np.abs(steps - center)
     many = (distance <= 4 * spacing).sum()
-    fullest = max(((steps >= start) & (steps <= start + int(1.2 * spacing))).sum() for start in steps)
+    # Of equal values at most 15% of all count.
+    few = max(1, round(0.15 * k))
+    kept = [
+        value
+        for value, n in zip(*np.unique(steps, return_counts=True), strict=True)
+        for _ in range(min(n, few))
+    ]
+    fullest = max(sum(start <= value <= start + int(1.2 * spacing) for value in kept) for start in set(kept))
     spread = k - fullest + round(0.190 * k + 0.8 * math.sqrt(k))
     larger = max((steps < center).sum(), (steps > center).sum())
     balance = round(0.9545 * k + 0.4 * math.sqrt(k)) - max(0, larger - (k + 1) // 2)
@@ -33,11 +40,14 @@ def utility(steps: Any, line: int, place: int) -> int:
 
 @pytest.mark.parametrize("box", [Box(-10, 10), Box(0, 300), Box(-2.5, 0.25), Box(0.3, 2.0)])
 @pytest.mark.parametrize("k", [1, 2, 5, 60, 61])
-def test_utilities_are_those_of_their_definition(k: int, box: Box) -> None:
+@pytest.mark.parametrize("tied", [0.0, 0.1, 0.6])
+def test_utilities_are_those_of_their_definition(k: int, box: Box, tied: float) -> None:
     rng = np.random.default_rng(k)
     steps = box.in_steps(rng.normal(0.5, 0.3, size=k))
+    if tied:
+        steps = np.where(rng.random(k) < tied, steps[0], steps)
     runs = locations(steps, box.ends)
-    for run in rng.integers(runs.line.size, size=500).tolist():
+    for run in rng.integers(runs.line.size, size=200).tolist():
         line = int(runs.line[run])
         for place in {int(runs.low[run]), int(runs.high[run])}:
             assert runs.utility[run] == utility(steps, line, place)
@@ -116,6 +126,58 @@ def worst(k: int) -> tuple[int, int]:
 
 def test_a_value_moves_every_utility_by_at_most_one() -> None:
     assert worst(2) == worst(3) == (1, 2)
+
+
+def largest_move_of_tied_values(seed: int) -> int:
+    """Return the largest change of a utility over random neighbors with many equal values."""
+    rng = np.random.default_rng(seed)
+    largest = 0
+    for _ in range(40):
+        k = int(rng.integers(8, 60))
+        few = max(1, round(0.15 * k))
+        groups = np.append(np.repeat(np.arange(6) / 100, few), rng.normal(size=k))[:k]
+        kinds = rng.choice([0.0, 0.25], size=k), rng.poisson(0.6, k) / 4, rng.normal(size=k).round(1), groups
+        values = kinds[int(rng.integers(4))]
+        other = values.copy()
+        other[-1] = rng.choice([0.0, 0.25, values[0], rng.normal()])
+        first, second = (locations(BOX.in_steps(each), BOX.ends) for each in (values, other))
+        largest = max(largest, int(np.abs(moves(first, second)).max()))
+    return largest
+
+
+def test_a_value_moves_no_utility_by_more_than_one_among_equal_values() -> None:
+    assert largest_move_of_tied_values(0) == 1
+
+
+def test_brute_force_sees_equal_values_that_all_leave_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Planted: too many equal values count once, so that one value more or less moves the window by all the others.
+    honest = location._count_ties
+
+    def leave_together(values: Any) -> Any:
+        _, place, count = np.unique(values, return_inverse=True, return_counts=True)
+        return np.where(count[place] > max(1, round(0.15 * values.size)), 100, 1) * honest(values)
+
+    monkeypatch.setattr(location, "_count_ties", leave_together)
+    assert largest_move_of_tied_values(0) > 1
+
+
+@pytest.mark.parametrize("share", [0.01, 0.02275])
+def test_equal_values_do_not_make_the_scale_collapse(share: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Shares of 28 rows in 175 blocks. Where equal values all count, scales below 0.3 deviations have most of the mass.
+    def mass_of_tiny_scales(kept: float) -> float:
+        monkeypatch.setattr(location, "_TIED", kept)
+        rng, box, found = np.random.default_rng(2), Box(0, 1), []
+        for _ in range(10):
+            values = rng.binomial(28, share, size=175) / 28
+            runs = locations(box.in_steps(values), box.ends)
+            log = np.log((runs.high - runs.low + 1.0) * runs.weight) + runs.utility * 42 / 175 / 2
+            mass = np.exp(log - log.max())
+            tiny = 2.0 * spacing_of(runs.line) * box.step < 0.3 * math.sqrt(share * (1 - share) / 28)
+            found.append(mass[tiny].sum() / mass.sum())
+        return float(np.mean(found))
+
+    assert mass_of_tiny_scales(location._TIED) < (0.05 if share == 0.01 else 0.005)
+    assert mass_of_tiny_scales(1.0) > (0.7 if share == 0.01 else 0.1)
 
 
 def test_brute_force_sees_a_balance_that_is_not_halved(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,6 +55,19 @@ def test_wider_skewness_gives_wider_intervals() -> None:
     assert widths == sorted(widths) and widths[0] < widths[2]
 
 
+def test_blocks_are_larger_where_a_remaining_bias_is_allowed_for() -> None:
+    # 5,000 rows at epsilon = 1: figures of the study of variants.
+    plans = [PrivateStatistic(np.mean, remainder=r).plan(5000, 1) for r in (0.0, 0.35, 2.0)]
+    assert [plan.n_blocks for plan in plans[:2]] == [217, 166]
+    sizes = [plan.block_size for plan in plans]
+    assert sizes == sorted(sizes) and sizes[1] == 30 and plans[1].clip == 2.5
+    assert plans[1].block_bias == 0.35 / 30 and plans[1].block_skewness == 8 / np.sqrt(30)
+    assert 0.04 < plans[1].price_of_allowances < 0.07
+    assert "a skewness of a row's influence of at most 8, and a bias" in str(plans[1].notes())
+    # Without a correction the function is taken to be unbiased.
+    assert PrivateStatistic(np.mean, bias=None).plan(5000, 1).remainder == 0.0
+
+
 def test_the_planned_width_counts_the_loss_of_small_blocks() -> None:
     # The variance of a block's value grows by 1 + (2 + 2 parameters)/size; the blocks are the same.
     few, many = (PrivateStatistic(np.mean, blocks=100, parameters=q).plan(12_000, 1) for q in (1, 4))
@@ -88,6 +101,7 @@ def test_too_few_blocks_are_refused_with_the_number_of_rows_that_suffices() -> N
         ({"n_outputs": 0}, "n_outputs"),
         ({"parameters": 0}, "parameters"),
         ({"skewness": -1.0}, "skewness"),
+        ({"remainder": -0.1}, "remainder"),
         ({"bias": "bootstrap"}, "bias must be 'jackknife', 'jackknife2' or None"),
         ({"link": "probit"}, "link must be 'fisher', 'logit', 'log' or None"),
         ({"resolution": 0.0}, "resolution"),

@@ -269,6 +269,14 @@ def ratios(rng: np.random.Generator, B: int, m: int) -> Blocks:
     return np.stack([a * rng.lognormal(0, 0.3, (B, m)), a + 0.5], axis=-1)
 
 
+def standard_deviation(D: Blocks) -> np.ndarray:
+    return np.asarray(D[..., 0].std(axis=1, ddof=1))
+
+
+def variation(D: Blocks) -> np.ndarray:
+    return np.asarray(standard_deviation(D) / D[..., 0].mean(axis=1))
+
+
 @dataclass(frozen=True)
 class Case:
     """A statistic: of blocks, drawn how, within public bounds, its value (None: simulated), and its options."""
@@ -279,22 +287,21 @@ class Case:
     truth: float | None = None
     parameters: int = 1
     bias: str = "jackknife"
-    skewness: float = 3.0
+    skewness: float = 8.0
     valid: bool = True
 
 
 CASES = {
     "mean, exponential": Case(mean, column(lambda rng, shape: rng.exponential(size=shape)), (0, 10), 1.0),
-    "mean, lognormal, skewness=8": Case(
-        mean, column(lambda rng, shape: rng.lognormal(size=shape)), (0, 20), math.exp(0.5), skewness=8.0
+    "mean, lognormal": Case(
+        mean, column(lambda rng, shape: rng.lognormal(size=shape)), (0, 20), math.exp(0.5)
     ),
     "trimmed mean, lognormal": Case(trimmed, column(lambda rng, shape: rng.lognormal(size=shape)), (0, 20)),
-    "Gini, lognormal, skewness=8": Case(
+    "Gini, lognormal": Case(
         gini,
         column(lambda rng, shape: rng.lognormal(size=shape)),
         (0, 1),
         2 * float(ndtr(1 / math.sqrt(2))) - 1,
-        skewness=8.0,
     ),
     "correlation": Case(correlation, correlated, (-1, 1), 0.5),
     "correlation, link fisher": Case(fisher_z, correlated, (-3, 3), math.atanh(0.5)),
@@ -319,6 +326,23 @@ CASES = {
     "weighted effect": Case(weighted_effect, treated, (-5, 5), 0.5, parameters=4, bias="jackknife2"),
     "skewness, exponential": Case(
         skewness, column(lambda rng, shape: rng.exponential(size=shape)), (-10, 10), 2.0, valid=False
+    ),
+    "share of 1%": Case(mean, column(lambda rng, shape: 1.0 * (rng.random(shape) < 0.01)), (0, 1), 0.01),
+    "share of 2.3%": Case(
+        mean, column(lambda rng, shape: 1.0 * (rng.random(shape) < 0.02275)), (0, 1), 0.02275
+    ),
+    "share of 99%": Case(mean, column(lambda rng, shape: 1.0 * (rng.random(shape) < 0.99)), (0, 1), 0.99),
+    "coefficient of variation, exponential": Case(
+        variation, column(lambda rng, shape: rng.exponential(size=shape)), (0, 5), 1.0
+    ),
+    "standard deviation, exponential": Case(
+        standard_deviation, column(lambda rng, shape: rng.exponential(size=shape)), (0, 20), 1.0
+    ),
+    "mean, zero-inflated Poisson": Case(
+        mean,
+        column(lambda rng, shape: rng.poisson(1.5, shape) * (rng.random(shape) < 0.1)),
+        (0, 10),
+        0.15,
     ),
     "mean, exponential, bounds to 1e6": Case(
         mean, column(lambda rng, shape: rng.exponential(size=shape)), (0, 1e6), 1.0
@@ -394,9 +418,10 @@ def run(
         centers.append(box.origin + place[0] * spacing[0] * box.step)
         units.append(plan.clip * 2.0 * spacing[0] * box.step)
     added = rng.laplace(scale=plan.sums_noise.signed / math.sqrt(2), size=(releases, 3))
-    at = located(np.array(totals) + added, plan.n_blocks, plan.sums_noise)
+    at = located(np.array(totals) + added, plan.n_blocks, plan.sums_noise, plan.least_std)
     unit = np.array(units)
-    middle, half = np.array(centers) + unit * at.mean, unit * half_widths(at, TAIL, plan.block_skewness)
+    half = unit * half_widths(at, TAIL, plan.block_skewness, plan.block_bias)
+    middle = np.array(centers) + unit * at.mean
     low = np.where(at.found, np.maximum(middle - half, low_end), low_end)
     high = np.where(at.found, np.minimum(middle + half, high_end), high_end)
     width = (high - low) / 2 / (1.96 * spread / math.sqrt(n))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -33,6 +35,18 @@ def value(block: Any) -> float:
     if block[0, 0] >= FAILS:
         raise ValueError
     return float(block[0, 0])
+
+
+class Remembering:
+    """Returns the value of a block, and the largest one from the first block on that has a value beyond 3."""
+
+    def __init__(self) -> None:
+        self.seen: list[bool] = []
+
+    def __call__(self, block: Any, scale: float = 1.0) -> float:
+        found = scale * value(block)
+        self.seen.append(found > 3)
+        return BOX.high if any(self.seen) else found
 
 
 def steps_of(data: Dataset) -> tuple[np.ndarray, np.ndarray]:
@@ -70,6 +84,15 @@ class ScaleFromTheData(PrivateStatistic):
         session.add(SUMS, sums(steps, failed, np.zeros(draws, dtype=np.int64), reach))
 
 
+class OneCopyForAll(PrivateStatistic):
+    """Planted bug: all blocks call one copy of the function, which remembers what it was called with."""
+
+    def _read(self, rows: Any, plan: Any) -> Any:
+        private = super()._read(rows, plan)
+        one = private.work.function.thaw()
+        return replace(private, work=replace(private.work, function=SimpleNamespace(thaw=lambda: one)))
+
+
 class UnevenSidesFourTimes(PrivateStatistic):
     """Planted bug: the utility falls by four times the difference of the two sides, which a value changes by two."""
 
@@ -84,17 +107,23 @@ class UnevenSidesFourTimes(PrivateStatistic):
 
 
 def entries() -> Iterator[Entry]:
-    for delta in (0.0, 1e-6):
+    cases = {
+        "any statistic": (value, 0.0),
+        "any statistic, eight outputs": (repeated, 1e-6),
+        "any statistic, a function that remembers": (partial(Remembering(), scale=1.0), 0.0),
+    }
+    for name, (function, delta) in cases.items():
         options = {**OPTIONS, "delta": delta, "n_outputs": 1}
         if delta:
             # Several outputs, which share Gaussian noise; the last of them is what moves.
             options |= {"n_outputs": 8, "epsilon": 8.0}
-        function = value if not delta else repeated
         estimator = PrivateStatistic(function, **options)
-        all_alike = np.zeros((K, 1)), np.vstack([np.full((1, 1), FAILS), np.zeros((K - 1, 1))])
+        remembers = isinstance(function, partial)
+        moved = BOX.high if remembers else FAILS
+        all_alike = np.zeros((K, 1)), np.vstack([np.full((1, 1), moved), np.zeros((K - 1, 1))])
         plan = estimator.plan(K, 1)
         yield Entry(
-            name="any statistic" + (", eight outputs" if delta else ""),
+            name=name,
             covers=PrivateStatistic,
             proof="statistic.md",
             plan=plan,
@@ -105,7 +134,11 @@ def entries() -> Iterator[Entry]:
             neighbor=all_alike[1],
             power=0.02,
             public=fitted(estimator, lambda made: np.nan_to_num(np.ravel(made.estimate_))),
-            bugs=_bugs(options, all_alike) if not delta else (),
+            bugs=_shared_memory(function, options, all_alike)
+            if remembers
+            else _bugs(options, all_alike)
+            if not delta
+            else (),
             understated=(
                 Understated(
                     "a failed block counts as absolute value 0",
@@ -128,6 +161,10 @@ def _of_plan(plan: Any, triple: np.ndarray) -> Any:
 def repeated(block: Any) -> list[float]:
     """Return the value of a block eight times."""
     return [value(block)] * 8
+
+
+def _shared_memory(function: Any, options: dict[str, Any], pair: Pair) -> tuple[PlantedBug, ...]:
+    return (PlantedBug("one copy for all blocks", core(OneCopyForAll(function, **options)), *pair, 1.0, 0.0),)
 
 
 def _bugs(options: dict[str, Any], pair: Pair) -> tuple[PlantedBug, ...]:
