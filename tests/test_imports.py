@@ -170,6 +170,8 @@ INSIDE = {
         "additive",
         "discovery",
         "stream",
+        "charges",
+        "memory",
         "session",
         "witness",
         "orders",

@@ -37,6 +37,7 @@ from dpstats.cli.survival import SURVIVAL
 from dpstats.cli.table import TABLE
 from dpstats.cli.verify import add_verify
 from dpstats.errors import DPStatsError
+from dpstats.release.charges import accounted
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -46,12 +47,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         keep_apart(options)
         with quiet(options.quiet):
-            return options.run(options) or 0
+            # Whatever fails after a charge is a ChargedError, which states it.
+            return accounted(options.run)(options) or 0
     except tuple(kind for found in EXITS for kind in found.errors) as error:
         failure: BaseException = error
     except DPStatsError as error:
         failure = error
-    words = "; ".join([_message(failure), *getattr(failure, "__notes__", [])])
+    words = ". ".join([_message(failure), *getattr(failure, "__notes__", [])])
     tell_error(f"dpstats {options.command}: {one_line(in_options(words, options))}")
     return status_of(failure)
 

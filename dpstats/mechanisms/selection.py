@@ -25,6 +25,7 @@ from dpstats.privacy.plan import Plan
 from dpstats.privacy.rounding import quotient_up
 from dpstats.privacy.stages import Selection
 from dpstats.privacy.zcdp import zcdp_rho
+from dpstats.release.charges import accounted
 from dpstats.release.mechanism import Mechanism
 
 _BEST = "best candidates"
@@ -108,6 +109,7 @@ class _Selection(Mechanism):
         gaps = np.maximum(steps - steps.max(), -_GAP)
         return as_int64(gaps), candidates
 
+    @accounted
     def _select(self, utilities: Any, size: int | None = None) -> NDArray[np.intp]:
         """Return the selected candidates, best first; of shape (size, k) for simulations."""
         session = self._session(size=size)

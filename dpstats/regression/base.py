@@ -360,7 +360,9 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
         JointTest
             ``statistic`` (F, the Wald statistic over the number of hypotheses), ``pvalue`` and degrees of freedom.
         """
-        asked = self._hypotheses("names", names)
+        return self._test_jointly(self._hypotheses("names", names))
+
+    def _test_jointly(self, asked: Hypotheses) -> JointTest:
         off = asked.matrix @ self.params_ - asked.values
         cov = asked.matrix @ np.asarray(self.params_cov_) @ asked.matrix.T
         q, left = len(off), self._degrees
@@ -384,9 +386,17 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
         """
         names = self._names()
         formula = getattr(self, "formula_", None)
-        columns: Any = dict.fromkeys(names[self._first :]) if formula is None else formula.terms
-        terms = [*names[: self._first], *columns]
-        found = [self.f_test([term]) for term in terms]
+        columns = {name: [name] for name in names[self._first :]} if formula is None else formula.terms
+        terms = {name: [name] for name in names[: self._first]} | columns
+        self._errors()
+        # By position: a name may have characters that mean something in the text of a hypothesis.
+        rows = np.eye(len(names))
+        found = [
+            self._test_jointly(
+                Hypotheses(rows[[names.index(name) for name in own]], np.zeros(len(own)), tuple(own))
+            )
+            for own in terms.values()
+        ]
         return TermTests(
             np.array([test.statistic for test in found]),
             np.array([test.pvalue for test in found]),

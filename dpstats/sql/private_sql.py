@@ -29,6 +29,7 @@ from dpstats.data.parameters import (
 from dpstats.errors import InvalidData, InvalidParameter, ScaleOutOfRange
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.guarantee import PrivacyGuarantee, parse_neighbors
+from dpstats.release.charges import accounted
 from dpstats.release.mechanism import Releasing
 from dpstats.release.session import Session
 from dpstats.sensitivity.elastic import ElasticSensitivity
@@ -605,6 +606,7 @@ class PrivateSQL(Releasing):
     def _constant(self, query: Query) -> bool:
         return self._elastic(query, symbols=True).constant
 
+    @accounted
     def _answer(self, query: Query) -> PrivateTable | PrivateAnswers | QuantileAnswers:
         plan = self._planned(query)
         session = self._session_of(plan)
