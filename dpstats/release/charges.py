@@ -61,7 +61,7 @@ class Account:
     def failure(self, error: BaseException) -> BaseException:
         """Return the error that a failed call raises after its charge."""
         released = self._values()
-        if isinstance(error, ChargedError):
+        if hasattr(error, "released"):  # of a call within this one
             return error
         if not isinstance(error, Exception):
             # An interrupt stays what it is. What it interrupted may show data.
