@@ -109,7 +109,6 @@ class _Selection(Mechanism):
         gaps = np.maximum(steps - steps.max(), -_GAP)
         return as_int64(gaps), candidates
 
-    @accounted
     def _select(self, utilities: Any, size: int | None = None) -> NDArray[np.intp]:
         """Return the selected candidates, best first; of shape (size, k) for simulations."""
         session = self._session(size=size)
@@ -138,6 +137,7 @@ def _check_utilities(utilities: Any) -> NDArray[Any]:
 
 
 class _SelectOne(_Selection):
+    @accounted
     def select(self, utilities: Any) -> int:
         """Return the index of the selected candidate: one release, charged as one.
 
@@ -361,6 +361,7 @@ class NoisyTopK(_Selection):
         """Number of selected candidates."""
         return self._stage.size
 
+    @accounted
     def select(self, utilities: Any) -> NDArray[np.intp]:
         """Return the indices of the k selected candidates, best first: one release, charged as one."""
         return self._select(utilities)

@@ -339,6 +339,7 @@ class PrivateSQL(Releasing):
 
     # Public methods
 
+    @accounted
     def count(self, sql: str) -> PrivateAnswer:
         """Release the answer to a query with one COUNT and no GROUP BY.
 
@@ -357,6 +358,7 @@ class PrivateSQL(Releasing):
         assert isinstance(answer, PrivateAnswer)
         return answer
 
+    @accounted
     def query(self, sql: str) -> PrivateTable | PrivateAnswers | QuantileAnswers:
         """Release the answer to a query; with GROUP BY, each aggregate of each group.
 
@@ -606,7 +608,6 @@ class PrivateSQL(Releasing):
     def _constant(self, query: Query) -> bool:
         return self._elastic(query, symbols=True).constant
 
-    @accounted
     def _answer(self, query: Query) -> PrivateTable | PrivateAnswers | QuantileAnswers:
         plan = self._planned(query)
         session = self._session_of(plan)

@@ -76,6 +76,7 @@ class Failpoint:
     ) -> None:
         self.kind, self.place, self.failure, self.within = kind, place, failure, within
         self.armed, self.passed, self.hit = False, 0, ""
+        self._user_call: FrameType | None = None
 
     def pass_by(self, where: str) -> None:
         """Count a failpoint, and fail if it is the one."""
@@ -87,7 +88,11 @@ class Failpoint:
             raise self.failure()
 
     def _profile(self, frame: FrameType, event: str, arg: Any) -> None:
-        if event == "c_call" and ours(frame):
+        if event == "return" and frame is self._user_call:
+            self.armed = False  # a later call of the user charges nothing
+        elif self.kind != "calls" or (event == "call" and frame.f_code.co_name == "__del__"):
+            return
+        elif event == "c_call" and ours(frame):
             self.pass_by(f"{_at(frame)} calls {getattr(arg, '__name__', arg)}")
         elif event == "call" and ours(frame.f_back) and not ours(frame):
             self.pass_by(f"{_at(frame.f_back)} calls {frame.f_code.co_qualname}")
@@ -106,6 +111,7 @@ class Failpoint:
 
         def charging(budget: Any, *args: Any, **options: Any) -> None:
             self.armed = self.armed or (self.within and not self.hit)
+            self._user_call = _outermost(sys._getframe())
             charge(budget, *args, **options)
             self.armed = not self.hit
 
@@ -117,15 +123,23 @@ class Failpoint:
         profile, trace = sys.getprofile(), sys.gettrace()
         with patch.object(PrivacyBudget, "charge", charging), patch.object(builtins, "__import__", importing):
             try:
-                if self.kind == "calls":
-                    sys.setprofile(self._profile)
-                elif self.kind == "lines":
+                if self.kind == "lines":
                     sys.settrace(self._trace)
+                sys.setprofile(self._profile)
                 yield
             finally:
-                self.armed = False
+                self.armed, self._user_call = False, None
                 sys.setprofile(profile)
                 sys.settrace(trace)
+
+
+def _outermost(frame: FrameType) -> FrameType | None:
+    """Return the frame of the call that a user made: the last of the package, from the inside."""
+    found, outer = None, frame.f_back
+    while outer is not None:
+        found = outer if ours(outer) else found
+        outer = outer.f_back
+    return found
 
 
 def _at(frame: FrameType | None) -> str:

@@ -118,7 +118,7 @@ class Net:
         order = self.random.sample(self.calls, len(self.calls))
         tried: set[str] = set()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+            warnings.simplefilter("ignore")  # of objects that a failure leaves behind
             while time.monotonic() < end:
                 for call in order:
                     if time.monotonic() > end:
