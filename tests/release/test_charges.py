@@ -38,7 +38,7 @@ def test_an_error_after_the_charge_states_it_and_keeps_the_releases(failure):
     failure.__context__ = KeyError("4711")
     error = fail(failure, budget)
     assert type(error) is ChargedError and budget.spent.epsilon == 0.5
-    assert "(epsilon = 0.5, delta = 1e-06), one row replaced for 'Failing'" in str(error)
+    assert "(epsilon = 0.5, delta = 0), one row replaced for 'Failing'" in str(error)
     assert type(failure).__name__ in str(error) and "4711" not in str(error)
     assert list(error.released) == ["clipped moments"] and error.released["clipped moments"][
         "clipped mean"

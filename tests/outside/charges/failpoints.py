@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
 import errno
 import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
 from types import FrameType
 from typing import Any
 from unittest.mock import patch
@@ -45,6 +48,24 @@ def interrupt() -> BaseException:
 FAILURES: tuple[Callable[[], BaseException], ...] = (memory, disk, package, changed, value, interrupt)
 KINDS = ("calls", "lines", "imports")
 """Failpoints: calls from dpstats to other code, lines of dpstats (what its operators do, and signals), and imports."""
+
+
+_NEVER_FAIL = ("__exit__", "release", "close", "setprofile", "settrace")
+"""What only gives back a lock or a file, in C. Skipping it would leave the lock taken, which no failure does."""
+
+
+@cache
+def _with_lines(path: str) -> frozenset[int]:
+    """Return the lines of the heads of with statements.
+
+    The interpreter calls ``__exit__`` at these, where no signal is handled, and a tracer could fail.
+    """
+    try:
+        tree = ast.parse(Path(path).read_text(encoding="utf-8"))
+    except OSError:  # code that was made at run time
+        return frozenset()
+    heads = (node for node in ast.walk(tree) if isinstance(node, ast.With))
+    return frozenset(line for node in heads for line in range(node.lineno, node.body[0].lineno))
 
 
 def ours(frame: FrameType | None) -> bool:
@@ -90,7 +111,11 @@ class Failpoint:
     def _profile(self, frame: FrameType, event: str, arg: Any) -> None:
         if event == "return" and frame is self._user_call:
             self.armed = False  # a later call of the user charges nothing
-        elif self.kind != "calls" or (event == "call" and frame.f_code.co_name == "__del__"):
+        elif (
+            (event == "c_call" and getattr(arg, "__name__", "") in _NEVER_FAIL)
+            or self.kind != "calls"
+            or (event == "call" and frame.f_code.co_name == "__del__")
+        ):
             return
         elif event == "c_call" and ours(frame):
             self.pass_by(f"{_at(frame)} calls {getattr(arg, '__name__', arg)}")
@@ -100,7 +125,7 @@ class Failpoint:
     def _trace(self, frame: FrameType, event: str, arg: Any) -> Any:
         if not ours(frame):
             return None
-        if event == "line":
+        if event == "line" and frame.f_lineno not in _with_lines(frame.f_code.co_filename):
             self.pass_by(_at(frame))
         return self._trace
 
