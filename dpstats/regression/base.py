@@ -387,23 +387,25 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
         """
         names = self._names()
         formula = getattr(self, "formula_", None)
-        columns = {name: [name] for name in names[self._first :]} if formula is None else formula.terms
-        terms = {name: [name] for name in names[: self._first]} | columns
-        self._errors()
         # By position: a name may have characters that mean something in the text of a hypothesis.
+        terms = [(name, [place]) for place, name in enumerate(names)]
+        if formula is not None:
+            factors = [(term, [names.index(name) for name in own]) for term, own in formula.terms.items()]
+            terms = [*terms[: self._first], *factors]
+        self._errors()
         rows = np.eye(len(names))
         found = [
             self._test_jointly(
-                Hypotheses(rows[[names.index(name) for name in own]], np.zeros(len(own)), tuple(own))
+                Hypotheses(rows[own], np.zeros(len(own)), tuple(names[place] for place in own))
             )
-            for own in terms.values()
+            for _, own in terms
         ]
         return TermTests(
             np.array([test.statistic for test in found]),
             np.array([test.pvalue for test in found]),
             np.array([test.df_num for test in found]),
             self._degrees,
-            tuple(terms),
+            tuple(term for term, _ in terms),
             simulated=self.privacy_.simulated,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import time
 import warnings
@@ -112,14 +113,16 @@ class Net:
                 f"(within the charge: {point.within}), {point.hit}: {outcome.said}"
             )
 
-    def run(self, seconds: float) -> Tally:
-        """Try random calls for as long as asked, each first without the library of noise."""
+    def run(self, seconds: float, rounds: int | None = None) -> Tally:
+        """Try random calls for as long as asked, or for some rounds, each first without the library of noise."""
         end = time.monotonic() + seconds
         order = self.random.sample(self.calls, len(self.calls))
         tried: set[str] = set()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of objects that a failure leaves behind
-            while time.monotonic() < end:
+            for _ in itertools.count() if rounds is None else range(rounds):
+                if time.monotonic() > end:
+                    break
                 for call in order:
                     if time.monotonic() > end:
                         break

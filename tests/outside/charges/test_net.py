@@ -13,12 +13,12 @@ from dpstats.cli import exits
 from dpstats.cli.kept import Delivery
 from dpstats.release.charges import Account
 from dpstats.release.session import Session
-from tests.outside.charges.calls import Call, Outcome, command_calls, folder, registered_calls
+from tests.outside.charges.calls import Outcome, command_calls, folder, registered_calls
 from tests.outside.charges.failpoints import CANARY, Failpoint, ours
 from tests.outside.charges.net import Net, judge
 from tests.outside.seeds import daily_seed
 
-SECONDS = 16.0
+SECONDS = 12.0
 """Of each of two shares."""
 
 
@@ -41,16 +41,6 @@ def test_every_command_that_charges_is_tried() -> None:
 
 # Planted faults
 
-FEW = ("Laplace mechanism", "clipped mean")
-
-
-def some_calls() -> list[Call]:
-    """Return a few quick calls of the registry, of each of several shapes."""
-    chosen: dict[str, Call] = {}
-    for call in registered_calls():
-        chosen.setdefault(call.name.split()[0], call)
-    return [*chosen.values()][:6]
-
 
 def unrehearsed(self: Session) -> None:
     """Rehearse nothing."""
@@ -59,11 +49,6 @@ def unrehearsed(self: Session) -> None:
 def unchanged(self: Account, error: BaseException) -> BaseException:
     """Return the error as it was."""
     return error
-
-
-def quoted(self: Account, error: BaseException) -> BaseException:
-    """Return the words, and those of the error that may show data."""
-    return told(self, ValueError(f"{error} {self.explain()}"))
 
 
 told = Account.failure
@@ -94,7 +79,7 @@ def test_a_planted_fault_of_the_account_is_noticed(
     target: Any, name: str, fault: Callable[..., Any], noticed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(target, name, fault)
-    tally = Net(some_calls(), 1).run(6.0)
+    tally = Net(registered_calls()[:1], 1).run(60.0, rounds=5)
     assert any(noticed in found for found in tally.faults), tally
 
 
@@ -103,7 +88,7 @@ def test_planted_faults_of_commands_are_noticed(tmp_path: Path, monkeypatch: pyt
         mean = command_calls()[:1]
         with monkeypatch.context() as patch:
             patch.setattr(exits, "EXITS", [found for found in exits.EXITS if found.word != "charged"])
-            assert any("does not say so" in found for found in Net(mean, 1).run(4.0).faults)
+            assert any("does not say so" in found for found in Net(mean, 1).run(60.0, rounds=2).faults)
         with monkeypatch.context() as patch:
             patch.setattr(Delivery, "keep", lambda *arguments: None)
             point = Failpoint("lines", 10**9)
