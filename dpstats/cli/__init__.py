@@ -45,10 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     options = _parser().parse_args([plain_number(word) for word in given])
     try:
-        keep_apart(options)
-        with quiet(options.quiet):
-            # Whatever fails after a charge is a ChargedError, which states it.
-            return accounted(options.run)(options) or 0
+        return _run(options)
     except tuple(kind for found in EXITS for kind in found.errors) as error:
         failure: BaseException = error
     except DPStatsError as error:
@@ -56,6 +53,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = ". ".join([_message(failure), *getattr(failure, "__notes__", [])])
     tell_error(f"dpstats {options.command}: {one_line(in_options(words, options))}")
     return status_of(failure)
+
+
+@accounted
+def _run(options: argparse.Namespace) -> int:
+    """Run a command. Whatever fails after a charge is a `ChargedError`, which states it."""
+    keep_apart(options)
+    with quiet(options.quiet):
+        return options.run(options) or 0
 
 
 def _message(error: BaseException) -> str:

@@ -125,6 +125,17 @@ COMMANDS: dict[str, list[str]] = {
         *["sql", "SELECT SUM(age) FROM p", "--table", "p=people.csv", "--bounds", "p.age=0,100"],
         *["--type", "p.age=DOUBLE"],
     ],
+    "statistic": [
+        "statistic",
+        "people.csv",
+        "--column",
+        "age",
+        "--function",
+        "middle:middle",
+        "--bounds",
+        "0",
+        "100",
+    ],
     "identity-test": [*["identity-test", "people.csv", "--column", "z", "--mean", "0"]],
 }
 
@@ -164,6 +175,9 @@ def folder(path: Path) -> Iterator[None]:
         frame["z"] = rng.normal(size=300)
         frame["time"], frame["event"] = rng.uniform(0, 10, 300), rng.integers(0, 2, 300)
         frame.to_csv("people.csv", index=False)
+        Path("middle.py").write_text(
+            "def middle(rows):\n    return float(rows.mean().iloc[0])\n", encoding="utf-8"
+        )
         yield
     finally:
         os.chdir(before)

@@ -111,11 +111,11 @@ def test_outcomes_are_judged() -> None:
 def test_a_failpoint_counts_from_the_charge_to_the_answer() -> None:
     call = registered_calls()[0]
     for kind in ("calls", "lines"):
+        call.make(contextlib.nullcontext())  # imports what it needs
         point = Failpoint(kind)
         assert call.make(point.watching()).answered and point.passed > 10
         again = Failpoint(kind, point.passed)
         call.make(again.watching())
         assert again.passed == again.place and again.hit
     assert not ours(None)
-    with contextlib.suppress(MemoryError):
-        Failpoint("calls", 1).pass_by("nothing is armed")
+    Failpoint("calls", 1).pass_by("nothing is armed")
