@@ -37,7 +37,7 @@ from dpstats.cli.survival import SURVIVAL
 from dpstats.cli.table import TABLE
 from dpstats.cli.verify import add_verify
 from dpstats.errors import DPStatsError
-from dpstats.release.charges import accounted
+from dpstats.release.charges import state_charges
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -55,9 +55,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status_of(failure)
 
 
-@accounted
+@state_charges
 def _run(options: argparse.Namespace) -> int:
-    """Run a command. Whatever fails after a charge is a `ChargedError`, which states it."""
+    """Run a command. An error after its charge is a `ChargedError`, which states the charge."""
     keep_apart(options)
     with quiet(options.quiet):
         return options.run(options) or 0

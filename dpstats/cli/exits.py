@@ -42,7 +42,7 @@ EXITS = (
     Exit(
         7,
         "charged",
-        "a failure after the charge: do not run it again before reading the message",
+        "a failure after the charge; read the message before you repeat the command",
         (ChargedError,),
     ),
     Exit(130, "interrupted", "by the keyboard (SIGINT)", (KeyboardInterrupt,)),

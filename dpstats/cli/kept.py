@@ -161,7 +161,7 @@ class Delivery:
         if self._number is None or not self._results.change(self._number, column, value):
             self._number = self._results.add(self._releases)
             for account in running_accounts():
-                account.where = f"What was released is not lost: {self._results.shown} it."
+                account.where = f"The released values are kept: {self._results.shown} them."
             if column != "releases":
                 self._results.change(self._number, column, value)
 

@@ -25,7 +25,7 @@ from dpstats.privacy.plan import Plan
 from dpstats.privacy.rounding import quotient_up
 from dpstats.privacy.stages import Selection
 from dpstats.privacy.zcdp import zcdp_rho
-from dpstats.release.charges import accounted
+from dpstats.release.charges import state_charges
 from dpstats.release.mechanism import Mechanism
 
 _BEST = "best candidates"
@@ -137,7 +137,7 @@ def _check_utilities(utilities: Any) -> NDArray[Any]:
 
 
 class _SelectOne(_Selection):
-    @accounted
+    @state_charges
     def select(self, utilities: Any) -> int:
         """Return the index of the selected candidate: one release, charged as one.
 
@@ -361,7 +361,7 @@ class NoisyTopK(_Selection):
         """Number of selected candidates."""
         return self._stage.size
 
-    @accounted
+    @state_charges
     def select(self, utilities: Any) -> NDArray[np.intp]:
         """Return the indices of the k selected candidates, best first: one release, charged as one."""
         return self._select(utilities)

@@ -26,7 +26,7 @@ from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import Plan
 from dpstats.privacy.rounding import quotient_up
 from dpstats.privacy.stages import Comparisons
-from dpstats.release.charges import accounted
+from dpstats.release.charges import state_charges
 from dpstats.release.mechanism import Mechanism
 from dpstats.release.noise import check_scale
 from dpstats.release.stream import Above, Stream
@@ -167,7 +167,7 @@ class ThresholdStream(Mechanism, ABC):
         stream = self._stream
         return self._ask_first(steps) if stream is None else self._ask(stream, steps)
 
-    @accounted
+    @state_charges
     def _ask_first(self, steps: int) -> Any:
         """Charge the budget for the stream, and answer its first question."""
         return self._ask(self._opened(), steps)

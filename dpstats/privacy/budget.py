@@ -405,7 +405,7 @@ class PrivacyBudget(Reported):
         if not self._filter.admits(after):
             used, fits = self._filter.spent(spent), self._filter.remaining(spent)
             asked = cost.guarantee.epsilon, cost.guarantee.delta
-            words = _apart(asked, fits), _apart(fits, asked)
+            words = _distinguish(asked, fits), _distinguish(fits, asked)
             lacks_delta = cost.guarantee.epsilon <= fits[0] and cost.guarantee.delta > fits[1]
             advice = (
                 " Too little delta remains: set delta=0, or a smaller delta, in the release."
@@ -516,8 +516,8 @@ def _rebuild(
     return budget
 
 
-def _apart(amount: tuple[float, float], other: tuple[float, float]) -> str:
-    """Return an amount with as many digits as tell it from another one."""
+def _distinguish(amount: tuple[float, float], other: tuple[float, float]) -> str:
+    """Return an amount with enough digits to distinguish it from another one."""
     shown = []
     for number, different in zip(amount, other, strict=True):
         digits = (n for n in range(6, 17) if number == different or f"{number:.{n}g}" != f"{different:.{n}g}")

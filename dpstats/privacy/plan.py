@@ -29,7 +29,7 @@ _BYTES_OF_A_COIN = 32
 """Bytes of a coin, or of a place in a secret order: random bits and the array that is made of them."""
 
 
-def _bytes_of(stage: AnyStage) -> int:
+def _count_bytes(stage: AnyStage) -> int:
     """Return the bytes of the numbers of a stage."""
     if isinstance(stage, Coins):
         return _BYTES_OF_A_COIN * math.prod(stage.shape)
@@ -148,11 +148,11 @@ class Plan(Exported):
 
     @property
     def memory(self) -> int:
-        """Bytes that the release needs beside the data, approximately. A function of public facts.
+        """Approximate bytes that the release needs, without the data. It is a function of public facts.
 
         A release that needs more than the available memory raises `NotEnoughMemory` before its charge.
         """
-        return sum(map(_bytes_of, self._listed)) + self._workspace
+        return sum(map(_count_bytes, self._listed)) + self._workspace
 
     @property
     def _workspace(self) -> int:

@@ -59,7 +59,7 @@ def _axis(run: Sequence[int]) -> _Axis:
     """Return the transform of a run of axes: by a small matrix, or of many levels by cumulative sums."""
     size = math.prod(run)
     if size > _WIDEST:
-        return _Axis(size, _sum_up, _spread_out)
+        return _Axis(size, _contrast, _combine)
     matrix = reduce(np.kron, [helmert(n, full=True) for n in run])
     return _Axis(size, lambda rows: rows @ matrix.T, lambda rows: rows @ matrix)
 
@@ -70,7 +70,7 @@ def _lengths(size: int) -> tuple[Numbers, Numbers]:
     return i, np.sqrt(i * (i + 1))
 
 
-def _sum_up(rows: Numbers) -> Numbers:
+def _contrast(rows: Numbers) -> Numbers:
     """Return the Helmert coefficients of rows in linear time: (x_0 + ... + x_(i - 1) - i x_i)/sqrt(i (i + 1))."""
     i, length = _lengths(rows.shape[-1])
     sums = np.cumsum(rows, axis=-1)
@@ -80,7 +80,7 @@ def _sum_up(rows: Numbers) -> Numbers:
     return found
 
 
-def _spread_out(coefficients: Numbers) -> Numbers:
+def _combine(coefficients: Numbers) -> Numbers:
     """Return the rows with these Helmert coefficients, in linear time."""
     size = coefficients.shape[-1]
     i, length = _lengths(size)
@@ -103,7 +103,7 @@ def residual_coefficients(values: Numbers) -> Numbers:
     found = values
     for axis, levels in enumerate(values.shape):
         if levels > _WIDEST:
-            found = np.moveaxis(_sum_up(np.moveaxis(found, axis, -1))[..., 1:], -1, axis)
+            found = np.moveaxis(_contrast(np.moveaxis(found, axis, -1))[..., 1:], -1, axis)
         else:
             found = np.moveaxis(np.tensordot(helmert(levels), found, axes=(1, axis)), 0, axis)
     return found

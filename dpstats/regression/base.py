@@ -20,7 +20,7 @@ from dpstats.lattice import check_finite
 from dpstats.regression.design_plan import DesignPlan
 from dpstats.regression.error_laws import NORMAL, ErrorLaw, MappedErrors, ScaledErrors
 from dpstats.regression.hypotheses import Hypotheses
-from dpstats.release.charges import accounted
+from dpstats.release.charges import state_charges
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.parameters import parameters
 from dpstats.report import SIMULATED
@@ -631,7 +631,7 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
     # Construction from a formula
 
     @classmethod
-    @accounted
+    @state_charges
     def from_formula(cls, formula: str, data: Any, *, bounds: Any, levels: Any = None, **given: Any) -> Self:
         """Fit the model that a formula describes, and return the fitted estimator.
 

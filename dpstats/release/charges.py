@@ -1,7 +1,7 @@
-"""What was charged while a call runs, so that an error after the charge says so and keeps the releases.
+"""Accounts of running calls: an error after a charge states the charge and keeps the released values.
 
-Every call that releases is `accounted`. A session tells the running calls of its charge. An error after that
-becomes a `ChargedError`, whatever its type: its message names the charge, and ``released`` has the values.
+Public calls that release are decorated with `state_charges`. A session reports its charge to the running calls. A
+later error of any type becomes a `ChargedError`. Its message states the charge, and ``released`` has the values.
 Proof: docs/proofs/session.md.
 
 Importing this module needs the standard library only.
@@ -42,7 +42,7 @@ class Account:
         self.where = ""
 
     def explain(self) -> str:
-        """Return what was charged, and where the releases are."""
+        """Describe the charges and the place of the released values."""
         each = "; ".join(f"{guarantee} for {label!r}" for label, guarantee in self.charges)
         words = f"The charge stands: {each}."
         if self.unknown:
@@ -50,11 +50,11 @@ class Account:
         if self.where:
             return f"{words} {self.where}"
         if names := list(map(repr, self._values())):
-            return f"{words} Attribute released of this error has what was released: {', '.join(names)}."
+            return f"{words} Attribute released of this error has the released values: {', '.join(names)}."
         return f"{words} Nothing was released."
 
     def _values(self) -> dict[str, Any]:
-        # A stream releases nothing by itself.
+        # A stream has no released value.
         found = {name: value for each in self.released for name, value in each.items()}
         return {name: value for name, value in found.items() if value is not None}
 
@@ -64,7 +64,7 @@ class Account:
         if hasattr(error, "released"):  # of a call within this one
             return error
         if not isinstance(error, Exception):
-            # An interrupt stays what it is. What it interrupted may show data.
+            # An interrupt keeps its type. The error that it interrupted may show data.
             error.__cause__ = error.__context__ = None
             vars(error).update(released=released)
             error.add_note(self.explain())
@@ -84,11 +84,11 @@ def running_accounts() -> tuple[Account, ...]:
     return _ACCOUNTS.get()
 
 
-def accounted(call: Callable[Parameters, Answer]) -> Callable[Parameters, Answer]:
-    """Return a call that releases, with errors after a charge replaced by `ChargedError`."""
+def state_charges(call: Callable[Parameters, Answer]) -> Callable[Parameters, Answer]:
+    """Decorate a call that releases: replace an error after its charge by `ChargedError`."""
 
     @functools.wraps(call)
-    def within_account(*args: Parameters.args, **options: Parameters.kwargs) -> Answer:
+    def make_call(*args: Parameters.args, **options: Parameters.kwargs) -> Answer:
         account = Account()
         before = _ACCOUNTS.get()
         try:
@@ -104,7 +104,7 @@ def accounted(call: Callable[Parameters, Answer]) -> Callable[Parameters, Answer
         # Outside of the handler, so that the error has no context, which may show data.
         raise failure
 
-    return within_account
+    return make_call
 
 
 def _place(error: Exception) -> str:

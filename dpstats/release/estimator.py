@@ -34,7 +34,7 @@ from dpstats.privacy.budget import PrivacyBudget, check_budget
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import Counted, ReleasePlan
 from dpstats.receipts import Receipt, make_receipt
-from dpstats.release.charges import accounted
+from dpstats.release.charges import state_charges
 from dpstats.release.complete import ROWS, plan_count, release_count, sample_complete, usable_rows
 from dpstats.release.methods_text import write_methods
 from dpstats.release.noise import noise_source
@@ -178,7 +178,7 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         planner.__dict__.update(ordered)
         return planner
 
-    @accounted
+    @state_charges
     def fit(self, X: Any, y: Any = None) -> Self:
         """Release the estimate from the rows of ``X``.
 

@@ -32,11 +32,11 @@ def available_memory() -> int | None:
 
         limit, _ = resource.getrlimit(resource.RLIMIT_AS)
         if limit != resource.RLIM_INFINITY:
-            found.append(max(limit - _used(), 0))
+            found.append(max(limit - _read_used(), 0))
     return min(found) if found else None
 
 
-def _used() -> int:
+def _read_used() -> int:
     """Return the bytes of address space of this process, where Linux states them."""
     with open("/proc/self/statm", encoding="ascii") as file:
         return int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")

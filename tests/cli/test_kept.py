@@ -68,7 +68,7 @@ def test_a_failure_after_the_release_loses_nothing(
         assert main(MEAN) == 130
         words = (
             "The charge stands: (epsilon = 0.25, delta = 0), one row replaced for 'ClippedMean'. "
-            "What was released is not lost: 'dpstats budget results b.db' shows it."
+            "The released values are kept: 'dpstats budget results b.db' shows them."
         )
         assert capsys.readouterr().err == f"dpstats mean: interrupted. {words}\n"
     (result,) = kept(capsys)
@@ -150,7 +150,7 @@ def test_what_nobody_reads_was_not_delivered(
         patch.setattr(sys, "stdout", pipe)
         assert main(MEAN) == 7
     said = capsys.readouterr().err
-    assert "(Broken pipe). The charge stands" in said and "What was released is not lost" in said
+    assert "(Broken pipe). The charge stands" in said and "The released values are kept" in said
     (result,) = kept(capsys)
     assert result["result"]["n_samples"] == 200
 

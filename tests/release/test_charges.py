@@ -8,7 +8,7 @@ from dpstats.errors import ChargedError, InvalidParameter
 from dpstats.means import AdaptiveMean, ClippedMean
 from dpstats.mechanisms import AboveThreshold, LaplaceMechanism
 from dpstats.privacy import Plan, PrivacyBudget, PrivacyGuarantee, Stage
-from dpstats.release.charges import accounted, running_accounts
+from dpstats.release.charges import running_accounts, state_charges
 from dpstats.release.noise import ExactNoise
 from dpstats.release.session import Session
 
@@ -84,7 +84,7 @@ def test_an_interrupted_charge_may_have_been_stored(monkeypatch):
 def test_a_call_states_the_charges_of_the_calls_within_it():
     budget = PrivacyBudget(1.0)
 
-    @accounted
+    @state_charges
     def report():
         LaplaceMechanism(1.0, 0.25, budget=budget).release(1.0)
         LaplaceMechanism(1.0, 0.5, budget=budget).release(1.0)
@@ -100,7 +100,7 @@ def test_a_refused_charge_is_not_stated():
     made = Plan((SUM,), PrivacyGuarantee(0.5))
     seen = []
 
-    @accounted
+    @state_charges
     def release():
         session = Session(made, ExactNoise(), budget)
         try:

@@ -132,9 +132,8 @@ COMMANDS: dict[str, list[str]] = {
         "age",
         "--function",
         "middle:middle",
-        "--bounds",
-        "0",
-        "100",
+        "--epsilon",
+        "20",
     ],
     "identity-test": [*["identity-test", "people.csv", "--column", "z", "--mean", "0"]],
 }
