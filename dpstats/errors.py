@@ -7,12 +7,15 @@ value of the data.
 
 __all__ = [
     "BudgetExceeded",
+    "ChargedError",
     "DPStatsError",
     "Exhausted",
     "InvalidData",
     "InvalidParameter",
     "LedgerError",
+    "NoiseUnavailable",
     "NotDelivered",
+    "NotEnoughMemory",
     "NotPrivate",
     "ScaleOutOfRange",
 ]
@@ -36,7 +39,7 @@ class InvalidParameter(DPStatsError, ValueError):
 
 
 class InvalidData(DPStatsError, ValueError):
-    """The data cannot be used as given; nothing was charged, unless the message says that a count of rows was.
+    """The data cannot be used as given; nothing was charged.
 
     Examples
     --------
@@ -91,6 +94,34 @@ class BudgetExceeded(DPStatsError, RuntimeError):
     """
 
 
+class ChargedError(DPStatsError, RuntimeError):
+    """The release was charged, and failed afterwards. The message states the charge.
+
+    Attributes
+    ----------
+    released : dict
+        Values that were released before the failure, by the names of their stages. They are public.
+
+    Examples
+    --------
+    >>> from dpstats.means import ClippedMean
+    >>> from dpstats.privacy import PrivacyBudget
+    >>> class Broken(ClippedMean):
+    ...     def _report(self, released, plan):
+    ...         raise ZeroDivisionError
+    >>> budget = PrivacyBudget(epsilon=1.0, delta=1e-6)
+    >>> try:
+    ...     Broken(bounds=(0, 9), epsilon=1.0, budget=budget).fit([[1.0], [2.0]])
+    ... except ChargedError as error:
+    ...     print(*error.released)
+    clipped moments
+    """
+
+    def __init__(self, message: str, released: dict[str, object] | None = None) -> None:
+        super().__init__(message)
+        self.released = {} if released is None else released
+
+
 class Exhausted(DPStatsError, RuntimeError):
     """A stream has given all the answers that it may; nothing was charged.
 
@@ -117,6 +148,28 @@ class LedgerError(DPStatsError, OSError):
     Traceback (most recent call last):
         ...
     dpstats.errors.LedgerError: ...ledger.sqlite: the file cannot be opened or created
+    """
+
+
+class NoiseUnavailable(DPStatsError, ImportError):
+    """Exact noise cannot be drawn, because its library is missing or broken. Nothing was charged.
+
+    Examples
+    --------
+    >>> from dpstats.errors import NoiseUnavailable
+    >>> issubclass(NoiseUnavailable, ImportError)
+    True
+    """
+
+
+class NotEnoughMemory(DPStatsError, MemoryError):
+    """The release needs more memory than is available. Nothing was charged.
+
+    Examples
+    --------
+    >>> from dpstats.errors import NotEnoughMemory
+    >>> issubclass(NotEnoughMemory, MemoryError)
+    True
     """
 
 

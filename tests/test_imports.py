@@ -173,6 +173,8 @@ INSIDE = {
         "additive",
         "discovery",
         "stream",
+        "charges",
+        "memory",
         "session",
         "witness",
         "orders",

@@ -37,6 +37,7 @@ from dpstats.cli.survival import SURVIVAL
 from dpstats.cli.table import TABLE
 from dpstats.cli.verify import add_verify
 from dpstats.errors import DPStatsError
+from dpstats.release.charges import state_charges
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -44,16 +45,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     options = _parser().parse_args(join_lists(given))
     try:
-        keep_apart(options)
-        with quiet(options.quiet):
-            return options.run(options) or 0
+        return _run(options)
     except tuple(kind for found in EXITS for kind in found.errors) as error:
         failure: BaseException = error
     except DPStatsError as error:
         failure = error
-    words = "; ".join([_message(failure), *getattr(failure, "__notes__", [])])
+    words = ". ".join([_message(failure), *getattr(failure, "__notes__", [])])
     tell_error(f"dpstats {options.command}: {one_line(in_options(words, options))}")
     return status_of(failure)
+
+
+@state_charges
+def _run(options: argparse.Namespace) -> int:
+    """Run a command. An error after its charge is a `ChargedError`, which states the charge."""
+    keep_apart(options)
+    with quiet(options.quiet):
+        return options.run(options) or 0
 
 
 def _message(error: BaseException) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from dpstats.errors import BudgetExceeded, Exhausted, InvalidData, InvalidParameter
+from dpstats.errors import BudgetExceeded, ChargedError, Exhausted, InvalidData, InvalidParameter
 
 
 class Exit(NamedTuple):
@@ -27,15 +27,23 @@ class Exit(NamedTuple):
 EXITS = (
     Exit(0, "done", "everything requested was delivered"),
     Exit(1, "defect", "an error that dpstats did not expect"),
-    Exit(2, "usage", "an option or an argument is not allowed", (InvalidParameter,)),
-    Exit(3, "data", "the table cannot be read, or its rows cannot be used", (InvalidData,)),
+    Exit(2, "usage", "an option or an argument is not allowed; nothing was charged", (InvalidParameter,)),
+    Exit(
+        3, "data", "the table cannot be read, or its rows cannot be used; nothing was charged", (InvalidData,)
+    ),
     Exit(4, "budget", "the budget cannot pay; nothing was charged", (BudgetExceeded, Exhausted)),
     Exit(5, "violation", "'audit' proves that the claim is false, or 'verify' that a receipt is"),
     Exit(
         6,
         "environment",
-        "a ledger, an output, a package that is missing, or memory",
+        "a ledger, an output, a package that is missing, or memory; nothing was charged",
         (OSError, MemoryError, ImportError),
+    ),
+    Exit(
+        7,
+        "charged",
+        "a failure after the charge; read the message before you repeat the command",
+        (ChargedError,),
     ),
     Exit(130, "interrupted", "by the keyboard (SIGINT)", (KeyboardInterrupt,)),
 )

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpstats.cli.files import as_json, results_path
 from dpstats.errors import LedgerError
+from dpstats.release.charges import running_accounts
 
 if TYPE_CHECKING:
     import sqlite3
@@ -56,6 +57,7 @@ class KeptResults:
     def __init__(self, ledger: Path) -> None:
         self.ledger = ledger
         self.path = results_path(ledger)
+        self.shown = f"'dpstats budget results {ledger}' shows"
 
     def check(self) -> int:
         """Create the file if necessary and return its number of results.
@@ -140,11 +142,6 @@ class Delivery:
         self._releases: list[dict[str, Any]] = []
         self._number: int | None = None
 
-    @property
-    def holds(self) -> bool:
-        """Whether something is kept."""
-        return self._number is not None
-
     def keep(self, label: str, plan: Any, released: Any) -> None:
         """Keep what a session has released: see `dpstats.release.session.keeping`."""
         with self._trying():
@@ -163,6 +160,8 @@ class Delivery:
         # Another command may have discarded it meanwhile.
         if self._number is None or not self._results.change(self._number, column, value):
             self._number = self._results.add(self._releases)
+            for account in running_accounts():
+                account.where = f"The released values are kept: {self._results.shown} them."
             if column != "releases":
                 self._results.change(self._number, column, value)
 
@@ -203,15 +202,9 @@ def until_delivered(ledger: Path | None, what: str, warn: Callable[[str], None])
     from dpstats.release.session import keeping
 
     results = KeptResults(ledger)
-    where = f"'dpstats budget results {ledger}' shows"
     if earlier := results.check():
-        warn(f"{where} earlier results that were not delivered ({earlier})")
+        warn(f"{results.shown} earlier results that were not delivered ({earlier})")
     delivery = Delivery(results, what, warn)
-    try:
-        with keeping(delivery.keep):
-            yield delivery
-    except BaseException as error:
-        if delivery.holds:
-            error.add_note(f"what was released and charged is not lost: {where} it")
-        raise
+    with keeping(delivery.keep):
+        yield delivery
     delivery.done()

@@ -77,10 +77,13 @@ def concordance_sums(X: Floats) -> Sums:
     Both have an entry for each pair of columns.
     """
     columns = [ranks(column) for column in X.T]
-    rows = [concordance(first, second) for first, second in itertools.combinations(columns, 2)]
-    total = np.array([row.sum() for row in rows])
-    squares = np.array([(row**2).sum() for row in rows])
-    return {CONCORDANCE: total // 2, SQUARES: squares}
+    total, squares = [], []
+    # One pair of columns at a time: the rows of all pairs would need n d^2/2 numbers.
+    for first, second in itertools.combinations(columns, 2):
+        row = concordance(first, second)
+        total.append(row.sum())
+        squares.append((row**2).sum())
+    return {CONCORDANCE: np.array(total) // 2, SQUARES: np.array(squares)}
 
 
 def plan_concordance(n: int, d: int, guarantee: PrivacyGuarantee) -> CorrelationPlan:

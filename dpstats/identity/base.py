@@ -25,6 +25,7 @@ from dpstats.identity.levels import pvalue, realised_level
 from dpstats.identity.plan import IdentityPlan
 from dpstats.identity.power import PlannedTest
 from dpstats.identity.result import TestResult
+from dpstats.release.charges import state_charges
 from dpstats.release.session import Released
 from dpstats.results import HasResult, about_missing
 
@@ -103,6 +104,7 @@ class PrivateTest(HasResult[TestResult], PlannedTest, InvertedTest):
         )
         self.reject_ = self.result_.reject
 
+    @state_charges
     def predict(self, X: Any) -> int:
         """Run the calibrated test on another dataset. This is a separate release, and is charged again.
 
@@ -128,6 +130,7 @@ class PrivateTest(HasResult[TestResult], PlannedTest, InvertedTest):
         test = copy.copy(self._sort_parameters(names if fitted is None else list(fitted)))
         return int(test.fit(source).reject_)
 
+    @state_charges
     def fit_predict(self, X: Any, y: Any = None) -> int:
         """Run the test once and return 1 to reject, 0 not to."""
         return int(self.fit(X).reject_)

@@ -24,6 +24,7 @@ from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.plan import Plan
 from dpstats.privacy.stages import Stage
 from dpstats.release.additive import Integers, additive_stages
+from dpstats.release.charges import state_charges
 from dpstats.release.mechanism import Mechanism
 from dpstats.results import ConfidenceInterval
 
@@ -76,6 +77,7 @@ class _AdditiveMechanism(Mechanism):
         """The accountant's event of one release of a single number."""
         return self._stage(1).event
 
+    @state_charges
     def release(self, value: Any) -> Any:
         """Return the value with noise: one release, charged as one.
 

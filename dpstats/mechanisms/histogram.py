@@ -31,6 +31,7 @@ from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee, parse_neighbo
 from dpstats.privacy.plan import Plan
 from dpstats.privacy.stages import KeyCounts, Stage
 from dpstats.release.additive import Integers, additive_stages
+from dpstats.release.charges import state_charges
 from dpstats.release.discovery import count_discovery
 from dpstats.release.mechanism import Mechanism
 
@@ -190,6 +191,7 @@ class Histogram(Mechanism):
         """The least noisy count of a released category, in rows, for "discover"."""
         return self._discovery.threshold
 
+    @state_charges
     def release(self, data: Any, units: Any = None) -> CountEstimate:
         """Release the counts of the rows of ``data``, a 1-d sequence of category values, or of numbers for bins.
 

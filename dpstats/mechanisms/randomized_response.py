@@ -24,6 +24,7 @@ from dpstats.privacy.events import Event
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import Plan
 from dpstats.privacy.stages import Responses
+from dpstats.release.charges import state_charges
 from dpstats.release.mechanism import Mechanism
 from dpstats.together import BONFERRONI
 
@@ -187,6 +188,7 @@ class RandomizedResponse(Mechanism):
         """The probability that an answer is kept."""
         return self._stage.keep_probability
 
+    @state_charges
     def randomize(self, values: Any) -> NDArray[np.int64]:
         """Return a randomized response for each answer: a release of all of them.
 

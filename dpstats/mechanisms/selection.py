@@ -25,6 +25,7 @@ from dpstats.privacy.plan import Plan
 from dpstats.privacy.rounding import quotient_up
 from dpstats.privacy.stages import Selection
 from dpstats.privacy.zcdp import zcdp_rho
+from dpstats.release.charges import state_charges
 from dpstats.release.mechanism import Mechanism
 
 _BEST = "best candidates"
@@ -136,6 +137,7 @@ def _check_utilities(utilities: Any) -> NDArray[Any]:
 
 
 class _SelectOne(_Selection):
+    @state_charges
     def select(self, utilities: Any) -> int:
         """Return the index of the selected candidate: one release, charged as one.
 
@@ -359,6 +361,7 @@ class NoisyTopK(_Selection):
         """Number of selected candidates."""
         return self._stage.size
 
+    @state_charges
     def select(self, utilities: Any) -> NDArray[np.intp]:
         """Return the indices of the k selected candidates, best first: one release, charged as one."""
         return self._select(utilities)

@@ -26,6 +26,7 @@ from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import Plan
 from dpstats.privacy.rounding import quotient_up
 from dpstats.privacy.stages import Comparisons
+from dpstats.release.charges import state_charges
 from dpstats.release.mechanism import Mechanism
 from dpstats.release.noise import check_scale
 from dpstats.release.stream import Above, Stream
@@ -163,7 +164,15 @@ class ThresholdStream(Mechanism, ABC):
             steps = None
         if steps is None:
             steps = self._exact_steps(value)
-        stream = self._stream or self._opened()
+        stream = self._stream
+        return self._ask_first(steps) if stream is None else self._ask(stream, steps)
+
+    @state_charges
+    def _ask_first(self, steps: int) -> Any:
+        """Charge the budget for the stream, and answer its first question."""
+        return self._ask(self._opened(), steps)
+
+    def _ask(self, stream: Stream, steps: int) -> Any:
         try:
             above = stream.ask(steps)
         except Exhausted:  # another thread had the last answer

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from dpstats.data.parameters import check_choice, check_privacy_parameters
+from dpstats.data.parameters import check_choice, check_integer, check_privacy_parameters
 from dpstats.errors import BudgetExceeded, DPStatsError, InvalidParameter, LedgerError
 from dpstats.exports import Records
 from dpstats.privacy.filters import METHODS, PLD, Amounts, Cost, Filter
@@ -241,6 +241,28 @@ class PrivacyBudget(Reported):
         spent = self._kept().spent()
         return self._amount(self._filter.remaining(spent.amounts), spent)
 
+    def share(self, times: int) -> PrivacyGuarantee:
+        """Return the largest charge that still fits ``times`` times.
+
+        Pass its epsilon and delta to each of ``times`` estimators. A float such as 1/49 can be above its decimal
+        fraction, so that the last of 49 charges does not fit.
+
+        Parameters
+        ----------
+        times : int
+            Number of equal charges.
+
+        Examples
+        --------
+        >>> from dpstats.privacy import PrivacyBudget
+        >>> budget = PrivacyBudget(1.0)
+        >>> share = budget.share(49)
+        >>> for _ in range(49):
+        ...     budget.charge(share)
+        """
+        times, spent = check_integer("times", times, at_least=1), self._kept().spent()
+        return self._amount(self._filter.remaining(spent.amounts, times), spent)
+
     def history(self) -> tuple[BudgetEntry, ...]:
         """Return all charges, oldest first."""
         neighbors = self._total.neighbors
@@ -381,8 +403,9 @@ class PrivacyBudget(Reported):
         more = self._filter.amounts(cost, spent)
         after = spent[0] + more[0], spent[1] + more[1]
         if not self._filter.admits(after):
-            epsilon, delta = self._filter.spent(spent)
-            fits = self._filter.remaining(spent)
+            used, fits = self._filter.spent(spent), self._filter.remaining(spent)
+            asked = cost.guarantee.epsilon, cost.guarantee.delta
+            words = _distinguish(asked, fits), _distinguish(fits, asked)
             lacks_delta = cost.guarantee.epsilon <= fits[0] and cost.guarantee.delta > fits[1]
             advice = (
                 " Too little delta remains: set delta=0, or a smaller delta, in the release."
@@ -390,9 +413,9 @@ class PrivacyBudget(Reported):
                 else ""
             )
             raise BudgetExceeded(
-                f"asked for {cost.guarantee}; spent is (epsilon = {epsilon:.6g}, delta = {delta:.6g}) of "
-                f"(epsilon = {self._total.epsilon:.6g}, delta = {self._total.delta:.6g}) by method {self.method!r}, "
-                f"and {self._filter.largest} is (epsilon = {fits[0]:.6g}, delta = {fits[1]:.6g})."
+                f"asked for {words[0]}, {cost.guarantee.relation}; spent is (epsilon = {used[0]:.6g}, delta = "
+                f"{used[1]:.6g}) of (epsilon = {self._total.epsilon:.6g}, delta = {self._total.delta:.6g}) by method "
+                f"{self.method!r}, and {self._filter.largest} is {words[1]}."
                 f"{self._filter.second_exceeded(after)}{advice} Nothing was charged."
             )
         return after
@@ -491,6 +514,15 @@ def _rebuild(
     budget._settle_planned()
     budget._label, budget._row_unit = label, row_unit
     return budget
+
+
+def _distinguish(amount: tuple[float, float], other: tuple[float, float]) -> str:
+    """Return an amount with enough digits to distinguish it from another one."""
+    shown = []
+    for number, different in zip(amount, other, strict=True):
+        digits = (n for n in range(6, 17) if number == different or f"{number:.{n}g}" != f"{different:.{n}g}")
+        shown.append(f"{number:.{next(digits, 17)}g}")
+    return f"(epsilon = {shown[0]}, delta = {shown[1]})"
 
 
 def check_budget(budget: Any, *, simulated: bool) -> PrivacyBudget | None:

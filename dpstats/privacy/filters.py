@@ -87,8 +87,8 @@ class Filter:
         """Return the (epsilon, delta) of these totals."""
         raise TypeError(f"{type(self).__name__} does not define spent")
 
-    def remaining(self, spent: Amounts) -> tuple[float, float]:
-        """Return the largest single charge that still fits, as (epsilon, delta)."""
+    def remaining(self, spent: Amounts, times: int = 1) -> tuple[float, float]:
+        """Return the largest charge that still fits this many times, as (epsilon, delta)."""
         raise TypeError(f"{type(self).__name__} does not define remaining")
 
 
@@ -106,9 +106,9 @@ class Basic(Filter):
     def spent(self, spent: Amounts) -> tuple[float, float]:
         return rounded(spent[0], up=True), rounded(spent[1], up=True)
 
-    def remaining(self, spent: Amounts) -> tuple[float, float]:
-        limits = self.limits()
-        return rounded(limits[0] - spent[0], up=False), rounded(limits[1] - spent[1], up=False)
+    def remaining(self, spent: Amounts, times: int = 1) -> tuple[float, float]:
+        epsilon, delta = ((limit - used) / times for limit, used in zip(self.limits(), spent, strict=True))
+        return rounded(epsilon, up=False), rounded(delta, up=False)
 
 
 class GDP(Filter):
@@ -148,8 +148,9 @@ class GDP(Filter):
                 square += Fraction(_mu_of_pure(pure)) ** 2
             elif isinstance(event, events.ZCDP):
                 raise InvalidParameter(
-                    "method='gdp' cannot count a release that was calibrated through zero-concentrated privacy, as "
-                    "Gaussian noise is at very large epsilon or very small delta; use method='zcdp' or 'basic'"
+                    f"method='gdp' cannot count a release of {cost.guarantee}, because its noise was calibrated "
+                    "through zero-concentrated privacy. This happens if epsilon is large or delta is small. "
+                    "Use a smaller epsilon, or a budget with method='zcdp' or 'basic'."
                 )
             else:
                 raise InvalidParameter(
@@ -165,8 +166,9 @@ class GDP(Filter):
         if spent[1] <= self._slack:
             return ""
         return (
-            " The allowance for noise being discrete, a millionth of delta, is exhausted: releases in very many "
-            "columns, or at very small delta, use it up; use method='zcdp'."
+            " The allowance for discrete noise, a millionth of delta divided by 1 + e^epsilon, is exhausted. It is "
+            f"small if the budget's epsilon is large (here {self.epsilon:g}) or its delta is small "
+            f"({self.delta:g}), and many columns use it up. Use method='zcdp'."
         )
 
     def spent(self, spent: Amounts) -> tuple[float, float]:
@@ -178,12 +180,12 @@ class GDP(Filter):
         close = self.epsilon * (1 - 1e-9) <= epsilon and self.admits(spent)
         return (self.epsilon if close else epsilon), self.delta
 
-    def remaining(self, spent: Amounts) -> tuple[float, float]:
+    def remaining(self, spent: Amounts, times: int = 1) -> tuple[float, float]:
         from dpstats.privacy.gaussian import epsilon_of_mu
 
-        if spent == NOTHING:
+        if spent == NOTHING and times == 1:
             return self.epsilon, self.delta
-        left = Fraction(self._mu) ** 2 - spent[0]
+        left = (Fraction(self._mu) ** 2 - spent[0]) / times
         if left <= 0:
             return 0.0, 0.0
         mu = math.sqrt(left) * (1 - 1e-12)
@@ -252,9 +254,9 @@ class ZCDP(Filter):
         converted = min(self.epsilon, zcdp_epsilon(up(spent[0]), self._conversion))
         return (converted if self.admits(spent) else self.epsilon), self.delta
 
-    def remaining(self, spent: Amounts) -> tuple[float, float]:
+    def remaining(self, spent: Amounts, times: int = 1) -> tuple[float, float]:
         # A pure charge of epsilon costs epsilon^2/2.
-        left = max(0.0, down(2 * (self.limits()[0] - spent[0])))
+        left = max(0.0, down(2 * (self.limits()[0] - spent[0]) / times))
         return math.sqrt(left) * (1 - 1e-12), 0.0
 
 
@@ -310,7 +312,11 @@ class PLD(Filter):
         # The first answer commits the whole plan.
         return (self.epsilon, self.delta) if spent[0] else (0.0, 0.0)
 
-    def remaining(self, spent: Amounts) -> tuple[float, float]:
+    def remaining(self, spent: Amounts, times: int = 1) -> tuple[float, float]:
+        if times > 1:
+            raise InvalidParameter(
+                f"times must be 1 with method='pld', whose charges are planned, got {times}. Use another method."
+            )
         return (0.0, 0.0) if spent[0] else (self.epsilon, self.delta)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -15,10 +16,39 @@ from dpstats.exports import Exported, Records
 from dpstats.privacy.composition import common_neighbors
 from dpstats.privacy.events import Event, as_event
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
-from dpstats.privacy.stages import Added, AnyStage, JointStage, Selection, Stage
+from dpstats.privacy.stages import Added, AnyStage, Coins, Comparisons, JointStage, Selection, Shuffle, Stage
 from dpstats.privacy.totals import certifies, compose, covers
 from dpstats.privacy.tradeoff import tradeoff_curve
 from dpstats.results import Summary
+
+_BYTES_OF_A_NUMBER = 200
+"""Bytes of a released number: its integers, its noise as a Python integer and in OpenDP, and floats of the report."""
+
+
+_BYTES_OF_A_COIN = 32
+"""Bytes of a coin, or of a place in a secret order: random bits and the array that is made of them."""
+
+
+def _count_bytes(stage: AnyStage) -> int:
+    """Return the bytes of the numbers of a stage."""
+    if isinstance(stage, Coins):
+        return _BYTES_OF_A_COIN * math.prod(stage.shape)
+    if isinstance(stage, Shuffle):
+        return _BYTES_OF_A_COIN * stage.size
+    # How many keys are discovered, and how many answers are randomized, follows from the data.
+    return _BYTES_OF_A_NUMBER * getattr(stage, "size", 0)
+
+
+def describe_bytes(size: int) -> str:
+    """Return a number of bytes in the unit that a person reads, with two digits."""
+    for unit, factor in (("GB", 10**9), ("MB", 10**6)):
+        if size >= factor:
+            return (
+                f"about {size / factor:.2g} {unit}"
+                if size < 100 * factor
+                else f"about {size / factor:,.0f} {unit}"
+            )
+    return "less than 1 MB"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +135,29 @@ class Plan(Exported):
         if covers(self.events, self.target):
             return self.target
         raise _defect(compose(self.events, self.target.delta), self.target)
+
+    @cached_property
+    def noise_kinds(self) -> frozenset[str]:
+        """Distributions of the noise that the stages draw."""
+        kinds: set[str] = set()
+        for stage in self._listed:
+            kinds.add(stage.noise)
+            if isinstance(stage, Comparisons) and stage.answer_scale_steps is not None:
+                kinds.add(stage.answer_noise)
+        return frozenset(kinds)
+
+    @property
+    def memory(self) -> int:
+        """Approximate bytes that the release needs, without the data. It is a function of public facts.
+
+        A release that needs more than the available memory raises `NotEnoughMemory` before its charge.
+        """
+        return sum(map(_count_bytes, self._listed)) + self._workspace
+
+    @property
+    def _workspace(self) -> int:
+        """Bytes of arrays that are larger than the released numbers, such as a matrix of all pairs of levels."""
+        return 0
 
     def stage(self, name: str) -> AnyStage:
         """Return the stage with this name."""
@@ -215,7 +268,11 @@ class Plan(Exported):
         """Return a table of the stages. It prints as text, and shows as HTML in a notebook."""
         names, columns, _ = self._records()
         rows = zip(names, *(map(_shown, column) for column in columns.values()), strict=True)
-        facts = [("Guarantee", str(self.guarantee)), *((key, f"{n:,}") for key, n in self._size().items())]
+        facts = [
+            ("Guarantee", str(self.guarantee)),
+            *((key, f"{n:,}") for key, n in self._size().items()),
+            ("memory", describe_bytes(self.memory)),
+        ]
         headers = ["stage", *(key.replace("_", " ") for key in columns)]
         return Summary("Release plan", facts, headers, list(rows), self.notes())
 

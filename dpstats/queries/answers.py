@@ -27,6 +27,7 @@ from dpstats.errors import InvalidParameter
 from dpstats.inference import Estimates, HasEstimates
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
+from dpstats.queries.domain import BYTES_OF_A_CELL
 from dpstats.queries.gaussian_release import GaussianRelease
 from dpstats.queries.marginals import MarginalQueries, check_table
 from dpstats.queries.residual_release import ResidualRelease
@@ -50,6 +51,10 @@ class WorkloadPlan(ReleasePlan):
     """The plan of a `WorkloadAnswers`: one stage that releases everything jointly."""
 
     release: ResidualRelease | GaussianRelease = field(repr=False, compare=False)
+
+    @property
+    def _workspace(self) -> int:
+        return BYTES_OF_A_CELL * self.release.queries.size if self.release.full else 0
 
     @cached_property
     def noise_std(self) -> Numbers:

@@ -25,6 +25,9 @@ Counts = NDArray[np.int64]
 LARGEST_TABLE = 1 << 26
 """Largest number of cells of a histogram: half a gigabyte of counts."""
 
+BYTES_OF_A_CELL = 128
+"""Memory of a cell in a fit of a distribution over the domain: some sixteen arrays of the size of the domain."""
+
 OTHER = "other"
 """Level of the entries outside all declared levels, for attributes that have such a level."""
 

@@ -26,7 +26,7 @@ from dpstats.privacy.totals import covers
 from dpstats.privacy.zcdp import zcdp_rho
 from dpstats.queries.contrasts import Contrasts
 from dpstats.queries.counts import ROW
-from dpstats.queries.domain import Counts
+from dpstats.queries.domain import BYTES_OF_A_CELL, Counts
 from dpstats.queries.entropic import descend, uniform
 from dpstats.queries.linear import FRACTION_BITS
 from dpstats.queries.marginals import MarginalQueries, Table, margins
@@ -74,6 +74,10 @@ class MwemPlan(ReleasePlan):
     rounds: int
     noise_std: float = field(compare=False)
     queries: MarginalQueries = field(repr=False, compare=False)
+
+    @property
+    def _workspace(self) -> int:
+        return BYTES_OF_A_CELL * self.queries.size
 
     @cached_property
     def guarantee(self) -> PrivacyGuarantee:

@@ -40,6 +40,9 @@ DATABASE = "database"
 _BLOCK = 1 << 22  # largest number of answers compared at the same time
 
 
+_BYTES_OF_A_CANDIDATE = 200
+
+
 @dataclass(frozen=True)
 class NetPlan(ReleasePlan):
     """The plan of a choice among databases.
@@ -57,6 +60,11 @@ class NetPlan(ReleasePlan):
     databases: Numbers = field(repr=False, compare=False)
     queries: LinearQueries = field(repr=False, compare=False)
     net_error: float = field(repr=False)
+
+    @property
+    def _workspace(self) -> int:
+        # Scores, their noise and the answers of all candidates.
+        return _BYTES_OF_A_CANDIDATE * len(self.databases) + 2 * self.databases.nbytes
 
     @property
     def selection(self) -> Selection:

@@ -24,6 +24,7 @@ from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Comparisons
 from dpstats.queries.base import HistogramRelease, as_queries
 from dpstats.queries.counts import hypothesis_steps, in_shares, in_steps
+from dpstats.queries.domain import BYTES_OF_A_CELL
 from dpstats.queries.linear import LinearQueries, query_values
 from dpstats.queries.sparse_noise import OnlineNoise, printed_noise, tight_noise
 from dpstats.queries.updates import MultiplicativeWeights
@@ -55,6 +56,10 @@ class OnlinePlan(ReleasePlan):
     noise_of: OnlineNoise = field(repr=False)
     beta: float = field(repr=False)
     n_queries: int = field(repr=False)
+
+    @property
+    def _workspace(self) -> int:
+        return BYTES_OF_A_CELL * self.n_features
 
     @property
     def comparisons(self) -> Comparisons:

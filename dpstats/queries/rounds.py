@@ -21,6 +21,7 @@ from dpstats.privacy.totals import covers
 from dpstats.privacy.zcdp import zcdp_rho
 from dpstats.queries.bounds import whole
 from dpstats.queries.counts import ROW
+from dpstats.queries.domain import BYTES_OF_A_CELL
 from dpstats.queries.linear import FRACTION_BITS, LinearQueries
 from dpstats.queries.updates import UpdateRule
 from dpstats.release.noise import check_scale
@@ -107,6 +108,10 @@ class ConstructionPlan(ReleasePlan):
     promised: bool = field(repr=False)
     rule: UpdateRule = field(repr=False, compare=False)
     printed: bool = False
+
+    @property
+    def _workspace(self) -> int:
+        return BYTES_OF_A_CELL * self.queries.size
 
     def ends_at(self, checked: float) -> bool:
         """Return whether the stated accuracy is reached, which ends the fit. Without one, all rounds are used."""

@@ -21,6 +21,7 @@ from dpstats.lattice import check_finite
 from dpstats.regression.design_plan import DesignPlan
 from dpstats.regression.error_laws import NORMAL, ErrorLaw, MappedErrors, ScaledErrors
 from dpstats.regression.hypotheses import Hypotheses
+from dpstats.release.charges import state_charges
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.parameters import HasMissingCodes, parameters
 from dpstats.report import SIMULATED
@@ -358,7 +359,9 @@ class Regression(HasEstimates, _Fitted[SomePlan], HasMissingCodes):
         JointTest
             ``statistic`` (F, the Wald statistic over the number of hypotheses), ``pvalue`` and degrees of freedom.
         """
-        asked = self._hypotheses("names", names)
+        return self._test_jointly(self._hypotheses("names", names))
+
+    def _test_jointly(self, asked: Hypotheses) -> JointTest:
         off = asked.matrix @ self.params_ - asked.values
         cov = asked.matrix @ np.asarray(self.params_cov_) @ asked.matrix.T
         q, left = len(off), self._degrees
@@ -382,15 +385,25 @@ class Regression(HasEstimates, _Fitted[SomePlan], HasMissingCodes):
         """
         names = self._names()
         formula = getattr(self, "formula_", None)
-        columns: Any = dict.fromkeys(names[self._first :]) if formula is None else formula.terms
-        terms = [*names[: self._first], *columns]
-        found = [self.f_test([term]) for term in terms]
+        # By position: a name may have characters that mean something in the text of a hypothesis.
+        terms = [(name, [place]) for place, name in enumerate(names)]
+        if formula is not None:
+            factors = [(term, [names.index(name) for name in own]) for term, own in formula.terms.items()]
+            terms = [*terms[: self._first], *factors]
+        self._errors()
+        rows = np.eye(len(names))
+        found = [
+            self._test_jointly(
+                Hypotheses(rows[own], np.zeros(len(own)), tuple(names[place] for place in own))
+            )
+            for _, own in terms
+        ]
         return TermTests(
             np.array([test.statistic for test in found]),
             np.array([test.pvalue for test in found]),
             np.array([test.df_num for test in found]),
             self._degrees,
-            tuple(terms),
+            tuple(term for term, _ in terms),
             simulated=self.privacy_.simulated,
         )
 
@@ -616,6 +629,7 @@ class Regression(HasEstimates, _Fitted[SomePlan], HasMissingCodes):
     # Construction from a formula
 
     @classmethod
+    @state_charges
     def from_formula(cls, formula: str, data: Any, *, bounds: Any, levels: Any = None, **given: Any) -> Self:
         """Fit the model that a formula describes, and return the fitted estimator.
 

@@ -12,6 +12,7 @@ from dpstats.data.arithmetic import quiet
 from dpstats.regression.base import Regression, SomePlan
 from dpstats.regression.rows import OUTSIDE
 from dpstats.regression.scoring import determination, release_variation, variation_plan
+from dpstats.release.charges import state_charges
 
 Floats = NDArray[np.float64]
 
@@ -41,6 +42,7 @@ class BoundedOutcome(RegressorMixin, Regression[SomePlan]):
     def _of_formula(cls, described: Any, given: dict[str, Any]) -> Self:
         return super()._of_formula(described, {"y_bounds": described.y_bounds, **given})
 
+    @state_charges
     def _determination(self, X: Any, fitted: Floats, outcomes: Floats) -> float:
         """Return a private R^2 of fitted outcomes: a charged release of their squared residuals."""
         design = self.plan_.design

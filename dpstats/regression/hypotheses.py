@@ -175,8 +175,11 @@ class _Reader:
 
     def _side(self) -> Floats:
         total = np.zeros((1, len(self._names) + 1))
-        sign = -1.0 if self._takes("-") else 1.0
-        self._takes("+")
+        sign = 1.0
+        # A name may begin with a sign.
+        if not self._name():
+            sign = -1.0 if self._takes("-") else 1.0
+            self._takes("+")
         while True:
             total = total + sign * self._term()
             if self._takes("+"):
@@ -202,22 +205,34 @@ class _Reader:
             found = rest / number[0, -1] if over else rest * number[0, -1]
 
     def _factor(self) -> Floats:
+        size = len(self._names)
+        if name := self._name():
+            self._place += len(name)
+            places = [self._names.index(column) for column in self._terms.get(name, [name])]
+            return np.eye(size + 1)[places]
         if self._takes("("):
             found = self._side()
             if not self._takes(")"):
                 raise self._refused()
             return found
-        rest, size = self._rest(), len(self._names)
-        name = _name_at(self._text, self._place, [*self._names, *self._terms]) if rest else ""
-        if name:
-            self._place += len(name)
-            places = [self._names.index(column) for column in self._terms.get(name, [name])]
-            return np.eye(size + 1)[places]
+        rest = self._rest()
         number = _NUMBER.match(rest)
         if number is None:
             raise self._refused()
         self._place += number.end()
         return float(number.group()) * np.eye(size + 1)[[size]]
+
+    def _name(self) -> str:
+        """Return the name at the place, after blanks that are not part of it, or an empty string."""
+        known, place = [*self._names, *self._terms], self._place
+        while place < len(self._text):
+            if found := _name_at(self._text, place, known):
+                self._place = place
+                return found
+            if not self._text[place].isspace():
+                break
+            place += 1
+        return ""
 
     def _rest(self) -> str:
         rest = self._text[self._place :].lstrip()

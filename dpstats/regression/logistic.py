@@ -24,6 +24,7 @@ from dpstats.regression.log_odds import derivative
 from dpstats.regression.plan import RATE, RegressionPlan, regression_plan
 from dpstats.regression.row_columns import OffsetColumn, check_offset
 from dpstats.regression.scoring import CORRECT, accuracy_plan, release_accuracy
+from dpstats.release.charges import state_charges
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
 from dpstats.results import ConfidenceInterval
@@ -193,6 +194,7 @@ class PrivateLogisticRegression(ClassifierMixin, NewtonSteps, OffsetColumn[Regre
         likelier = as_int64(self.decision_function(X, offset) > 0)
         return self.classes_[likelier]
 
+    @state_charges
     def score(self, X: Any, y: Any, sample_weight: None = None, offset: Any = None) -> float:
         """Return the private fraction of rows that `predict` classifies correctly: a separate, charged release.
 

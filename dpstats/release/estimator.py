@@ -35,6 +35,7 @@ from dpstats.privacy.budget import PrivacyBudget, check_budget
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import Counted, ReleasePlan
 from dpstats.receipts import Receipt, make_receipt
+from dpstats.release.charges import state_charges
 from dpstats.release.complete import ROWS, plan_count, release_count, sample_complete, usable_rows
 from dpstats.release.methods_text import write_methods
 from dpstats.release.noise import noise_source
@@ -187,11 +188,13 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         planner.__dict__.update(ordered)
         return planner
 
+    @state_charges
     def fit(self, X: Any, y: Any = None) -> Self:
         """Release the estimate from the rows of ``X``.
 
         Bad parameters and bad data raise before anything is charged; the budget, if there is one,
-        is charged before any noise is drawn. A fit that fails after that has spent the charge.
+        is charged before any noise is drawn. A fit that fails after that raises `ChargedError`, which states the
+        charge and has the released values.
 
         Parameters
         ----------
@@ -216,6 +219,8 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
             If X cannot be read as the estimator needs it, finite numbers say, or ``y`` has another length.
         BudgetExceeded
             If the budget cannot pay.
+        ChargedError
+            If the fit failed after its charge.
         """
         noise = noise_source(self.random_state)
         budget = check_budget(self.budget, simulated=noise.simulated)
@@ -240,6 +245,7 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         plan, reader, label = plan.for_data(unit, noise.simulated), self, type(self).__name__
         counted = plan.counted
         if counted is not None:
+            session_of(plan, noise, budget, label).check()  # the whole plan, before its count is charged
             session = session_of(counted.plan, noise, budget, f"{label}: {ROWS}")
             with quiet():
                 complete = release_count(rows, session)
@@ -272,7 +278,7 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         if size < self._min_samples:
             raise InvalidData(
                 f"X must have more complete rows: their noisy number is {rows:.0f}, with noise of standard deviation "
-                f"{float(np.max(counting.noise(ROWS).std)):.1f}, and {size} rows can be used. The count was charged. "
+                f"{float(np.max(counting.noise(ROWS).std)):.1f}, and {size} rows can be used. "
                 "Use a larger epsilon, or columns with fewer missing entries."
             )
         return size

@@ -15,6 +15,7 @@ import math
 import os
 import secrets
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from functools import cache, lru_cache, partial
 from typing import Any, Protocol
 
@@ -23,7 +24,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_random_state
-from dpstats.errors import ScaleOutOfRange
+from dpstats.errors import NoiseUnavailable, ScaleOutOfRange
 from dpstats.release.groups import Groups, Windows, choose
 from dpstats.release.heavy_tails import exact_heavy, simulated_heavy
 
@@ -38,6 +39,9 @@ class Noise(Protocol):
     """A source of integer noise."""
 
     simulated: bool
+
+    def rehearse(self, kinds: Iterable[str]) -> None:
+        """Draw a number of each kind and drop it, or raise `NoiseUnavailable`: before a charge."""
 
     def laplace(self, scale: float, size: Size) -> NDArray[np.int64]:
         """Draw P(k) proportional to exp(-|k|/scale)."""
@@ -105,6 +109,12 @@ class ExactNoise:
 
     simulated = False
 
+    def rehearse(self, kinds: Iterable[str]) -> None:
+        for kind in kinds:
+            if kind not in _REHEARSED:
+                _rehearse(kind)
+                _REHEARSED.add(kind)
+
     def laplace(self, scale: float, size: Size) -> NDArray[np.int64]:
         return _draw(_opendp_measurement("laplace", check_scale(scale)), size)
 
@@ -157,6 +167,28 @@ class ExactNoise:
                 a + self.integers(b - a + 1, 1)[0] for a, b in zip(low.tolist(), high.tolist(), strict=True)
             ]
         return found
+
+
+_REHEARSED: set[str] = set()
+"""Kinds of noise of which this process has drawn a number."""
+
+
+def _rehearse(kind: str) -> None:
+    """Draw one number of a kind of noise that OpenDP samples, and drop it."""
+    failed = ""
+    try:
+        if kind in ("laplace", "gaussian"):
+            _draw(_opendp_measurement(kind, 1.0), 1)
+        elif kind in ("exponential", "gumbel"):
+            _opendp_selection(kind, 1.0, 1)([0, 1])
+    except Exception as error:
+        # A library that does not load raises ImportError, OSError, AttributeError or an error of its own.
+        failed = type(error).__name__
+    if failed:
+        raise NoiseUnavailable(
+            f"exact noise ({kind}) cannot be drawn, because the library opendp is missing or broken ({failed}). "
+            "Nothing was charged. Install it again with 'pip install --force-reinstall opendp'."
+        )
 
 
 def _exact_heavy(scale: float, power: int, size: Size) -> NDArray[Any]:
@@ -225,6 +257,9 @@ class SimulatedNoise:
     """Reproducible discrete noise from a numpy Generator."""
 
     simulated = True
+
+    def rehearse(self, kinds: Iterable[str]) -> None:
+        """Do nothing: simulated noise needs no library and no charge."""
 
     # Below this many steps rounding a continuous normal is not a discrete normal; a table is.
     _TABLE_BELOW = 32.0

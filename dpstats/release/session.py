@@ -40,7 +40,9 @@ from dpstats.privacy.stages import (
     Spacing,
     Stage,
 )
+from dpstats.release.charges import running_accounts
 from dpstats.release.groups import Groups
+from dpstats.release.memory import check_memory
 from dpstats.release.noise import Noise, SimulatedNoise
 from dpstats.release.stream import Stream
 
@@ -149,8 +151,9 @@ class Session:
     # Paying.
 
     def check(self) -> None:
-        """Raise if the budget cannot pay; charges nothing. Called before the data are touched."""
+        """Raise if the release cannot be made or paid for; charges nothing. Called before the data are touched."""
         self._in_its_process()
+        self._rehearse()
         if self._budget is not None:
             self._budget.check(self._plan)
 
@@ -160,6 +163,7 @@ class Session:
         Where this fails the session is dead: whether the charge was kept may be unknown.
         """
         self._in_its_process()
+        self._rehearse()
         if not self._noise.simulated:
             # Certified before anything is drawn, also where no budget asks; the plan keeps it.
             _ = self._plan.guarantee
@@ -168,9 +172,33 @@ class Session:
         except IndexError:
             raise DPStatsError("a session is opened once: it was, or it failed when it was") from None
         if self._budget is not None:
-            self._budget.charge(plan, label=self._label)
+            self._charge(self._budget, plan)
         self._tickets = {stage.name: stage for stage in plan.stages}
         return self
+
+    def _rehearse(self) -> None:
+        """Raise for what would make the release fail after its charge: a noise library that does not load, memory."""
+        if not self._noise.simulated:
+            self._noise.rehearse(self._plan.noise_kinds)
+            check_memory(self._plan)
+
+    def _charge(self, budget: PrivacyBudget, plan: Plan) -> None:
+        """Charge the budget, and tell the running calls, whose errors then state the charge."""
+        charge, accounts = (self._label, str(plan.guarantee)), running_accounts()
+        for account in accounts:
+            account.charges.append(charge)
+            account.released.append(self.released)
+            account.unknown = True
+        try:
+            budget.charge(plan, label=self._label)
+        except DPStatsError:
+            for account in accounts:
+                account.charges.pop()
+                account.released.pop()
+                account.unknown = False
+            raise
+        for account in accounts:
+            account.unknown = False
 
     def __enter__(self) -> Self:
         return self.open()

@@ -30,6 +30,7 @@ from dpstats.data.parameters import (
 from dpstats.errors import InvalidData, InvalidParameter, ScaleOutOfRange
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.guarantee import PrivacyGuarantee, parse_neighbors
+from dpstats.release.charges import state_charges
 from dpstats.release.mechanism import Releasing
 from dpstats.release.session import Session
 from dpstats.sensitivity.elastic import ElasticSensitivity
@@ -347,6 +348,7 @@ class PrivateSQL(Releasing):
 
     # Public methods
 
+    @state_charges
     def count(self, sql: str) -> PrivateAnswer:
         """Release the answer to a query with one COUNT and no GROUP BY.
 
@@ -365,6 +367,7 @@ class PrivateSQL(Releasing):
         assert isinstance(answer, PrivateAnswer)
         return answer
 
+    @state_charges
     def query(self, sql: str) -> PrivateTable | PrivateAnswers | QuantileAnswers:
         """Release the answer to a query; with GROUP BY, each aggregate of each group.
 

@@ -16,7 +16,7 @@ import pytest
 
 from dpstats.cli import main
 from dpstats.cli.kept import KeptResults, results_path
-from dpstats.errors import LedgerError
+from dpstats.errors import InvalidParameter, LedgerError
 from dpstats.privacy import PrivacyBudget
 from tests.cli.commands import AGE, json_of, refused
 
@@ -66,8 +66,11 @@ def test_a_failure_after_the_release_loses_nothing(
         patch.setattr(where, broken)
         capsys.readouterr()
         assert main(MEAN) == 130
-        words = "what was released and charged is not lost: 'dpstats budget results b.db' shows it"
-        assert capsys.readouterr().err == f"dpstats mean: interrupted; {words}\n"
+        words = (
+            "The charge stands: (epsilon = 0.25, delta = 0), one row replaced for 'ClippedMean'. "
+            "The released values are kept: 'dpstats budget results b.db' shows them."
+        )
+        assert capsys.readouterr().err == f"dpstats mean: interrupted. {words}\n"
     (result,) = kept(capsys)
     assert charges() == 1 and (result["result"] is not None) == reported
     (release,) = result["releases"]
@@ -145,16 +148,33 @@ def test_what_nobody_reads_was_not_delivered(
     os.close(read)
     with open(write, "w") as pipe, monkeypatch.context() as patch:
         patch.setattr(sys, "stdout", pipe)
-        assert main(MEAN) == 6
-    assert "(Broken pipe); what was released and charged is not lost" in capsys.readouterr().err
+        assert main(MEAN) == 7
+    said = capsys.readouterr().err
+    assert "(Broken pipe). The charge stands" in said and "The released values are kept" in said
     (result,) = kept(capsys)
     assert result["result"]["n_samples"] == 200
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a full disk")
 def test_a_full_disk_loses_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*MEAN, "--json", "/dev/full"]) == 6
+    assert main([*MEAN, "--json", "/dev/full"]) == 7
     assert len(kept(capsys)) == 1
+
+
+@pytest.mark.parametrize("kind", [AttributeError, ValueError, InvalidParameter, MemoryError, OSError])
+def test_no_status_of_a_failure_after_the_charge_means_that_nothing_was_charged(
+    kind: type[Exception], folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*arguments: object, **options: object) -> None:
+        raise kind("entry 4711")
+
+    monkeypatch.setattr("dpstats.means.clipped.ClippedMean.summary", failing)
+    capsys.readouterr()
+    assert main(MEAN) == 7 and charges() == 1
+    said = capsys.readouterr().err
+    assert "The charge stands" in said and said.count("\n") == 1
+    # Messages of other packages may show data.
+    assert ("4711" in said) == (kind is InvalidParameter)
 
 
 def test_nothing_is_charged_where_nothing_can_be_kept(

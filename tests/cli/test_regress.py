@@ -402,3 +402,17 @@ def test_weights_offsets_and_exposures_are_columns(
         ([*counts, "o=-3,3", "--offset", "o"], "--offset cannot be used with --counts"),
     ):
         assert message in failed(["regress", str(path), *words], capsys)
+
+
+@pytest.mark.parametrize("name", [" age", "age ", "-age", "age = 1", "3", "age, b", "a b", "(age)"])
+def test_names_of_columns_may_have_any_characters(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, ledger = tmp_path / "named.csv", tmp_path / "b.db"
+    people(400).rename(columns={"age": name}).to_csv(path, index=False)
+    assert main(["budget", "new", str(ledger), "--epsilon", "1", "--delta", "1e-6"]) == 0
+    capsys.readouterr()
+    words = ["--outcome", "cost", f"--column={name}", "--bounds", "0", "80", "cost=0,10"]
+    found = json_of(["regress", str(path), *words, "--budget", str(ledger)], capsys)
+    assert [row["name"] for row in found["params"]] == ["Intercept", name]
+    assert [row["name"] for row in found["terms"]] == ["Intercept", name]

@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import math
 import os
 import pickle
 import threading
@@ -291,3 +292,43 @@ def test_what_would_remain_is_what_remains(method: str, delta: float) -> None:
     assert budget.remaining == expected
     with pytest.raises(BudgetExceeded, match="Nothing was charged"):
         budget.remaining_after(PrivacyGuarantee(0.95))
+
+
+def charge_often(budget, guarantee, times):
+    for _ in range(times):
+        budget.charge(guarantee)
+
+
+def test_equal_shares_use_a_budget_up():
+    for total, spent in ((1.0, 0.0), (0.3, 0.1), (7.7, 1.1)):
+        for times in range(1, 101):
+            budget = PrivacyBudget(total, 1e-6)
+            budget.charge(PrivacyGuarantee(spent))
+            share = budget.share(times)
+            charge_often(budget, share, times)
+            # The next larger float would not have fitted.
+            more = PrivacyBudget(total)
+            more.charge(PrivacyGuarantee(spent))
+            with pytest.raises(BudgetExceeded):
+                charge_often(more, PrivacyGuarantee(math.nextafter(share.epsilon, math.inf)), times)
+
+
+@pytest.mark.parametrize("times", [1, 2, 7, 49])
+def test_equal_shares_by_other_methods(times):
+    gdp, zcdp = (PrivacyBudget(1.0, 1e-6, method=method) for method in ("gdp", "zcdp"))
+    first, second = gdp.share(times), zcdp.share(times)
+    for _ in range(times):
+        gdp.charge(ClippedMean(clip=1.0, epsilon=first.epsilon, delta=first.delta).plan(100, 2))
+        zcdp.charge(second)
+    assert gdp.remaining.epsilon < 1e-3 and zcdp.remaining.epsilon < 1e-3
+    with pytest.raises(InvalidParameter, match="times must be 1 with method='pld'"):
+        PrivacyBudget(1.0, method="pld").share(2)
+    with pytest.raises(InvalidParameter, match="times must be"):
+        gdp.share(0)
+
+
+def test_a_refusal_tells_the_charge_from_what_fits():
+    budget = PrivacyBudget(1.0)
+    words = r"asked for \(epsilon = 0.0101010101010101, .* is \(epsilon = 0.01010101010101,"
+    with pytest.raises(BudgetExceeded, match=words):
+        charge_often(budget, PrivacyGuarantee(1 / 99), 99)

@@ -77,7 +77,7 @@ def test_gdp_adds_what_all_releases_of_a_charge_lack_of_continuous_noise():
     slack = budget._filter.limits()[1]
     # Three parts of it, 0.4 each: any one of them would fit, and so would two.
     parts = (Gaussian(1e-3, float(slack) * 0.4),) * 3
-    with pytest.raises(BudgetExceeded, match="allowance for noise being discrete"):
+    with pytest.raises(BudgetExceeded, match="allowance for discrete noise"):
         budget.charge(ReleaseCost(parts, PrivacyGuarantee(1.0, 1e-6)))
     budget.charge(ReleaseCost(parts[:2], PrivacyGuarantee(1.0, 1e-6)))
 
@@ -326,11 +326,15 @@ def test_a_plan_for_what_remains_under_gdp_fits(epsilon, delta):
 
 def test_gdp_says_what_it_cannot_count():
     wide = ClippedMean(epsilon=1.0, delta=1e-10, clip=1.0, clip_norm="l2").plan(100, 10**6)
-    with pytest.raises(BudgetExceeded, match="allowance for noise being discrete"):
+    with pytest.raises(BudgetExceeded, match="allowance for discrete noise"):
         PrivacyBudget(1.0, 1e-10, method="gdp").charge(wide)
     loose = ClippedMean(epsilon=25.0, delta=1e-9, clip=1.0).plan(100, 1)
     with pytest.raises(InvalidParameter, match="calibrated through zero-concentrated privacy"):
         PrivacyBudget(25.0, 1e-9, method="gdp").charge(loose)
+    # One column, and an ordinary delta: the budget's epsilon is what is large.
+    few = ClippedMean(epsilon=20.0, delta=1e-6, clip=1.0).plan(100, 1)
+    with pytest.raises(BudgetExceeded, match=r"large \(here 20\) or its delta is small \(1e-06\)"):
+        PrivacyBudget(20.0, 1e-6, method="gdp").charge(few)
 
 
 @pytest.mark.parametrize("delta", [8e-9, 3e-7, 7e-6, 1e-5])

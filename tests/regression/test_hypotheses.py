@@ -113,3 +113,11 @@ def test_whole_terms_are_those_of_statsmodels() -> None:
         assert made.f_test(term).statistic == found.statistic[found.names.index(term)]
     assert list(found.to_frame().columns) == ["statistic", "pvalue", "df_constraint"]
     assert "df constraint" in str(found.summary())
+
+
+def test_names_may_begin_with_blanks_and_signs() -> None:
+    for name in (" x", "-x", "+x", "(x)", "x = 1", "3", "a, b"):
+        names = ["Intercept", "z", name]
+        for text, row in ((name, [0, 0, 1]), (f"z + {name}", [0, 1, 1]), (f"2 * {name} - z", [0, -1, 2])):
+            (found,) = Hypotheses.parse(text, names, 1, "names").matrix
+            assert found.tolist() == row, (name, text)

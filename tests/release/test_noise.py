@@ -12,7 +12,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, NoiseUnavailable
+from dpstats.means import AdaptiveMean, ClippedMean
+from dpstats.mechanisms import AboveThreshold, GaussianMechanism, LaplaceMechanism, PermuteAndFlip
+from dpstats.privacy import PrivacyBudget
+from dpstats.release import noise
 from dpstats.release.noise import MAX_SCALE, MIN_SCALE, ExactNoise, SimulatedNoise, noise_source
 
 REJECT = 1e-7
@@ -234,3 +238,67 @@ def test_equal_noisy_scores_go_to_the_first_candidate(monkeypatch):
     for k in (1, 30, 60):
         assert noise.top("laplace", scores, 1.0, k).tolist() == best[:k]
         assert noise.top("laplace", scores, 1.0, k, size=2).tolist() == [best[:k]] * 2
+
+
+# The rehearsal before a charge
+
+
+def missing(*arguments):
+    raise ImportError("no opendp")
+
+
+def broken(*arguments):
+    raise AttributeError("opendp has no symbol 4711")
+
+
+def unloadable(*arguments):
+    raise OSError("libopendp.so: wrong ELF class")
+
+
+@pytest.mark.parametrize("failing", [missing, broken, unloadable])
+@pytest.mark.parametrize(
+    "release",
+    [
+        lambda budget: LaplaceMechanism(1.0, 0.5, budget=budget).release(1.0),
+        lambda budget: GaussianMechanism(1.0, 0.5, 1e-6, budget=budget).release(1.0),
+        lambda budget: AboveThreshold(1.0, 0.5, budget=budget).query(1.0),
+        lambda budget: PermuteAndFlip(1.0, 0.5, budget=budget).select([0.0, 1.0]),
+        lambda budget: ClippedMean(bounds=(0, 1), epsilon=0.5, budget=budget).fit([[0.5], [0.1]]),
+    ],
+)
+def test_a_library_that_is_missing_or_broken_is_found_before_the_charge(failing, release, monkeypatch):
+    budget = PrivacyBudget(1.0, 1e-5)
+    monkeypatch.setattr(noise, "_REHEARSED", set())
+    monkeypatch.setattr(noise, "_opendp_measurement", failing)
+    monkeypatch.setattr(noise, "_opendp_selection", failing)
+    with pytest.raises(
+        NoiseUnavailable, match=r"opendp is missing or broken .* Nothing was charged"
+    ) as found:
+        release(budget)
+    assert (
+        found.value.__cause__ is None and found.value.__context__ is None and "4711" not in str(found.value)
+    )
+    assert budget.history() == ()
+
+
+def test_noise_that_only_the_second_part_needs_is_rehearsed_before_the_first(monkeypatch):
+    draw, budget = noise._opendp_measurement, PrivacyBudget(1.0, 1e-5)
+    monkeypatch.setattr(noise, "_REHEARSED", set())
+    monkeypatch.setattr(
+        noise, "_opendp_measurement", lambda law, scale: missing() if law == "gaussian" else draw(law, scale)
+    )
+    model = AdaptiveMean(bound=9.0, std=1.0, missing="drop", epsilon=0.5, delta=1e-6, budget=budget)
+    with pytest.raises(NoiseUnavailable, match="gaussian"):
+        model.fit(np.ones((500, 1)))
+    assert budget.history() == ()
+
+
+def test_a_kind_of_noise_is_rehearsed_once_in_a_process(monkeypatch):
+    drawn, draw = [], noise._rehearse
+    monkeypatch.setattr(noise, "_REHEARSED", set())
+    monkeypatch.setattr(noise, "_rehearse", lambda kind: (drawn.append(kind), draw(kind)))
+    for _ in range(3):
+        LaplaceMechanism(1.0, 0.5, budget=PrivacyBudget(1.0)).release(1.0)
+        GaussianMechanism(1.0, 0.5, 1e-6).release(1.0)
+    LaplaceMechanism(1.0, 0.5, random_state=0).release(1.0)
+    assert drawn == ["laplace", "gaussian"]

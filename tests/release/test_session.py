@@ -56,6 +56,9 @@ class Silent:
     def __init__(self, then=lambda: None):
         self.asked, self.then = [], then
 
+    def rehearse(self, kinds):
+        pass
+
     def _draw(self, law, scale, size):
         self.then()
         self.asked.append((law, scale, size))

@@ -125,7 +125,7 @@ class Discovery:
         """The event of the noise."""
         event = self.touched.event
         if not isinstance(event, Gaussian):
-            raise DPStatsError("a discovery is accounted for by the exact curve. This is a defect")
+            raise DPStatsError("a discovery is state_charges for by the exact curve. This is a defect")
         return event
 
     @property

@@ -122,7 +122,7 @@ class FreeRounds(IterativeConstruction):
 
 
 class ChoicesForgotten(IterativeConstruction):
-    """Planted bug: the selections have a hundredth of their noise, and only the answers are accounted for."""
+    """Planted bug: the selections have a hundredth of their noise, and only the answers are state_charges for."""
 
     def plan(self, n_samples: int, n_features: int | None = None) -> Any:
         plan = super().plan(n_samples, n_features)
