@@ -6,7 +6,6 @@ Proof: docs/proofs/ball-products.md.
 from __future__ import annotations
 
 import math
-import reprlib
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -20,7 +19,7 @@ from dpstats.data.levels import Categories
 from dpstats.data.parameters import check_choice, check_columns
 from dpstats.data.tables import Rows, Table
 from dpstats.error_distributions import NormalErrors
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.errors import InvalidData, InvalidParameter, show
 from dpstats.inference import Estimates, HasEstimates, Test
 from dpstats.means.ball_products import BallProducts, Extension
 from dpstats.means.ellipsoid_plan import (
@@ -310,7 +309,7 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
         if two:
             if self.mean is not None:
                 raise InvalidParameter(
-                    f"mean must be None with groups, got {reprlib.repr(self.mean)}. Leave it out for two samples."
+                    f"mean must be None with groups, got {show(self.mean)}. Leave it out for two samples."
                 )
             return Frame(center, half, assume == "mean", False, hard), np.zeros(d)
         mean = np.full(d, 0.0 if self.mean is None else check_columns("mean", self.mean, d))

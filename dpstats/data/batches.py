@@ -20,7 +20,7 @@ from dpstats.data.rows import as_float64, rows_of
 from dpstats.data.schema import Schema
 from dpstats.data.source import Source
 from dpstats.data.tables import Integers, Rows, Sums, Table
-from dpstats.errors import InvalidData
+from dpstats.errors import InvalidData, show
 
 Beside = str | tuple[str, ...] | None
 """Name of the additional column next to the numbers, or several names."""
@@ -239,7 +239,7 @@ def chosen_columns(
     for name in [*wanted, *others]:
         if name not in given:
             raise InvalidData(
-                f"X must have a column of every name that is given, got none of the name {name!r}"
+                f"X must have a column of every name that is given, got none of the name {show(name)}"
             )
     return wanted, others
 

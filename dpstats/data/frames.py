@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import reprlib
 import sys
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.errors import InvalidData, InvalidParameter, show, show_names
 
 
 def refuse_unknown(parameter: str, wanted: Sequence[Any], names: Sequence[Any]) -> None:
@@ -17,7 +16,7 @@ def refuse_unknown(parameter: str, wanted: Sequence[Any], names: Sequence[Any]) 
     for name in wanted:
         if list(names).count(name) != 1:
             raise InvalidParameter(
-                f"{parameter} must name columns of the data frame ({reprlib.repr(list(names))}), got {name!r}"
+                f"{parameter} must name columns of the data frame ({show_names(names)}), got {show(name)}"
             )
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import reprlib
 import sys
 from collections.abc import Mapping
 from typing import Any
 
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, show_names
 
 
 def column_names(X: Any) -> list[Any] | None:
@@ -128,7 +127,7 @@ def _order(name: str, labels: list[Any] | None, names: list[Any]) -> list[int] |
         return None
     raise InvalidParameter(
         f"{name} must have the columns of X as its labels, in any order, or no labels, got labels "
-        f"{reprlib.repr(labels)} for the columns {reprlib.repr(names)}"
+        f"{show_names(labels)} for the columns {show_names(names)}"
     )
 
 

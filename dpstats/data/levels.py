@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import reprlib
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -14,7 +13,7 @@ from dpstats.data.keys import read_labels
 from dpstats.data.rows import column_of
 from dpstats.data.values import Key, key_of
 from dpstats.data.words import Words, level
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, show
 
 
 class Levels(Protocol):
@@ -64,7 +63,7 @@ class Categories:
             if key is None:
                 raise InvalidParameter(f"{name} must be hashable values, got {type(value).__name__}")
             if self._code.setdefault(key, code) != code:
-                raise InvalidParameter(f"{name} must be distinct, got {value!r} twice")
+                raise InvalidParameter(f"{name} must be distinct, got {show(value)} twice")
         if not self.values:
             raise InvalidParameter(f"{name} must not be empty")
         # A faster lookup for the most common types: the same codes, keyed by the values.
@@ -150,7 +149,7 @@ class Bins:
         increasing = self.edges.ndim == 1 and self.edges.size >= 2 and bool((np.diff(self.edges) > 0).all())
         if not increasing or not np.isfinite(self.edges).all():
             raise InvalidParameter(
-                f"bins must be the edges of bins, two finite and increasing numbers or more, got {reprlib.repr(edges)}"
+                f"bins must be the edges of bins, two finite and increasing numbers or more, got {show(edges)}"
             )
         pairs = list(zip(self.edges[:-1], self.edges[1:], strict=True))
         self.values = tuple(

@@ -6,12 +6,11 @@ numpy is imported only to check arrays, so a process that only charges a budget 
 from __future__ import annotations
 
 import math
-import reprlib
 from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, show
 
 if TYPE_CHECKING:
     import numpy as np
@@ -53,7 +52,7 @@ def check_real(
         return InvalidParameter(f"{name} must be {words}, got {shown}")
 
     if not isinstance(value, float) and (isinstance(value, bool) or not isinstance(value, Real)):
-        raise refusal(reprlib.repr(value))
+        raise refusal(show(value))
     try:
         number = float(value) + 0.0  # not -0.0
     except OverflowError:
@@ -66,7 +65,7 @@ def check_real(
         and (at_most is None or number <= at_most)
     )
     if not inside:
-        raise refusal(reprlib.repr(value) if number == math.inf else value)
+        raise refusal(show(value) if number == math.inf else value)
     return number
 
 
@@ -83,7 +82,7 @@ def check_integer(name: str, value: Any, *, at_least: int, at_most: int | None =
         )
 
     if isinstance(value, bool) or not isinstance(value, Integral):
-        raise refusal(reprlib.repr(value))
+        raise refusal(show(value))
     number = int(value)
     if (bits := number.bit_length()) > _MOST_BITS:
         size = f"an integer of {bits:,} bits"
@@ -97,7 +96,7 @@ def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
     """Return ``value`` if it is one of the named choices, or raise `InvalidParameter`."""
     if not isinstance(value, str) or value not in choices:
         allowed = ", ".join(repr(choice) for choice in choices)
-        raise InvalidParameter(f"{name} must be one of {allowed}, got {reprlib.repr(value)}")
+        raise InvalidParameter(f"{name} must be one of {allowed}, got {show(value)}")
     return value
 
 
@@ -119,7 +118,7 @@ def check_missing(value: Any, allowed: Sequence[str] = ("error",), instead: str 
     words = ", ".join(map(repr, allowed))
     advice = "; ".join(f"{word!r}: {_MISSING[word]}" for word in allowed)
     way = f" {instead}" if instead and isinstance(value, str) and value in _MISSING else ""
-    raise InvalidParameter(f"missing must be one of {words}, got {reprlib.repr(value)}. {advice}.{way}")
+    raise InvalidParameter(f"missing must be one of {words}, got {show(value)}. {advice}.{way}")
 
 
 def check_simulations(value: Any, *, at_least: int) -> int:
@@ -132,7 +131,7 @@ def check_flag(name: str, value: Any) -> bool:
     import numpy as np
 
     if not isinstance(value, bool | np.bool_):
-        raise InvalidParameter(f"{name} must be True or False, got {reprlib.repr(value)}")
+        raise InvalidParameter(f"{name} must be True or False, got {show(value)}")
     return bool(value)
 
 
@@ -187,7 +186,7 @@ def check_columns(
     if np.ma.isMaskedArray(value):
         raise InvalidParameter(f"{name} must not be a masked array")
     if array.ndim != 1 or array.dtype.kind not in "fiu" or array.size == 0:
-        raise InvalidParameter(f"{name} must be a number or {words}, got {reprlib.repr(value)}")
+        raise InvalidParameter(f"{name} must be a number or {words}, got {show(value)}")
     array = array.astype(np.float64)
     if n_features is not None and array.size != n_features:
         raise InvalidParameter(
@@ -222,5 +221,5 @@ def check_random_state(random_state: Any) -> np.random.Generator | None:
         return np.random.default_rng(int(random_state))
     raise InvalidParameter(
         "random_state must be None (exact noise), or a non-negative int or numpy.random.Generator "
-        f"(simulated noise), got {reprlib.repr(random_state)}"
+        f"(simulated noise), got {show(random_state)}"
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import reprlib
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +14,7 @@ from dpstats.data.keys import read_labels
 from dpstats.data.levels import Levels
 from dpstats.data.rows import InvalidType, column_of
 from dpstats.data.values import MISSING, is_built_in, key_of
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.errors import InvalidData, InvalidParameter, show, show_names
 
 ROLES = ("y", "groups", "labels", "units", "weight", "time", "event", "exposure", "offset")
 
@@ -56,12 +55,12 @@ class Column:
 
     def __post_init__(self) -> None:
         if self.role not in ROLES:
-            raise InvalidParameter(f"role must be one of {', '.join(ROLES)}, got {self.role!r}")
+            raise InvalidParameter(f"role must be one of {', '.join(ROLES)}, got {show(self.role)}")
         try:
             hash(self.name)
         except TypeError:
             raise InvalidParameter(
-                f"{self.parameter} must be the name of one column of X, got {reprlib.repr(self.name)}"
+                f"{self.parameter} must be the name of one column of X, got {show(self.name)}"
             ) from None
 
     def read(self, entries: Any, missing: str = "error") -> Any:
@@ -162,13 +161,11 @@ class Schema:
             needed = [*roles, *(() if self.levels is not None or self.counted else self.numbers or ())]
             if needed:
                 raise InvalidData(
-                    f"X must be a data frame with a column {needed[0]!r}, got columns without names"
+                    f"X must be a data frame with a column {show(needed[0])}, got columns without names"
                 )
             return self
         if len(set(map(str, names))) < len(names):
-            raise InvalidData(
-                f"X must have a different name for every column, got {reprlib.repr(list(names))}"
-            )
+            raise InvalidData(f"X must have a different name for every column, got {show_names(names)}")
         numbers = self._chosen(names, roles)
         parameter = "columns" if self.levels is None else "levels"
         wanted_names: list[tuple[str, Sequence[Any]]] = [
@@ -179,13 +176,13 @@ class Schema:
             for name in wanted:
                 if list(names).count(name) != 1:
                     raise InvalidParameter(
-                        f"{given} must name columns of X ({reprlib.repr(list(names))}), got {name!r}"
+                        f"{given} must name columns of X ({show_names(names)}), got {show(name)}"
                     )
         if len(set(numbers)) < len(numbers):
             raise InvalidParameter(f"{parameter} must name each column once")
         if twice := [name for name in numbers if name in roles]:
             raise InvalidParameter(
-                f"{parameter} must not have {twice[0]!r}, which is given as {roles[twice[0]]}"
+                f"{parameter} must not have {show(twice[0])}, which is given as {roles[twice[0]]}"
             )
         if not numbers and roles:
             raise InvalidParameter(f"{parameter} must name at least one column")

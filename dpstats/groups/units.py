@@ -18,7 +18,7 @@ from dpstats.data.labels import column_names, declare_unit
 from dpstats.data.parameters import check_integer
 from dpstats.data.rows import column_of
 from dpstats.data.values import MISSING, is_built_in, is_missing, key_of
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.errors import InvalidData, InvalidParameter, show
 
 Floats = NDArray[np.float64]
 
@@ -88,12 +88,12 @@ def one_row_per_unit(
     refuse_unknown("unit", [unit], names)
     refuse_unknown("how", list(how), names)
     if unit in how:
-        raise InvalidParameter(f"how must not have {unit!r}, the unit")
+        raise InvalidParameter(f"how must not have {show(unit)}, the unit")
     if max_rows is not None:
         check_integer("max_rows", max_rows, at_least=1)
     word = str(unit) if called is None else called
     if not isinstance(word, str) or not word.strip():
-        raise InvalidParameter(f"called must be the name of a unit, such as 'person', got {called!r}")
+        raise InvalidParameter(f"called must be the name of a unit, such as 'person', got {show(called)}")
 
     units = Units.of(column(frame, unit), "unit")
     if not len(units):
@@ -177,7 +177,7 @@ def _check_how(how: Any) -> None:
         if not isinstance(kind, str) or kind not in _KINDS:
             shown = "a function" if callable(kind) else repr(kind)
             reason = ": it might look at more than one unit" if callable(kind) else ""
-            raise InvalidParameter(f"how must have one of {allowed} for {name!r}, got {shown}{reason}")
+            raise InvalidParameter(f"how must have one of {allowed} for {show(name)}, got {shown}{reason}")
 
 
 def _column(frame: Any, name: Any, kind: str) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import reprlib
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_real
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.errors import InvalidData, InvalidParameter, show
 from dpstats.privacy.plan import ReleasePlan
 
 _STEPS = 1 << 20
@@ -125,7 +124,7 @@ def check_bounds(bounds: Any) -> tuple[float, float]:
         raise InvalidParameter(f"{words}; got none")
     ends = list(bounds) if np.ndim(bounds) == 1 else []
     if len(ends) != 2:
-        raise InvalidParameter(f"{words}, got {reprlib.repr(bounds)}")
+        raise InvalidParameter(f"{words}, got {show(bounds)}")
     low, high = ends
     low, high = check_real("bounds[0]", low), check_real("bounds[1]", high)
     if not low < high:
@@ -141,7 +140,7 @@ def check_grid(bounds: Any, step: Any) -> Grid:
     if step is None:
         if not (high - low) / _STEPS > 8 * math.ulp(max(abs(low), abs(high))):
             raise InvalidParameter(
-                f"bounds must have 2^23 floating-point numbers between them, got ({low!r}, {high!r}). Declare a step."
+                f"bounds must have 2^23 floating-point numbers between them, got {show(bounds)}. Declare a step."
             )
         steps = _STEPS
     else:
@@ -154,7 +153,7 @@ def check_grid(bounds: Any, step: Any) -> Grid:
             )
     # Places are multiples of this factor.
     if not math.isfinite(steps / (high - low)):
-        raise InvalidParameter(f"bounds must be further apart, got ({low!r}, {high!r})")
+        raise InvalidParameter(f"bounds must be further apart, got {show(bounds)}")
     return Grid(low, high, steps, step is not None)
 
 

@@ -21,7 +21,7 @@ from dpstats.data.parameters import (
 )
 from dpstats.data.tables import Rows
 from dpstats.error_distributions import chosen_limits
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, show
 from dpstats.inference import Estimates
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.quantiles.column import OneColumn, check_sizes
@@ -369,7 +369,7 @@ def _read_limits(found: Any, released: Released, plan: QuantilePlan) -> tuple[Nu
 def check_fractions(q: Any) -> list[float]:
     """Return distinct fractions in (0, 1) in their given order, or raise an error."""
     if isinstance(q, str) or (np.ndim(q) == 1 and np.size(q) == 0) or np.ndim(q) > 1:
-        raise InvalidParameter(f"q must be a fraction in (0, 1), or a sequence of some, got {q!r}"[:300])
+        raise InvalidParameter(f"q must be a fraction in (0, 1), or a sequence of some, got {show(q)}"[:300])
     given = list(q) if np.ndim(q) == 1 else [q]
     checked = [check_real("q", x, above=0, below=1) for x in given]
     if len(set(checked)) < len(checked):

@@ -6,7 +6,6 @@ A domain is public and declared in advance. The cell of a row depends on this ro
 from __future__ import annotations
 
 import math
-import reprlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,7 +17,7 @@ from dpstats.data.levels import Bins, Categories, Levels
 from dpstats.data.opening import open_source
 from dpstats.data.parameters import check_choice
 from dpstats.data.schema import Schema
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.errors import InvalidData, InvalidParameter, show
 
 Counts = NDArray[np.int64]
 
@@ -78,7 +77,7 @@ class Domain:
         if isinstance(attributes, str | bytes) or not isinstance(attributes, Mapping | Sequence | np.ndarray):
             raise InvalidParameter(
                 "attributes must be declared, {name: levels, Bins or number of levels, ...}, got "
-                f"{reprlib.repr(attributes)}"
+                f"{show(attributes)}"
             )
         if not len(attributes):
             raise InvalidParameter("attributes must be at least one, got none")
@@ -86,7 +85,7 @@ class Domain:
         for name in declared:
             if not isinstance(name, str) or not name or TIMES.strip() in name:
                 raise InvalidParameter(
-                    f"names of attributes must be text without {TIMES.strip()!r}, got {reprlib.repr(name)}"
+                    f"names of attributes must be text without {TIMES.strip()!r}, got {show(name)}"
                 )
         further = _check_other(other, tuple(declared))
         kinds = [_kind(name, item, name in further) for name, item in declared.items()]
@@ -132,8 +131,8 @@ class Domain:
         outside = [name for name, column in zip(self.names, codes.T, strict=True) if (column < 0).any()]
         if outside:
             raise InvalidData(
-                f"X must hold declared levels only, got at least one other entry of {outside[0]!r}, or "
-                f"missing; declare it, or give the domain other=[{outside[0]!r}]"
+                f"X must hold declared levels only, got at least one other entry of {show(outside[0])}, or "
+                f"missing; declare it, or give the domain other=[{show(outside[0])}]"
             )
         return codes
 
@@ -231,7 +230,7 @@ class Domain:
         known = ", ".join(map(repr, self.names))
         raise InvalidParameter(
             f"an attribute must be one of {known}, or a position below {len(self.names)}, got "
-            f"{reprlib.repr(attribute)}"
+            f"{show(attribute)}"
         )
 
     def label(self, attributes: Sequence[int]) -> str:
@@ -282,9 +281,9 @@ def _kind(name: str, declared: Any, further: bool) -> Kind:
     else:
         kind = Categories(declared, what)
     if further and OTHER in kind.values:
-        raise InvalidParameter(f"{what} must not declare {OTHER!r}, which other={name!r} adds")
+        raise InvalidParameter(f"{what} must not declare {OTHER!r}, which other={show(name)} adds")
     if len(kind) + further < 2:
-        raise InvalidParameter(f"{what} must have two levels or more, got {kind.values!r}")
+        raise InvalidParameter(f"{what} must have two levels or more, got {show(kind.values)}")
     return WithOther(kind) if further else kind
 
 
@@ -292,5 +291,7 @@ def _check_other(other: Any, names: tuple[str, ...]) -> tuple[str, ...]:
     given = (other,) if isinstance(other, str) else tuple(other)
     for name in given:
         if name not in names:
-            raise InvalidParameter(f"other must be names of attributes, of {', '.join(names)}, got {name!r}")
+            raise InvalidParameter(
+                f"other must be names of attributes, of {', '.join(names)}, got {show(name)}"
+            )
     return given

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import reprlib
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_integer
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, show
 from dpstats.queries.domain import Domain, check_domain
 from dpstats.queries.linear import LinearQueries, Numbers, real_vector
 
@@ -111,7 +110,7 @@ def check_tables(name: str, tables: Any, domain: Domain) -> tuple[Table, ...]:
     d = len(domain)
     refusal = (
         f"{name} must be a number of attributes (all tables of so many), or a sequence of such numbers and of "
-        f"sequences of attributes, got {reprlib.repr(tables)}"
+        f"sequences of attributes, got {show(tables)}"
     )
     if isinstance(tables, str | bytes) or not (_is_whole(tables) or isinstance(tables, Sequence)):
         raise InvalidParameter(refusal)
@@ -128,7 +127,7 @@ def check_tables(name: str, tables: Any, domain: Domain) -> tuple[Table, ...]:
         raise InvalidParameter(f"{name} must be one table at least, got none")
     if len(set(found)) < len(found):
         twice = next(table for table in found if found.count(table) > 1)
-        raise InvalidParameter(f"{name} must be different tables, got {domain.label(twice)!r} twice")
+        raise InvalidParameter(f"{name} must be different tables, got {show(domain.label(twice))} twice")
     return tuple(found)
 
 
@@ -136,11 +135,11 @@ def check_table(name: str, attributes: Any, domain: Domain) -> Table:
     """Return the increasing positions of the attributes of a table, given by name or position."""
     if isinstance(attributes, str | bytes) or not isinstance(attributes, Sequence) or not attributes:
         raise InvalidParameter(
-            f"{name} must be the attributes of a table, in a sequence, got {reprlib.repr(attributes)}"
+            f"{name} must be the attributes of a table, in a sequence, got {show(attributes)}"
         )
     table = tuple(sorted(domain.position(attribute) for attribute in attributes))
     if len(set(table)) < len(table):
-        raise InvalidParameter(f"{name} must not have an attribute twice in a table, got {attributes!r}")
+        raise InvalidParameter(f"{name} must not have an attribute twice in a table, got {show(attributes)}")
     return table
 
 

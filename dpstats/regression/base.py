@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from dpstats.data.arithmetic import quiet
 from dpstats.data.parameters import check_flag, check_level, check_missing, check_real
 from dpstats.data.schema import Column, Schema
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.errors import InvalidData, InvalidParameter, show
 from dpstats.inference import Estimates, HasEstimates, Test
 from dpstats.lattice import check_finite
 from dpstats.regression.design_plan import DesignPlan
@@ -192,7 +192,7 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
             if coefficient not in names:
                 raise InvalidParameter(
                     f"coefficient must be the name of one ({', '.join(names[:8])}{', ...' if len(names) > 8 else ''}), "
-                    f"got {coefficient!r}"
+                    f"got {show(coefficient)}"
                 )
             return names.index(coefficient)
         if isinstance(coefficient, bool) or not isinstance(coefficient, int | np.integer):

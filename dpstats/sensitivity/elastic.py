@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dpstats.data.parameters import check_integer, check_privacy_parameters, check_real
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, show
 from dpstats.sensitivity.relations import Column, Count, Distinct, Join, Relation, Table, tables
 from dpstats.sensitivity.smooth import smooth_sensitivity
 
@@ -113,7 +113,7 @@ class ElasticSensitivity:
                 return 1
             key = relation.name, column.name
             if key not in self._frequencies:
-                raise InvalidParameter(f"frequencies must have {'.'.join(key)!r}, which a join is on")
+                raise InvalidParameter(f"frequencies must have {show('.'.join(key))}, which a join is on")
             found = self._frequencies[key]
             if relation.public:
                 return found
@@ -154,7 +154,7 @@ def _table_and_column(name: Any) -> tuple[str, str]:
     parts = tuple(name.split(".")) if isinstance(name, str) else name
     if not isinstance(parts, tuple) or len(parts) != 2 or not all(isinstance(part, str) for part in parts):
         raise InvalidParameter(
-            f"frequencies must be by 'table.column', or by (table, column) where a name has a dot, got {name!r}"
+            f"frequencies must be by 'table.column', or by (table, column) where a name has a dot, got {show(name)}"
         )
     return parts[0], parts[1]
 

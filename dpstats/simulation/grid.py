@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dpstats.data.parameters import check_integer
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, show
 
 SIZES = ("n", "d")
 """Names of the grid that are neither the sampler's nor the estimator's: the size of the data."""
@@ -27,7 +27,7 @@ def cells_of(grid: Any) -> list[dict[str, Any]]:
     if isinstance(grid, Mapping):
         for key, values in grid.items():
             if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray):
-                raise InvalidParameter(f"grid must hold a list of values of {key}, got {values!r}")
+                raise InvalidParameter(f"grid must hold a list of values of {key}, got {show(values)}")
         products = itertools.product(*grid.values())
         cells = [dict(zip(grid, values, strict=True)) for values in products]
     elif isinstance(grid, Sequence) and all(isinstance(cell, Mapping) for cell in grid):

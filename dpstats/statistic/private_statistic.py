@@ -9,7 +9,6 @@ import copy
 import inspect
 import math
 import pickle
-import reprlib
 from collections.abc import Callable
 from dataclasses import field, replace
 from typing import Any
@@ -28,7 +27,7 @@ from dpstats.data.parameters import (
 )
 from dpstats.data.schema import Column, Schema
 from dpstats.data.tables import Rows, Table
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.errors import InvalidData, InvalidParameter, show
 from dpstats.inference import Estimates, HasEstimates
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.guarantee import PrivacyGuarantee
@@ -193,14 +192,14 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
         check_integer("n_outputs", self.n_outputs, at_least=1)
         skewness = check_real("skewness", self.skewness, at_least=0)
         if not isinstance(self.bias, str | None) or self.bias not in JACKKNIFE:
-            raise InvalidParameter(f"bias must be 'jackknife', 'jackknife2' or None, got {self.bias!r}")
+            raise InvalidParameter(f"bias must be 'jackknife', 'jackknife2' or None, got {show(self.bias)}")
         if not isinstance(self.link, str | None) or self.link not in LINKS:
-            raise InvalidParameter(f"link must be 'fisher', 'logit', 'log' or None, got {self.link!r}")
+            raise InvalidParameter(f"link must be 'fisher', 'logit', 'log' or None, got {show(self.link)}")
         boxes, inverse = self._boxes(), LINKS[self.link][1]
         if not all(math.isfinite(inverse(end)) for box in boxes for end in (box.low, box.high)):
             raise InvalidParameter(
-                f"bounds must hold values on the scale of link={self.link!r}, got {self.bounds!r}, where the statistic "
-                "is infinite. Give the bounds of its logarithm."
+                f"bounds must hold values on the scale of link={show(self.link)}, got {show(self.bounds)}, where the "
+                "statistic is infinite. Give the bounds of its logarithm."
             )
         if self.resolution is not None:
             width = min(box.high / 2 - box.low / 2 for box in boxes)
@@ -240,7 +239,7 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
         if not (np.isfinite(box).all() and (box[:, 1] / 2 - box[:, 0] / 2 > 1e-250).all()):
             raise InvalidParameter(
                 f"bounds must be (low, high) with low < high, or such a pair for each of n_outputs = {self.n_outputs}, "
-                f"got {self.bounds!r}. They hold the values of the function, on the scale of the link."
+                f"got {show(self.bounds)}. They hold the values of the function, on the scale of the link."
             )
         return [Box(low, high) for low, high in box.tolist()]
 
@@ -248,7 +247,7 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
         """Return whether the function has a second required argument."""
         if isinstance(self.function, _Lost):
             raise InvalidParameter(
-                f"function {self.function.name!r} was not stored with the estimator, because it has no importable "
+                f"function {show(self.function.name)} was not stored with the estimator, because it has no importable "
                 "name. Give it again by set_params(function=...)."
             )
         if not callable(self.function):
@@ -411,7 +410,7 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
         """
         check_is_fitted(self)
         if not isinstance(other, PrivateStatistic):
-            raise InvalidParameter(f"other must be a fitted PrivateStatistic, got {reprlib.repr(other)}")
+            raise InvalidParameter(f"other must be a fitted PrivateStatistic, got {show(other)}")
         check_is_fitted(other)
         if other.plan_.n_outputs != self.plan_.n_outputs:
             raise InvalidParameter(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_integer, check_level, check_real
-from dpstats.errors import InvalidParameter, ScaleOutOfRange
+from dpstats.errors import InvalidParameter, ScaleOutOfRange, show
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Stage
@@ -214,7 +213,7 @@ def check_edges(horizon: Any, edges: Any, bins: Any, default: int) -> tuple[floa
     if bins is not None:
         raise InvalidParameter("bins must be None with edges. Give the number of bins, or their edges.")
     refusal = InvalidParameter(
-        f"edges must be increasing finite times from 0 on, at most {MOST_BINS + 1}, got {reprlib.repr(edges)}"
+        f"edges must be increasing finite times from 0 on, at most {MOST_BINS + 1}, got {show(edges)}"
     )
     try:
         given = np.array(edges, dtype=np.float64)
@@ -228,7 +227,7 @@ def check_edges(horizon: Any, edges: Any, bins: Any, default: int) -> tuple[floa
     _check_length("edges[-1]", given[-1])
     if horizon is not None and check_real("horizon", horizon, above=0) != given[-1]:
         raise InvalidParameter(
-            f"horizon must be the last of the edges ({given[-1]:g}), got {horizon!r}. Omit it."
+            f"horizon must be the last of the edges ({given[-1]:g}), got {show(horizon)}. Omit it."
         )
     return tuple(given.tolist())
 

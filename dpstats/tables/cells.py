@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.levels import Categories
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, show
 from dpstats.inference import Estimates
 from dpstats.noisy_counts import CountNoise
 from dpstats.tables.shares import CountShare, NoisyShare, ShareErrors
@@ -79,7 +78,7 @@ class Cells:
             return int(attribute)
         known = ", ".join(map(repr, self.names))
         raise InvalidParameter(
-            f"an attribute must be one of {known}, or a position below {count}, got {reprlib.repr(attribute)}"
+            f"an attribute must be one of {known}, or a position below {count}, got {show(attribute)}"
         )
 
     def positions(self, name: str, attributes: Any) -> tuple[int, ...]:
@@ -89,7 +88,7 @@ class Cells:
         several = isinstance(attributes, list | tuple) and not self._is_name(attributes)
         found = tuple(self.position(item) for item in (attributes if several else [attributes]))
         if len(set(found)) < len(found) or not found:
-            raise InvalidParameter(f"{name} must be different attributes, got {reprlib.repr(attributes)}")
+            raise InvalidParameter(f"{name} must be different attributes, got {show(attributes)}")
         return found
 
     def code(self, attribute: int, level: Any, name: str) -> int:
@@ -98,7 +97,7 @@ class Cells:
         if code < 0:
             known = ", ".join(map(repr, self.levels[attribute]))
             raise InvalidParameter(
-                f"{name} must be one of the levels {known} of {self.names[attribute]!r}, got {reprlib.repr(level)}"
+                f"{name} must be one of the levels {known} of {show(self.names[attribute])}, got {show(level)}"
             )
         return int(code)
 

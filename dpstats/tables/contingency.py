@@ -6,7 +6,6 @@ Proof: docs/proofs/contingency-table.md.
 from __future__ import annotations
 
 import math
-import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -25,7 +24,7 @@ from dpstats.data.parameters import (
 )
 from dpstats.data.schema import Schema
 from dpstats.data.tables import Rows
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.errors import InvalidData, InvalidParameter, show
 from dpstats.inference import Estimates, HasEstimates
 from dpstats.mechanisms.histogram import count_stage, count_steps
 from dpstats.noisy_counts import CountNoise
@@ -202,7 +201,7 @@ class ContingencyTable(PrivateSize, ComparesGroups, HasEstimates, PrivateEstimat
         ):
             raise InvalidParameter(
                 "levels must be the levels of every attribute, {name: [level, ...], ...} or [[level, ...], ...], got "
-                f"{reprlib.repr(given)}"
+                f"{show(given)}"
             )
         named = isinstance(given, Mapping)
         kinds = []
@@ -210,7 +209,7 @@ class ContingencyTable(PrivateSize, ComparesGroups, HasEstimates, PrivateEstimat
             what = f"levels[{name!r}]" if named else f"levels[{place}]"
             kind = Categories(given[name] if named else name, what)
             if len(kind) < 2:
-                raise InvalidParameter(f"{what} must have two levels or more, got {kind.values!r}")
+                raise InvalidParameter(f"{what} must have two levels or more, got {show(kind.values)}")
             kinds.append(kind)
         cells = math.prod(map(len, kinds))
         if cells > _MOST_CELLS:
@@ -412,11 +411,9 @@ def _check_shares(p: Any, shape: tuple[int, ...]) -> Numbers:
     try:
         shares = np.asarray(p, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise InvalidParameter(f"{words}, got {reprlib.repr(p)}") from None
+        raise InvalidParameter(f"{words}, got {show(p)}") from None
     if shares.shape != shape:
         raise InvalidParameter(f"{words}, got shape {shares.shape}")
     if not np.isfinite(shares).all() or (shares < 0).any() or abs(shares.sum() - 1) > 1e-8:
-        raise InvalidParameter(
-            f"{words}, got {reprlib.repr(shares.ravel().tolist())}, of sum {shares.sum():g}"
-        )
+        raise InvalidParameter(f"{words}, got {show(shares.ravel().tolist())}, of sum {shares.sum():g}")
     return np.asarray(shares / shares.sum())

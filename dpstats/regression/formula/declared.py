@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +16,7 @@ from dpstats.data.levels import Categories
 from dpstats.data.parameters import check_real
 from dpstats.data.rows import column_of
 from dpstats.data.values import is_missing
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.errors import InvalidData, InvalidParameter, show, show_names
 from dpstats.regression.formula.expressions import Span
 
 
@@ -34,9 +33,7 @@ def check_declared(bounds: Any, levels: Any) -> Declared:
     levels = {} if levels is None else levels
     for name, value in (("bounds", bounds), ("levels", levels)):
         if not isinstance(value, Mapping):
-            raise InvalidParameter(
-                f"{name} must be a mapping by the names of columns, got {reprlib.repr(value)}"
-            )
+            raise InvalidParameter(f"{name} must be a mapping by the names of columns, got {show(value)}")
     return Declared(
         {name: _check_pair(f"bounds[{name!r}]", pair) for name, pair in bounds.items()},
         {name: _check_levels(f"levels[{name!r}]", values) for name, values in levels.items()},
@@ -46,7 +43,7 @@ def check_declared(bounds: Any, levels: Any) -> Declared:
 def _check_pair(name: str, pair: Any) -> tuple[float, float]:
     pair = pair.tolist() if isinstance(pair, np.ndarray) else pair
     if not isinstance(pair, Sequence) or len(pair) != 2:
-        raise InvalidParameter(f"{name} must be a pair (low, high), got {reprlib.repr(pair)}")
+        raise InvalidParameter(f"{name} must be a pair (low, high), got {show(pair)}")
     low = check_real(f"{name}[0]", pair[0])
     return low, check_real(f"{name}[1]", pair[1], above=low)
 
@@ -54,13 +51,13 @@ def _check_pair(name: str, pair: Any) -> tuple[float, float]:
 def _check_levels(name: str, values: Any) -> Categories:
     categories = Categories(values, name)
     if len(categories) < 2:
-        raise InvalidParameter(f"{name} must be at least two values, got {reprlib.repr(values)}")
+        raise InvalidParameter(f"{name} must be at least two values, got {show(values)}")
     return categories
 
 
 def listed(names: Iterable[Any]) -> str:
     """Return public names as text for a message. A long list shows the first names only."""
-    return reprlib.repr(list(names))
+    return show_names(names)
 
 
 class Table:
@@ -83,7 +80,7 @@ class Table:
         bounds = self._declared.bounds
         if name not in bounds:
             raise InvalidParameter(
-                f"bounds must have the (low, high) of {name!r} (or levels its categories, if it is a factor), got "
+                f"bounds must have the (low, high) of {show(name)} (or levels its categories, if it is a factor), got "
                 f"bounds of {listed(bounds)} and levels of {listed(self._declared.levels)}"
             )
         values = column_of(f"data[{name!r}]", self._read(name))
@@ -101,15 +98,15 @@ class Table:
         self._check_length(name, len(codes))
         if (codes < 0).any():
             raise InvalidData(
-                f"data[{name!r}] must be one of its {len(levels)} declared levels in every row, got at least one row "
-                "in none of them (a missing category is a level if None is declared)"
+                f"data[{show(name)}] must be one of its {len(levels)} declared levels in every row, got at least one "
+                "row in none of them (a missing category is a level if None is declared)"
             )
         return np.where(codes < len(levels), codes, np.nan)
 
     def _check_length(self, name: str, length: int) -> None:
         if self._length not in (None, length):
             raise InvalidData(
-                f"data must have columns of one length, got {length} rows of {name!r} beside {self._length}"
+                f"data must have columns of one length, got {length} rows of {show(name)} beside {self._length}"
             )
         self._length = length
 
@@ -131,7 +128,7 @@ def reader(data: Any) -> Callable[[str], Any]:
 
     def read(name: str) -> Any:
         if name not in names:
-            raise InvalidData(f"data must have the column {name!r} of the formula, got {listed(names)}")
+            raise InvalidData(f"data must have the column {show(name)} of the formula, got {listed(names)}")
         return data[name] if frame is None else frame.get_column(name).to_native()
 
     return read
