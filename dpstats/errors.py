@@ -186,7 +186,7 @@ def show(value: Any) -> str:
     """
     if _is_scalar(value):
         return _show_scalar(value)
-    if type(value) is tuple and len(value) <= _MOST_TOGETHER and all(map(_is_scalar, value)):
+    if is_public(value):
         return f"({', '.join(map(_show_scalar, value))}{',' if len(value) == 1 else ''})"
     if isinstance(value, type):
         return f"the type {value.__name__}"
@@ -194,6 +194,19 @@ def show(value: Any) -> str:
         name := type(value).__name__, name
     )
     return f"{'an' if kind[0] in 'aeiouAEIOU' else 'a'} {kind}{_describe_size(value)}"
+
+
+def is_public(value: Any) -> bool:
+    """Return whether `show` shows a value: a scalar, or a tuple of at most three.
+
+    Examples
+    --------
+    >>> from dpstats.errors import is_public
+    >>> is_public((0, 100)), is_public([0, 100])
+    (True, False)
+    """
+    together = type(value) is tuple and len(value) <= _MOST_TOGETHER and all(map(_is_scalar, value))
+    return together or _is_scalar(value)
 
 
 def show_names(names: Iterable[Any]) -> str:
