@@ -20,7 +20,7 @@ from dpstats.data.rows import as_float64, rows_of
 from dpstats.data.schema import Schema
 from dpstats.data.source import Source
 from dpstats.data.tables import Integers, Rows, Sums, Table
-from dpstats.errors import InvalidData, show
+from dpstats.errors import InvalidData
 
 Beside = str | tuple[str, ...] | None
 """Name of the additional column next to the numbers, or several names."""
@@ -238,9 +238,7 @@ def chosen_columns(
     wanted = [name for name in given if name not in others] if columns is None else list(columns)
     for name in [*wanted, *others]:
         if name not in given:
-            raise InvalidData(
-                f"X must have a column of every name that is given, got none of the name {show(name)}"
-            )
+            raise InvalidData("X must have a column of every name that is given, got one without")
     return wanted, others
 
 

@@ -13,7 +13,7 @@ from dpstats.data.keys import read_labels
 from dpstats.data.rows import column_of
 from dpstats.data.values import Key, key_of
 from dpstats.data.words import Words, level
-from dpstats.errors import InvalidParameter, show
+from dpstats.errors import InvalidParameter, attempt, show
 
 
 class Levels(Protocol):
@@ -63,7 +63,7 @@ class Categories:
             if key is None:
                 raise InvalidParameter(f"{name} must be hashable values, got {type(value).__name__}")
             if self._code.setdefault(key, code) != code:
-                raise InvalidParameter(f"{name} must be distinct, got {show(value)} twice")
+                raise InvalidParameter(f"{name} must be distinct, got one twice, again at position {code}")
         if not self.values:
             raise InvalidParameter(f"{name} must not be empty")
         # A faster lookup for the most common types: the same codes, keyed by the values.
@@ -142,10 +142,8 @@ class Bins:
     kind: ClassVar[str] = "bins"
 
     def __init__(self, edges: Any) -> None:
-        try:
-            self.edges: NDArray[np.float64] = np.array(edges, dtype=np.float64)
-        except (TypeError, ValueError, OverflowError):
-            self.edges = np.zeros(0)
+        converted = attempt(lambda: np.array(edges, dtype=np.float64), Exception)
+        self.edges: NDArray[np.float64] = np.zeros(0) if converted is None else converted
         increasing = self.edges.ndim == 1 and self.edges.size >= 2 and bool((np.diff(self.edges) > 0).all())
         if not increasing or not np.isfinite(self.edges).all():
             raise InvalidParameter(

@@ -72,9 +72,7 @@ _MOST_BITS = 1023
 """Bits of an integer that a float can hold."""
 
 
-def check_integer(
-    name: str, value: Any, *, at_least: int, at_most: int | None = None, of: Any = ...
-) -> int:
+def check_integer(name: str, value: Any, *, at_least: int, at_most: int | None = None, of: Any = ...) -> int:
     """Return ``value`` as an int inside the stated range, or raise `InvalidParameter`. For ``of`` see `check_real`."""
     is_integer = isinstance(value, Integral) and not isinstance(value, bool)
     number = int(value) if is_integer else 0

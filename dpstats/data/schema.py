@@ -14,7 +14,7 @@ from dpstats.data.keys import read_labels
 from dpstats.data.levels import Levels
 from dpstats.data.rows import InvalidType, column_of
 from dpstats.data.values import MISSING, is_built_in, key_of
-from dpstats.errors import InvalidData, InvalidParameter, show, show_names
+from dpstats.errors import InvalidData, InvalidParameter, attempt, refuse, show, show_names
 
 ROLES = ("y", "groups", "labels", "units", "weight", "time", "event", "exposure", "offset")
 
@@ -56,12 +56,8 @@ class Column:
     def __post_init__(self) -> None:
         if self.role not in ROLES:
             raise InvalidParameter(f"role must be one of {', '.join(ROLES)}, got {show(self.role)}")
-        try:
-            hash(self.name)
-        except TypeError:
-            raise InvalidParameter(
-                f"{self.parameter} must be the name of one column of X, got {show(self.name)}"
-            ) from None
+        if attempt(lambda: [hash(self.name)], TypeError) is None:
+            raise refuse(self.parameter, given=self.name, allowed="the name of one column of X")
 
     def read(self, entries: Any, missing: str = "error") -> Any:
         """Return the values of the entries, each read independently. For units, return codes of equal entries."""
@@ -175,9 +171,11 @@ class Schema:
         for given, wanted in wanted_names:
             for name in wanted:
                 if list(names).count(name) != 1:
-                    raise InvalidParameter(
-                        f"{given} must name columns of X ({show_names(names)}), got {show(name)}"
+                    # A single name is a parameter; several are a container, which may hold entries.
+                    got = (
+                        show(name) if given in roles.values() else f"another at position {wanted.index(name)}"
                     )
+                    raise refuse(given, got=got, allowed=f"name columns of X ({show_names(names)})")
         if len(set(numbers)) < len(numbers):
             raise InvalidParameter(f"{parameter} must name each column once")
         if twice := [name for name in numbers if name in roles]:

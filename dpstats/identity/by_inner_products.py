@@ -188,7 +188,9 @@ class InnerProductTest(PrivateTest):
             raise InvalidParameter(
                 f"constants must be None, 'textbook' or three positive numbers, got {show(self.constants)}"
             )
-        first, second, third = (check_real("constants", value, above=0) for value in self.constants)
+        first, second, third = (
+            check_real("constants", value, above=0, of=self.constants) for value in self.constants
+        )
         return first, second, third
 
     def _on_signs(self, design: InnerProductDesign) -> bool:

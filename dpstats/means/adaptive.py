@@ -298,8 +298,7 @@ class AdaptiveMean(_Fitted):
             j = int(np.argmin(reach))
             name = "bound" if self.bounds is None else "half the distance of bounds"
             raise InvalidParameter(
-                f"{name} must be at least the standard deviation of its column, got "
-                f"{np.full(d, bound)[j]:g} for a standard deviation of {np.full(d, shape.std)[j]:g} at position {j}"
+                f"{name} must be at least the standard deviation of its column, got a smaller one at position {j}"
             )
         fallback = self._keeps_columns(n, d) if private_cov else ""
         if private_cov and not fallback:

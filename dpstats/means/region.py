@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_choice, check_columns
-from dpstats.errors import InvalidParameter, show
+from dpstats.errors import InvalidParameter, attempt, show
 
 if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
@@ -82,10 +82,10 @@ def check_bounds(name: str, bounds: Any, d: int) -> tuple[Columns, Columns]:
     words = (
         f"{name} must be a pair (low, high) of numbers, or one pair per column: an array of shape ({d}, 2)"
     )
-    try:
-        array = np.asarray([*bounds.values()] if isinstance(bounds, Mapping) else bounds)
-    except ValueError:
-        array = np.array(None)
+    converted = attempt(
+        lambda: np.asarray([*bounds.values()] if isinstance(bounds, Mapping) else bounds), Exception
+    )
+    array = np.array(None) if converted is None else converted
     if np.ma.isMaskedArray(bounds) or array.dtype.kind not in "fiu" or array.shape not in ((2,), (d, 2)):
         raise InvalidParameter(f"{words}, got {show(bounds)}")
     array = array.astype(np.float64)

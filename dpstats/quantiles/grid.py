@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_real
-from dpstats.errors import InvalidData, InvalidParameter, show
+from dpstats.errors import InvalidData, InvalidParameter, attempt, show
 from dpstats.privacy.plan import ReleasePlan
 
 _STEPS = 1 << 20
@@ -122,15 +122,15 @@ def check_bounds(bounds: Any) -> tuple[float, float]:
     words = "bounds must be a pair (low, high) of finite numbers with low < high, known without the data"
     if bounds is None:
         raise InvalidParameter(f"{words}; got none")
-    ends = list(bounds) if np.ndim(bounds) == 1 else []
+    ends = list(bounds) if attempt(lambda: np.ndim(bounds), Exception) == 1 else []
     if len(ends) != 2:
         raise InvalidParameter(f"{words}, got {show(bounds)}")
     low, high = ends
-    low, high = check_real("bounds[0]", low), check_real("bounds[1]", high)
+    low, high = check_real("bounds[0]", low, of=bounds), check_real("bounds[1]", high, of=bounds)
     if not low < high:
-        raise InvalidParameter(f"{words}, got ({low:g}, {high:g})")
+        raise InvalidParameter(f"{words}, got {show(bounds)}")
     if not math.isfinite(high - low):
-        raise InvalidParameter(f"bounds must be less than 1.8e308 apart, got ({low:g}, {high:g})")
+        raise InvalidParameter(f"bounds must be less than 1.8e308 apart, got {show(bounds)}")
     return low, high
 
 
@@ -149,7 +149,7 @@ def check_grid(bounds: Any, step: Any) -> Grid:
         steps = round(ratio) if math.isfinite(ratio) else 0
         if not 1 <= steps <= _MOST_STEPS or abs(ratio - steps) > _SLACK * steps:
             raise InvalidParameter(
-                f"step must divide the range of bounds into at most 2^40 parts, got {step:g} for ({low:g}, {high:g})"
+                f"step must divide the range of bounds into at most 2^40 parts, got {step:g} for {show(bounds)}"
             )
     # Places are multiples of this factor.
     if not math.isfinite(steps / (high - low)):

@@ -17,7 +17,7 @@ from dpstats.data.levels import Bins, Categories, Levels
 from dpstats.data.opening import open_source
 from dpstats.data.parameters import check_choice
 from dpstats.data.schema import Schema
-from dpstats.errors import InvalidData, InvalidParameter, show
+from dpstats.errors import InvalidData, InvalidParameter, refuse, show, show_names
 
 Counts = NDArray[np.int64]
 
@@ -82,13 +82,13 @@ class Domain:
         if not len(attributes):
             raise InvalidParameter("attributes must be at least one, got none")
         declared = dict(attributes) if named else {f"x{j}": item for j, item in enumerate(attributes)}
-        for name in declared:
+        for place, name in enumerate(declared):
             if not isinstance(name, str) or not name or TIMES.strip() in name:
                 raise InvalidParameter(
-                    f"names of attributes must be text without {TIMES.strip()!r}, got {show(name)}"
+                    f"names of attributes must be text without {TIMES.strip()!r}, got another at position {place}"
                 )
         further = _check_other(other, tuple(declared))
-        kinds = [_kind(name, item, name in further) for name, item in declared.items()]
+        kinds = [_kind(place, item, name in further) for place, (name, item) in enumerate(declared.items())]
         self.names = tuple(declared)
         self.named = named
         self._kinds: list[Kind] = kinds
@@ -220,7 +220,7 @@ class Domain:
         columns.update({name: np.asarray(values).tolist() for name, values in (beside or {}).items()})
         return nw.from_dict(columns, backend=library).to_native()
 
-    def position(self, attribute: Any) -> int:
+    def position(self, attribute: Any, of: Any = ...) -> int:
         """Return the position of an attribute that is given by name or by position."""
         if isinstance(attribute, str) and attribute in self.names:
             return self.names.index(attribute)
@@ -230,7 +230,7 @@ class Domain:
         known = ", ".join(map(repr, self.names))
         raise InvalidParameter(
             f"an attribute must be one of {known}, or a position below {len(self.names)}, got "
-            f"{show(attribute)}"
+            f"{show(attribute if of is ... else of)}"
         )
 
     def label(self, attributes: Sequence[int]) -> str:
@@ -265,8 +265,8 @@ def check_domain(name: str, value: Any) -> Domain:
     return value if isinstance(value, Domain) else Domain(value)
 
 
-def _kind(name: str, declared: Any, further: bool) -> Kind:
-    what = f"attributes[{name!r}]"
+def _kind(place: int, declared: Any, further: bool) -> Kind:
+    what = f"the attribute at position {place}"
     kind: Categories | Bins
     if isinstance(declared, Bins | Categories):
         kind = declared
@@ -281,9 +281,9 @@ def _kind(name: str, declared: Any, further: bool) -> Kind:
     else:
         kind = Categories(declared, what)
     if further and OTHER in kind.values:
-        raise InvalidParameter(f"{what} must not declare {OTHER!r}, which other={show(name)} adds")
+        raise InvalidParameter(f"{what} must not declare {OTHER!r}, which other adds")
     if len(kind) + further < 2:
-        raise InvalidParameter(f"{what} must have two levels or more, got {show(kind.values)}")
+        raise InvalidParameter(f"{what} must have two levels or more, got {len(kind)}")
     return WithOther(kind) if further else kind
 
 
@@ -291,7 +291,5 @@ def _check_other(other: Any, names: tuple[str, ...]) -> tuple[str, ...]:
     given = (other,) if isinstance(other, str) else tuple(other)
     for name in given:
         if name not in names:
-            raise InvalidParameter(
-                f"other must be names of attributes, of {', '.join(names)}, got {show(name)}"
-            )
+            raise refuse("other", given=other, allowed=f"names of attributes, of {show_names(names)}")
     return given

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_integer
-from dpstats.errors import InvalidParameter, show
+from dpstats.errors import InvalidParameter, attempt, show
 
 Numbers = NDArray[np.float64]
 
@@ -244,17 +244,15 @@ def query_values(name: str, values: Any, ndim: int, size: int | None = None) -> 
     InvalidParameter
         If they are not numbers in [0, 1], or not one number for each of ``size`` points.
     """
-    try:
-        array = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        array = np.empty(0)
+    converted = attempt(lambda: np.array(values, dtype=np.float64), Exception)
+    array = np.empty(0) if converted is None else converted
     if array.ndim != ndim or array.size == 0 or (size is not None and array.shape[-1] != size):
         shape = f"({'n_queries, ' * (ndim == 2)}{'size' if size is None else f'{size:,}'})"
         got = f"shape {array.shape}" if array.size else show(values)
         raise InvalidParameter(f"{name} must be numbers in [0, 1] of shape {shape}, got {got}")
     if not (array.min() >= 0 and array.max() <= 1):  # nor NaN
         where = tuple(int(i) for i in np.argwhere(~((array >= 0) & (array <= 1)))[0])
-        raise InvalidParameter(f"{name} must have values in [0, 1], got {array[where]:g} at position {where}")
+        raise InvalidParameter(f"{name} must have values in [0, 1], got another at position {where}")
     # Scaling by a power of two is exact. It is done in place, because a stream may have a hundred thousand queries.
     array *= 2.0**FRACTION_BITS
     np.rint(array, out=array)

@@ -117,7 +117,7 @@ def check_tables(name: str, tables: Any, domain: Domain) -> tuple[Table, ...]:
     found: list[Table] = []
     for item in [tables] if _is_whole(tables) else tables:
         if _is_whole(item):
-            k = check_integer(name, item, at_least=1, at_most=d)
+            k = check_integer(name, item, at_least=1, at_most=d, of=tables)
             found += itertools.combinations(range(d), k)
             continue
         if isinstance(item, str | bytes) or not isinstance(item, Sequence) or not item:
@@ -137,7 +137,7 @@ def check_table(name: str, attributes: Any, domain: Domain) -> Table:
         raise InvalidParameter(
             f"{name} must be the attributes of a table, in a sequence, got {show(attributes)}"
         )
-    table = tuple(sorted(domain.position(attribute) for attribute in attributes))
+    table = tuple(sorted(domain.position(attribute, attributes) for attribute in attributes))
     if len(set(table)) < len(table):
         raise InvalidParameter(f"{name} must not have an attribute twice in a table, got {show(attributes)}")
     return table

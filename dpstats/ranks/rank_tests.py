@@ -260,7 +260,9 @@ class GroupRankTest(RankTest):
         shapeless = not hasattr(type(given), "__len__") or getattr(given, "shape", None) == ()
         if isinstance(given, str | bytes) or shapeless or len(given) != count:
             raise InvalidParameter(f"{words}, got {show(given)}")
-        sizes = tuple(check_integer(f"sizes[{j}]", size, at_least=1) for j, size in enumerate(given))
+        sizes = tuple(
+            check_integer(f"sizes[{j}]", size, at_least=1, of=given) for j, size in enumerate(given)
+        )
         if sum(sizes) != n:
             raise InvalidParameter(f"{words}, got {show(given)}")
         return n, count, sizes

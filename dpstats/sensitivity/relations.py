@@ -112,7 +112,7 @@ class Join:
         for a, b in on:
             if a.instance not in names[0] or b.instance not in names[1]:
                 raise InvalidParameter(
-                    f"a join is on a column of its left side and one of its right, got {a} = {b}"
+                    "a join must be on a column of its left side and one of its right, got another"
                 )
 
 

@@ -101,7 +101,7 @@ def named_losses(loss: Any) -> dict[str, Loss]:
             chosen[name] = item
         else:
             raise InvalidParameter(
-                f"loss must be one of {', '.join(LOSSES)}, or a callable, got {show(item)}"
+                f"loss must be one of {', '.join(LOSSES)}, or a callable, got {show(loss)}"
             )
     if not chosen:
         raise InvalidParameter("loss must name at least one loss")

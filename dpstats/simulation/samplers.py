@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_integer, check_real
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, attempt
 
 Rows = NDArray[np.float64]
 
@@ -277,5 +277,6 @@ class SparseMeans(Sampler):
 
 def _check_each(name: str, given: Any, **limits: float) -> None:
     """Check a number, or one number per column."""
-    for each in np.ravel(np.asarray(given)).tolist():
-        check_real(name, each, **limits)
+    numbers = attempt(lambda: np.ravel(np.asarray(given)).tolist(), Exception)
+    for each in [given] if numbers is None else numbers:
+        check_real(name, each, of=given, **limits)

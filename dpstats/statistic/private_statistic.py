@@ -27,7 +27,7 @@ from dpstats.data.parameters import (
 )
 from dpstats.data.schema import Column, Schema
 from dpstats.data.tables import Rows, Table
-from dpstats.errors import InvalidData, InvalidParameter, show
+from dpstats.errors import InvalidData, InvalidParameter, attempt, show
 from dpstats.inference import Estimates, HasEstimates
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.guarantee import PrivacyGuarantee
@@ -232,10 +232,10 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
 
     def _boxes(self) -> list[Box]:
         """Return the bounds of every output."""
-        try:
-            box = np.broadcast_to(np.asarray(self.bounds, dtype=np.float64), (self.n_outputs, 2))
-        except (TypeError, ValueError):
-            box = np.full((1, 2), np.nan)
+        converted = attempt(
+            lambda: np.broadcast_to(np.asarray(self.bounds, dtype=np.float64), (self.n_outputs, 2)), Exception
+        )
+        box = np.full((1, 2), np.nan) if converted is None else converted
         if not (np.isfinite(box).all() and (box[:, 1] / 2 - box[:, 0] / 2 > 1e-250).all()):
             raise InvalidParameter(
                 f"bounds must be (low, high) with low < high, or such a pair for each of n_outputs = {self.n_outputs}, "

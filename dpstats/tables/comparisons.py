@@ -12,7 +12,7 @@ from dpstats.data.parameters import (
     check_choice,
     check_simulations,
 )
-from dpstats.errors import InvalidParameter, show, show_names
+from dpstats.errors import InvalidParameter, attempt, show, show_names
 from dpstats.inference import Estimates
 from dpstats.noisy_counts import CountNoise
 from dpstats.privacy.guarantee import PrivacyGuarantee
@@ -184,12 +184,10 @@ class ComparesGroups(ABC):
         cells = self._two(attributes, "that of the groups and that of the outcome")
         event = self._event(cells, outcome)
         rows, columns = cells.counts.shape
-        try:
-            given = (
-                np.arange(rows, dtype=np.float64) if scores is None else np.asarray(scores, dtype=np.float64)
-            )
-        except (TypeError, ValueError, OverflowError):
-            given = np.empty(0)
+        converted = attempt(
+            lambda: np.asarray(np.arange(rows) if scores is None else scores, dtype=np.float64), Exception
+        )
+        given = np.empty(0) if converted is None else converted
         if given.shape != (rows,) or not np.isfinite(given).all() or np.ptp(given) == 0:
             raise InvalidParameter(
                 f"scores must be {rows} finite numbers that are not all equal, got {show(scores)}"
@@ -251,9 +249,9 @@ class ComparesGroups(ABC):
         pair = cells.levels[0] if groups is None else groups
         if isinstance(pair, str | bytes) or not isinstance(pair, Sequence | np.ndarray) or len(pair) != 2:
             raise InvalidParameter(f"groups must be a pair of levels, got {show(groups)}")
-        first, second = (cells.code(0, level, "groups") for level in pair)
+        first, second = (cells.code(0, level, "groups", pair) for level in pair)
         if first == second:
-            raise InvalidParameter(f"groups must be two different levels, got {show(pair[0])} twice")
+            raise InvalidParameter("groups must be two different levels, got one twice")
         event = self._event(cells, outcome)
         counts = cells.counts[[first, second]].reshape(2, columns, -1)
         having = counts[:, event]

@@ -16,7 +16,7 @@ from dpstats.data.levels import Categories
 from dpstats.data.parameters import check_real
 from dpstats.data.rows import column_of
 from dpstats.data.values import is_missing
-from dpstats.errors import InvalidData, InvalidParameter, show, show_names
+from dpstats.errors import InvalidData, InvalidParameter, refuse, show, show_names
 from dpstats.regression.formula.expressions import Span
 
 
@@ -35,17 +35,27 @@ def check_declared(bounds: Any, levels: Any) -> Declared:
         if not isinstance(value, Mapping):
             raise InvalidParameter(f"{name} must be a mapping by the names of columns, got {show(value)}")
     return Declared(
-        {name: _check_pair(f"bounds[{name!r}]", pair) for name, pair in bounds.items()},
-        {name: _check_levels(f"levels[{name!r}]", values) for name, values in levels.items()},
+        {key: _check_pair(_name_entry("bounds", k), pair) for k, (key, pair) in enumerate(bounds.items())},
+        {
+            key: _check_levels(_name_entry("levels", k), values)
+            for k, (key, values) in enumerate(levels.items())
+        },
     )
+
+
+def _name_entry(parameter: str, place: int) -> str:
+    """Return the name of an entry of a mapping in a message. Its key is not shown before the entry is checked."""
+    return f"the entry of {parameter} at position {place}"
 
 
 def _check_pair(name: str, pair: Any) -> tuple[float, float]:
     pair = pair.tolist() if isinstance(pair, np.ndarray) else pair
     if not isinstance(pair, Sequence) or len(pair) != 2:
         raise InvalidParameter(f"{name} must be a pair (low, high), got {show(pair)}")
-    low = check_real(f"{name}[0]", pair[0])
-    return low, check_real(f"{name}[1]", pair[1], above=low)
+    low, high = (check_real(f"{name}, side {side}", end, of=pair) for side, end in enumerate(pair))
+    if not low < high:
+        raise refuse(name, given=pair, allowed="have low < high")
+    return low, high
 
 
 def _check_levels(name: str, values: Any) -> Categories:
@@ -125,6 +135,11 @@ def reader(data: Any) -> Callable[[str], Any]:
         raise InvalidData(
             f"data must be a data frame in memory or a mapping of names to columns, got {found}. Collect it first."
         )
+    if frame is None and any(
+        isinstance(column, str) or not hasattr(column, "__len__") for column in data.values()
+    ):
+        # The keys may then be entries, and are not shown as names of columns.
+        raise InvalidData("data must be a mapping of names to columns, got one to single entries")
 
     def read(name: str) -> Any:
         if name not in names:

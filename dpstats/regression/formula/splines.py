@@ -97,7 +97,7 @@ def read_spline(text: str, call: ast.Call) -> Spline:
     knots = _public_number("knots", options["knots"], text)
     if not isinstance(knots, list | tuple):
         raise InvalidParameter(f"knots must be a list of numbers, got {show(knots)} in {text}")
-    knots = tuple(check_real(f"knots[{i}] in {text}", knot) for i, knot in enumerate(knots))
+    knots = tuple(check_real(f"knots[{i}] in {text}", knot, of=knots) for i, knot in enumerate(knots))
     if any(low >= high for low, high in itertools.pairwise(knots)):
         raise InvalidParameter(f"knots must be in ascending order, without ties, got {list(knots)} in {text}")
     degree = _public_number("degree", options["degree"], text) if "degree" in options else 3
