@@ -122,7 +122,7 @@ def check_tables(name: str, tables: Any, domain: Domain) -> tuple[Table, ...]:
             continue
         if isinstance(item, str | bytes) or not isinstance(item, Sequence) or not item:
             raise InvalidParameter(refusal)
-        found.append(check_table(name, item, domain))
+        found.append(check_table(name, item, domain, tables))
     if not found:
         raise InvalidParameter(f"{name} must be one table at least, got none")
     if len(set(found)) < len(found):
@@ -131,15 +131,17 @@ def check_tables(name: str, tables: Any, domain: Domain) -> tuple[Table, ...]:
     return tuple(found)
 
 
-def check_table(name: str, attributes: Any, domain: Domain) -> Table:
-    """Return the increasing positions of the attributes of a table, given by name or position."""
+def check_table(name: str, attributes: Any, domain: Domain, of: Any = ...) -> Table:
+    """Return the increasing positions of the attributes of a table, given by name or position.
+
+    Errors describe ``of``, the container that the attributes are from.
+    """
+    given = attributes if of is ... else of
     if isinstance(attributes, str | bytes) or not isinstance(attributes, Sequence) or not attributes:
-        raise InvalidParameter(
-            f"{name} must be the attributes of a table, in a sequence, got {show(attributes)}"
-        )
-    table = tuple(sorted(domain.position(attribute, attributes) for attribute in attributes))
+        raise InvalidParameter(f"{name} must be the attributes of a table, in a sequence, got {show(given)}")
+    table = tuple(sorted(domain.position(attribute, given) for attribute in attributes))
     if len(set(table)) < len(table):
-        raise InvalidParameter(f"{name} must not have an attribute twice in a table, got {show(attributes)}")
+        raise InvalidParameter(f"{name} must not have an attribute twice in a table, got {show(given)}")
     return table
 
 

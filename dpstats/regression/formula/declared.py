@@ -35,7 +35,10 @@ def check_declared(bounds: Any, levels: Any) -> Declared:
         if not isinstance(value, Mapping):
             raise InvalidParameter(f"{name} must be a mapping by the names of columns, got {show(value)}")
     return Declared(
-        {key: _check_pair(_name_entry("bounds", k), pair) for k, (key, pair) in enumerate(bounds.items())},
+        {
+            key: _check_pair(_name_entry("bounds", k), pair, bounds)
+            for k, (key, pair) in enumerate(bounds.items())
+        },
         {
             key: _check_levels(_name_entry("levels", k), values)
             for k, (key, values) in enumerate(levels.items())
@@ -48,10 +51,10 @@ def _name_entry(parameter: str, place: int) -> str:
     return f"the entry of {parameter} at position {place}"
 
 
-def _check_pair(name: str, pair: Any) -> tuple[float, float]:
+def _check_pair(name: str, pair: Any, bounds: Mapping[Any, Any]) -> tuple[float, float]:
     pair = pair.tolist() if isinstance(pair, np.ndarray) else pair
     if not isinstance(pair, Sequence) or len(pair) != 2:
-        raise InvalidParameter(f"{name} must be a pair (low, high), got {show(pair)}")
+        raise InvalidParameter(f"{name} must be a pair (low, high), got bounds as {show(bounds)}")
     low, high = (check_real(f"{name}, side {side}", end, of=pair) for side, end in enumerate(pair))
     if not low < high:
         raise refuse(name, given=pair, allowed="have low < high")

@@ -1,0 +1,1 @@
+"""Nets that draw what comes from outside at random; see each folder."""
