@@ -126,8 +126,8 @@ def _order(name: str, labels: list[Any] | None, names: list[Any]) -> list[int] |
     if labels == default or names == list(range(len(names))):
         return None
     raise InvalidParameter(
-        f"{name} must have the columns of X as its labels, in any order, or no labels, got labels "
-        f"{show_names(labels)} for the columns {show_names(names)}"
+        f"{name} must have the columns of X as its labels, in any order, or no labels, got "
+        f"{len(labels)} other labels for the columns {show_names(names)}"
     )
 
 

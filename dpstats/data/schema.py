@@ -157,7 +157,8 @@ class Schema:
             needed = [*roles, *(() if self.levels is not None or self.counted else self.numbers or ())]
             if needed:
                 raise InvalidData(
-                    f"X must be a data frame with a column {show(needed[0])}, got columns without names"
+                    f"X must be a data frame with the columns that {', '.join(roles.values()) or 'columns'} name, got "
+                    "columns without names"
                 )
             return self
         if len(set(map(str, names))) < len(names):

@@ -36,9 +36,9 @@ def plot_answers(
         mean squared error of unbiased answers against epsilon, from plans only, and an estimate for uniform answers if
         it is known.
     """
-    exact = answers.linear_
-    if reference is not None:
-        exact = attempt(lambda: np.asarray(reference, dtype=np.float64), Exception)
+    exact = attempt(
+        lambda: np.asarray(answers.linear_ if reference is None else reference, dtype=np.float64), Exception
+    )
     if exact is None:
         raise refuse_data("reference", allowed="numbers, one for each query")
     if exact.shape != answers.linear_.shape:

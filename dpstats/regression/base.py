@@ -185,14 +185,14 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
         names = [f"x{j}" for j in range(d)] if given is None else [str(name) for name in given]
         return [INTERCEPT] * self._first + names
 
-    def _place(self, coefficient: Any) -> int:
+    def _place(self, coefficient: Any, of: Any) -> int:
         """Return the index among all parameters of a coefficient given by name, or by position in ``coef_``."""
         names, first = self._names(), self._first
         if isinstance(coefficient, str):
             if coefficient not in names:
                 raise InvalidParameter(
                     f"coefficient must be the name of one ({', '.join(names[:8])}{', ...' if len(names) > 8 else ''}), "
-                    f"got {show(coefficient)}"
+                    f"got {show(of)}"
                 )
             return names.index(coefficient)
         if isinstance(coefficient, bool) or not isinstance(coefficient, int | np.integer):
@@ -201,7 +201,7 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
             )
         if not -self.coef_.size <= coefficient < self.coef_.size:
             raise InvalidParameter(
-                f"coefficient must be a position in coef_ (n_features = {self.coef_.size}), got {coefficient}"
+                f"coefficient must be a position in coef_ (n_features = {self.coef_.size}), got {show(of)}"
             )
         return first + int(coefficient) % self.coef_.size
 
@@ -234,7 +234,7 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
         self._errors()
         several = isinstance(coefficient, Sequence) and not isinstance(coefficient, str)
         asked = range(self.coef_.size) if coefficient is None else coefficient if several else [coefficient]
-        return self._estimates_at([self._place(each) for each in asked])
+        return self._estimates_at([self._place(each, coefficient) for each in asked])
 
     def _estimates_at(self, places: Sequence[int]) -> Estimates:
         at, names = list(places), self._names()

@@ -39,7 +39,7 @@ class Sampler:
     def true_mean(self, d: int, **parameters: Any) -> NDArray[np.float64]:
         """Return the mean of a row: shape (d,)."""
         law = replace(self, **parameters) if parameters else self
-        return law._mean(d)
+        return law._mean(check_integer("d", d, at_least=1))
 
     @abstractmethod
     def _draw(self, n: int, d: int, rng: np.random.Generator) -> Rows: ...

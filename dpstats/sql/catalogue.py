@@ -146,7 +146,7 @@ class Catalogue:
             splits = [(".".join(words[:i]), ".".join(words[i:])) for i in range(1, len(words))]
             named = [(table, column) for table, column in splits if table in self.tables]
             if not named:
-                table = str(key).rpartition(".")[0]
+                table = key.rpartition(".")[0] if isinstance(key, str) else ""
                 # Without a dot the key is no name of a column, and may be an entry that was given by mistake.
                 why = f"{show(key)}: {table!r} {self._explain(table)}" if table else "another key"
                 raise InvalidParameter(

@@ -270,15 +270,18 @@ class PrivateSQL(Releasing):
     ) -> dict[str, BaseTable]:
         """Return the tables with their declarations."""
         found = self._data.tables()
-        for name in public_tables:
+        public = tuple(public_tables)
+        for name in public:
             if fold(name) not in found:
-                raise InvalidParameter(f"public_tables must name tables, got {show(public_tables)}")
+                raise InvalidParameter(
+                    f"public_tables must name tables, got {len(public)} names with another"
+                )
             found[fold(name)] = replace(found[fold(name)], public=True)
         for name, key in keys.items():
             table = found.get(fold(name))
             if table is None or not isinstance(key, str):
-                raise refuse(
-                    "keys", given=keys, allowed="a mapping of the names of tables to those of columns"
+                raise InvalidParameter(
+                    f"keys must be a mapping of the names of tables to those of columns, got {show(keys)}"
                 )
             found[fold(name)] = self._add_key(table, key, f"keys[{name!r}]")
         if unit is None:

@@ -71,6 +71,7 @@ class Canaries:
             "matrix": lambda: np.array([numbers, numbers]),
             "Series of numbers": lambda: pd.Series(numbers, name="a"),
             "Series of words": lambda: pd.Series(words, name="b"),
+            "indexed Series": lambda: pd.Series([1.0] * size, index=words),
             "categorical": lambda: pd.Series(words, name="b", dtype="category"),
             "frame": lambda: pd.DataFrame({"a": numbers, "b": words}),
             "polars Series": lambda: pl.Series("a", numbers),
