@@ -63,7 +63,7 @@ class Categories:
             if key is None:
                 raise InvalidParameter(f"{name} must be hashable values, got {type(value).__name__}")
             if self._code.setdefault(key, code) != code:
-                raise InvalidParameter(f"{name} must be distinct, got one twice, again at position {code}")
+                raise InvalidParameter(f"{name} must be distinct, got {show(values)} with one twice")
         if not self.values:
             raise InvalidParameter(f"{name} must not be empty")
         # A faster lookup for the most common types: the same codes, keyed by the values.

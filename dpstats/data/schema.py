@@ -156,9 +156,9 @@ class Schema:
         if names is None:
             needed = [*roles, *(() if self.levels is not None or self.counted else self.numbers or ())]
             if needed:
+                parameter = roles.get(needed[0], "columns")
                 raise InvalidData(
-                    f"X must be a data frame with the columns that {', '.join(roles.values()) or 'columns'} name, got "
-                    "columns without names"
+                    f"X must be a data frame with the column that {parameter} names, got columns without names"
                 )
             return self
         if len(set(map(str, names))) < len(names):

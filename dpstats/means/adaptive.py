@@ -26,7 +26,7 @@ from dpstats.data.parameters import (
 )
 from dpstats.data.tables import Rows
 from dpstats.error_distributions import Limits, usual_level
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, show
 from dpstats.inference import Estimates
 from dpstats.lattice import BallLattice, NormedLattice, NormSums
 from dpstats.means.adaptive_notes import build_notes
@@ -298,7 +298,8 @@ class AdaptiveMean(_Fitted):
             j = int(np.argmin(reach))
             name = "bound" if self.bounds is None else "half the distance of bounds"
             raise InvalidParameter(
-                f"{name} must be at least the standard deviation of its column, got a smaller one at position {j}"
+                f"{name} must be at least the standard deviation of its column, got "
+                f"{show(self.bound if self.bounds is None else self.bounds)} at position {j}"
             )
         fallback = self._keeps_columns(n, d) if private_cov else ""
         if private_cov and not fallback:

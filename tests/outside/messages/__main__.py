@@ -9,6 +9,7 @@ import time
 
 from tests.outside.messages.examples import public_slots
 from tests.outside.messages.net import Net
+from tests.outside.messages.rows import fit_rows, run_commands
 from tests.outside.seeds import daily_seed, replay
 
 if __name__ == "__main__":
@@ -21,17 +22,22 @@ if __name__ == "__main__":
     options = parser.parse_args()
     seed = daily_seed()
     start = time.monotonic()
-    count = Net(seed, options.each, start + 60 * options.minutes).walk()
-    print(count, f"{time.monotonic() - start:.0f} s, replay with {replay(seed)}")
-    for leak in sorted(count.leaks):
+    seconds = 60 * options.minutes
+    counts = {
+        "rows": fit_rows(seed, start + 0.2 * seconds),
+        "commands": run_commands(seed, start + 0.3 * seconds),
+        "slots": (net := Net(seed, options.each, start + seconds)).walk(),
+    }
+    for name, count in counts.items():
+        print(f"{name}: {count}")
+    print(f"{time.monotonic() - start:.0f} s, replay with {replay(seed)}")
+    leaks = sorted(leak for count in counts.values() for leak in count.leaks)
+    for leak in leaks:
         print("LEAK", leak)
     if options.verbose:
-        for text, number in sorted(count.foreign.items()):
+        for text, number in sorted(net.count.foreign.items()):
             print("FOREIGN", number, text)
-        reached = {
-            (name.removesuffix(", parameter").removesuffix(".fit"), slot) for name, slot in count.tried
-        }
-        for name, slot in sorted(set(public_slots()) - reached):
+        for name, slot in sorted(set(public_slots()) - net.count.tried):
             print("NOT REACHED", f"{name}({slot}=)")
     sys.stdout.flush()
-    os._exit(1 if count.leaks else 0)
+    os._exit(1 if leaks else 0)

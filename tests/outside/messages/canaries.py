@@ -35,17 +35,20 @@ class Canaries:
         words = tuple("".join(rng.choices(LETTERS, k=9)) for _ in range(3))
         return cls(numbers, words)
 
-    def traces(self) -> list[str]:
-        """Return the texts that must not occur."""
-        found = [word[:6] for word in self.words]
-        for number in self.numbers:
-            found += [str(int(number)), str(round(number)), f"{number:.4g}", f"{number:.3g}"]
-        return found
+    def traces(self, rounded: bool = True) -> re.Pattern[str]:
+        """Return a pattern of what must not occur. Rounded numbers may occur by chance among released ones."""
+        numbers = [form for number in self.numbers for form in (str(int(number)), str(round(number)))]
+        if rounded:
+            numbers += [re.escape(f"{number:.{digits}g}") for number in self.numbers for digits in (3, 4)]
+        words = "|".join(word[:6] for word in self.words)
+        # The digits of another number behind its point are no trace.
+        return re.compile(rf"{words}|(?<![\d.])(?:{'|'.join(numbers)})(?!\d)")
 
-    def find(self, text: str) -> str | None:
+    def find(self, text: str, rounded: bool = True) -> str | None:
         """Return the first trace in a text, or None."""
-        plain = re.sub(r"[,_\u202f\u2007 ]", "", text).lower()
-        return next((trace for trace in self.traces() if trace in plain), None)
+        plain = re.sub(r"(?<=\d)[,_\u202f](?=\d{3})", "", text).lower()
+        found = self.traces(rounded).search(plain)
+        return None if found is None else found.group()
 
     def containers(self, rng: Random, folder: Path) -> dict[str, Callable[[], Any]]:
         """Return makers of private containers by name. A generator is read once, so each call makes a new one."""
