@@ -167,6 +167,7 @@ _MOST_BITS = 128
 _MOST_TOGETHER = 3
 _MEASURED = ("array", "builtins", "collections", "numpy", "pandas", "polars", "pyarrow", "scipy")
 """Modules whose containers know their size. Those of others may compute it, from data."""
+_FUNCTIONS = ("_ArrayFunctionDispatcher", "builtin_function_or_method", "method", "ufunc")
 
 
 def show(value: Any) -> str:
@@ -190,9 +191,8 @@ def show(value: Any) -> str:
         return f"({', '.join(map(_show_scalar, value))}{',' if len(value) == 1 else ''})"
     if isinstance(value, type):
         return f"the type {value.__name__}"
-    kind = {"ndarray": "array", "builtin_function_or_method": "function"}.get(
-        name := type(value).__name__, name
-    )
+    name = type(value).__name__
+    kind = "function" if name in _FUNCTIONS else "array" if name == "ndarray" else name
     return f"{'an' if kind[0] in 'aeiouAEIOU' else 'a'} {kind}{_describe_size(value)}"
 
 

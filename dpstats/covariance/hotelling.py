@@ -315,7 +315,7 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
         mean = np.full(d, 0.0 if self.mean is None else check_columns("mean", self.mean, d))
         outside = np.flatnonzero((mean < low) | (mean > high))
         if outside.size:
-            got = f"another at position {outside[0]}"
+            got = f"{show(self.mean)} at position {outside[0]}"
             raise refuse(
                 "mean", got=got, allowed="inside the bounds", remedy="Give other bounds, or another mean."
             )

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_choice, check_columns
-from dpstats.errors import InvalidParameter, attempt, show
+from dpstats.errors import InvalidParameter, attempt, refuse, show
 
 if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
@@ -79,20 +79,18 @@ def check_bounds(name: str, bounds: Any, d: int) -> tuple[Columns, Columns]:
     The pairs of a mapping {column: (low, high)} are used in their order: a fit has sorted them like the columns, and a
     plan has no column names.
     """
-    words = (
-        f"{name} must be a pair (low, high) of numbers, or one pair per column: an array of shape ({d}, 2)"
-    )
+    allowed = f"a pair (low, high) of numbers, or one pair per column: an array of shape ({d}, 2)"
     converted = attempt(
         lambda: np.asarray([*bounds.values()] if isinstance(bounds, Mapping) else bounds), Exception
     )
     array = np.array(None) if converted is None else converted
     if np.ma.isMaskedArray(bounds) or array.dtype.kind not in "fiu" or array.shape not in ((2,), (d, 2)):
-        raise InvalidParameter(f"{words}, got {show(bounds)}")
+        raise refuse(name, given=bounds, allowed=allowed)
     array = array.astype(np.float64)
     if not np.isfinite(array).all():
-        raise InvalidParameter(f"{words}, all finite, got {show(bounds)}")
+        raise refuse(name, given=bounds, allowed=f"{allowed}, all finite")
     low, high = array[..., 0], array[..., 1]
     if not np.all(low < high):
         where = "" if array.ndim == 1 else f" for column {int(np.argmax(low >= high))}"
-        raise InvalidParameter(f"{name} must have low < high{where}, got {show(bounds)}")
+        raise refuse(name, given=bounds, allowed=f"have low < high{where}")
     return (float(low), float(high)) if array.ndim == 1 else (low.copy(), high.copy())

@@ -210,7 +210,7 @@ class ContingencyTable(PrivateSize, ComparesGroups, HasEstimates, PrivateEstimat
             what = f"the entry of levels at position {place}" if named else f"levels[{place}]"
             kind = Categories(given[name] if named else name, what)
             if len(kind) < 2:
-                raise InvalidParameter(f"{what} must have two levels or more, got {show(kind.values)}")
+                raise InvalidParameter(f"{what} must have two levels or more, got {len(kind)}")
             kinds.append(kind)
         cells = math.prod(map(len, kinds))
         if cells > _MOST_CELLS:

@@ -53,7 +53,7 @@ def _name_entry(parameter: str, place: int) -> str:
 
 def _check_pair(name: str, pair: Any, bounds: Mapping[Any, Any]) -> tuple[float, float]:
     pair = pair.tolist() if isinstance(pair, np.ndarray) else pair
-    if not isinstance(pair, Sequence) or len(pair) != 2:
+    if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
         raise InvalidParameter(f"{name} must be a pair (low, high), got bounds as {show(bounds)}")
     low, high = (check_real(f"{name}, side {side}", end, of=pair) for side, end in enumerate(pair))
     if not low < high:

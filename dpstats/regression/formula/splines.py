@@ -39,7 +39,7 @@ class SplineColumn:
         if not all(x.low < knot < x.high for knot in self.knots):
             raise InvalidParameter(
                 f"knots must be between the bounds of the argument, [{x.low:g}, {x.high:g}], got "
-                f"{show(list(self.knots))} in {self.source}"
+                f"others in {self.source}"
             )
         outer = self.degree + 1
         every = (*[x.low] * outer, *self.knots, *[x.high] * outer)
