@@ -37,8 +37,8 @@ class Refusal(DPStatsError, ValueError):
     Attributes
     ----------
     parameter, given, allowed, remedy : str or None
-        The name of the argument, a description of what was given (never the object, which may hold private data),
-        what is allowed, and what to do. None if the error was made of text alone.
+        The name of the argument, a description of the received value, the allowed values, and the remedy. The received
+        object is not kept, because it may hold private data. None if the error was made of text alone.
 
     Examples
     --------
@@ -166,7 +166,7 @@ _MOST_CHARACTERS = 60
 _MOST_BITS = 128
 _MOST_TOGETHER = 3
 _MEASURED = ("array", "builtins", "collections", "numpy", "pandas", "polars", "pyarrow", "scipy")
-"""Modules whose containers know their size. Those of others may compute it, from data."""
+"""Modules with containers that know their size. Another container may compute its size from data."""
 _FUNCTIONS = ("_ArrayFunctionDispatcher", "builtin_function_or_method", "method", "ufunc")
 
 
@@ -258,7 +258,7 @@ def refuse(
     parameter : str
         Name of the parameter.
     given : object, optional
-        What was given, which `show` describes.
+        The received value, which `show` describes.
     got : str, optional
         A description of it, in place of ``given``. It must not contain an entry of a container.
     allowed : str

@@ -281,7 +281,7 @@ class PrivateSQL(Releasing):
             table = found.get(fold(name))
             if table is None or not isinstance(key, str):
                 raise InvalidParameter(
-                    f"keys must be a mapping of the names of tables to those of columns, got {show(keys)}"
+                    f"keys must be a mapping of names of tables to names of columns, got {show(keys)}"
                 )
             found[fold(name)] = self._add_key(table, key, f"keys[{name!r}]")
         if unit is None:

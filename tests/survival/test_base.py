@@ -141,7 +141,7 @@ def test_what_does_not_go_together_is_refused() -> None:
         words="columns must name columns of X",
         kind=InvalidParameter,
     )
-    refused({"time": "week", "event": "arrest"}, times.to_numpy(), words="data frame with a column")
+    refused({"time": "week", "event": "arrest"}, times.to_numpy(), words="data frame with the column that event names")
 
 
 @pytest.mark.parametrize("kind", [PrivateSurvival, LogRankTest])
