@@ -147,7 +147,7 @@ class Catalogue:
             named = [(table, column) for table, column in splits if table in self.tables]
             if not named:
                 table = key.rpartition(".")[0] if isinstance(key, str) else ""
-                # Without a dot the key is no name of a column, and may be an entry that was given by mistake.
+                # A key without a dot may be an entry that was given by mistake.
                 why = f"{show(key)}: {table!r} {self._explain(table)}" if table else "another key"
                 raise InvalidParameter(
                     f"{parameter} must name columns of base tables ({self._list_names()}) as 'table.column', got {why}"
