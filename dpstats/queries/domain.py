@@ -220,22 +220,26 @@ class Domain:
         columns.update({name: np.asarray(values).tolist() for name, values in (beside or {}).items()})
         return nw.from_dict(columns, backend=library).to_native()
 
-    def position(self, attribute: Any, of: Any = ...) -> int:
+    def position(self, attribute: Any) -> int:
         """Return the position of an attribute that is given by name or by position."""
-        if isinstance(attribute, str) and attribute in self.names:
-            return self.names.index(attribute)
-        whole = isinstance(attribute, int | np.integer) and not isinstance(attribute, bool)
-        if whole and 0 <= attribute < len(self.names):
-            return int(attribute)
-        known = ", ".join(map(repr, self.names))
-        raise InvalidParameter(
-            f"an attribute must be one of {known}, or a position below {len(self.names)}, got "
-            f"{show(attribute if of is ... else of)}"
-        )
+        return find_position(self, attribute, attribute)
 
     def label(self, attributes: Sequence[int]) -> str:
         """Return the name of the table of some attributes."""
         return TIMES.join(self.names[j] for j in attributes)
+
+
+def find_position(domain: Domain, attribute: Any, given: Any) -> int:
+    """Return the position of an attribute in a domain. Errors describe ``given``, the container that it is from."""
+    if isinstance(attribute, str) and attribute in domain.names:
+        return domain.names.index(attribute)
+    whole = isinstance(attribute, int | np.integer) and not isinstance(attribute, bool)
+    if whole and 0 <= attribute < len(domain.names):
+        return int(attribute)
+    known = ", ".join(map(repr, domain.names))
+    raise InvalidParameter(
+        f"an attribute must be one of {known}, or a position below {len(domain.names)}, got {show(given)}"
+    )
 
 
 class WithOther:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_integer
 from dpstats.errors import InvalidParameter, show
-from dpstats.queries.domain import Domain, check_domain
+from dpstats.queries.domain import Domain, check_domain, find_position
 from dpstats.queries.linear import LinearQueries, Numbers, real_vector
 
 Table = tuple[int, ...]
@@ -139,7 +139,7 @@ def check_table(name: str, attributes: Any, domain: Domain, of: Any = ...) -> Ta
     given = attributes if of is ... else of
     if isinstance(attributes, str | bytes) or not isinstance(attributes, Sequence) or not attributes:
         raise InvalidParameter(f"{name} must be the attributes of a table, in a sequence, got {show(given)}")
-    table = tuple(sorted(domain.position(attribute, given) for attribute in attributes))
+    table = tuple(sorted(find_position(domain, attribute, given) for attribute in attributes))
     if len(set(table)) < len(table):
         raise InvalidParameter(f"{name} must not have an attribute twice in a table, got {show(given)}")
     return table

@@ -84,13 +84,15 @@ class _Words(str):
 
 
 def _hide_entries(estimator: Any) -> Any:
-    """Return a copy to be printed, with every parameter that may hold entries replaced by its type and size."""
-    shown = copy.copy(estimator)
+    """Return a copy to be printed, which names parameters that may hold entries by type and size."""
+    shown = {}
     for name, value in estimator.get_params(deep=False).items():
         ours = type(value).__module__.startswith(("dpstats.", "numpy.random"))
-        if not ours and not is_public(value):
-            setattr(shown, name, _Words(show(value)))
-    return shown
+        shown[name] = value if ours or is_public(value) else _Words(show(value))
+    # Only get_params differs, because fitted attributes are computed from the parameters.
+    printed = copy.copy(estimator)
+    vars(printed)["get_params"] = lambda deep=True: shown
+    return printed
 
 
 class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):

@@ -141,7 +141,11 @@ def test_what_does_not_go_together_is_refused() -> None:
         words="columns must name columns of X",
         kind=InvalidParameter,
     )
-    refused({"time": "week", "event": "arrest"}, times.to_numpy(), words="data frame with the column that event names")
+    refused(
+        {"time": "week", "event": "arrest"},
+        times.to_numpy(),
+        words="data frame with the column that event names",
+    )
 
 
 @pytest.mark.parametrize("kind", [PrivateSurvival, LogRankTest])
