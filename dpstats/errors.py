@@ -1,9 +1,18 @@
-"""The exceptions of the package.
+"""The exceptions of the package, and the one place that makes the words of a refusal.
 
-Every one derives from a built-in that callers already catch: a wrong parameter or unusable data is a
+Every exception derives from a built-in that callers already catch: a wrong parameter or unusable data is a
 ``ValueError``. Messages name the parameter, the received value and the allowed values. They never show a
-value of the data.
+value of the data, also if a private column is given as a parameter by mistake: `show` renders every received
+value, and shows only public scalars.
 """
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Callable, Iterable
+from enum import Enum
+from numbers import Number
+from typing import Any, TypeVar
 
 __all__ = [
     "BudgetExceeded",
@@ -25,7 +34,29 @@ class DPStatsError(Exception):
     """Base of every error that dpstats raises on purpose."""
 
 
-class InvalidParameter(DPStatsError, ValueError):
+class Refusal(DPStatsError, ValueError):
+    """An argument is refused.
+
+    Attributes
+    ----------
+    parameter, given, allowed, remedy : str or None
+        The name of the argument, a description of the received value, the allowed values, and the remedy. The received
+        object is not kept, because it may hold private data. None if the error was made of text alone.
+
+    Examples
+    --------
+    >>> from dpstats.errors import InvalidData, Refusal
+    >>> issubclass(InvalidData, Refusal)
+    True
+    """
+
+    parameter: str | None = None
+    given: str | None = None
+    allowed: str | None = None
+    remedy: str | None = None
+
+
+class InvalidParameter(Refusal):
     """A parameter is not allowed. Nothing was charged.
 
     Examples
@@ -38,7 +69,7 @@ class InvalidParameter(DPStatsError, ValueError):
     """
 
 
-class InvalidData(DPStatsError, ValueError):
+class InvalidData(Refusal):
     """The data cannot be used as given; nothing was charged.
 
     Examples
@@ -182,3 +213,163 @@ class NotDelivered(DPStatsError, OSError):
     >>> issubclass(NotDelivered, OSError)
     True
     """
+
+
+_MOST_CHARACTERS = 60
+_MOST_BITS = 128
+_MOST_TOGETHER = 3
+_MEASURED = ("array", "builtins", "collections", "numpy", "pandas", "polars", "pyarrow", "scipy")
+"""Modules with containers that know their size. Another container may compute its size from data."""
+_FUNCTIONS = ("_ArrayFunctionDispatcher", "builtin_function_or_method", "method", "ufunc")
+
+
+def show(value: Any) -> str:
+    """Return the words for a received value: a public scalar itself, anything else as its type and size.
+
+    A scalar is a number, a truth value, None, or a text of one line and at most 60 characters. A tuple of at most
+    three scalars is shown too, for pairs such as bounds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.errors import show
+    >>> show(-1.0), show("yes"), show((5, 3))
+    ('-1.0', "'yes'", '(5, 3)')
+    >>> show([48271.5, 20.0]), show(np.zeros((4, 2))), show({"a": 1}), show(x for x in "ab")
+    ('a list of 2', 'an array of shape (4, 2)', 'a dict of 1', 'a generator')
+    """
+    if _is_scalar(value):
+        return _show_scalar(value)
+    if is_public(value):
+        return f"({', '.join(map(_show_scalar, value))}{',' if len(value) == 1 else ''})"
+    if isinstance(value, type):
+        return f"the type {value.__name__}"
+    name = type(value).__name__
+    kind = "function" if name in _FUNCTIONS else "array" if name == "ndarray" else name
+    return f"{'an' if kind[0] in 'aeiouAEIOU' else 'a'} {kind}{_describe_size(value)}"
+
+
+def is_public(value: Any) -> bool:
+    """Return whether `show` shows a value: a scalar, or a tuple of at most three.
+
+    Examples
+    --------
+    >>> from dpstats.errors import is_public
+    >>> is_public((0, 100)), is_public([0, 100])
+    (True, False)
+    """
+    together = type(value) is tuple and len(value) <= _MOST_TOGETHER and all(map(_is_scalar, value))
+    return together or _is_scalar(value)
+
+
+def show_names(names: Iterable[Any]) -> str:
+    """Return a list of at most six names that are public, such as columns of the data or declared levels.
+
+    Examples
+    --------
+    >>> from dpstats.errors import show_names
+    >>> show_names(["age", "sex"])
+    "['age', 'sex']"
+    """
+    return reprlib.repr(list(names))
+
+
+def _is_scalar(value: Any) -> bool:
+    if isinstance(value, str):
+        return len(value) <= _MOST_CHARACTERS and value.isprintable()
+    # A number of numpy has a dtype and no axes.
+    return value is None or isinstance(value, Number | Enum) or type(value).__name__ == "bool_"
+
+
+def _show_scalar(value: Any) -> str:
+    if isinstance(value, str):
+        return str.__repr__(value)
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        return f"an integer of {value.bit_length():,} bits"
+    text = str(value) if isinstance(value, Enum) or type(value).__module__ == "numpy" else repr(value)
+    return text if len(text) <= _MOST_CHARACTERS else f"a {type(value).__name__}"
+
+
+def _describe_size(value: Any) -> str:
+    if type(value).__module__.partition(".")[0] not in _MEASURED:
+        return ""
+    if isinstance(value, str):
+        return f" of {len(value):,} characters"
+    shape = getattr(value, "shape", None)
+    if isinstance(shape, tuple) and len(shape) != 1:
+        return f" of shape {shape}"
+    return f" of {len(value):,}" if hasattr(type(value), "__len__") else ""
+
+
+def refuse(
+    parameter: str, *, given: Any = ..., got: str | None = None, allowed: str, remedy: str = ""
+) -> InvalidParameter:
+    """Return the error for a parameter that is not allowed, to be raised.
+
+    Parameters
+    ----------
+    parameter : str
+        Name of the parameter.
+    given : object, optional
+        The received value, which `show` describes.
+    got : str, optional
+        A description of it, in place of ``given``. It must not contain an entry of a container.
+    allowed : str
+        What the parameter must be, with or without a verb: "positive", "have two entries".
+    remedy : str
+        What to do, in full sentences.
+
+    Examples
+    --------
+    >>> from dpstats.errors import refuse
+    >>> error = refuse("bounds", given=[3.0, 1.0, 2.0], allowed="two numbers", remedy="Leave one out.")
+    >>> print(error, "|", error.given)
+    bounds must be two numbers, got a list of 3. Leave one out. | a list of 3
+    """
+    shown = got if given is ... else show(given)
+    return _refusal(InvalidParameter, parameter, shown, allowed, remedy)
+
+
+def refuse_data(parameter: str, *, got: str | None = None, allowed: str, remedy: str = "") -> InvalidData:
+    """Return the error for data that cannot be used, to be raised. ``got`` says types, sizes and names, no entry.
+
+    Examples
+    --------
+    >>> from dpstats.errors import refuse_data
+    >>> print(refuse_data("y", got="3", allowed="have an entry for each row of X (4)"))
+    y must have an entry for each row of X (4), got 3
+    """
+    return _refusal(InvalidData, parameter, got, allowed, remedy)
+
+
+_VERBS = ("be", "give", "hold", "have", "lead", "name", "not", "return")
+_Refusal = TypeVar("_Refusal", bound=Refusal)
+
+
+def _refusal(kind: type[_Refusal], parameter: str, given: str | None, allowed: str, remedy: str) -> _Refusal:
+    must = allowed if allowed.partition(" ")[0] in _VERBS else f"be {allowed}"
+    text = f"{parameter} must {must}" + ("" if given is None else f", got {given}")
+    error = kind(f"{text}. {remedy}" if remedy else text)
+    error.parameter, error.given, error.allowed, error.remedy = parameter, given, allowed, remedy or None
+    return error
+
+
+_Value = TypeVar("_Value")
+
+
+def attempt(make: Callable[[], _Value], *failures: type[Exception]) -> _Value | None:
+    """Return the result of ``make``, or None if it fails so.
+
+    An error that is raised within ``except`` keeps the failure as its context, and the words of other packages may
+    hold an entry. So the refusal is raised after the attempt.
+
+    Examples
+    --------
+    >>> from dpstats.errors import attempt
+    >>> attempt(lambda: float("12"), ValueError), attempt(lambda: float("twelve"), ValueError)
+    (12.0, None)
+    """
+    try:
+        return make()
+    except failures:
+        return None

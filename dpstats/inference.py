@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_choice, check_flag
 from dpstats.error_distributions import ErrorDistribution
-from dpstats.errors import InvalidParameter
+from dpstats.errors import attempt, refuse
 from dpstats.exports import Records, free_names
 from dpstats.figures import draw_intervals, new_figure
 from dpstats.renames import renamed
@@ -271,10 +271,8 @@ class Estimates(Inference, Printed):
         inside = (low <= at) & (at <= high)
         if not inside.all():
             where = np.unravel_index(int(np.argmin(inside)), at.shape)
-            raise InvalidParameter(
-                f"value must be between the bounds of the estimand, {low[where]:g} and {high[where]:g}, "
-                f"got {at[where]:g}"
-            )
+            allowed = f"between the bounds of the estimand, {low[where]:g} and {high[where]:g}"
+            raise refuse("value", given=value, allowed=allowed)
         if side == "two-sided":
             pvalue = self.distribution.two_sided(at)
         else:
@@ -602,13 +600,11 @@ def _add_options(question: Callable[..., Any], estimates: Callable[..., Any]) ->
 
 def _checked_value(value: Any, shape: tuple[int, ...]) -> Floats:
     """Return values under a null hypothesis, one for each estimate."""
-    try:
-        return np.array(np.broadcast_to(np.asarray(value, dtype=np.float64), shape))
-    except (TypeError, ValueError):
-        raise InvalidParameter(
-            f"value must be a number, or one for each estimate (an array of shape {shape}), got "
-            f"{type(value).__name__}{f' of shape {np.shape(value)}' if np.ndim(value) else ''}"
-        ) from None
+    found = attempt(lambda: np.array(np.broadcast_to(np.asarray(value, dtype=np.float64), shape)), Exception)
+    if found is None:
+        allowed = f"a number, or one for each estimate (an array of shape {shape})"
+        raise refuse("value", given=value, allowed=allowed)
+    return found
 
 
 def _json(label: Any) -> Any:

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpstats import __version__
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, show
 from dpstats.exports import Exported, Table
 
 if TYPE_CHECKING:
@@ -390,7 +390,7 @@ class Page:
         """
         if "\0" in os.fsdecode(path):
             raise InvalidParameter(
-                f"path must name a file that can be written, got {os.fspath(path)!r} (it has a null character)"
+                f"path must name a file that can be written, got {show(os.fspath(path))} (it has a null character)"
             )
         target = Path(os.path.realpath(path))
         # A lone surrogate, which is not a character, becomes a question mark.
@@ -418,6 +418,6 @@ class Page:
             reason = "the file system has no such name"
         if reason is not None:
             raise InvalidParameter(
-                f"path must name a file that can be written, got {os.fspath(path)!r} ({reason})"
+                f"path must name a file that can be written, got {show(os.fspath(path))} ({reason})"
             )
         return Path(path)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.labels import printable
+from dpstats.errors import attempt, refuse
 from dpstats.exports import Records
 from dpstats.renames import renamed
 from dpstats.report import SIMULATED, Reported
@@ -143,7 +144,9 @@ class ConfidenceInterval(Reported):
         cls, center: Any, half_width: Any, confidence_level: float, estimand: str, simultaneous: bool = False
     ) -> ConfidenceInterval:
         """Return the interval ``center`` plus or minus ``half_width``."""
-        middle = np.asarray(center, dtype=np.float64)
+        middle = attempt(lambda: np.asarray(center, dtype=np.float64), Exception)
+        if middle is None:
+            raise refuse("center", given=center, allowed="a number, or numbers")
         low, high = middle - half_width, middle + half_width
         if low.ndim == 0:
             return cls(float(low), float(high), confidence_level, estimand, simultaneous)

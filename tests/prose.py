@@ -199,7 +199,9 @@ def python_blocks(source: str) -> Iterator[Block]:
             if isinstance(node.body[0], ast.Expr):
                 kinds[node.body[0].value] = "summary"
         elif isinstance(node, ast.Raise) and node.exc:
-            kinds |= dict.fromkeys(ast.walk(node.exc), "error")
+            # A call of refuse() has parts of the sentence, and what it makes has the value or its description.
+            made = isinstance(node.exc, ast.Call) and getattr(node.exc.func, "id", "").startswith("refuse")
+            kinds |= dict.fromkeys(ast.walk(node.exc), "text" if made else "error")
         elif isinstance(node, ast.JoinedStr):
             in_string.update(node.values)
         if isinstance(node, ast.JoinedStr | ast.Constant) and node not in in_string:

@@ -19,7 +19,7 @@ from dpstats.auditing.outputs import Component, Sample, as_component, join, outc
 from dpstats.auditing.result import AuditResult
 from dpstats.auditing.scores import Pair, split_runs
 from dpstats.data.parameters import check_integer, check_real
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, attempt
 from dpstats.parallel import cut, run_blocks
 
 Release: TypeAlias = Callable[..., Any]
@@ -231,10 +231,10 @@ def _run(
 def _apply_score(component: Component, score: Callable[[Any], float] | None) -> Component:
     if score is None:
         return component
-    try:
-        return np.array([float(score(output)) for output in component], dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidParameter("score must return a number for every output") from None
+    numbers = attempt(lambda: [float(score(output)) for output in component], TypeError, ValueError)
+    if numbers is None:
+        raise InvalidParameter("score must return a number for every output")
+    return np.array(numbers, dtype=np.float64)
 
 
 def _refuse_repetition(blocks: Sequence[Sample]) -> None:

@@ -10,7 +10,7 @@ from scipy.special import betainccinv, betaincinv, ndtri
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_integer, check_real
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, attempt, show
 
 
 def probability_bounds(
@@ -77,7 +77,8 @@ def epsilon_lower_bound(
 
 
 def _check_counts(name: str, given: Any, trials: int) -> NDArray[np.int64]:
-    found = np.asarray(given)
+    converted = attempt(lambda: np.asarray(given), Exception)
+    found = np.array(None) if converted is None else converted
     if found.dtype.kind not in "iu" or (found.size and not 0 <= found.min() <= found.max() <= trials):
-        raise InvalidParameter(f"{name} must be whole numbers from 0 to trials = {trials}, got {given!r}")
+        raise InvalidParameter(f"{name} must be whole numbers from 0 to trials = {trials}, got {show(given)}")
     return as_int64(found)

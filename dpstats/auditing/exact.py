@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dpstats.auditing.result import ExactAuditResult
 from dpstats.data.parameters import check_real
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, attempt, show
 
 # How far from 1 a sum of probabilities may be.
 _SUM = 1e-6
@@ -147,14 +147,12 @@ def _align_outcomes(p: Any, q: Any) -> tuple[NDArray[np.float64], NDArray[np.flo
 
 
 def _check_distribution(name: str, values: Any) -> NDArray[np.float64]:
-    try:
-        law = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        law = np.array(np.nan)
+    converted = attempt(lambda: np.asarray(values, dtype=np.float64), Exception)
+    law = np.array(np.nan) if converted is None else converted
     if law.ndim != 1 or not np.all(law >= 0) or not abs(math.fsum(law.tolist()) - 1) <= _SUM:
         raise InvalidParameter(
             f"{name} must be a vector of probabilities, at least 0 and with sum 1 (to {_SUM:g}), "
-            f"got shape {law.shape} with sum {law.sum():.9g}"
+            f"got {show(values)}"
         )
     return law
 

@@ -11,7 +11,7 @@ from dpstats.auditing.apart import split_parts
 from dpstats.auditing.replay import Replay, runner
 from dpstats.auditing.sensitivity_check import LEFT_OPEN, SensitivityCheck
 from dpstats.data.parameters import check_integer
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, attempt
 
 
 def worst_neighbor(
@@ -58,7 +58,7 @@ def worst_neighbor(
     places = (
         range(size)
         if rows is None
-        else [check_integer("rows", i, at_least=0, at_most=size - 1) for i in rows]
+        else [check_integer("rows", i, at_least=0, at_most=size - 1, of=rows) for i in rows]
     )
     if not len(places) or not len(others[0]):
         raise InvalidParameter(
@@ -80,10 +80,13 @@ def worst_neighbor(
 
 def _alike(dataset: Any, candidates: Any) -> tuple[list[np.ndarray[Any, Any]], list[np.ndarray[Any, Any]]]:
     """Return rows and candidates, part by part of one type that holds both."""
-    try:
-        data, others = ([np.asarray(part) for part in split_parts(given)] for given in (dataset, candidates))
-    except ValueError:
-        raise InvalidParameter("dataset and candidates must be arrays of rows") from None
+    found = attempt(
+        lambda: [[np.asarray(part) for part in split_parts(given)] for given in (dataset, candidates)],
+        Exception,
+    )
+    if found is None:
+        raise InvalidParameter("dataset and candidates must be arrays of rows")
+    data, others = found
     if (
         len(data) != len(others)
         or any(a.ndim == 0 or b.ndim == 0 for a, b in zip(data, others, strict=True))

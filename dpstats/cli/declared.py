@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dpstats.cli.options import check_ends, per_column, split_list
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, show
 
 Pair = tuple[float, float]
 Pairs = list[Pair]
@@ -29,7 +29,7 @@ def bounds_of(given: list[list[str]] | None) -> tuple[Pairs, dict[str, Pair]]:
             if not equals:
                 pairs.append(pair)
             elif named.setdefault(name, pair) is not pair:
-                raise InvalidParameter(f"--bounds must name each column once, got {name!r} twice")
+                raise InvalidParameter(f"--bounds must name each column once, got {show(name)} twice")
     return pairs, named
 
 
@@ -38,7 +38,7 @@ def _pair(texts: list[str]) -> Pair:
         low, high = map(float, texts)
     except ValueError:
         got = " ".join(texts).strip()
-        raise InvalidParameter(f"--bounds must be LO HI or NAME=LO,HI, got {got!r}") from None
+        raise InvalidParameter(f"--bounds must be LO HI or NAME=LO,HI, got {show(got)}") from None
     check_ends(low, high)
     return low, high
 
@@ -55,10 +55,10 @@ def levels_of(given: list[str] | None, option: str = "--levels", *, discover: bo
         levels = DISCOVER if undeclared else split_list(words)
         if not equals or (not undeclared and (len(levels) < 2 or len(set(levels)) < len(levels))):
             raise InvalidParameter(
-                f"{option} must be NAME=A,B,... of two different levels or more, got {text!r}"
+                f"{option} must be NAME=A,B,... of two different levels or more, got {show(text)}"
             )
         if name in found:
-            raise InvalidParameter(f"{option} must name each column once, got {name!r} twice")
+            raise InvalidParameter(f"{option} must name each column once, got {show(name)} twice")
         found[name] = levels
     return found
 
@@ -79,7 +79,7 @@ def by_column(columns: list[str], pairs: Pairs, named: dict[str, Pair]) -> Any:
     others = [name for name in columns if name not in named]
     if others and not pairs:
         raise InvalidParameter(
-            f"--bounds must be given for every column (LO HI, or NAME=LO,HI), got none for {others[0]!r}"
+            f"--bounds must be given for every column (LO HI, or NAME=LO,HI), got none for {show(others[0])}"
         )
     if pairs and not others:
         raise InvalidParameter(

@@ -11,7 +11,7 @@ from dpstats.cli.input import InputTable
 from dpstats.cli.options import add_privacy, per_column, split_list
 from dpstats.cli.release import ReleaseCommand, private_size
 from dpstats.cli.units import add_unit, read_rows
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, show
 
 
 def _add_parameters(parser: argparse.ArgumentParser) -> None:
@@ -60,7 +60,7 @@ def _read(table: InputTable, options: argparse.Namespace) -> tuple[Any, ...]:
     if len(columns) < len(options.column) or options.by in columns:
         raise InvalidParameter("--column must name each column once, and not the column of --by")
     if unknown := [name for name in bounds_of(options.bounds)[1] if name not in columns]:
-        raise InvalidParameter(f"--bounds must name a column of --column, got {unknown[0]!r}")
+        raise InvalidParameter(f"--bounds must name a column of --column, got {show(unknown[0])}")
     if options.unit is None and not _discovers(options):
         return table.parts(columns, options.by, "--column and --by", text=[options.by])
     how = {**dict.fromkeys(columns, "mean"), options.by: "first"}

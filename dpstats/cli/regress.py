@@ -10,7 +10,7 @@ from dpstats.cli.input import InputTable
 from dpstats.cli.options import add_privacy, per_column
 from dpstats.cli.release import ReleaseCommand
 from dpstats.cli.units import add_unit, read_rows
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, show
 
 if TYPE_CHECKING:
     from dpstats.regression.formula import Formula
@@ -134,7 +134,7 @@ def _further(options: argparse.Namespace, named: dict[str, Pair]) -> dict[str, t
             or name in (getattr(options, "column", None) or [])
         ):
             raise InvalidParameter(
-                f"--{option} must be another column than each other option's, got {name!r}"
+                f"--{option} must be another column than each other option's, got {show(name)}"
             )
     return {option: (name, named[name]) for option, name in given.items()}
 
@@ -192,14 +192,14 @@ def _of_columns(options: argparse.Namespace) -> _Model:
     if not columns:
         raise InvalidParameter("--column must be given, once for each column, or --formula")
     if outcome in columns:
-        raise InvalidParameter(f"--outcome must be another column than each --column, got {outcome!r}")
+        raise InvalidParameter(f"--outcome must be another column than each --column, got {show(outcome)}")
     for option, names in (("--bounds", named), ("--levels", levels)):
         if unknown := [name for name in names if name not in columns]:
             raise InvalidParameter(
-                f"{option} must name a column of --column or --outcome, got {unknown[0]!r}"
+                f"{option} must name a column of --column or --outcome, got {show(unknown[0])}"
             )
     if both := [name for name in named if name in levels]:
-        raise InvalidParameter(f"a column must have --bounds or --levels, not both, got {both[0]!r}")
+        raise InvalidParameter(f"a column must have --bounds or --levels, not both, got {show(both[0])}")
     numbers = [name for name in columns if name not in levels]
     x_bounds = by_column(numbers, pairs, named)
     if not levels:
@@ -224,18 +224,18 @@ def _parsed(
 
     formula = parse(text, bounds=bounds, levels=levels)
     if formula.response is None:
-        raise InvalidParameter(f"--formula must have an outcome: 'y ~ x', got {text!r}")
+        raise InvalidParameter(f"--formula must have an outcome: 'y ~ x', got {show(text)}")
     y_bounds = _outcome_bounds(formula.y_bounds, formula.response, logistic)
     others = [name for name, _ in further.values()]
     if twice := [name for name in others if name in (*formula.names, formula.response)]:
-        raise InvalidParameter(f"--formula must not have the column of another option, got {twice[0]!r}")
+        raise InvalidParameter(f"--formula must not have the column of another option, got {show(twice[0])}")
     columns = list(dict.fromkeys([*bounds, *levels, *([formula.response] if logistic else []), *others]))
     return _Model(formula, formula.x_bounds, y_bounds, formula.has_intercept, columns, levels, further)
 
 
 def _outcome_bounds(bounds: Any, name: str, logistic: bool) -> Any:
     if logistic and bounds is not None:
-        raise InvalidParameter(f"--bounds of {name!r} do not go with --logistic: the outcome is 0 or 1")
+        raise InvalidParameter(f"--bounds of {show(name)} do not go with --logistic: the outcome is 0 or 1")
     if not logistic and bounds is None:
         raise InvalidParameter(f"--bounds must include the outcome: {name}=LO,HI")
     return bounds

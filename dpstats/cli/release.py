@@ -19,7 +19,7 @@ from dpstats.cli.kept import until_delivered
 from dpstats.cli.options import add_output, add_plot, check_plot, spell_notes
 from dpstats.cli.samples import Target
 from dpstats.cli.units import read_rows
-from dpstats.errors import BudgetExceeded, InvalidData, InvalidParameter, LedgerError
+from dpstats.errors import BudgetExceeded, InvalidData, InvalidParameter, LedgerError, show
 
 if TYPE_CHECKING:
     from dpstats.results import Summary
@@ -208,13 +208,13 @@ def _check_missing_words(options: argparse.Namespace) -> None:
     for policy in ("missing", "unknown"):
         if getattr(options, policy, None) == "error":
             raise InvalidParameter(
-                f"--na-values cannot be given with --{policy} error, got {options.na_values!r}: an error would say "
+                f"--na-values cannot be given with --{policy} error, got {show(options.na_values)}: an error would say "
                 f"that one of these words is in the table. Give another --{policy}."
             )
     if "missing" not in options and "unknown" not in options:
         raise InvalidParameter(
             f"--na-values cannot be given for {options.command}, which refuses missing entries, got "
-            f"{options.na_values!r}. Replace these words in the table."
+            f"{show(options.na_values)}. Replace these words in the table."
         )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from dpstats.cli.exits import epilog
 from dpstats.cli.files import opened, output, shows_progress
 from dpstats.cli.options import add_output
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, show
 
 
 def add_simulate(commands: Any) -> None:
@@ -80,7 +80,7 @@ def _grid(text: str | None) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        raise InvalidParameter(f"--grid must be JSON, such as '{{\"n\": [100]}}', got {text!r}") from None
+        raise InvalidParameter(f"--grid must be JSON, such as '{{\"n\": [100]}}', got {show(text)}") from None
 
 
 def _run(study: Any, options: argparse.Namespace) -> Any:

@@ -22,7 +22,7 @@ from dpstats.cli.release import (
     ledger_budget,
     plan_facts,
 )
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, show
 
 
 def add_sql(commands: Any, plans: Any) -> None:
@@ -264,7 +264,9 @@ def _tables(options: argparse.Namespace) -> Any:
     found: dict[str, Path] = {}
     for name, path in options.table:
         if fold(name) in map(fold, found):
-            raise InvalidParameter(f"--table must have each name once, got {name!r} twice: names ignore case")
+            raise InvalidParameter(
+                f"--table must have each name once, got {show(name)} twice: names ignore case"
+            )
         found[name] = path
     return found
 
@@ -279,7 +281,7 @@ def _database(word: str) -> Path | str:
 def _table_file(word: str) -> TableFile:
     name, _, path = word.partition("=")
     if not (name and path):
-        raise argparse.ArgumentTypeError(f"must be NAME=FILE, got {word!r}")
+        raise argparse.ArgumentTypeError(f"must be NAME=FILE, got {show(word)}")
     return TableFile(name, Path(path))
 
 
@@ -288,7 +290,7 @@ def _types(given: list[str] | None) -> dict[str, str]:
     for text in given or []:
         name, equals, kind = text.rpartition("=")
         if not equals or name in found:
-            raise InvalidParameter(f"--type must be NAME.COLUMN=TYPE, each column once, got {text!r}")
+            raise InvalidParameter(f"--type must be NAME.COLUMN=TYPE, each column once, got {show(text)}")
         found[name] = kind
     return found
 
@@ -298,7 +300,7 @@ def _edge(word: str) -> float | date:
         return float(word)
     with contextlib.suppress(ValueError):
         return date.fromisoformat(word)
-    raise InvalidParameter(f"--bins must have numbers or dates as edges, got {word!r}")
+    raise InvalidParameter(f"--bins must have numbers or dates as edges, got {show(word)}")
 
 
 def _keys(given: list[str] | None) -> dict[str, str]:
@@ -307,7 +309,7 @@ def _keys(given: list[str] | None) -> dict[str, str]:
     for text in given or []:
         table, dot, column = text.partition(".")
         if not (table and dot and column) or table in found:
-            raise InvalidParameter(f"--key must be NAME.COLUMN, each table once, got {text!r}")
+            raise InvalidParameter(f"--key must be NAME.COLUMN, each table once, got {show(text)}")
         found[table] = column
     return found
 

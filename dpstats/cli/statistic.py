@@ -11,7 +11,7 @@ from typing import Any
 from dpstats.cli.input import InputTable
 from dpstats.cli.options import add_privacy, check_ends
 from dpstats.cli.release import ReleaseCommand
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, show
 
 
 def _add_parameters(parser: argparse.ArgumentParser) -> None:
@@ -85,19 +85,19 @@ def _function(words: str) -> Callable[..., Any]:
     """Return the function that ``--function`` names."""
     module, _, name = words.partition(":")
     if not module or not name:
-        raise InvalidParameter(f"--function must be MODULE:NAME, got {words!r}")
+        raise InvalidParameter(f"--function must be MODULE:NAME, got {show(words)}")
     if "" not in sys.path:
         sys.path.insert(0, "")  # the current folder, as for `python -m`
     try:
         found: Any = importlib.import_module(module)
     except Exception as error:  # any error of the user's module
         raise InvalidParameter(
-            f"--function: the module {module!r} cannot be imported: {type(error).__name__}: {error}"
+            f"--function: the module {show(module)} cannot be imported: {type(error).__name__}: {error}"
         ) from None
     for part in name.split("."):
         found = getattr(found, part, None)
     if not callable(found):
-        raise InvalidParameter(f"--function: the module {module!r} has no function {name!r}")
+        raise InvalidParameter(f"--function: the module {show(module)} has no function {show(name)}")
     function: Callable[..., Any] = found
     return function
 

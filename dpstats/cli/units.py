@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from dpstats.cli.input import InputTable
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, show
 
 
 def add_unit(parser: argparse.ArgumentParser, kept: str) -> None:
@@ -48,7 +48,7 @@ def read_rows(
     if unit is None:
         return change(table.frame(columns, option, text=text))
     if unit in columns:
-        raise InvalidParameter(f"--unit must be a column that is not in {option}, got {unit!r}")
+        raise InvalidParameter(f"--unit must be a column that is not in {option}, got {show(unit)}")
     from dpstats.groups import one_row_per_unit
 
     frame = change(table.frame([*columns, unit], f"{option} and --unit", text=[*text, unit]))

@@ -6,7 +6,6 @@ Proof: docs/proofs/ball-products.md.
 from __future__ import annotations
 
 import math
-import reprlib
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -20,7 +19,7 @@ from dpstats.data.levels import Categories
 from dpstats.data.parameters import check_choice, check_columns
 from dpstats.data.tables import Rows, Table
 from dpstats.error_distributions import NormalErrors
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.errors import InvalidData, InvalidParameter, refuse, show
 from dpstats.inference import Estimates, HasEstimates, Test
 from dpstats.means.ball_products import BallProducts, Extension
 from dpstats.means.ellipsoid_plan import (
@@ -313,16 +312,15 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan], HasMissingC
         if two:
             if self.mean is not None:
                 raise InvalidParameter(
-                    f"mean must be None with groups, got {reprlib.repr(self.mean)}. Leave it out for two samples."
+                    f"mean must be None with groups, got {show(self.mean)}. Leave it out for two samples."
                 )
             return Frame(center, half, assume == "mean", False, hard), np.zeros(d)
         mean = np.full(d, 0.0 if self.mean is None else check_columns("mean", self.mean, d))
         outside = np.flatnonzero((mean < low) | (mean > high))
         if outside.size:
-            j = int(outside[0])
-            raise InvalidParameter(
-                f"mean must be inside the bounds, got {mean[j]:g} for bounds of {low[j]:g} and {high[j]:g} at position "
-                f"{j}. Give other bounds, or another mean."
+            got = f"{show(self.mean)} at position {outside[0]}"
+            raise refuse(
+                "mean", got=got, allowed="inside the bounds", remedy="Give other bounds, or another mean."
             )
         if assume == "mean":
             return Frame(center, half, True, False, hard), (mean - center) / half

@@ -28,7 +28,7 @@ from dpstats.covariance.shrunk_correlations import (
 )
 from dpstats.data.parameters import check_choice, check_integer, check_privacy_parameters
 from dpstats.data.tables import Rows
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, show
 from dpstats.inference import Estimates, HasEstimates
 from dpstats.lattice import check_finite_rows
 from dpstats.lattice.base import check_region
@@ -245,7 +245,7 @@ class PrivateCorrelation(_Fitted, HasEstimates, PrivateEstimator[AnyPlan], HasMi
         if isinstance(self.plan_, CorrelationPlan):
             if estimand is not None:
                 raise InvalidParameter(
-                    f"estimand must be None for method='kendall', got {estimand!r}. Kendall's tau has one estimand."
+                    f"estimand must be None for method='kendall', got {show(estimand)}. Kendall's tau has one estimand."
                 )
             return None
         name = "clipped" if estimand is None else check_choice("estimand", estimand, ESTIMANDS)

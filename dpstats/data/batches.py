@@ -258,9 +258,7 @@ def chosen_columns(
     wanted = [name for name in given if name not in others] if columns is None else list(columns)
     for name in [*wanted, *others]:
         if name not in given:
-            raise InvalidData(
-                f"X must have a column of every name that is given, got none of the name {name!r}"
-            )
+            raise InvalidData("X must have a column of every name that is given, got one without")
     return wanted, others
 
 

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import reprlib
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.errors import InvalidData, refuse, show, show_names
 
 
 def refuse_unknown(parameter: str, wanted: Sequence[Any], names: Sequence[Any]) -> None:
     """Raise an error for names that no column has, or that several columns have."""
-    for name in wanted:
+    for place, name in enumerate(wanted):
         if list(names).count(name) != 1:
-            raise InvalidParameter(
-                f"{parameter} must name columns of the data frame ({reprlib.repr(list(names))}), got {name!r}"
-            )
+            got = show(name) if len(wanted) == 1 else f"another at position {place}"
+            raise refuse(parameter, got=got, allowed=f"name columns of the data frame ({show_names(names)})")
 
 
 def select(frame: Any, names: list[Any]) -> Any:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import reprlib
 import sys
 from collections.abc import Mapping
 from typing import Any
 
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, show_names
 
 
 def column_names(X: Any) -> list[Any] | None:
@@ -127,8 +126,8 @@ def _order(name: str, labels: list[Any] | None, names: list[Any]) -> list[int] |
     if labels == default or names == list(range(len(names))):
         return None
     raise InvalidParameter(
-        f"{name} must have the columns of X as its labels, in any order, or no labels, got labels "
-        f"{reprlib.repr(labels)} for the columns {reprlib.repr(names)}"
+        f"{name} must have the columns of X as its labels, in any order, or no labels, got "
+        f"{len(labels)} other labels for the columns {show_names(names)}"
     )
 
 

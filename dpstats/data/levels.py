@@ -13,7 +13,6 @@ The declaration alone decides which labels have a value.
 from __future__ import annotations
 
 import math
-import reprlib
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any, ClassVar, Protocol
@@ -27,7 +26,7 @@ from dpstats.data.keys import read_labels
 from dpstats.data.rows import column_of
 from dpstats.data.values import MISSING, Key, label_key, single_precision
 from dpstats.data.words import Words, exact_number
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, attempt, show
 
 
 class Levels(Protocol):
@@ -127,7 +126,7 @@ class Categories:
             if key is None:
                 raise InvalidParameter(f"{name} must be hashable values, got {type(value).__name__}")
             if self._code.setdefault(key, code) != code:
-                raise InvalidParameter(f"{name} must be distinct, got {value!r} twice")
+                raise InvalidParameter(f"{name} must be distinct, got {show(values)} with one twice")
         if not self.values:
             raise InvalidParameter(f"{name} must not be empty")
         declared, valued = list(self._code), value_keys(self.values)
@@ -220,14 +219,12 @@ class Bins:
     kind: ClassVar[str] = "bins"
 
     def __init__(self, edges: Any) -> None:
-        try:
-            self.edges: NDArray[np.float64] = np.array(edges, dtype=np.float64)
-        except (TypeError, ValueError, OverflowError):
-            self.edges = np.zeros(0)
+        converted = attempt(lambda: np.array(edges, dtype=np.float64), Exception)
+        self.edges: NDArray[np.float64] = np.zeros(0) if converted is None else converted
         increasing = self.edges.ndim == 1 and self.edges.size >= 2 and bool((np.diff(self.edges) > 0).all())
         if not increasing or not np.isfinite(self.edges).all():
             raise InvalidParameter(
-                f"bins must be the edges of bins, two finite and increasing numbers or more, got {reprlib.repr(edges)}"
+                f"bins must be the edges of bins, two finite and increasing numbers or more, got {show(edges)}"
             )
         pairs = list(zip(self.edges[:-1], self.edges[1:], strict=True))
         self.values = tuple(

@@ -5,13 +5,13 @@ numpy is imported only to check arrays, so a process that only charges a budget 
 
 from __future__ import annotations
 
+import contextlib
 import math
-import reprlib
 from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, attempt, refuse
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,20 +44,17 @@ def check_real(
     at_least: float | None = None,
     below: float | None = None,
     at_most: float | None = None,
+    of: Any = ...,
 ) -> float:
-    """Return ``value`` as a finite float inside the stated range, or raise `InvalidParameter`."""
+    """Return ``value`` as a finite float inside the stated range, or raise `InvalidParameter`.
 
-    def refusal(shown: Any) -> InvalidParameter:
-        # Build the text only if needed, because a fit checks numbers many times.
-        words = f"a finite number {_range_words(above, at_least, below, at_most)}".rstrip()
-        return InvalidParameter(f"{name} must be {words}, got {shown}")
-
-    if not isinstance(value, float) and (isinstance(value, bool) or not isinstance(value, Real)):
-        raise refusal(reprlib.repr(value))
-    try:
-        number = float(value) + 0.0  # not -0.0
-    except OverflowError:
-        number = math.inf
+    ``of`` is the container that the value is from. The error then describes the container and not the value, because
+    it may be a private column that was given by mistake.
+    """
+    is_number = isinstance(value, float) or (isinstance(value, Real) and not isinstance(value, bool))
+    number = math.nan
+    with contextlib.suppress(OverflowError):
+        number = float(value) + 0.0 if is_number else math.nan  # not -0.0
     inside = (
         math.isfinite(number)
         and (above is None or number > above)
@@ -66,7 +63,8 @@ def check_real(
         and (at_most is None or number <= at_most)
     )
     if not inside:
-        raise refusal(reprlib.repr(value) if number == math.inf else value)
+        words = f"a finite number {_range_words(above, at_least, below, at_most)}".rstrip()
+        raise refuse(name, given=value if of is ... else of, allowed=words)
     return number
 
 
@@ -74,22 +72,14 @@ _MOST_BITS = 1023
 """Bits of an integer that a float can hold."""
 
 
-def check_integer(name: str, value: Any, *, at_least: int, at_most: int | None = None) -> int:
-    """Return ``value`` as an int inside the stated range, or raise `InvalidParameter`."""
-
-    def refusal(shown: Any) -> InvalidParameter:
-        return InvalidParameter(
-            f"{name} must be an integer {_range_words(None, at_least, None, at_most)}, got {shown}"
-        )
-
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise refusal(reprlib.repr(value))
-    number = int(value)
-    if (bits := number.bit_length()) > _MOST_BITS:
-        size = f"an integer of {bits:,} bits"
-        raise refusal(size)
-    if number < at_least or (at_most is not None and number > at_most):
-        raise refusal(number)
+def check_integer(name: str, value: Any, *, at_least: int, at_most: int | None = None, of: Any = ...) -> int:
+    """Return ``value`` as an int inside the stated range, or raise `InvalidParameter`. For ``of`` see `check_real`."""
+    is_integer = isinstance(value, Integral) and not isinstance(value, bool)
+    number = int(value) if is_integer else 0
+    above = at_most is not None and number > at_most
+    if not is_integer or number.bit_length() > _MOST_BITS or number < at_least or above:
+        words = f"an integer {_range_words(None, at_least, None, at_most)}"
+        raise refuse(name, given=value if of is ... else of, allowed=words)
     return number
 
 
@@ -97,7 +87,7 @@ def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
     """Return ``value`` if it is one of the named choices, or raise `InvalidParameter`."""
     if not isinstance(value, str) or value not in choices:
         allowed = ", ".join(repr(choice) for choice in choices)
-        raise InvalidParameter(f"{name} must be one of {allowed}, got {reprlib.repr(value)}")
+        raise refuse(name, given=value, allowed=f"one of {allowed}")
     return value
 
 
@@ -119,7 +109,7 @@ def check_missing(value: Any, allowed: Sequence[str] = ("error",), instead: str 
     words = ", ".join(map(repr, allowed))
     advice = "; ".join(f"{word!r}: {_MISSING[word]}" for word in allowed)
     way = f" {instead}" if instead and isinstance(value, str) and value in _MISSING else ""
-    raise InvalidParameter(f"missing must be one of {words}, got {reprlib.repr(value)}. {advice}.{way}")
+    raise refuse("missing", given=value, allowed=f"one of {words}", remedy=f"{advice}.{way}")
 
 
 def check_simulations(value: Any, *, at_least: int) -> int:
@@ -132,7 +122,7 @@ def check_flag(name: str, value: Any) -> bool:
     import numpy as np
 
     if not isinstance(value, bool | np.bool_):
-        raise InvalidParameter(f"{name} must be True or False, got {reprlib.repr(value)}")
+        raise refuse(name, given=value, allowed="True or False")
     return bool(value)
 
 
@@ -140,7 +130,7 @@ def check_jobs(n_jobs: Any) -> int:
     """Return a number of workers: at least 1, or -1 for one per core; None is 1."""
     number = 1 if n_jobs is None else check_integer("n_jobs", n_jobs, at_least=-1)
     if number == 0:
-        raise InvalidParameter("n_jobs must be a positive integer, or -1 for one per core, got 0")
+        raise refuse("n_jobs", given=number, allowed="a positive integer, or -1 for one per core")
     return number
 
 
@@ -178,29 +168,25 @@ def check_columns(
             " and "
         )
     )
-    try:
-        array = np.array(value)
-    except ValueError:
-        array = np.array(None)
+    converted = attempt(lambda: np.array(value), Exception)
+    array = np.array(None) if converted is None else converted
     if array.ndim == 0 and array.dtype.kind in "fiu":
         return check_real(name, array.item(), above=above, at_least=at_least)
     if np.ma.isMaskedArray(value):
-        raise InvalidParameter(f"{name} must not be a masked array")
+        raise refuse(name, allowed="not be a masked array")
     if array.ndim != 1 or array.dtype.kind not in "fiu" or array.size == 0:
-        raise InvalidParameter(f"{name} must be a number or {words}, got {reprlib.repr(value)}")
+        raise refuse(name, given=value, allowed=f"a number or {words}")
     array = array.astype(np.float64)
     if n_features is not None and array.size != n_features:
-        raise InvalidParameter(
-            f"{name} must be a number or one number per column (n_features={n_features}), got {array.size} numbers"
-        )
+        allowed = f"a number or one number per column (n_features={n_features})"
+        raise refuse(name, got=f"{array.size} numbers", allowed=allowed)
     inside = np.isfinite(array)
     if above is not None:
         inside &= array > above
     if at_least is not None:
         inside &= array >= at_least
     if not inside.all():
-        where = int(np.argmin(inside))
-        raise InvalidParameter(f"{name} must be {words}, got {array[where]:g} at position {where}")
+        raise refuse(name, got=f"another at position {int(np.argmin(inside))}", allowed=words)
     return array
 
 
@@ -220,7 +206,5 @@ def check_random_state(random_state: Any) -> np.random.Generator | None:
     is_integer = isinstance(random_state, Integral) and not isinstance(random_state, bool)
     if is_integer and int(random_state) >= 0:
         return np.random.default_rng(int(random_state))
-    raise InvalidParameter(
-        "random_state must be None (exact noise), or a non-negative int or numpy.random.Generator "
-        f"(simulated noise), got {reprlib.repr(random_state)}"
-    )
+    allowed = "None (exact noise), or a non-negative int or numpy.random.Generator (simulated noise)"
+    raise refuse("random_state", given=random_state, allowed=allowed)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import reprlib
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +15,7 @@ from dpstats.data.levels import Levels
 from dpstats.data.missing import NO_CODES, MissingCodes
 from dpstats.data.rows import InvalidType, column_of
 from dpstats.data.values import MISSING, is_built_in, is_missing, key_of
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.errors import InvalidData, InvalidParameter, attempt, refuse, show, show_names
 
 ROLES = ("y", "groups", "labels", "units", "weight", "time", "event", "exposure", "offset")
 
@@ -57,13 +56,9 @@ class Column:
 
     def __post_init__(self) -> None:
         if self.role not in ROLES:
-            raise InvalidParameter(f"role must be one of {', '.join(ROLES)}, got {self.role!r}")
-        try:
-            hash(self.name)
-        except TypeError:
-            raise InvalidParameter(
-                f"{self.parameter} must be the name of one column of X, got {reprlib.repr(self.name)}"
-            ) from None
+            raise InvalidParameter(f"role must be one of {', '.join(ROLES)}, got {show(self.role)}")
+        if attempt(lambda: [hash(self.name)], TypeError) is None:
+            raise refuse(self.parameter, given=self.name, allowed="the name of one column of X")
 
     def read(self, entries: Any, missing: str = "error", codes: MissingCodes = NO_CODES) -> Any:
         """Return the values of the entries, each read independently. For units, return codes of equal entries."""
@@ -168,14 +163,13 @@ class Schema:
         if names is None:
             needed = [*roles, *(() if self.levels is not None or self.counted else self.numbers or ())]
             if needed:
+                parameter = roles.get(needed[0], "columns")
                 raise InvalidData(
-                    f"X must be a data frame with a column {needed[0]!r}, got columns without names"
+                    f"X must be a data frame with the column that {parameter} names, got columns without names"
                 )
             return self
         if len(set(map(str, names))) < len(names):
-            raise InvalidData(
-                f"X must have a different name for every column, got {reprlib.repr(list(names))}"
-            )
+            raise InvalidData(f"X must have a different name for every column, got {show_names(names)}")
         numbers = self._chosen(names, roles)
         parameter = "columns" if self.levels is None else "levels"
         wanted_names: list[tuple[str, Sequence[Any]]] = [
@@ -185,14 +179,16 @@ class Schema:
         for given, wanted in wanted_names:
             for name in wanted:
                 if list(names).count(name) != 1:
-                    raise InvalidParameter(
-                        f"{given} must name columns of X ({reprlib.repr(list(names))}), got {name!r}"
+                    # A single name is a parameter; several are a container, which may hold entries.
+                    got = (
+                        show(name) if given in roles.values() else f"another at position {wanted.index(name)}"
                     )
+                    raise refuse(given, got=got, allowed=f"name columns of X ({show_names(names)})")
         if len(set(numbers)) < len(numbers):
             raise InvalidParameter(f"{parameter} must name each column once")
         if twice := [name for name in numbers if name in roles]:
             raise InvalidParameter(
-                f"{parameter} must not have {twice[0]!r}, which is given as {roles[twice[0]]}"
+                f"{parameter} must not have {show(twice[0])}, which is given as {roles[twice[0]]}"
             )
         if not numbers and roles:
             raise InvalidParameter(f"{parameter} must name at least one column")

@@ -10,7 +10,7 @@ from typing import Any
 from dpstats.data.frames import column
 from dpstats.data.schema import Column, Schema
 from dpstats.data.tables import Rows
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.errors import InvalidData, InvalidParameter, refuse, show_names
 
 
 class Source(ABC):
@@ -88,6 +88,9 @@ class Source(ABC):
                 "the target y is None"
             )
         if named is not None:
+            if self.names is not None and any(list(self.names).count(name) != 1 for name in named):
+                # The name is in a slot of the data, so it is not shown.
+                raise refuse("y", allowed=f"name columns of X ({show_names(self.names)})")
             names = iter(named)
             beside = tuple(
                 part if part.name is not None else replace(part, name=next(names)) for part in schema.beside

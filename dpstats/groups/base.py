@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.levels import Categories
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, show
 from dpstats.groups.plan import RatioPlan
 from dpstats.inference import Estimates
 from dpstats.means.base import OfColumns
@@ -78,5 +78,5 @@ def place_of_group(name: str, group: Any, groups: tuple[Any, ...]) -> int:
     place = int(Categories(groups).codes([group])[0])
     if place < 0:
         shown = ", ".join(map(repr, groups[:_SHOWN])) + (", ..." if len(groups) > _SHOWN else "")
-        raise InvalidParameter(f"{name} must be a declared group ({shown}), got {group!r}")
+        raise InvalidParameter(f"{name} must be a declared group ({shown}), got {show(group)}")
     return place

@@ -26,7 +26,7 @@ from dpstats.data.parameters import (
 from dpstats.data.schema import Column, Schema, column_list
 from dpstats.data.tables import Rows, Table
 from dpstats.error_distributions import usual_level
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, show
 from dpstats.groups import anova
 from dpstats.groups.base import RatioEstimator, place_of_group
 from dpstats.groups.contrasts import DifferenceErrors, Tukey
@@ -354,7 +354,7 @@ class GroupMeans(_Fitted, HasMissingCodes):
         side = check_choice("alternative", alternative, ALTERNATIVES)
         ratio, first, second = self._several(), self._place("a", a), self._place("b", b)
         if first == second:
-            raise InvalidParameter(f"a and b must be different groups, got {a!r} for both")
+            raise InvalidParameter(f"a and b must be different groups, got {show(a)} for both")
         names = self._column_names()
         return self._differences(
             DifferenceErrors(ratio[first], ratio[second], self.plan_.half),

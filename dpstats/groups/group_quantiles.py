@@ -17,7 +17,7 @@ from dpstats.data.parameters import check_level, check_privacy_parameters, check
 from dpstats.data.schema import Column, Schema
 from dpstats.data.tables import Rows
 from dpstats.error_distributions import chosen_limits
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, show
 from dpstats.groups.base import place_of_group
 from dpstats.groups.differences import Differences
 from dpstats.groups.quantile_plan import ROWS, GroupQuantilesPlan, group_quantiles_plan
@@ -258,7 +258,7 @@ class GroupQuantiles(_Fitted, HasMissingCodes):
         self._fitted()
         i, j = place_of_group("a", a, self.groups_), place_of_group("b", b, self.groups_)
         if i == j:
-            raise InvalidParameter(f"b must be another group than a, got {b!r} twice")
+            raise InvalidParameter(f"b must be another group than a, got {show(b)} twice")
         plan, kind = self.plan_, self._kind[0]
         estimate = self.quantile_[[i]] - self.quantile_[[j]]
         return Differences(

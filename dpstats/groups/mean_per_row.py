@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from dpstats.data.parameters import check_integer, check_privacy_parameters, check_real
 from dpstats.data.schema import Column, Schema, column_list
 from dpstats.data.tables import Rows
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, show
 from dpstats.groups.base import RatioEstimator
 from dpstats.groups.plan import RatioPlan
 from dpstats.groups.unit_totals import TOTALS, UnitTotals, unit_sums
@@ -236,7 +236,7 @@ class MeanPerRow(_Fitted, HasMissingCodes):
         """Return the name of a unit."""
         if self.called is not None and not (isinstance(self.called, str) and self.called.strip()):
             raise InvalidParameter(
-                f"called must be the name of a unit, such as 'person', got {self.called!r}"
+                f"called must be the name of a unit, such as 'person', got {show(self.called)}"
             )
         return self.called or (str(self.unit) if self.unit is not None else "unit")
 

@@ -18,7 +18,7 @@ from dpstats.data.labels import column_names, declare_unit
 from dpstats.data.parameters import check_integer
 from dpstats.data.rows import column_of
 from dpstats.data.values import MISSING, is_built_in, is_missing, key_of
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.errors import InvalidData, InvalidParameter, is_public, refuse, show
 
 Floats = NDArray[np.float64]
 
@@ -85,15 +85,17 @@ def one_row_per_unit(
             f"{library}. Convert it, for example by frame.to_pandas()."
         )
     _check_how(how)
+    if not is_public(unit):
+        raise refuse("unit", given=unit, allowed="the name of a column")
     refuse_unknown("unit", [unit], names)
     refuse_unknown("how", list(how), names)
     if unit in how:
-        raise InvalidParameter(f"how must not have {unit!r}, the unit")
+        raise InvalidParameter(f"how must not have {show(unit)}, the unit")
     if max_rows is not None:
         check_integer("max_rows", max_rows, at_least=1)
     word = str(unit) if called is None else called
     if not isinstance(word, str) or not word.strip():
-        raise InvalidParameter(f"called must be the name of a unit, such as 'person', got {called!r}")
+        raise InvalidParameter(f"called must be the name of a unit, such as 'person', got {show(called)}")
 
     units = Units.of(column(frame, unit), "unit")
     if not len(units):
@@ -173,11 +175,16 @@ def _check_how(how: Any) -> None:
     if not isinstance(how, Mapping) or not how:
         got = "no column" if isinstance(how, Mapping) else type(how).__name__
         raise InvalidParameter(f"how must be a mapping {{column: one of {allowed}}}, got {got}")
-    for name, kind in how.items():
+    for kind in how.values():
         if not isinstance(kind, str) or kind not in _KINDS:
-            shown = "a function" if callable(kind) else repr(kind)
-            reason = ": it might look at more than one unit" if callable(kind) else ""
-            raise InvalidParameter(f"how must have one of {allowed} for {name!r}, got {shown}{reason}")
+            # Not the column: if a private mapping is given by mistake, its keys are entries.
+            reason = "A function might look at more than one unit." if callable(kind) else ""
+            raise refuse(
+                "how",
+                given=kind if callable(kind) else how,
+                allowed=f"have one of {allowed} for each column",
+                remedy=reason,
+            )
 
 
 def _column(frame: Any, name: Any, kind: str) -> Any:

@@ -16,7 +16,7 @@ from scipy.special import ndtri
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_choice, check_flag, check_level, check_real
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, show
 from dpstats.identity.alternatives import norm_rate
 from dpstats.identity.base import PrivateTest
 from dpstats.identity.exact_extension import check_solvable, count_vectors, exact_inner_product_extension
@@ -189,9 +189,11 @@ class InnerProductTest(PrivateTest):
             return PRINTED_CONSTANTS
         if not isinstance(self.constants, list | tuple) or len(self.constants) != 3:
             raise InvalidParameter(
-                f"constants must be None, 'textbook' or three positive numbers, got {self.constants!r}"
+                f"constants must be None, 'textbook' or three positive numbers, got {show(self.constants)}"
             )
-        first, second, third = (check_real("constants", value, above=0) for value in self.constants)
+        first, second, third = (
+            check_real("constants", value, above=0, of=self.constants) for value in self.constants
+        )
         return first, second, third
 
     def _on_signs(self, design: InnerProductDesign) -> bool:

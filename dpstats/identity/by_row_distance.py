@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_choice, check_real
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, show
 from dpstats.identity.base import PrivateTest
 from dpstats.identity.plan import IdentityPlan
 from dpstats.identity.row_centering import RowCentering, row_centering
@@ -231,7 +231,7 @@ class RowDistanceTest(PrivateTest):
             super()._check_privacy()
         elif self.epsilon is not None:
             raise InvalidParameter(
-                f"epsilon must be None where rho is given, got {self.epsilon!r}: give rho for a budget "
+                f"epsilon must be None where rho is given, got {show(self.epsilon)}: give rho for a budget "
                 "in zero-concentrated privacy, and epsilon for any other"
             )
         else:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.stats import beta
 
 from dpstats.data.parameters import check_integer
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, show
 
 SIZES = (9999, 4999, 1999, 999)
 _SECONDS = 10.0  # of one core, that a calibration may take by default
@@ -42,7 +42,7 @@ def calibration_size(level: float, n_calibration: Any, seconds: float) -> int:
         return B
     if exact.denominator > 100_000:
         raise InvalidParameter(
-            f"level must be a decimal with at most five digits, got {level!r}: no calibration has it exactly"
+            f"level must be a decimal with at most five digits, got {show(level)}: no calibration has it exactly"
         )
     size = next((size for size in SIZES if size * seconds <= _SECONDS), SIZES[-1])
     return exact.denominator * -(-(size + 1) // exact.denominator) - 1

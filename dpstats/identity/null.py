@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_flag, check_jobs
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, show
 from dpstats.parallel import cut, one_blas_thread, run_blocks
 
 PUBLIC_SEED = 20_200_613
@@ -152,11 +152,11 @@ def simulate_blocks(
 
 def _directory(cache_dir: Any) -> Path:
     if not isinstance(cache_dir, str | os.PathLike):
-        raise InvalidParameter(f"cache_dir must be None or a path, got {cache_dir!r}")
+        raise InvalidParameter(f"cache_dir must be None or a path, got {show(cache_dir)}")
     try:
         return Path(cache_dir).absolute()
     except TypeError:
-        raise InvalidParameter(f"cache_dir must be None or a path, got {cache_dir!r}") from None
+        raise InvalidParameter(f"cache_dir must be None or a path, got {show(cache_dir)}") from None
 
 
 def _check_writable(directory: Path) -> None:

@@ -7,7 +7,6 @@ covariance. Proof: docs/proofs/identity-tests.md.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,7 +17,7 @@ from scipy.special import ndtr
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_choice, check_columns
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, attempt
 from dpstats.lattice.finite import not_finite
 
 _BLOCK = 1 << 18  # entries whitened at once: two megabytes
@@ -224,12 +223,10 @@ def _whitener(cov: Any, n_features: int) -> NDArray[np.float64] | None:
     """Return the symmetric inverse square root of a covariance matrix, or of a vector of variances."""
     if cov is None:
         return None
-    try:
-        matrix = np.array(cov, dtype=object) if np.ma.isMaskedArray(cov) else np.asarray(cov)
-    except ValueError:
-        raise InvalidParameter(
-            "cov must be a vector or a matrix of numbers, got rows of unequal length"
-        ) from None
+    masked = np.ma.isMaskedArray(cov)
+    matrix = attempt(lambda: np.array(cov, dtype=object) if masked else np.asarray(cov), Exception)
+    if matrix is None:
+        raise InvalidParameter("cov must be a vector or a matrix of numbers, got rows of unequal length")
     if matrix.dtype.kind not in "iuf" or matrix.shape not in ((n_features,), (n_features, n_features)):
         raise InvalidParameter(
             f"cov must be None, {n_features} variances, or a {n_features} x {n_features} matrix of numbers, got "
@@ -240,7 +237,7 @@ def _whitener(cov: Any, n_features: int) -> NDArray[np.float64] | None:
         raise InvalidParameter("cov must be finite")
     if matrix.ndim == 1:
         if np.any(matrix <= 0):
-            raise InvalidParameter(f"cov must be positive definite, got a variance of {matrix.min():g}")
+            raise InvalidParameter("cov must be positive definite, got a variance that is not positive")
         return np.asarray(1 / np.sqrt(matrix))
     # By a power of four, which rounds nothing: sums and products of the largest numbers stay finite.
     half = int(np.frexp(np.abs(np.diag(matrix)).max())[1]) // 2
@@ -254,9 +251,6 @@ def _whitener(cov: Any, n_features: int) -> NDArray[np.float64] | None:
     values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
     # Below this an eigenvalue is the rounding of the others, and its direction means nothing.
     if values[0] <= n_features * np.finfo(np.float64).eps * abs(values[-1]):
-        raise InvalidParameter(
-            "cov must be positive definite, got eigenvalues with a ratio of "
-            f"{values[0] / values[-1] if values[-1] else math.nan:.3g}"
-        )
+        raise InvalidParameter("cov must be positive definite, got a smallest eigenvalue of about 0 or less")
     root: NDArray[np.float64] = np.ldexp((vectors / np.sqrt(values)) @ vectors.T, -half)
     return root

@@ -25,7 +25,7 @@ from dpstats.data.parameters import (
 )
 from dpstats.data.tables import Rows
 from dpstats.error_distributions import Limits, usual_level
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, show
 from dpstats.inference import Estimates
 from dpstats.lattice import BallLattice, NormedLattice, NormSums
 from dpstats.means.adaptive_notes import build_notes
@@ -301,7 +301,7 @@ class AdaptiveMean(_Fitted, HasMissingCodes):
             name = "bound" if self.bounds is None else "half the distance of bounds"
             raise InvalidParameter(
                 f"{name} must be at least the standard deviation of its column, got "
-                f"{np.full(d, bound)[j]:g} for a standard deviation of {np.full(d, shape.std)[j]:g} at position {j}"
+                f"{show(self.bound if self.bounds is None else self.bounds)} at position {j}"
             )
         fallback = self._keeps_columns(n, d) if private_cov else ""
         if private_cov and not fallback:

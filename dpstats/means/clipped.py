@@ -24,7 +24,7 @@ from dpstats.data.parameters import (
 )
 from dpstats.data.tables import Rows
 from dpstats.error_distributions import ErrorDistribution, Limits
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, show
 from dpstats.inference import Estimates
 from dpstats.lattice import BallLattice, BoxLattice, RowLattice
 from dpstats.means.base import ColumnEstimator
@@ -336,7 +336,7 @@ class ClippedMean(_Fitted, HasMissingCodes):
         for name, allowed in _ONE_GROUP.items():
             if not isinstance(given := getattr(self, name), type(allowed)) or given != allowed:
                 raise InvalidParameter(
-                    f"{name} must be {allowed!r} with neighbors='add_or_remove', got {given!r}. Leave {name} out."
+                    f"{name} must be {allowed!r} with neighbors='add_or_remove', got {show(given)}. Leave {name} out."
                 )
         neighbors = Neighbors.ADD_OR_REMOVE_ONE
         lattice, totals, stages = finest(
@@ -374,7 +374,7 @@ class ClippedMean(_Fitted, HasMissingCodes):
         if not self._estimates_std():
             raise InvalidParameter(
                 "missing='drop' requires std='private': the interval of a ratio needs the sum of squares of the "
-                f"observed rows, got std={self.std!r}. Leave std out."
+                f"observed rows, got std={show(self.std)}. Leave std out."
             )
         if self.clip_norm == "l2" and delta == 0:
             raise InvalidParameter(
@@ -388,7 +388,7 @@ class ClippedMean(_Fitted, HasMissingCodes):
         if self.std is None or self._estimates_std():
             return None
         if isinstance(self.std, str):
-            raise InvalidParameter(f"std must be None, 'private', or public numbers, got {self.std!r}")
+            raise InvalidParameter(f"std must be None, 'private', or public numbers, got {show(self.std)}")
         return check_columns("std", self.std, n_features, above=0)
 
     def _lattice(self, region: Region, n_features: int, bits: int) -> RowLattice:

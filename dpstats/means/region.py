@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Real
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_choice, check_columns
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, attempt, refuse, show
 
 if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
@@ -55,7 +54,7 @@ class Region:
             raise InvalidParameter("bounds and clip say the same thing: give one of them")
         if isinstance(center, bool) or not isinstance(center, Real) or center != 0:
             raise InvalidParameter(
-                f"center must not be given with bounds, whose middle is the center, got {reprlib.repr(center)}"
+                f"center must not be given with bounds, whose middle is the center, got {show(center)}"
             )
         low, high = check_bounds("bounds", bounds, d)
         return cls(low / 2 + high / 2, high / 2 - low / 2, low, high, hard)
@@ -80,20 +79,18 @@ def check_bounds(name: str, bounds: Any, d: int) -> tuple[Columns, Columns]:
     The pairs of a mapping {column: (low, high)} are used in their order: a fit has sorted them like the columns, and a
     plan has no column names.
     """
-    words = (
-        f"{name} must be a pair (low, high) of numbers, or one pair per column: an array of shape ({d}, 2)"
+    allowed = f"a pair (low, high) of numbers, or one pair per column: an array of shape ({d}, 2)"
+    converted = attempt(
+        lambda: np.asarray([*bounds.values()] if isinstance(bounds, Mapping) else bounds), Exception
     )
-    try:
-        array = np.asarray([*bounds.values()] if isinstance(bounds, Mapping) else bounds)
-    except ValueError:
-        array = np.array(None)
+    array = np.array(None) if converted is None else converted
     if np.ma.isMaskedArray(bounds) or array.dtype.kind not in "fiu" or array.shape not in ((2,), (d, 2)):
-        raise InvalidParameter(f"{words}, got {reprlib.repr(bounds)}")
+        raise refuse(name, given=bounds, allowed=allowed)
     array = array.astype(np.float64)
     if not np.isfinite(array).all():
-        raise InvalidParameter(f"{words}, all finite, got {reprlib.repr(bounds)}")
+        raise refuse(name, given=bounds, allowed=f"{allowed}, all finite")
     low, high = array[..., 0], array[..., 1]
     if not np.all(low < high):
         where = "" if array.ndim == 1 else f" for column {int(np.argmax(low >= high))}"
-        raise InvalidParameter(f"{name} must have low < high{where}, got {reprlib.repr(bounds)}")
+        raise refuse(name, given=bounds, allowed=f"have low < high{where}")
     return (float(low), float(high)) if array.ndim == 1 else (low.copy(), high.copy())

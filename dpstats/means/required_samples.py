@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-import reprlib
 from typing import Any
 
 from dpstats.data.parameters import check_integer, check_real
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, show
 from dpstats.release.estimator import PrivateEstimator
 
 _MOST_ROWS = 2**32  # more cannot be added up exactly in 64 bits
@@ -55,9 +54,7 @@ def required_samples(
     966
     """
     if not isinstance(estimator, PrivateEstimator):
-        raise InvalidParameter(
-            f"estimator must be a dpstats estimator with a plan, got {reprlib.repr(estimator)}"
-        )
+        raise InvalidParameter(f"estimator must be a dpstats estimator with a plan, got {show(estimator)}")
     d = check_integer("n_features", n_features, at_least=1)
     target = check_real("target_error", target_error, above=0)
 

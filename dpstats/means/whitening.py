@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_columns
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, attempt, show
 from dpstats.lattice import BallLattice, NormedLattice
 from dpstats.lattice.compiled import BallKernel
 from dpstats.lattice.sums import Reading
@@ -165,8 +165,8 @@ def in_range(name: str, values: Columns) -> Columns:
     """Return public numbers that leave room in floating point, or raise `InvalidParameter`."""
     if not np.all((np.asarray(values) >= _SMALLEST) & (np.asarray(values) <= _LARGEST)):
         raise InvalidParameter(
-            f"{name} must be between {_SMALLEST:g} and {_LARGEST:g} for exact arithmetic, got {np.min(values):g} to "
-            f"{np.max(values):g}; change the units of the data"
+            f"{name} must be between {_SMALLEST:g} and {_LARGEST:g} for exact arithmetic, got "
+            f"{show(values)}; change the units of the data"
         )
     return values
 
@@ -177,10 +177,9 @@ def _covariance_factor(cov: Any, d: int) -> Numbers:
         "cov must be 'private' or a symmetric positive definite matrix of shape (n_features, n_features) = "
         f"({d}, {d})"
     )
-    try:
-        matrix = np.asarray(cov, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise InvalidParameter(f"{words}, got {type(cov).__name__} instead of a matrix of numbers") from None
+    matrix = attempt(lambda: np.asarray(cov, dtype=np.float64), Exception)
+    if matrix is None:
+        raise InvalidParameter(f"{words}, got {type(cov).__name__} instead of a matrix of numbers")
     if matrix.shape != (d, d):
         raise InvalidParameter(f"{words}, got shape {matrix.shape}")
     if not np.isfinite(matrix).all():
@@ -189,5 +188,5 @@ def _covariance_factor(cov: Any, d: int) -> Numbers:
         raise InvalidParameter(f"{words}, got one that is not symmetric")
     values = np.linalg.eigvalsh(matrix)
     if values[0] <= 1e-12 * values[-1]:
-        raise InvalidParameter(f"{words}, got one with eigenvalues from {values[0]:.3g} to {values[-1]:.3g}")
+        raise InvalidParameter(f"{words}, got one that is not positive definite")
     return np.asarray(np.linalg.cholesky(matrix), dtype=np.float64)

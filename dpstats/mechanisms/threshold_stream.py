@@ -18,7 +18,13 @@ from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_integer, check_real
 from dpstats.data.values import exact_numbers, floats_among
-from dpstats.errors import DPStatsError, Exhausted, InvalidData, InvalidParameter
+from dpstats.errors import (
+    DPStatsError,
+    Exhausted,
+    InvalidData,
+    InvalidParameter,
+    attempt,
+)
 from dpstats.lattice import exact_steps
 from dpstats.mechanisms.quadrature import FAR, halting_law
 from dpstats.privacy.budget import PrivacyBudget
@@ -274,10 +280,10 @@ class ThresholdStream(Mechanism, ABC):
         array = exact_numbers("value", value)
         if array.size != 1 or not np.isfinite(floats_among(array)).all():
             raise InvalidData("value must be a finite number")
-        try:
-            return int(exact_steps(array.ravel(), self._stage.spacing)[0])
-        except TypeError:
-            raise InvalidData("value must be a finite number") from None
+        steps = attempt(lambda: int(exact_steps(array.ravel(), self._stage.spacing)[0]), TypeError)
+        if steps is None:
+            raise InvalidData("value must be a finite number")
+        return steps
 
     def _gaps(self, values: Any) -> NDArray[np.float64]:
         """Return the distance of the threshold above the values, in scales of a question's noise."""

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from dpstats.errors import InvalidParameter, LedgerError
+from dpstats.errors import InvalidParameter, LedgerError, show
 
 Amounts = tuple[Fraction, Fraction]
 
@@ -143,7 +143,7 @@ class LedgerStore:
             exists = os.path.exists(self.path)
         except (TypeError, ValueError):
             where = getattr(self, "path", path)
-            raise InvalidParameter(f"ledger must be a path, in UTF-8, got {where!r}") from None
+            raise InvalidParameter(f"ledger must be a path, in UTF-8, got {show(where)}") from None
         if not exists and create and parameters is not None:
             self._make(parameters)
         elif not exists:

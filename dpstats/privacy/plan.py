@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.errors import DPStatsError, InvalidParameter
+from dpstats.errors import DPStatsError, InvalidParameter, is_public, show
 from dpstats.exports import Exported, Records
 from dpstats.privacy.composition import common_neighbors
 from dpstats.privacy.events import Event, as_event
@@ -164,7 +164,7 @@ class Plan(Exported):
         for stage in self.stages:
             if stage.name == name:
                 return stage
-        raise KeyError(name)
+        raise KeyError(name if is_public(name) else show(name))
 
     def noise(self, name: str) -> Added:
         """Return the noise of a named release: a stage with additive noise, or a block of a joint stage."""
@@ -175,7 +175,7 @@ class Plan(Exported):
                 for block in stage.blocks:
                     if block.name == name:
                         return stage.find_noise(block)
-        raise KeyError(name)
+        raise KeyError(name if is_public(name) else show(name))
 
     @property
     def _listed(self) -> tuple[AnyStage, ...]:

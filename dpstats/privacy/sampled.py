@@ -167,7 +167,9 @@ class GaussianMixture(Event):
             given = getattr(self, name)
             if not isinstance(given, Sequence) or not given:
                 raise InvalidParameter(f"{name} must be a sequence of numbers, got {type(given).__name__}")
-            numbers = tuple(check_real(name, number, at_least=0, at_most=at_most) for number in given)
+            numbers = tuple(
+                check_real(name, number, at_least=0, at_most=at_most, of=given) for number in given
+            )
             object.__setattr__(self, name, numbers)
         if len(self.shifts) != len(self.chances):
             raise InvalidParameter(

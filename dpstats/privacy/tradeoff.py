@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from dpstats.data.parameters import check_real
+from dpstats.errors import attempt, refuse
 from dpstats.privacy.events import Event, Gaussian
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.totals import gaussian_total
@@ -51,9 +51,9 @@ def tradeoff_curve(item: PrivacyGuarantee | _Planned | Event, type_one_error: An
     >>> print(f"{1 - tradeoff_curve(PrivacyGuarantee(1.0), 0.05):.3f}")  # power of any test at level 5%
     0.136
     """
-    errors = np.asarray(type_one_error, dtype=np.float64)
-    for end in (errors.min(), errors.max()):
-        check_real("type_one_error", float(end), at_least=0, at_most=1)
+    errors = attempt(lambda: np.asarray(type_one_error, dtype=np.float64), Exception)
+    if errors is None or not np.all((errors >= 0) & (errors <= 1)):
+        raise refuse("type_one_error", given=type_one_error, allowed="numbers at least 0 and at most 1")
     if isinstance(item, PrivacyGuarantee):
         return _line(item.epsilon, item.delta, errors)
     events = (item,) if isinstance(item, Event) else item.events

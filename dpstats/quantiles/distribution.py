@@ -16,7 +16,7 @@ from sklearn.isotonic import isotonic_regression
 from dpstats.data.parameters import check_integer, check_level, check_privacy_parameters
 from dpstats.data.tables import Rows
 from dpstats.data.values import exact_numbers
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, attempt
 from dpstats.inference import Estimates
 from dpstats.lattice import isqrt_up
 from dpstats.privacy.guarantee import PrivacyGuarantee
@@ -393,10 +393,9 @@ def _inverse(x: Numbers, cdf: Numbers, fractions: Numbers) -> Numbers:
 
 
 def _numbers(x: Any) -> Numbers:
-    try:
-        at = exact_numbers("x", x).astype(np.float64)
-    except Exception:
-        raise InvalidParameter("x must be a number or an array of numbers") from None
+    at = attempt(lambda: exact_numbers("x", x).astype(np.float64), Exception)
+    if at is None:
+        raise InvalidParameter("x must be a number or an array of numbers")
     if np.isnan(at).any():
         raise InvalidParameter("x must be numbers, got at least one NaN")
     return at

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import reprlib
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_real
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.errors import InvalidData, InvalidParameter, attempt, show
 from dpstats.privacy.plan import ReleasePlan
 
 _STEPS = 1 << 20
@@ -123,15 +122,15 @@ def check_bounds(bounds: Any) -> tuple[float, float]:
     words = "bounds must be a pair (low, high) of finite numbers with low < high, known without the data"
     if bounds is None:
         raise InvalidParameter(f"{words}; got none")
-    ends = list(bounds) if np.ndim(bounds) == 1 else []
+    ends = list(bounds) if attempt(lambda: np.ndim(bounds), Exception) == 1 else []
     if len(ends) != 2:
-        raise InvalidParameter(f"{words}, got {reprlib.repr(bounds)}")
+        raise InvalidParameter(f"{words}, got {show(bounds)}")
     low, high = ends
-    low, high = check_real("bounds[0]", low), check_real("bounds[1]", high)
+    low, high = check_real("bounds[0]", low, of=bounds), check_real("bounds[1]", high, of=bounds)
     if not low < high:
-        raise InvalidParameter(f"{words}, got ({low:g}, {high:g})")
+        raise InvalidParameter(f"{words}, got {show(bounds)}")
     if not math.isfinite(high - low):
-        raise InvalidParameter(f"bounds must be less than 1.8e308 apart, got ({low:g}, {high:g})")
+        raise InvalidParameter(f"bounds must be less than 1.8e308 apart, got {show(bounds)}")
     return low, high
 
 
@@ -141,7 +140,7 @@ def check_grid(bounds: Any, step: Any) -> Grid:
     if step is None:
         if not (high - low) / _STEPS > 8 * math.ulp(max(abs(low), abs(high))):
             raise InvalidParameter(
-                f"bounds must have 2^23 floating-point numbers between them, got ({low!r}, {high!r}). Declare a step."
+                f"bounds must have 2^23 floating-point numbers between them, got {show(bounds)}. Declare a step."
             )
         steps = _STEPS
     else:
@@ -150,11 +149,11 @@ def check_grid(bounds: Any, step: Any) -> Grid:
         steps = round(ratio) if math.isfinite(ratio) else 0
         if not 1 <= steps <= _MOST_STEPS or abs(ratio - steps) > _SLACK * steps:
             raise InvalidParameter(
-                f"step must divide the range of bounds into at most 2^40 parts, got {step:g} for ({low:g}, {high:g})"
+                f"step must divide the range of bounds into at most 2^40 parts, got {step:g} for {show(bounds)}"
             )
     # Places are multiples of this factor.
     if not math.isfinite(steps / (high - low)):
-        raise InvalidParameter(f"bounds must be further apart, got ({low!r}, {high!r})")
+        raise InvalidParameter(f"bounds must be further apart, got {show(bounds)}")
     return Grid(low, high, steps, step is not None)
 
 

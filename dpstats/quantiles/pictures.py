@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpstats.errors import attempt, refuse_data
 from dpstats.figures import ESTIMATE, REFERENCE, new_figure, place_bars
 from dpstats.quantiles.distribution import PrivateDistribution
 from dpstats.quantiles.quantile import PrivateQuantile
@@ -96,7 +97,9 @@ def plot_distribution(
         ends = np.repeat(np.append(0.0, low[:-1]), 2), np.repeat(high, 2)
         axis.fill_between(at, *ends, color=ESTIMATE, alpha=0.2, lw=0, label=label)
     if reference is not None:
-        rows = np.sort(np.asarray(reference, dtype=np.float64).ravel())
+        rows = attempt(lambda: np.sort(np.asarray(reference, dtype=np.float64).ravel()), Exception)
+        if rows is None:
+            raise refuse_data("reference", allowed="numbers")
         share = np.arange(1, rows.size + 1) / rows.size
         axis.step(rows, share, where="post", color=REFERENCE, lw=1, ls="--", label="not private")
     axis.set_xlim(grid.low, grid.high)

@@ -20,7 +20,7 @@ from dpstats.data.parameters import (
 )
 from dpstats.data.tables import Rows
 from dpstats.error_distributions import chosen_limits
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, attempt, refuse, show
 from dpstats.inference import Estimates
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.quantiles.column import OneColumn, check_sizes
@@ -370,11 +370,10 @@ def _read_limits(found: Any, released: Released, plan: QuantilePlan) -> tuple[Nu
 
 def check_fractions(q: Any) -> list[float]:
     """Return distinct fractions in (0, 1) in their given order, or raise an error."""
-    if isinstance(q, str) or (np.ndim(q) == 1 and np.size(q) == 0) or np.ndim(q) > 1:
-        raise InvalidParameter(f"q must be a fraction in (0, 1), or a sequence of some, got {q!r}"[:300])
-    given = list(q) if np.ndim(q) == 1 else [q]
-    checked = [check_real("q", x, above=0, below=1) for x in given]
+    axes = attempt(lambda: np.ndim(q), Exception)
+    if isinstance(q, str) or axes not in (0, 1) or (axes == 1 and not len(q)):
+        raise refuse("q", given=q, allowed="a fraction in (0, 1), or a sequence of some")
+    checked = [check_real("q", x, above=0, below=1, of=q) for x in (q if axes else [q])]
     if len(set(checked)) < len(checked):
-        twice = next(x for x in checked if checked.count(x) > 1)
-        raise InvalidParameter(f"q must have each fraction once, got {twice:g} twice")
+        raise refuse("q", got=f"{show(q)} with one twice", allowed="have each fraction once")
     return checked

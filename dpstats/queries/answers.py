@@ -6,7 +6,6 @@ Proof: docs/proofs/workload-answers.md.
 from __future__ import annotations
 
 import math
-import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -23,7 +22,7 @@ from dpstats.data.parameters import (
 )
 from dpstats.data.tables import Rows
 from dpstats.error_distributions import usual_level
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, show, show_names
 from dpstats.inference import Estimates, HasEstimates
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
@@ -271,9 +270,9 @@ class WorkloadAnswers(HasEstimates, WorkloadRelease[WorkloadPlan]):
             raise InvalidParameter("attributes need a workload of tables, got other queries")
         table = check_table("attributes", attributes, domain)
         if table not in queries.tables:
-            known = reprlib.repr([domain.label(other) for other in queries.tables])
+            known = show_names(domain.label(other) for other in queries.tables)
             raise InvalidParameter(
-                f"attributes must name a table of the workload, {known}, got {domain.label(table)!r}"
+                f"attributes must name a table of the workload, {known}, got {show(domain.label(table))}"
             )
         place = queries.tables.index(table)
         at = queries.part(place)

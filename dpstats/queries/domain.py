@@ -6,7 +6,6 @@ A domain is public and declared in advance. The cell of a row depends on this ro
 from __future__ import annotations
 
 import math
-import reprlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,7 +17,7 @@ from dpstats.data.levels import Bins, Categories, Levels
 from dpstats.data.opening import open_source
 from dpstats.data.parameters import check_choice
 from dpstats.data.schema import Schema
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.errors import InvalidData, InvalidParameter, refuse, show, show_names
 
 Counts = NDArray[np.int64]
 
@@ -81,18 +80,18 @@ class Domain:
         if isinstance(attributes, str | bytes) or not isinstance(attributes, Mapping | Sequence | np.ndarray):
             raise InvalidParameter(
                 "attributes must be declared, {name: levels, Bins or number of levels, ...}, got "
-                f"{reprlib.repr(attributes)}"
+                f"{show(attributes)}"
             )
         if not len(attributes):
             raise InvalidParameter("attributes must be at least one, got none")
         declared = dict(attributes) if named else {f"x{j}": item for j, item in enumerate(attributes)}
-        for name in declared:
+        for place, name in enumerate(declared):
             if not isinstance(name, str) or not name or TIMES.strip() in name:
                 raise InvalidParameter(
-                    f"names of attributes must be text without {TIMES.strip()!r}, got {reprlib.repr(name)}"
+                    f"names of attributes must be text without {TIMES.strip()!r}, got another at position {place}"
                 )
         further = _check_other(other, tuple(declared))
-        kinds = [_kind(name, item, name in further) for name, item in declared.items()]
+        kinds = [_kind(place, item, name in further) for place, (name, item) in enumerate(declared.items())]
         self.names = tuple(declared)
         self.named = named
         self._kinds: list[Kind] = kinds
@@ -135,8 +134,8 @@ class Domain:
         outside = [name for name, column in zip(self.names, codes.T, strict=True) if (column < 0).any()]
         if outside:
             raise InvalidData(
-                f"X must hold declared levels only, got at least one other entry of {outside[0]!r}, or "
-                f"missing; declare it, or give the domain other=[{outside[0]!r}]"
+                f"X must hold declared levels only, got at least one other entry of {show(outside[0])}, or "
+                f"missing; declare it, or give the domain other=[{show(outside[0])}]"
             )
         return codes
 
@@ -226,20 +225,24 @@ class Domain:
 
     def position(self, attribute: Any) -> int:
         """Return the position of an attribute that is given by name or by position."""
-        if isinstance(attribute, str) and attribute in self.names:
-            return self.names.index(attribute)
-        whole = isinstance(attribute, int | np.integer) and not isinstance(attribute, bool)
-        if whole and 0 <= attribute < len(self.names):
-            return int(attribute)
-        known = ", ".join(map(repr, self.names))
-        raise InvalidParameter(
-            f"an attribute must be one of {known}, or a position below {len(self.names)}, got "
-            f"{reprlib.repr(attribute)}"
-        )
+        return find_position(self, attribute, attribute)
 
     def label(self, attributes: Sequence[int]) -> str:
         """Return the name of the table of some attributes."""
         return TIMES.join(self.names[j] for j in attributes)
+
+
+def find_position(domain: Domain, attribute: Any, given: Any) -> int:
+    """Return the position of an attribute in a domain. Errors describe ``given``, the container that it is from."""
+    if isinstance(attribute, str) and attribute in domain.names:
+        return domain.names.index(attribute)
+    whole = isinstance(attribute, int | np.integer) and not isinstance(attribute, bool)
+    if whole and 0 <= attribute < len(domain.names):
+        return int(attribute)
+    known = ", ".join(map(repr, domain.names))
+    raise InvalidParameter(
+        f"an attribute must be one of {known}, or a position below {len(domain.names)}, got {show(given)}"
+    )
 
 
 class WithOther:
@@ -270,8 +273,8 @@ def check_domain(name: str, value: Any) -> Domain:
     return value if isinstance(value, Domain) else Domain(value)
 
 
-def _kind(name: str, declared: Any, further: bool) -> Kind:
-    what = f"attributes[{name!r}]"
+def _kind(place: int, declared: Any, further: bool) -> Kind:
+    what = f"the attribute at position {place}"
     kind: Categories | Bins
     if isinstance(declared, Bins | Categories):
         kind = declared
@@ -286,9 +289,9 @@ def _kind(name: str, declared: Any, further: bool) -> Kind:
     else:
         kind = Categories(declared, what)
     if further and OTHER in kind.values:
-        raise InvalidParameter(f"{what} must not declare {OTHER!r}, which other={name!r} adds")
+        raise InvalidParameter(f"{what} must not declare {OTHER!r}, which other adds")
     if len(kind) + further < 2:
-        raise InvalidParameter(f"{what} must have two levels or more, got {kind.values!r}")
+        raise InvalidParameter(f"{what} must have two levels or more, got {len(kind)}")
     return WithOther(kind) if further else kind
 
 
@@ -296,5 +299,5 @@ def _check_other(other: Any, names: tuple[str, ...]) -> tuple[str, ...]:
     given = (other,) if isinstance(other, str) else tuple(other)
     for name in given:
         if name not in names:
-            raise InvalidParameter(f"other must be names of attributes, of {', '.join(names)}, got {name!r}")
+            raise refuse("other", given=other, allowed=f"names of attributes, of {show_names(names)}")
     return given

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import reprlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_integer
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, attempt, show
 from dpstats.queries.linear import LinearQueries, Numbers, real_vector
 
 _POINT_BITS, _DIRECTION_BITS = 20, 10
@@ -102,10 +101,9 @@ class HalfspaceQueries(LinearQueries, name="halfspaces"):
 def _rounded(points: Any) -> Numbers:
     """Return points as integers of at most 2^20 in size, in a unit that depends on the points."""
     words = "points must be finite numbers of shape (size, dimensions)"
-    try:
-        array = np.array(points, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise InvalidParameter(f"{words}, got {reprlib.repr(points)}") from None
+    array = attempt(lambda: np.array(points, dtype=np.float64), Exception)
+    if array is None:
+        raise InvalidParameter(f"{words}, got {show(points)}")
     if array.ndim != 2 or not array.size or not np.isfinite(array).all():
         raise InvalidParameter(f"{words}, got shape {array.shape}")
     largest = float(np.abs(array).max()) or 1.0

@@ -6,7 +6,6 @@ A family without an explicit matrix (marginals, ranges) is another class with th
 
 from __future__ import annotations
 
-import reprlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_integer
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, attempt, show
 
 Numbers = NDArray[np.float64]
 
@@ -204,7 +203,7 @@ class MatrixQueries(LinearQueries):
             isinstance(labels, str) or len(labels) != len(self._matrix) or not all(map(_is_text, labels))
         ):
             raise InvalidParameter(
-                f"labels must be one text per query ({len(self._matrix)}), got {reprlib.repr(labels)}"
+                f"labels must be one text per query ({len(self._matrix)}), got {show(labels)}"
             )
         self._labels = None if labels is None else tuple(labels)
 
@@ -245,17 +244,15 @@ def query_values(name: str, values: Any, ndim: int, size: int | None = None) -> 
     InvalidParameter
         If they are not numbers in [0, 1], or not one number for each of ``size`` points.
     """
-    try:
-        array = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        array = np.empty(0)
+    converted = attempt(lambda: np.array(values, dtype=np.float64), Exception)
+    array = np.empty(0) if converted is None else converted
     if array.ndim != ndim or array.size == 0 or (size is not None and array.shape[-1] != size):
         shape = f"({'n_queries, ' * (ndim == 2)}{'size' if size is None else f'{size:,}'})"
-        got = f"shape {array.shape}" if array.size else reprlib.repr(values)
+        got = f"shape {array.shape}" if array.size else show(values)
         raise InvalidParameter(f"{name} must be numbers in [0, 1] of shape {shape}, got {got}")
     if not (array.min() >= 0 and array.max() <= 1):  # nor NaN
         where = tuple(int(i) for i in np.argwhere(~((array >= 0) & (array <= 1)))[0])
-        raise InvalidParameter(f"{name} must have values in [0, 1], got {array[where]:g} at position {where}")
+        raise InvalidParameter(f"{name} must have values in [0, 1], got another at position {where}")
     # Scaling by a power of two is exact. It is done in place, because a stream may have a hundred thousand queries.
     array *= 2.0**FRACTION_BITS
     np.rint(array, out=array)

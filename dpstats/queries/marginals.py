@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import reprlib
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -14,8 +13,8 @@ from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_integer
-from dpstats.errors import InvalidParameter
-from dpstats.queries.domain import Domain, check_domain
+from dpstats.errors import InvalidParameter, show
+from dpstats.queries.domain import Domain, check_domain, find_position
 from dpstats.queries.linear import LinearQueries, Numbers, real_vector
 
 Table = tuple[int, ...]
@@ -111,36 +110,38 @@ def check_tables(name: str, tables: Any, domain: Domain) -> tuple[Table, ...]:
     d = len(domain)
     refusal = (
         f"{name} must be a number of attributes (all tables of so many), or a sequence of such numbers and of "
-        f"sequences of attributes, got {reprlib.repr(tables)}"
+        f"sequences of attributes, got {show(tables)}"
     )
     if isinstance(tables, str | bytes) or not (_is_whole(tables) or isinstance(tables, Sequence)):
         raise InvalidParameter(refusal)
     found: list[Table] = []
     for item in [tables] if _is_whole(tables) else tables:
         if _is_whole(item):
-            k = check_integer(name, item, at_least=1, at_most=d)
+            k = check_integer(name, item, at_least=1, at_most=d, of=tables)
             found += itertools.combinations(range(d), k)
             continue
         if isinstance(item, str | bytes) or not isinstance(item, Sequence) or not item:
             raise InvalidParameter(refusal)
-        found.append(check_table(name, item, domain))
+        found.append(check_table(name, item, domain, tables))
     if not found:
         raise InvalidParameter(f"{name} must be one table at least, got none")
     if len(set(found)) < len(found):
         twice = next(table for table in found if found.count(table) > 1)
-        raise InvalidParameter(f"{name} must be different tables, got {domain.label(twice)!r} twice")
+        raise InvalidParameter(f"{name} must be different tables, got {show(domain.label(twice))} twice")
     return tuple(found)
 
 
-def check_table(name: str, attributes: Any, domain: Domain) -> Table:
-    """Return the increasing positions of the attributes of a table, given by name or position."""
+def check_table(name: str, attributes: Any, domain: Domain, of: Any = ...) -> Table:
+    """Return the increasing positions of the attributes of a table, given by name or position.
+
+    Errors describe ``of``, the container that the attributes are from.
+    """
+    given = attributes if of is ... else of
     if isinstance(attributes, str | bytes) or not isinstance(attributes, Sequence) or not attributes:
-        raise InvalidParameter(
-            f"{name} must be the attributes of a table, in a sequence, got {reprlib.repr(attributes)}"
-        )
-    table = tuple(sorted(domain.position(attribute) for attribute in attributes))
+        raise InvalidParameter(f"{name} must be the attributes of a table, in a sequence, got {show(given)}")
+    table = tuple(sorted(find_position(domain, attribute, given) for attribute in attributes))
     if len(set(table)) < len(table):
-        raise InvalidParameter(f"{name} must not have an attribute twice in a table, got {attributes!r}")
+        raise InvalidParameter(f"{name} must not have an attribute twice in a table, got {show(given)}")
     return table
 
 

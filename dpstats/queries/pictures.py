@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, attempt, refuse_data
 from dpstats.figures import ESTIMATE, REFERENCE, new_figure
 from dpstats.queries.answers import WorkloadAnswers
 from dpstats.report import picture_of
@@ -36,7 +36,11 @@ def plot_answers(
         mean squared error of unbiased answers against epsilon, from plans only, and an estimate for uniform answers if
         it is known.
     """
-    exact = answers.linear_ if reference is None else np.asarray(reference, dtype=np.float64)
+    exact = attempt(
+        lambda: np.asarray(answers.linear_ if reference is None else reference, dtype=np.float64), Exception
+    )
+    if exact is None:
+        raise refuse_data("reference", allowed="numbers, one for each query")
     if exact.shape != answers.linear_.shape:
         raise InvalidParameter(
             f"reference must have an answer for each query {answers.linear_.shape}, got shape {exact.shape}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import reprlib
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_integer
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, attempt, show
 from dpstats.queries.linear import LinearQueries, Numbers, real_vector
 from dpstats.queries.prefixes import running
 
@@ -46,17 +45,15 @@ class RangeQueries(LinearQueries, name="ranges"):
 
     def _checked(self, ends: Any) -> NDArray[np.int64]:
         words = f"ends must be pairs of points 0 <= low <= high < {self._size:,}"
-        try:
-            pairs = np.array(ends)
-        except ValueError:
-            pairs = np.zeros(0)
+        converted = attempt(lambda: np.array(ends), Exception)
+        pairs = np.zeros(0) if converted is None else converted
         if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu" or not pairs.size:
-            raise InvalidParameter(f"{words}, got {reprlib.repr(ends)}")
+            raise InvalidParameter(f"{words}, got {show(ends)}")
         pairs = as_int64(pairs)
         low, high = pairs.T
         wrong = (low < 0) | (low > high) | (high >= self._size)
         if wrong.any():
-            raise InvalidParameter(f"{words}, got {pairs[np.argmax(wrong)].tolist()}")
+            raise InvalidParameter(f"{words}, got another at position {int(np.argmax(wrong))}")
         return pairs
 
     @property

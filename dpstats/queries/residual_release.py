@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.tables import Counts as Histogram
 from dpstats.data.tables import Rows
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, show
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Block
 from dpstats.queries.allocation import allocate, movement
@@ -66,7 +66,7 @@ class ResidualRelease:
             if math.prod(shape) > _LARGEST_MARGIN:
                 raise InvalidParameter(
                     f"workload must have tables of at most {_LARGEST_MARGIN:,} cells, got {math.prod(shape):,} in "
-                    f"{self.queries.domain.label(table)!r}"
+                    f"{show(self.queries.domain.label(table))}"
                 )
         return dict(allocate(self.queries.tables, self.shape))
 

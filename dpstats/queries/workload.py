@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import reprlib
 from abc import ABC, abstractmethod
 from typing import Any, TypeVar
 
@@ -12,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.parameters import check_integer, check_privacy_parameters
 from dpstats.data.schema import Schema
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, show
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.queries.counted import domain_schema
@@ -94,7 +93,7 @@ class WorkloadRelease(_Fitted[Plan], ABC):
             if domain is None:
                 raise InvalidParameter(
                     "domain must be declared for tables of attributes, or workload be LinearQueries, got "
-                    f"{reprlib.repr(workload)}"
+                    f"{show(workload)}"
                 )
             return MarginalQueries(domain, check_tables("workload", workload, domain)), domain
         if domain is None:

@@ -5,7 +5,6 @@ Proof: docs/proofs/rank-tests.md.
 
 from __future__ import annotations
 
-import reprlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -18,7 +17,7 @@ from dpstats.data.levels import Categories
 from dpstats.data.parameters import check_choice, check_integer, check_real, check_simulations
 from dpstats.data.schema import Column, Schema
 from dpstats.data.tables import Rows
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.errors import InvalidData, InvalidParameter, show
 from dpstats.inference import Estimates
 from dpstats.noisy_counts import CountNoise
 from dpstats.privacy.budget import PrivacyBudget
@@ -263,10 +262,12 @@ class GroupRankTest(RankTest):
         given = self.sizes
         shapeless = not hasattr(type(given), "__len__") or getattr(given, "shape", None) == ()
         if isinstance(given, str | bytes) or shapeless or len(given) != count:
-            raise InvalidParameter(f"{words}, got {reprlib.repr(given)}")
-        sizes = tuple(check_integer(f"sizes[{j}]", size, at_least=1) for j, size in enumerate(given))
+            raise InvalidParameter(f"{words}, got {show(given)}")
+        sizes = tuple(
+            check_integer(f"sizes[{j}]", size, at_least=1, of=given) for j, size in enumerate(given)
+        )
         if sum(sizes) != n:
-            raise InvalidParameter(f"{words}, got {reprlib.repr(given)}")
+            raise InvalidParameter(f"{words}, got {show(given)}")
         return n, count, sizes
 
     def _kinds(self) -> Categories:

@@ -15,7 +15,7 @@ from dpstats.data.arithmetic import quiet
 from dpstats.data.missing import check_codes
 from dpstats.data.parameters import check_flag, check_level, check_real
 from dpstats.data.schema import Column, Schema
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.errors import InvalidData, InvalidParameter, show
 from dpstats.inference import Estimates, HasEstimates, Test
 from dpstats.lattice import check_finite
 from dpstats.regression.design_plan import DesignPlan
@@ -184,14 +184,14 @@ class Regression(HasEstimates, _Fitted[SomePlan], HasMissingCodes):
         names = [f"x{j}" for j in range(d)] if given is None else [str(name) for name in given]
         return [INTERCEPT] * self._first + names
 
-    def _place(self, coefficient: Any) -> int:
+    def _place(self, coefficient: Any, of: Any) -> int:
         """Return the index among all parameters of a coefficient given by name, or by position in ``coef_``."""
         names, first = self._names(), self._first
         if isinstance(coefficient, str):
             if coefficient not in names:
                 raise InvalidParameter(
                     f"coefficient must be the name of one ({', '.join(names[:8])}{', ...' if len(names) > 8 else ''}), "
-                    f"got {coefficient!r}"
+                    f"got {show(of)}"
                 )
             return names.index(coefficient)
         if isinstance(coefficient, bool) or not isinstance(coefficient, int | np.integer):
@@ -200,7 +200,7 @@ class Regression(HasEstimates, _Fitted[SomePlan], HasMissingCodes):
             )
         if not -self.coef_.size <= coefficient < self.coef_.size:
             raise InvalidParameter(
-                f"coefficient must be a position in coef_ (n_features = {self.coef_.size}), got {coefficient}"
+                f"coefficient must be a position in coef_ (n_features = {self.coef_.size}), got {show(of)}"
             )
         return first + int(coefficient) % self.coef_.size
 
@@ -233,7 +233,7 @@ class Regression(HasEstimates, _Fitted[SomePlan], HasMissingCodes):
         self._errors()
         several = isinstance(coefficient, Sequence) and not isinstance(coefficient, str)
         asked = range(self.coef_.size) if coefficient is None else coefficient if several else [coefficient]
-        return self._estimates_at([self._place(each) for each in asked])
+        return self._estimates_at([self._place(each, coefficient) for each in asked])
 
     def _estimates_at(self, places: Sequence[int]) -> Estimates:
         at, names = list(places), self._names()

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc, gammainc
 
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, show
 
 Floats = NDArray[np.float64]
 
@@ -157,4 +157,4 @@ def make_family(name: str, overdispersion: float = 1.0) -> Family:
         return Counts(overdispersion)
     if name == GAMMA:
         return Gamma()
-    raise InvalidParameter(f"family must be {COUNTS!r} or {GAMMA!r}, got {name!r}")
+    raise InvalidParameter(f"family must be {COUNTS!r} or {GAMMA!r}, got {show(name)}")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, show
 
 Floats = NDArray[np.float64]
 
@@ -67,7 +67,9 @@ class Hypotheses:
         whole = _list_factors(names) if terms is None else terms
         # A term with one coefficient has its name.
         whole = {term: columns for term, columns in whole.items() if term not in names}
-        found = [hypothesis for part in parts for hypothesis in _one(part, names, first, parameter, whole)]
+        found = [
+            hypothesis for part in parts for hypothesis in _one(part, names, first, parameter, whole, asked)
+        ]
         if not found:
             raise InvalidParameter(f"{parameter} must have at least one hypothesis, got none")
         rows = np.array([row for row, _ in found])
@@ -103,14 +105,17 @@ def _list_factors(names: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _one(
-    asked: Any, names: Sequence[str], first: int, parameter: str, terms: Mapping[str, Sequence[str]]
+    asked: Any, names: Sequence[str], first: int, parameter: str, terms: Mapping[str, Sequence[str]], of: Any
 ) -> list[tuple[Floats, str]]:
-    """Return the hypotheses of one text or position: weights with a constant, whose sum is 0, and their text."""
+    """Return the hypotheses of one text or position: weights with a constant, whose sum is 0, and their text.
+
+    Errors describe ``of``, the text or the container that it is from.
+    """
     if isinstance(asked, str):
         return [
             each
             for part in _split(asked, [*names, *terms])
-            for each in _Reader(part, names, parameter, terms).hypotheses()
+            for each in _Reader(part, names, parameter, terms, of).hypotheses()
         ]
     if isinstance(asked, bool) or not isinstance(asked, int | np.integer):
         raise InvalidParameter(
@@ -119,7 +124,9 @@ def _one(
         )
     slopes = len(names) - first
     if not -slopes <= asked < slopes:
-        raise InvalidParameter(f"{parameter} must be positions in coef_ (n_features = {slopes}), got {asked}")
+        raise InvalidParameter(
+            f"{parameter} must be positions in coef_ (n_features = {slopes}), got {show(of)}"
+        )
     place = first + int(asked) % slopes
     return [(np.eye(len(names) + 1)[place], names[place])]
 
@@ -157,8 +164,9 @@ class _Reader:
     """Reads ``side = side = ...``, where a side is a sum of coefficients, terms and numbers with signs."""
 
     def __init__(
-        self, text: str, names: Sequence[str], parameter: str, terms: Mapping[str, Sequence[str]]
+        self, text: str, names: Sequence[str], parameter: str, terms: Mapping[str, Sequence[str]], of: Any
     ) -> None:
+        self._of = of
         self._text, self._names, self._parameter, self._terms = text, names, parameter, terms
         self._place = 0
 
@@ -260,5 +268,5 @@ class _Reader:
         shown = ", ".join(known[:_SHOWN]) + (", ..." if len(known) > _SHOWN else "")
         return InvalidParameter(
             f"{self._parameter} must be sums of coefficients ({shown}) and numbers, with = between them, got "
-            f"{self._text.strip()!r}"
+            f"{show(self._of)}"
         )

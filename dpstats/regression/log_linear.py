@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_flag, check_integer, check_privacy_parameters
 from dpstats.data.rows import column_of
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.errors import InvalidData, InvalidParameter, show
 from dpstats.regression.base import Link
 from dpstats.regression.bounded_outcome import BoundedOutcome
 from dpstats.regression.design import Design
@@ -74,7 +74,7 @@ class LogLinearRegression(BoundedOutcome[RegressionPlan], NewtonSteps):
             raise InvalidParameter("y_bounds must be given: a pair (0, high)")
         design = Design.check(self.x_bounds, self.y_bounds, d, True)
         if design.y_center != design.y_half:
-            raise InvalidParameter(f"y_bounds must be a pair (0, high), got {self.y_bounds!r}")
+            raise InvalidParameter(f"y_bounds must be a pair (0, high), got {show(self.y_bounds)}")
         return self._with_columns(design)
 
     # Reading rows

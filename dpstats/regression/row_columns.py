@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.rows import column_of
 from dpstats.data.schema import Column, Schema
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.errors import InvalidData, InvalidParameter, show
 from dpstats.means.region import check_bounds
 from dpstats.regression.base import Regression, SomePlan
 from dpstats.regression.design import Design
@@ -40,7 +40,7 @@ class RowColumns(Regression[SomePlan]):
         low, high = (float(np.ravel(end)[0]) for end in check_bounds(name, given, 1))
         if parameter != "offset" and (low < 0 or (low == 0 and parameter == "exposure")):
             least = "greater than 0" if parameter == "exposure" else "at least 0"
-            raise InvalidParameter(f"{name} must be {least}, got {given!r}")
+            raise InvalidParameter(f"{name} must be {least}, got {show(given)}")
         return low, high
 
     def _with_columns(self, design: Design) -> Design:

@@ -29,7 +29,7 @@ from dpstats.data.parameters import check_integer, check_missing, check_real
 from dpstats.data.schema import Schema, check_columns_again, check_names, record_columns
 from dpstats.data.source import Source
 from dpstats.data.tables import Rows
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.errors import InvalidData, InvalidParameter, is_public, show
 from dpstats.exports import Records
 from dpstats.privacy.budget import PrivacyBudget, check_budget
 from dpstats.privacy.guarantee import PrivacyGuarantee
@@ -74,6 +74,27 @@ def _renew(estimator: Any) -> Iterator[None]:
         state.update(before)
         raise
     state[_FOUND] = sorted(name for name in state.keys() - given if name.endswith("_"))
+
+
+class _Words(str):
+    """A description in place of a value, printed without quotes."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
+
+def _hide_entries(estimator: Any) -> Any:
+    """Return a copy to be printed, which names parameters that may hold entries by type and size."""
+    shown = {}
+    for name, value in estimator.get_params(deep=False).items():
+        ours = type(value).__module__.startswith(("dpstats.", "numpy.random"))
+        shown[name] = value if ours or is_public(value) else _Words(show(value))
+    # Only get_params differs, because fitted attributes are computed from the parameters.
+    printed = copy.copy(estimator)
+    vars(printed)["get_params"] = lambda deep=True: shown
+    return printed
 
 
 class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
@@ -467,7 +488,7 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         # A method that returns None has no HTML: so scikit-learn's option display="text" says.
         if get_config()["display"] != "diagram":
             return None
-        box: str = estimator_html_repr(self)
+        box: str = estimator_html_repr(_hide_entries(self))
         try:
             return f"{box}{self.summary()._repr_html_()}"
         except NotFittedError:
@@ -478,7 +499,7 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         return {"text/plain": repr(self)} | ({} if page is None else {"text/html": page})
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        text = super().__repr__(N_CHAR_MAX)
+        text = super(PrivateEstimator, _hide_entries(self)).__repr__(N_CHAR_MAX)
         # A fitted estimator says how its release was made; parameters that are set later do not change that.
         privacy = getattr(self, "privacy_", None)
         simulated = self.random_state is not None if privacy is None else privacy.simulated

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_choice, check_real
-from dpstats.errors import DPStatsError, InvalidParameter
+from dpstats.errors import DPStatsError, InvalidParameter, attempt
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.guarantee import Neighbors
 from dpstats.privacy.plan import Plan
@@ -315,19 +315,16 @@ class WitnessedStream(Stream):
 
 def _numbers(name: str, value: Any) -> NDArray[Any]:
     """Return floats; Python's numbers, where an integer is too large to be a float exactly."""
-    try:
-        given = np.asarray(value)
-        if np.iscomplexobj(given):
-            raise InvalidParameter(
-                f"{name} must be real numbers, got complex ones: give both parts as two columns"
-            )
-        numbers = given.astype(np.float64)
-        if not isinstance(value, np.ndarray):
-            given = np.asarray(value, dtype=object)  # integers next to a float stay integers
-    except InvalidParameter:
-        raise
-    except (TypeError, ValueError, OverflowError):
-        raise InvalidParameter(f"{name} must be finite numbers") from None
+    given = attempt(lambda: np.asarray(value), Exception)
+    if given is not None and np.iscomplexobj(given):
+        raise InvalidParameter(
+            f"{name} must be real numbers, got complex ones: give both parts as two columns"
+        )
+    numbers = attempt(lambda: np.asarray(given).astype(np.float64), Exception)
+    if given is None or numbers is None:
+        raise InvalidParameter(f"{name} must be finite numbers")
+    if not isinstance(value, np.ndarray):
+        given = np.asarray(value, dtype=object)  # integers next to a float stay integers
     if not np.isfinite(numbers).all():
         raise InvalidParameter(f"{name} must be finite numbers")
     if given.dtype.kind in "iuO" and (np.abs(numbers) >= 2**53).any():

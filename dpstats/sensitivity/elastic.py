@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dpstats.data.parameters import check_integer, check_privacy_parameters, check_real
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, refuse, show
 from dpstats.sensitivity.relations import Column, Count, Distinct, Join, Relation, Table, tables
 from dpstats.sensitivity.smooth import smooth_sensitivity
 
@@ -56,8 +56,10 @@ class ElasticSensitivity:
         self._query = query
         self._cap = check_integer("cap", cap, at_least=1)
         self._instances = {table.instance: table for table in tables(query.of)}
+        if not isinstance(frequencies, Mapping):
+            raise refuse("frequencies", given=frequencies, allowed="a mapping {'table.column': frequency}")
         self._frequencies = {
-            _table_and_column(name): check_integer(f"frequencies[{name!r}]", value, at_least=0)
+            _table_and_column(name): check_integer("frequencies", value, at_least=0, of=frequencies)
             for name, value in frequencies.items()
         }
         if len(self._frequencies) < len(frequencies):
@@ -113,7 +115,7 @@ class ElasticSensitivity:
                 return 1
             key = relation.name, column.name
             if key not in self._frequencies:
-                raise InvalidParameter(f"frequencies must have {'.'.join(key)!r}, which a join is on")
+                raise InvalidParameter(f"frequencies must have {show('.'.join(key))}, which a join is on")
             found = self._frequencies[key]
             if relation.public:
                 return found
@@ -154,7 +156,7 @@ def _table_and_column(name: Any) -> tuple[str, str]:
     parts = tuple(name.split(".")) if isinstance(name, str) else name
     if not isinstance(parts, tuple) or len(parts) != 2 or not all(isinstance(part, str) for part in parts):
         raise InvalidParameter(
-            f"frequencies must be by 'table.column', or by (table, column) where a name has a dot, got {name!r}"
+            "frequencies must be by 'table.column', or by (table, column) where a name has a dot, got another key"
         )
     return parts[0], parts[1]
 

@@ -13,7 +13,7 @@ from scipy.optimize import brentq
 from scipy.stats import t as student_t
 
 from dpstats.data.parameters import check_choice, check_integer, check_privacy_parameters
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, show
 from dpstats.privacy.guarantee import Neighbors
 from dpstats.privacy.rounding import quotient_up
 from dpstats.privacy.stages import SMOOTH_LAWS, Smooth, Stage
@@ -230,7 +230,7 @@ def _exponent(delta: float, size: int) -> float:
 def smooth_levels(lowest: float, highest: float, ratio: float) -> tuple[float, ...]:
     """Return rising floats from ``lowest`` to ``highest`` or above, each at most ``ratio`` times the one before."""
     if not ratio > 1 + 2.0**-40:
-        raise InvalidParameter(f"the ratio of levels must be above 1, got {ratio!r}")
+        raise InvalidParameter(f"the ratio of levels must be above 1, got {show(ratio)}")
     found = [lowest]
     while found[-1] < highest:
         # A float below the product, for any rounding.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from dpstats.data.parameters import check_choice, check_integer
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, show
 
 
 class Column(NamedTuple):
@@ -46,7 +46,7 @@ class Table:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
-            raise InvalidParameter(f"name must be a table's name, got {self.name!r}")
+            raise InvalidParameter(f"name must be a table's name, got {show(self.name)}")
         object.__setattr__(self, "instance", self.instance or self.name)
         if self.n_rows is not None:
             check_integer("n_rows", self.n_rows, at_least=0)
@@ -112,7 +112,7 @@ class Join:
         for a, b in on:
             if a.instance not in names[0] or b.instance not in names[1]:
                 raise InvalidParameter(
-                    f"a join is on a column of its left side and one of its right, got {a} = {b}"
+                    "a join must be on a column of its left side and one of its right, got another"
                 )
 
 
@@ -141,7 +141,7 @@ def column(given: Column | str | Iterable[str]) -> Column:
     if isinstance(given, str):
         instance, dot, name = given.partition(".")
         if not (instance and dot and name):
-            raise InvalidParameter(f"a column must be given as 'instance.name', got {given!r}")
+            raise InvalidParameter(f"a column must be given as 'instance.name', got {show(given)}")
         return Column(instance, name)
     return Column(*given)
 

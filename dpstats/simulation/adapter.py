@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, show
 
 
 class Adapter:
@@ -39,7 +39,7 @@ class Adapter:
 
     def __init__(self, function: Callable[..., Any], attribute: str = "mean_", **parameters: Any) -> None:
         if not callable(function):
-            raise InvalidParameter(f"function must be callable, got {function!r}")
+            raise InvalidParameter(f"function must be callable, got {show(function)}")
         _check_accepted(function, parameters)
         self._function = function
         self._attribute = attribute

@@ -12,7 +12,7 @@ from scipy.special import ndtri
 from scipy.stats import chi2
 
 from dpstats.data.parameters import check_real
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, refuse
 from dpstats.exports import Records
 from dpstats.report import Printed
 from dpstats.results import ConfidenceInterval, Summary
@@ -161,6 +161,8 @@ def fit_formula(
     level = check_real("confidence_level", confidence_level, above=0, below=1)
     chosen = results.check_loss(loss)
     usable = usable_cells(results, chosen)
+    if not isinstance(terms, Mapping):
+        raise refuse("terms", given=terms, allowed="a mapping of names to functions of a cell")
     names = list(terms)
     stated = dict(constants or {})
     unknown = sorted(set(stated) - set(names))

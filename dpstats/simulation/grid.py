@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dpstats.data.parameters import check_integer
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, refuse
 
 SIZES = ("n", "d")
 """Names of the grid that are neither the sampler's nor the estimator's: the size of the data."""
@@ -25,9 +25,9 @@ def cells_of(grid: Any) -> list[dict[str, Any]]:
     a mapping of lists is their product, the last one varying fastest.
     """
     if isinstance(grid, Mapping):
-        for key, values in grid.items():
+        for values in grid.values():
             if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray):
-                raise InvalidParameter(f"grid must hold a list of values of {key}, got {values!r}")
+                raise refuse("grid", given=grid, allowed="hold a list of values of every parameter")
         products = itertools.product(*grid.values())
         cells = [dict(zip(grid, values, strict=True)) for values in products]
     elif isinstance(grid, Sequence) and all(isinstance(cell, Mapping) for cell in grid):

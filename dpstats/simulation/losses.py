@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.errors import DPStatsError, InvalidParameter
+from dpstats.errors import DPStatsError, InvalidParameter, show
 
 Loss = Callable[[Any, Any, NDArray[np.float64]], float]
 """``loss(fitted, X, true_mean)``: one number; ``true_mean`` is None where the sampler states none."""
@@ -100,7 +100,9 @@ def named_losses(loss: Any) -> dict[str, Loss]:
         elif callable(item):
             chosen[name] = item
         else:
-            raise InvalidParameter(f"loss must be one of {', '.join(LOSSES)}, or a callable, got {item!r}")
+            raise InvalidParameter(
+                f"loss must be one of {', '.join(LOSSES)}, or a callable, got {show(loss)}"
+            )
     if not chosen:
         raise InvalidParameter("loss must name at least one loss")
     return chosen

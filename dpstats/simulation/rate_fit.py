@@ -13,7 +13,7 @@ from scipy.special import ndtri
 from scipy.stats import chi2
 
 from dpstats.data.parameters import check_real
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, show
 from dpstats.exports import Records
 from dpstats.report import Printed
 from dpstats.results import ConfidenceInterval, Summary
@@ -357,7 +357,7 @@ def fit_rate(
     keep = np.ones(len(usable.cells), dtype=bool)
     if term is not None:
         if whole is None or term not in whole:
-            raise InvalidParameter(f"term must be one of terms, got {term!r}")
+            raise InvalidParameter(f"term must be one of terms, got {show(term)}")
         keep = whole[term] > share * sum(whole.values())
         regime = f"{term} above {100 * share:g}% of the formula"
     keep &= _varied(usable, parameter, keep)
@@ -429,7 +429,7 @@ def _weighted_line(design: Vector, response: Vector, errors: Vector) -> _Line:
 def _log_parameter(results: StudyResults, parameter: str) -> Vector:
     values = results.parameter(parameter).astype(np.float64)
     if not (values > 0).all():
-        raise InvalidParameter(f"parameter {parameter!r} must be positive in every cell")
+        raise InvalidParameter(f"parameter {show(parameter)} must be positive in every cell")
     return np.log(values)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_integer, check_real
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, attempt
 
 Rows = NDArray[np.float64]
 
@@ -39,7 +39,7 @@ class Sampler:
     def true_mean(self, d: int, **parameters: Any) -> NDArray[np.float64]:
         """Return the mean of a row: shape (d,)."""
         law = replace(self, **parameters) if parameters else self
-        return law._mean(d)
+        return law._mean(check_integer("d", d, at_least=1))
 
     @abstractmethod
     def _draw(self, n: int, d: int, rng: np.random.Generator) -> Rows: ...
@@ -277,5 +277,6 @@ class SparseMeans(Sampler):
 
 def _check_each(name: str, given: Any, **limits: float) -> None:
     """Check a number, or one number per column."""
-    for each in np.ravel(np.asarray(given)).tolist():
-        check_real(name, each, **limits)
+    numbers = attempt(lambda: np.ravel(np.asarray(given)).tolist(), Exception)
+    for each in [given] if numbers is None else numbers:
+        check_real(name, each, of=given, **limits)

@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.base import clone
 
 from dpstats.data.parameters import check_integer
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, show
 from dpstats.parallel import cut
 from dpstats.simulation.description import describe
 from dpstats.simulation.grid import (
@@ -96,7 +96,7 @@ class Study:
         name: str = "study",
     ) -> None:
         if not callable(sampler):
-            raise InvalidParameter(f"sampler must be callable as sampler(n, d, rng), got {sampler!r}")
+            raise InvalidParameter(f"sampler must be callable as sampler(n, d, rng), got {show(sampler)}")
         named = isinstance(estimator, Mapping)
         if named and not (estimator and all(isinstance(key, str) and key for key in estimator)):
             raise InvalidParameter(
@@ -129,7 +129,7 @@ class Study:
         lacking = sorted(NEEDS_TRUTH & set(self.losses)) if not hasattr(sampler, "true_mean") else []
         if lacking:
             raise InvalidParameter(
-                f"loss={lacking[0]!r} compares with the truth: give the sampler a method true_mean(d), "
+                f"loss={show(lacking[0])} compares with the truth: give the sampler a method true_mean(d), "
                 "or a callable loss"
             )
 

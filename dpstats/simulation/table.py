@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, show
 from dpstats.exports import Records
 from dpstats.report import Printed, draw
 from dpstats.results import Summary
@@ -102,7 +101,7 @@ class StudyResults(Printed):
         missing = [i for i, cell in enumerate(self.cells) if name not in cell.parameters]
         if missing:
             known = ", ".join(dict.fromkeys(key for cell in self.cells for key in cell.parameters))
-            raise InvalidParameter(f"parameter must be one of {known}, got {name!r}")
+            raise InvalidParameter(f"parameter must be one of {known}, got {show(name)}")
         return np.array([cell.parameters[name] for cell in self.cells])
 
     def mean(self, loss: str | None = None) -> NDArray[np.float64]:
@@ -120,7 +119,7 @@ class StudyResults(Printed):
         if loss is None:
             return self.losses[0]
         if loss not in self.losses:
-            raise InvalidParameter(f"loss must be one of {', '.join(self.losses)}, got {loss!r}")
+            raise InvalidParameter(f"loss must be one of {', '.join(self.losses)}, got {show(loss)}")
         return loss
 
     def plot(self, parameter: str, ax: Any = None, *, loss: str | None = None, **options: Any) -> Any:
@@ -347,6 +346,4 @@ def collect(
 
 def _check_function(name: str, function: Any) -> None:
     if not callable(function):
-        raise InvalidParameter(
-            f"{name} must be a function of the parameters of a cell, got {reprlib.repr(function)}"
-        )
+        raise InvalidParameter(f"{name} must be a function of the parameters of a cell, got {show(function)}")

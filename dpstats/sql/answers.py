@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_level
 from dpstats.error_distributions import ErrorDistribution, Limits, SelectedErrors, Tail
-from dpstats.errors import DPStatsError, InvalidParameter
+from dpstats.errors import DPStatsError, InvalidParameter, show
 from dpstats.exports import free_names
 from dpstats.inference import Estimates, HasEstimates
 from dpstats.noisy_counts import CountNoise
@@ -157,7 +157,7 @@ class CellAnswers(HasEstimates, Printed):
     def __getitem__(self, label: str) -> Numbers:
         """Return the numbers of a label, one for each cell."""
         if label not in self.labels:
-            raise InvalidParameter(f"label must be one of {', '.join(self.labels)}, got {label!r}")
+            raise InvalidParameter(f"label must be one of {', '.join(self.labels)}, got {show(label)}")
         return np.asarray(self.values[:, self.labels.index(label)])
 
     def _name_rows(self, what: str) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date, datetime
 from typing import Any
 
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, show
 from dpstats.sql.conditions import Literal
 from dpstats.sql.predicates import literal
 from dpstats.sql.query import Span
@@ -52,7 +52,7 @@ def read_period(name: str, given: Any) -> tuple[date, date]:
     except (TypeError, ValueError):
         raise InvalidParameter(
             f"{name} must be two dates for a column of dates: the first, and the one after the last, such as "
-            f"('2023-01-01', '2025-01-01'), got {given!r}"[:300]
+            f"('2023-01-01', '2025-01-01'), got {show(given)}"
         ) from None
     if not first < end or end.year - first.year > _MOST_YEARS:
         raise InvalidParameter(

@@ -8,7 +8,7 @@ from datetime import date
 from string import ascii_lowercase, ascii_uppercase
 from typing import Any
 
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, show
 
 _LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 
@@ -151,11 +151,11 @@ class Catalogue:
             splits = [(".".join(words[:i]), ".".join(words[i:])) for i in range(1, len(words))]
             named = [(table, column) for table, column in splits if table in self.tables]
             if not named:
-                table = str(key).rpartition(".")[0]
-                why = f": {table!r} {self._explain(table)}" if table else ""
+                table = key.rpartition(".")[0] if isinstance(key, str) else ""
+                # A key without a dot may be an entry that was given by mistake.
+                why = f"{show(key)}: {table!r} {self._explain(table)}" if table else "another key"
                 raise InvalidParameter(
-                    f"{parameter} must name columns of base tables ({self._list_names()}) as 'table.column', "
-                    f"got {key!r}{why}"
+                    f"{parameter} must name columns of base tables ({self._list_names()}) as 'table.column', got {why}"
                 )
             there = [(table, column) for table, column in named if column in self.tables[table].columns]
             if not there:

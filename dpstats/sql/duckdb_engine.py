@@ -14,7 +14,7 @@ from dpstats.data.duckdb_rows import check_duckdb, overridden
 from dpstats.data.labels import column_names
 from dpstats.data.text import of_text_file, separator
 from dpstats.data.words import number_sql
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.errors import InvalidData, InvalidParameter, is_public, refuse, show
 from dpstats.sql.catalogue import BaseTable, ColumnType, fold, quoted
 from dpstats.sql.dialect import DUCKDB
 
@@ -204,7 +204,7 @@ class DuckDBEngine:
         known: dict[str, str] = {}
         for name, given in data.items():
             if not isinstance(name, str) or not name:
-                raise InvalidParameter(f"connection must have tables by their names, got {name!r}")
+                raise InvalidParameter(f"connection must have tables by their names, got {show(data)}")
             if known.setdefault(fold(name), name) != name:
                 raise InvalidParameter(
                     f"connection must have each name once, and names ignore case, got {known[fold(name)]!r} "
@@ -214,6 +214,8 @@ class DuckDBEngine:
                 self._paths[name] = Path(given).resolve()
                 continue
             _check_names(f"table {name!r}", column_names(given) or ())
+            if is_public(given):
+                raise refuse("connection", given=data, allowed="a mapping of names to files and data frames")
             if not any(_copied(connection, name, frame) for frame in _forms(given)):
                 raise InvalidData(f"table {name!r} must be a path or a data frame that DuckDB reads")
         for path in self._paths.values():
@@ -395,9 +397,11 @@ def _by_table(data: Mapping[str, Any], types: Mapping[str, str]) -> dict[str, di
     for key, kind in types.items():
         places = [name for name in texts if fold(key).startswith(f"{name}.")]
         if len(places) != 1:
-            raise InvalidParameter(f"types must name columns of CSV files as 'table.column', got {key!r}")
+            raise InvalidParameter(
+                f"types must name columns of CSV files as 'table.column', got {show(types)}"
+            )
         if not isinstance(kind, str) or kind.upper() not in TYPES:
-            raise InvalidParameter(f"types[{key!r}] must be one of {', '.join(TYPES)}, got {kind!r}")
+            raise InvalidParameter(f"types[{key!r}] must be one of {', '.join(TYPES)}, got {show(kind)}")
         found.setdefault(places[0], {})[fold(key)[len(places[0]) + 1 :]] = kind.upper()
     return found
 

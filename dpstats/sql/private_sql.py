@@ -27,7 +27,13 @@ from dpstats.data.parameters import (
     check_privacy_parameters,
     check_real,
 )
-from dpstats.errors import InvalidData, InvalidParameter, ScaleOutOfRange
+from dpstats.errors import (
+    InvalidData,
+    InvalidParameter,
+    ScaleOutOfRange,
+    attempt,
+    show,
+)
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.guarantee import PrivacyGuarantee, parse_neighbors
 from dpstats.release.charges import state_charges
@@ -248,7 +254,7 @@ class PrivateSQL(Releasing):
         self._interval = check_flag("interval", interval)
         self._level = check_level("confidence_level", confidence_level) if self._interval else None
         if isinstance(public_tables, str) or not isinstance(public_tables, Iterable):
-            raise InvalidParameter(f"public_tables must be a sequence of names, got {public_tables!r}")
+            raise InvalidParameter(f"public_tables must be a sequence of names, got {show(public_tables)}")
         mappings = {"keys": keys, "categories": categories, "bins": bins, "bounds": bounds, "types": types}
         for name, given in mappings.items():
             if given is not None and not isinstance(given, Mapping):
@@ -274,22 +280,30 @@ class PrivateSQL(Releasing):
     ) -> dict[str, BaseTable]:
         """Return the tables with their declarations."""
         found = self._data.tables()
-        for name in public_tables:
+        public = tuple(public_tables)
+        for name in public:
             if fold(name) not in found:
-                raise InvalidParameter(f"public_tables must name tables, got {name!r}")
+                raise InvalidParameter(
+                    f"public_tables must name tables, got {len(public)} names with another"
+                )
             found[fold(name)] = replace(found[fold(name)], public=True)
         for name, key in keys.items():
-            found[fold(name)] = self._add_key(found.get(fold(name)), key, f"keys[{name!r}]")
+            table = found.get(fold(name))
+            if table is None or not isinstance(key, str):
+                raise InvalidParameter(
+                    f"keys must be a mapping of names of tables to names of columns, got {show(keys)}"
+                )
+            found[fold(name)] = self._add_key(table, key, f"keys[{name!r}]")
         if unit is None:
             return found
         if not isinstance(unit, str | Mapping):
-            raise InvalidParameter(f"unit must be a column's name, or one for each table, got {unit!r}")
+            raise InvalidParameter(f"unit must be a column's name, or one for each table, got {show(unit)}")
         given = {fold(key): value for key, value in unit.items()} if isinstance(unit, Mapping) else {}
         if given and len(given) < len(unit):
-            raise InvalidParameter(f"unit must name each table once, and names ignore case, got {list(unit)}")
+            raise InvalidParameter(f"unit must name each table once, and names ignore case, got {show(unit)}")
         unknown = given.keys() - found.keys()
         if unknown:
-            raise InvalidParameter(f"unit must name known tables, got {sorted(unknown)[0]!r}")
+            raise InvalidParameter(f"unit must name known tables, got {show(unit)}")
         for name, table in found.items():
             column = given.get(name) if given else unit
             if table.public or column is None:
@@ -300,7 +314,7 @@ class PrivateSQL(Releasing):
             if fold(column) in table.columns:
                 found[name] = replace(table, unit=table.columns[fold(column)][0])
             elif given:
-                raise InvalidParameter(f"unit must name a column of {table.name}, got {column!r}")
+                raise InvalidParameter(f"unit must name a column of {table.name}, got {show(unit)}")
         for name, table in list(found.items()):
             if table.path is not None:
                 _check_path(name, found)
@@ -807,9 +821,7 @@ def _with_columns(
         hashable = all(isinstance(value, Hashable) for value in listed)
         if not listed or not hashable or len(set(listed)) < len(listed):
             raise InvalidParameter(
-                f"categories[{key!r}] must be a sequence of different values, or 'discover', got {values!r}"[
-                    :300
-                ]
+                f"categories[{key!r}] must be a sequence of different values, or 'discover', got {show(values)}"
             )
         declared[keys[key]] = listed
     edges: dict[tuple[str, str], tuple[float, ...]] = {}
@@ -820,22 +832,22 @@ def _with_columns(
             periods[place] = read_period(f"bins[{key!r}]", bins[key])
             continue
         given = bins[key] if isinstance(bins[key], Iterable) else ()
-        ends = tuple(check_real(f"bins[{key!r}]", edge) for edge in given)
+        ends = tuple(check_real(f"bins[{key!r}]", edge, of=bins[key]) for edge in given)
         if len(ends) < 2 or not all(low < high for low, high in pairwise(ends)) or place in declared:
             raise InvalidParameter(
-                f"bins[{key!r}] must be two edges or more that rise, of a column without categories, got {bins[key]!r}"[
-                    :300
-                ]
+                f"bins[{key!r}] must be two edges or more that rise, of a column without categories, got "
+                f"{show(bins[key])}"
             )
         edges[place] = ends
     limits: dict[tuple[str, str], tuple[float, float]] = {}
     for key, place in catalogue.columns_of("bounds", bounds).items():
-        try:
-            low, high = bounds[key]
-        except (TypeError, ValueError):
-            raise InvalidParameter(f"bounds[{key!r}] must be two numbers, got {bounds[key]!r}") from None
-        low, high = (check_real(f"bounds[{key!r}]", end, at_least=-1e15, at_most=1e15) for end in (low, high))
+        pair = attempt(lambda given=bounds[key]: tuple(given), Exception) or ()  # type: ignore[misc]
+        if len(pair) != 2:
+            raise InvalidParameter(f"bounds[{key!r}] must be two numbers, got {show(bounds[key])}")
+        low, high = (
+            check_real(f"bounds[{key!r}]", end, at_least=-1e15, at_most=1e15, of=bounds[key]) for end in pair
+        )
         if not low < high:
-            raise InvalidParameter(f"bounds[{key!r}] must be low < high, got {low:g} and {high:g}")
+            raise InvalidParameter(f"bounds[{key!r}] must be low < high, got {show(bounds[key])}")
         limits[place] = (low, high)
     return replace(catalogue, categories=declared, bins=edges, periods=periods, bounds=limits)

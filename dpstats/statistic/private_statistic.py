@@ -9,7 +9,6 @@ import copy
 import inspect
 import math
 import pickle
-import reprlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -27,7 +26,7 @@ from dpstats.data.parameters import (
 )
 from dpstats.data.schema import Column, Schema
 from dpstats.data.tables import Rows, Table
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.errors import InvalidData, InvalidParameter, attempt, show
 from dpstats.inference import Estimates, HasEstimates
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.guarantee import PrivacyGuarantee
@@ -209,14 +208,14 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan], HasMissing
         skewness = check_real("skewness", self.skewness, at_least=0)
         remainder = check_real("remainder", self.remainder, at_least=0)
         if not isinstance(self.bias, str | None) or self.bias not in JACKKNIFE:
-            raise InvalidParameter(f"bias must be 'jackknife', 'jackknife2' or None, got {self.bias!r}")
+            raise InvalidParameter(f"bias must be 'jackknife', 'jackknife2' or None, got {show(self.bias)}")
         if not isinstance(self.link, str | None) or self.link not in LINKS:
-            raise InvalidParameter(f"link must be 'fisher', 'logit', 'log' or None, got {self.link!r}")
+            raise InvalidParameter(f"link must be 'fisher', 'logit', 'log' or None, got {show(self.link)}")
         boxes, inverse = self._boxes(), LINKS[self.link][1]
         if not all(math.isfinite(inverse(end)) for box in boxes for end in (box.low, box.high)):
             raise InvalidParameter(
-                f"bounds must hold values on the scale of link={self.link!r}, got {self.bounds!r}, where the statistic "
-                "is infinite. Give the bounds of its logarithm."
+                f"bounds must hold values on the scale of link={show(self.link)}, got {show(self.bounds)}, where the "
+                "statistic is infinite. Give the bounds of its logarithm."
             )
         if self.resolution is not None:
             width = min(box.high / 2 - box.low / 2 for box in boxes)
@@ -250,14 +249,14 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan], HasMissing
 
     def _boxes(self) -> list[Box]:
         """Return the bounds of every output."""
-        try:
-            box = np.broadcast_to(np.asarray(self.bounds, dtype=np.float64), (self.n_outputs, 2))
-        except (TypeError, ValueError):
-            box = np.full((1, 2), np.nan)
+        converted = attempt(
+            lambda: np.broadcast_to(np.asarray(self.bounds, dtype=np.float64), (self.n_outputs, 2)), Exception
+        )
+        box = np.full((1, 2), np.nan) if converted is None else converted
         if not (np.isfinite(box).all() and (box[:, 1] / 2 - box[:, 0] / 2 > 1e-250).all()):
             raise InvalidParameter(
                 f"bounds must be (low, high) with low < high, or such a pair for each of n_outputs = {self.n_outputs}, "
-                f"got {self.bounds!r}. They hold the values of the function, on the scale of the link."
+                f"got {show(self.bounds)}. They hold the values of the function, on the scale of the link."
             )
         return [Box(low, high) for low, high in box.tolist()]
 
@@ -265,7 +264,7 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan], HasMissing
         """Return whether the function has a second required argument."""
         if isinstance(self.function, _Lost):
             raise InvalidParameter(
-                f"function {self.function.name!r} was not stored with the estimator, because it has no importable "
+                f"function {show(self.function.name)} was not stored with the estimator, because it has no importable "
                 "name. Give it again by set_params(function=...)."
             )
         if not callable(self.function):
@@ -444,7 +443,7 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan], HasMissing
         """
         check_is_fitted(self)
         if not isinstance(other, PrivateStatistic):
-            raise InvalidParameter(f"other must be a fitted PrivateStatistic, got {reprlib.repr(other)}")
+            raise InvalidParameter(f"other must be a fitted PrivateStatistic, got {show(other)}")
         check_is_fitted(other)
         if other.plan_.n_outputs != self.plan_.n_outputs:
             raise InvalidParameter(

@@ -8,7 +8,7 @@ from typing import Any, Self, TypeVar
 from dpstats.data.levels import Categories
 from dpstats.data.parameters import check_integer
 from dpstats.data.schema import Column, Schema, unit_codes
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.errors import InvalidData, InvalidParameter, show
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.release.estimator import PrivateEstimator
 
@@ -99,9 +99,9 @@ class SurvivalEstimator(PrivateEstimator[Plan], ABC):
         """Return the public number of rows, of one column of times each."""
         if self.entry is not None:
             raise InvalidParameter(
-                f"entry must be None, got {self.entry!r}: late entry (left truncation) is not available. Give times "
-                "since entry if they answer the question, or use PrivateStatistic with a function that takes entry "
-                "times."
+                f"entry must be None, got {show(self.entry)}: late entry (left truncation) is not available. Give "
+                "times since entry if they answer the question, or use PrivateStatistic with a function that takes "
+                "entry times."
             )
         if check_integer("n_features", n_features, at_least=1) != 1:
             raise InvalidParameter(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_integer, check_level, check_real
-from dpstats.errors import InvalidParameter, ScaleOutOfRange
+from dpstats.errors import InvalidParameter, ScaleOutOfRange, attempt, show
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Stage
@@ -214,22 +213,17 @@ def check_edges(horizon: Any, edges: Any, bins: Any, default: int) -> tuple[floa
     if bins is not None:
         raise InvalidParameter("bins must be None with edges. Give the number of bins, or their edges.")
     refusal = InvalidParameter(
-        f"edges must be increasing finite times from 0 on, at most {MOST_BINS + 1}, got {reprlib.repr(edges)}"
+        f"edges must be increasing finite times from 0 on, at most {MOST_BINS + 1}, got {show(edges)}"
     )
-    try:
-        given = np.array(edges, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise refusal from None
-    if given.ndim != 1 or not given.size or not np.isfinite(given).all() or given[0] < 0:
+    given = attempt(lambda: np.array(edges, dtype=np.float64), Exception)
+    if given is None or given.ndim != 1 or not given.size or not np.isfinite(given).all() or given[0] < 0:
         raise refusal
     given = np.concatenate([[0.0], given]) if given[0] > 0 else given + 0.0
     if not 2 <= given.size <= MOST_BINS + 1 or not (np.diff(given) > 0).all():
         raise refusal
     _check_length("edges[-1]", given[-1])
     if horizon is not None and check_real("horizon", horizon, above=0) != given[-1]:
-        raise InvalidParameter(
-            f"horizon must be the last of the edges ({given[-1]:g}), got {horizon!r}. Omit it."
-        )
+        raise InvalidParameter(f"horizon must be the last of the edges, got {show(horizon)}. Omit it.")
     return tuple(given.tolist())
 
 

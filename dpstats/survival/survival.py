@@ -18,7 +18,7 @@ from dpstats.data.parameters import check_flag, check_level, check_privacy_param
 from dpstats.data.tables import Rows
 from dpstats.data.values import exact_numbers
 from dpstats.error_distributions import usual_level
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, show
 from dpstats.inference import Estimates, HasEstimates
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
@@ -250,7 +250,7 @@ class PrivateSurvival(_Fitted):
         place = -1 if labels is None else int(Categories(labels).codes([label])[0])
         if place < 0:
             known = "there are none" if labels is None else ", ".join(map(repr, labels[:6]))
-            raise InvalidParameter(f"{name} must be a declared group ({known}), got {label!r}")
+            raise InvalidParameter(f"{name} must be a declared group ({known}), got {show(label)}")
         return place
 
     def _several(self, group: Any, values: list[Any]) -> Any:
@@ -277,7 +277,7 @@ class PrivateSurvival(_Fitted):
         place = int(Categories(causes).codes([cause])[0])
         if place < 0:
             raise InvalidParameter(
-                f"cause must be a declared cause ({', '.join(map(repr, causes))}), got {cause!r}"
+                f"cause must be a declared cause ({', '.join(map(repr, causes))}), got {show(cause)}"
             )
         return place
 
@@ -497,7 +497,7 @@ class PrivateSurvival(_Fitted):
     def _pair(self, a: Any, b: Any) -> tuple[int, int]:
         first, second = self._place("a", a), self._place("b", b)
         if first == second:
-            raise InvalidParameter(f"a and b must be different groups, got {a!r} for both")
+            raise InvalidParameter(f"a and b must be different groups, got {show(a)} for both")
         return first, second
 
     def _estimate(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.levels import Categories
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, show
 from dpstats.inference import Estimates
 from dpstats.noisy_counts import CountNoise
 from dpstats.tables.shares import CountShare, NoisyShare, ShareErrors
@@ -66,7 +65,7 @@ class Cells:
         except (TypeError, ValueError):  # the comparison of an array, or of pandas.NA, has no truth value
             return False
 
-    def position(self, attribute: Any) -> int:
+    def position(self, attribute: Any, of: Any = ...) -> int:
         """Return the position of an attribute that is given by name or by position."""
         if self._is_name(attribute):
             return self.names.index(attribute)
@@ -79,7 +78,8 @@ class Cells:
             return int(attribute)
         known = ", ".join(map(repr, self.names))
         raise InvalidParameter(
-            f"an attribute must be one of {known}, or a position below {count}, got {reprlib.repr(attribute)}"
+            f"an attribute must be one of {known}, or a position below {count}, got "
+            f"{show(attribute if of is ... else of)}"
         )
 
     def positions(self, name: str, attributes: Any) -> tuple[int, ...]:
@@ -87,18 +87,19 @@ class Cells:
         if getattr(attributes, "ndim", None) == 1 and hasattr(attributes, "tolist"):
             attributes = attributes.tolist()  # an array, or names of columns
         several = isinstance(attributes, list | tuple) and not self._is_name(attributes)
-        found = tuple(self.position(item) for item in (attributes if several else [attributes]))
+        found = tuple(self.position(item, attributes) for item in (attributes if several else [attributes]))
         if len(set(found)) < len(found) or not found:
-            raise InvalidParameter(f"{name} must be different attributes, got {reprlib.repr(attributes)}")
+            raise InvalidParameter(f"{name} must be different attributes, got {show(attributes)}")
         return found
 
-    def code(self, attribute: int, level: Any, name: str) -> int:
+    def code(self, attribute: int, level: Any, name: str, of: Any = ...) -> int:
         """Return the position of a level of an attribute."""
         (code,) = Categories(self.levels[attribute]).codes([level])
         if code < 0:
             known = ", ".join(map(repr, self.levels[attribute]))
             raise InvalidParameter(
-                f"{name} must be one of the levels {known} of {self.names[attribute]!r}, got {reprlib.repr(level)}"
+                f"{name} must be one of the levels {known} of {show(self.names[attribute])}, got "
+                f"{show(level if of is ... else of)}"
             )
         return int(code)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import reprlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -13,7 +12,7 @@ from dpstats.data.parameters import (
     check_choice,
     check_simulations,
 )
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, attempt, show, show_names
 from dpstats.inference import Estimates
 from dpstats.noisy_counts import CountNoise
 from dpstats.privacy.guarantee import PrivacyGuarantee
@@ -152,7 +151,7 @@ class ComparesGroups(ABC):
         cells = self._two(attributes, "that are measured on the same rows")
         if cells.levels[0] != cells.levels[1]:
             raise InvalidParameter(
-                f"attributes must have the same levels, got {cells.names[0]!r} and {cells.names[1]!r}"
+                f"attributes must have the same levels, got {show(cells.names[0])} and {show(cells.names[1])}"
             )
         event = self._event(cells, outcome)
         counts, count = cells.counts, len(cells.counts) - 1
@@ -185,15 +184,13 @@ class ComparesGroups(ABC):
         cells = self._two(attributes, "that of the groups and that of the outcome")
         event = self._event(cells, outcome)
         rows, columns = cells.counts.shape
-        try:
-            given = (
-                np.arange(rows, dtype=np.float64) if scores is None else np.asarray(scores, dtype=np.float64)
-            )
-        except (TypeError, ValueError, OverflowError):
-            given = np.empty(0)
+        converted = attempt(
+            lambda: np.asarray(np.arange(rows) if scores is None else scores, dtype=np.float64), Exception
+        )
+        given = np.empty(0) if converted is None else converted
         if given.shape != (rows,) or not np.isfinite(given).all() or np.ptp(given) == 0:
             raise InvalidParameter(
-                f"scores must be {rows} finite numbers that are not all equal, got {reprlib.repr(scores)}"
+                f"scores must be {rows} finite numbers that are not all equal, got {show(scores)}"
             )
         having = cells.counts[:, event]
         noise = cells.noise, cells.noise.of(columns - 1)
@@ -213,7 +210,8 @@ class ComparesGroups(ABC):
             return cells.code(1, outcome, "outcome")
         if cells.counts.shape[1] > 2:
             raise InvalidParameter(
-                f"outcome must be given where an attribute has more than two levels: one of {cells.levels[1]!r}"
+                f"outcome must be given where an attribute has more than two levels: one of "
+                f"{show_names(cells.levels[1])}"
             )
         return 0
 
@@ -246,14 +244,14 @@ class ComparesGroups(ABC):
         if (groups is None and rows > 2) or (outcome is None and columns > 2):
             raise InvalidParameter(
                 f"groups and outcome must be given where an attribute has more than two levels: two of "
-                f"{cells.levels[0]!r} and one of {cells.levels[1]!r}"
+                f"{show_names(cells.levels[0])} and one of {show_names(cells.levels[1])}"
             )
         pair = cells.levels[0] if groups is None else groups
         if isinstance(pair, str | bytes) or not isinstance(pair, Sequence | np.ndarray) or len(pair) != 2:
-            raise InvalidParameter(f"groups must be a pair of levels, got {reprlib.repr(groups)}")
-        first, second = (cells.code(0, level, "groups") for level in pair)
+            raise InvalidParameter(f"groups must be a pair of levels, got {show(groups)}")
+        first, second = (cells.code(0, level, "groups", pair) for level in pair)
         if first == second:
-            raise InvalidParameter(f"groups must be two different levels, got {pair[0]!r} twice")
+            raise InvalidParameter("groups must be two different levels, got one twice")
         event = self._event(cells, outcome)
         counts = cells.counts[[first, second]].reshape(2, columns, -1)
         having = counts[:, event]

@@ -6,7 +6,6 @@ Proof: docs/proofs/contingency-table.md.
 from __future__ import annotations
 
 import math
-import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -25,7 +24,7 @@ from dpstats.data.parameters import (
 )
 from dpstats.data.schema import Schema
 from dpstats.data.tables import Rows
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.errors import InvalidData, InvalidParameter, attempt, show
 from dpstats.inference import Estimates, HasEstimates
 from dpstats.mechanisms.histogram import count_stage, count_steps
 from dpstats.noisy_counts import CountNoise
@@ -202,15 +201,16 @@ class ContingencyTable(PrivateSize, ComparesGroups, HasEstimates, PrivateEstimat
         ):
             raise InvalidParameter(
                 "levels must be the levels of every attribute, {name: [level, ...], ...} or [[level, ...], ...], got "
-                f"{reprlib.repr(given)}"
+                f"{show(given)}"
             )
         named = isinstance(given, Mapping)
         kinds = []
         for place, name in enumerate(given):
-            what = f"levels[{name!r}]" if named else f"levels[{place}]"
+            # A key may be an entry that was given by mistake.
+            what = f"the entry of levels at position {place}" if named else f"levels[{place}]"
             kind = Categories(given[name] if named else name, what)
             if len(kind) < 2:
-                raise InvalidParameter(f"{what} must have two levels or more, got {kind.values!r}")
+                raise InvalidParameter(f"{what} must have two levels or more, got {len(kind)}")
             kinds.append(kind)
         cells = math.prod(map(len, kinds))
         if cells > _MOST_CELLS:
@@ -409,14 +409,11 @@ def _product(cells: Cells) -> Numbers:
 
 def _check_shares(p: Any, shape: tuple[int, ...]) -> Numbers:
     words = f"p must be proportions of shape {shape}, not negative and adding up to 1"
-    try:
-        shares = np.asarray(p, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise InvalidParameter(f"{words}, got {reprlib.repr(p)}") from None
+    shares = attempt(lambda: np.asarray(p, dtype=np.float64), Exception)
+    if shares is None:
+        raise InvalidParameter(f"{words}, got {show(p)}")
     if shares.shape != shape:
         raise InvalidParameter(f"{words}, got shape {shares.shape}")
     if not np.isfinite(shares).all() or (shares < 0).any() or abs(shares.sum() - 1) > 1e-8:
-        raise InvalidParameter(
-            f"{words}, got {reprlib.repr(shares.ravel().tolist())}, of sum {shares.sum():g}"
-        )
+        raise InvalidParameter(f"{words}, got {show(p)}")
     return np.asarray(shares / shares.sum())

@@ -106,7 +106,7 @@ def test_a_plan(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (
             [*LABELS[:3], "a,a", "--column", "visits", "--bounds", "0", "1"],
-            "groups must be distinct, got 'a' twice",
+            "groups must be distinct, got a list of 2 with one twice",
         ),
         (
             [*LABELS[:3], "a", "--column", "visits", "--bounds", "0", "1", "--anova"],

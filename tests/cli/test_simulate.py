@@ -55,7 +55,7 @@ BAD = {
     "name": (["median"], "NAME must be one of mean-rate, sparse-rate, coverage, power, got 'median'"),
     "grid": (["mean-rate", "--grid", "{n: 1}"], "--grid must be JSON"),
     "names": (["mean-rate", "--grid", '{"epsilom": [1]}'], "unknown parameters epsilom"),
-    "list": (["mean-rate", "--grid", '{"n": 5}'], "grid must hold a list of values of n"),
+    "list": (["mean-rate", "--grid", '{"n": 5}'], "grid must hold a list of values of every parameter"),
     "number": (["mean-rate", "--grid", "5"], "grid must be a mapping of lists"),
     "reps": (["mean-rate", "--reps", "0"], "replications must be an integer at least 1, got 0"),
     "jobs": (["mean-rate", "--jobs", "0"], "n_jobs must be a positive integer"),

@@ -61,7 +61,7 @@ def test_refusals_are_ours_and_nothing_is_charged():
 
 def test_rows_without_names_have_nothing_beside():
     made = GroupMeans(groups=[0, 1], bounds=(0, 1))
-    with pytest.raises(InvalidData, match="a data frame with a column 'y'"):
+    with pytest.raises(InvalidData, match="a data frame with the column that y names"):
         made.fit(da.zeros((4, 2)), "y")
 
 

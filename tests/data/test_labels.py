@@ -42,7 +42,8 @@ def test_parameters_by_name():
     row = pd.DataFrame({"a": [1.0], "b": [2.0]})
     assert by_name("mean", row, ["b", "a"]) is row
     with pytest.raises(
-        InvalidParameter, match=r"^mean must have the columns of X as its labels, .* \['a', 'b'\]"
+        InvalidParameter,
+        match=r"^mean must have the columns of X .* got 2 other labels for the columns \['b', 'c'\]",
     ):
         by_name("mean", given, ["b", "c"])
 

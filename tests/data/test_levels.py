@@ -156,8 +156,8 @@ def test_a_container_that_raises_shows_nothing():
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ([1, 1.0], "categories must be distinct, got 1.0 twice"),
-        ([None, math.nan], "categories must be distinct, got nan twice"),
+        ([1, 1.0], "categories must be distinct, got a list of 2 with one twice"),
+        ([None, math.nan], "categories must be distinct, got a list of 2 with one twice"),
         ([True, 1], "categories must be distinct"),
         ([], "categories must not be empty"),
         ("ab", "categories must be a sequence"),

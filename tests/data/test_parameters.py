@@ -46,7 +46,7 @@ def test_real_accepts_every_kind_of_real_number(value):
         ({}, "2", "x must be a finite number, got '2'"),
         ({}, None, "x must be a finite number, got None"),
         ({}, 1j, "x must be a finite number, got 1j"),
-        ({}, [1.0], r"x must be a finite number, got [1.0]"),
+        ({}, [1.0], r"x must be a finite number, got a list of 1"),
         ({}, decimal.Decimal(1), "x must be a finite number, got Decimal('1')"),
     ],
 )
@@ -153,15 +153,18 @@ def test_columns_copies():
         (True, "clip must be a finite number greater than 0, got True"),
         (
             [1.0, 0.0],
-            "clip must be one number per column, each finite and greater than 0, got 0 at position 1",
+            "clip must be one number per column, each finite and greater than 0, got another at position 1",
         ),
         (
             [np.nan, 1.0],
-            "clip must be one number per column, each finite and greater than 0, got nan at position 0",
+            "clip must be one number per column, each finite and greater than 0, got another at position 0",
         ),
         ([1.0, 2.0, 3.0], "clip must be a number or one number per column (n_features=2), got 3 numbers"),
         ([[1.0, 2.0]], "clip must be a number or one number per column, each finite and greater than 0, got"),
-        ([], "clip must be a number or one number per column, each finite and greater than 0, got []"),
+        (
+            [],
+            "clip must be a number or one number per column, each finite and greater than 0, got a list of 0",
+        ),
         (["a", "b"], "clip must be a number or one number per column, each finite and greater than 0, got"),
         (
             [True, False],
@@ -183,10 +186,10 @@ def test_ragged_columns_are_refused_by_name():
 
 def test_columns_without_limits_reads_well():
     with pytest.raises(
-        InvalidParameter, match=r"^center must be one number per column, each finite, got inf at"
+        InvalidParameter, match=r"^center must be one number per column, each finite, got another at"
     ):
         check_columns("center", [0.0, np.inf])
-    with pytest.raises(InvalidParameter, match="at least 0, got -1 at position 1"):
+    with pytest.raises(InvalidParameter, match="at least 0, got another at position 1"):
         check_columns("std", [0.0, -1.0], at_least=0)
 
 

@@ -36,7 +36,7 @@ def test_numbers_are_those_that_are_named_or_bounded_or_all_without_a_role() -> 
 @pytest.mark.parametrize(
     ("schema", "words"),
     [
-        (Schema(("c",)), "columns must name columns of X .*, got 'c'"),
+        (Schema(("c",)), "columns must name columns of X .*, got another at position 0"),
         (Schema(("a", "a")), "columns must name each column once"),
         (Schema(("a", "g"), (LABELS,)), "columns must not have 'g', which is given as by"),
         (Schema((), (LABELS,)), "columns must name at least one column"),

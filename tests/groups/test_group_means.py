@@ -154,7 +154,7 @@ def test_missing_entries() -> None:
 
 BAD = [
     ({"groups": None}, "groups must be given"),
-    ({"groups": ["a", "a"]}, "groups must be distinct, got 'a' twice"),
+    ({"groups": ["a", "a"]}, "groups must be distinct, got a list of 2 with one twice"),
     ({"groups": [1, 1.0]}, "groups must be distinct"),
     ({"groups": "ab"}, "groups must be a sequence"),
     ({"groups": []}, "groups must not be empty"),
@@ -202,7 +202,7 @@ def test_bad_data_are_refused_before_anything_is_charged() -> None:
     with pytest.raises(InvalidParameter, match="columns must not have 'g'"):
         named.set_params(columns=["g"]).fit(frame)
     with pytest.raises(
-        InvalidData, match="X must be a data frame with a column 'g', got columns without names"
+        InvalidData, match="X must be a data frame with the column that by names, got columns without names"
     ):
         named.set_params(columns=None).fit(X)
     assert budget.history() == ()

@@ -124,7 +124,7 @@ def test_frames_that_lose_what_a_row_is_are_refused() -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        (("who", {"x": np.mean}), InvalidParameter, "a function: it might look at more than one unit"),
+        (("who", {"x": np.mean}), InvalidParameter, "got a function. A function might look"),
         (("who", {"x": "median"}), InvalidParameter, "how must have one of 'mean'"),
         (("who", {}), InvalidParameter, "how must be a mapping .* got no column"),
         (("who", "mean"), InvalidParameter, "how must be a mapping"),

@@ -385,16 +385,16 @@ BAD_PARAMETERS = [
     ({"bounds": (1, 0), "bound": None}, "bounds must have low < high"),
     (
         {"bounds": (0, 1), "bound": None},
-        "half the distance of bounds must be at least .* got 0.5 for a standard",
+        "half the distance of bounds must be at least .* got .* at position 0",
     ),
     ({"bounds_are": "soft"}, "bounds_are must be one of 'clip', 'hard', got 'soft'"),
     (
         {"bound": 0.5},
-        "bound must be at least the standard deviation of its column, got 0.5 .* of 1 at position 0",
+        "bound must be at least the standard deviation of its column, got 0.5 at position 0",
     ),
     (
         {"bound": [2.0, 3.0, 0.9]},
-        "bound must be at least .* got 0.9 for a standard deviation of 1 at position 2",
+        "bound must be at least .* at position 2",
     ),
     ({"bound": [1.0, 2.0]}, r"bound must be .* \(n_features=3\), got 2 numbers"),
     ({"bound": 1e200}, "bound must be between 1e-100 and 1e.100 for exact arithmetic"),
@@ -405,7 +405,7 @@ BAD_PARAMETERS = [
     ({"std": "public"}, "std must be one of 'private', got 'public'"),
     ({"std_bound": 2.0}, 'std_bound must be None unless std="private"'),
     ({"std": "private", "std_bound": -1.0}, "std_bound must be a finite number greater than 0, got -1"),
-    ({"std": [1.0, 1.0, 0.0]}, "std must be .* got 0 at position 2"),
+    ({"std": [1.0, 1.0, 0.0]}, "std must be .* got another at position 2"),
     ({"tails": "normal"}, "tails must be one of 'subgaussian', 'symmetric', 'variance', got 'normal'"),
     ({"missing": "leave"}, "missing must be one of"),
     ({"cov": np.eye(2)}, r"cov must be .* \(3, 3\), got shape \(2, 2\)"),
@@ -413,13 +413,13 @@ BAD_PARAMETERS = [
     ({"cov": "wide"}, "cov must be .* got str instead of a matrix of numbers"),
     (
         {"cov": np.diag([1.0, 1.0, 0.0])},
-        "cov must be .* symmetric positive definite matrix .* eigenvalues from 0 to 1",
+        "cov must be .* symmetric positive definite matrix .* got one that is not positive definite",
     ),
-    ({"cov": np.diag([1.0, 1.0, -2.0])}, "cov must be .* eigenvalues from -2 to 1"),
+    ({"cov": np.diag([1.0, 1.0, -2.0])}, "cov must be .* got one that is not positive definite"),
     ({"cov": np.eye(3) + np.eye(3, k=1)}, "cov must be .* not symmetric"),
     ({"cov": np.diag([1.0, np.nan, 1.0])}, "cov must be .* not finite"),
     ({"cov": COV, "std": [1.0, 1.0, 1.0]}, "std must be None or a single number, which scales cov"),
-    ({"cov": 400 * np.eye(3)}, "bound must be at least the standard deviation .* of 20 at position 0"),
+    ({"cov": 400 * np.eye(3)}, "bound must be at least the standard deviation .* at position 0"),
 ]
 
 

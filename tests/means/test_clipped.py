@@ -292,7 +292,7 @@ BAD_PARAMETERS = [
     ({"clip": None, "bounds": (0, 1), "clip_norm": "l2"}, "bounds cannot be used with clip_norm='l2'"),
     ({"clipped_share": 1}, "clipped_share must be True or False, got 1"),
     ({"clip": [1.0, 2.0]}, r"clip must be .* \(n_features=3\), got 2 numbers"),
-    ({"clip": [1.0, 2.0, -1.0]}, "clip must be .* got -1 at position 2"),
+    ({"clip": [1.0, 2.0, -1.0]}, "clip must be .* got another at position 2"),
     ({"clip": "wide"}, "clip must be"),
     ({"clip": [[1.0, 2.0, 3.0]]}, "clip must be"),
     ({"clip": [1.0, 1.0, 1.0], "clip_norm": "l2"}, "clip must be a single number"),
@@ -509,7 +509,7 @@ def test_the_population_interval_holds_where_the_clip_cuts_and_is_refused_where_
         private.confidence_interval(estimand="population")
     with pytest.raises(InvalidParameter, match="estimand must be one of 'clipped', got 'mean'"):
         private.confidence_interval(estimand="mean")
-    with pytest.raises(InvalidParameter, match="estimand must be one of 'clipped', got array"):
+    with pytest.raises(InvalidParameter, match="estimand must be one of 'clipped', got an array of 2"):
         private.confidence_interval(estimand=np.zeros(2))
 
 

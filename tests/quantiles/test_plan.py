@@ -152,7 +152,7 @@ def test_the_error_of_a_rank_includes_the_count_of_observed_rows() -> None:
         ({"q": ()}, "q must be a fraction"),
         ({"q": "0.5"}, "q must be a fraction"),
         ({"q": [[0.5]]}, "q must be a fraction"),
-        ({"q": (0.5, 0.2, 0.5)}, "q must have each fraction once, got 0.5 twice"),
+        ({"q": (0.5, 0.2, 0.5)}, "q must have each fraction once, .* with one twice"),
         ({"bounds": (1, 0)}, "low < high"),
         ({"step": 7}, "step must divide"),
         ({"epsilon": 0}, "epsilon must be"),

@@ -63,7 +63,7 @@ def test_positions_are_of_slopes_and_matrices_of_all() -> None:
     ("asked", "message"),
     [
         ("height", "names must be sums of coefficients"),
-        ("x = ", "with = between them, got 'x ='"),
+        ("x = ", "with = between them, got 'x = '"),
         ("x * x2 = 1", "sums of coefficients"),
         ("x / 0", "sums of coefficients"),
         ("1 / x", "sums of coefficients"),

@@ -135,8 +135,17 @@ def test_what_does_not_go_together_is_refused() -> None:
     refused({}, times, words="event indicator")
     refused({"groups": ["old", "new"]}, times, events, words="2 columns")
     refused({}, FRAME[["week", "person"]], events, words="times are one column", kind=InvalidParameter)
-    refused({"time": "month", "event": "arrest"}, FRAME, words="month", kind=InvalidParameter)
-    refused({"time": "week", "event": "arrest"}, times.to_numpy(), words="data frame with a column")
+    refused(
+        {"time": "month", "event": "arrest"},
+        FRAME,
+        words="columns must name columns of X",
+        kind=InvalidParameter,
+    )
+    refused(
+        {"time": "week", "event": "arrest"},
+        times.to_numpy(),
+        words="data frame with the column that event names",
+    )
 
 
 @pytest.mark.parametrize("kind", [PrivateSurvival, LogRankTest])

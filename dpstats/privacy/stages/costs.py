@@ -20,7 +20,7 @@ def check_counts(**counts: int | Sequence[int]) -> None:
     for name, given in counts.items():
         for count in given if isinstance(given, Sequence) else (given,):
             if type(count) is not int or count < 1:
-                check_integer(name, count, at_least=1)
+                check_integer(name, count, at_least=1, of=given)
 
 
 def gaussian_event(

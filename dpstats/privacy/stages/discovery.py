@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from dpstats.errors import DPStatsError, InvalidParameter
+from dpstats.errors import DPStatsError, InvalidParameter, attempt, refuse
 from dpstats.key_noise import KeyNoise, NormalNoise
 from dpstats.privacy.events import Approximate, Event, Gaussian
 from dpstats.privacy.guarantee import Neighbors
@@ -172,10 +172,12 @@ class Discovery:
 
     def compute_power(self, sizes: Any) -> NDArray[np.float64]:
         """Return the probability of releasing a key, for keys of these sizes."""
-        sizes, most = np.asarray(sizes, dtype=np.float64), self.threshold
+        numbers, most = attempt(lambda: np.asarray(sizes, dtype=np.float64), Exception), self.threshold
+        if numbers is None:
+            raise refuse("sizes", given=sizes, allowed="a number, or numbers")
         mass = self.count_noise.mass
-        shares = mass(most - sizes, most) / mass(np.full(sizes.shape, -np.inf), most)
-        return np.where(sizes > 0, np.clip(shares, 0.0, 1.0), 0.0)
+        shares = mass(most - numbers, most) / mass(np.full(numbers.shape, -np.inf), most)
+        return np.where(numbers > 0, np.clip(shares, 0.0, 1.0), 0.0)
 
     def find_size(self, power: float) -> float:
         """Return the size of a key that is released with this probability."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dpstats.data.levels import Categories
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, show
 from dpstats.regression.formula.declared import Declared, Table, listed
 from dpstats.regression.formula.expressions import Span, applied, evaluate, expression
 from dpstats.regression.formula.splines import Spline, SplineColumn, read_spline
@@ -148,8 +148,8 @@ def read_part(factor: Any, declared: Declared) -> Number | Spline | Factor:
         case ast.Call(func=ast.Name(id="C"), args=[ast.Name(id=name), *coding], keywords=[]):
             if name not in levels:
                 raise InvalidParameter(
-                    f"levels must have the categories of {name!r}, got levels of {listed(levels)}. "
-                    f"Declare levels={{{name!r}: [...]}}"
+                    f"levels must have the categories of {show(name)}, got levels of {listed(levels)}. "
+                    f"Declare levels={{{show(name)}: [...]}}"
                 )
             return Factor(text, name, levels[name].values, _reference(coding, levels[name]))
         case ast.Call(func=ast.Name(id="bs")) as call:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +17,7 @@ from dpstats.data.missing import NO_CODES, MissingCodes
 from dpstats.data.parameters import check_real
 from dpstats.data.rows import column_of
 from dpstats.data.values import is_missing
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.errors import InvalidData, InvalidParameter, refuse, show, show_names
 from dpstats.regression.formula.expressions import Span
 
 
@@ -35,33 +34,44 @@ def check_declared(bounds: Any, levels: Any) -> Declared:
     levels = {} if levels is None else levels
     for name, value in (("bounds", bounds), ("levels", levels)):
         if not isinstance(value, Mapping):
-            raise InvalidParameter(
-                f"{name} must be a mapping by the names of columns, got {reprlib.repr(value)}"
-            )
+            raise InvalidParameter(f"{name} must be a mapping by the names of columns, got {show(value)}")
     return Declared(
-        {name: _check_pair(f"bounds[{name!r}]", pair) for name, pair in bounds.items()},
-        {name: _check_levels(f"levels[{name!r}]", values) for name, values in levels.items()},
+        {
+            key: _check_pair(_name_entry("bounds", k), pair, bounds)
+            for k, (key, pair) in enumerate(bounds.items())
+        },
+        {
+            key: _check_levels(_name_entry("levels", k), values)
+            for k, (key, values) in enumerate(levels.items())
+        },
     )
 
 
-def _check_pair(name: str, pair: Any) -> tuple[float, float]:
+def _name_entry(parameter: str, place: int) -> str:
+    """Return the name of an entry of a mapping in a message. Its key is not shown before the entry is checked."""
+    return f"the entry of {parameter} at position {place}"
+
+
+def _check_pair(name: str, pair: Any, bounds: Mapping[Any, Any]) -> tuple[float, float]:
     pair = pair.tolist() if isinstance(pair, np.ndarray) else pair
-    if not isinstance(pair, Sequence) or len(pair) != 2:
-        raise InvalidParameter(f"{name} must be a pair (low, high), got {reprlib.repr(pair)}")
-    low = check_real(f"{name}[0]", pair[0])
-    return low, check_real(f"{name}[1]", pair[1], above=low)
+    if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
+        raise InvalidParameter(f"{name} must be a pair (low, high), got bounds as {show(bounds)}")
+    low, high = (check_real(f"{name}, side {side}", end, of=pair) for side, end in enumerate(pair))
+    if not low < high:
+        raise refuse(name, given=pair, allowed="have low < high")
+    return low, high
 
 
 def _check_levels(name: str, values: Any) -> Categories:
     categories = Categories(values, name)
     if len(categories) < 2:
-        raise InvalidParameter(f"{name} must be at least two values, got {reprlib.repr(values)}")
+        raise InvalidParameter(f"{name} must be at least two values, got {show(values)}")
     return categories
 
 
 def listed(names: Iterable[Any]) -> str:
     """Return public names as text for a message. A long list shows the first names only."""
-    return reprlib.repr(list(names))
+    return show_names(names)
 
 
 class Table:
@@ -84,7 +94,7 @@ class Table:
         bounds = self._declared.bounds
         if name not in bounds:
             raise InvalidParameter(
-                f"bounds must have the (low, high) of {name!r} (or levels its categories, if it is a factor), got "
+                f"bounds must have the (low, high) of {show(name)} (or levels its categories, if it is a factor), got "
                 f"bounds of {listed(bounds)} and levels of {listed(self._declared.levels)}"
             )
         values = column_of(f"data[{name!r}]", self._read(name), self._missing)
@@ -103,15 +113,15 @@ class Table:
         self._check_length(name, len(codes))
         if (codes < 0).any():
             raise InvalidData(
-                f"data[{name!r}] must be one of its {len(levels)} declared levels in every row, got at least one row "
-                "in none of them (a missing category is a level if None is declared)"
+                f"data[{show(name)}] must be one of its {len(levels)} declared levels in every row, got at least one "
+                "row in none of them (a missing category is a level if None is declared)"
             )
         return np.where(codes < len(levels), codes, np.nan)
 
     def _check_length(self, name: str, length: int) -> None:
         if self._length not in (None, length):
             raise InvalidData(
-                f"data must have columns of one length, got {length} rows of {name!r} beside {self._length}"
+                f"data must have columns of one length, got {length} rows of {show(name)} beside {self._length}"
             )
         self._length = length
 
@@ -132,10 +142,15 @@ def reader(data: Any) -> Callable[[str], Any]:
         raise InvalidData(
             f"data must be a data frame in memory or a mapping of names to columns, got {found}. Collect it first."
         )
+    if frame is None and any(
+        isinstance(column, str) or not hasattr(column, "__len__") for column in data.values()
+    ):
+        # The keys may then be entries, and are not shown as names of columns.
+        raise InvalidData("data must be a mapping of names to columns, got one to single entries")
 
     def read(name: str) -> Any:
         if name not in names:
-            raise InvalidData(f"data must have the column {name!r} of the formula, got {listed(names)}")
+            raise InvalidData(f"data must have the column {show(name)} of the formula, got {listed(names)}")
         return data[name] if frame is None else frame.get_column(name).to_native()
 
     return read

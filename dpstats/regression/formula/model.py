@@ -7,7 +7,6 @@ knots from the data, and would evaluate Python code in which a row may use other
 from __future__ import annotations
 
 import math
-import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.missing import NO_CODES, MissingCodes
-from dpstats.errors import DPStatsError, InvalidParameter
+from dpstats.errors import DPStatsError, InvalidParameter, show
 from dpstats.regression.formula.coding import Column, Number, list_columns, read_part
 from dpstats.regression.formula.declared import Declared, Table, check_declared, listed
 
@@ -173,7 +172,7 @@ def parse(
     names = tuple(column.text for column in columns)
     if not names or len(set(names)) < len(names):
         raise InvalidParameter(
-            f"formula must give columns with different names, got {formula!r}, which gives {listed(names)}"
+            f"formula must give columns with different names, got {show(formula)}, which gives {listed(names)}"
         )
     # A table without rows gives the bounds of a column.
     empty = Table(declared, dict.fromkeys([*declared.bounds, *declared.levels], ()))
@@ -209,7 +208,7 @@ def _bounds(column: Column | Number, empty: Table) -> tuple[float, float]:
     span = column.of(empty)
     if not 0 < span.high - span.low < math.inf:
         raise InvalidParameter(
-            f"formula must have columns that vary within finite bounds, got {column.text!r} within "
+            f"formula must have columns that vary within finite bounds, got {show(column.text)} within "
             f"[{span.low:g}, {span.high:g}]"
         )
     return span.low, span.high
@@ -218,7 +217,7 @@ def _bounds(column: Column | Number, empty: Table) -> tuple[float, float]:
 def _terms(formula: Any) -> tuple[list[Any] | None, list[Any]]:
     """Return formulaic's terms of the left side (None without one), and of the right side ordered by degree."""
     if not isinstance(formula, str):
-        raise InvalidParameter(f"formula must be a str, got {reprlib.repr(formula)}")
+        raise InvalidParameter(f"formula must be a str, got {show(formula)}")
     try:
         from formulaic.parser import DefaultFormulaParser
     except ImportError:
@@ -227,11 +226,13 @@ def _terms(formula: Any) -> tuple[list[Any] | None, list[Any]]:
         sides = DefaultFormulaParser().get_terms(formula)
     except Exception as error:
         why = str(error).split("\n")[0].split(". ")[0]
-        raise InvalidParameter(f"formula must be like 'y ~ x + C(plan)', got {formula!r}: {why}") from None
+        raise InvalidParameter(
+            f"formula must be like 'y ~ x + C(plan)', got {show(formula)}: {why}"
+        ) from None
     left = getattr(sides, "lhs", None)
     right = sides.root if left is None else sides.rhs
     if isinstance(left, tuple) or isinstance(right, tuple):
-        raise InvalidParameter(f"formula must be like 'y ~ x + C(plan)', without |, got {formula!r}")
+        raise InvalidParameter(f"formula must be like 'y ~ x + C(plan)', without |, got {show(formula)}")
     return None if left is None else list(left), sorted(right, key=lambda term: term.degree)
 
 
@@ -241,5 +242,5 @@ def _response(terms: list[Any], declared: Declared) -> Number:
     part = read_part(factors[0], declared) if one else None
     if not isinstance(part, Number):
         written = " + ".join(map(str, terms))
-        raise InvalidParameter(f"formula must have one number as its response, got {written!r}")
+        raise InvalidParameter(f"formula must have one number as its response, got {show(written)}")
     return part

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import itertools
 import math
-import reprlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_integer, check_real
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, show
 from dpstats.regression.formula.declared import Table
 from dpstats.regression.formula.expressions import Span, evaluate, expression
 
@@ -34,13 +33,13 @@ class SplineColumn:
         x = evaluate(call.args[0], table.number).clipped()
         if not 0 < x.high - x.low < math.inf:
             raise InvalidParameter(
-                f"a spline in formula must have an argument with finite bounds, got {self.text!r} of an argument "
+                f"a spline in formula must have an argument with finite bounds, got {show(self.text)} of an argument "
                 f"within [{x.low:g}, {x.high:g}]"
             )
         if not all(x.low < knot < x.high for knot in self.knots):
             raise InvalidParameter(
                 f"knots must be between the bounds of the argument, [{x.low:g}, {x.high:g}], got "
-                f"{reprlib.repr(list(self.knots))} in {self.source}"
+                f"others in {self.source}"
             )
         outer = self.degree + 1
         every = (*[x.low] * outer, *self.knots, *[x.high] * outer)
@@ -97,8 +96,8 @@ def read_spline(text: str, call: ast.Call) -> Spline:
         )
     knots = _public_number("knots", options["knots"], text)
     if not isinstance(knots, list | tuple):
-        raise InvalidParameter(f"knots must be a list of numbers, got {reprlib.repr(knots)} in {text}")
-    knots = tuple(check_real(f"knots[{i}] in {text}", knot) for i, knot in enumerate(knots))
+        raise InvalidParameter(f"knots must be a list of numbers, got {show(knots)} in {text}")
+    knots = tuple(check_real(f"knots[{i}] in {text}", knot, of=knots) for i, knot in enumerate(knots))
     if any(low >= high for low, high in itertools.pairwise(knots)):
         raise InvalidParameter(f"knots must be in ascending order, without ties, got {list(knots)} in {text}")
     degree = _public_number("degree", options["degree"], text) if "degree" in options else 3

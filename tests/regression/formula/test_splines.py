@@ -91,7 +91,7 @@ def test_all_basis_functions_add_up_to_one():
         ("bs(x, knots=['1'])", r"knots\[0\] in bs"),
         ("bs(x, knots=[1, 0])", "knots must be in ascending order"),
         ("bs(x, knots=[1, 1])", "knots must be in ascending order"),
-        ("bs(x, knots=[3])", r"knots must be between the bounds of the argument, \[-2, 3\], got \[3.0\]"),
+        ("bs(x, knots=[3])", r"knots must be between the bounds of the argument, \[-2, 3\], got others in"),
         ("bs(x, knots=[-7, 1])", "knots must be between the bounds"),
         ("bs(x, knots=[1], degree=0)", "degree in bs.* must be an integer at least 1 and at most 5, got 0"),
         ("bs(x, knots=[1], degree=y)", "degree must be public numbers"),
