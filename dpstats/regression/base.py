@@ -628,7 +628,8 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
         data : data frame, or mapping of columns
             Private rows.
         bounds : mapping {column: (low, high)}
-            Public bounds of every numeric column, in its units.
+            Public bounds of every numeric column, in its units. A column of a boolean type needs none: it is a factor
+            with the levels False and True.
         levels : mapping {column: levels}, optional
             Public levels of every factor. The first is the reference level. A missing category is a missing entry,
             unless None is a level.
@@ -637,7 +638,7 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
         """
         from dpstats.regression.formula import FormulaRows, parse
 
-        described = parse(formula, bounds=bounds, levels=levels)
+        described = parse(formula, bounds=bounds, levels=levels, data=data)
         made = cls._of_formula(described, given)
         made._check_columns(described.names)
         fitted = made.fit(FormulaRows(described, data))
