@@ -15,7 +15,8 @@ from dpstats.regression.scoring import determination, release_variation, variati
 
 Floats = NDArray[np.float64]
 
-_MANY_OUTSIDE = 0.02
+MANY_OUTSIDE = 0.02
+"""Fraction of clipped values above which a summary warns of clipping."""
 
 
 class BoundedOutcome(RegressorMixin, Regression[SomePlan]):
@@ -30,9 +31,9 @@ class BoundedOutcome(RegressorMixin, Regression[SomePlan]):
 
     def _notes(self) -> list[str]:
         notes = super()._notes()
-        if self.clipped_share_ - 2 * self.clipped_share_std_ > _MANY_OUTSIDE:
+        if self.clipped_share_ - 2 * self.clipped_share_std_ > MANY_OUTSIDE:
             notes.append(
-                f"More than {100 * _MANY_OUTSIDE:.0f}% of the outcomes lie outside y_bounds. Coefficients describe the "
+                f"More than {100 * MANY_OUTSIDE:.0f}% of the outcomes lie outside y_bounds. Coefficients describe the "
                 "clipped outcomes, and may be too small. Widen y_bounds."
             )
         return notes
