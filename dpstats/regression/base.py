@@ -46,6 +46,8 @@ _MANY_OBSERVED = 15.0
 """Standard deviations of its noise from which the number of observed rows is large enough for intervals to hold."""
 _SOME_OBSERVED = 2.5
 """The same from which noise does not explain all of them. A fit uses the number of two standard deviations at least."""
+MANY_OUTSIDE = 0.02
+"""Fraction of clipped values above which a summary warns of clipping."""
 
 
 class Link(NamedTuple):

@@ -9,14 +9,11 @@ from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
 from dpstats.data.arithmetic import quiet
-from dpstats.regression.base import Regression, SomePlan
+from dpstats.regression.base import MANY_OUTSIDE, Regression, SomePlan
 from dpstats.regression.rows import OUTSIDE
 from dpstats.regression.scoring import determination, release_variation, variation_plan
 
 Floats = NDArray[np.float64]
-
-MANY_OUTSIDE = 0.02
-"""Fraction of clipped values above which a summary warns of clipping."""
 
 
 class BoundedOutcome(RegressorMixin, Regression[SomePlan]):

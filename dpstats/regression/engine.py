@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from dpstats.data.tables import Rows
 from dpstats.lattice import check_finite_rows
+from dpstats.regression.base import MANY_OUTSIDE
 from dpstats.regression.blocks import DesignRows
-from dpstats.regression.bounded_outcome import MANY_OUTSIDE
 from dpstats.regression.design_plan import DesignPlan
 from dpstats.regression.linear_path import LinearPath
 from dpstats.regression.log_linear_path import LogLinearPath

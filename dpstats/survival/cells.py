@@ -116,7 +116,7 @@ class Cells:
 
 
 def elapsed_share(times: Floats, start: Floats, end: Floats) -> Floats:
-    """Return which part of its bin is over at a time. The bin of time 0 has no width: it is over at 0."""
+    """Return the part of its bin that is over at each time. The bin of time 0 has no width: it is over at 0."""
     width = end - start
     return np.where(width > 0, np.clip((times - start) / np.where(width > 0, width, 1.0), 0.0, 1.0), 1.0)
 
