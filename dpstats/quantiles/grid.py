@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_real
 from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.lattice.base import check_region
 from dpstats.privacy.plan import ReleasePlan
 
 _STEPS = 1 << 20
@@ -130,8 +131,8 @@ def check_bounds(bounds: Any) -> tuple[float, float]:
     low, high = check_real("bounds[0]", low), check_real("bounds[1]", high)
     if not low < high:
         raise InvalidParameter(f"{words}, got ({low:g}, {high:g})")
-    if not math.isfinite(high - low):
-        raise InvalidParameter(f"bounds must be less than 1.8e308 apart, got ({low:g}, {high:g})")
+    half, middle = high / 2 - low / 2, low / 2 + high / 2
+    check_region(half, middle, "bounds must have a half-width", "bounds must have a middle")
     return low, high
 
 
@@ -152,9 +153,6 @@ def check_grid(bounds: Any, step: Any) -> Grid:
             raise InvalidParameter(
                 f"step must divide the range of bounds into at most 2^40 parts, got {step:g} for ({low:g}, {high:g})"
             )
-    # Places are multiples of this factor.
-    if not math.isfinite(steps / (high - low)):
-        raise InvalidParameter(f"bounds must be further apart, got ({low!r}, {high!r})")
     return Grid(low, high, steps, step is not None)
 
 

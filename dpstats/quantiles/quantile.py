@@ -5,6 +5,7 @@ Proof: docs/proofs/quantiles.md.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import field
 from typing import Any
 
@@ -21,7 +22,7 @@ from dpstats.data.parameters import (
 )
 from dpstats.data.tables import Rows
 from dpstats.error_distributions import chosen_limits
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, ScaleOutOfRange
 from dpstats.inference import Estimates
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.quantiles.column import OneColumn, check_sizes
@@ -190,7 +191,7 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
         if method == "halving":
             if level is not None:
                 raise InvalidParameter("method='halving' has no intervals: give confidence_level=None")
-            return halving_plan(n, grid, q, guarantee, missing)
+            return _plan_or_name_another(halving_plan, n, grid, q, guarantee, missing)
         if level is None and coverage == "any":
             raise InvalidParameter("coverage='any' needs intervals: give a confidence_level")
         if missing == "drop" and coverage == "any":
@@ -203,7 +204,7 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
                 f"q must have at most {_MOST_POINTS} points to be chosen together, three for each quantile with an "
                 f"interval, got {len(q)} quantiles; PrivateDistribution has them all"
             )
-        return points_plan(n, grid, q, guarantee, level, coverage, missing)
+        return _plan_or_name_another(points_plan, n, grid, q, guarantee, level, coverage, missing)
 
     def _read(self, rows: Rows, plan: QuantilePlan) -> Any:
         return sorted_places(rows.whole().X, plan.grid, plan.missing)
@@ -376,3 +377,13 @@ def check_fractions(q: Any) -> list[float]:
         twice = next(x for x in checked if checked.count(x) > 1)
         raise InvalidParameter(f"q must have each fraction once, got {twice:g} twice")
     return checked
+
+
+def _plan_or_name_another(make: Callable[..., QuantilePlan], *arguments: Any) -> QuantilePlan:
+    """Return a plan. The refusal of a small epsilon names the estimator that allows it."""
+    try:
+        return make(*arguments)
+    except ScaleOutOfRange as error:
+        raise ScaleOutOfRange(
+            f"{error}. Or use PrivateDistribution, which allows a smaller epsilon."
+        ) from None
