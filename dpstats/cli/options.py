@@ -71,6 +71,7 @@ _SPELLED = (
         "groups",
         "by --groups (the empty label means a missing entry)",
     ),
+    ("Declare its value in causes or as censored", "cause", "Declare its value by --cause or --censored"),
     ("ClippedMean(...).fit(X).test(value=...)", "", "'dpstats mean --test'"),
     (
         "Convert the guarantee with group_privacy(guarantee, size, unit=...), or declare that every row is one unit "

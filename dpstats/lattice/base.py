@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.tables import Rows
-from dpstats.errors import DPStatsError, InvalidData, InvalidParameter, show
+from dpstats.errors import DPStatsError, InvalidData, InvalidParameter
 from dpstats.lattice.compiled import Kernel
 from dpstats.lattice.finite import observed
 from dpstats.lattice.rounding import SHIFT, pattern
@@ -43,16 +43,22 @@ _MAX_SUM = 2**62  # bound on any integer formed, leaving room in int64 for the n
 _SMALLEST, _LARGEST = 1e-140, 1e140
 
 
-def check_region(clip: Columns, center: Columns) -> None:
-    """Refuse a region whose numbers leave no room in floating point."""
+def check_region(
+    clip: Columns, center: Columns, clip_must: str = "clip must be", center_must: str = "center must be"
+) -> None:
+    """Refuse a region whose numbers leave no room in floating point. The words begin the sentence of a refusal."""
     sizes = np.atleast_1d(clip)
     if not np.all((sizes >= _SMALLEST) & (sizes <= _LARGEST)):
         raise InvalidParameter(
-            f"clip must be between {_SMALLEST:g} and {_LARGEST:g} for exact arithmetic, got "
-            f"{show(clip)}; change the units of the data"
+            f"{clip_must} between {_SMALLEST:g} and {_LARGEST:g} for exact arithmetic, got {sizes.min():g} "
+            f"to {sizes.max():g}; change the units of the data"
         )
     if not np.all(np.abs(center) <= _LARGEST):
-        raise InvalidParameter(f"center must be between -{_LARGEST:g} and {_LARGEST:g} for exact arithmetic")
+        largest = np.max(np.abs(center))
+        raise InvalidParameter(
+            f"{center_must} between -{_LARGEST:g} and {_LARGEST:g} for exact arithmetic, got {largest:g} in size. "
+            "Change the units of the data."
+        )
 
 
 @dataclass(frozen=True, eq=False)

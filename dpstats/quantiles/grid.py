@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_real
 from dpstats.errors import InvalidData, InvalidParameter, attempt, show
+from dpstats.lattice.base import check_region
 from dpstats.privacy.plan import ReleasePlan
 
 _STEPS = 1 << 20
@@ -129,8 +130,8 @@ def check_bounds(bounds: Any) -> tuple[float, float]:
     low, high = check_real("bounds[0]", low, of=bounds), check_real("bounds[1]", high, of=bounds)
     if not low < high:
         raise InvalidParameter(f"{words}, got {show(bounds)}")
-    if not math.isfinite(high - low):
-        raise InvalidParameter(f"bounds must be less than 1.8e308 apart, got {show(bounds)}")
+    half, middle = high / 2 - low / 2, low / 2 + high / 2
+    check_region(half, middle, "bounds must have a half-width", "bounds must have a middle")
     return low, high
 
 
@@ -151,9 +152,6 @@ def check_grid(bounds: Any, step: Any) -> Grid:
             raise InvalidParameter(
                 f"step must divide the range of bounds into at most 2^40 parts, got {step:g} for {show(bounds)}"
             )
-    # Places are multiples of this factor.
-    if not math.isfinite(steps / (high - low)):
-        raise InvalidParameter(f"bounds must be further apart, got {show(bounds)}")
     return Grid(low, high, steps, step is not None)
 
 

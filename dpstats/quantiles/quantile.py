@@ -5,6 +5,7 @@ Proof: docs/proofs/quantiles.md.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import field
 from typing import Any
 
@@ -20,7 +21,7 @@ from dpstats.data.parameters import (
 )
 from dpstats.data.tables import Rows
 from dpstats.error_distributions import chosen_limits
-from dpstats.errors import InvalidParameter, attempt, refuse, show
+from dpstats.errors import InvalidParameter, ScaleOutOfRange, attempt, refuse, show
 from dpstats.inference import Estimates
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.quantiles.column import OneColumn, check_sizes
@@ -192,7 +193,7 @@ class PrivateQuantile(OneColumn[QuantilePlan], HasMissingCodes):
         if method == "halving":
             if level is not None:
                 raise InvalidParameter("method='halving' has no intervals: give confidence_level=None")
-            return halving_plan(n, grid, q, guarantee, missing)
+            return _plan_or_name_another(halving_plan, n, grid, q, guarantee, missing)
         if level is None and coverage == "any":
             raise InvalidParameter("coverage='any' needs intervals: give a confidence_level")
         if missing == "drop" and coverage == "any":
@@ -205,7 +206,7 @@ class PrivateQuantile(OneColumn[QuantilePlan], HasMissingCodes):
                 f"q must have at most {_MOST_POINTS} points to be chosen together, three for each quantile with an "
                 f"interval, got {len(q)} quantiles; PrivateDistribution has them all"
             )
-        return points_plan(n, grid, q, guarantee, level, coverage, missing)
+        return _plan_or_name_another(points_plan, n, grid, q, guarantee, level, coverage, missing)
 
     def _read(self, rows: Rows, plan: QuantilePlan) -> Any:
         return sorted_places(rows.whole().X, plan.grid, plan.missing)
@@ -377,3 +378,13 @@ def check_fractions(q: Any) -> list[float]:
     if len(set(checked)) < len(checked):
         raise refuse("q", got=f"{show(q)} with one twice", allowed="have each fraction once")
     return checked
+
+
+def _plan_or_name_another(make: Callable[..., QuantilePlan], *arguments: Any) -> QuantilePlan:
+    """Return a plan. The refusal of a small epsilon names the estimator that allows it."""
+    try:
+        return make(*arguments)
+    except ScaleOutOfRange as error:
+        raise ScaleOutOfRange(
+            f"{error}. Or use PrivateDistribution, which allows a smaller epsilon."
+        ) from None

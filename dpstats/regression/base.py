@@ -48,6 +48,8 @@ _MANY_OBSERVED = 15.0
 """Standard deviations of its noise from which the number of observed rows is large enough for intervals to hold."""
 _SOME_OBSERVED = 2.5
 """The same from which noise does not explain all of them. A fit uses the number of two standard deviations at least."""
+MANY_OUTSIDE = 0.02
+"""Fraction of clipped values above which a summary warns of clipping."""
 
 
 class Link(NamedTuple):
@@ -640,7 +642,8 @@ class Regression(HasEstimates, _Fitted[SomePlan], HasMissingCodes):
         data : data frame, or mapping of columns
             Private rows.
         bounds : mapping {column: (low, high)}
-            Public bounds of every numeric column, in its units.
+            Public bounds of every numeric column, in its units. A column of a boolean type needs none: it is a factor
+            with the levels False and True.
         levels : mapping {column: levels}, optional
             Public levels of every factor. The first is the reference level. A missing category is a missing entry,
             unless None is a level.
@@ -649,7 +652,7 @@ class Regression(HasEstimates, _Fitted[SomePlan], HasMissingCodes):
         """
         from dpstats.regression.formula import FormulaRows, parse
 
-        described = parse(formula, bounds=bounds, levels=levels)
+        described = parse(formula, bounds=bounds, levels=levels, data=data)
         made = cls._of_formula(described, given)
         made._check_columns(described.names)
         fitted = made.fit(FormulaRows(described, data))

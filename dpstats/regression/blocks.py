@@ -161,6 +161,8 @@ class Block:
         Whether the outcome is outside its bounds, and whether the row is too far away to have weight.
     exposure, offsets : arrays of shape (m,), optional
         Exposures and offsets, within their bounds.
+    offset_outside : array of shape (m,), optional
+        Whether the exposure or the offset was outside its bounds.
     weight : array of shape (m,), optional
         Weights, as fractions of the largest weight.
     kept : dict, optional
@@ -181,6 +183,7 @@ class Block:
     kept: dict[str, tuple[Hashable, Any]] | None = None
     space: NDArray[np.float32] | None = None
     passes: Passes = _PLAIN
+    offset_outside: NDArray[np.bool_] | None = None
     any_far: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -363,7 +366,24 @@ class Blocks:
             weight = weight / design.weight[1]
         y, outside = design.read_outcome(self.y[where], offset)
         offset = None if design.outcome else offset
-        return Block(points, y, outside, far, exposure, offset, weight, passes=self.passes)
+        return Block(
+            points,
+            y,
+            outside,
+            far,
+            exposure,
+            offset,
+            weight,
+            passes=self.passes,
+            offset_outside=self._exceed_bounds(where),
+        )
+
+    def _exceed_bounds(self, where: slice) -> NDArray[np.bool_] | None:
+        """Return whether the exposures or offsets of some rows are outside their bounds."""
+        for column, ends in ((self.exposure, self.design.exposure), (self.offset, self.design.offset)):
+            if column is not None and ends is not None:
+                return (column[where] < ends[0]) | (column[where] > ends[1])
+        return None
 
     @cached_property
     def passes(self) -> Passes:

@@ -9,14 +9,12 @@ from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
 from dpstats.data.arithmetic import quiet
-from dpstats.regression.base import Regression, SomePlan
+from dpstats.regression.base import MANY_OUTSIDE, Regression, SomePlan
 from dpstats.regression.rows import OUTSIDE
 from dpstats.regression.scoring import determination, release_variation, variation_plan
 from dpstats.release.charges import state_charges
 
 Floats = NDArray[np.float64]
-
-_MANY_OUTSIDE = 0.02
 
 
 class BoundedOutcome(RegressorMixin, Regression[SomePlan]):
@@ -31,9 +29,9 @@ class BoundedOutcome(RegressorMixin, Regression[SomePlan]):
 
     def _notes(self) -> list[str]:
         notes = super()._notes()
-        if self.clipped_share_ - 2 * self.clipped_share_std_ > _MANY_OUTSIDE:
+        if self.clipped_share_ - 2 * self.clipped_share_std_ > MANY_OUTSIDE:
             notes.append(
-                f"More than {100 * _MANY_OUTSIDE:.0f}% of the outcomes lie outside y_bounds. Coefficients describe the "
+                f"More than {100 * MANY_OUTSIDE:.0f}% of the outcomes lie outside y_bounds. Coefficients describe the "
                 "clipped outcomes, and may be too small. Widen y_bounds."
             )
         return notes

@@ -46,8 +46,8 @@ class PrivateCountRegression(LogLinearRegression):
     exposure : column name, optional
         The column of a data frame that has the exposure of each row, such as a time or a population.
     exposure_bounds : (low, high), optional
-        Public bounds of the exposure, greater than 0. Exposures outside are clipped to the nearer bound. Required if
-        rows have exposures.
+        Public bounds of the exposure, greater than 0. Exposures outside are clipped to the nearer bound, and the
+        fraction of clipped exposures is released. Required if rows have exposures.
     overdispersion : float, default=1.0
         Public constant alpha in the weights 1 / (1 + alpha mu) of rows with mean mu. 0 gives the weights of Poisson
         regression. 1 gives less noise for nearly all counts, because large counts have less influence.
@@ -91,6 +91,9 @@ class PrivateCountRegression(LogLinearRegression):
         Whether the last step was longer than it may be, or linear predictors have large errors. Intervals may miss.
     clipped_share_, clipped_share_std_ : float
         Noisy fraction of the counts outside ``y_bounds``, and the standard deviation of its noise.
+    clipped_exposure_share_, clipped_exposure_share_std_ : float
+        Noisy fraction of the exposures outside ``exposure_bounds``, and the standard deviation of its noise. Only with
+        exposures.
     rows_, rows_noise_std_, total_weight_, total_weight_noise_std_, effective_rows_ : float
         The same as in `PrivateLinearRegression`.
     privacy_ : PrivacyGuarantee

@@ -42,6 +42,8 @@ class PrivateGammaRegression(LogLinearRegression):
         The same as in `PrivateLinearRegression`.
     mean_, clip_width_, unsettled_, clipped_share_, clipped_share_std_, rows_, rows_noise_std_
         The same as in `PrivateCountRegression`.
+    clipped_exposure_share_, clipped_exposure_share_std_ : float
+        Noisy fraction of the exposures outside ``exposure_bounds``, and the standard deviation of its noise.
     total_weight_, total_weight_noise_std_, effective_rows_
         The same as in `PrivateCountRegression`.
     privacy_ : PrivacyGuarantee

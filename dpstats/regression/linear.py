@@ -61,7 +61,8 @@ class PrivateLinearRegression(NewtonSteps, OffsetColumn[RegressionPlan], LeastSq
         The column of a data frame that has the offset of each row: a known part of the outcome, which is
         subtracted. Offsets can also be given to ``fit``.
     offset_bounds : (low, high), optional
-        Public bounds of the offsets. Offsets outside are clipped to the nearer bound. Required if rows have offsets.
+        Public bounds of the offsets. Offsets outside are clipped to the nearer bound, and the fraction of clipped
+        offsets is released. Required if rows have offsets.
     weights : column name, optional
         The column of a data frame that has the weight of each row. Weights can also be given to ``fit``.
     weight_bounds : (low, high), optional
@@ -116,6 +117,9 @@ class PrivateLinearRegression(NewtonSteps, OffsetColumn[RegressionPlan], LeastSq
         Noisy fraction of the outcomes outside ``y_bounds``.
     clipped_share_std_ : float
         Standard deviation of the noise in ``clipped_share_``.
+    clipped_offset_share_, clipped_offset_share_std_ : float
+        Noisy fraction of the offsets outside ``offset_bounds``, and the standard deviation of its noise. Only with
+        offsets.
     rows_, rows_noise_std_ : float
         Noisy number of observed rows, and the standard deviation of its noise. Only with ``missing="drop"``.
     total_weight_, total_weight_noise_std_ : float

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -21,12 +22,14 @@ from dpstats.regression.plan import (
     LENGTHS,
     MANY,
     NORMS,
+    OFFSETS,
     ROWS,
     STEPS,
+    WEIGHT,
     RegressionPlan,
     bin_integers,
     center_integers,
-    count_name,
+    first_stages,
     made_plan,
     norms_share,
     pair_integers,
@@ -40,7 +43,7 @@ from dpstats.release.additive import Integers, JointIntegers
 
 RATES, CALIBRATION = "rates", "calibration"
 
-_SHARES = {ROWS: 0.01, CENTER: 0.03, DIRECTIONS: 0.08, CALIBRATION: 0.10}
+_SHARES = {ROWS: 0.01, WEIGHT: 0.01, OFFSETS: 0.01, CENTER: 0.03, DIRECTIONS: 0.08, CALIBRATION: 0.10}
 _EARLY = (0.04, 0.06)
 """Fractions of mu^2. The remainder is for the last two steps, whose coefficients are averaged."""
 _THIRD = 0.4
@@ -73,7 +76,7 @@ class LogLinearPlan(RegressionPlan):
 
     @cached_property
     def _shares(self) -> dict[str, float]:
-        return dict(shares(self.n_samples, self.mu, self.count_stage))
+        return dict(shares(self.n_samples, self.mu, self.first_stages))
 
     def facts(self) -> dict[str, Any]:
         """Return facts about the plan that its stages do not show, by name."""
@@ -85,9 +88,9 @@ def rate_ends() -> NDArray[np.float64]:
     return np.exp2(np.arange(-_BINS, 1, dtype=np.float64))
 
 
-def shares(n: int, mu: float, counted: str | None = None) -> list[tuple[str, float]]:
+def shares(n: int, mu: float, first: Sequence[str] = ()) -> list[tuple[str, float]]:
     """Return the stages in order with the fraction of mu^2 of each. They depend on sizes and mu only."""
-    parts = [(counted, _SHARES[ROWS])] if counted else []
+    parts = [(name, _SHARES[name]) for name in first]
     norms, scalar = norms_share(n, mu), scalar_share(n, mu)
     parts.append((CENTER, _SHARES[CENTER]))
     if n * mu >= MANY:
@@ -131,7 +134,7 @@ def log_linear_plan(
 
     return made_plan(
         LogLinearPlan,
-        lambda mu: shares(n, mu, count_name(design, missing)),
+        lambda mu: shares(n, mu, first_stages(design, missing)),
         integers,
         design,
         n,

@@ -61,7 +61,8 @@ class PrivateLogisticRegression(ClassifierMixin, NewtonSteps, OffsetColumn[Regre
         The column of a data frame that has the offset of each row: a known term of the log odds. Offsets can
         also be given to ``fit``.
     offset_bounds : (low, high), optional
-        Public bounds of the offsets. Offsets outside are clipped to the nearer bound. Required if rows have offsets.
+        Public bounds of the offsets. Offsets outside are clipped to the nearer bound, and the fraction of clipped
+        offsets is released. Required if rows have offsets.
     weights : column name, optional
         The column of a data frame that has the weight of each row. Weights can also be given to ``fit``.
     weight_bounds : (low, high), optional
@@ -97,6 +98,8 @@ class PrivateLogisticRegression(ClassifierMixin, NewtonSteps, OffsetColumn[Regre
     separated_ : bool
         Whether coefficients still grew at the last step. The rows may be nearly separated, or the outcome constant.
         No coefficient is then identified.
+    clipped_offset_share_, clipped_offset_share_std_ : float
+        The same as in `PrivateLinearRegression`.
     rows_, rows_noise_std_ : float
         The same as in `PrivateLinearRegression`.
     total_weight_, total_weight_noise_std_ : float

@@ -34,13 +34,23 @@ from dpstats.regression.plan import (
     LAST_NORMS,
     LENGTHS,
     NORMS,
+    OFFSETS,
     ROWS,
     STEPS,
     WEIGHT,
     RegressionPlan,
     step_name,
 )
-from dpstats.regression.rows import Center, Directions, Norms, Observed, Question, TotalWeight, coordinates
+from dpstats.regression.rows import (
+    Center,
+    Directions,
+    Norms,
+    Observed,
+    OutsideOffsets,
+    Question,
+    TotalWeight,
+    coordinates,
+)
 
 Floats = NDArray[np.float64]
 
@@ -101,6 +111,8 @@ class Estimate:
         Clipping threshold of the residuals in the last step, in standard deviations. Only for a log-linear regression.
     typical : float
         Mean outcome over rows. Only for a log-linear regression.
+    offset_outside : float
+        Fraction of the offsets or exposures outside their bounds. NaN if rows have none.
     """
 
     params: Floats
@@ -122,6 +134,7 @@ class Estimate:
     dispersion: tuple[float, float] = (math.nan, math.nan)
     width: float = math.nan
     typical: float = math.nan
+    offset_outside: float = math.nan
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,6 +168,7 @@ class Path(ABC):
         self.n: float = plan.n_samples
         self.each = 1.0  # number of rows over number of observed rows
         self.unequal = 1.0  # sum of squared weights over sum of weights
+        self.offset_outside = math.nan
         self.shift = np.zeros(self.d)  # in half-widths
         self.whitening = np.eye(self.p)
         self.radius = self.leverage = self.longest = 1.0
@@ -177,6 +191,8 @@ class Path(ABC):
             return Observed(name)
         if name == WEIGHT:
             return TotalWeight(name)
+        if name == OFFSETS:
+            return OutsideOffsets(name)
         if name == CENTER:
             return self._center_question(name)
         if name == DIRECTIONS:
@@ -231,7 +247,9 @@ class Path(ABC):
             self._take_rows(name, *released)
             return
         released = self._rescale(released)
-        if name == CENTER:
+        if name == OFFSETS:
+            self.offset_outside = float(released[0])
+        elif name == CENTER:
             inside = np.clip(released, -1.0, 1.0)
             self.shift = inside[: self.d]
             # Start the intercept at the mean outcome, so that the initial error of the slopes has the size of the
@@ -533,6 +551,7 @@ class Path(ABC):
             outside,
             self.n,
             self.effective,
+            offset_outside=self.offset_outside,
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any, ClassVar, TypeVar
@@ -35,7 +35,7 @@ from dpstats.release.additive import Integers, JointIntegers, additive_stages
 
 Floats = NDArray[np.float64]
 
-ROWS, WEIGHT = "observed rows", "total weight"
+ROWS, WEIGHT, OFFSETS = "observed rows", "total weight", "offsets outside"
 CENTER, LENGTHS, DIRECTIONS, NORMS, LAST_NORMS, RATE, TAIL, RESIDUALS = (
     "center",
     "lengths",
@@ -56,7 +56,7 @@ _EARLY = {"linear": (0.05, 0.08, 0.15), "logistic": (0.08, 0.10, 0.15)}
 _DIRECTIONS = {"linear": (0.05, 0.10), "logistic": (0.10, 0.10)}
 """Smallest and largest fraction of mu^2 for the directions."""
 _SHARP = 0.06  # noise of the directions over their average eigenvalue that is small enough
-_SHARES = {ROWS: 0.01, CENTER: 0.04, RATE: 0.01, RESIDUALS: 0.04, TAIL: 0.05}
+_SHARES = {ROWS: 0.01, WEIGHT: 0.01, OFFSETS: 0.01, CENTER: 0.04, RATE: 0.01, RESIDUALS: 0.04, TAIL: 0.05}
 """Fractions of mu^2. The remainder is for the last step."""
 MANY = 1000.0  # rows times mu, from which the lengths of rows are counted before their directions
 _NORMS = 0.01  # smallest fraction of mu^2 for each count of norms
@@ -169,12 +169,17 @@ class RegressionPlan(DesignPlan):
     @cached_property
     def _shares(self) -> dict[str, float]:
         sizes = self.n_samples, self.n_features, self.mu
-        return dict(shares(self.family, *sizes, self.design.intercept, self.count_stage))
+        return dict(shares(self.family, *sizes, self.design.intercept, self.first_stages))
 
     @property
     def count_stage(self) -> str | None:
         """The name of the stage that counts rows, or None if all rows count as one."""
         return count_name(self.design, self.missing)
+
+    @property
+    def first_stages(self) -> list[str]:
+        """The names of the stages that count rows before any other stage."""
+        return first_stages(self.design, self.missing)
 
     def facts(self) -> dict[str, Any]:
         """Return facts about the plan that its stages do not show, by name."""
@@ -225,11 +230,17 @@ def count_name(design: Design, missing: str) -> str | None:
     return WEIGHT if design.weight else ROWS if missing == "drop" else None
 
 
+def first_stages(design: Design, missing: str) -> list[str]:
+    """Return the names of the stages that count rows: as `count_name` says, and those with an offset outside."""
+    counted = count_name(design, missing)
+    return [*([counted] if counted else []), *([OFFSETS] if design.offsets is not None else [])]
+
+
 def shares(
-    family: str, n: int, d: int, mu: float, intercept: bool, counted: str | None = None
+    family: str, n: int, d: int, mu: float, intercept: bool, first: Sequence[str] = ()
 ) -> list[tuple[str, float]]:
     """Return the stages in order with the fraction of mu^2 of each. They depend on sizes and mu only."""
-    parts = [(counted, _SHARES[ROWS])] if counted else []
+    parts = [(name, _SHARES[name]) for name in first]
     parts += [(CENTER, _SHARES[CENTER])] if intercept else []
     norms, scalar = norms_share(n, mu), scalar_share(n, mu)
     if n * mu >= MANY:
@@ -280,7 +291,7 @@ def regression_plan(
         return step_integers(name, p, n, bits, share, is_unclipped(name))
 
     def parts(mu: float) -> list[tuple[str, float]]:
-        return shares(family, n, d, mu, design.intercept, count_name(design, missing))
+        return shares(family, n, d, mu, design.intercept, first_stages(design, missing))
 
     return made_plan(RegressionPlan, parts, integers, design, n, epsilon, delta, missing, family=family)
 
@@ -316,7 +327,7 @@ def made_plan(
             return gram_integers(name, d, n, 2**bits, share)
         if name in (LENGTHS, NORMS, LAST_NORMS):
             return bin_integers(name, norm_ends(n, d, mu).size + 1, n, share)
-        if name == ROWS:
+        if name in (ROWS, OFFSETS):
             return scalar_integers(name, n, share)
         if name == WEIGHT:
             return pair_integers(name, n, share)

@@ -66,6 +66,17 @@ class TotalWeight(Question):
 
 
 @dataclass(frozen=True, eq=False)
+class OutsideOffsets(Question):
+    """The number of rows whose offset or exposure is outside its bounds."""
+
+    name: str
+
+    def sum_rows(self, block: Block) -> Sums:
+        assert block.offset_outside is not None
+        return {self.name: scalar_sum(block.weigh(block.offset_outside))}
+
+
+@dataclass(frozen=True, eq=False)
 class Center(Question):
     """The sum of the rows, clipped to the declared bounds, and optionally of their outcomes or offsets."""
 

@@ -32,7 +32,8 @@ class Cells:
     Attributes
     ----------
     edges : tuple of float
-        0 and the right edges of the bins, increasing. Bins are open at the left end and closed at the right one.
+        0 and the right edges of the bins, increasing. Bins are open at the left end and closed at the right one. With a
+        first bin for events at time 0, 0 is there twice.
     n_causes, n_groups : int
     bits : int
         A row has a weight of 2^bits steps.
@@ -54,6 +55,11 @@ class Cells:
     n_groups: int
     bits: int
     discrete: bool = False
+
+    @property
+    def start(self) -> int:
+        """Position of the first edge that is reported: 1 if the first bin is time 0, otherwise 0."""
+        return int(self.edges[1] == 0)
 
     @property
     def n_bins(self) -> int:
@@ -92,8 +98,7 @@ class Cells:
         left, place = ~event, np.where(beyond, m + 1, upper)
         low = np.clip(place[left], 1, m + 1) - 1
         next_edge = np.minimum(low + 1, m)
-        width = np.where(next_edge > low, edges[next_edge] - edges[low], 1.0)
-        share = np.clip((times[left] - edges[low]) / width, 0.0, 1.0)
+        share = elapsed_share(times[left], edges[low], edges[next_edge])
         later = np.where(beyond[left], 0.0, np.floor(share * one))
         edge_cells = first[left] + self.n_causes * m
         found += self._add_weights(edge_cells + low, one - later)
@@ -108,6 +113,12 @@ class Cells:
         """Return the cells of some rows, or refuse them."""
         times, codes, groups = checked_rows(table)
         return {CELLS: self.count(times, codes, groups)}
+
+
+def elapsed_share(times: Floats, start: Floats, end: Floats) -> Floats:
+    """Return the part of its bin that is over at each time. The bin of time 0 has no width: it is over at 0."""
+    width = end - start
+    return np.where(width > 0, np.clip((times - start) / np.where(width > 0, width, 1.0), 0.0, 1.0), 1.0)
 
 
 def times_at_edges(times: Floats, codes: Steps, edges: Floats) -> Floats:

@@ -276,9 +276,9 @@ class LogRankTest(_Fitted):
             raise InvalidParameter(f"groups must be two or more, got {len(groups)}")
         self._event_kinds()
         weights = [check_real(name, getattr(self, name), at_least=0, at_most=10) for name in ("rho", "gamma")]
-        edges = check_edges(self.horizon, self.edges, self.bins, _BINS)
-        check_cells(len(edges) - 1, 1, len(groups))
         discrete = check_flag("discrete", self.discrete)
+        edges = check_edges(self.horizon, self.edges, self.bins, _BINS, discrete)
+        check_cells(len(edges) - 1, 1, len(groups))
         levels = levels_for(len(edges) - 1, 1, delta == 0)
 
         def made(cells: Cells) -> LogRankPlan:

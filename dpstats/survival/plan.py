@@ -93,8 +93,8 @@ class TablePlan(ReleasePlan):
         Parameters
         ----------
         survival : callable, or array of shape (n_bins + 1,)
-            The survival at each edge, from 1 on.
-        censoring : callable, or array of shape (n_bins + 1,), optional
+            The survival at each edge, from 1 on. If the first bin is time 0, the survival from time 0 on: (n_bins,).
+        censoring : callable, or array of the same shape, optional
             The probability of not being censored up to each edge. None: censored at the horizon only.
         confidence_level : float, default=0.95
 
@@ -113,8 +113,9 @@ class TablePlan(ReleasePlan):
         """
         level = check_level("confidence_level", confidence_level)
         edges = np.asarray(self.cells.edges)
-        alive = _heights("survival", survival, edges)
-        free = np.ones_like(edges) if censoring is None else _heights("censoring", censoring, edges)
+        start = self.cells.start
+        alive = _heights("survival", survival, edges, start)
+        free = np.ones_like(edges) if censoring is None else _heights("censoring", censoring, edges, start)
         rows = self.n_samples / self.cells.n_groups
         expected = expected_cells(alive, free, discrete=self.discrete)
         others = np.zeros((self.cells.n_causes - 1) * self.cells.n_bins)
@@ -148,7 +149,7 @@ class TablePlan(ReleasePlan):
         """Return the facts as sentences."""
         std, m = self.at_risk_std, self.cells.n_bins
         edges = np.asarray(self.cells.edges)
-        half = 0.5 ** (edges / edges[-1])
+        half = 0.5 ** (edges[self.cells.start :] / edges[-1])
         width = self.expected_width(half)
         each = f" of each group of n/{self.cells.n_groups}" if self._grouped else ""
         notes = [
@@ -200,8 +201,13 @@ def _check_length(name: str, end: float) -> float:
     return check_real(name, end, at_least=1 / _LONGEST, at_most=_LONGEST)
 
 
-def check_edges(horizon: Any, edges: Any, bins: Any, default: int) -> tuple[float, ...]:
-    """Return the public edges of the bins, 0 first, or refuse the parameters that state them."""
+def check_edges(
+    horizon: Any, edges: Any, bins: Any, default: int, discrete: bool = False
+) -> tuple[float, ...]:
+    """Return the public edges of the bins, 0 first, or refuse the parameters that state them.
+
+    Discrete times with declared edges from 0 have a first bin for events at time 0: 0 is then there twice.
+    """
     if edges is None:
         if horizon is None:
             raise InvalidParameter(
@@ -218,13 +224,14 @@ def check_edges(horizon: Any, edges: Any, bins: Any, default: int) -> tuple[floa
     given = attempt(lambda: np.array(edges, dtype=np.float64), Exception)
     if given is None or given.ndim != 1 or not given.size or not np.isfinite(given).all() or given[0] < 0:
         raise refusal
+    at_start = discrete and bool(given[0] == 0)
     given = np.concatenate([[0.0], given]) if given[0] > 0 else given + 0.0
     if not 2 <= given.size <= MOST_BINS + 1 or not (np.diff(given) > 0).all():
         raise refusal
     _check_length("edges[-1]", given[-1])
     if horizon is not None and check_real("horizon", horizon, above=0) != given[-1]:
         raise InvalidParameter(f"horizon must be the last of the edges, got {show(horizon)}. Omit it.")
-    return tuple(given.tolist())
+    return (0.0,) * at_start + tuple(given.tolist())
 
 
 def survival_plan(
@@ -260,10 +267,10 @@ def check_cells(n_bins: int, n_causes: int, n_groups: int) -> None:
 
 
 def choose_edges(
-    horizon: Any, edges: Any, bins: Any, n: int, epsilon: float, n_groups: int
+    horizon: Any, edges: Any, bins: Any, n: int, epsilon: float, n_groups: int, discrete: bool = False
 ) -> tuple[float, ...]:
     """Return the public edges of a table of n rows."""
-    return check_edges(horizon, edges, bins, default_bins(n, epsilon, n_groups))
+    return check_edges(horizon, edges, bins, default_bins(n, epsilon, n_groups), discrete)
 
 
 def expected_cells(alive: Floats, free: Floats, *, discrete: bool = False) -> Floats:
@@ -277,14 +284,17 @@ def expected_cells(alive: Floats, free: Floats, *, discrete: bool = False) -> Fl
     return np.concatenate([events, at_edges])
 
 
-def _heights(name: str, curve: Any, edges: Floats) -> Floats:
+def _heights(name: str, curve: Any, edges: Floats, start: int) -> Floats:
+    """Return a stated curve at all edges, which are those from ``start`` on, and 1 at the edge before them."""
+    edges = edges[start:]
     try:
         given = np.asarray(curve(edges) if callable(curve) else curve, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         given = np.zeros(0)
     inside = given.shape == edges.shape and bool(((given >= 0) & (given <= 1)).all())
-    if not inside or given[0] != 1 or (np.diff(given) > 0).any():
+    first = "at most 1" if start else "1"
+    if not inside or (given[0] != 1 and not start) or (np.diff(given) > 0).any():
         raise InvalidParameter(
-            f"{name} must be a probability at each of the {edges.size} edges, 1 at time 0 and never increasing"
+            f"{name} must be a probability at each of the {edges.size} edges, {first} at time 0 and never increasing"
         )
-    return given
+    return np.concatenate([np.ones(start), given])

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.tables import Table
 from dpstats.release.additive import Integers
-from dpstats.survival.cells import Floats, Steps, checked_rows, times_at_edges
+from dpstats.survival.cells import Floats, Steps, checked_rows, elapsed_share, times_at_edges
 from dpstats.survival.reference import Reference
 
 RESIDUALS = "residuals"
@@ -88,8 +88,7 @@ class Residuals:
         if self.discrete:
             times = times_at_edges(times, codes, edges)
         bins = np.clip(np.searchsorted(edges, times, side="left"), 1, len(edges) - 1) - 1
-        width = np.diff(edges)[bins]
-        share = np.clip((times - edges[bins]) / width, 0.0, 1.0)
+        share = elapsed_share(times, edges[bins], edges[bins + 1])
         heights, weights = self.reference.heights, self.reference.weights
         event = (codes > 0) & (times <= edges[-1])
         share = np.where(event, 1.0, share)  # at risk in the whole bin

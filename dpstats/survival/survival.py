@@ -82,7 +82,8 @@ class PrivateSurvival(_Fitted):
         the horizon.
     edges : sequence of float, optional
         Public right edges of the bins, increasing, the last one being the horizon. Bins are open on the left and closed
-        on the right. Choose them without looking at the times of the data.
+        on the right. Choose them without looking at the times of the data. With ``discrete=True`` and a first edge
+        of 0, the first bin is time 0. Otherwise events at time 0 count in the bin after it.
     bins : int, optional
         Number of bins of equal width. By default 8 to 50, from the number of rows and epsilon.
     by : column name, optional
@@ -115,9 +116,9 @@ class PrivateSurvival(_Fitted):
 
     Attributes
     ----------
-    edges_ : ndarray of shape (n_bins + 1,)
+    edges_ : ndarray of shape (n_bins + 1,), or (n_bins,) if the first bin is time 0
         0 and the right edges of the bins.
-    survival_ : ndarray of shape (n_bins + 1,), or (n_groups, n_bins + 1)
+    survival_ : ndarray of the shape of edges_, or (n_groups, edges)
         Estimated survival at the edges, which never increases; NaN beyond the usable range.
     at_risk_ : ndarray of shape (n_bins,), or (n_groups, n_bins)
         Number at risk in each bin, with noise: not whole, and perhaps negative.
@@ -137,10 +138,12 @@ class PrivateSurvival(_Fitted):
     -----
     **Estimand.** The survival P(T > t) of each group in the population that rows are independent draws from.
 
-    **Bins.** With ``discrete=True`` events at the edges give exactly Kaplan-Meier, wherever rows are censored. Without
-    it, events are assumed to be spread smoothly inside the bins, and a censored row is shared between the two edges of
-    its bin. The bias is below 0.3 standard errors at n = 5000 with ten bins, except for curves that are very steep at
-    0. It is far larger if events happen at the edges only, and rows are censored between.
+    **Bins.** With ``discrete=True`` events at the edges give exactly Kaplan-Meier, wherever rows are censored. If
+    events happen at time 0 too, declare 0 as the first edge. Without ``discrete``, events are assumed to be spread
+    smoothly inside the bins, and a censored row is shared between the two edges of its bin.
+
+    Their bias is below 0.3 standard errors at n = 5000 with ten bins, except for curves that are very steep at 0. It is
+    far larger if events happen at the edges only, and rows are censored between.
 
     **Intervals** count sampling error and noise. A pointwise interval is a score interval with the effective number of
     rows of Greenwood's variance. The band covers the whole usable range together. Beyond the usable range the lower
@@ -210,8 +213,8 @@ class PrivateSurvival(_Fitted):
         causes = self._event_kinds().values[1:]
         groups = None if self.groups is None else self._categories().values
         n_groups = 1 if groups is None else len(groups)
-        edges = choose_edges(self.horizon, self.edges, self.bins, n, epsilon, n_groups)
         discrete = check_flag("discrete", self.discrete)
+        edges = choose_edges(self.horizon, self.edges, self.bins, n, epsilon, n_groups, discrete)
         return survival_plan(n, edges, groups, causes, discrete, epsilon, delta)
 
     def _causes(self) -> tuple[Any, ...]:
@@ -224,8 +227,9 @@ class PrivateSurvival(_Fitted):
         cells = plan.least_squares.cells(np.asarray(released[TABLE]), plan.n_samples)
         self._table = table = SurvivalTable(plan, cells)
         each = range(plan.cells.n_groups)
-        self.edges_ = table.edges
-        self.survival_ = self._per_group([table.estimate(group) for group in each])
+        start = plan.cells.start
+        self.edges_ = table.edges[start:]
+        self.survival_ = self._per_group([table.estimate(group)[start:] for group in each])
         self.at_risk_ = self._per_group([table.curves(group).at_risk[0] for group in each])
         self.at_risk_noise_std_ = plan.at_risk_std
         self.usable_until_ = self._per_group([table.usable_until(group) for group in each])
@@ -271,6 +275,12 @@ class PrivateSurvival(_Fitted):
     def _time(self, name: str, t: Any) -> float:
         end = float(self.edges_[-1])
         return end if t is None else check_real(name, t, above=0, at_most=end)
+
+    def _edge(self, t: Any) -> int:
+        """Return the position of the edge at a time or before it, with a bin that ends there."""
+        start, edges = self.plan_.cells.start, self._table.edges
+        time = float(self._times("t", t)) if start and t == 0 else self._time("t", t)
+        return max(int(np.searchsorted(edges, time * (1 + 1e-12), side="right")) - 1, 1)
 
     def _cause(self, cause: Any) -> int:
         causes = self.plan_.causes
@@ -321,7 +331,7 @@ class PrivateSurvival(_Fitted):
             Of the shape of ``survival(t, group)``.
         """
         places = self._places(group)
-        times = self._times("t", self.edges_[1:] if t is None else t)
+        times = self._times("t", self._table.edges[1:] if t is None else t)
         errors = CurveErrors(
             self._table, np.asarray(self.survival(times, group)), tuple(places), times.ravel()
         )
@@ -359,7 +369,8 @@ class PrivateSurvival(_Fitted):
         ConfidenceInterval
         """
         places, level = self._places(group), check_level("confidence_level", confidence_level)
-        pairs = [self._table.band(place, level) for place in places]
+        start = self.plan_.cells.start
+        pairs = [[end[start:] for end in self._table.band(place, level)] for place in places]
         estimand = f"the survival curve at all edges together{self._whose()}"
         return self._interval(group, pairs, level, estimand, simultaneous=True)
 
@@ -436,7 +447,7 @@ class PrivateSurvival(_Fitted):
 
     def _end_note(self, place: int, until: float) -> str:
         curves = self._table.curves(place)
-        last = min(int(np.searchsorted(self.edges_, until, side="left")), curves.n_bins) - 1
+        last = min(int(np.searchsorted(self._table.edges, until, side="left")), curves.n_bins) - 1
         at_risk, std = float(curves.at_risk[0, last]), float(curves.at_risk_std[last])
         if not self._table.area(place, until).reached[0] or at_risk > max(
             2 * LEAST_IN_NOISE * std, _FEW_AT_RISK
@@ -486,9 +497,8 @@ class PrivateSurvival(_Fitted):
             An edge. Another time is moved to the edge before it.
         """
         first, second = self._pair(a, b)
-        time = self._time("t", t)
-        place = max(int(np.searchsorted(self.edges_, time * (1 + 1e-12), side="right")) - 1, 1)
-        edge = float(self.edges_[place])
+        place = self._edge(t)
+        edge = float(self._table.edges[place])
         one, other = (self._table.estimate(group)[place] for group in (first, second))
         found = np.float64(one - other)
         errors = SurvivalDifferenceErrors(self._table, found, (first, second), (-1.0, 1.0), place)
@@ -616,8 +626,8 @@ class PrivateSurvival(_Fitted):
             low, high = self._table.pointwise(place, level)
             frame = pd.DataFrame(
                 {
-                    "start": self.edges_[:-1],
-                    "end": self.edges_[1:],
+                    "start": self._table.edges[:-1],
+                    "end": self._table.edges[1:],
                     "at_risk": curves.at_risk[0],
                     "at_risk_noise_std": curves.at_risk_std,
                     "events": curves.all_events[0],

@@ -305,6 +305,8 @@ OPTIONS |= {
         {
             "time": (TIMES, ["--time", "u", *TIMES[2:]], {"time": "u"}),
             "event": (TIMES, [*TIMES[:3], "u", *TIMES[4:]], {"event": "u"}),
+            "cause": (TIMES, [*TIMES, "--cause", "2,3", "--cause", "4"], {"causes": [2, 3, 4]}),
+            "censored": (TIMES, [*TIMES, "--censored", "lost"], {"censored": "lost", "causes": ["1"]}),
             "horizon": (TIMES, [*TIMES[:5], "7"], {"horizon": 7.0}),
             "bins": (TIMES, [*TIMES, "--bins", "7"], {"bins": 7}),
             "by": (TIMES, [*TIMES, "--by", "g", "--groups", 'x,"y,z"'], {"by": "g", "groups": ["x", "y,z"]}),

@@ -63,6 +63,45 @@ def test_units_discrete_times_and_pictures(
     assert "one person replaced" in capsys.readouterr().out and picture.exists()
 
 
+VALUES = {
+    "words": (
+        ("left", "relapse", "death, other"),
+        ["--censored", "left", "--cause", 'relapse,"death, other"'],
+    ),
+    "two options": ((2, 1, 7), ["--censored", "2", "--cause", "1", "--cause", "7.0"]),
+    "one cause": ((9, 3, 3), ["--censored", "9", "--cause", "3"]),
+    "truth values": ((True, False, False), ["--censored", "true", "--cause", "false"]),
+    "of the default": ((0, 1, 1), []),
+}
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+@pytest.mark.parametrize("case", VALUES)
+def test_values_of_censored_times_and_of_causes_are_declared(
+    tmp_path: Path, case: str, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    values, options = VALUES[case]
+    codes = np.where(FRAME["arrest"] == 0, 0, 1 + np.arange(800) % 2)
+    several = len(set(values)) == 3
+    expected = PrivateSurvival(horizon=52, bins=13, causes=[1, 2] if several else None, random_state=1).fit(
+        FRAME["week"], codes if several else codes > 0
+    )
+    path = tmp_path / f"rows.{kind}"
+    frame = FRAME.assign(arrest=[values[code] for code in codes])
+    frame.to_csv(path, index=False) if kind == "csv" else frame.to_parquet(path)
+    result = json_of(["survival", str(path), *ASKED, *options, "--seed", "1"], capsys)
+    assert [row["survival"] for row in result["life_table"]] == expected.survival_[1:].tolist()
+    assert ("cumulative_incidences" in result) is several
+    if several:
+        first, second = result["cumulative_incidences"]
+        assert (first["cause"], second["name"]) == (str(values[1]), "all")
+        assert second["estimate"] == expected.cumulative_incidence(2).tolist()
+        assert second["high"] == expected.incidence_interval(2).high.tolist()  # type: ignore[union-attr]
+        assert main(["survival", str(path), *ASKED, *options, "--seed", "1"]) == 0
+        printed = capsys.readouterr().out
+        assert "Private cumulative incidences" in printed and f"{second['estimate'][-1]:.3f}" in printed
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -72,6 +111,10 @@ def test_units_discrete_times_and_pictures(
         ([*ASKED[:4], "--horizon", "-1"], "horizon must be"),
         ([*BY[:-1], "old"], "labels must be declared groups"),
         (["--time", "arrest", "--event", "week", "--horizon", "5"], "event must hold declared values"),
+        (["--time", "arrest", "--event", "week", "--horizon", "5"], "by --cause or --censored"),
+        ([*ASKED, "--cause", "dead"], "by --cause or --censored"),
+        ([*ASKED, "--cause", "0"], "must be distinct, got 0 twice"),
+        ([*ASKED, "--cause", ""], "causes must not be empty"),
     ],
 )
 def test_bad_input_is_one_line(

@@ -202,6 +202,7 @@ OTHER_PAIRS = {
     "contingency table, Gaussian, private size": "levels are for any table",
     "survival, Laplace": "events, groups and times are in one number",
     "survival, Gaussian": "events, groups and times are in one number",
+    "survival, discrete from 0": "events, groups and times are in one number",
     "log-rank, two groups, Laplace": "events, groups and times are in one number",
     "log-rank, three groups, Gaussian": "events, groups and times are in one number",
     "Mann-Whitney": "labels and values are in one number",

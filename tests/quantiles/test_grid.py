@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.means import ClippedMean
 from dpstats.quantiles.grid import Grid, check_bounds, check_grid, finite_places, sorted_places
 
 
@@ -80,12 +81,14 @@ def test_rows_that_are_not_finite_are_refused() -> None:
         ((1, 0), None, "low < high"),
         ((0, 0), None, "low < high"),
         ((0, np.inf), None, "bounds"),
-        ((-1e308, 1.7e308), None, "less than 1.8e308 apart"),
+        ((-1e308, 1.7e308), None, r"bounds must have a half-width between 1e-140 and 1e\+140"),
+        ((-1e303, 1e303), None, r"half-width between 1e-140 and 1e\+140 for exact arithmetic, got 1e\+303"),
+        ((1e141, 1.1e141), None, r"bounds must have a middle between -1e\+140 and 1e\+140"),
         ((0, 1, 2), None, "bounds must be a pair"),
         ("01", None, "bounds must be a pair"),
         ((1e15, 1e15 + 1), None, "Declare a step"),
-        ((0, 1e-305), None, "further apart"),
-        ((0, 1e-320), 5e-321, "further apart"),
+        ((0, 1e-305), None, "bounds must have a half-width"),
+        ((0, 1e-320), 5e-321, "bounds must have a half-width"),
         ((0, 1), 0.3, "step must divide the range"),
         ((0, 1), 2, "step must divide the range"),
         ((0, 1), 0, "step must be a finite number greater than 0"),
@@ -97,13 +100,19 @@ def test_bad_bounds_and_steps_are_named(bounds: object, step: object, message: s
         check_grid(bounds, step)
 
 
-def test_bounds_may_be_as_far_apart_as_a_float() -> None:
-    largest = np.finfo(float).max
-    # The last two have a sum that is no float.
-    for bounds in ((0.0, largest), (-largest / 2, largest / 2), (1e308, 1.7e308), (-1.7e308, -1e308)):
+def test_bounds_are_as_far_apart_as_those_of_means() -> None:
+    for bounds in ((-1e140, 1e140), (0.0, 2e140), (0.0, 2e-140), (1e139, 1.5e140)):
         assert check_bounds(bounds) == bounds
-    with pytest.raises(InvalidParameter, match=r"bounds must be less than 1\.8e308 apart"):
-        check_bounds((-largest / 2, largest * 0.51))
+        ClippedMean(bounds=bounds).plan(100, 1)
+        for step in (None, (bounds[1] - bounds[0]) / 2**30):
+            grid = check_grid(bounds, step)
+            points = grid.values(np.array([0, 1, grid.steps // 2, grid.steps - 1, grid.steps]))
+            assert np.isfinite(points).all() and (np.diff(points) > 0).all() and points[-1] == bounds[1]
+            assert grid.places(points).tolist() == [0, 1, grid.steps // 2, grid.steps - 1, grid.steps]
+    for bounds in ((-1.01e140, 1.01e140), (0.0, 1.9e-140), (-1e308, 1e308)):
+        for refuse in (check_bounds, lambda bounds: ClippedMean(bounds=bounds).plan(100, 1)):
+            with pytest.raises(InvalidParameter, match="for exact arithmetic"):
+                refuse(bounds)
     for bounds in ((1.0, 1.0), (np.nextafter(1.0, 2.0), 1.0)):
         with pytest.raises(InvalidParameter, match="with low < high"):
             check_bounds(bounds)

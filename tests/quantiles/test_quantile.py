@@ -10,8 +10,8 @@ import pytest
 from scipy.stats import norm
 
 from dpstats.data.tables import Table
-from dpstats.errors import DPStatsError, InvalidParameter
-from dpstats.quantiles import PrivateQuantile
+from dpstats.errors import DPStatsError, InvalidParameter, ScaleOutOfRange
+from dpstats.quantiles import PrivateDistribution, PrivateQuantile
 
 
 def fits(law: object, times: int, seed: int = 0, **options: object) -> list[PrivateQuantile]:
@@ -302,3 +302,13 @@ def test_a_row_that_goes_missing_moves_utilities_apart_by_two(q: object, counted
         found = [utilities(made, np.array([*rest, x]), counted, 2) for x in (0.0, 1.0, 2.0, np.nan)]
         for first, second in itertools.combinations(found, 2):
             assert np.ptp(first - second) <= 2
+
+
+@pytest.mark.parametrize(
+    "options", [{"q": 0.5}, {"q": [0.2, 0.5], "method": "halving", "confidence_level": None}]
+)
+def test_a_small_epsilon_is_refused_with_another_estimator_that_allows_it(options: dict[str, Any]) -> None:
+    with pytest.raises(ScaleOutOfRange, match=r"give at least .* to it\. Or use PrivateDistribution"):
+        PrivateQuantile(**options, bounds=(0, 1), epsilon=0.004).plan(10**6)
+    other = PrivateDistribution(bounds=(0, 1), epsilon=0.004, random_state=0).fit(np.linspace(0, 1, 100_000))
+    assert other.quantile(0.5) == pytest.approx(0.5, abs=0.05)

@@ -57,6 +57,24 @@ def test_exposures_outside_their_bounds_are_clipped() -> None:
     tame = wild.clip(0.1, 5.0)
     fits = [PrivateCountRegression(**EXPOSED).fit(X, Y, exposure=each) for each in (wild, tame)]
     assert np.array_equal(fits[0].params_, fits[1].params_)
+    shares = [made.clipped_exposure_share_ for made in fits]
+    assert shares[0] - shares[1] == pytest.approx(5 / N, abs=1e-9)  # of the same noise
+
+
+def test_the_fraction_of_exposures_outside_is_released_and_noted() -> None:
+    # A third are clipped: the true rate is not that of the clipped exposures.
+    narrow = {**EXPOSED, "exposure_bounds": (0.1, float(np.quantile(EXPOSURE, 0.64)))}
+    made = PrivateCountRegression(**narrow).fit(X, Y, exposure=EXPOSURE)
+    assert made.clipped_exposure_share_ == pytest.approx(0.36, abs=6 * made.clipped_exposure_share_std_)
+    summary = " ".join(str(made.summary()).split())
+    assert "Exposures outside bounds: 36." in summary.replace("35.", "36.")
+    assert "More than 2% of the exposures lie outside exposure_bounds" in summary
+    inside = PrivateCountRegression(**EXPOSED).fit(X, Y, exposure=EXPOSURE.clip(0.1, 5.0))
+    assert "lie outside exposure_bounds" not in str(inside.summary())
+    noise = 1 / (0.1 * inside.plan_.mu * N)  # a hundredth of mu^2
+    assert inside.clipped_exposure_share_std_ == pytest.approx(noise, rel=1e-6)
+    without = inside.set_params(exposure_bounds=None).fit(X, Y)
+    assert not hasattr(without, "clipped_exposure_share_") and "Exposures" not in str(without.summary())
 
 
 def test_a_row_without_an_exposure_is_dropped_or_refused() -> None:

@@ -18,7 +18,7 @@ from dpstats.regression.log_linear_plan import (
     shares,
 )
 from dpstats.regression.log_linear_rows import WIDER
-from dpstats.regression.plan import CENTER, LAST_NORMS, ROWS, STEPS, size_name, step_name
+from dpstats.regression.plan import CENTER, LAST_NORMS, OFFSETS, ROWS, STEPS, size_name, step_name
 
 DESIGN = Design.check((-1, 1), (0, 50), 3, True)
 
@@ -33,7 +33,7 @@ def plan(**facts: object) -> object:
 @pytest.mark.parametrize("mu", [0.01, 0.25, 20.0])
 def test_fractions_add_up_to_one_and_the_last_step_has_most(n: int, mu: float) -> None:
     for missing in ("error", "drop"):
-        parts = dict(shares(n, mu, ROWS if missing == "drop" else None))
+        parts = dict(shares(n, mu, [ROWS] if missing == "drop" else []))
         assert math.fsum(parts.values()) == pytest.approx(1)
         assert max(parts, key=parts.__getitem__) == step_name(STEPS)
         assert (ROWS in parts) == (missing == "drop")
@@ -58,7 +58,8 @@ def test_sensitivities_are_those_of_the_proof() -> None:
 
 
 def test_the_offset_is_one_more_number_of_the_center() -> None:
-    with_offset = plan(exposure=(0.1, 2.0)).stages[0]  # type: ignore[attr-defined]
+    outside, with_offset = plan(exposure=(0.1, 2.0)).stages[:2]  # type: ignore[attr-defined]
+    assert (outside.name, outside.size) == (OFFSETS, 1)
     without = plan().stages[0]  # type: ignore[attr-defined]
     assert (with_offset.size, without.size) == (4, 3)
     assert with_offset.sensitivity_steps > without.sensitivity_steps

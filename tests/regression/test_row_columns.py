@@ -145,6 +145,22 @@ def test_entries_outside_their_bounds_are_clipped_and_missing_ones_dropped() -> 
     assert np.array_equal(made.params_, other.params_)
 
 
+@pytest.mark.parametrize("kind", [PrivateLinearRegression, PrivateLogisticRegression])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_the_fraction_of_offsets_outside_is_released_with_the_weight_of_its_rows(
+    kind: type, intercept: bool
+) -> None:
+    linear = kind is PrivateLinearRegression
+    options = {**LINEAR, "offset_bounds": (-0.25, 0.5), "fit_intercept": intercept, "epsilon": 3.0}
+    if not linear:
+        del options["y_bounds"]
+    made = kind(**options).fit(X, Y if linear else Z, offset=OFFSET, weights=WEIGHT)
+    outside, weight = (OFFSET < -0.25) | (OFFSET > 0.5), WEIGHT.clip(0, made.weight_bounds[1])
+    share, std = made.clipped_offset_share_, made.clipped_offset_share_std_
+    assert share == pytest.approx((outside * weight).sum() / weight.sum(), abs=6 * std) and std < 0.05
+    assert "More than 2% of the offsets lie outside offset_bounds" in " ".join(str(made.summary()).split())
+
+
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "no bounds": ({"weight_bounds": None}, "weight_bounds must be given with weights"),
     "negative": ({"weight_bounds": (-1, 2)}, "weight_bounds must be at least 0"),

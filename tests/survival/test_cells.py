@@ -71,6 +71,20 @@ def test_discrete_rows_are_moved_to_an_edge(time: float, code: int, edge: float)
     assert np.array_equal(moved, Cells(EDGES, 1, 1, 16).count(np.array([edge]), *row))
 
 
+def test_events_at_time_0_have_a_bin_if_0_is_there_twice() -> None:
+    cells = Cells((0.0, 0.0, 1.0, 3.0), 1, 1, 4, discrete=True)
+    assert (cells.n_bins, cells.start, Cells(EDGES, 1, 1, 4).start) == (3, 1, 0)
+    found = {
+        (time, code): cells.count(np.array([time]), np.array([code]), np.array([0]))[0].tolist()
+        for time in (0.0, 0.5, 1.0, 2.0, 3.0, 9.0)
+        for code in (0, 1)
+    }
+    # Events of the bins that end at 0, 1 and 3; then censored rows of the edges 0, 0, 1 and 3.
+    places = {(0.0, 1): 0, (0.5, 1): 1, (1.0, 1): 1, (2.0, 1): 2, (3.0, 1): 2}
+    places |= {(0.0, 0): 4, (0.5, 0): 4, (1.0, 0): 5, (2.0, 0): 5, (3.0, 0): 6, (9.0, 0): 6, (9.0, 1): 6}
+    assert found == {row: [16 * (j == place) for j in range(7)] for row, place in places.items()}
+
+
 def test_discrete_times_are_edges_up_to_rounding() -> None:
     tenths = np.arange(1, 11) / 10
     edges = np.cumsum(np.full(10, 0.1))  # 0.30000000000000004 and 0.7999999999999999 are among them

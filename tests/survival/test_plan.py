@@ -65,6 +65,23 @@ def test_edges_may_begin_with_zero_or_without_it() -> None:
     assert check_edges(4, None, None, 8) == tuple(np.linspace(0, 4, 9))
 
 
+def test_discrete_edges_from_zero_have_a_bin_for_time_0() -> None:
+    assert check_edges(None, [0, 1, 2.5], None, 8, True) == (0.0, 0.0, 1.0, 2.5)
+    assert check_edges(None, [1, 2.5], None, 8, True) == (0.0, 1.0, 2.5)
+    assert check_edges(2, None, 2, 8, True) == (0.0, 1.0, 2.0)
+    with pytest.raises(InvalidParameter, match="edges must be increasing"):
+        check_edges(None, [0, 0, 1], None, 8, True)
+    plan = PrivateSurvival(edges=[0, 1, 2], discrete=True).plan(2000)
+    by_function = plan.expected_width(lambda t: 0.8 * 0.5**t)
+    np.testing.assert_array_equal(by_function, plan.expected_width([0.8, 0.4, 0.2]))
+    # At 0 alone it is the interval of a proportion: the noise is that of any bin.
+    assert by_function.shape == (3,) and 2 * 1.96 * np.sqrt(0.16 / 2000) < by_function[0] < 0.1
+    with pytest.raises(InvalidParameter, match="at each of the 3 edges, at most 1 at time 0"):
+        plan.expected_width([1.0, 0.8, 0.4, 0.2])
+    with pytest.raises(InvalidParameter, match="at each of the 3 edges, 1 at time 0"):
+        PrivateSurvival(edges=[0, 1, 2]).plan(2000).expected_width([0.8, 0.4, 0.2])
+
+
 def test_times_are_one_column() -> None:
     with pytest.raises(InvalidParameter, match="times are one column"):
         PrivateSurvival(horizon=5.0).plan(100, 2)

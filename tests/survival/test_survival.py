@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from statsmodels.duration.survfunc import SurvfuncRight, survdiff
 
 from dpstats.errors import InvalidParameter
 from dpstats.privacy import PrivacyBudget
-from dpstats.survival import PrivateSurvival
+from dpstats.survival import LogRankTest, PrivateSurvival
 from dpstats.survival.limits import critical_values, limits, monotone
 from tests.survival.test_table import fitted
 
@@ -215,6 +216,51 @@ def test_discrete_curves_are_kaplan_meier_where_rows_drop_out_between_edges() ->
     shared = PrivateSurvival(horizon=5.0, bins=5, epsilon=1e6, random_state=0).fit(times, events)
     assert shared.survival_[3] > known[3] + 0.03, "the assumption would not matter"
     assert "spread smoothly" in str(shared.summary())
+
+
+def from_zero(n: int = 3000) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return rows with events and censored times at 0, 1, 2, ..., and a group."""
+    rng = np.random.default_rng(3)
+    arm = rng.integers(2, size=n)
+    times, left = rng.geometric(np.where(arm == 0, 0.15, 0.2)) - 1, rng.integers(0, 12, n)
+    return np.minimum(times, left).astype(float), times <= left, arm
+
+
+def test_discrete_curves_from_0_are_kaplan_meier_with_events_at_0() -> None:
+    times, events, arm = from_zero()
+    given: dict[str, Any] = {"edges": range(9), "discrete": True, "epsilon": 1e6, "random_state": 0}
+    model = PrivateSurvival(**given).fit(times, events)
+    steps = [1 - (events & (times == j)).sum() / (times >= j).sum() for j in range(9)]
+    known, theirs = np.cumprod(steps), SurvfuncRight(times, events.astype(int))
+    assert theirs.surv_prob[:9] == pytest.approx(known) and theirs.surv_times[0] == 0
+    assert model.edges_.tolist() == list(range(9)) and model.survival_ == pytest.approx(known, abs=1e-4)
+    assert model.survival([0.0, 0.5, 1.0]) == pytest.approx(known[[0, 0, 1]], abs=1e-4)
+    assert model.median().estimate == np.flatnonzero(known <= 0.5)[0]
+    assert model.quantile(1e-3).estimate == 0  # more than that at time 0
+    assert model.rmst(4.5).estimate == pytest.approx(known[:4].sum() + known[4] / 2, abs=1e-4)
+    # The error of a proportion, at 0.
+    low, high = model.estimates(0.0).confidence_interval()
+    assert high - low == pytest.approx(2 * 1.96 * np.sqrt(known[0] * (1 - known[0]) / 3000), rel=0.01)
+    assert (model.band().low <= known).all() and (known <= model.band().high).all()
+    assert model.band().low.shape == model.confidence_interval().low.shape == (9,)
+    first = model.life_table().iloc[0]
+    assert (first["start"], first["end"]) == (0, 0) and first["at_risk"] == pytest.approx(3000, abs=0.01)
+    assert first["events"] == pytest.approx((events & (times == 0)).sum(), abs=0.01)
+    late = PrivateSurvival(**{**given, "edges": range(1, 9)}).fit(times, events)
+    assert late.survival_[0] == 1 and abs(late.survival_[1] - known[1]) > 0.01, "another estimate"
+
+    codes = np.where(events, 1 + (np.arange(3000) % 3 == 0), 0)
+    two = PrivateSurvival(**given, groups=[0, 1], causes=[1, 2]).fit(times, codes, arm)
+    whole = two.cumulative_incidence(1) + two.cumulative_incidence(2) + two.survival_
+    np.testing.assert_allclose(whole, 1, atol=1e-4)
+    shares = [((codes == 1) & (times == 0) & (arm == group)).sum() / (arm == group).sum() for group in (0, 1)]
+    assert two.cumulative_incidence(1, 0.0) == pytest.approx(shares, abs=1e-4)
+    assert two.difference(0, 1, 0).estimate == pytest.approx(np.subtract(*two.survival(0.0)))
+    # Events of all bins count in the tests, with those at 0.
+    expected = survdiff(np.minimum(times, 9), events & (times < 9), arm)[1]
+    assert two.log_rank().pvalue == pytest.approx(expected, rel=0.01)
+    test = LogRankTest(groups=[0, 1], **given).fit(times, events, arm)
+    assert test.pvalue_ == pytest.approx(expected, rel=0.01)
 
 
 def test_discrete_tests_keep_their_level_where_rows_drop_out_between_edges() -> None:

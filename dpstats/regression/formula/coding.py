@@ -13,7 +13,7 @@ import numpy as np
 
 from dpstats.data.levels import Categories
 from dpstats.errors import InvalidParameter, show
-from dpstats.regression.formula.declared import Declared, Table, listed
+from dpstats.regression.formula.declared import Declared, Table, are_truths, empty_table, listed
 from dpstats.regression.formula.expressions import Span, applied, evaluate, expression
 from dpstats.regression.formula.splines import Spline, SplineColumn, read_spline
 
@@ -40,27 +40,38 @@ class Indicator:
     """Indicator of one level of a factor: 1 for a row in the level, 0 for another level, NaN for a missing one."""
 
     text: str
-    factor: str
+    source: str
     code: int
 
     def of(self, table: Table) -> Span:
-        codes = table.codes(self.factor)
-        return Span(0.0, 1.0, np.where(np.isnan(codes), np.nan, codes == self.code))
+        tree = _argument(expression(self.source))
+        if isinstance(tree, ast.Name):
+            codes, low, high = table.codes(tree.id), 0.0, 1.0
+        else:
+            condition = evaluate(tree, table.number)
+            codes = condition.values
+            # A condition that holds for all numbers within bounds, or for none, gives constants.
+            low, high = sorted(float(end == self.code) for end in (condition.low, condition.high))
+        return Span(low, high, np.where(np.isnan(codes), np.nan, codes == self.code))
 
 
 @dataclass(frozen=True, slots=True)
 class Factor:
-    """A column of categories, in treatment coding."""
+    """A column of categories, or a condition with the levels False and True, in treatment coding.
+
+    Factors of one ``name`` have the same values.
+    """
 
     text: str
     name: str
+    source: str
     levels: tuple[Any, ...]
     reference: int
 
     def indicators(self, every: bool) -> list[Indicator]:
         mark = "" if every else "T."
         return [
-            Indicator(f"{self.text}[{mark}{level}]", self.name, code)
+            Indicator(f"{self.text}[{mark}{level}]", self.source, code)
             for code, level in enumerate(self.levels)
             if every or code != self.reference
         ]
@@ -141,20 +152,56 @@ def read_part(factor: Any, declared: Declared) -> Number | Spline | Factor:
     if kind == "literal":
         raise InvalidParameter(f"formula must have no numbers but 0 and 1 outside of I(), got {text}")
     source = f"`{text}`" if kind == "lookup" else text
-    levels = declared.levels
-    match expression(source):
-        case ast.Name(id=name) if name in levels and name not in declared.bounds:
-            return Factor(text, name, levels[name].values, 0)
+    tree, levels = expression(source), declared.levels
+    coding: list[ast.expr] = []
+    match tree:
+        case ast.Call(func=ast.Name(id="bs")) as call:
+            return read_spline(text, call)
+        case ast.Name(id=name):
+            if name not in levels or (name in declared.bounds and not declared.is_truth(name)):
+                return Number(text, source)
         case ast.Call(func=ast.Name(id="C"), args=[ast.Name(id=name), *coding], keywords=[]):
             if name not in levels:
                 raise InvalidParameter(
                     f"levels must have the categories of {show(name)}, got levels of {listed(levels)}. "
                     f"Declare levels={{{show(name)}: [...]}}"
                 )
-            return Factor(text, name, levels[name].values, _reference(coding, levels[name]))
-        case ast.Call(func=ast.Name(id="bs")) as call:
-            return read_spline(text, call)
-    return Number(text, source)
+        case ast.Call(func=ast.Name(id="C"), args=[condition, *coding], keywords=[]):
+            if not _is_truth(condition, declared):
+                return Number(text, source)
+        case _ if not _is_truth(tree, declared):
+            return Number(text, source)
+    coded = _argument(tree)
+    categories = levels[coded.id] if isinstance(coded, ast.Name) else Categories((False, True))
+    return Factor(text, ast.dump(coded), source, categories.values, _reference(coding, categories))
+
+
+def read_response(factor: Any, declared: Declared) -> Number | None:
+    """Return a formulaic factor as the number of each row, or None for a spline or a factor of categories."""
+    part = read_part(factor, declared)
+    if isinstance(part, Factor) and are_truths(part.levels):
+        return Number(part.text, part.source)
+    return part if isinstance(part, Number) else None
+
+
+def _argument(tree: ast.expr) -> ast.expr:
+    """Return the column or the condition that C() and I() enclose."""
+    while (
+        isinstance(tree, ast.Call)
+        and isinstance(tree.func, ast.Name)
+        and tree.func.id in ("C", "I")
+        and tree.args
+    ):
+        tree = tree.args[0]
+    return tree
+
+
+def _is_truth(tree: ast.expr, declared: Declared) -> bool:
+    """Return whether an expression is a condition. The declarations decide."""
+    try:
+        return evaluate(tree, empty_table(declared).number).truth
+    except InvalidParameter:  # raised again where the expression is evaluated as a number
+        return False
 
 
 def _reference(coding: list[ast.expr], levels: Categories) -> int:

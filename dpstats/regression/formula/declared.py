@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.data.frames import check_indexes, frame_of, in_memory
+from dpstats.data.frames import check_indexes, frame_of, in_memory, series_of
 from dpstats.data.labels import column_names
 from dpstats.data.levels import Categories
 from dpstats.data.missing import NO_CODES, MissingCodes
@@ -28,23 +28,50 @@ class Declared:
     bounds: Mapping[str, tuple[float, float]]
     levels: Mapping[str, Categories]
 
+    def is_truth(self, name: str) -> bool:
+        """Return whether the declared levels of a column are False and True, in any order."""
+        return name in self.levels and are_truths(self.levels[name].values)
 
-def check_declared(bounds: Any, levels: Any) -> Declared:
-    """Return the declarations, or raise `InvalidParameter`."""
+
+def are_truths(levels: Sequence[Any]) -> bool:
+    """Return whether the levels of a factor are False and True, in any order."""
+    return len(levels) == 2 and all(isinstance(level, bool) for level in levels)
+
+
+def check_declared(bounds: Any, levels: Any, data: Any = None) -> Declared:
+    """Return the declarations, or raise `InvalidParameter`.
+
+    The boolean columns of a data frame have the levels False and True, unless ``levels`` declares others.
+    """
     levels = {} if levels is None else levels
     for name, value in (("bounds", bounds), ("levels", levels)):
         if not isinstance(value, Mapping):
             raise InvalidParameter(f"{name} must be a mapping by the names of columns, got {show(value)}")
-    return Declared(
-        {
-            key: _check_pair(_name_entry("bounds", k), pair, bounds)
-            for k, (key, pair) in enumerate(bounds.items())
-        },
-        {
-            key: _check_levels(_name_entry("levels", k), values)
-            for k, (key, values) in enumerate(levels.items())
-        },
-    )
+    pairs = {
+        key: _check_pair(_name_entry("bounds", k), pair, bounds)
+        for k, (key, pair) in enumerate(bounds.items())
+    }
+    known = {
+        key: _check_levels(_name_entry("levels", k), values) for k, (key, values) in enumerate(levels.items())
+    }
+    boolean = {name: Categories((False, True)) for name in _boolean_columns(data)}
+    return Declared(pairs, boolean | known)
+
+
+def _boolean_columns(data: Any) -> list[str]:
+    """Return the columns of a boolean type. The types of columns are public, their entries are not read."""
+    import narwhals as nw
+
+    if data is None:
+        return []
+    names, read = _open(data)
+    columns = [read(name) for name in names]
+    types = [getattr(series_of(column), "dtype", getattr(column, "dtype", None)) for column in columns]
+    return [
+        name
+        for name, kind in zip(names, types, strict=True)
+        if kind == nw.Boolean or (isinstance(kind, np.dtype) and kind == np.bool_)
+    ]
 
 
 def _name_entry(parameter: str, place: int) -> str:
@@ -92,6 +119,9 @@ class Table:
     def _number(self, name: str) -> Span:
         """Return a column of numbers, with NaN for missing and infinite entries."""
         bounds = self._declared.bounds
+        if self._declared.is_truth(name):
+            codes = self.codes(name)
+            return Span(0.0, 1.0, codes if self._declared.levels[name].values[1] else 1.0 - codes, truth=True)
         if name not in bounds:
             raise InvalidParameter(
                 f"bounds must have the (low, high) of {show(name)} (or levels its categories, if it is a factor), got "
@@ -126,8 +156,18 @@ class Table:
         self._length = length
 
 
+def empty_table(declared: Declared) -> Table:
+    """Return a table without rows, in which the bounds of expressions can be read."""
+    return Table(declared, dict.fromkeys([*declared.bounds, *declared.levels], ()))
+
+
 def reader(data: Any) -> Callable[[str], Any]:
     """Return the function that reads a column of a table by name."""
+    return _open(data)[1]
+
+
+def _open(data: Any) -> tuple[Sequence[str], Callable[[str], Any]]:
+    """Return the names of the columns of a table, and the function that reads one."""
     data = in_memory(data)
     if isinstance(data, Mapping):
         check_indexes({f"data[{name!r}]": column for name, column in data.items()})
@@ -153,4 +193,4 @@ def reader(data: Any) -> Callable[[str], Any]:
             raise InvalidData(f"data must have the column {show(name)} of the formula, got {listed(names)}")
         return data[name] if frame is None else frame.get_column(name).to_native()
 
-    return read
+    return names, read

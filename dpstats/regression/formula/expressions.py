@@ -2,7 +2,7 @@
 
 To bound a function, evaluate it at the endpoints of its arguments' intervals and at their points nearest to zero.
 This is sufficient because every supported function is monotone in each argument on either side of zero. If it is
-infinite or undefined anywhere, it is so at one of these points. A condition is the number 1 or 0, with an interval.
+infinite or undefined anywhere, it is so at one of these points. A truth value is the number 1 or 0, with an interval.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import itertools
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,15 +25,19 @@ from dpstats.errors import InvalidParameter
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A number for each row, and the interval that contains it if the columns it is built from are within bounds."""
+    """A number for each row, and the interval that contains it if the columns it is built from are within bounds.
+
+    ``truth`` says whether the numbers are the truth values of a condition or of a declared column.
+    """
 
     low: float
     high: float
     values: NDArray[np.float64]
+    truth: bool = False
 
     def clipped(self) -> Span:
         """Return the span with every number clipped to the interval. NaN stays."""
-        return Span(self.low, self.high, np.clip(self.values, self.low, self.high))
+        return replace(self, values=np.clip(self.values, self.low, self.high))
 
 
 def expression(source: str) -> ast.expr:
@@ -88,16 +92,15 @@ def _evaluate(node: ast.expr, column: Callable[[str], Span]) -> Span:
             return Span(value, value, np.array(value))
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             function, arguments = np.negative, [operand]
-        case ast.UnaryOp(op=ast.Invert(), operand=operand) if _is_condition(operand):
+        case ast.UnaryOp(op=ast.Invert(), operand=operand):
             function, arguments = _negate, [operand]
         case ast.BinOp(left=left, op=operation, right=right) if type(operation) in _LOGICAL:
-            if not (_is_condition(left) and _is_condition(right)):
-                raise InvalidParameter(_refusal(node))
             function, arguments = _LOGICAL[type(operation)], [left, right]
         case ast.Compare(left=left, ops=[ast.Eq() | ast.NotEq() as comparison], comparators=[right]):
             both = [ast.Compare(left, [one], [right]) for one in (ast.LtE(), ast.GtE())]
             equal = applied(ast.unparse(node), np.minimum, *(_evaluate(one, column) for one in both))
-            return equal if isinstance(comparison, ast.Eq) else applied(ast.unparse(node), _negate, equal)
+            equal = equal if isinstance(comparison, ast.Eq) else applied(ast.unparse(node), _negate, equal)
+            return replace(equal, truth=True)
         case ast.Compare(left=left, ops=[comparison], comparators=[right]) if (
             type(comparison) in _COMPARISONS
         ):
@@ -113,13 +116,13 @@ def _evaluate(node: ast.expr, column: Callable[[str], Span]) -> Span:
         case ast.Call(func=called, args=[left, right], keywords=[]) if _name(called) in _FUNCTIONS_OF_TWO:
             function, arguments = _FUNCTIONS_OF_TWO[_name(called)], [left, right]
         case ast.Call(func=called, args=[condition, yes, no], keywords=[]) if _name(called) == "where":
-            if not _is_condition(condition):
-                raise InvalidParameter(_refusal(node))
             function, arguments = _choose, [condition, yes, no]
         case _:
             raise InvalidParameter(_refusal(node))
+    spans = [_evaluate(one, column) for one in arguments]
+    truth = _is_truth(node, function, [span.truth for span in spans])
     # Clip the result, because exp and log may round a number out of the interval.
-    return applied(ast.unparse(node), function, *(_evaluate(one, column) for one in arguments)).clipped()
+    return replace(applied(ast.unparse(node), function, *spans), truth=truth).clipped()
 
 
 def applied(text: str, function: Callable[..., Any], *spans: Span) -> Span:
@@ -136,11 +139,19 @@ def applied(text: str, function: Callable[..., Any], *spans: Span) -> Span:
     return Span(min(ends) + 0.0, max(ends) + 0.0, np.clip(values, -_LARGEST, _LARGEST))
 
 
-def _is_condition(node: ast.expr) -> bool:
-    match node:
-        case ast.Compare() | ast.UnaryOp(op=ast.Invert()) | ast.BinOp(op=ast.BitAnd() | ast.BitOr()):
-            return True
-    return False
+def _is_truth(node: ast.expr, function: Callable[..., Any], truths: list[bool]) -> bool:
+    """Return whether numpy's result is a truth value, by the arguments that are. Refuse arguments of another kind."""
+    conditions = truths[:1] if function is _choose else truths
+    if function in _OF_CONDITIONS and not all(conditions):
+        raise InvalidParameter(_refusal(node))
+    if function is np.add and all(truths):
+        raise InvalidParameter(
+            "formula must not add two conditions: numpy and statsmodels take their sum for 'or'. Write | for 'or', and "
+            f"(1 * condition + 1 * condition) for the number of those that hold, got {ast.unparse(node)}"
+        )
+    if function is _choose:
+        return all(truths[1:])
+    return function in _COMPARISONS.values() or (function in _KEEP_TRUTH and all(truths))
 
 
 def _compare(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -154,6 +165,14 @@ def _choose(condition: Any, where_true: Any, where_false: Any) -> Any:
 
 def _negate(condition: Any) -> Any:
     return 1.0 - condition
+
+
+def _both(left: Any, right: Any) -> Any:
+    return np.minimum(left, right)
+
+
+def _either(left: Any, right: Any) -> Any:
+    return np.maximum(left, right)
 
 
 def _name(function: ast.expr) -> str:
@@ -192,7 +211,10 @@ _COMPARISONS: dict[type[ast.cmpop], Callable[..., Any]] = {
     ast.Lt: _compare(np.less),
     ast.LtE: _compare(np.less_equal),
 }
-_LOGICAL: dict[type[ast.operator], Callable[..., Any]] = {ast.BitAnd: np.minimum, ast.BitOr: np.maximum}
+_LOGICAL: dict[type[ast.operator], Callable[..., Any]] = {ast.BitAnd: _both, ast.BitOr: _either}
+_OF_CONDITIONS = (_negate, _choose, *_LOGICAL.values())
+_KEEP_TRUTH = (_negate, *_LOGICAL.values(), np.minimum, np.maximum, np.multiply, np.positive, np.abs)
+"""Functions whose result is a truth value if all their arguments are: numpy decides."""
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "I": np.positive,
     "log": np.log,

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from dpstats.data.missing import NO_CODES, MissingCodes
 from dpstats.errors import DPStatsError, InvalidParameter, show
-from dpstats.regression.formula.coding import Column, Number, list_columns, read_part
-from dpstats.regression.formula.declared import Declared, Table, check_declared, listed
+from dpstats.regression.formula.coding import Column, Number, list_columns, read_response
+from dpstats.regression.formula.declared import Declared, Table, check_declared, empty_table, listed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,6 +113,7 @@ def parse(
     *,
     bounds: Mapping[str, tuple[float, float]],
     levels: Mapping[str, Sequence[Any]] | None = None,
+    data: Any = None,
 ) -> Formula:
     """Parse a formula, using public declarations only.
 
@@ -131,8 +132,11 @@ def parse(
         ``square``, ``abs``, ``sign``, ``floor``, ``ceil``, ``minimum``, ``maximum`` (also ``np.log``). Their
         arguments, and ``I()``, may contain numbers, ``+ - * /`` and powers from 1 to 20.
 
-        Conditions are 1 or 0, in an expression: ``I(x > 3)``, or ``I((x > 3) & ~(z == 1))`` with each comparison in
-        brackets. ``where(x > 3, z, 0)`` is one of two expressions; both must be finite within the bounds.
+        A condition is a factor with the levels False and True, as in patsy and statsmodels: ``I(x > 3)``, or
+        ``I((x > 3) & ~(z == 1))`` with each comparison in brackets. A column with the levels False and True, or of
+        a boolean type, is such a factor too, also with bounds. Inside an expression of numbers both are 1 or 0:
+        ``I(1 * (x > 3))`` is a number. ``where(x > 3, z, 0)`` is one of two expressions; both must be finite within
+        the bounds.
 
         ``bs(x, knots=[30, 50], degree=3)`` is a B-spline with public knots. Its outer knots are the bounds of x. Like
         patsy, it has a column for each basis function except the first.
@@ -140,6 +144,8 @@ def parse(
         Public bounds of every numeric column.
     levels : mapping of str to sequence, optional
         Public categories of every factor, at least two.
+    data : data frame, or mapping of columns, optional
+        The table of the formula. Only its boolean types are used: they declare the levels False and True.
 
     Raises
     ------
@@ -167,22 +173,22 @@ def parse(
     ([[70.0, 0.0, 0.0], [30.0, 1.0, 30.0]], [0.0, 6.91])
     """
     left, right = _terms(formula)
-    declared = check_declared(bounds, levels)
+    declared = check_declared(bounds, levels, data)
     columns = list_columns(right, declared)
     names = tuple(column.text for column in columns)
     if not names or len(set(names)) < len(names):
         raise InvalidParameter(
             f"formula must give columns with different names, got {show(formula)}, which gives {listed(names)}"
         )
-    # A table without rows gives the bounds of a column.
-    empty = Table(declared, dict.fromkeys([*declared.bounds, *declared.levels], ()))
+    empty = empty_table(declared)
     x_bounds = np.array([_bounds(column, empty) for column in columns])
     response = None if left is None else _response(left, declared)
     y_bounds = None
-    if response is not None and (response.column is None or response.column in declared.bounds):
+    column = None if response is None else response.column
+    if response is not None and (column is None or column in declared.bounds or declared.is_truth(column)):
         y_bounds = np.array(_bounds(response, empty))
     elif response is not None:
-        unbounded = {str(response.column): (-math.inf, math.inf)}
+        unbounded = {str(column): (-math.inf, math.inf)}
         declared = Declared({**declared.bounds, **unbounded}, declared.levels)
     return Formula(
         text=formula,
@@ -239,8 +245,8 @@ def _terms(formula: Any) -> tuple[list[Any] | None, list[Any]]:
 def _response(terms: list[Any], declared: Declared) -> Number:
     factors = [factor for term in terms for factor in term.factors]
     one = len(factors) == 1 and factors[0].expr != "1"
-    part = read_part(factors[0], declared) if one else None
-    if not isinstance(part, Number):
+    part = read_response(factors[0], declared) if one else None
+    if part is None:
         written = " + ".join(map(str, terms))
         raise InvalidParameter(f"formula must have one number as its response, got {show(written)}")
     return part

@@ -39,7 +39,9 @@ def worst_rows(
         return np.append(x, [y, exposure] if exposed else [y])
 
     far = [row(size * np.ones(d), y) for size in (-1.0, 1.0) for y in (0.0, 2.0, HIGH, 4 * HIGH, -5.0)]
-    far += [row(size * np.ones(d), 1.0, end) for size in (-1.0, 1.0) for end in (0.25, 4.0)] if last else []
+    far += (
+        [row(size * np.ones(d), 1.0, end) for size in (-1.0, 1.0) for end in (0.25, 4.0, 9.0)] if last else []
+    )
     yield from ((a, b) for a in far for b in far)
     directions = [*np.eye(d), *np.random.default_rng(4).standard_normal((4, d))]
     if isinstance(question, LogLinearStep | Spread | Excess):

@@ -24,6 +24,7 @@ from registry.reading import fit_rows, subjects, table_of
 
 LAPLACE = {"horizon": 3.0, "bins": 2, "groups": [0, 1], "causes": [1, 2], "epsilon": 1.0}
 GAUSSIAN = {"horizon": 5.0, "bins": 5, "groups": [0, 1], "causes": [1, 2], "epsilon": 3.0, "delta": 1e-2}
+FROM_ZERO = {"edges": [0, 1, 3], "discrete": True, "groups": [0, 1], "causes": [1, 2], "epsilon": 1.0}
 TIMES = (0.0, 0.3, 1.0, 1.5, 2.99, 3.0, 4.1, 7.0)
 
 Pair = tuple[Dataset, Dataset]
@@ -277,7 +278,7 @@ def entries() -> Iterator[Entry]:
     across = rows((1.5, 1, 0)), rows((1.5, 0, 1))
     rest = [(1.6, 1, 0)] * 6
     last = rows((2.9, 0, 0), *rest), rows((7.0, 0, 0), *rest)
-    for noise, options in (("Laplace", LAPLACE), ("Gaussian", GAUSSIAN)):
+    for noise, options in (("Laplace", LAPLACE), ("Gaussian", GAUSSIAN), ("discrete from 0", FROM_ZERO)):
         estimator = PrivateSurvival(**options)
         plan = estimator.plan(len(across[0]))
         claim = float(options["epsilon"]), float(options.get("delta", 0.0))  # type: ignore[arg-type]

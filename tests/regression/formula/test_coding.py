@@ -1,4 +1,7 @@
-"""The columns of terms are those of formulaic, and of statsmodels, where all levels are in the data."""
+"""The columns of terms are those of statsmodels, where all levels are in the data.
+
+They are those of formulaic too, except for truth values, which formulaic takes for numbers.
+"""
 
 import itertools
 import random
@@ -6,6 +9,8 @@ import random
 import formulaic
 import numpy as np
 import pandas as pd
+import patsy
+import polars as pl
 import pytest
 import statsmodels.formula.api as smf
 
@@ -23,13 +28,13 @@ ROWS = pd.DataFrame(list(itertools.product(*LEVELS.values())) * 3, columns=list(
 ATOMS = ["a", "b", "C(k)", "x", "z", "log(x)", "I(z**2)", "`the x`", "C(k, contr.treatment(2))"]
 
 
-def formulas(n: int) -> list[str]:
+def formulas(n: int, atoms: list[str] = ATOMS) -> list[str]:
     """Return formulas of up to three terms of up to three factors."""
     choose = random.Random(0)
     found = []
     for _ in range(n):
         terms = [
-            choose.sample(ATOMS, choose.choice([1, 1, 2, 2, 3])) for _ in range(choose.choice([1, 2, 3]))
+            choose.sample(atoms, choose.choice([1, 1, 2, 2, 3])) for _ in range(choose.choice([1, 2, 3]))
         ]
         sides = " + ".join(choose.choice([":", "*"]).join(term) for term in terms)
         found.append(f"y ~ {sides}{choose.choice(['', ' - 1', ' + 0'])}")
@@ -84,6 +89,107 @@ def test_the_design_is_that_of_statsmodels(formula):
     theirs = pd.DataFrame(model.exog, columns=model.exog_names).drop(columns="Intercept", errors="ignore")
     assert sorted(found.names) == sorted(theirs.columns)
     np.testing.assert_allclose(X, theirs[list(found.names)], rtol=1e-13)
+
+
+# A truth value of a boolean column, one by its levels, and conditions: factors of patsy, numbers of formulaic.
+TRUTH_ATOMS = ["a", "b", "C(k)", "x", "z", "I(z**2)", "t", "`the t`", "I(x > 1.5)", "I((x > 1) & ~(z > 0))"]
+TRUTH_ATOMS += [
+    "I(t | (z > 1))",
+    "C(z > 0.5)",
+    "I((x > 1.2) * z)",
+    "np.where(t, z > 0, x > 2)",
+    "I(t * (x < 2))",
+]
+TRUTH_ATOMS += ["C(z > 0.1, Treatment(True))", "np.abs(z == 0)", "I(2 * (z > 0.3) + x)"]
+TRUTH_ROWS = pd.DataFrame(
+    list(itertools.product(*LEVELS.values(), [False, True], [False, True])) * 8,
+    columns=[*LEVELS, "t", "the t"],
+).assign(
+    **{name: lambda rows, ends=ends: rng.uniform(*ends, len(rows)).round(2) for name, ends in BOUNDS.items()}
+)
+TRUTH_ROWS.loc[::7, "z"] = 0
+
+
+def compare_with_patsy(formula: str) -> None:
+    quoted = formula.replace("`the t`", "Q('the t')")
+    expected = patsy.dmatrix(quoted.partition("~")[2], TRUTH_ROWS)
+    levels, data = {**LEVELS, "the t": [False, True]}, TRUTH_ROWS.astype({"the t": int})
+    found = parse(quoted, bounds=BOUNDS, levels=levels, data=data)
+    X, _ = found.rows(data)
+    names = expected.design_info.column_names
+    assert found.has_intercept == ("Intercept" in names)
+    if found.has_intercept:
+        X = np.column_stack([np.ones(len(X)), X])
+    theirs = pd.DataFrame(np.asarray(expected), columns=names)
+    assert sorted(theirs.columns) == sorted([*["Intercept"] * found.has_intercept, *found.names])
+    assert rank(X) == rank(np.asarray(theirs)) == rank(np.column_stack([X, theirs]))
+    inside = X[:, int(found.has_intercept) :]
+    np.testing.assert_allclose(inside, theirs[list(found.names)], rtol=1e-13, atol=1e-13)
+    low, high = found.x_bounds.T
+    assert (inside >= low - 1e-12).all() and (inside <= high + 1e-12).all()
+
+
+@pytest.mark.parametrize("formula", formulas(200, TRUTH_ATOMS))
+def test_truth_values_and_conditions_are_factors_as_in_patsy(formula):
+    compare_with_patsy(formula)
+
+
+def test_conditions_as_numbers_would_be_noticed():
+    # As formulaic has them: b:C(g) without the main effects of C(g).
+    spanned = list(formulaic.model_matrix("y ~ t:C(k)", TRUTH_ROWS).rhs.columns)
+    assert (
+        len(spanned) == 4
+        and len(parse("y ~ t:C(k)", bounds=BOUNDS, levels=LEVELS, data=TRUTH_ROWS).names) == 5
+    )
+
+
+def test_declarations_and_types_decide_what_is_a_truth_value():
+    def names(data=None, bounds=(), **levels):
+        return parse("y ~ x:t", bounds={**BOUNDS, **dict(bounds)}, levels=levels, data=data).names
+
+    factor, number = ("x:t[False]", "x:t[True]"), ("x:t",)
+    limits = {"t": (0, 1)}
+    # The values of a column do not decide.
+    assert (
+        names({"t": [True, False]}, limits) == names({"t": [0, 1]}, limits) == names(bounds=limits) == number
+    )
+    assert names(pd.DataFrame({"t": [True, None]}, dtype=object), limits) == number
+    assert names(bounds=limits, t=[0, 1]) == number
+    for data in (
+        {"t": np.array([True])},
+        {"t": pd.Series([True])},
+        pd.DataFrame({"t": pd.array([True, None], dtype="boolean")}),
+        pl.DataFrame({"t": [True, None]}),
+        pl.DataFrame({"t": [True, None]}).to_arrow(),
+    ):
+        assert names(data) == names(data, limits) == factor
+    assert names(t=[False, True]) == names(bounds=limits, t=[False, True]) == factor
+    # Other declared levels than those of the type.
+    assert names({"t": np.array([True])}, t=[True, False]) == factor[::-1]
+
+
+@pytest.mark.parametrize("levels", [[False, True], [True, False]])
+def test_truth_values_in_expressions_need_no_bounds(levels):
+    found = parse("y ~ I(t * x) + I(~t & (x > 1))", bounds={"x": (0, 2), "y": (0, 1)}, levels={"t": levels})
+    assert found.names == ("I(t * x)", "I(~t & (x > 1))[T.True]")
+    assert found.x_bounds.tolist() == [[0, 2], [0, 1]]
+    rows = {"t": [False, True, None, True], "x": [2, 2, 2, 1]}
+    np.testing.assert_array_equal(found.predictors(rows), [[0, 1], [2, 0], [np.nan, np.nan], [1, 0]])
+
+
+def test_a_truth_value_is_a_response_of_numbers():
+    for left in ("t", "I(t)", "I(x > 1)"):
+        found = parse(f"{left} ~ x", bounds={"x": (0, 2)}, data={"t": np.array([True, False])})
+        assert found.y_bounds.tolist() == [0, 1]
+        np.testing.assert_array_equal(found.rows({"t": [True, False], "x": [2, 1]})[1], [1, 0])
+
+
+def test_the_sum_of_two_conditions_is_refused():
+    # numpy takes it for "or", other programs for a count.
+    with pytest.raises(InvalidParameter, match=r"must not add two conditions.*'or'"):
+        parse("y ~ I((x > 1) + (z > 1))", bounds=BOUNDS)
+    counted = parse("y ~ I(1 * (x > 1) + 1 * (z > 1))", bounds=BOUNDS)
+    assert counted.x_bounds.tolist() == [[0, 2]]
 
 
 def test_what_is_spanned_already_has_no_columns():

@@ -180,7 +180,7 @@ def test_rows_are_copies():
         ("bs(y, knots=[1]) ~ x", "formula must have one number as its response"),
         (
             "y ~ I(x > 9)",
-            "formula must have columns that vary within finite bounds, got 'I(x > 9)' within [0, 0]",
+            "formula must have columns that vary within finite bounds, got 'I(x > 9)[T.True]' within [0, 0]",
         ),
         ("y ~ `a:b` + a:b", "formula must give columns with different names"),
         ("y ~ huge", "formula must have columns that vary within finite bounds, got 'huge'"),
