@@ -281,10 +281,10 @@ def _kind(place: int, declared: Any, further: bool) -> Kind:
     elif isinstance(declared, int | np.integer) and not isinstance(declared, bool):
         if declared > LARGEST_TABLE:
             raise InvalidParameter(
-                f"{what} must be at most {LARGEST_TABLE:,} levels, got {int(declared):,}. Declare coarser Bins."
+                f"{what} must be at most {LARGEST_TABLE:,} levels, got more. Declare coarser Bins."
             )
         if declared + further < 2:
-            raise InvalidParameter(f"{what} must be two levels or more, got {int(declared)}")
+            raise InvalidParameter(f"{what} must be two levels or more, got fewer")
         kind = Categories(range(int(declared)), what)
     else:
         kind = Categories(declared, what)

@@ -154,9 +154,14 @@ def test_every_source_clears_the_same_entries(seed: int, text: bool, tmp_path: P
         np.testing.assert_array_equal(table.X[:, 1], given["z"], err_msg=name)
         assert table.groups is not None and table.groups.tolist() == labels, name
         # Where the source adds rows up itself, as DuckDB does, codes are missing there, too.
-        made = ClippedMean(bounds={"x": (0, 10)}, missing="drop", missing_codes=CODES, random_state=0)
-        known = made.fit(pd.DataFrame({"x": numbers})).mean_
-        np.testing.assert_array_equal(made.fit(X).mean_, known, err_msg=name)
+        for missing in ("drop", "center"):
+            made = ClippedMean(
+                bounds={"x": (0, 10)}, missing=missing, missing_codes=CODES, std=None, random_state=0
+            )
+            if missing == "drop":
+                made.set_params(std="private")
+            known = made.fit(pd.DataFrame({"x": numbers})).mean_
+            np.testing.assert_array_equal(made.fit(X).mean_, known, err_msg=name)
 
 
 def test_an_entry_is_cleared_by_itself() -> None:

@@ -92,7 +92,7 @@ def test_other_queries_are_answered_by_the_hypothesis() -> None:
         fitted.predict([[1, 0, 0]])
     with pytest.raises(InvalidParameter, match="queries must be about 4 points, got queries about 3"):
         as_queries(LinearQueries.from_matrix(np.eye(3)), 4)
-    with pytest.raises(InvalidParameter, match=r"queries must have values in \[0, 1\], got 2"):
+    with pytest.raises(InvalidParameter, match=r"queries must have values in \[0, 1\], got another"):
         fitted.predict([2, 0, 0, 0])
 
 

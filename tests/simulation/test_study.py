@@ -122,7 +122,10 @@ BAD = {
         lambda: Study(Gaussian(), ESTIMATOR, {"n": [0], "d": [1]}, 5),
         "n must be an integer at least 1",
     ),
-    "no list": (lambda: Study(Gaussian(), ESTIMATOR, {"n": 5, "d": [1]}, 5), "a list of values of n, got 5"),
+    "no list": (
+        lambda: Study(Gaussian(), ESTIMATOR, {"n": 5, "d": [1]}, 5),
+        "a list of values of every parameter, got a dict",
+    ),
     "no cells": (lambda: Study(Gaussian(), ESTIMATOR, [], 5), "at least one cell"),
     "grid of numbers": (lambda: Study(Gaussian(), ESTIMATOR, 5, 5), "grid must be a mapping of lists"),
     "loss": (
