@@ -8,6 +8,7 @@ A file with a record that could be read in two ways is refused:
 
 * a record with more or fewer entries than names;
 * a quote within an unquoted entry;
+* a carriage return outside quotes that precedes no line feed, if one before a line feed ends the header line;
 * a backslash before a quote or at the end of an entry, because some programs write one before a quote, a separator or a
   line ending within an entry.
 
@@ -318,6 +319,8 @@ class _Records:
             if not parts and '"' not in line:
                 if "\\" in line and (line.endswith("\\") or self._backslash in line):
                     raise _Refused(_BACKSLASH)
+                if "\r" in line:
+                    self._check_return()
                 yield line.split(self._sep)
                 length = 0
                 continue
@@ -329,6 +332,14 @@ class _Records:
                 parts, length = [], 0
         if inside:
             raise _Refused(_OPEN)
+
+    def _check_return(self) -> None:
+        """Refuse a carriage return outside quotes if one ends lines: it may end each line of another system.
+
+        The line feed of the header line then begins the first record.
+        """
+        if self._ending == "\r\n":
+            raise _Refused(_RETURN_ALONE)
 
     def _split_quoted(self, record: str) -> Iterator[str]:
         """Yield the entries of a record with quotes."""
@@ -344,6 +355,8 @@ class _Records:
                 if entry[0] != '"' or entry[-1] != '"' or '"' in entry[1:-1].replace('""', ""):
                     raise _Refused(_STRAY)
                 entry = entry[1:-1].replace('""', '"')
+            elif "\r" in entry:
+                self._check_return()
             if entry.endswith("\\") or '\\"' in entry:
                 raise _Refused(_BACKSLASH)
             yield entry
@@ -361,6 +374,7 @@ def _find_break(text: str) -> int:
 
 
 _TOO_LONG = f"a record must have at most {_LONGEST:,} characters. A quote that is not closed makes a record longer, too"
+_RETURN_ALONE = "a carriage return must be within quotes, or before a line feed as in the first line. Store the table as Parquet"
 _OPEN = "a quote is not closed. Write a quote within an entry as two quotes, or store the table as Parquet"
 _STRAY = (
     "an entry with a quote must be quoted, and its own quotes doubled. Programs that write CSV do so, or store the "

@@ -168,6 +168,8 @@ REFUSALS = {
     "a backslash before a quote": ('a,b\n"x\\",1\n', "a backslash before a quote or at its end"),
     "a backslash before a quote within": ('a,b\n"x\\""",1\n', "a backslash before a quote or at its end"),
     "the ends of an old Macintosh": ("a\r1\r2\r", "its first line must end in a line feed"),
+    "a first record that begins with a line feed": ("a\r\n1\r2\r", "must be within quotes"),
+    "a return within a quoted record": ('a,b\r\n1\r,"2"\r\n', "must be within quotes"),
     "a name twice": ("a,a\n1,2\n", "different names of columns, got 'a' twice"),
 }
 

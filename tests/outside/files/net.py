@@ -21,6 +21,8 @@ from dpstats.data.levels import Categories
 from dpstats.data.opening import open_source
 from dpstats.data.schema import Schema
 from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.sql.catalogue import fold, quoted
+from dpstats.sql.source import Source
 from tests.outside.files.tables import MISSING, TableCase, draw_record, draw_table
 from tests.outside.files.writers import CONTAINERS, WRITERS, write_all
 
@@ -64,12 +66,45 @@ def read_by_command(path: Path, table: TableCase, names: list[str]) -> Rows:
     return read_by_door(frame, table, names)
 
 
+SQL_TYPES = {"float": "DOUBLE", "decimal": "DOUBLE", "integer": "BIGINT", "truth": "BOOLEAN"}
+
+
+def read_by_query(made: Any, table: TableCase, names: list[str]) -> Rows:
+    """Return the rows as queries read them."""
+    text = isinstance(made, Path) and made.suffix == ".csv"
+    types = {
+        f"t.{name}": SQL_TYPES[kind] for name, kind in zip(names, table.kinds, strict=True) if kind != "text"
+    }
+    source = Source({"t": made}, types if text else None)
+    known = source.tables()["t"]
+    source.check_entries(known)
+    columns = [known.columns[fold(name)] for name in names]
+    if any(kind.kind == "other" for _, kind in columns):
+        raise InvalidData("a column has a type that queries do not compute with")
+    listed = ", ".join(kind.entry.format(quoted(name)) for name, kind in columns)
+    rows = source.run(f"SELECT {listed} FROM {known.source}")
+    return [
+        tuple(
+            (table.levels.index(entry) if entry in table.levels else -1)
+            if kind == "text"
+            else MISSING
+            if entry is None
+            else _spell(float(entry))
+            for kind, entry in zip(table.kinds, row, strict=True)
+        )
+        for row in rows
+    ]
+
+
 def _spell(value: float) -> str:
     return repr(value + 0.0) if np.isfinite(value) else MISSING
 
 
+NO_TABLES = ("polars, lazy", "DuckDB")
+"""Containers that are no table for PrivateSQL."""
+
 Reader = Callable[[Any, TableCase, list[str]], Rows]
-READERS: dict[str, Reader] = {"estimator": read_by_door, "command": read_by_command}
+READERS: dict[str, Reader] = {"estimator": read_by_door, "command": read_by_command, "query": read_by_query}
 
 
 def expected_names(table: TableCase) -> list[str]:
@@ -126,7 +161,7 @@ class Net:
             self.files += 1
             names = expected_names(table) if isinstance(made, Path) and made.suffix == ".csv" else table.names
             for reader, read in READERS.items():
-                if reader != "estimator" and not isinstance(made, Path):
+                if not isinstance(made, Path) and (reader == "command" or writer in NO_TABLES):
                     continue
                 found = self._try(read, made, table, names)
                 if isinstance(found, str):
