@@ -374,7 +374,9 @@ def _find_break(text: str) -> int:
 
 
 _TOO_LONG = f"a record must have at most {_LONGEST:,} characters. A quote that is not closed makes a record longer, too"
-_RETURN_ALONE = "a carriage return must be within quotes, or before a line feed as in the first line. Store the table as Parquet"
+_RETURN_ALONE = (
+    "a carriage return must be within quotes, or before a line feed where that ends the first line"
+)
 _OPEN = "a quote is not closed. Write a quote within an entry as two quotes, or store the table as Parquet"
 _STRAY = (
     "an entry with a quote must be quoted, and its own quotes doubled. Programs that write CSV do so, or store the "
