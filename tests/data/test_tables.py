@@ -424,7 +424,10 @@ def test_a_table_of_rows_only():
         ({"y": ["4242", None]}, "y must be a 1-d sequence of numbers"),
         ({"y": np.full((2, 2), NUMBER)}, "y must be one column"),
         ({"y": pd.DataFrame(np.full((2, 2), NUMBER))}, "y must be one column"),
-        ({"y": np.array(["2242-01-01", "2242-01-02"], dtype="M8[D]")}, "y must be .* got dates, times or durations"),
+        (
+            {"y": np.array(["2242-01-01", "2242-01-02"], dtype="M8[D]")},
+            "y must be .* got dates, times or durations",
+        ),
         ({"y": NUMBER}, "y must be a 1-d sequence"),
         ({"y": SECRET}, "y must be a 1-d sequence"),
         ({"units": [SECRET, None]}, "units must be text, numbers"),
