@@ -317,7 +317,7 @@ class Compiled:
     def _join(
         self, join: Join, names: dict[Column, str], given: Sequence[Condition]
     ) -> tuple[str, list[str]]:
-        """Return the FROM item of a join, and the conditions that it leaves: those of an outer join's right side."""
+        """Return the FROM item of a join, and the conditions on the right side of an outer join, which it leaves."""
         if not join.outer:
             pairs = [(Compare("=", a, b), Compare("=", b, a)) for a, b in join.on]
             given = [each for each in given if not any(each in pair for pair in pairs)]

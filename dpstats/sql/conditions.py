@@ -25,7 +25,7 @@ class Literal:
 
     @property
     def label(self) -> Any:
-        """The value as it is shown."""
+        """The value in the answer."""
         return self.value if self.declared is None else self.declared
 
 

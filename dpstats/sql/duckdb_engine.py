@@ -260,10 +260,12 @@ class DuckDBEngine:
         if refused:
             raise InvalidData(refused)
         if not made:
-            raise InvalidData(f"{path.name} is not a readable CSV or Parquet file with a header")
+            raise InvalidData(
+                f"{path.name} must be a readable CSV or Parquet file with a header. Open it with DuckDB."
+            )
 
     def _read_text(self, connection: Any, name: str, path: Path) -> str:
-        """Return the SELECT of a text file, whose rows are those of `dpstats.data.text`.
+        """Return the SELECT of a text file. `dpstats.data.text` defines its rows.
 
         No type is guessed from the rows, so that no row changes how others are read.
         """
@@ -335,7 +337,7 @@ class DuckDBEngine:
 def _keep_safe_rules(connection: Any) -> None:
     """Switch off all rules of the optimizer but those whose results no statistics can change.
 
-    A file says of its own columns what the least and the greatest entry is. NaN is not among them, and some writers
+    A file states the least and the greatest entry of its columns. NaN is not among them, and some writers
     cut or order text otherwise than DuckDB. Rules that believe it leave out rows, so that one row of a file can hide
     others. Conditions are not moved into the reader of a file either, which skips parts of it.
     """
@@ -345,7 +347,7 @@ def _keep_safe_rules(connection: Any) -> None:
 
 
 def _check_reading(connection: Any) -> None:
-    """Refuse a DuckDB that believes the statistics of a file: those of the file of this package are false.
+    """Refuse a DuckDB that believes the statistics of a file, by a file of this package with false statistics.
 
     tests/sql/statistics_file.py makes the file and lists its rows. A part has NaN, infinity, and entries beyond those
     that it states as its greatest.
@@ -438,7 +440,7 @@ def _entry_sql(name: str, kind: str) -> tuple[str, str]:
         value = f"CASE WHEN {number} = 1 THEN TRUE WHEN {number} = 0 THEN FALSE END"
     elif kind != "DOUBLE":
         value = f"TRY_CAST({word} AS {kind})"
-    # Words that are missing, NaN or infinite are no finite number, and other words are 0 here.
+    # A missing word is NULL in the second part, and text without a number is 0.
     return value, f"({value}) IS NULL AND isfinite({number_sql(name, '0.0')})"
 
 

@@ -575,7 +575,7 @@ class PrivateSQL(Releasing):
                 return exact_plan(query, self._guarantee)
             if self._units or query.quantiles:
                 refuse(
-                    "an average, a spread or a quantile of public tables only",
+                    "AVG, STDDEV, VARIANCE or a quantile of public tables only",
                     "they need no privacy: ask the database. COUNT and SUM are exact",
                 )
         if query.discovers:

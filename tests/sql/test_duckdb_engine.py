@@ -64,7 +64,7 @@ def test_what_is_no_database_is_refused(data: Any, error: type, message: str) ->
 
 def test_a_file_that_is_no_table_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x.parquet").write_bytes(b"hushhush")
-    with pytest.raises(InvalidData, match="not a readable") as caught:
+    with pytest.raises(InvalidData, match="must be a readable") as caught:
         Source({"x": tmp_path / "x.parquet"})
     assert "hushhush" not in str(caught.value) and caught.value.__context__ is None
 

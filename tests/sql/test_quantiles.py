@@ -74,8 +74,8 @@ def test_quantiles_are_those_of_the_estimator_bit_by_bit() -> None:
         "WHERE g <> 'c'"
     )
     assert isinstance(answer, QuantileAnswers)
-    # Infinite entries count as the nearer bound, NaN and NULL as missing.
-    x = np.clip(fetch("SELECT x FROM r WHERE g <> 'c' AND x IS NOT NULL"), -3.5, 700.25)
+    # NULL, NaN and infinity are missing.
+    x = np.clip(fetch("SELECT x FROM r WHERE g <> 'c' AND isfinite(x)"), -3.5, 700.25)
     x = np.append(x, [np.nan] * (ROWS - x.size))
     model = PrivateQuantile(
         [0.9, 0.5, 0.25], bounds=(-3.5, 700.25), epsilon=1.0, missing="drop", random_state=3
@@ -629,4 +629,4 @@ def test_numbers_that_are_none_have_no_place() -> None:
     compiled = Compiled(query, {"t": sql._catalogue.tables["t"]}, sql._data.dialect)
     (found,) = sort_places(sql._data.run(*compiled.places()), query)
     assert query.quantiles is not None
-    assert np.array_equal(found, query.quantiles.grid.places(np.array([1.0, 3.0, 8.0])))
+    assert np.array_equal(found, query.quantiles.grid.places(np.array([1.0, 3.0])))
