@@ -77,7 +77,7 @@ def test_cells_come_back_as_the_rows_they_count() -> None:
         ({"a": [1]}, r"the attribute at position 0 must have two levels or more"),
         ({"a": [1, 1.0]}, "must be distinct"),
         ({"a": 1}, r"the attribute at position 0 must be two levels or more, got fewer"),
-        ({"a": -2}, "two levels or more, got -2"),
+        ({"a": -2}, "two levels or more, got fewer"),
         ({"a": 10**12}, r"the attribute at position 0 must be at most 67,108,864 levels"),
         ({"a × b": 2}, "text without '×'"),
         ({3: 2}, "must be text"),

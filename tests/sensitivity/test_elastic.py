@@ -214,8 +214,8 @@ def test_symbols_say_what_numbers_do() -> None:
     ("call", "message"),
     [
         (lambda: ElasticSensitivity(QUERIES["join"], {"r.a": 1}), "frequencies must have 's.a'"),
-        (lambda: ElasticSensitivity(QUERIES["join"], {"r.a": -1}), r"frequencies\['r.a'\] must be"),
-        (lambda: ElasticSensitivity(QUERIES["join"], {"r.a.b": 1}), r"got 'r\.a\.b'"),
+        (lambda: ElasticSensitivity(QUERIES["join"], {"r.a": -1}), r"frequencies must be an integer"),
+        (lambda: ElasticSensitivity(QUERIES["join"], {"r.a.b": 1}), r"got another key"),
         (
             lambda: ElasticSensitivity(QUERIES["join"], {"r.a": 1, ("r", "a"): 1, "s.a": 1}),
             "each column once",

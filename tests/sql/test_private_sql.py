@@ -310,7 +310,7 @@ def test_a_key_makes_the_bound_a_constant_and_is_checked() -> None:
         PrivateSQL(star(), epsilon=1.0, keys={"visit": "person"}, budget=budget)
     assert budget.spent.epsilon == 0
     for keys, words in (
-        ({"nowhere": "id"}, r"keys\['nowhere'\] must name a column of a table, got 'id'"),
+        ({"nowhere": "id"}, r"keys must be a mapping of names of tables"),
         ({"visit": "nothing"}, r"keys\['visit'\] must name a column of a table"),
         ({"person": ("id", "age")}, r"keys\['person'\] must name a column of a table"),
     ):
