@@ -159,7 +159,7 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         return made
 
     def _plan_sample(self, size: int, planned: int, d: int) -> Plan:
-        """Return the plan of a sample after its count. It uses fewer rows if so many cannot be planned.
+        """Return the plan of a sample after its count. If its size cannot be planned, it has the planned size.
 
         The planned size could be planned before the charge, and noise can make the sample larger.
         """
