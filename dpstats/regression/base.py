@@ -363,13 +363,13 @@ class Regression(HasEstimates, _Fitted[SomePlan], HasMissingCodes):
         """
         return self._test_jointly(self._hypotheses("names", names))
 
-    def _test_jointly(self, asked: Hypotheses) -> JointTest:
-        off = asked.matrix @ self.params_ - asked.values
-        cov = asked.matrix @ np.asarray(self.params_cov_) @ asked.matrix.T
+    def _test_jointly(self, hypotheses: Hypotheses) -> JointTest:
+        off = hypotheses.matrix @ self.params_ - hypotheses.values
+        cov = hypotheses.matrix @ np.asarray(self.params_cov_) @ hypotheses.matrix.T
         q, left = len(off), self._degrees
         statistic = float(off @ np.linalg.lstsq(cov, off, rcond=None)[0]) / q
         pvalue = self._law.joint_tail(statistic, q, left)
-        return JointTest(statistic, pvalue, q, left, asked.names, simulated=self.privacy_.simulated)
+        return JointTest(statistic, pvalue, q, left, hypotheses.names, simulated=self.privacy_.simulated)
 
     def wald_test(self, hypotheses: Any) -> JointTest:
         """Test whether all hypotheses hold. The same as `f_test`."""

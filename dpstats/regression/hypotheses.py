@@ -185,7 +185,7 @@ class _Reader:
         total = np.zeros((1, len(self._names) + 1))
         sign = 1.0
         # A name may begin with a sign.
-        if not self._name():
+        if not self._find_name():
             sign = -1.0 if self._takes("-") else 1.0
             self._takes("+")
         while True:
@@ -214,7 +214,7 @@ class _Reader:
 
     def _factor(self) -> Floats:
         size = len(self._names)
-        if name := self._name():
+        if name := self._find_name():
             self._place += len(name)
             places = [self._names.index(column) for column in self._terms.get(name, [name])]
             return np.eye(size + 1)[places]
@@ -230,8 +230,8 @@ class _Reader:
         self._place += number.end()
         return float(number.group()) * np.eye(size + 1)[[size]]
 
-    def _name(self) -> str:
-        """Return the name at the place, after blanks that are not part of it, or an empty string."""
+    def _find_name(self) -> str:
+        """Return the name at the place, after blanks outside it, or an empty string."""
         known, place = [*self._names, *self._terms], self._place
         while place < len(self._text):
             if found := _name_at(self._text, place, known):

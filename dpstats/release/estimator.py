@@ -189,6 +189,18 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         made.__dict__.update(epsilon=epsilon, missing="error")
         return made
 
+    def _plan_sample(self, size: int, planned: int, d: int) -> Plan:
+        """Return the plan of a sample after its count. If its size cannot be planned, it has the planned size.
+
+        The planned size could be planned before the charge, and noise can make the sample larger.
+        """
+        try:
+            return self.plan(size, d)
+        except InvalidParameter:
+            if size <= planned:
+                raise
+        return self.plan(planned, d)
+
     def _fill(self, d: int) -> Any:
         """Return a public row that a sample of complete rows is filled with, if too few rows are complete."""
         return 0.0
@@ -271,10 +283,11 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
             with quiet():
                 complete = release_count(rows, session)
                 size = self._usable(counted.plan, complete)
-                orders = order_rows(noise, [n, size])
+                reader = planner._on_sample(planner.epsilon - counted.plan.target.epsilon)
+                plan = reader._plan_sample(size, plan.n_samples, schema.width(d))
+                orders = order_rows(noise, [n, plan.n_samples])
                 rows = sample_complete(rows.whole(), orders, planner._fill(d))
-            reader = planner._on_sample(planner.epsilon - counted.plan.target.epsilon)
-            plan = reader.plan(size, schema.width(d)).for_data(unit, noise.simulated)
+            plan = plan.for_data(unit, noise.simulated)
         plan = reader._prepare(plan)
         stated = plan if counted is None else plan.follow(counted)
         session = session_of(plan, noise, budget, label)

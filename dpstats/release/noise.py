@@ -170,7 +170,7 @@ class ExactNoise:
 
 
 _REHEARSED: set[str] = set()
-"""Kinds of noise of which this process has drawn a number."""
+"""Kinds of noise that this process has rehearsed."""
 
 
 def _rehearse(kind: str) -> None:
@@ -182,7 +182,7 @@ def _rehearse(kind: str) -> None:
         elif kind in ("exponential", "gumbel"):
             _opendp_selection(kind, 1.0, 1)([0, 1])
     except Exception as error:
-        # A library that does not load raises ImportError, OSError, AttributeError or an error of its own.
+        # A library that does not load raises ImportError, OSError, AttributeError or another error.
         failed = type(error).__name__
     if failed:
         raise NoiseUnavailable(

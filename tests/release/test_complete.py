@@ -189,3 +189,19 @@ def test_too_few_rows_are_refused() -> None:
         made.plan(100, 1)
     with pytest.raises(InvalidData, match="X must have more complete rows: their noisy number is"):
         made.set_params(epsilon=1.0).fit(np.full((500, 1), np.nan))
+
+
+def test_a_sample_that_noise_makes_too_large_to_plan_for_has_the_planned_size():
+    class Bounded(AdaptiveMean):
+        def plan(self, n_samples, n_features):
+            if self.missing == "error" and n_samples > limit:
+                raise InvalidParameter("n_samples is too large")
+            return super().plan(n_samples, n_features)
+
+    model = Bounded(bound=9.0, std=1.0, epsilon=2.0, delta=1e-6, missing="drop", random_state=1)
+    limit = 10_000
+    planned = model.plan(500, 1).n_samples
+    limit = planned
+    sizes = {model.set_params(random_state=seed).fit(np.ones((500, 1))).n_rows_ for seed in range(8)}
+    # Noise is below 0 in half of all fits: the sample is smaller then, and as planned in the others.
+    assert max(sizes) == planned and len(sizes) > 1
