@@ -76,7 +76,7 @@ class LogLinearPlan(RegressionPlan):
 
     @cached_property
     def _shares(self) -> dict[str, float]:
-        return dict(shares(self.n_samples, self.mu, self.first_stages))
+        return dict(shares(self.n_samples, self.mu, first_stages(self.design, self.missing)))
 
     def facts(self) -> dict[str, Any]:
         """Return facts about the plan that its stages do not show, by name."""

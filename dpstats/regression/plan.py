@@ -169,17 +169,14 @@ class RegressionPlan(DesignPlan):
     @cached_property
     def _shares(self) -> dict[str, float]:
         sizes = self.n_samples, self.n_features, self.mu
-        return dict(shares(self.family, *sizes, self.design.intercept, self.first_stages))
+        return dict(
+            shares(self.family, *sizes, self.design.intercept, first_stages(self.design, self.missing))
+        )
 
     @property
     def count_stage(self) -> str | None:
         """The name of the stage that counts rows, or None if all rows count as one."""
         return count_name(self.design, self.missing)
-
-    @property
-    def first_stages(self) -> list[str]:
-        """The names of the stages that count rows before any other stage."""
-        return first_stages(self.design, self.missing)
 
     def facts(self) -> dict[str, Any]:
         """Return facts about the plan that its stages do not show, by name."""
