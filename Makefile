@@ -7,7 +7,7 @@ INSTALLED := $(VENV)/.installed
 DOCS := $(VENV)/.docs
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test test-quick test-slow test-oldest test-kernels dist paper lint bench validate validate-fast validate-identity validate-regression validate-groups validate-tables validate-sql validate-statistic real searches audit audit-peers mutants docs examples clean
+.PHONY: demo test test-quick test-slow test-oldest test-kernels dist paper lint bench validate validate-fast validate-identity validate-regression validate-groups validate-tables validate-sql validate-statistic real searches audit audit-peers mutants outside docs examples clean
 
 # A stamp for what users have, and one for what tests need beside: both are made anew when their description changes.
 $(PLAIN): pyproject.toml
@@ -138,6 +138,11 @@ audit-peers: $(INSTALLED)
 # Defects planted one at a time, and the tests that notice them: hours. See validation/mutants/run.py.
 mutants: $(INSTALLED)
 	$(BIN)/python validation/mutants/run.py --jobs 2
+
+# Random cases from outside: files, failures after a charge, private values in messages. `make test` has a share of each.
+MINUTES ?= 60
+outside: $(INSTALLED)
+	OMP_NUM_THREADS=1 $(BIN)/python -W ignore -m tests.outside --minutes $(MINUTES)
 
 # The site, in docs/_build/html; the network is needed to install what builds it, and for nothing else. What pages and
 # docstrings print is compared by `make test`, or quickly by `make examples`.
