@@ -14,7 +14,8 @@ from tests.outside.seeds import VARIABLE, daily_seed
 NETS = {
     "files": "Random tables, by every writer, in every reader. A row that is not a record, an entry with another "
     "meaning, and a row that changes with another record are faults.",
-    "charges": "Calls after a charge fail one by one. A charge without an answer or an error that states it is a fault.",
+    "charges": "Calls after a charge fail one by one. A charge with neither an answer nor an error that states it is a "
+    "fault.",
     "messages": "Private containers in every slot. An entry in a message, a repr, a plan or a file is a fault.",
 }
 PAGE = Path(__file__).parents[2] / "validation" / "results" / "outside.md"
