@@ -57,11 +57,6 @@ class Cells:
     discrete: bool = False
 
     @property
-    def start(self) -> int:
-        """Position of the first edge that is reported: 1 if the first bin is time 0, otherwise 0."""
-        return int(self.edges[1] == 0)
-
-    @property
     def n_bins(self) -> int:
         """Number of bins."""
         return len(self.edges) - 1
@@ -113,6 +108,11 @@ class Cells:
         """Return the cells of some rows, or refuse them."""
         times, codes, groups = checked_rows(table)
         return {CELLS: self.count(times, codes, groups)}
+
+
+def first_edge(cells: Cells) -> int:
+    """Return the position of the first edge that is reported: 1 if the first bin is time 0, otherwise 0."""
+    return int(cells.edges[1] == 0)
 
 
 def elapsed_share(times: Floats, start: Floats, end: Floats) -> Floats:

@@ -16,7 +16,7 @@ from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Stage
 from dpstats.release.additive import additive_stages
-from dpstats.survival.cells import Cells
+from dpstats.survival.cells import Cells, first_edge
 from dpstats.survival.curves import Curves
 from dpstats.survival.levels import TABLE, LeastSquares, Levels, default_bins, levels_for
 from dpstats.survival.limits import N_DRAWS, critical_values, limits
@@ -113,7 +113,7 @@ class TablePlan(ReleasePlan):
         """
         level = check_level("confidence_level", confidence_level)
         edges = np.asarray(self.cells.edges)
-        start = self.cells.start
+        start = first_edge(self.cells)
         alive = _heights("survival", survival, edges, start)
         free = np.ones_like(edges) if censoring is None else _heights("censoring", censoring, edges, start)
         rows = self.n_samples / self.cells.n_groups
@@ -149,7 +149,7 @@ class TablePlan(ReleasePlan):
         """Return the facts as sentences."""
         std, m = self.at_risk_std, self.cells.n_bins
         edges = np.asarray(self.cells.edges)
-        half = 0.5 ** (edges[self.cells.start :] / edges[-1])
+        half = 0.5 ** (edges[first_edge(self.cells) :] / edges[-1])
         width = self.expected_width(half)
         each = f" of each group of n/{self.cells.n_groups}" if self._grouped else ""
         notes = [

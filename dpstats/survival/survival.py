@@ -25,7 +25,7 @@ from dpstats.release.session import Released
 from dpstats.report import SIMULATED, picture_of
 from dpstats.results import FREE, ConfidenceInterval, Summary, plain, significant
 from dpstats.survival.base import SurvivalEstimator, assumptions
-from dpstats.survival.cells import CELLS
+from dpstats.survival.cells import CELLS, first_edge
 from dpstats.survival.curves import LEAST_IN_NOISE
 from dpstats.survival.levels import TABLE
 from dpstats.survival.limits import normal_critical
@@ -227,7 +227,7 @@ class PrivateSurvival(_Fitted):
         cells = plan.least_squares.cells(np.asarray(released[TABLE]), plan.n_samples)
         self._table = table = SurvivalTable(plan, cells)
         each = range(plan.cells.n_groups)
-        start = plan.cells.start
+        start = first_edge(plan.cells)
         self.edges_ = table.edges[start:]
         self.survival_ = self._per_group([table.estimate(group)[start:] for group in each])
         self.at_risk_ = self._per_group([table.curves(group).at_risk[0] for group in each])
@@ -278,7 +278,7 @@ class PrivateSurvival(_Fitted):
 
     def _edge(self, t: Any) -> int:
         """Return the position of the edge at a time or before it, with a bin that ends there."""
-        start, edges = self.plan_.cells.start, self._table.edges
+        start, edges = first_edge(self.plan_.cells), self._table.edges
         time = float(self._times("t", t)) if start and t == 0 else self._time("t", t)
         return max(int(np.searchsorted(edges, time * (1 + 1e-12), side="right")) - 1, 1)
 
@@ -369,7 +369,7 @@ class PrivateSurvival(_Fitted):
         ConfidenceInterval
         """
         places, level = self._places(group), check_level("confidence_level", confidence_level)
-        start = self.plan_.cells.start
+        start = first_edge(self.plan_.cells)
         pairs = [[end[start:] for end in self._table.band(place, level)] for place in places]
         estimand = f"the survival curve at all edges together{self._whose()}"
         return self._interval(group, pairs, level, estimand, simultaneous=True)

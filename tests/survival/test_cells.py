@@ -9,7 +9,7 @@ import pytest
 
 from dpstats.data.tables import Table
 from dpstats.errors import InvalidData
-from dpstats.survival.cells import CELLS, Cells
+from dpstats.survival.cells import CELLS, Cells, first_edge
 
 EDGES = (0.0, 1.0, 2.5, 4.0)
 
@@ -73,7 +73,7 @@ def test_discrete_rows_are_moved_to_an_edge(time: float, code: int, edge: float)
 
 def test_events_at_time_0_have_a_bin_if_0_is_there_twice() -> None:
     cells = Cells((0.0, 0.0, 1.0, 3.0), 1, 1, 4, discrete=True)
-    assert (cells.n_bins, cells.start, Cells(EDGES, 1, 1, 4).start) == (3, 1, 0)
+    assert (cells.n_bins, first_edge(cells), first_edge(Cells(EDGES, 1, 1, 4))) == (3, 1, 0)
     found = {
         (time, code): cells.count(np.array([time]), np.array([code]), np.array([0]))[0].tolist()
         for time in (0.0, 0.5, 1.0, 2.0, 3.0, 9.0)

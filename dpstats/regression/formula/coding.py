@@ -13,7 +13,7 @@ import numpy as np
 
 from dpstats.data.levels import Categories
 from dpstats.errors import InvalidParameter, show
-from dpstats.regression.formula.declared import Declared, Table, are_truths, empty_table, listed
+from dpstats.regression.formula.declared import Declared, Table, are_truths, empty_table, is_truth, listed
 from dpstats.regression.formula.expressions import Span, applied, evaluate, expression
 from dpstats.regression.formula.splines import Spline, SplineColumn, read_spline
 
@@ -158,7 +158,7 @@ def read_part(factor: Any, declared: Declared) -> Number | Spline | Factor:
         case ast.Call(func=ast.Name(id="bs")) as call:
             return read_spline(text, call)
         case ast.Name(id=name):
-            if name not in levels or (name in declared.bounds and not declared.is_truth(name)):
+            if name not in levels or (name in declared.bounds and not is_truth(declared, name)):
                 return Number(text, source)
         case ast.Call(func=ast.Name(id="C"), args=[ast.Name(id=name), *coding], keywords=[]):
             if name not in levels:

@@ -28,9 +28,10 @@ class Declared:
     bounds: Mapping[str, tuple[float, float]]
     levels: Mapping[str, Categories]
 
-    def is_truth(self, name: str) -> bool:
-        """Return whether the declared levels of a column are False and True, in any order."""
-        return name in self.levels and are_truths(self.levels[name].values)
+
+def is_truth(declared: Declared, name: str) -> bool:
+    """Return whether the declared levels of a column are False and True, in any order."""
+    return name in declared.levels and are_truths(declared.levels[name].values)
 
 
 def are_truths(levels: Sequence[Any]) -> bool:
@@ -119,7 +120,7 @@ class Table:
     def _number(self, name: str) -> Span:
         """Return a column of numbers, with NaN for missing and infinite entries."""
         bounds = self._declared.bounds
-        if self._declared.is_truth(name):
+        if is_truth(self._declared, name):
             codes = self.codes(name)
             return Span(0.0, 1.0, codes if self._declared.levels[name].values[1] else 1.0 - codes, truth=True)
         if name not in bounds:

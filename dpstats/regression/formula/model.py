@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dpstats.data.missing import NO_CODES, MissingCodes
 from dpstats.errors import DPStatsError, InvalidParameter, show
 from dpstats.regression.formula.coding import Column, Number, list_columns, read_response
-from dpstats.regression.formula.declared import Declared, Table, check_declared, empty_table, listed
+from dpstats.regression.formula.declared import Declared, Table, check_declared, empty_table, is_truth, listed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -185,7 +185,7 @@ def parse(
     response = None if left is None else _response(left, declared)
     y_bounds = None
     column = None if response is None else response.column
-    if response is not None and (column is None or column in declared.bounds or declared.is_truth(column)):
+    if response is not None and (column is None or column in declared.bounds or is_truth(declared, column)):
         y_bounds = np.array(_bounds(response, empty))
     elif response is not None:
         unbounded = {str(column): (-math.inf, math.inf)}
