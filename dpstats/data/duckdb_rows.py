@@ -25,6 +25,7 @@ from dpstats.errors import InvalidData
 
 _NUMBERS = ("BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOUBLE", "DECIMAL")
 _UNSIGNED = ("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT")
+_KINDS = {"VARCHAR": "text", "ENUM(": "text", "DATE": "time", "TIMESTAMP": "time", "INTERVAL": "duration"}
 _ENTRIES = 1 << 20  # of a block
 _NAMES = "coalesce isfinite sum count count_star greatest least + - * / // >> < > <= >= = ||"
 FUNCTIONS = frozenset(_NAMES.split())
@@ -66,9 +67,17 @@ class DuckRows(Engine):
         return replace(self, columns=chosen, beside=others)
 
     def kind(self, name: Any) -> str | None:
+        declared = self.types[name]
         if self.is_number(name):
             return "number"
-        return "text" if self.types[name] == "VARCHAR" else None
+        return next(
+            (
+                kind
+                for start, kind in _KINDS.items()
+                if declared.startswith(start) and not declared.endswith("]")
+            ),
+            None,
+        )
 
     def expression(self, column: int) -> str:
         name = self.columns[column]

@@ -266,3 +266,13 @@ def test_lists_of_numbers_are_no_numbers() -> None:
     assert ClippedMean(bounds={"b": (0, 2)}, random_state=0, epsilon=1e6).fit(rows).mean_.shape == (1,)
     with pytest.raises(InvalidData, match=r"got a column 'a' of the type DOUBLE\[\]; project"):
         ClippedMean(bounds=(0, 2), random_state=0).fit(rows)
+
+
+@pytest.mark.parametrize("kind", ["INTEGER", "DATE", "TIMESTAMP", "INTERVAL"])
+def test_a_column_that_can_hold_no_declared_label_is_refused(kind: str) -> None:
+    rows = duckdb.sql(f"SELECT CAST(NULL AS {kind}) AS g, 1.0::DOUBLE AS x FROM range(20)")
+    with pytest.raises(InvalidData, match="Declare the levels in the type of the column"):
+        GroupMeans(by="g", groups=["a", "b"], bounds=(0, 2), random_state=0).fit(rows)
+    text = duckdb.sql("SELECT CAST('a' AS ENUM ('a', 'b')) AS g, 1.0::DOUBLE AS x FROM range(20)")
+    found = GroupMeans(by="g", groups=["a", "b"], bounds=(0, 2), epsilon=1e6, random_state=0).fit(text)
+    assert found.counts_.round().tolist() == [20, 0]
