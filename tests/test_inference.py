@@ -111,7 +111,9 @@ def test_a_usual_null_hypothesis_is_in_every_table() -> None:
 
 
 def test_a_value_outside_the_box_is_refused() -> None:
-    with pytest.raises(InvalidParameter, match="between the bounds of the estimand, -10 and 10, got 11"):
+    with pytest.raises(
+        InvalidParameter, match="between the bounds of the estimand, -10 and 10, got a list of 2"
+    ):
         made().test([[0, 0], [0, 11]])
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from dpstats.data.columns import distinct
 from dpstats.data.values import Key, label_key, single_precision
 from dpstats.data.words import MISSING_WORDS, Words, exact_number
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, show
 
 
 class MissingCodes:
@@ -117,12 +117,7 @@ def check_codes(value: Any, name: str = "missing_codes") -> MissingCodes:
         return NO_CODES
     allowed = f"{name} must be a list of finite numbers and of words, such as [-999, 'unk']"
     if isinstance(value, str | bytes | Real) or not isinstance(value, Sequence | Set | np.ndarray):
-        got = (
-            repr(value)
-            if type(value) in (str, bool, int, float)
-            else f"an object of type {type(value).__name__}"
-        )
-        raise InvalidParameter(f"{allowed}, got {got}. Write codes in brackets.")
+        raise InvalidParameter(f"{allowed}, got {show(value)}. Write codes in brackets.")
     words, numbers = set(), []
     for code in value.tolist() if isinstance(value, np.ndarray) else value:
         read = _number(code)

@@ -204,7 +204,7 @@ class Schema:
             for label in getattr(levels, "values", ()) if self.codes else ():
                 if not is_missing(label) and self.codes.matches(label):
                     raise InvalidParameter(
-                        f"missing_codes must not have a declared label, got {label!r}. Declare None as the label of "
+                        f"missing_codes must not have a declared label, got {show(label)}. Declare None as the label of "
                         "missing entries."
                     )
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.tables import Rows
-from dpstats.errors import DPStatsError, InvalidData, InvalidParameter
+from dpstats.errors import DPStatsError, InvalidData, InvalidParameter, show
 from dpstats.lattice.compiled import Kernel
 from dpstats.lattice.finite import observed
 from dpstats.lattice.rounding import SHIFT, pattern
@@ -50,13 +50,12 @@ def check_region(
     sizes = np.atleast_1d(clip)
     if not np.all((sizes >= _SMALLEST) & (sizes <= _LARGEST)):
         raise InvalidParameter(
-            f"{clip_must} between {_SMALLEST:g} and {_LARGEST:g} for exact arithmetic, got {sizes.min():g} "
-            f"to {sizes.max():g}; change the units of the data"
+            f"{clip_must} between {_SMALLEST:g} and {_LARGEST:g} for exact arithmetic, got {show(clip)}; "
+            "change the units of the data"
         )
     if not np.all(np.abs(center) <= _LARGEST):
-        largest = np.max(np.abs(center))
         raise InvalidParameter(
-            f"{center_must} between -{_LARGEST:g} and {_LARGEST:g} for exact arithmetic, got {largest:g} in size. "
+            f"{center_must} between -{_LARGEST:g} and {_LARGEST:g} for exact arithmetic, got {show(center)}. "
             "Change the units of the data."
         )
 

@@ -581,7 +581,7 @@ class ClippedMean(_Fitted, HasMissingCodes):
             notes.append("The column 'std' is the private standard deviation of the clipped rows.")
         if not plan.region.hard:
             found = [*self._share_note(), *self._edge_note()]
-            notes += [_CLIPPED[estimand], *found, *[_CODES] * bool(found and self.missing_codes is None)]
+            notes += [_CLIPPED[estimand], *found, *[_CODES] * bool(found)]
         return notes
 
     def _share_note(self) -> list[str]:
@@ -613,7 +613,7 @@ class ClippedMean(_Fitted, HasMissingCodes):
 
 
 _CODES = (
-    "Entries at a bound may be codes of missing entries, such as -999. Declare such codes with missing_codes."
+    "Entries at a bound may be codes of missing entries, such as -999. Declare all codes with missing_codes."
 )
 _CLIPPED = {
     "clipped": (

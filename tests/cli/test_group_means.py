@@ -129,7 +129,7 @@ def test_a_plan(capsys: pytest.CaptureFixture[str]) -> None:
         ([*VISITS, "--plot", "means.txt"], "--plot must name a png, pdf or svg file"),
         (
             [*LABELS, "--column", "name", "--bounds", "0", "1"],
-            "rows.csv: an entry must be a number, true, false or missing",
+            "rows.csv, column 'name': an entry must be a number, true, false or missing",
         ),
     ],
 )

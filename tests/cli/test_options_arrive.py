@@ -326,6 +326,7 @@ OPTIONS |= {
             "blocks": (OF_BLOCKS, [*OF_BLOCKS, "--blocks", "5"], {"blocks": 5}),
             "parameters": (OF_BLOCKS, [*OF_BLOCKS, "--parameters", "3"], {"parameters": 3}),
             "skewness": (OF_BLOCKS, [*OF_BLOCKS, "--skewness", "2"], {"skewness": 2.0}),
+            "remainder": (OF_BLOCKS, [*OF_BLOCKS, "--remainder", "0.2"], {"remainder": 0.2}),
             "bias": (OF_BLOCKS, [*OF_BLOCKS, "--bias", "none"], {"bias": None}),
             "resolution": (OF_BLOCKS, [*OF_BLOCKS, "--resolution", "0.5"], {"resolution": 0.5}),
             "link": (OF_BLOCKS, [*OF_BLOCKS, "--link", "log"], {"link": "log"}),

@@ -39,7 +39,7 @@ def test_sparse_mean_errors(signals: Path, tmp_path: Path, capsys: pytest.Captur
     words = tmp_path / "words.csv"
     words.write_text("name\nsecret\n")
     for arguments, message in (
-        ([str(words), *SPARSE], "words.csv, line 2, column 'name': an entry must be a number"),
+        ([str(words), *SPARSE], "words.csv, column 'name': an entry must be a number"),
         (
             [str(signals), *SPARSE, "--nonzero", "31"],
             "--nonzero must be an integer at least 1 and at most 30",

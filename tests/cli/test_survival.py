@@ -113,7 +113,7 @@ def test_values_of_censored_times_and_of_causes_are_declared(
         (["--time", "arrest", "--event", "week", "--horizon", "5"], "event must hold declared values"),
         (["--time", "arrest", "--event", "week", "--horizon", "5"], "by --cause or --censored"),
         ([*ASKED, "--cause", "dead"], "by --cause or --censored"),
-        ([*ASKED, "--cause", "0"], "must be distinct, got 0 twice"),
+        ([*ASKED, "--cause", "0"], "must be distinct, got (0, 0) with one twice"),
         ([*ASKED, "--cause", ""], "causes must not be empty"),
     ],
 )

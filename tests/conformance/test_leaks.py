@@ -24,7 +24,7 @@ from scipy import sparse
 
 from dpstats.cli import main
 from dpstats.data.tables import Table
-from dpstats.errors import InvalidData
+from dpstats.errors import ChargedError, InvalidData
 from dpstats.means import ClippedMean, CompleteCases, SparseMean
 from dpstats.privacy import PrivacyBudget
 from dpstats.release.noise import ExactNoise
@@ -189,7 +189,7 @@ def test_a_source_that_fails_shows_nothing(entry: Entry, no_noise: None) -> None
     options = {**entry.estimator.get_params(), "random_state": None, "budget": budget}
     signs = getattr(entry.estimator, "null", "") == "product"
     made = type(entry.estimator)(**options)
-    with nothing_shown(OSError):
+    with nothing_shown(ChargedError):
         fit_rows(made, np.full((6, width(entry)), 1.0 if signs else NUMBER))
     # Charged, and nothing fitted.
     assert len(budget.history()) == 1 and not hasattr(made, "plan_") and not hasattr(made, "privacy_")
@@ -202,7 +202,7 @@ def test_a_source_that_fails_shows_nothing_of_a_mechanism(kind: type, no_noise: 
     data = call.data(3, np.random.default_rng(0))
     if isinstance(data, float) or (isinstance(data, np.ndarray) and data.dtype.kind == "f"):
         data = NUMBER + 0 * data
-    with nothing_shown(OSError):
+    with nothing_shown(ChargedError):
         call(call.build(budget=budget), data)
     assert len(budget.history()) == 1
 

@@ -9,8 +9,8 @@ import pytest
 
 from tests.nets.cases import CASES, Given
 
-# The first two concern the next release. The last two say how rows to predict for are read.
-OF_OTHER_ROWS = {"random_state", "budget", "missing", "classes"}
+# The first two concern the next release. The others say how rows to predict for are read.
+OF_OTHER_ROWS = {"random_state", "budget", "missing", "missing_codes", "classes"}
 
 
 def statements(fitted: Any) -> dict[str, Any]:

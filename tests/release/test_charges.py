@@ -65,9 +65,9 @@ def test_an_interrupt_stays_one_and_has_a_note():
 
 
 def test_without_a_charge_an_error_is_as_it_was():
-    failure = ValueError("words")
+    failure, before = ValueError("words"), running_accounts()
     assert fail(failure, None) is failure
-    assert running_accounts() == ()
+    assert running_accounts() == before
 
 
 def test_an_interrupted_charge_may_have_been_stored(monkeypatch):

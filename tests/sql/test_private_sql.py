@@ -158,7 +158,7 @@ def test_declared_values_of_another_type_are_refused_by_the_name_of_their_parame
 ) -> None:
     budget = PrivacyBudget(5.0)
     made = PrivateSQL(connection, epsilon=1.0, categories={"r.g": [0, value]}, budget=budget)
-    message = rf"categories\['r.g'\] must be values of its type BIGINT, got {value!r}.*{advice}$"
+    message = rf"categories\['r.g'\] must be values of its type BIGINT, got another.*{advice}$"
     with pytest.raises(InvalidParameter, match=message):
         made.query("SELECT g, COUNT(*) FROM r GROUP BY g")
     assert budget.history() == ()
@@ -312,7 +312,7 @@ def test_a_key_makes_the_bound_a_constant_and_is_checked() -> None:
     for keys, words in (
         ({"nowhere": "id"}, r"keys must be a mapping of names of tables"),
         ({"visit": "nothing"}, r"keys\['visit'\] must name a column of a table"),
-        ({"person": ("id", "age")}, r"keys\['person'\] must name a column of a table"),
+        ({"person": ("id", "age")}, r"keys must be a mapping of names of tables to names of columns"),
     ):
         with pytest.raises(InvalidParameter, match=words):
             PrivateSQL(star(), epsilon=1.0, keys=keys)

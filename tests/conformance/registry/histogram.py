@@ -65,7 +65,7 @@ def _mixed_pairs(neighbors: Neighbors, rows: list[Any] = MIXED) -> Callable[[], 
 
 
 def _one_type(rows: Dataset) -> Dataset:
-    """Return the rows as numpy gives them one type: text where one is text."""
+    """Return the rows as numpy gives them one type: floats where one is a float."""
     return np.asarray(rows).tolist()
 
 
@@ -97,7 +97,12 @@ def _mixed_entries() -> Iterator[Entry]:
         build = partial(Histogram, DECLARED, 1.0, neighbors=neighbors, unknown="drop")
         histogram, replace_one = build(), neighbors is Neighbors.REPLACE_ONE
         bug = PlantedBug(
-            "one type for all rows", _counts(build, _one_type), [1] * 20, [1] * 19 + ["x"], 1.0, 0.0
+            "one type for all rows",
+            _counts(build, _one_type),
+            [2**53 + 1] * 20,
+            [2**53 + 1] * 19 + [0.5],
+            1.0,
+            0.0,
         )
         yield Entry(
             name=f"histogram of lists of mixed types, {neighbors.name}",

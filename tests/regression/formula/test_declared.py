@@ -111,7 +111,7 @@ def frame(**columns):
         ({"x": ["731", 1.0]}, "x", "holds text"),
         ({"x": np.full((2, 2), 731.0)}, "x", r"data\['x'\] must be a 1-d sequence"),
         ({"x": 731.0}, "x", "data must be a mapping of names to columns"),
-        ({"x": pd.Series(pd.to_datetime(["2020-01-01"]))}, "x", "dates or times"),
+        ({"x": pd.Series(pd.to_datetime(["2020-01-01"]))}, "x", "dates, times or durations"),
         (
             pd.DataFrame([[1.0, 2.0]], columns=["x", "x"]),
             "x",
