@@ -204,8 +204,8 @@ class Schema:
             for label in getattr(levels, "values", ()) if self.codes else ():
                 if not is_missing(label) and self.codes.matches(label):
                     raise InvalidParameter(
-                        f"missing_codes must not have a declared label, got {show(label)}. Declare None as the label of "
-                        "missing entries."
+                        f"missing_codes must not have a declared label, got {show(label)}. Declare None as the label "
+                        "of missing entries."
                     )
 
     def _chosen(self, names: Sequence[Any], roles: Mapping[Any, str]) -> tuple[Any, ...]:

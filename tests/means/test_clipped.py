@@ -402,7 +402,7 @@ def test_charge_comes_before_noise() -> None:
             assert len(budget.history()) == 1
             raise RuntimeError("no entropy")
 
-    with pytest.raises(ChargedError, match="RuntimeError in .*The charge stands"):
+    with pytest.raises(ChargedError, match=r"RuntimeError in .*The charge stands"):
         Fails(clip=1.0, budget=budget).fit(X)
     # A fit that fails after the charge has spent it.
     assert budget.spent.epsilon == 1.0
