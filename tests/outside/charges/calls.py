@@ -169,10 +169,10 @@ def folder(path: Path) -> Iterator[None]:
     rng = np.random.default_rng(0)
     os.chdir(path)
     try:
-        frame = pd.DataFrame({"age": rng.integers(0, 100, 300), "b": rng.integers(0, 9, 300)})
-        frame[" b"], frame["name"] = frame["b"], rng.choice(["a", "b"], 300)
-        frame["z"] = rng.normal(size=300)
-        frame["time"], frame["event"] = rng.uniform(0, 10, 300), rng.integers(0, 2, 300)
+        frame = pd.DataFrame({"age": rng.integers(0, 100, 1000), "b": rng.integers(0, 9, 1000)})
+        frame[" b"], frame["name"] = frame["b"], rng.choice(["a", "b"], 1000)
+        frame["z"] = rng.normal(size=1000)
+        frame["time"], frame["event"] = rng.uniform(0, 10, 1000), rng.integers(0, 2, 1000)
         frame.to_csv("people.csv", index=False)
         Path("middle.py").write_text(
             "def middle(rows):\n    return float(rows.mean().iloc[0])\n", encoding="utf-8"

@@ -16,11 +16,11 @@ from tests.outside.files.writers import WRITERS
 from tests.outside.seeds import daily_seed, replay
 
 
-@pytest.mark.parametrize("share", range(4))
+@pytest.mark.parametrize("share", range(3))
 def test_every_reader_reads_what_was_written(share: int, tmp_path: Path) -> None:
-    net = Net(daily_seed() + 10_000 * share, tmp_path).run(60, cases=8)
+    net = Net(daily_seed() + 10_000 * share, tmp_path).run(60, cases=4)
     assert not net.faults, (replay(net.seed), net.faults)
-    assert net.counts["read"] >= 40
+    assert net.counts["read"] >= 20
 
 
 def end_rows_at_any_break(monkeypatch: pytest.MonkeyPatch) -> None:
