@@ -147,7 +147,7 @@ def join_lists(words: Sequence[str]) -> list[str]:
     return joined
 
 
-_LIST = re.compile(r"-\.?\d[^,]*,.*", re.DOTALL)
+_LIST = re.compile(r"-(?:\.?\d|inf)[^,]*,.*", re.DOTALL)
 
 
 def _plain_number(word: str) -> str:

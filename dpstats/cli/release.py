@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpstats.cli.exits import epilog
 from dpstats.cli.files import notice, opened, output
-from dpstats.cli.input import InputTable, add_table, missing_words
+from dpstats.cli.input import InputTable, add_table, missing_words, text_format
 from dpstats.cli.kept import until_delivered
-from dpstats.cli.options import add_output, add_plot, check_plot, spell_notes
+from dpstats.cli.options import add_output, add_plot, check_plot, spell_notes, split_list
 from dpstats.cli.samples import Target
 from dpstats.cli.units import read_rows
 from dpstats.errors import BudgetExceeded, InvalidData, InvalidParameter, LedgerError, show
@@ -205,6 +205,12 @@ def _check_missing_words(options: argparse.Namespace) -> None:
     """
     if options.na_values is None:
         return
+    codes = text_format(options).missing
+    for option, label in _declared_labels(options):
+        if label and codes.matches(label):
+            raise InvalidParameter(
+                f"--na-values must not have a declared label, got {show(label)} in {option}. No row could have it."
+            )
     for policy in ("missing", "unknown"):
         if getattr(options, policy, None) == "error":
             raise InvalidParameter(
@@ -216,6 +222,17 @@ def _check_missing_words(options: argparse.Namespace) -> None:
             f"--na-values cannot be given for {options.command}, which refuses missing entries, got "
             f"{show(options.na_values)}. Replace these words in the table."
         )
+
+
+def _declared_labels(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
+    """Yield the labels that options declare, with the name of their option."""
+    for name in ("groups", "categories"):
+        if isinstance(text := getattr(options, name, None), str):
+            yield from ((f"--{name}", label) for label in split_list(text))
+    for text in getattr(options, "levels", None) or []:
+        yield from (("--levels", label) for label in split_list(text.partition("=")[2]))
+    for text in getattr(options, "column", None) or []:
+        yield "--column", text.partition("=")[2]
 
 
 def _check_budget(options: argparse.Namespace, budget: Any, n: int, d: int) -> None:

@@ -122,6 +122,10 @@ _KINDS = {
 _SAME = {"complex": "number", "instant": "time", "months": "duration"}
 
 
+WORDS = "words"
+"""Kind of a column of a text file, whose entries are text or numbers."""
+
+
 def kind_of(data: Any) -> str | None:
     """Return the kind of entries that the type of a column declares, or None if it declares none."""
     dtype = getattr(data, "dtype", None)
@@ -148,7 +152,8 @@ def kind_of(data: Any) -> str | None:
 def check_kind(name: str, found: str | None, levels: Any) -> None:
     """Raise an error if no entry of the declared kind of a column can be one of the levels."""
     kinds = {_SAME.get(kind, kind) for kind in getattr(levels, "kinds", ())}
-    if found is None or not kinds or found in kinds or not kinds <= set(_KINDS.values()):
+    possible = {"text", "number"} if found == WORDS else {found}
+    if found is None or not kinds or possible & kinds or not kinds <= set(_KINDS.values()):
         return
     raise InvalidData(
         f"{name} must hold entries of the type of the declared levels ({', '.join(sorted(kinds))}), got entries of "

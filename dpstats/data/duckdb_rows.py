@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.batches import Beside, Engine, Part, Work, chosen_columns, refusal
+from dpstats.data.columns import WORDS
 from dpstats.data.duckdb_files import Scan, parquet_table, quote_name, text_reader
 from dpstats.data.tables import Integers, added
 from dpstats.data.words import NO_NUMBER, Words, number_sql
@@ -25,7 +26,14 @@ from dpstats.errors import InvalidData
 
 _NUMBERS = ("BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOUBLE", "DECIMAL")
 _UNSIGNED = ("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT")
-_KINDS = {"VARCHAR": "text", "ENUM(": "text", "DATE": "time", "TIMESTAMP": "time", "INTERVAL": "duration"}
+_KINDS = {
+    "TEXT": WORDS,
+    "VARCHAR": "text",
+    "ENUM(": "text",
+    "DATE": "time",
+    "TIMESTAMP": "time",
+    "INTERVAL": "duration",
+}
 _ENTRIES = 1 << 20  # of a block
 _NAMES = "coalesce isfinite sum count count_star greatest least + - * / // >> < > <= >= = ||"
 FUNCTIONS = frozenset(_NAMES.split())

@@ -46,6 +46,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.batches import Beside, Engine, Part, Work, chosen_columns, names_of
+from dpstats.data.columns import WORDS
 from dpstats.data.duckdb_files import Scan
 from dpstats.data.missing import NO_CODES, MissingCodes
 from dpstats.data.schema import Schema
@@ -116,6 +117,9 @@ class TextRows(Engine):
         given |= dict.fromkeys(name for name in names_of(beside) if name in self._places)
         chosen, others = chosen_columns(list(given), columns, beside)
         return replace(self, columns=chosen, beside=others)
+
+    def kind(self, name: Any) -> str | None:
+        return WORDS
 
     def total(self, work: Work) -> dict[str, Integers]:
         self._check()
@@ -553,6 +557,9 @@ class TextFile(Engine):
     def having(self, columns: Sequence[str] | None, beside: Beside = None) -> TextFile:
         chosen, others = chosen_columns(self.header, columns, beside)
         return replace(self, columns=chosen, beside=others)
+
+    def kind(self, name: Any) -> str | None:
+        return WORDS
 
     def total(self, work: Work) -> dict[str, Integers]:
         return self._rows.total(work)

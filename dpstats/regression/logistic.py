@@ -158,7 +158,10 @@ class PrivateLogisticRegression(ClassifierMixin, NewtonSteps, OffsetColumn[Regre
 
     def _outcome_column(self) -> Column:
         categories = self._categories()
-        if list(self.classes) == [0, 1]:
+        # Truth values are levels, so that words such as TRUE match them.
+        if list(self.classes) == [0, 1] and not any(
+            isinstance(each, bool | np.bool_) for each in self.classes
+        ):
             return Column("y", convert=_check_binary)
         if self.missing == "drop" and None not in self.classes:
             categories = Categories((*self.classes, None), "classes")

@@ -198,7 +198,8 @@ class DuckDBEngine:
         duckdb = _duckdb()
         if not data:
             raise InvalidParameter("connection must have at least one table")
-        connection = duckdb.connect(":memory:")
+        # The type of a column of Python objects is text. DuckDB would guess one from some of the rows.
+        connection = duckdb.connect(":memory:", config={"pandas_analyze_sample": 0})
         _keep_safe_rules(connection)
         connection.execute("CREATE SCHEMA texts")
         known: dict[str, str] = {}
@@ -216,8 +217,7 @@ class DuckDBEngine:
             _check_names(f"table {name!r}", column_names(given) or ())
             if is_public(given):
                 raise refuse("connection", given=data, allowed="a mapping of names to files and data frames")
-            if not any(_copied(connection, name, frame) for frame in _forms(given)):
-                raise InvalidData(f"table {name!r} must be a path or a data frame that DuckDB reads")
+            self._copy(connection, name, given)
         for path in self._paths.values():
             if set(str(path)) & set("*?[]"):
                 raise InvalidParameter(
@@ -237,6 +237,38 @@ class DuckDBEngine:
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
         return connection
+
+    def _copy(self, connection: Any, name: str, given: Any) -> None:
+        """Make the table of a data frame, with the declared types of its columns of text."""
+        copy = f"texts.{quoted(name)}"
+        for frame in _forms(given):
+            kinds = _copy_frame(connection, copy, frame)
+            if kinds is not None:
+                texts = [column for column, kind in kinds.items() if kind == "VARCHAR"]
+                selected = self._declare(f"table {name!r}", name, copy, list(kinds), texts)
+                made = "VIEW" if self._types.get(fold(name)) else "TABLE"
+                connection.execute(f"CREATE {made} {quoted(name)} AS {selected}")
+                return
+        raise InvalidData(f"table {name!r} must be a path or a data frame that DuckDB reads")
+
+    def _declare(self, where: str, name: str, source: str, columns: list[str], texts: list[str]) -> str:
+        """Return the SELECT of a table in which columns of text have their declared types."""
+        types = self._types.get(fold(name), {})
+        unknown = types.keys() - set(map(fold, texts))
+        if unknown:
+            raise InvalidParameter(
+                f"types must name columns of text of {where}, got {show(sorted(unknown)[0])}"
+            )
+        listed, unreadable = [], {}
+        for column in columns:
+            entry, wrong = quoted(column), ""
+            if fold(column) in types:
+                entry, wrong = _entry_sql(quoted(column), types[fold(column)])
+            listed.append(f"{entry} AS {quoted(column)}")
+            if wrong:
+                unreadable[column] = wrong
+        self._texts[fold(name)] = source, unreadable
+        return f"SELECT {', '.join(listed)} FROM {source}"
 
     def _open(self, connection: Any, name: str, path: Path) -> None:
         """Make the view of a file."""
@@ -272,10 +304,6 @@ class DuckDBEngine:
         file = of_text_file(path)
         _check_names(path.name, file.header)
         self._listed[path] = tuple((column, "") for column in file.header)
-        types = self._types.get(fold(name), {})
-        unknown = types.keys() - {fold(column) for column in file.header}
-        if unknown:
-            raise InvalidParameter(f"types must name columns of {path.name}, got {sorted(unknown)[0]!r}")
         seen, source = file.scan(), f"texts.{quoted(name)}"
         connection.execute(f"DROP TABLE IF EXISTS {source}")
         if seen.plain:
@@ -287,15 +315,9 @@ class DuckDBEngine:
             )
             connection.execute(f'CREATE TABLE {source} AS SELECT {words} FROM "words of a file"')
             connection.unregister("words of a file")
-        listed, unreadable = [], {}
-        for column in file.header:
-            kind = types.get(fold(column), "VARCHAR")
-            entry, wrong = _entry_sql(quoted(column), kind)
-            listed.append(f"{entry} AS {quoted(column)}")
-            if wrong:
-                unreadable[column] = wrong
-        self._texts[fold(name)] = source, unreadable
-        return f"SELECT {', '.join(listed)} FROM {source}"
+        # An empty word is missing.
+        words = ", ".join(f"nullif({quoted(column)}, '') AS {quoted(column)}" for column in file.header)
+        return self._declare(path.name, name, f"(SELECT {words} FROM {source})", file.header, file.header)
 
     def find_unreadable(self, table: BaseTable, ask: Ask) -> str:
         """Return a column that has an entry which is not of its declared type, or an empty word."""
@@ -389,18 +411,18 @@ def column_type(name: str, nullable: bool = True) -> ColumnType:
 
 
 def _by_table(data: Mapping[str, Any], types: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Return the declared types of CSV files, by table and column in lower case."""
+    """Return the declared types of text, by table and column in lower case."""
     found: dict[str, dict[str, str]] = {}
     texts = [
         fold(name)
         for name, given in data.items()
-        if isinstance(given, str | os.PathLike) and not is_parquet(Path(given))
+        if not (isinstance(given, str | os.PathLike) and is_parquet(Path(given)))
     ]
     for key, kind in types.items():
         places = [name for name in texts if fold(key).startswith(f"{name}.")]
         if len(places) != 1:
             raise InvalidParameter(
-                f"types must name columns of CSV files as 'table.column', got {show(types)}"
+                f"types must name columns of CSV files or data frames as 'table.column', got {show(types)}"
             )
         if not isinstance(kind, str) or kind.upper() not in TYPES:
             raise InvalidParameter(f"types[{key!r}] must be one of {', '.join(TYPES)}, got {show(kind)}")
@@ -426,7 +448,7 @@ def _entry_sql(name: str, kind: str) -> tuple[str, str]:
     decimals, which no double rounds.
     """
     if kind == "VARCHAR":
-        return f"nullif({name}, '')", ""
+        return name, ""
     word, number = f"coalesce({name}, '')", number_sql(name, "NULL")
     value = number
     if kind == "BIGINT":
@@ -439,7 +461,9 @@ def _entry_sql(name: str, kind: str) -> tuple[str, str]:
     elif kind == "BOOLEAN":
         value = f"CASE WHEN {number} = 1 THEN TRUE WHEN {number} = 0 THEN FALSE END"
     elif kind != "DOUBLE":
-        value = f"TRY_CAST({word} AS {kind})"
+        # A date has no time of day, and neither is infinite.
+        value, instant = f"TRY_CAST({word} AS {kind})", f"TRY_CAST({word} AS TIMESTAMP)"
+        value = f"CASE WHEN isfinite({instant}) AND {value} = {instant} THEN {value} END"
     # A missing word is NULL in the second part, and text without a number is 0.
     return value, f"({value}) IS NULL AND isfinite({number_sql(name, '0.0')})"
 
@@ -455,27 +479,40 @@ def _forms(given: Any) -> Iterator[Any]:
         import narwhals as nw
         import pandas as pd
 
-        yield pd.DataFrame(nw.from_native(given).lazy().collect().to_dict(as_series=False))
+        frame = nw.from_native(given).lazy().collect()
+        # The declared types, because pandas would guess them from the rows.
+        kinds = {
+            name: "Int64"
+            if kind.is_integer()
+            else "float64"
+            if kind.is_float()
+            else "boolean"
+            if kind == nw.Boolean
+            else object
+            for name, kind in frame.schema.items()
+        }
+        columns = frame.to_dict(as_series=False)
+        yield pd.DataFrame({name: pd.Series(columns[name], dtype=kind) for name, kind in kinds.items()})
 
 
-def _copied(connection: Any, name: str, frame: Any) -> bool:
-    """Return whether DuckDB made a table of a data frame."""
+def _copy_frame(connection: Any, table: str, frame: Any) -> dict[str, str] | None:
+    """Make a table of a data frame, and return the types of its columns, or None if DuckDB cannot read it."""
     with contextlib.suppress(Exception):
-        given = f"dpstats frame of {name}"
-        connection.register(given, frame)
-        columns = connection.execute(f"DESCRIBE SELECT * FROM {quoted(given)}").fetchall()
-        # Convert categories of a data frame to text, because the type of an ENUM lists its values, and columns without
-        # a value.
+        connection.register("dpstats frame", frame)
+        described = connection.execute('DESCRIBE SELECT * FROM "dpstats frame"').fetchall()
+        # Categories become text, because the type of an ENUM lists its values, and so do columns without a value.
+        kinds = {
+            str(column): "VARCHAR" if kind.startswith("ENUM") or kind == '"NULL"' else str(kind)
+            for column, kind, *_ in described
+        }
         listed = ", ".join(
-            f"CAST({quoted(column)} AS VARCHAR) AS {quoted(column)}"
-            if kind.startswith("ENUM") or kind == '"NULL"'
-            else quoted(column)
-            for column, kind, *_ in columns
+            f"CAST({quoted(column)} AS VARCHAR) AS {quoted(column)}" if kind == "VARCHAR" else quoted(column)
+            for column, kind in kinds.items()
         )
-        connection.execute(f"CREATE TABLE {quoted(name)} AS SELECT {listed} FROM {quoted(given)}")
-        connection.unregister(given)
-        return True
-    return False
+        connection.execute(f'CREATE TABLE {table} AS SELECT {listed} FROM "dpstats frame"')
+        connection.unregister("dpstats frame")
+        return kinds
+    return None
 
 
 def _identity(path: Path) -> tuple[int, ...]:

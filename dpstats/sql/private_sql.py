@@ -146,8 +146,9 @@ class PrivateSQL(Releasing):
         Declared bounds of columns for SUM, AVG, STDDEV, VARIANCE and computed values, as
         {"table.column": (low, high)}. Values outside count as the nearer bound. NaN and infinity are missing.
     types : mapping of str to str, optional
-        Declared types of columns of CSV files, as {"table.column": "BIGINT"}: BIGINT, DOUBLE, VARCHAR, BOOLEAN, DATE or
-        TIMESTAMP. Other columns are text. Words are read as in all other files: see `missing`.
+        Declared types of columns of text, as {"table.column": "BIGINT"}: BIGINT, DOUBLE, VARCHAR, BOOLEAN, DATE or
+        TIMESTAMP. Columns of CSV files are text, and so are columns of Python objects in pandas data frames. Words are
+        read as in all other files: see `missing`.
     missing : {"error", "drop"}, default="error"
         Treatment of an entry of a CSV file that is neither of its declared type nor missing, such as "1,000" for
         DOUBLE. "error" refuses the table before anything is charged, which reveals that there is one. "drop" counts it

@@ -31,7 +31,10 @@ class Known(NamedTuple):
         if not self.type.undeclared:
             return ""
         name = f"{self.table}.{self.column.name}"
-        return f". A column of a CSV file is text unless its type is declared, for example types={{'{name}': 'DOUBLE'}}"
+        return (
+            ". A column of a CSV file or of Python objects is text unless its type is declared, for example "
+            f"types={{'{name}': 'DOUBLE'}}"
+        )
 
 
 class Scope:

@@ -13,6 +13,7 @@ import dis
 import enum
 import functools
 import importlib
+import importlib.util
 import io
 import itertools
 import marshal
@@ -29,6 +30,7 @@ from typing import Any, TypeVar
 
 from dpstats.errors import InvalidParameter
 
+_CONSTANTS = {type(None), bool, int, float, complex, str, bytes}
 _DATA = {type(None), bool, int, float, complex, str, bytes, list, tuple, set, frozenset}
 _OF_A_CLASS = (
     types.WrapperDescriptorType,
@@ -157,6 +159,39 @@ def is_installed(name: Any) -> bool:
     return os.path.realpath(file).startswith(_installed_folders())
 
 
+@contextlib.contextmanager
+def hide_modules() -> Iterator[None]:
+    """Let code that imports a module of the user by a name made at run time find a new one, not that of all blocks.
+
+    The import statements of copies find copies of the modules that they name.
+    """
+    before = dict(sys.modules)
+    hidden = {name: module for name, module in before.items() if not _is_of_installed(name, module)}
+    for name in hidden:
+        del sys.modules[name]
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    try:
+        yield
+    finally:
+        for name in sys.modules.keys() - (before.keys() - hidden.keys()):
+            if not _is_of_installed(name, sys.modules[name]):
+                del sys.modules[name]
+        sys.modules.update(hidden)
+
+
+_INSTALLED: dict[str, Any] = {}
+"""Modules that were found to be of installed packages, by their names: there are thousands of them."""
+
+
+def _is_of_installed(name: str, module: Any) -> bool:
+    """Return whether a module, or the package that it is in, is installed."""
+    if name not in _INSTALLED or _INSTALLED[name] is not module:
+        if name == "__main__" or not any(map(is_installed, (name, name.partition(".")[0]))):
+            return False
+        _INSTALLED[name] = module
+    return True
+
+
 def _is_named(value: Any) -> bool:
     """Return whether a function or a class is found in an installed module under its own name."""
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
@@ -185,7 +220,8 @@ def _is_shared(value: Any) -> bool:
     if isinstance(value, types.CodeType):
         return True
     if isinstance(value, types.ModuleType):
-        return is_installed(value.__name__)
+        # An object with the name of a module may be another one.
+        return is_installed(value.__name__) and sys.modules.get(value.__name__) is value
     if isinstance(value, type):
         return _is_named(value) or not value.__flags__ & _HEAP_TYPE
     if isinstance(value, types.FunctionType):
@@ -209,8 +245,10 @@ class _Imports:
     def __call__(
         self, name: str, variables: Any = None, own: Any = None, chosen: Any = (), level: int = 0
     ) -> Any:
-        found = builtins.__import__(name, variables, own, chosen, level)
-        return self.modules.get(found.__name__, found)
+        package = (variables or {}).get("__package__") or ""
+        absolute = importlib.util.resolve_name("." * level + name, package) if level else name
+        found = self.modules.get(absolute if chosen or level else absolute.partition(".")[0])
+        return builtins.__import__(name, variables, own, chosen, level) if found is None else found
 
 
 class _Space:
@@ -315,7 +353,7 @@ class _Freezer(pickle.Pickler):
         found = set()
         for code in _all_code(function.__code__):
             self._names.update(code.co_names)
-            instructions = list(dis.get_instructions(code))
+            instructions = [each for each in dis.get_instructions(code) if each.opname != "EXTENDED_ARG"]
             for place, each in enumerate(instructions):
                 if each.opname == "IMPORT_NAME":
                     level, chosen = instructions[place - 2].argval, instructions[place - 1].argval
@@ -332,15 +370,21 @@ class _Freezer(pickle.Pickler):
                 self._modules[module.__name__] = self._space(vars(module))
 
     def _reduce_module(self, value: types.ModuleType) -> Any:
-        space = self._modules[value.__name__] = self._space(vars(value))
+        imported = sys.modules.get(value.__name__) is value
+        key = value.__name__ if imported else f"{value.__name__} at {id(value)}"
+        space = self._modules[key] = self._space(vars(value))
         return _return_space, (space,)
 
     def _reduce_space(self, value: _Space) -> Any:
-        return _make_space, (
-            value.variables.get("__name__"),
-            value.variables.get("__package__"),
-            self._imports,
-        )
+        # Names in text that libraries evaluate, such as a formula, are not names of the code.
+        unnamed = {
+            name: each
+            for name, each in value.variables.items()
+            if not name.startswith("__")
+            and (type(each) in _CONSTANTS or (isinstance(each, types.ModuleType) and _is_shared(each)))
+        }
+        made = (value.variables.get("__name__"), value.variables.get("__package__"), self._imports, unnamed)
+        return _make_space, made
 
     def _reduce_class(self, value: type) -> Any:
         own = {name: each for name, each in vars(value).items() if not isinstance(each, _STORAGE)}
@@ -465,8 +509,9 @@ def _return_space(space: Any) -> Any:
     return space
 
 
-def _make_space(name: Any, package: Any, imports: _Imports) -> types.ModuleType:
+def _make_space(name: Any, package: Any, imports: _Imports, unnamed: dict[str, Any]) -> types.ModuleType:
     made = types.ModuleType(str(name))
+    vars(made).update(unnamed)
     vars(made).update(
         __name__=name, __package__=package, __builtins__={**vars(builtins), "__import__": imports}
     )

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from dpstats.errors import InvalidParameter
 from dpstats.statistic.blocks import BlockRows
-from dpstats.statistic.copies import Frozen
+from dpstats.statistic.copies import Frozen, hide_modules
 
 Link = Callable[[float], float]
 Result = TypeVar("Result")
@@ -57,9 +57,10 @@ def value_of(
         seed_all()
         function = frozen.thaw()
         total = np.zeros(n_outputs)
-        for weight, arguments in block.subsets(correction):
-            seed_all()
-            total += weight * _numbers(function(*arguments), n_outputs, link)
+        with hide_modules():
+            for weight, arguments in block.subsets(correction):
+                seed_all()
+                total += weight * _numbers(function(*arguments), n_outputs, link)
         return total
 
     with silent(), _Stops(time_limit) as stops:
@@ -160,9 +161,11 @@ class _Stops:
 
 
 def _numbers(value: Any, n_outputs: int, link: Link | None) -> NDArray[np.float64]:
-    if isinstance(value, Real):
+    if isinstance(value, Real) and value is not np.ma.masked:
         found = np.array([float(value)])
     else:
+        if np.ma.getmaskarray(value).any():
+            raise TypeError("a masked number")
         array = np.asarray(value)
         if array.dtype.kind not in "fiub":
             raise TypeError("not a number")

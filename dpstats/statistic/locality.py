@@ -16,7 +16,7 @@ from dpstats.exports import Records
 from dpstats.report import Reported
 from dpstats.results import Summary
 from dpstats.statistic.blocks import BlockRows, block_rows
-from dpstats.statistic.copies import Frozen
+from dpstats.statistic.copies import Frozen, hide_modules
 from dpstats.statistic.isolation import value_of
 from dpstats.statistic.private_statistic import PrivateStatistic
 
@@ -142,8 +142,10 @@ def check_locality(
 
 def _error_of(frozen: Frozen, block: BlockRows) -> str:
     (_, arguments) = next(block.subsets(None))
+    function = frozen.thaw()
     try:
-        value = frozen.thaw()(*arguments)
+        with hide_modules():
+            value = function(*arguments)
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     return f"it returned {value!r}"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gzip
 from datetime import date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
@@ -326,3 +328,34 @@ def test_a_compressed_file_may_have_large_letters(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(gzip.compress(b"a,b\n1,x\n2,y\n"))
         source = Source({"t": tmp_path / name})
         assert list(source.tables()["t"].columns) == ["a", "b"]
+
+
+@pytest.mark.parametrize("seventh", [Decimal("1"), Decimal("1.5"), 2.5, 1, "x", True, date(2020, 1, 1), None])
+def test_a_column_of_objects_has_one_type_whatever_its_rows_are(seventh: Any) -> None:
+    # DuckDB guesses a type from about a thousand rows. One row rounded the others, or made them text.
+    column = np.full(5000, Decimal("2.5"), dtype=object)
+    column[::5] = Decimal("1")
+    column[7] = seventh
+    frame = pd.DataFrame({"a": column})
+    assert Source({"t": frame}).tables()["t"].columns["a"][1].name == "VARCHAR"
+    source = Source({"t": frame}, {"t.a": "DOUBLE"})
+    table = source.tables()["t"]
+    wrong = isinstance(seventh, str | date)
+    if wrong:
+        with pytest.raises(InvalidData, match="entries of its declared type only"):
+            source.check_entries(table)
+    else:
+        source.check_entries(table)
+    ((total,),) = source.run(f"SELECT sum(a) FROM {table.source}")
+    rest = 1000 * 1.0 + 3999 * 2.5
+    assert total == rest + (0.0 if seventh is None or wrong else float(seventh))
+
+
+def test_dates_have_no_time_of_day_and_are_finite(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("d\n2020-01-01\n2020-01-02 00:00:00\n2020-01-03 10:00:00\ninfinity\n")
+    source = Source({"t": path}, {"t.d": "DATE"})
+    table = source.tables()["t"]
+    assert source.run(f"SELECT count(d) FROM {table.source}") == [(2,)]
+    with pytest.raises(InvalidData, match="entries of its declared type only"):
+        source.check_entries(table)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import abc
 import array
 import collections
+import contextlib
 import dataclasses
 import enum
 import functools
+import importlib
 import io
 import pickle
 import random
@@ -637,7 +639,9 @@ def test_no_form_carries_a_block_to_the_next(make: Form) -> None:
 
 @pytest.mark.parametrize("make", FORMS.values(), ids=FORMS)
 def test_every_form_has_a_memory_that_the_check_finds(make: Form, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Planted: all blocks call the function itself, which gives the n-th call another value than the first.
+    # Planted: all blocks call the function itself, which gives the n-th call another value than the first, and find
+    # the modules of the user.
+    monkeypatch.setattr("dpstats.statistic.isolation.hide_modules", contextlib.nullcontext)
     monkeypatch.setattr(Frozen, "thaw", lambda self: self.live)
     monkeypatch.setattr(Frozen, "__init__", lambda self, function: setattr(self, "live", function))
     assert not check_locality(make(), X).local
@@ -865,3 +869,63 @@ def test_threads_that_the_surroundings_prefer_are_not_used() -> None:
             np.tile(X, (5, 1))
         )
     assert fit.estimate_ == pytest.approx(1.0, abs=0.01)
+
+
+def write_module(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "module_of_a_user.py").write_text("class Kept:\n    total = 0.0\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.delitem(sys.modules, "module_of_a_user", raising=False)
+
+
+MANY = "".join(f"    c{i} = {i}.5\n" for i in range(300))
+IMPORTS = {
+    "a statement after many constants": f"{MANY}    from module_of_a_user import Kept\n",
+    "importlib": "    import importlib\n    Kept = importlib.import_module('module_of_a_user').Kept\n",
+    "a function": "    Kept = __import__('module_of_a_user').Kept\n",
+    "code in text": "    own = {}\n    exec('import module_of_a_user', own)\n    Kept = own['module_of_a_user'].Kept\n",
+    "sys.modules": "    import module_of_a_user, sys\n    Kept = sys.modules['module_of_a_user'].Kept\n",
+}
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("how", IMPORTS)
+def test_no_way_to_import_leads_to_what_another_block_left(
+    how: str, known: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_module(tmp_path, monkeypatch)
+    if known:
+        importlib.import_module("module_of_a_user")
+    variables: dict[str, Any] = {}
+    exec(f"def told(block):\n{IMPORTS[how]}    Kept.total += 1\n    return Kept.total\n", variables)
+    found = check_locality(variables["told"], np.arange(100.0))
+    assert found.local
+    if known:
+        assert sys.modules["module_of_a_user"].Kept.total == 0.0
+
+
+def test_a_module_that_only_has_the_name_of_an_installed_one_is_copied() -> None:
+    made = types.ModuleType("json")
+    made.total = 0.0  # type: ignore[attr-defined]
+
+    def told(block: Any) -> float:
+        made.total += 1.0  # type: ignore[attr-defined]
+        return float(made.total)  # type: ignore[attr-defined]
+
+    assert check_locality(told, np.arange(100.0)).local and made.total == 0.0  # type: ignore[attr-defined]
+
+
+LIMIT = 0.5
+
+
+def test_names_in_text_that_libraries_evaluate_are_found() -> None:
+    import pandas as pd
+
+    def told(block: Any) -> float:
+        return float(len(pd.DataFrame({"a": block[:, 0]}).query("a > @LIMIT")))
+
+    assert Frozen(told).thaw()(np.array([[0.0], [1.0]])) == 1.0
+
+
+def test_a_masked_number_is_a_failed_block() -> None:
+    assert check_locality(lambda block: np.ma.masked, np.arange(100.0)).failed == 10
+    assert check_locality(lambda block: np.ma.array([1.0], mask=[True]), np.arange(100.0)).failed == 10
