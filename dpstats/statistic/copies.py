@@ -166,17 +166,32 @@ def hide_modules() -> Iterator[None]:
     The import statements of copies find copies of the modules that they name.
     """
     before = dict(sys.modules)
-    hidden = {name: module for name, module in before.items() if not _is_of_installed(name, module)}
+    hidden = _find_hidden(before)
     for name in hidden:
         del sys.modules[name]
     sys.modules["__main__"] = types.ModuleType("__main__")
     try:
         yield
     finally:
-        for name in sys.modules.keys() - (before.keys() - hidden.keys()):
-            if not _is_of_installed(name, sys.modules[name]):
-                del sys.modules[name]
         sys.modules.update(hidden)
+        if sys.modules != before:
+            for name, module in list(sys.modules.items()):
+                if name in before:
+                    sys.modules[name] = before[name]
+                elif not _is_of_installed(name, module):
+                    del sys.modules[name]
+
+
+_LAST: list[dict[str, Any]] = [{}, {}]
+"""The modules that were there before the last block, and those of them that were hidden."""
+
+
+def _find_hidden(modules: dict[str, Any]) -> dict[str, Any]:
+    """Return the modules of the user, by name."""
+    if modules != _LAST[0]:
+        found = {name: module for name, module in modules.items() if not _is_of_installed(name, module)}
+        _LAST[:] = modules, found
+    return _LAST[1]
 
 
 _INSTALLED: dict[str, Any] = {}

@@ -156,9 +156,7 @@ def test_types_are_advised_for_columns_of_text_files_only(tmp_path: Path) -> Non
     duckdb.from_df(frame).write_parquet(str(tmp_path / "p.parquet"))
     files: dict[str, Any] = {"C": tmp_path / "c.csv", "p": tmp_path / "p.parquet", "f": frame}
     sql = PrivateSQL(files, epsilon=1.0, types={"C.x": "BIGINT"})
-    advice = (
-        r" A column of a CSV file is text unless its type is declared, for example types={'C.name': 'DOUBLE'}"
-    )
+    advice = r" A column of a CSV file or of Python objects is text unless its type is declared, for example types={'C.name': 'DOUBLE'}"
     for text in ("SELECT COUNT(*) FROM C WHERE name = 7", "SELECT SUM(name) FROM C"):
         with pytest.raises(InvalidParameter, match=f"{advice}$"):
             sql.query(text)
