@@ -150,19 +150,23 @@ def test_a_row_of_a_text_file_changes_no_other_one(tmp_path: Path, name: str) ->
     ]
 
 
-def test_types_are_advised_for_columns_of_text_files_only(tmp_path: Path) -> None:
+def test_types_are_advised_for_columns_of_text_whose_types_can_be_declared(tmp_path: Path) -> None:
     frame = pd.DataFrame({"name": ["7", "8"], "x": ["1", "2"]})
     frame.to_csv(tmp_path / "c.csv", index=False)
     duckdb.from_df(frame).write_parquet(str(tmp_path / "p.parquet"))
     files: dict[str, Any] = {"C": tmp_path / "c.csv", "p": tmp_path / "p.parquet", "f": frame}
     sql = PrivateSQL(files, epsilon=1.0, types={"C.x": "BIGINT"})
-    advice = r" A column of a CSV file or of Python objects is text unless its type is declared, for example types={'C.name': 'DOUBLE'}"
+    advice = (
+        r" A column of a CSV file or of Python objects is text unless its type is declared, for example "
+        r"types={'.\.name': 'DOUBLE'}"
+    )
     for text in ("SELECT COUNT(*) FROM C WHERE name = 7", "SELECT SUM(name) FROM C"):
         with pytest.raises(InvalidParameter, match=f"{advice}$"):
             sql.query(text)
-    for name in ("p", "f"):
-        with pytest.raises(InvalidParameter, match=r"VARCHAR in quotes, got 7$"):
-            sql.query(f"SELECT COUNT(*) FROM {name} WHERE name = 7")
+    with pytest.raises(InvalidParameter, match=rf"VARCHAR in quotes, got 7\.{advice}$"):
+        sql.query("SELECT COUNT(*) FROM f WHERE name = 7")
+    with pytest.raises(InvalidParameter, match=r"VARCHAR in quotes, got 7$"):
+        sql.query("SELECT COUNT(*) FROM p WHERE name = 7")
 
 
 def test_types_of_text_files_are_declared(tmp_path: Path) -> None:
