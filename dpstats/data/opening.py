@@ -14,7 +14,8 @@ from dpstats.errors import InvalidData
 Opener = Callable[[Any], Source | None]
 
 _PACKED = ("", ".gz", ".bz2", ".xz", ".zip")
-_FILES = (".parquet", ".pq", *(f"{kind}{packed}" for kind in (".csv", ".tsv") for packed in _PACKED))
+_TEXTS = (".csv", ".tsv", ".txt")
+_FILES = (".parquet", ".pq", ".zip", *(f"{kind}{packed}" for kind in _TEXTS for packed in _PACKED))
 _OPENERS: dict[str | type, Opener] = {}
 
 
@@ -57,8 +58,8 @@ def open_source(X: Any) -> Source:
 def _file(X: str | Path) -> Source:
     if not str(X).lower().endswith(_FILES):
         raise InvalidData(
-            "X must be a table of numbers, or the path of a file that ends in .parquet, .pq, .csv or .tsv, the last "
-            f"two also compressed ({', '.join(_PACKED[1:])})"
+            "X must be a table of numbers, or the path of a file that ends in .parquet, .pq, .csv, .tsv or .txt, the "
+            f"last three also compressed ({', '.join(_PACKED[1:])})"
         )
     path = Path(X)
     if not is_parquet(path):

@@ -48,6 +48,8 @@ def check_declared(bounds: Any, levels: Any, data: Any = None) -> Declared:
     for name, value in (("bounds", bounds), ("levels", levels)):
         if not isinstance(value, Mapping):
             raise InvalidParameter(f"{name} must be a mapping by the names of columns, got {show(value)}")
+        if not all(isinstance(key, str) for key in value):
+            raise InvalidParameter(f"{name} must have the names of columns as keys, which are text")
     pairs = {
         key: _check_pair(_name_entry("bounds", k), pair, bounds)
         for k, (key, pair) in enumerate(bounds.items())

@@ -187,3 +187,12 @@ def test_good_declarations():
     assert declared.bounds == {"x": (0.0, 1.0), "z": (0.5, 2.0)} and declared.levels == {}
     with pytest.raises(InvalidParameter, match=r"bounds must have the \(low, high\) of 'age' \(or levels"):
         Table(declared, {"age": [1]}).number("age")
+
+
+@pytest.mark.parametrize("name", ["bounds", "levels"])
+def test_names_of_columns_are_text(name: str) -> None:
+    # A private column in this place would be shown as names.
+    given = {"bounds": {"x": (0, 1)}, "levels": {"g": ["a", "b"]}, name: {48271.5: (0, 1)}}
+    with pytest.raises(InvalidParameter, match="names of columns as keys, which are text") as caught:
+        check_declared(given["bounds"], given["levels"])
+    assert "48271" not in str(caught.value)
