@@ -500,14 +500,20 @@ def _copy_frame(connection: Any, table: str, frame: Any) -> dict[str, str] | Non
     with contextlib.suppress(Exception):
         connection.register("dpstats frame", frame)
         described = connection.execute('DESCRIBE SELECT * FROM "dpstats frame"').fetchall()
+        columns = [str(row[0]) for row in described]
+        # A column without a name has that of a file's: DuckDB gives it another one.
+        given = [
+            name or f"column {place}" for place, name in enumerate(map(str, column_names(frame) or ()), 1)
+        ]
+        names = given if len(given) == len(columns) else columns
         # Categories become text, because the type of an ENUM lists its values, and so do columns without a value.
         kinds = {
-            str(column): "VARCHAR" if kind.startswith("ENUM") or kind == '"NULL"' else str(kind)
-            for column, kind, *_ in described
+            name: "VARCHAR" if row[1].startswith("ENUM") or row[1] == '"NULL"' else str(row[1])
+            for name, row in zip(names, described, strict=True)
         }
         listed = ", ".join(
-            f"CAST({quoted(column)} AS VARCHAR) AS {quoted(column)}" if kind == "VARCHAR" else quoted(column)
-            for column, kind in kinds.items()
+            f"{f'CAST({quoted(column)} AS VARCHAR)' if kinds[name] == 'VARCHAR' else quoted(column)} AS {quoted(name)}"
+            for name, column in zip(names, columns, strict=True)
         )
         connection.execute(f'CREATE TABLE {table} AS SELECT {listed} FROM "dpstats frame"')
         connection.unregister("dpstats frame")

@@ -361,3 +361,8 @@ def test_dates_have_no_time_of_day_and_are_finite(tmp_path: Path) -> None:
     assert source.run(f"SELECT count(d) FROM {table.source}") == [(2,)]
     with pytest.raises(InvalidData, match="entries of its declared type only"):
         source.check_entries(table)
+
+
+def test_a_column_of_a_frame_without_a_name_is_numbered() -> None:
+    frame = pd.DataFrame([[1, 2.5]], columns=["a", ""])
+    assert list(Source({"t": frame}).tables()["t"].columns) == ["a", "column 2"]

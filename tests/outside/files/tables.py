@@ -46,6 +46,11 @@ class TableCase:
         records[place] = record
         return TableCase(self.names, self.kinds, records, self.levels)
 
+    @property
+    def has_backslashes(self) -> bool:
+        """Whether an entry has a backslash."""
+        return any(isinstance(entry, str) and "\\" in entry for record in self.records for entry in record)
+
     def meaning(self) -> list[tuple[Any, ...]]:
         """Return what every record means: the text of a number, the place of a level, or missing."""
         return [

@@ -66,12 +66,19 @@ def to_nullable(table: TableCase) -> pd.DataFrame:
 def to_polars(table: TableCase) -> pl.DataFrame:
     """Return a data frame of polars."""
     frame: pl.DataFrame = pl.from_arrow(to_arrow(table))  # type: ignore[assignment]
-    return frame
+    return check_names(table, frame, frame.columns)
 
 
 def to_relation(table: TableCase) -> Any:
     """Return a relation of DuckDB."""
-    return duckdb.connect().from_arrow(to_arrow(table))
+    relation = duckdb.connect().from_arrow(to_arrow(table))
+    return check_names(table, relation, relation.columns)
+
+
+def check_names(table: TableCase, made: Any, names: list[str]) -> Any:
+    """Refuse what a library made with names of its own."""
+    assert names == table.names
+    return made
 
 
 CONTAINERS: dict[str, Callable[[TableCase], Any]] = {
@@ -134,8 +141,10 @@ def write_as_r(escaped: bool) -> Writer:
         )
 
     def write(table: TableCase, folder: Path) -> Path | None:
-        if any(entry == "NA" for record in table.records for entry in record):
-            return None  # R itself does not distinguish it from a missing entry
+        if "" in table.names or any(entry == "NA" for record in table.records for entry in record):
+            return (
+                None  # R itself does not distinguish it from a missing entry, or from the names of its rows
+            )
         path = folder / "x.csv"
         lines = [[quote(""), *map(quote, table.names)]]
         lines += [
@@ -254,6 +263,10 @@ WRITERS: dict[str, Writer] = {
     ),
     "Parquet by DuckDB": write_parquet(lambda table, path: to_relation(table).write_parquet(path)),
 }
+
+
+ESCAPING = ("csv, escapes", "R, escapes")
+"""Writers after which a backslash may have another meaning than in the table. No reader could know."""
 
 
 def write_all(table: TableCase, folder: Path, names: list[str]) -> Iterator[tuple[str, Any]]:
