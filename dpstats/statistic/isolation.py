@@ -57,13 +57,13 @@ def value_of(
         seed_all()
         function = frozen.thaw()
         total = np.zeros(n_outputs)
-        with hide_modules():
-            for weight, arguments in block.subsets(correction):
-                seed_all()
-                total += weight * _numbers(function(*arguments), n_outputs, link)
+        for weight, arguments in block.subsets(correction):
+            seed_all()
+            total += weight * _numbers(function(*arguments), n_outputs, link)
         return total
 
-    with silent(), _Stops(time_limit) as stops:
+    # A stop must not interrupt what is undone after the block.
+    with silent(), hide_modules(), _Stops(time_limit) as stops:
         total = stops.run(compute)
     if stops.interrupted:
         # The handler of the caller comes first.

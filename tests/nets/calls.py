@@ -656,6 +656,7 @@ ARGUMENTS: dict[str, Any] = {
     "beta": 0.1,
     "size": 3,
     "k": 1,
+    "times": 3,
     "hypotheses": [[1.0, -1.0, 0.0]],
     "attributes": ("a",),
     "p": [0.2, 0.3, 0.3, 0.2],
