@@ -17,16 +17,16 @@ from dpstats.release.memory import available_memory
 
 
 def test_a_release_that_does_not_fit_is_refused_before_its_charge(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "available_memory", lambda: 200 * 10**6)
+    monkeypatch.setattr(memory, "available_memory", lambda: 2 * 10**6)
     budget = PrivacyBudget(1.0, 1e-6)
-    wide = WorkloadAnswers(domain=Domain({"z": 2_000_000}), workload=1, epsilon=1.0, budget=budget)
+    wide = WorkloadAnswers(domain=Domain({"z": 20_000}), workload=1, epsilon=1.0, budget=budget)
     with pytest.raises(
-        NotEnoughMemory, match=r"available memory, about 200 MB, got .* needs about 400 MB\. Nothing"
+        NotEnoughMemory, match=r"available memory, about 2 MB, got .* needs about 4 MB\. Nothing"
     ):
         wide.fit([[0]] * 10)
     assert budget.history() == ()
     # A simulation is not refused: it charges nothing.
-    WorkloadAnswers(domain=Domain({"z": 1_000_000}), workload=1, random_state=0).fit([[0]] * 10)
+    WorkloadAnswers(domain=Domain({"z": 10_000}), workload=1, random_state=0).fit([[0]] * 10)
 
 
 def test_every_plan_states_its_memory() -> None:
