@@ -18,6 +18,7 @@ from dpstats.release.memory import available_memory
 
 def test_a_release_that_does_not_fit_is_refused_before_its_charge(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "available_memory", lambda: 2 * 10**6)
+    monkeypatch.setattr(memory, "_SMALL", 0)
     budget = PrivacyBudget(1.0, 1e-6)
     wide = WorkloadAnswers(domain=Domain({"z": 20_000}), workload=1, epsilon=1.0, budget=budget)
     with pytest.raises(
