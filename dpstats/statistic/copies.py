@@ -167,19 +167,27 @@ def hide_modules() -> Iterator[None]:
     """
     before = dict(sys.modules)
     hidden = _find_hidden(before)
-    for name in hidden:
-        del sys.modules[name]
-    sys.modules["__main__"] = types.ModuleType("__main__")
     try:
+        for name in hidden:
+            del sys.modules[name]
+        sys.modules["__main__"] = types.ModuleType("__main__")
         yield
     finally:
-        sys.modules.update(hidden)
-        if sys.modules != before:
-            for name, module in list(sys.modules.items()):
-                if name in before:
-                    sys.modules[name] = before[name]
-                elif not _is_of_installed(name, module):
-                    del sys.modules[name]
+        try:
+            _restore_modules(before, hidden)
+        except BaseException:  # an interrupt must not leave modules hidden
+            _restore_modules(before, hidden)
+            raise
+
+
+def _restore_modules(before: dict[str, Any], hidden: dict[str, Any]) -> None:
+    sys.modules.update(hidden)
+    if sys.modules != before:
+        for name, module in list(sys.modules.items()):
+            if name in before:
+                sys.modules[name] = before[name]
+            elif not _is_of_installed(name, module):
+                del sys.modules[name]
 
 
 _LAST: list[dict[str, Any]] = [{}, {}]

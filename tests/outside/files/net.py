@@ -15,6 +15,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from dpstats.cli.input import InputTable, add_table
 from dpstats.data.levels import Categories
@@ -71,7 +72,8 @@ SQL_TYPES = {"float": "DOUBLE", "decimal": "DOUBLE", "integer": "BIGINT", "truth
 
 def read_by_query(made: Any, table: TableCase, names: list[str]) -> Rows:
     """Return the rows as queries read them."""
-    text = isinstance(made, Path) and made.suffix == ".csv"
+    # Columns of Python objects are text, as those of a file are.
+    text = made.suffix == ".csv" if isinstance(made, Path) else holds_objects(made)
     types = {
         f"t.{name}": SQL_TYPES[kind] for name, kind in zip(names, table.kinds, strict=True) if kind != "text"
     }
@@ -94,6 +96,11 @@ def read_by_query(made: Any, table: TableCase, names: list[str]) -> Rows:
         )
         for row in rows
     ]
+
+
+def holds_objects(made: Any) -> bool:
+    """Return whether a container is a data frame of Python objects."""
+    return isinstance(made, pd.DataFrame) and all(kind.kind == "O" for kind in made.dtypes)
 
 
 def _spell(value: float) -> str:
