@@ -12,7 +12,7 @@ from scipy.special import ndtri
 from scipy.stats import chi2
 
 from dpstats.data.parameters import check_real
-from dpstats.errors import InvalidParameter, refuse
+from dpstats.errors import InvalidParameter, refuse, show
 from dpstats.exports import Records
 from dpstats.report import Printed
 from dpstats.results import ConfidenceInterval, Summary
@@ -167,7 +167,7 @@ def fit_formula(
     stated = dict(constants or {})
     unknown = sorted(set(stated) - set(names))
     if unknown:
-        raise InvalidParameter(f"constants must name terms ({', '.join(names)}), got {', '.join(unknown)}")
+        raise InvalidParameter(f"constants must name terms ({', '.join(names)}), got {show(constants)}")
     if len(usable.cells) < len(names):
         raise InvalidParameter(f"fit_formula needs at least {len(names)} cells, got {len(usable.cells)}")
     basis = np.array([evaluate(usable, terms[name]) for name in names])

@@ -231,10 +231,10 @@ def _terms(formula: Any) -> tuple[list[Any] | None, list[Any]]:
     try:
         sides = DefaultFormulaParser().get_terms(formula)
     except Exception as error:
-        why = str(error).split("\n")[0].split(". ")[0]
-        raise InvalidParameter(
-            f"formula must be like 'y ~ x + C(plan)', got {show(formula)}: {why}"
-        ) from None
+        # The reason quotes the formula, which is not shown if it is long.
+        shown = show(formula)
+        why = f": {str(error).splitlines()[0].split('. ')[0]}" if shown[0] in "'\"" else ""
+        raise InvalidParameter(f"formula must be like 'y ~ x + C(plan)', got {shown}{why}") from None
     left = getattr(sides, "lhs", None)
     right = sides.root if left is None else sides.rhs
     if isinstance(left, tuple) or isinstance(right, tuple):
