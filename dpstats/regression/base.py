@@ -77,6 +77,8 @@ class _Fitted(PrivateEstimator[SomePlan], ABC):
     cov_params_: Floats
     privacy_share_: Floats
     identified_: NDArray[np.bool_]
+    intercept_identified_: bool
+    """Whether the intercept is identified. Only of fits from second moments."""
     condition_: float
     scale_: float
     clipped_share_: float

@@ -54,7 +54,8 @@ from dpstats.regression.rows import (
 
 Floats = NDArray[np.float64]
 
-_QUANTILE = 0.75
+QUANTILE = 0.75
+"""Level of the quantile of the row norms that is a typical norm."""
 _SHAPE = 5.0
 """Required ratio of the shape of the rows to the noise of their directions."""
 _SEEN = 4.5
@@ -349,11 +350,11 @@ class Path(ABC):
         # Fractions add up to 1, so the total corrects the noise that accumulates from below.
         part = np.arange(1, counts.size + 1) / counts.size
         reached = np.cumsum(counts) + part * (1 - counts.sum())
-        beyond = np.flatnonzero(reached >= _QUANTILE)
+        beyond = np.flatnonzero(reached >= QUANTILE)
         at = int(beyond[0]) if beyond.size else ends.size
         if at == 0 or at == ends.size:
             return float(ends[min(at, ends.size - 1)])
-        inside = (_QUANTILE - reached[at - 1]) / max(reached[at] - reached[at - 1], 1e-12)
+        inside = (QUANTILE - reached[at - 1]) / max(reached[at] - reached[at - 1], 1e-12)
         return float(ends[at - 1] * (ends[at] / ends[at - 1]) ** np.clip(inside, 0.0, 1.0))
 
     def _bound(self, counts: Floats, name: str) -> None:

@@ -494,7 +494,7 @@ def weighted_entries() -> Iterator[Entry]:
     """Yield the regressions of rows with weights and offsets."""
     columns = {"weight_bounds": (0.0, 2.0), "offset_bounds": (-0.5, 0.5)}
     options, tight = LINEAR | columns, LINEAR | TIGHT | columns
-    pair = pulling(PrivateLinearRegression(**options), 200, 2)
+    pair = pulling(PrivateLinearRegression(**options), 500, 2)
     yield regression_entry(
         "linear regression with weights and offsets",
         PrivateLinearRegression(**options),
@@ -534,7 +534,7 @@ def weighted_entries() -> Iterator[Entry]:
 
 def entries() -> Iterator[Entry]:
     estimator, tight = PrivateLinearRegression(**LINEAR), LINEAR | TIGHT
-    pair = pulling(estimator, 200, 2)
+    pair = pulling(estimator, 500, 2)
     rows = background(200)
     beside = with_row(rows, 0.5, 1.0), rows  # a row that others look like, and one that they do not
 
@@ -572,7 +572,7 @@ def entries() -> Iterator[Entry]:
         understated=(product_clip(), free_unclipped()),
     )
     observed, tight = LINEAR | {"missing": "drop"}, LINEAR | TIGHT | {"missing": "drop"}
-    pair = pulling(PrivateLinearRegression(**observed), 200, 2)
+    pair = pulling(PrivateLinearRegression(**observed), 500, 2)
     gone = pair[0], with_row(pair[0], *pair[0][0, :-1], np.nan)
     yield regression_entry(
         "linear regression of observed rows",
