@@ -494,7 +494,7 @@ def weighted_entries() -> Iterator[Entry]:
     """Yield the regressions of rows with weights and offsets."""
     columns = {"weight_bounds": (0.0, 2.0), "offset_bounds": (-0.5, 0.5)}
     options, tight = LINEAR | columns, LINEAR | TIGHT | columns
-    pair = pulling(PrivateLinearRegression(**options), 500, 2)
+    pair = pulling(PrivateLinearRegression(**options), 1000, 2)
     yield regression_entry(
         "linear regression with weights and offsets",
         PrivateLinearRegression(**options),
@@ -534,7 +534,7 @@ def weighted_entries() -> Iterator[Entry]:
 
 def entries() -> Iterator[Entry]:
     estimator, tight = PrivateLinearRegression(**LINEAR), LINEAR | TIGHT
-    pair = pulling(estimator, 500, 2)
+    pair = pulling(estimator, 1000, 2)
     rows = background(200)
     beside = with_row(rows, 0.5, 1.0), rows  # a row that others look like, and one that they do not
 
