@@ -33,9 +33,11 @@ from dpstats.regression.plan import (
     DIRECTIONS,
     LAST_NORMS,
     LENGTHS,
+    MOST_LEVERAGE,
     NORMS,
     OFFSETS,
     ROWS,
+    SEEN,
     STEPS,
     WEIGHT,
     RegressionPlan,
@@ -58,9 +60,7 @@ QUANTILE = 0.75
 """Level of the quantile of the row norms that is a typical norm."""
 _SHAPE = 5.0
 """Required ratio of the shape of the rows to the noise of their directions."""
-_SEEN = 4.5
-"""A noisy count below this many standard deviations of its noise is treated as zero."""
-_LEVERAGES = np.geomspace(1.0, 64.0, 121)
+_LEVERAGES = np.geomspace(1.0, MOST_LEVERAGE, 121)
 _ROUNDING = 1e-12
 """Rounding error of a variance, over the largest variance of all coefficients in half-widths."""
 _FAR, WIDEST = 3.0, 12.0
@@ -302,7 +302,7 @@ class Path(ABC):
         differences of the other rows.
         """
         ends = self.plan.norm_ends
-        seen = np.where(counts > _SEEN * self._std_of(LENGTHS), counts, 0.0)
+        seen = np.where(counts > SEEN * self._std_of(LENGTHS), counts, 0.0)
         middles = np.append(ends[0], ends) * (ends[1] / ends[0]) ** np.append(0.0, np.full(ends.size, 0.5))
         noise = self._std(DIRECTIONS, f"{CURVATURE}, diagonal") * math.sqrt(2 * self.d) * self.d
         longest = float(np.max(middles[seen > 0], initial=0.0))
@@ -340,7 +340,7 @@ class Path(ABC):
     def _root_mean_square(self, counts: Floats, name: str) -> float:
         """Return the root mean square of the row norms."""
         ends = self.plan.norm_ends
-        seen = np.where(counts > _SEEN * self._std_of(name), counts, 0.0)
+        seen = np.where(counts > SEEN * self._std_of(name), counts, 0.0)
         middles = np.append(ends[0], ends * math.sqrt(ends[1] / ends[0]))
         return math.sqrt(float(seen @ middles**2) / max(float(seen.sum()), 0.5))
 
@@ -372,7 +372,7 @@ class Path(ABC):
         shortest = self._quantile(counts) / typical
         factors = shortest * _LEVERAGES
         looked_at = (middles > 0.8 * shortest) & (middles < factors[-1])
-        seen = np.where((counts > _SEEN * noise) & looked_at, counts, 0.0)
+        seen = np.where((counts > SEEN * noise) & looked_at, counts, 0.0)
         # Most counts are zero.
         here = np.flatnonzero(seen)
         cut = np.maximum(middles[here] ** 2 - factors[:, None] ** 2, 0.0) @ seen[here]
@@ -382,7 +382,7 @@ class Path(ABC):
         unit = math.sqrt(self.p) if name == NORMS else typical
         self.radius = self.leverage * unit
         # A row keeps its residual when it is shortened.
-        self.longest = max(float(np.max(middles[counts > _SEEN * noise], initial=0.0)) * unit, self.radius)
+        self.longest = max(float(np.max(middles[counts > SEEN * noise], initial=0.0)) * unit, self.radius)
 
     def _far_threshold(self, scale: float, noise: float, widest: float = WIDEST) -> float:
         """Return the clipping threshold that far rows need in a step, in scales of the residuals.
