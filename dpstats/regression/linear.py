@@ -130,6 +130,9 @@ class PrivateLinearRegression(NewtonSteps, OffsetColumn[RegressionPlan], LeastSq
     rows_, rows_noise_std_ : float
         Noisy number of observed rows, and the standard deviation of its noise. Only with ``missing="drop"``, and not
         with few rows.
+    clipped_weight_share_, clipped_weight_share_std_ : float
+        Noisy fraction of the total weight that is of rows with a weight outside ``weight_bounds``, and the standard
+        deviation of its noise. Only with weights.
     total_weight_, total_weight_noise_std_ : float
         Noisy sum of the weights, and the standard deviation of its noise. Only with weights.
     effective_rows_ : float

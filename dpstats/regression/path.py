@@ -112,8 +112,8 @@ class Estimate:
         Clipping threshold of the residuals in the last step, in standard deviations. Only for a log-linear regression.
     typical : float
         Mean outcome over rows. Only for a log-linear regression.
-    offset_outside : float
-        Fraction of the offsets or exposures outside their bounds. NaN if rows have none.
+    offset_outside, weight_outside : float
+        Fraction of the offsets or exposures, and of the weights, outside their bounds. NaN if rows have none.
     """
 
     params: Floats
@@ -136,6 +136,7 @@ class Estimate:
     width: float = math.nan
     typical: float = math.nan
     offset_outside: float = math.nan
+    weight_outside: float = math.nan
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,7 +170,7 @@ class Path(ABC):
         self.n: float = plan.n_samples
         self.each = 1.0  # number of rows over number of observed rows
         self.unequal = 1.0  # sum of squared weights over sum of weights
-        self.offset_outside = math.nan
+        self.offset_outside = self.weight_outside = math.nan
         self.shift = np.zeros(self.d)  # in half-widths
         self.whitening = np.eye(self.p)
         self.radius = self.leverage = self.longest = 1.0
@@ -271,7 +272,9 @@ class Path(ABC):
     @abstractmethod
     def _take_own(self, name: str, released: Any) -> None: ...
 
-    def _take_rows(self, name: str, share: float, squares: float = math.nan) -> None:
+    def _take_rows(
+        self, name: str, share: float, squares: float = math.nan, signed: float = math.nan
+    ) -> None:
         """Scale all later releases per observed row. An error in this number cancels in coefficients and errors.
 
         With weights, the number of rows is the total weight, in units of the largest weight.
@@ -282,6 +285,7 @@ class Path(ABC):
         self.each = plan.n_samples / self.n
         if name == WEIGHT:
             self.unequal = float(np.clip((squares + noise) * self.each, 1 / self.each, 1.0))
+            self.weight_outside = (signed + share / 2) * self.each
 
     def _rescale(self, released: Any) -> Any:
         if self.each == 1.0:
@@ -553,6 +557,7 @@ class Path(ABC):
             self.n,
             self.effective,
             offset_outside=self.offset_outside,
+            weight_outside=self.weight_outside,
         )
 
 

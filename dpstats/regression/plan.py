@@ -370,7 +370,7 @@ def made_plan(
         if name in (ROWS, OFFSETS):
             return scalar_integers(name, n, share)
         if name == WEIGHT:
-            return pair_integers(name, n, share)
+            return weight_integers(name, n, share)
         return integers(name, share, bits)
 
     def made(bits: int) -> SomePlan:
@@ -426,6 +426,12 @@ def pair_integers(name: str, n: int, share: float) -> Integers:
     """Return the integers of a stage for two means of numbers in [0, 1]."""
     moved = math.isqrt(2 * 4**UNIT_BITS) + 1
     return Integers(name, 2, 2.0**-UNIT_BITS / n, 2 << UNIT_BITS, moved, share)
+
+
+def weight_integers(name: str, n: int, share: float) -> Integers:
+    """Return the integers of a stage for the means of a, a^2 and a/2 with a sign, for weights a in [0, 1]."""
+    moved = (3 << (UNIT_BITS - 1)) + 2  # 1.5, and the rounding of two rows
+    return Integers(name, 3, 2.0**-UNIT_BITS / n, (5 << (UNIT_BITS - 1)) + 3, moved, share)
 
 
 def _moments(name: str, n: int, share: float, weighted: bool) -> JointIntegers:

@@ -494,7 +494,7 @@ def weighted_entries() -> Iterator[Entry]:
     """Yield the regressions of rows with weights and offsets."""
     columns = {"weight_bounds": (0.0, 2.0), "offset_bounds": (-0.5, 0.5)}
     options, tight = LINEAR | columns, LINEAR | TIGHT | columns
-    pair = pulling(PrivateLinearRegression(**options), 1000, 2)
+    pair = pulling(PrivateLinearRegression(**options), 2000, 2)
     yield regression_entry(
         "linear regression with weights and offsets",
         PrivateLinearRegression(**options),
@@ -512,7 +512,7 @@ def weighted_entries() -> Iterator[Entry]:
     )
     options, tight = LOGISTIC | columns, LOGISTIC | TIGHT | columns
     options["missing"] = tight["missing"] = "drop"
-    both = pulling(PrivateLogisticRegression(**options), 200, 2)
+    both = pulling(PrivateLogisticRegression(**options), 300, 2)
     yield regression_entry(
         "logistic regression of observed rows with weights and offsets",
         PrivateLogisticRegression(**options),
