@@ -487,14 +487,23 @@ def weighted_rows(question: Question, design: Any, d: int) -> Iterator[tuple[np.
         )
     for first, second in worst_rows(question, design, d):
         for one, other in ((heavy, heavy), (wild, -1.0), (heavy / 2, wild), (0.3 * heavy, 0.0)):
-            yield np.append(first, [0.0, one]), np.append(second, [0.0, other])
+            yield np.append(placed(first, design), one), np.append(placed(second, design), other)
+
+
+def placed(row: np.ndarray, design: Any) -> np.ndarray:
+    """Return a row (x, y, offset) whose outcome minus offset is as many half-widths as ``row`` has."""
+    if design.outcome is None:
+        return np.append(row, 0.0)
+    difference = row[-1] * design.y_half
+    y = np.clip(difference, -1.0, 1.0)
+    return np.append(row[:-1], [y, y - difference])
 
 
 def weighted_entries() -> Iterator[Entry]:
     """Yield the regressions of rows with weights and offsets."""
     columns = {"weight_bounds": (0.0, 2.0), "offset_bounds": (-0.5, 0.5)}
     options, tight = LINEAR | columns, LINEAR | TIGHT | columns
-    pair = pulling(PrivateLinearRegression(**options), 2000, 2)
+    pair = pulling(PrivateLinearRegression(**options), 500, 2)
     yield regression_entry(
         "linear regression with weights and offsets",
         PrivateLinearRegression(**options),
