@@ -192,12 +192,14 @@ class GroupMeans(_Fitted, HasMissingCodes):
     by: Any = None
     columns: Any = None
     bounds_are: str = "clip"
+    adjust: Any = None
+    randomized: bool = True
     missing: str = "error"
     neighbors: Any = "replace_one"
     random_state: Any = None
     budget: Any = None
 
-    def plan(self, n_samples: int | None, n_features: int) -> GroupMeansPlan:
+    def plan(self, n_samples: int | None, n_features: int) -> Any:
         """Return the release plan of a fit on data of this size.
 
         Parameters
@@ -224,6 +226,12 @@ class GroupMeans(_Fitted, HasMissingCodes):
         groups = () if self._discovers else self._categories().values
         if self.bounds is None:
             raise InvalidParameter("bounds must be given: a pair (low, high), or one per column")
+        if self.adjust is not None:
+            if self._discovers:
+                raise InvalidParameter("groups must be declared with adjust, got 'discover'")
+            randomized, about = check_flag("randomized", self.randomized), (epsilon, delta, missing, neighbors)
+            adjust, bounds = self.adjust, (self.bounds, self.bounds_are)
+            return adjusted_means_plan(groups, adjust, randomized, *bounds, n, d, *about)
         region = Region.check(self.bounds, self.bounds_are, None, 0.0, d)
         if self._discovers:
             return discovered_means_plan(region, n, d, epsilon, delta, missing, neighbors)
@@ -238,7 +246,22 @@ class GroupMeans(_Fitted, HasMissingCodes):
             labels = Column("labels", self.by, None, parameter, meaning=meaning)
         else:
             labels = Column("groups", self.by, self._categories(), parameter, meaning=meaning)
-        return replace(super()._schema(), numbers=column_list(self.columns), beside=(labels,))
+        numbers = column_list(self.columns)
+        if numbers is not None and self.adjust is not None:
+            numbers += tuple(name for name in column_list(self.adjust) or () if name not in numbers)
+        return replace(super()._schema(), numbers=numbers, beside=(labels,))
+
+    def _sort_parameters(self, names: list[Any] | None) -> Self:
+        planner = super()._sort_parameters(names)
+        if self.adjust is None or names is None or all(isinstance(each, int) for each in column_list(self.adjust) or ()):
+            return planner
+        # Once bounds are sorted like the columns, covariates are positions.
+        unknown = [name for name in column_list(self.adjust) or () if name not in names]
+        if unknown:
+            raise refuse("adjust", given=unknown[0], allowed=f"names of columns ({show_names(names)})")
+        planner = copy.copy(planner)
+        planner.__dict__["adjust"] = tuple(names.index(name) for name in column_list(self.adjust) or ())
+        return planner
 
     @property
     def _discovers(self) -> bool:
@@ -251,18 +274,26 @@ class GroupMeans(_Fitted, HasMissingCodes):
             )
         return Categories(self.groups, "groups")
 
-    def _read(self, rows: Rows, plan: GroupMeansPlan) -> Mapping[str, Any]:
+    def _read(self, rows: Rows, plan: Any) -> Any:
+        if isinstance(plan, AdjustedMeansPlan):
+            return engine.read(SplitRows(rows, plan.outcome), plan, keep=True)
         if isinstance(plan, DiscoveredMeansPlan):
             return {TOTALS: labeled_totals(rows.whole(), plan)}
         return {TOTALS: rows.total(_Totals(plan))}
 
-    def _release(self, private: Mapping[str, Any], plan: GroupMeansPlan, session: Session) -> None:
-        if isinstance(plan, DiscoveredMeansPlan):
+    def _release(self, private: Any, plan: Any, session: Session) -> None:
+        if isinstance(plan, AdjustedMeansPlan):
+            engine.release(private, plan, session)
+        elif isinstance(plan, DiscoveredMeansPlan):
             session.discover(TOTALS, *private[TOTALS])
         else:
             super()._release(private, plan, session)
 
-    def _report(self, released: Released, plan: GroupMeansPlan) -> None:
+    def _report(self, released: Released, plan: Any) -> None:
+        self._adjusted = None
+        if isinstance(plan, AdjustedMeansPlan):
+            self._report_adjusted(engine.walked(released, plan).estimate(), plan)
+            return
         noise = plan.totals_noise
         ratio: Ratio
         if isinstance(plan, DiscoveredMeansPlan):
@@ -283,6 +314,23 @@ class GroupMeans(_Fitted, HasMissingCodes):
         self.means_ = self._errors().start
         variance = (ratio.Q - 2 * m * ratio.X + m**2 * ratio.R) / rows
         self.std_ = self.plan_.half * np.sqrt(np.clip(variance, 0.0, (1 - m) * (1 + m)))
+
+    def _report_adjusted(self, found: LevelsEstimate, plan: AdjustedMeansPlan) -> None:
+        self._adjusted, self._ratio = found, found.means
+        self.groups_, self.counts_, self.counts_noise_std_ = plan.groups, found.counts, found.counts_noise
+        self.means_, self.std_ = self._errors().start, plan.design.y_half * found.deviations
+        slopes, cov = found.slopes if plan.steps is not None else (np.zeros(plan.design.center.size),) * 2
+        unit = plan.design.y_half / plan.design.half
+        self.slopes_ = slopes * unit
+        self.slopes_standard_errors_ = np.sqrt(np.diagonal(np.atleast_2d(cov))) * unit
+
+    def _errors(self) -> RatioErrors:
+        return super()._errors() if self._adjusted is None else mean_errors(self._adjusted)
+
+    def _column_names(self, columns: Iterable[int] | None = None) -> list[str]:
+        if columns is None and self._adjusted is not None:
+            columns = [self._adjusted.plan.outcome]
+        return super()._column_names(columns)
 
     # Queries
 

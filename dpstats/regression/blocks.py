@@ -165,6 +165,8 @@ class Block:
         Whether the exposure or the offset was outside its bounds.
     weight : array of shape (m,), optional
         Weights, as fractions of the largest weight.
+    groups : array of shape (m,), optional
+        Positions of the levels of a declared factor.
     kept : dict, optional
         Last results by name, each with its key, for rows that answer further queries.
     space : array of shape (m, n_features + 1), optional
@@ -184,6 +186,7 @@ class Block:
     space: NDArray[np.float32] | None = None
     passes: Passes = _PLAIN
     offset_outside: NDArray[np.bool_] | None = None
+    groups: Integers | None = None
     any_far: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -336,6 +339,7 @@ class Blocks:
     exposure: Floats | None = None
     offset: Floats | None = None
     weight: Floats | None = None
+    groups: Integers | None = None
 
     def block(self, where: slice, points: NDArray[np.float32] | None = None, *, check: bool = False) -> Block:
         """Return some rows. Their integers are written to ``points``, or to a new array.
@@ -376,6 +380,7 @@ class Blocks:
             weight,
             passes=self.passes,
             offset_outside=self._exceed_bounds(where),
+            groups=None if self.groups is None else self.groups[where],
         )
 
     def _exceed_bounds(self, where: slice) -> NDArray[np.bool_] | None:
@@ -473,12 +478,18 @@ class _BlockSums:
 
 
 def _blocks(table: Table, design: Design, drops: bool) -> Blocks:
-    """Return the rows of a table, or the observed ones."""
+    """Return the rows of a table, or the observed ones. Rows of an undeclared level are left out."""
     assert table.y is not None
     X, y, d = table.X, table.y, table.X.shape[1]
     columns = table.beside()
-    beside = {name: columns[name] for name in ("exposure", "offset", "weight") if name in columns}
+    beside = {name: columns[name] for name in ("exposure", "offset", "weight", "groups") if name in columns}
+    if "groups" in beside:
+        inside = beside["groups"] >= 0
+        X, y = X[inside], y[inside]
+        beside = {name: column[inside] for name, column in beside.items()}
     if drops:
         both, y = observed_pairs(np.column_stack([X, *beside.values()]) if beside else X, y)
         X, beside = both[:, :d], dict(zip(beside, both.T[d:], strict=True))
+    if "groups" in beside:
+        beside["groups"] = beside["groups"].astype(np.int64)
     return Blocks(X, y, design, **beside)

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpstats.data.tables import Rows
 from dpstats.lattice import check_finite_rows
 from dpstats.regression.base import MANY_OUTSIDE
 from dpstats.regression.blocks import DesignRows
 from dpstats.regression.design_plan import DesignPlan
+from dpstats.regression.levels import LevelsPath, LevelsPlan
 from dpstats.regression.linear_path import LinearPath
 from dpstats.regression.log_linear_path import LogLinearPath
 from dpstats.regression.log_linear_plan import LogLinearPlan
@@ -22,9 +22,6 @@ from dpstats.regression.plan import OFFSETS, ROWS, RegressionPlan
 from dpstats.regression.row_columns import RowColumns
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released, Session
-
-_LEARNED = 0.1
-"""A slope is not identified if its error variance is above this fraction of the variance unknown before the fit."""
 
 
 @parameters
@@ -98,8 +95,10 @@ class NewtonSteps(RowColumns[RegressionPlan]):
         return self.plan_.is_lost(getattr(self, "_counted", self.plan_.n_samples))
 
 
-def first_path(plan: RegressionPlan) -> Path:
+def first_path(plan: Any) -> Any:
     """Return the path of a plan before the first release."""
+    if isinstance(plan, LevelsPlan):
+        return LevelsPath(plan)
     if isinstance(plan, LogLinearPlan):
         return LogLinearPath(plan)
     return (LinearPath if plan.family == "linear" else LogisticPath)(plan)
@@ -146,15 +145,3 @@ def of_draw(released: Any, draw: int) -> Any:
     if isinstance(released, Mapping):
         return {name: values[draw] for name, values in released.items()}
     return released[draw]
-
-
-def told_apart(found: Estimate, cov: NDArray[np.float64], plan: RegressionPlan) -> NDArray[np.bool_]:
-    """Return whether each slope is identified, if ``cov`` is the covariance of the errors.
-
-    It is not if most of its error variance remains uncorrected. In a linear regression the error variance must also be
-    a part of the variance that was unknown before the first step. The curvature of the other models changes with the
-    coefficients, so their remaining error is known less well.
-    """
-    left, error, unknown = (np.diagonal(part) for part in (found.left, cov, found.unknown))
-    hidden = (2 * left > error) & (error > _LEARNED * unknown)
-    return ~hidden[int(plan.design.intercept) :] & (not plan.is_lost(found.rows))

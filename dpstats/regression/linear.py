@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_choice, check_privacy_parameters
 from dpstats.errors import InvalidParameter
-from dpstats.regression.engine import NewtonSteps, told_apart
+from dpstats.regression.engine import NewtonSteps
 from dpstats.regression.error_laws import ErrorLaw, Student
 from dpstats.regression.least_squares import LeastSquares
+from dpstats.regression.path import told_apart
 from dpstats.regression.plan import RegressionPlan, regression_plan
 from dpstats.regression.row_columns import OffsetColumn, check_offset
 from dpstats.release.parameters import parameters

@@ -1,0 +1,721 @@
+"""Means of the levels of a factor, adjusted for covariates: totals of levels around slopes by noisy Newton steps.
+
+A row has one level, so sums by level move by as much as one sum, however rare the level is. Whitening a 0/1 column
+instead makes its rows as long as the level is rare, and loses it below some share of the rows.
+
+The stages, each with a fixed fraction of mu^2:
+
+1. Totals of all outcomes. They give the range of most outcomes.
+2. Totals of the outcomes by level, clipped to this range. They give a center for each level.
+3. The Newton steps of a linear regression of the outcomes minus these centers on the covariates.
+4. Sums of the covariates by level. Only if levels are not randomized.
+5. Totals by level of the residuals, each clipped to a multiple of its scale. Noise is in proportion to this clip.
+
+Proof: docs/proofs/levels.md. Intervals: docs/intervals/levels.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from dpstats.data.arithmetic import as_int64
+from dpstats.lattice.products import Sums, finest, row_bits
+from dpstats.means.ratio import Noise, Ratio
+from dpstats.means.totals import COUNTS, GaussianTotals
+from dpstats.privacy.gaussian import gaussian_sigma
+from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.privacy.stages import JointStage
+from dpstats.regression.blocks import X_BITS, Block, Coordinates
+from dpstats.regression.design import Design
+from dpstats.regression.design_plan import DesignPlan
+from dpstats.regression.linear_path import LinearPath
+from dpstats.regression.path import Estimate, told_apart
+from dpstats.regression.plan import (
+    RegressionPlan,
+    describe_common,
+    describe_step,
+    first_stages,
+    regression_plan,
+    shares,
+)
+from dpstats.regression.rows import UNIT_BITS, Question, coordinates
+from dpstats.release.additive import Integers, JointIntegers, additive_stages
+
+Floats = NDArray[np.float64]
+
+OUTCOMES = "totals of the outcomes"
+LEVELS = "totals of the outcomes by level"
+COVARIATES = "sums of the covariates by level"
+RESIDUALS = "totals of the residuals by level"
+
+_OUTCOMES_SHARE, _COVARIATES_SHARE = 0.02, 0.04
+_LEVELS_SHARE = {True: 0.15, False: 0.12}
+"""Fractions of mu^2, by whether the levels are randomized."""
+_STEPS_SHARE = 0.25
+_MOST_STEPS_SHARE = 0.7
+_LONGER = 1.05
+"""The steps get so much of mu^2 that a slope's error is at most this multiple of its error without levels."""
+_RANGE = 3.0
+"""Half-width of the range of most outcomes, in standard deviations."""
+_REACH = 1.0
+"""Standard errors of the center of a level by which the clip of its residuals is widened."""
+_CLIPS = np.linspace(1.5, 8.0, 66)
+"""Clips of residuals to choose from, in standard deviations."""
+_SKEWED, _DECAY = 0.2, 1.2
+"""Bias of the mean of clipped residuals at the least clip, in standard deviations, and its decay with the clip.
+
+Exponential residuals have a bias of 0.10 there between groups whose scales are 1 and 1.5."""
+_NARROW = 0.6
+"""Mean of a level, in half-widths of the range, from which the range may have clipped most of its rows."""
+_SEEN = 5.0
+"""A level is identified if its count is at least this many standard deviations of the noise of a count."""
+_HALVINGS = 50
+
+
+@dataclass(frozen=True)
+class LevelsPlan(DesignPlan):
+    """The plan of adjusted means of levels. All of it is public.
+
+    Attributes
+    ----------
+    design, bits, missing
+        As for `DesignPlan`.
+    levels : tuple
+        The declared levels.
+    randomized : bool
+        Whether the covariates have the same distribution in all levels.
+    steps : RegressionPlan, optional
+        The stages of the Newton steps, as a plan of their own. None if noise would hide all slopes: the only stage are
+        then the totals of the outcomes by level.
+    mu : float
+        Parameter of Gaussian differential privacy of all stages together.
+    """
+
+    levels: tuple[Any, ...]
+    randomized: bool
+    steps: RegressionPlan | None
+    mu: float
+
+    @property
+    def noise_ratio(self) -> float:
+        return math.inf if self.steps is None else self.steps.noise_ratio
+
+    @property
+    def noise_only(self) -> bool:
+        return self.steps is None
+
+    def share(self, name: str) -> float:
+        """Return the fraction of mu^2 of a stage of totals."""
+        return _shares(self)[name]
+
+    def totals(self, name: str) -> GaussianTotals:
+        """Return the totals of a stage: of all rows, or by level."""
+        return GaussianTotals(1 if name == OUTCOMES else len(self.levels), 1, UNIT_BITS)
+
+    def totals_noise(self, name: str) -> Noise:
+        """Return the noise of the totals of a stage, in half-widths of its range."""
+        (stage,) = (stage for stage in self.stages if isinstance(stage, JointStage) and stage.name == name)
+        return self.totals(name).noise(stage)
+
+    @property
+    def residuals_noise(self) -> Noise:
+        """The noise of the totals that the report uses, in half-widths of the clip."""
+        return self.totals_noise(LEVELS if self.steps is None else RESIDUALS)
+
+    @property
+    def smallest_share(self) -> float:
+        """Smallest fraction of the rows in a level whose mean has less noise than sampling error, up to 1.
+
+        It assumes residuals that are clipped at twice their standard deviation.
+        """
+        noise = self.residuals_noise.total
+        clip = 2.0 if self.steps is not None else self.design.y_half
+        return min((clip * noise) ** 2 / self.n_samples, 1.0)
+
+    def notes(self) -> list[str]:
+        if self.steps is None:
+            return [
+                "means are not adjusted: at this n and epsilon, noise hides the slopes of the covariates. Use more "
+                "rows, a larger epsilon or fewer covariates"
+            ]
+        return [
+            f"adjusted for {self.design.center.size} covariates; noise of a slope about {self.steps.noise_ratio:.2g} "
+            "times its sampling error, for columns of one scale",
+            f"a level with {100 * self.smallest_share:.2g}% of the rows has as much noise as sampling error",
+        ]
+
+
+SomePlan = TypeVar("SomePlan", bound=LevelsPlan)
+
+
+def levels_plan(
+    design: Design,
+    levels: Sequence[Any],
+    n: int,
+    epsilon: float,
+    delta: float,
+    missing: str,
+    randomized: bool,
+    kind: Callable[..., SomePlan] = LevelsPlan,  # type: ignore[assignment]
+    **facts: Any,
+) -> SomePlan:
+    """Return the plan of the means of declared levels of n rows, adjusted for the columns of the design."""
+    mu, guarantee = 1 / gaussian_sigma(epsilon, delta), PrivacyGuarantee(epsilon, delta)
+    d = design.center.size
+    facts |= {"levels": tuple(levels), "randomized": randomized, "missing": missing, "mu": mu}
+    size = facts.pop("n_features", d)
+    share = _steps_share(design, n, epsilon, delta, randomized)
+    own = mu * math.sqrt(share)
+    # Rows of undeclared levels count nowhere, so the steps count the rows that they use, as if others were missing.
+    first = first_stages(design, "drop")
+    parts = shares("linear", n, d, own, design.intercept, first)
+
+    def describe(name: str, part: float, bits: int) -> Integers | JointIntegers:
+        found = describe_common(name, part * share, bits, n, d, own)
+        return found or describe_step("linear", design, n, name, part * share, bits)
+
+    def made(bits: int) -> SomePlan:
+        fractions = _fractions(share, randomized)
+        before = [_totals(name, len(levels), fractions[name]) for name in (OUTCOMES, LEVELS)]
+        steps = [describe(name, part, bits) for name, part in parts]
+        after = [] if randomized else [_covariates(len(levels), d, fractions[COVARIATES])]
+        after.append(_totals(RESIDUALS, len(levels), fractions[RESIDUALS]))
+        stages = additive_stages([*before, *steps, *after], epsilon, delta)
+        inner = RegressionPlan(
+            stages[2 : 2 + len(steps)],
+            guarantee,
+            n,
+            d,
+            design=design,
+            bits=bits,
+            mu=own,
+            missing="drop",
+            family="linear",
+        )
+        return kind(stages, guarantee, n, size, design=design, bits=bits, steps=inner, **facts)
+
+    found = finest(made, row_bits(n))
+    assert found.steps is not None
+    if not found.steps.noise_only:
+        return found
+
+    stages = additive_stages([_totals(LEVELS, len(levels), 1.0)], epsilon, delta)
+    return kind(stages, guarantee, n, size, design=design, bits=found.bits, steps=None, **facts)
+
+
+def _steps_share(design: Design, n: int, epsilon: float, delta: float, randomized: bool) -> float:
+    """Return the fraction of mu^2 for the steps: larger if slopes are wanted, and their noise matters."""
+    if randomized:
+        return _STEPS_SHARE
+    ratio = regression_plan("linear", design, n, epsilon, delta).noise_ratio
+    # sqrt(1 + ratio^2/share) is at most _LONGER sqrt(1 + ratio^2).
+    least = ratio**2 / (_LONGER**2 * (1 + ratio**2) - 1)
+    return min(max(least, _STEPS_SHARE), _MOST_STEPS_SHARE)
+
+
+def _fractions(steps: float, randomized: bool) -> dict[str, float]:
+    found = {OUTCOMES: _OUTCOMES_SHARE, LEVELS: _LEVELS_SHARE[randomized]}
+    if not randomized:
+        found[COVARIATES] = _COVARIATES_SHARE
+    return {**found, RESIDUALS: 1 - steps - math.fsum(found.values())}
+
+
+def _shares(plan: LevelsPlan) -> dict[str, float]:
+    if plan.steps is None:
+        return {LEVELS: 1.0}
+    return _fractions((plan.steps.mu / plan.mu) ** 2, plan.randomized)
+
+
+def _totals(name: str, levels: int, share: float) -> JointIntegers:
+    """Return the integers of a stage of totals: of all rows, or by level."""
+    count = 1 if name == OUTCOMES else levels
+    return replace(GaussianTotals(count, 1, UNIT_BITS).integers(), name=name, share=share)
+
+
+def _covariates(levels: int, d: int, share: float) -> Integers:
+    """Return the integers of the sums of covariates by level: a row has one level, and a vector in the cube."""
+    moved = math.isqrt(4 * d * 4**X_BITS) + 1
+    return Integers(COVARIATES, levels * d, 2.0**-X_BITS, 2 * d << X_BITS, moved, share)
+
+
+# Queries
+
+
+@dataclass(frozen=True, eq=False)
+class OutcomeTotals(Question):
+    """The totals of all outcomes, or of the outcomes of each level, about a center and clipped to a half-width.
+
+    Both are public, in half-widths of the bounds.
+    """
+
+    totals: GaussianTotals
+    center: float
+    half: float
+
+    def sum_rows(self, block: Block) -> Sums:
+        assert block.groups is not None
+        codes = np.zeros_like(block.groups) if self.totals.n_groups == 1 else block.groups
+        return _sum_levels(self.totals, (block.y - self.center) / self.half, codes)
+
+
+@dataclass(frozen=True, eq=False)
+class Centered(Question):
+    """A query about the outcomes minus the public centers of their levels, over ``half`` about ``middle``."""
+
+    query: Question
+    centers: Floats
+    middle: float
+    half: float
+
+    def sum_rows(self, block: Block) -> Sums:
+        assert block.groups is not None
+        y = (block.y - self.centers[block.groups] - self.middle) / self.half
+        return self.query.sum_rows(replace(block, y=np.clip(y, -1.0, 1.0)))
+
+
+@dataclass(frozen=True, eq=False)
+class CovariateSums(Question):
+    """The sums of the covariates by level, each clipped to its bounds."""
+
+    levels: int
+
+    def sum_rows(self, block: Block) -> Sums:
+        assert block.groups is not None
+        inside = np.clip(block.z, -(2.0**X_BITS), 2.0**X_BITS)
+        sums = [np.bincount(block.groups, column, self.levels) for column in inside.T]
+        return {COVARIATES: as_int64(np.stack(sums, axis=1).ravel())}
+
+
+@dataclass(frozen=True, eq=False)
+class ResidualTotals(Question):
+    """The totals by level of the residuals, each over the public clip of its level."""
+
+    totals: GaussianTotals
+    line: Coordinates
+    clip: Floats
+
+    def sum_rows(self, block: Block) -> Sums:
+        assert block.groups is not None
+        residuals = block.y - block.fit_outcomes(self.line)
+        return _sum_levels(self.totals, residuals / self.clip[block.groups], block.groups)
+
+
+def _sum_levels(totals: GaussianTotals, z: Floats, codes: NDArray[np.int64]) -> Sums:
+    """Return the totals by level of numbers that are clipped to [-1, 1]. A sum of floats below 2^53 is exact."""
+    steps = as_int64(np.rint(np.clip(z, -1.0, 1.0) * 2.0**totals.bits))[:, None]
+    return {
+        name: as_int64(np.bincount(codes, values[:, 0].astype(np.float64), totals.n_groups))
+        for name, values in totals.rows(steps).items()
+    }
+
+
+# The path of a fit
+
+
+class LevelsPath:
+    """Everything that a fit has learned from its releases so far. It uses released values only."""
+
+    def __init__(self, plan: LevelsPlan) -> None:
+        self.plan = plan
+        self.released: dict[str, Any] = {}
+        self.center, self.half = 0.0, 1.0
+        """Range of most outcomes, in half-widths of the bounds."""
+        self.centers: Floats = np.zeros(len(plan.levels))
+        self.errors: Floats = np.zeros(len(plan.levels))
+        """Centers of the levels, and their standard errors."""
+        self.spread = 1.0
+        """Standard deviation of the outcomes."""
+        self.outcome_center, self.outcome_half = 0.0, 1.0
+        """Range of the outcomes minus the centers of their levels."""
+        self.steps: LinearPath | None = None
+
+    def question(self, name: str) -> Question:
+        """Return the query that a stage of the plan answers."""
+        if name in (OUTCOMES, LEVELS):
+            return OutcomeTotals(self.plan.totals(name), self.center, self.half)
+        if name == COVARIATES:
+            return CovariateSums(len(self.plan.levels))
+        if name == RESIDUALS:
+            fit = self.fit
+            query: Question = ResidualTotals(
+                self.plan.totals(name), fit.coordinates, fit.clip / self.outcome_half
+            )
+        else:
+            assert self.steps is not None
+            query = self.steps.question(name)
+        return Centered(query, self.centers, self.outcome_center, self.outcome_half)
+
+    def take(self, name: str, released: Any) -> None:
+        """Update the path with the release of a stage."""
+        self.released[name] = released
+        if self.plan.steps is None:
+            return
+        if name == OUTCOMES:
+            self._take_outcomes(released)
+        elif name == LEVELS:
+            self._take_levels(released)
+        elif name not in (COVARIATES, RESIDUALS):
+            assert self.steps is not None
+            self.steps.take(name, released)
+
+    def _take_outcomes(self, released: Mapping[str, Floats]) -> None:
+        """Choose the range of the outcomes of levels. Without the noise of the variance it would be too narrow."""
+        noise = self.plan.totals_noise(OUTCOMES)
+        found = self.plan.totals(OUTCOMES).ratio(dict(released), noise)
+        rows = max(float(found.N[0, 0]), noise.count)
+        self.center = float(found.estimate[0, 0])
+        variance = max(float(found.Q[0, 0]) / rows - self.center**2, 0.0) + 2 * float(noise.square) / rows
+        self.half = min(_RANGE * math.sqrt(variance), 1.0)
+
+    def _take_levels(self, released: Mapping[str, Floats]) -> None:
+        """Center each level at its mean, shrunk toward the mean of all rows, and start the steps."""
+        plan = self.plan
+        noise = plan.totals_noise(LEVELS)
+        found = plan.totals(LEVELS).ratio(dict(released), noise)
+        total, count, square = (part[:, 0] for part in (found.T, np.maximum(found.N, noise.count), found.Q))
+        several = math.sqrt(len(plan.levels))
+        rows = max(float(found.N.sum()), noise.count * several)
+        grand = float(np.clip(total.sum() / rows, -1.0, 1.0))
+        variance = (
+            max(float(square.sum()) / rows - grand**2, 0.0) + 1.5 * several * float(noise.square) / rows
+        )
+        variance = min(variance, 1.0)
+        own = (noise.total / count) ** 2 + variance / count
+        gain = variance / (variance + own)
+        means = grand + gain * (np.clip(total / count, -1.0, 1.0) - grand)
+        self.centers = np.clip(self.center + self.half * means, -1.0, 1.0)
+        # The range may have clipped most rows of a level. Then its center can be wrong up to the bounds.
+        clipped = np.clip((np.abs(means) - _NARROW) / (1 - _NARROW), 0.0, 1.0) if self.half < 1 else 0.0
+        self.errors = self.half * np.sqrt(gain * own) + clipped * (1 - np.abs(self.centers))
+        self.spread = self.half * math.sqrt(variance)
+        design, low, high = plan.design, float(self.centers.min()), float(self.centers.max())
+        middle, half = -(low + high) / 2, 1 + (high - low) / 2
+        self.outcome_center, self.outcome_half = middle, half
+        moved = replace(
+            design, y_center=design.y_center + design.y_half * middle, y_half=design.y_half * half
+        )
+        assert plan.steps is not None
+        self.steps = LinearPath(replace(plan.steps, design=moved))
+
+    @cached_property
+    def fit(self) -> LevelsFit:
+        """The regression after the Newton steps."""
+        return LevelsFit(self)
+
+    def estimate(self) -> LevelsEstimate:
+        """Return the estimate after all stages."""
+        return LevelsEstimate(self)
+
+
+class LevelsFit:
+    """The regression after the Newton steps, and the clips of the residuals. All of it is public.
+
+    Lengths are in half-widths: of the outcome, and of the covariates.
+
+    Attributes
+    ----------
+    found : Estimate
+        The estimate of the steps, for outcomes minus the centers of their levels.
+    identified : array of bool, shape (d,)
+        Whether each slope is identified. The others count as 0.
+    slopes, intercept : array of shape (d,), float
+        Coefficients, at the middle of the bounds of the covariates.
+    center : array of shape (d,)
+        Mean of the covariates.
+    scale : float
+        Standard deviation of the residuals.
+    clip : array of shape (K,)
+        Clip of the residuals of each level.
+    bias : array of shape (K,)
+        Standard deviation of the bias by this clip.
+    """
+
+    def __init__(self, path: LevelsPath) -> None:
+        plan, steps = path.plan, path.steps
+        assert steps is not None
+        design = plan.design
+        self.found: Estimate = steps.estimate()
+        self.identified = told_apart(self.found, self.found.robust, steps.plan)
+        per_step = design.half / design.y_half
+        self.center = steps.shift
+        all_slopes = self.found.params[1:] * per_step
+        self.slopes = np.where(self.identified, all_slopes, 0.0)
+        self.intercept = (
+            float(self.found.params[0] + self.found.params[1:] @ design.center) - design.y_center
+        ) / design.y_half
+        # The line without the slopes that are not identified goes through the same center.
+        self.intercept += float((all_slopes - self.slopes) @ self.center)
+        self.scale = min(self.found.scale / design.y_half, path.spread)
+        if steps.plan.is_lost(self.found.rows):
+            self.intercept, self.scale = 0.0, path.spread
+        self.cov = self.found.robust[1:, 1:] * np.outer(per_step, per_step)
+        sampling = (self.found.model - self.found.privacy)[1:, 1:] * np.outer(per_step, per_step)
+        self.inverse = sampling * self.found.rows / self.scale**2
+        self._choose_clips(path)
+        theta = np.append(self.intercept - path.outcome_center, self.slopes) / path.outcome_half
+        self.coordinates = Coordinates(np.zeros(design.center.size), True, coordinates(theta, design.size))
+
+    def _choose_clips(self, path: LevelsPath) -> None:
+        """Choose the clip of each level: the noise is in proportion to it, and the bias by skewness decays with it."""
+        noise = path.plan.totals_noise(LEVELS)
+        count = np.maximum(path.released[LEVELS][COUNTS], noise.count)[:, None]
+        clips = np.minimum(_CLIPS * self.scale + _REACH * path.errors[:, None], 1.0)
+        bias = _SKEWED * self.scale * np.exp(-_DECAY * (_CLIPS - _CLIPS[0]))
+        off = path.plan.totals_noise(RESIDUALS).total * clips / count
+        best = np.argmin(off**2 + bias**2, axis=1)
+        self.clip, self.bias = clips[np.arange(len(best)), best], bias[best]
+
+
+# Estimates
+
+
+@dataclass(frozen=True, eq=False)
+class BiasedRatio(Ratio):
+    """Ratios with a bias of known standard deviation, which counts like sampling error.
+
+    Attributes
+    ----------
+    T, N, Q, X, R, noise, counts
+        As for `Ratio`.
+    bias : array
+        Standard deviation of the bias of each ratio.
+    """
+
+    bias: Floats = field(default_factory=lambda: np.zeros(()), kw_only=True)
+
+    def __getitem__(self, index: Any) -> BiasedRatio:
+        return replace(super().__getitem__(index), bias=np.broadcast_to(self.bias, self.shape)[index])
+
+    def sampling_variance(self, value: Any) -> Floats:
+        rows = np.maximum(self.N, self.noise.count)
+        return super().sampling_variance(value) + (rows * self.bias) ** 2
+
+
+@dataclass(frozen=True, eq=False)
+class LevelMeans:
+    """Means of levels in half-widths, as increasing functions of the ratios of clipped residuals.
+
+    A mean is ``middle`` plus the shift of a normal variable whose clipped mean is the ratio times ``clip``. It has the
+    methods of a `Ratio` that intervals and tests use.
+
+    Attributes
+    ----------
+    ratio : BiasedRatio
+        Means of the clipped residuals, over the clip.
+    middle, clip : arrays
+    scale : float
+        Standard deviation of the residuals.
+    most : float
+        The largest size of a mean.
+    """
+
+    ratio: BiasedRatio
+    middle: Floats
+    clip: Floats
+    scale: float
+    most: float
+
+    def __getitem__(self, index: Any) -> LevelMeans:
+        middle, clip = (np.broadcast_to(part, self.shape)[index] for part in (self.middle, self.clip))
+        return replace(self, ratio=self.ratio[index], middle=middle, clip=clip)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the means."""
+        return self.ratio.shape
+
+    @property
+    def estimate(self) -> Floats:
+        """The means."""
+        return self._map(self.ratio.estimate)
+
+    def score(self, value: Any) -> Floats:
+        """Return the distance of the release above each value, as a standard normal variable."""
+        away = np.asarray(value, dtype=np.float64) - self.middle
+        return self.ratio.score(clipped_mean(away, self.clip, self.scale) / self.clip)
+
+    def ends(self, z: Any) -> tuple[Floats, Floats]:
+        """Return the least and the largest mean that a standard normal variable within z does not refute."""
+        low, high = self.ratio.ends(z)
+        return self._map(low), self._map(high)
+
+    def shift(self, by: Any, error: Any) -> LevelMeans:
+        """Return the means moved by ``by``, which has a standard error."""
+        kept = 2 * ndtr(self.clip / self.scale) - 1
+        bias = np.hypot(self.ratio.bias, np.asarray(error) * kept / self.clip)
+        return replace(self, ratio=replace(self.ratio, bias=bias), middle=self.middle + by)
+
+    def _map(self, ratio: Floats) -> Floats:
+        away = invert_clipped_mean(ratio * self.clip, self.clip, self.scale)
+        return np.clip(self.middle + away, -self.most, self.most)
+
+
+def clipped_mean(mean: Any, clip: Any, scale: float) -> Floats:
+    """Return the mean of a normal variable with this mean and standard deviation, clipped to [-clip, clip]."""
+    low, high = (-clip - mean) / scale, (clip - mean) / scale
+    density = (np.exp(-(high**2) / 2) - np.exp(-(low**2) / 2)) / math.sqrt(2 * math.pi)
+    inside = mean * (ndtr(high) - ndtr(low)) - scale * density
+    return np.asarray(inside - clip * ndtr(low) + clip * ndtr(-high))
+
+
+def invert_clipped_mean(value: Floats, clip: Any, scale: float) -> Floats:
+    """Return the mean of a normal variable whose clipped mean is ``value``: infinite at the ends."""
+    clip = np.broadcast_to(clip, value.shape)
+    low, high = -clip - 6 * scale, clip + 6 * scale
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        below = clipped_mean(middle, clip, scale) < value
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    found = (low + high) / 2
+    return np.where(np.abs(value) < clip * (1 - 1e-7), found, np.sign(value) * np.inf)
+
+
+class LevelsEstimate:
+    """Adjusted means of levels, in half-widths about the middle of the bounds.
+
+    Attributes
+    ----------
+    means : Ratio or LevelMeans
+        Of shape (K, 1): the means of the levels at the mean of the covariates, for comparisons.
+    counts : array of shape (K,)
+        Noisy number of rows of each level.
+    counts_noise : float
+    """
+
+    def __init__(self, path: LevelsPath) -> None:
+        plan = path.plan
+        self.plan, self.path = plan, path
+        noise = plan.residuals_noise
+        if plan.steps is None:
+            self.means: Ratio | LevelMeans = plan.totals(LEVELS).ratio(dict(path.released[LEVELS]), noise)
+            self.ratio: Ratio = self.means
+            self.counts, self.counts_noise = self.means.N[:, 0].copy(), noise.count
+            return
+        fit = path.fit
+        first, last = (dict(path.released[name]) for name in (LEVELS, RESIDUALS))
+        found = plan.totals(RESIDUALS).ratio(last, noise)
+        weight = plan.share(RESIDUALS) / (plan.share(RESIDUALS) + plan.share(LEVELS))
+        N = weight * found.N + (1 - weight) * first[COUNTS][:, None]
+        count = math.sqrt(weight) * noise.count
+        center = noise.square_spread / noise.count**2
+        pooled = replace(noise, count=count, spread=count, square_spread=center * count**2)
+        kept = 2 * ndtr(fit.clip / fit.scale) - 1
+        bias = (fit.bias * kept / fit.clip)[:, None]
+        self.ratio = BiasedRatio(found.T, N, found.Q, found.T, N, pooled, bias=bias)
+        middle = (path.centers + fit.intercept + float(fit.slopes @ fit.center))[:, None]
+        most = 1.0 if plan.randomized else 2.0
+        self.means = LevelMeans(self.ratio, middle, fit.clip[:, None], fit.scale, most)
+        self.counts, self.counts_noise = N[:, 0].copy(), count
+
+    @property
+    def identified(self) -> NDArray[np.bool_]:
+        """Whether each level has more rows than noise explains."""
+        return np.asarray(self.counts >= _SEEN * self.counts_noise)
+
+    @property
+    def population(self) -> Ratio | LevelMeans:
+        """The means for intervals of each of them: with the error of the mean of the covariates."""
+        if not isinstance(self.means, LevelMeans):
+            return self.means
+        path, fit = self.path, self.path.fit
+        assert path.steps is not None
+        sampling = max(path.spread**2 - fit.scale**2, 0.0) / fit.found.rows
+        noise = float(np.linalg.norm(fit.slopes)) * path.steps.center_noise
+        return self.means.shift(0.0, math.sqrt(sampling + noise**2))
+
+    @property
+    def deviations(self) -> Floats:
+        """Standard deviation of the residuals of each level, of shape (K, 1)."""
+        ratio = self.ratio
+        rows, m = np.maximum(self.counts[:, None], self.counts_noise), ratio.estimate
+        variance = np.clip((ratio.Q - 2 * m * ratio.X + m**2 * ratio.R) / rows, 0.0, (1 - m) * (1 + m))
+        clip = self.means.clip if isinstance(self.means, LevelMeans) else 1.0
+        return np.asarray(clip * np.sqrt(variance))
+
+    def compare(self, first: Any, second: Any) -> tuple[Any, Any]:
+        """Return the means of some levels and of others, whose differences are adjusted for the covariates."""
+        a, b = self.means[first], self.means[second]
+        if self.plan.randomized or not isinstance(a, LevelMeans):
+            return a, b
+        by, error = self._correct(np.atleast_1d(first), np.atleast_1d(second))
+        shape = a.shape
+        return a.shift(by.reshape(shape), error.reshape(shape)), b
+
+    @cached_property
+    def _imbalance(self) -> tuple[Floats, Floats]:
+        """Shrunk sums of the centered covariates by level over all rows, and their remaining variances: (K, d)."""
+        plan, fit = self.plan, self.path.fit
+        n, d, K = fit.found.rows, plan.design.center.size, len(plan.levels)
+        sums = self._covariates / n
+        counts = self.counts / n
+        off = sums - np.outer(counts, sums.sum(axis=0) / max(counts.sum(), 1e-9))
+        stage = float(np.max(plan.noise(COVARIATES).std)) / n
+        spread = 1 / np.sqrt(np.maximum(np.diagonal(fit.inverse), 1e-12))
+        prior = np.outer(np.maximum(self.counts, self.counts_noise) / n, spread)
+        gain = prior**2 / (prior**2 + stage**2)
+        assert off.shape == (K, d)
+        return gain * off, gain * stage**2
+
+    @property
+    def _covariates(self) -> Floats:
+        return np.reshape(self.path.released[COVARIATES], (len(self.plan.levels), -1))
+
+    @cached_property
+    def slopes(self) -> tuple[Floats, Floats]:
+        """Slopes and the covariance of their errors, in half-widths. Without randomization they are corrected.
+
+        The steps subtracted centers of the levels, and not their means.
+        """
+        fit = self.path.fit
+        if self.plan.randomized:
+            return fit.slopes, fit.cov
+        change, inverse = self._change, fit.inverse
+        _, variances = self._imbalance
+        return fit.slopes + change, fit.cov + inverse @ np.diag(variances.T @ self._moves**2) @ inverse
+
+    @property
+    def _moves(self) -> Floats:
+        """The means of the residuals of the levels."""
+        assert isinstance(self.means, LevelMeans)
+        fit = self.path.fit
+        moves = (self.means.estimate - self.means.middle)[:, 0]
+        return np.asarray(np.clip(moves, -fit.clip, fit.clip))
+
+    @property
+    def _change(self) -> Floats:
+        """The correction of the slopes."""
+        sums, _ = self._imbalance
+        return np.asarray(-self.path.fit.inverse @ (sums.T @ self._moves))
+
+    @cached_property
+    def _imbalance_per_row(self) -> tuple[Floats, Floats]:
+        """The centered means of the covariates of each level, and the variances of their errors."""
+        sums, variances = self._imbalance
+        share = np.maximum(self.counts, self.counts_noise)[:, None] / self.path.fit.found.rows
+        return sums / share, variances / share**2
+
+    def _correct(self, first: Any, second: Any) -> tuple[Floats, Floats]:
+        """Return the correction of the differences between levels, and its standard error."""
+        change, (_, cov) = self._change, self.slopes
+        means, variances = self._imbalance_per_row
+        apart, unsure = means[first] - means[second], variances[first] + variances[second]
+        variance = np.einsum("ij,jk,ik->i", apart, cov, apart) + unsure @ change**2
+        return -apart @ change, np.sqrt(variance)
+
+    @property
+    def corrections(self) -> tuple[Floats, Floats]:
+        """The correction of each mean by the covariates of its level, and the covariance of their errors."""
+        K = len(self.plan.levels)
+        if self.plan.randomized or not isinstance(self.means, LevelMeans):
+            return np.zeros(K), np.zeros((K, K))
+        change, (_, cov) = self._change, self.slopes
+        means, variances = self._imbalance_per_row
+        return -means @ change, means @ cov @ means.T + np.diag(variances @ change**2)
