@@ -23,6 +23,8 @@ from dpstats.regression.levels import LevelsEstimate, LevelsPlan, levels_plan
 
 Floats = NDArray[np.float64]
 
+_SHOWN = 6
+
 
 @dataclass(frozen=True)
 class AdjustedMeansPlan(LevelsPlan):
@@ -168,3 +170,31 @@ def test_equal(found: LevelsEstimate) -> tuple[Floats, Floats]:
     center = inverse.sum(axis=0) @ estimate / inverse.sum()
     statistic = (estimate - center) @ inverse @ (estimate - center)
     return np.array([statistic]), np.array([chdtrc(len(estimate) - 1, statistic)])
+
+
+def adjusted_notes(found: LevelsEstimate, groups: Sequence[Any]) -> list[str]:
+    """Return remarks about the assumptions of adjusted means."""
+    plan = found.plan
+    if plan.steps is None:
+        return [
+            "Means are not adjusted: at this number of rows and epsilon, noise hides the slopes of the covariates.",
+            *([] if plan.region.hard else ["Entries beyond the bounds are moved to the nearer bound."]),
+        ]
+    fit = found.path.fit
+    clips = ", ".join(
+        f"{group} {clip / fit.scale:.1f}"
+        for group, clip in zip(groups, fit.clip[:_SHOWN].tolist(), strict=False)
+    )
+    notes = [
+        "Differences assume residuals that are no more skewed than exponential ones. They are clipped at these "
+        f"multiples of their standard deviation: {clips}{', ...' * (len(groups) > _SHOWN)}."
+    ]
+    if plan.randomized:
+        notes.append("Groups count as randomized: covariates have one distribution in all groups.")
+    else:
+        notes.append(
+            "Groups are compared at equal covariates, by a linear model with the same slopes in all groups."
+        )
+    if not fit.identified.all():
+        notes.append("Noise hides the slopes of some covariates. These count as 0.")
+    return notes

@@ -5,10 +5,11 @@ Proof: docs/proofs/group-means.md.
 
 from __future__ import annotations
 
+import copy
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from dpstats.data.keys import DISCOVER
 from dpstats.data.levels import Categories
 from dpstats.data.parameters import (
     check_choice,
+    check_flag,
     check_integer,
     check_privacy_parameters,
     check_random_state,
@@ -26,8 +28,16 @@ from dpstats.data.parameters import (
 from dpstats.data.schema import Column, Schema, column_list
 from dpstats.data.tables import Rows, Table
 from dpstats.error_distributions import usual_level
-from dpstats.errors import InvalidParameter, show
+from dpstats.errors import InvalidParameter, refuse, show, show_names
 from dpstats.groups import anova
+from dpstats.groups.adjusted import (
+    AdjustedMeansPlan,
+    SplitRows,
+    adjusted_means_plan,
+    adjusted_notes,
+    mean_errors,
+    test_equal,
+)
 from dpstats.groups.base import RatioEstimator, place_of_group
 from dpstats.groups.contrasts import DifferenceErrors, Tukey
 from dpstats.groups.differences import Differences
@@ -42,9 +52,11 @@ from dpstats.groups.plan import GroupMeansPlan, group_means_plan
 from dpstats.groups.results import AnalysisOfVariance
 from dpstats.inference import ALTERNATIVES
 from dpstats.lattice.finite import rows_that_count
-from dpstats.means.ratio import Ratio
+from dpstats.means.ratio import Ratio, RatioErrors
 from dpstats.means.region import Region
 from dpstats.means.totals import TOTALS, group_sums
+from dpstats.regression import engine
+from dpstats.regression.levels import LevelsEstimate
 from dpstats.release.parameters import HasMissingCodes, parameters
 from dpstats.release.private_size import PrivateSize
 from dpstats.release.session import Released, Session
@@ -63,6 +75,9 @@ class _Fitted(PrivateSize, RatioEstimator[GroupMeansPlan]):
     counts_noise_std_: float
     means_: Floats
     std_: Floats
+    slopes_: Floats
+    slopes_standard_errors_: Floats
+    _adjusted: LevelsEstimate | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,7 +244,10 @@ class GroupMeans(_Fitted, HasMissingCodes):
         if self.adjust is not None:
             if self._discovers:
                 raise InvalidParameter("groups must be declared with adjust, got 'discover'")
-            randomized, about = check_flag("randomized", self.randomized), (epsilon, delta, missing, neighbors)
+            randomized, about = (
+                check_flag("randomized", self.randomized),
+                (epsilon, delta, missing, neighbors),
+            )
             adjust, bounds = self.adjust, (self.bounds, self.bounds_are)
             return adjusted_means_plan(groups, adjust, randomized, *bounds, n, d, *about)
         region = Region.check(self.bounds, self.bounds_are, None, 0.0, d)
@@ -253,7 +271,11 @@ class GroupMeans(_Fitted, HasMissingCodes):
 
     def _sort_parameters(self, names: list[Any] | None) -> Self:
         planner = super()._sort_parameters(names)
-        if self.adjust is None or names is None or all(isinstance(each, int) for each in column_list(self.adjust) or ()):
+        if (
+            self.adjust is None
+            or names is None
+            or all(isinstance(each, int) for each in column_list(self.adjust) or ())
+        ):
             return planner
         # Once bounds are sorted like the columns, covariates are positions.
         unknown = [name for name in column_list(self.adjust) or () if name not in names]
@@ -380,7 +402,14 @@ class GroupMeans(_Fitted, HasMissingCodes):
             raise InvalidParameter(f"groups must be at least two to be compared, got {len(self.groups_)}")
         return self._ratio
 
+    @property
+    def _is_adjusted(self) -> bool:
+        """Whether the means are adjusted: a plan without noisy slopes does not."""
+        return self._adjusted is not None and self._adjusted.plan.steps is not None
+
     def _estimand(self) -> str:
+        if self._is_adjusted:
+            return "the mean of each group's population at the mean of the covariates of all groups"
         if self.plan_.region.hard:
             return "the mean of each group's population (by the declared bounds no row is clipped)"
         return "the mean of each group's population if it were clipped, E[clip(x)]"
@@ -405,11 +434,11 @@ class GroupMeans(_Fitted, HasMissingCodes):
             raise InvalidParameter(f"a and b must be different groups, got {show(a)} for both")
         names = self._column_names()
         return self._differences(
-            DifferenceErrors(ratio[first], ratio[second], self.plan_.half),
+            self._apart(ratio, first, second),
             [(first, second)],
             names,
             "the difference of the two means",
-            title="Private difference of two groups",
+            title=f"Private {'adjusted ' * self._is_adjusted}difference of two groups",
             facts=(
                 ("Difference", f"{self.groups_[first]} less {self.groups_[second]}"),
                 ("Alternative", side),
@@ -440,7 +469,7 @@ class GroupMeans(_Fitted, HasMissingCodes):
         firsts, seconds = (np.array(places) for places in zip(*pairs, strict=True))
         names = [f"{self.groups_[i]} - {self.groups_[j]}" for i, j in pairs]
         return self._differences(
-            DifferenceErrors(ratio[firsts], ratio[seconds], self.plan_.half),
+            self._apart(ratio, firsts, seconds),
             pairs,
             [f"{name}: {column}" if len(columns) > 1 else name for name in names for column in columns],
             "the differences of the means",
@@ -451,6 +480,37 @@ class GroupMeans(_Fitted, HasMissingCodes):
             jointly=True,
             axis=0,
         )
+
+    def _apart(self, ratio: Ratio, first: Any, second: Any) -> DifferenceErrors:
+        """Return the errors of the differences between the means of some groups and of others."""
+        if self._adjusted is None:
+            return DifferenceErrors(ratio[first], ratio[second], self.plan_.half)
+        return DifferenceErrors(*self._adjusted.compare(first, second), self._adjusted.plan.design.y_half)
+
+    def adjusted_difference(self, a: Any, b: Any, alternative: str = "two-sided") -> Differences:
+        """Compare two groups at equal covariates: `difference` of a fit with ``adjust``, without additional cost.
+
+        Parameters
+        ----------
+        a, b, alternative
+            As for `difference`.
+
+        Returns
+        -------
+        Differences
+
+        Raises
+        ------
+        InvalidParameter
+            If the fit had no covariates.
+        """
+        check_is_fitted(self)
+        if self._adjusted is None:
+            raise InvalidParameter(
+                "adjust must be given for adjusted_difference: the columns of the covariates. Without it, use "
+                "difference."
+            )
+        return self.difference(a, b, alternative)
 
     def _differences(
         self,
@@ -503,6 +563,12 @@ class GroupMeans(_Fitted, HasMissingCodes):
                 "Use pairwise(method='holm') instead."
             )
         count = check_simulations(n_simulations, at_least=19)
+        if self._adjusted is not None:
+            tested = test_equal(self._adjusted)
+            simulated = self.privacy_.simulated
+            return AnalysisOfVariance(
+                *map(plain, tested), len(self.groups_), 0, self._column_names(), simulated=simulated
+            )
         rng = check_random_state(random_state)
         if rng is None:
             raise InvalidParameter(
@@ -531,7 +597,7 @@ class GroupMeans(_Fitted, HasMissingCodes):
         if not self.groups_:  # "discover" found none
             return np.full((len(given), self.plan_.n_features), np.nan)
         codes = Categories(self.groups_).codes(given, "labels")
-        return np.vstack([self.means_, np.full(self.plan_.n_features, np.nan)])[codes]
+        return np.vstack([self.means_, np.full(self.means_.shape[1], np.nan)])[codes]
 
     def plot(self, ax: Any = None, confidence_level: float | None = None, **style: Any) -> Any:
         """Draw the means of all groups with their intervals, and return the Axes.
@@ -586,7 +652,7 @@ class GroupMeans(_Fitted, HasMissingCodes):
 
     def summary(self, confidence_level: float | None = None) -> Summary:
         """Return a table of counts, means, intervals and spreads; prints as text, shows as HTML in a notebook."""
-        found, d = self.estimates(), self.plan_.n_features
+        found, d = self.estimates(), len(self._column_names())
         facts = [
             ("Estimator", type(self).__name__),
             *self._size_facts(),
@@ -599,14 +665,18 @@ class GroupMeans(_Fitted, HasMissingCodes):
             title="Private means of groups",
             noise=np.full(found.estimate.shape, np.nan),
             before={"rows": [self._count(k) for k in range(len(self.groups_)) for _ in range(d)]},
-            beside={"std": [significant(value, value / 10) for value in self.std_.ravel().tolist()]},
+            beside={
+                "residual std" if self._is_adjusted else "std": [
+                    significant(value, value / 10) for value in self.std_.ravel().tolist()
+                ]
+            },
             facts=facts,
             notes=self._notes(),
         )
         return found.summary(confidence_level)
 
     def _size_facts(self) -> list[tuple[str, str]]:
-        d, count = self.plan_.n_features, len(self.groups_)
+        d, count = len(self._column_names()), len(self.groups_)
         if self.plan_.has_private_size and self._found is not None:
             return [
                 ("Rows", self._released_size.words),
@@ -643,6 +713,8 @@ class GroupMeans(_Fitted, HasMissingCodes):
         return notes + self._clip_notes()
 
     def _clip_notes(self) -> list[str]:
+        if self._adjusted is not None:
+            return adjusted_notes(self._adjusted, self.groups_)
         if self.plan_.region.hard:
             return []
         return [

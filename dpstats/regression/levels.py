@@ -57,10 +57,13 @@ COVARIATES = "sums of the covariates by level"
 RESIDUALS = "totals of the residuals by level"
 
 _OUTCOMES_SHARE, _COVARIATES_SHARE = 0.02, 0.04
-_LEVELS_SHARE = {True: 0.15, False: 0.12}
-"""Fractions of mu^2, by whether the levels are randomized."""
-_STEPS_SHARE = 0.25
-_MOST_STEPS_SHARE = 0.7
+_LEAST_LEVELS_SHARE, _LEVELS_SHARE = 0.05, 0.15
+_ROUGH = 1000.0
+"""Rows times mu up to which the centers of levels need their largest fraction of mu^2."""
+_LEAST_STEPS_SHARE, _STEPS_SHARE, _MOST_STEPS_SHARE = 0.1, 0.25, 0.7
+"""Fractions of mu^2 for the steps: the least, the most for randomized levels, and the most if slopes are wanted."""
+_ENOUGH = 2.0
+"""Noise of a slope, over its sampling error, at which slopes are good enough to adjust randomized levels."""
 _LONGER = 1.05
 """The steps get so much of mu^2 that a slope's error is at most this multiple of its error without levels."""
 _RANGE = 3.0
@@ -69,10 +72,10 @@ _REACH = 1.0
 """Standard errors of the center of a level by which the clip of its residuals is widened."""
 _CLIPS = np.linspace(1.5, 8.0, 66)
 """Clips of residuals to choose from, in standard deviations."""
-_SKEWED, _DECAY = 0.2, 1.2
+_SKEWED, _DECAY = 0.2, 1.0
 """Bias of the mean of clipped residuals at the least clip, in standard deviations, and its decay with the clip.
 
-Exponential residuals have a bias of 0.10 there between groups whose scales are 1 and 1.5."""
+Exponential residuals have a bias of 0.10 there between groups whose scales are 1 and 1.5, with a decay of 0.83."""
 _NARROW = 0.6
 """Mean of a level, in half-widths of the range, from which the range may have clipped most of its rows."""
 _SEEN = 5.0
@@ -183,7 +186,7 @@ def levels_plan(
         return found or describe_step("linear", design, n, name, part * share, bits)
 
     def made(bits: int) -> SomePlan:
-        fractions = _fractions(share, randomized)
+        fractions = _fractions(share, n * mu, randomized)
         before = [_totals(name, len(levels), fractions[name]) for name in (OUTCOMES, LEVELS)]
         steps = [describe(name, part, bits) for name, part in parts]
         after = [] if randomized else [_covariates(len(levels), d, fractions[COVARIATES])]
@@ -212,17 +215,19 @@ def levels_plan(
 
 
 def _steps_share(design: Design, n: int, epsilon: float, delta: float, randomized: bool) -> float:
-    """Return the fraction of mu^2 for the steps: larger if slopes are wanted, and their noise matters."""
-    if randomized:
-        return _STEPS_SHARE
+    """Return the fraction of mu^2 for the steps: larger if slopes are wanted, or if their noise is large."""
     ratio = regression_plan("linear", design, n, epsilon, delta).noise_ratio
+    if randomized:
+        return min(max((ratio / _ENOUGH) ** 2, _LEAST_STEPS_SHARE), _STEPS_SHARE)
     # sqrt(1 + ratio^2/share) is at most _LONGER sqrt(1 + ratio^2).
     least = ratio**2 / (_LONGER**2 * (1 + ratio**2) - 1)
     return min(max(least, _STEPS_SHARE), _MOST_STEPS_SHARE)
 
 
-def _fractions(steps: float, randomized: bool) -> dict[str, float]:
-    found = {OUTCOMES: _OUTCOMES_SHARE, LEVELS: _LEVELS_SHARE[randomized]}
+def _fractions(steps: float, size: float, randomized: bool) -> dict[str, float]:
+    """Return the fractions of mu^2 of the totals, given the fraction of the steps and rows times mu."""
+    levels = min(max(_LEVELS_SHARE * _ROUGH / size, _LEAST_LEVELS_SHARE), _LEVELS_SHARE)
+    found = {OUTCOMES: _OUTCOMES_SHARE, LEVELS: levels}
     if not randomized:
         found[COVARIATES] = _COVARIATES_SHARE
     return {**found, RESIDUALS: 1 - steps - math.fsum(found.values())}
@@ -231,7 +236,7 @@ def _fractions(steps: float, randomized: bool) -> dict[str, float]:
 def _shares(plan: LevelsPlan) -> dict[str, float]:
     if plan.steps is None:
         return {LEVELS: 1.0}
-    return _fractions((plan.steps.mu / plan.mu) ** 2, plan.randomized)
+    return _fractions((plan.steps.mu / plan.mu) ** 2, plan.n_samples * plan.mu, plan.randomized)
 
 
 def _totals(name: str, levels: int, share: float) -> JointIntegers:
@@ -333,6 +338,8 @@ class LevelsPath:
         """Centers of the levels, and their standard errors."""
         self.spread = 1.0
         """Standard deviation of the outcomes."""
+        self.mean, self.mean_error = 0.0, 1.0
+        """Mean of all outcomes, and the standard deviation of its noise and of its bias by clipping."""
         self.outcome_center, self.outcome_half = 0.0, 1.0
         """Range of the outcomes minus the centers of their levels."""
         self.steps: LinearPath | None = None
@@ -374,6 +381,7 @@ class LevelsPath:
         self.center = float(found.estimate[0, 0])
         variance = max(float(found.Q[0, 0]) / rows - self.center**2, 0.0) + 2 * float(noise.square) / rows
         self.half = min(_RANGE * math.sqrt(variance), 1.0)
+        self.mean, self.mean_error = self.center, float(noise.total) / rows
 
     def _take_levels(self, released: Mapping[str, Floats]) -> None:
         """Center each level at its mean, shrunk toward the mean of all rows, and start the steps."""
@@ -396,6 +404,11 @@ class LevelsPath:
         clipped = np.clip((np.abs(means) - _NARROW) / (1 - _NARROW), 0.0, 1.0) if self.half < 1 else 0.0
         self.errors = self.half * np.sqrt(gain * own) + clipped * (1 - np.abs(self.centers))
         self.spread = self.half * math.sqrt(variance)
+        skewed = _skewness_bias(self.half / self.spread) * self.spread if self.half < 1 else 0.0
+        error = math.hypot(self.half * float(noise.total) * several / rows, skewed)
+        weight = self.mean_error**2 / (self.mean_error**2 + error**2)
+        self.mean += weight * (self.center + self.half * grand - self.mean)
+        self.mean_error *= math.sqrt(1 - weight)
         design, low, high = plan.design, float(self.centers.min()), float(self.centers.max())
         middle, half = -(low + high) / 2, 1 + (high - low) / 2
         self.outcome_center, self.outcome_half = middle, half
@@ -468,10 +481,15 @@ class LevelsFit:
         noise = path.plan.totals_noise(LEVELS)
         count = np.maximum(path.released[LEVELS][COUNTS], noise.count)[:, None]
         clips = np.minimum(_CLIPS * self.scale + _REACH * path.errors[:, None], 1.0)
-        bias = _SKEWED * self.scale * np.exp(-_DECAY * (_CLIPS - _CLIPS[0]))
+        bias = self.scale * _skewness_bias(_CLIPS)
         off = path.plan.totals_noise(RESIDUALS).total * clips / count
         best = np.argmin(off**2 + bias**2, axis=1)
         self.clip, self.bias = clips[np.arange(len(best)), best], bias[best]
+
+
+def _skewness_bias(clip: Any) -> Any:
+    """Return the bias of the mean of residuals by a clip, both in standard deviations, that is allowed for."""
+    return _SKEWED * np.exp(-_DECAY * (clip - _CLIPS[0]))
 
 
 # Estimates
@@ -584,7 +602,7 @@ class LevelsEstimate:
     Attributes
     ----------
     means : Ratio or LevelMeans
-        Of shape (K, 1): the means of the levels at the mean of the covariates, for comparisons.
+        Of shape (K, 1): the means of the levels at the middle of the bounds of the covariates, for comparisons.
     counts : array of shape (K,)
         Noisy number of rows of each level.
     counts_noise : float
@@ -610,7 +628,7 @@ class LevelsEstimate:
         kept = 2 * ndtr(fit.clip / fit.scale) - 1
         bias = (fit.bias * kept / fit.clip)[:, None]
         self.ratio = BiasedRatio(found.T, N, found.Q, found.T, N, pooled, bias=bias)
-        middle = (path.centers + fit.intercept + float(fit.slopes @ fit.center))[:, None]
+        middle = (path.centers + fit.intercept)[:, None]
         most = 1.0 if plan.randomized else 2.0
         self.means = LevelMeans(self.ratio, middle, fit.clip[:, None], fit.scale, most)
         self.counts, self.counts_noise = N[:, 0].copy(), count
@@ -622,14 +640,17 @@ class LevelsEstimate:
 
     @property
     def population(self) -> Ratio | LevelMeans:
-        """The means for intervals of each of them: with the error of the mean of the covariates."""
+        """The means at the mean of the covariates of all rows, where they average to the mean of all outcomes."""
         if not isinstance(self.means, LevelMeans):
             return self.means
-        path, fit = self.path, self.path.fit
-        assert path.steps is not None
-        sampling = max(path.spread**2 - fit.scale**2, 0.0) / fit.found.rows
-        noise = float(np.linalg.norm(fit.slopes)) * path.steps.center_noise
-        return self.means.shift(0.0, math.sqrt(sampling + noise**2))
+        path, fit, n = self.path, self.path.fit, self.path.fit.found.rows
+        by, shared = self.corrections
+        rows = np.maximum(self.counts, self.counts_noise)
+        average = float(rows @ (self.means.estimate[:, 0] + by) / rows.sum())
+        sampling = max(path.spread**2 - fit.scale**2, 0.0) / n
+        noise = float(self.ratio.noise.total) * float(np.linalg.norm(fit.clip)) / n
+        error = np.sqrt(sampling + noise**2 + path.mean_error**2 + np.diagonal(shared))
+        return self.means.shift((path.mean - average + by)[:, None], error[:, None])
 
     @property
     def deviations(self) -> Floats:
