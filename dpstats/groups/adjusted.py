@@ -163,9 +163,7 @@ def test_equal(found: LevelsEstimate) -> tuple[Floats, Floats]:
     """Return Wald's statistic of equal adjusted means, and its p-value by the chi-squared distribution."""
     low, high = found.means.ends(1.0)
     estimate = found.means.estimate[:, 0]
-    shift, shared = found.corrections
-    cov = np.diag(((high - low)[:, 0] / 2) ** 2) + shared
-    estimate = estimate + shift
+    cov = np.diag(((high - low)[:, 0] / 2) ** 2) + found.covariance
     inverse = np.linalg.inv(cov)
     center = inverse.sum(axis=0) @ estimate / inverse.sum()
     statistic = (estimate - center) @ inverse @ (estimate - center)

@@ -341,10 +341,11 @@ class GroupMeans(_Fitted, HasMissingCodes):
         self._adjusted, self._ratio = found, found.means
         self.groups_, self.counts_, self.counts_noise_std_ = plan.groups, found.counts, found.counts_noise
         self.means_, self.std_ = self._errors().start, plan.design.y_half * found.deviations
-        slopes, cov = found.slopes if plan.steps is not None else (np.zeros(plan.design.center.size),) * 2
-        unit = plan.design.y_half / plan.design.half
-        self.slopes_ = slopes * unit
-        self.slopes_standard_errors_ = np.sqrt(np.diagonal(np.atleast_2d(cov))) * unit
+        unit, d = plan.design.y_half / plan.design.half, plan.design.center.size
+        slopes, cov = np.zeros(d), np.full((d, d), np.inf)
+        if plan.steps is not None:
+            slopes, cov = found.path.fit.slopes, found.slopes_covariance
+        self.slopes_, self.slopes_standard_errors_ = slopes * unit, np.sqrt(np.diagonal(cov)) * unit
 
     def _errors(self) -> RatioErrors:
         return super()._errors() if self._adjusted is None else mean_errors(self._adjusted)

@@ -7,8 +7,8 @@ The stages, each with a fixed fraction of mu^2:
 
 1. Totals of all outcomes. They give the range of most outcomes.
 2. Totals of the outcomes by level, clipped to this range. They give a center for each level.
-3. The Newton steps of a linear regression of the outcomes minus these centers on the covariates.
-4. Sums of the covariates by level. Only if levels are not randomized.
+3. Sums of the covariates by level. Only if levels are not randomized: they give centers of the covariates.
+4. The Newton steps of a linear regression of the centered outcomes on the centered covariates.
 5. Totals by level of the residuals, each clipped to a multiple of its scale. Noise is in proportion to this clip.
 
 Proof: docs/proofs/levels.md. Intervals: docs/intervals/levels.md.
@@ -57,13 +57,13 @@ COVARIATES = "sums of the covariates by level"
 RESIDUALS = "totals of the residuals by level"
 
 _OUTCOMES_SHARE, _COVARIATES_SHARE = 0.02, 0.04
-_LEAST_LEVELS_SHARE, _LEVELS_SHARE = 0.05, 0.15
-_ROUGH = 1000.0
-"""Rows times mu up to which the centers of levels need their largest fraction of mu^2."""
-_LEAST_STEPS_SHARE, _STEPS_SHARE, _MOST_STEPS_SHARE = 0.1, 0.25, 0.7
-"""Fractions of mu^2 for the steps: the least, the most for randomized levels, and the most if slopes are wanted."""
+_LEVELS_SHARE = 0.15
+_ROUGH, _LEAST_LEVELS = 1000.0, 1 / 3
+"""Rows times mu up to which centers of randomized levels need all of their fraction, and the least part of it."""
+_LEAST_STEPS_SHARE, _STEPS_SHARE, _MOST_STEPS_SHARE = 0.1, 0.25, 0.5
+"""Fractions of mu^2 for the steps: the least, the most to adjust levels, and the most if slopes are wanted."""
 _ENOUGH = 2.0
-"""Noise of a slope, over its sampling error, at which slopes are good enough to adjust randomized levels."""
+"""Noise of a slope, over its sampling error, at which slopes are good enough to adjust levels."""
 _LONGER = 1.05
 """The steps get so much of mu^2 that a slope's error is at most this multiple of its error without levels."""
 _RANGE = 3.0
@@ -80,6 +80,8 @@ _NARROW = 0.6
 """Mean of a level, in half-widths of the range, from which the range may have clipped most of its rows."""
 _SEEN = 5.0
 """A level is identified if its count is at least this many standard deviations of the noise of a count."""
+_COVARIATE_SPREAD = 0.5
+"""Prior standard deviation of the mean of a covariate in a level, in half-widths."""
 _HALVINGS = 50
 
 
@@ -167,15 +169,19 @@ def levels_plan(
     delta: float,
     missing: str,
     randomized: bool,
+    slopes: bool = False,
     kind: Callable[..., SomePlan] = LevelsPlan,  # type: ignore[assignment]
     **facts: Any,
 ) -> SomePlan:
-    """Return the plan of the means of declared levels of n rows, adjusted for the columns of the design."""
+    """Return the plan of the means of declared levels of n rows, adjusted for the columns of the design.
+
+    With ``slopes`` the slopes are wanted too, and not only as a means to adjust the levels.
+    """
     mu, guarantee = 1 / gaussian_sigma(epsilon, delta), PrivacyGuarantee(epsilon, delta)
     d = design.center.size
     facts |= {"levels": tuple(levels), "randomized": randomized, "missing": missing, "mu": mu}
     size = facts.pop("n_features", d)
-    share = _steps_share(design, n, epsilon, delta, randomized)
+    share = _steps_share(design, n, epsilon, delta, slopes)
     own = mu * math.sqrt(share)
     # Rows of undeclared levels count nowhere, so the steps count the rows that they use, as if others were missing.
     first = first_stages(design, "drop")
@@ -187,13 +193,14 @@ def levels_plan(
 
     def made(bits: int) -> SomePlan:
         fractions = _fractions(share, n * mu, randomized)
+        before: list[Integers | JointIntegers]
         before = [_totals(name, len(levels), fractions[name]) for name in (OUTCOMES, LEVELS)]
+        before += [] if randomized else [_covariates(len(levels), d, fractions[COVARIATES])]
         steps = [describe(name, part, bits) for name, part in parts]
-        after = [] if randomized else [_covariates(len(levels), d, fractions[COVARIATES])]
-        after.append(_totals(RESIDUALS, len(levels), fractions[RESIDUALS]))
-        stages = additive_stages([*before, *steps, *after], epsilon, delta)
+        last = _totals(RESIDUALS, len(levels), fractions[RESIDUALS])
+        stages = additive_stages([*before, *steps, last], epsilon, delta)
         inner = RegressionPlan(
-            stages[2 : 2 + len(steps)],
+            stages[len(before) : -1],
             guarantee,
             n,
             d,
@@ -214,10 +221,10 @@ def levels_plan(
     return kind(stages, guarantee, n, size, design=design, bits=found.bits, steps=None, **facts)
 
 
-def _steps_share(design: Design, n: int, epsilon: float, delta: float, randomized: bool) -> float:
+def _steps_share(design: Design, n: int, epsilon: float, delta: float, slopes: bool) -> float:
     """Return the fraction of mu^2 for the steps: larger if slopes are wanted, or if their noise is large."""
     ratio = regression_plan("linear", design, n, epsilon, delta).noise_ratio
-    if randomized:
+    if not slopes:
         return min(max((ratio / _ENOUGH) ** 2, _LEAST_STEPS_SHARE), _STEPS_SHARE)
     # sqrt(1 + ratio^2/share) is at most _LONGER sqrt(1 + ratio^2).
     least = ratio**2 / (_LONGER**2 * (1 + ratio**2) - 1)
@@ -226,7 +233,9 @@ def _steps_share(design: Design, n: int, epsilon: float, delta: float, randomize
 
 def _fractions(steps: float, size: float, randomized: bool) -> dict[str, float]:
     """Return the fractions of mu^2 of the totals, given the fraction of the steps and rows times mu."""
-    levels = min(max(_LEVELS_SHARE * _ROUGH / size, _LEAST_LEVELS_SHARE), _LEVELS_SHARE)
+    levels = _LEVELS_SHARE
+    if randomized:
+        levels *= min(max(_ROUGH / size, _LEAST_LEVELS), 1.0)
     found = {OUTCOMES: _OUTCOMES_SHARE, LEVELS: levels}
     if not randomized:
         found[COVARIATES] = _COVARIATES_SHARE
@@ -272,18 +281,51 @@ class OutcomeTotals(Question):
 
 
 @dataclass(frozen=True, eq=False)
+class Centers:
+    """Public centers of the levels, in half-widths, and the range of the centered outcomes.
+
+    Attributes
+    ----------
+    outcomes : array of shape (K,)
+    covariates : array of shape (K, d)
+        Multiples of a step of the lattice.
+    """
+
+    outcomes: Floats
+    covariates: Floats
+
+    @cached_property
+    def middle(self) -> float:
+        """Middle of the range of centered outcomes."""
+        return -(float(self.outcomes.min()) + float(self.outcomes.max())) / 2
+
+    @cached_property
+    def half(self) -> float:
+        """Half-width of this range."""
+        return 1 + (float(self.outcomes.max()) - float(self.outcomes.min())) / 2
+
+    def subtract(self, block: Block) -> Block:
+        """Return the rows minus the centers of their levels, with outcomes in half-widths of their range."""
+        assert block.groups is not None
+        y = (block.y - self.outcomes[block.groups] - self.middle) / self.half
+        block = replace(block, y=np.clip(y, -1.0, 1.0))
+        if self.covariates.any():
+            steps = np.zeros((len(self.covariates), block.points.shape[1]), dtype=np.float32)
+            steps[:, :-1] = self.covariates * 2.0**X_BITS
+            # Sums of integers below 2^23 are exact.
+            block.points = block.points - steps[block.groups]
+        return block
+
+
+@dataclass(frozen=True, eq=False)
 class Centered(Question):
-    """A query about the outcomes minus the public centers of their levels, over ``half`` about ``middle``."""
+    """A query about rows minus the centers of their levels."""
 
     query: Question
-    centers: Floats
-    middle: float
-    half: float
+    centers: Centers
 
     def sum_rows(self, block: Block) -> Sums:
-        assert block.groups is not None
-        y = (block.y - self.centers[block.groups] - self.middle) / self.half
-        return self.query.sum_rows(replace(block, y=np.clip(y, -1.0, 1.0)))
+        return self.query.sum_rows(self.centers.subtract(block))
 
 
 @dataclass(frozen=True, eq=False)
@@ -333,15 +375,17 @@ class LevelsPath:
         self.released: dict[str, Any] = {}
         self.center, self.half = 0.0, 1.0
         """Range of most outcomes, in half-widths of the bounds."""
-        self.centers: Floats = np.zeros(len(plan.levels))
+        self.centers = Centers(
+            np.zeros(len(plan.levels)), np.zeros((len(plan.levels), plan.design.center.size))
+        )
         self.errors: Floats = np.zeros(len(plan.levels))
-        """Centers of the levels, and their standard errors."""
+        """Standard errors of the centers of the outcomes."""
+        self.unsure: Floats = np.zeros_like(self.centers.covariates)
+        """Variances of the errors of the centers of the covariates. 0 if levels are randomized."""
         self.spread = 1.0
         """Standard deviation of the outcomes."""
         self.mean, self.mean_error = 0.0, 1.0
         """Mean of all outcomes, and the standard deviation of its noise and of its bias by clipping."""
-        self.outcome_center, self.outcome_half = 0.0, 1.0
-        """Range of the outcomes minus the centers of their levels."""
         self.steps: LinearPath | None = None
 
     def question(self, name: str) -> Question:
@@ -353,12 +397,13 @@ class LevelsPath:
         if name == RESIDUALS:
             fit = self.fit
             query: Question = ResidualTotals(
-                self.plan.totals(name), fit.coordinates, fit.clip / self.outcome_half
+                self.plan.totals(name), fit.coordinates, fit.clip / self.centers.half
             )
         else:
-            assert self.steps is not None
+            if self.steps is None:
+                self.steps = self._first_step()
             query = self.steps.question(name)
-        return Centered(query, self.centers, self.outcome_center, self.outcome_half)
+        return Centered(query, self.centers)
 
     def take(self, name: str, released: Any) -> None:
         """Update the path with the release of a stage."""
@@ -369,8 +414,11 @@ class LevelsPath:
             self._take_outcomes(released)
         elif name == LEVELS:
             self._take_levels(released)
-        elif name not in (COVARIATES, RESIDUALS):
-            assert self.steps is not None
+        elif name == COVARIATES:
+            self._take_covariates(np.asarray(released))
+        elif name != RESIDUALS:
+            if self.steps is None:
+                self.steps = self._first_step()
             self.steps.take(name, released)
 
     def _take_outcomes(self, released: Mapping[str, Floats]) -> None:
@@ -399,24 +447,38 @@ class LevelsPath:
         own = (noise.total / count) ** 2 + variance / count
         gain = variance / (variance + own)
         means = grand + gain * (np.clip(total / count, -1.0, 1.0) - grand)
-        self.centers = np.clip(self.center + self.half * means, -1.0, 1.0)
+        self.counts = count
+        centers = np.clip(self.center + self.half * means, -1.0, 1.0)
+        self.centers = replace(self.centers, outcomes=centers)
         # The range may have clipped most rows of a level. Then its center can be wrong up to the bounds.
         clipped = np.clip((np.abs(means) - _NARROW) / (1 - _NARROW), 0.0, 1.0) if self.half < 1 else 0.0
-        self.errors = self.half * np.sqrt(gain * own) + clipped * (1 - np.abs(self.centers))
+        self.errors = self.half * np.sqrt(gain * own) + clipped * (1 - np.abs(centers))
         self.spread = self.half * math.sqrt(variance)
         skewed = _skewness_bias(self.half / self.spread) * self.spread if self.half < 1 else 0.0
         error = math.hypot(self.half * float(noise.total) * several / rows, skewed)
         weight = self.mean_error**2 / (self.mean_error**2 + error**2)
         self.mean += weight * (self.center + self.half * grand - self.mean)
         self.mean_error *= math.sqrt(1 - weight)
-        design, low, high = plan.design, float(self.centers.min()), float(self.centers.max())
-        middle, half = -(low + high) / 2, 1 + (high - low) / 2
-        self.outcome_center, self.outcome_half = middle, half
-        moved = replace(
-            design, y_center=design.y_center + design.y_half * middle, y_half=design.y_half * half
-        )
+
+    def _take_covariates(self, released: Floats) -> None:
+        """Center the covariates of each level at their mean, shrunk toward the mean of all rows.
+
+        Within levels, covariates are not correlated with what the centers of the outcomes miss.
+        """
+        sums = released.reshape(self.unsure.shape)
+        noise = float(np.max(self.plan.noise(COVARIATES).std)) / self.counts[:, None]
+        grand = sums.sum(axis=0) / self.counts.sum()
+        gain = _COVARIATE_SPREAD**2 / (_COVARIATE_SPREAD**2 + noise**2)
+        means = np.clip(grand + gain * (sums / self.counts[:, None] - grand), -1.0, 1.0)
+        self.centers = replace(self.centers, covariates=np.rint(means * 2.0**X_BITS) * 2.0**-X_BITS)
+        self.unsure = np.broadcast_to(gain * noise**2, self.unsure.shape)
+
+    def _first_step(self) -> LinearPath:
+        """Return the path of the steps, for outcomes in the range that centered outcomes have."""
+        plan, design, centers = self.plan, self.plan.design, self.centers
         assert plan.steps is not None
-        self.steps = LinearPath(replace(plan.steps, design=moved))
+        middle, half = design.y_center + design.y_half * centers.middle, design.y_half * centers.half
+        return LinearPath(replace(plan.steps, design=replace(design, y_center=middle, y_half=half)))
 
     @cached_property
     def fit(self) -> LevelsFit:
@@ -441,14 +503,14 @@ class LevelsFit:
         Whether each slope is identified. The others count as 0.
     slopes, intercept : array of shape (d,), float
         Coefficients, at the middle of the bounds of the covariates.
-    center : array of shape (d,)
-        Mean of the covariates.
     scale : float
         Standard deviation of the residuals.
     clip : array of shape (K,)
         Clip of the residuals of each level.
     bias : array of shape (K,)
         Standard deviation of the bias by this clip.
+    cov, sampling : array of shape (d, d)
+        Covariance of the errors of the slopes, and its part that is sampling error.
     """
 
     def __init__(self, path: LevelsPath) -> None:
@@ -458,22 +520,21 @@ class LevelsFit:
         self.found: Estimate = steps.estimate()
         self.identified = told_apart(self.found, self.found.robust, steps.plan)
         per_step = design.half / design.y_half
-        self.center = steps.shift
         all_slopes = self.found.params[1:] * per_step
         self.slopes = np.where(self.identified, all_slopes, 0.0)
         self.intercept = (
             float(self.found.params[0] + self.found.params[1:] @ design.center) - design.y_center
         ) / design.y_half
         # The line without the slopes that are not identified goes through the same center.
-        self.intercept += float((all_slopes - self.slopes) @ self.center)
+        self.intercept += float((all_slopes - self.slopes) @ steps.shift)
         self.scale = min(self.found.scale / design.y_half, path.spread)
         if steps.plan.is_lost(self.found.rows):
             self.intercept, self.scale = 0.0, path.spread
-        self.cov = self.found.robust[1:, 1:] * np.outer(per_step, per_step)
-        sampling = (self.found.model - self.found.privacy)[1:, 1:] * np.outer(per_step, per_step)
-        self.inverse = sampling * self.found.rows / self.scale**2
+        units = np.outer(per_step, per_step)
+        self.cov = self.found.robust[1:, 1:] * units
+        self.sampling = (self.found.model - self.found.privacy)[1:, 1:] * units
         self._choose_clips(path)
-        theta = np.append(self.intercept - path.outcome_center, self.slopes) / path.outcome_half
+        theta = np.append(self.intercept - path.centers.middle, self.slopes) / path.centers.half
         self.coordinates = Coordinates(np.zeros(design.center.size), True, coordinates(theta, design.size))
 
     def _choose_clips(self, path: LevelsPath) -> None:
@@ -628,7 +689,7 @@ class LevelsEstimate:
         kept = 2 * ndtr(fit.clip / fit.scale) - 1
         bias = (fit.bias * kept / fit.clip)[:, None]
         self.ratio = BiasedRatio(found.T, N, found.Q, found.T, N, pooled, bias=bias)
-        middle = (path.centers + fit.intercept)[:, None]
+        middle = (path.centers.outcomes + fit.intercept - path.centers.covariates @ fit.slopes)[:, None]
         most = 1.0 if plan.randomized else 2.0
         self.means = LevelMeans(self.ratio, middle, fit.clip[:, None], fit.scale, most)
         self.counts, self.counts_noise = N[:, 0].copy(), count
@@ -644,13 +705,12 @@ class LevelsEstimate:
         if not isinstance(self.means, LevelMeans):
             return self.means
         path, fit, n = self.path, self.path.fit, self.path.fit.found.rows
-        by, shared = self.corrections
         rows = np.maximum(self.counts, self.counts_noise)
-        average = float(rows @ (self.means.estimate[:, 0] + by) / rows.sum())
+        average = float(rows @ self.means.estimate[:, 0] / rows.sum())
         sampling = max(path.spread**2 - fit.scale**2, 0.0) / n
         noise = float(self.ratio.noise.total) * float(np.linalg.norm(fit.clip)) / n
-        error = np.sqrt(sampling + noise**2 + path.mean_error**2 + np.diagonal(shared))
-        return self.means.shift((path.mean - average + by)[:, None], error[:, None])
+        error = np.sqrt(sampling + noise**2 + path.mean_error**2 + np.diagonal(self.covariance))
+        return self.means.shift(path.mean - average, error[:, None])
 
     @property
     def deviations(self) -> Floats:
@@ -664,79 +724,35 @@ class LevelsEstimate:
     def compare(self, first: Any, second: Any) -> tuple[Any, Any]:
         """Return the means of some levels and of others, whose differences are adjusted for the covariates."""
         a, b = self.means[first], self.means[second]
-        if self.plan.randomized or not isinstance(a, LevelMeans):
+        if not isinstance(a, LevelMeans) or self.plan.randomized:
             return a, b
-        by, error = self._correct(np.atleast_1d(first), np.atleast_1d(second))
-        shape = a.shape
-        return a.shift(by.reshape(shape), error.reshape(shape)), b
+        cov = self.covariance
+        variances = np.diagonal(cov)[first] + np.diagonal(cov)[second] - 2 * cov[first, second]
+        return a.shift(0.0, np.sqrt(np.maximum(variances, 0.0)).reshape(a.shape)), b
 
     @cached_property
-    def _imbalance(self) -> tuple[Floats, Floats]:
-        """Shrunk sums of the centered covariates by level over all rows, and their remaining variances: (K, d)."""
-        plan, fit = self.plan, self.path.fit
-        n, d, K = fit.found.rows, plan.design.center.size, len(plan.levels)
-        sums = self._covariates / n
-        counts = self.counts / n
-        off = sums - np.outer(counts, sums.sum(axis=0) / max(counts.sum(), 1e-9))
-        stage = float(np.max(plan.noise(COVARIATES).std)) / n
-        spread = 1 / np.sqrt(np.maximum(np.diagonal(fit.inverse), 1e-12))
-        prior = np.outer(np.maximum(self.counts, self.counts_noise) / n, spread)
-        gain = prior**2 / (prior**2 + stage**2)
-        assert off.shape == (K, d)
-        return gain * off, gain * stage**2
-
-    @property
-    def _covariates(self) -> Floats:
-        return np.reshape(self.path.released[COVARIATES], (len(self.plan.levels), -1))
+    def covariance(self) -> Floats:
+        """Covariance of the errors of the means of the levels by errors of the slopes: 0 if levels are randomized."""
+        path, K = self.path, len(self.plan.levels)
+        if self.plan.randomized or self.plan.steps is None:
+            return np.zeros((K, K))
+        away = path.centers.covariates - self.counts @ path.centers.covariates / self.counts.sum()
+        cov = self.slopes_covariance
+        return away @ cov @ away.T + np.diag(path.unsure @ np.diagonal(cov))
 
     @cached_property
-    def slopes(self) -> tuple[Floats, Floats]:
-        """Slopes and the covariance of their errors, in half-widths. Without randomization they are corrected.
+    def slopes_covariance(self) -> Floats:
+        """Covariance of the errors of the slopes, in half-widths.
 
-        The steps subtracted centers of the levels, and not their means.
+        Where both centers of a level are off, its rows bend the slopes.
         """
-        fit = self.path.fit
+        path, fit = self.path, self.path.fit
         if self.plan.randomized:
-            return fit.slopes, fit.cov
-        change, inverse = self._change, fit.inverse
-        _, variances = self._imbalance
-        return fit.slopes + change, fit.cov + inverse @ np.diag(variances.T @ self._moves**2) @ inverse
-
-    @property
-    def _moves(self) -> Floats:
-        """The means of the residuals of the levels."""
+            return fit.cov
         assert isinstance(self.means, LevelMeans)
-        fit = self.path.fit
-        moves = (self.means.estimate - self.means.middle)[:, 0]
-        return np.asarray(np.clip(moves, -fit.clip, fit.clip))
-
-    @property
-    def _change(self) -> Floats:
-        """The correction of the slopes."""
-        sums, _ = self._imbalance
-        return np.asarray(-self.path.fit.inverse @ (sums.T @ self._moves))
-
-    @cached_property
-    def _imbalance_per_row(self) -> tuple[Floats, Floats]:
-        """The centered means of the covariates of each level, and the variances of their errors."""
-        sums, variances = self._imbalance
-        share = np.maximum(self.counts, self.counts_noise)[:, None] / self.path.fit.found.rows
-        return sums / share, variances / share**2
-
-    def _correct(self, first: Any, second: Any) -> tuple[Floats, Floats]:
-        """Return the correction of the differences between levels, and its standard error."""
-        change, (_, cov) = self._change, self.slopes
-        means, variances = self._imbalance_per_row
-        apart, unsure = means[first] - means[second], variances[first] + variances[second]
-        variance = np.einsum("ij,jk,ik->i", apart, cov, apart) + unsure @ change**2
-        return -apart @ change, np.sqrt(variance)
-
-    @property
-    def corrections(self) -> tuple[Floats, Floats]:
-        """The correction of each mean by the covariates of its level, and the covariance of their errors."""
-        K = len(self.plan.levels)
-        if self.plan.randomized or not isinstance(self.means, LevelMeans):
-            return np.zeros(K), np.zeros((K, K))
-        change, (_, cov) = self._change, self.slopes
-        means, variances = self._imbalance_per_row
-        return -means @ change, means @ cov @ means.T + np.diag(variances @ change**2)
+        away = invert_clipped_mean(self.ratio.estimate * self.means.clip, self.means.clip, fit.scale)
+        moves = np.clip(away, -self.means.clip, self.means.clip)
+        share = np.maximum(self.counts, self.counts_noise)[:, None] / fit.found.rows
+        bent = (share**2 * path.unsure * moves**2).sum(axis=0)
+        sampling = fit.sampling * fit.found.rows / fit.scale**2
+        return np.asarray(fit.cov + sampling @ np.diag(bent) @ sampling)
