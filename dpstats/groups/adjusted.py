@@ -53,8 +53,7 @@ def adjusted_means_plan(
     groups: Sequence[Any],
     adjust: Any,
     randomized: bool,
-    bounds: Any,
-    bounds_are: Any,
+    declared: tuple[Any, Any],
     n: int | None,
     d: int,
     epsilon: float,
@@ -62,7 +61,11 @@ def adjusted_means_plan(
     missing: str,
     neighbors: Neighbors,
 ) -> AdjustedMeansPlan:
-    """Return the plan of the adjusted means of declared groups of n rows with d columns."""
+    """Return the plan of the adjusted means of declared groups of n rows with d columns.
+
+    ``declared`` are the bounds of all columns, and what they are.
+    """
+    bounds, bounds_are = declared
     if neighbors is not Neighbors.REPLACE_ONE or n is None:
         raise refuse("neighbors", given=neighbors.value, allowed="'replace_one' with adjust")
     if delta == 0:
@@ -170,9 +173,9 @@ def test_equal(found: LevelsEstimate) -> tuple[Floats, Floats]:
     return np.array([statistic]), np.array([chdtrc(len(estimate) - 1, statistic)])
 
 
-def adjusted_notes(found: LevelsEstimate, groups: Sequence[Any]) -> list[str]:
+def adjusted_notes(found: LevelsEstimate, plan: AdjustedMeansPlan) -> list[str]:
     """Return remarks about the assumptions of adjusted means."""
-    plan = found.plan
+    groups = plan.groups
     if plan.steps is None:
         return [
             "Means are not adjusted: at this number of rows and epsilon, noise hides the slopes of the covariates.",

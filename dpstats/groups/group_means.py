@@ -244,12 +244,11 @@ class GroupMeans(_Fitted, HasMissingCodes):
         if self.adjust is not None:
             if self._discovers:
                 raise InvalidParameter("groups must be declared with adjust, got 'discover'")
-            randomized, about = (
-                check_flag("randomized", self.randomized),
-                (epsilon, delta, missing, neighbors),
+            randomized = check_flag("randomized", self.randomized)
+            covariates, bounds = self.adjust, (self.bounds, self.bounds_are)
+            return adjusted_means_plan(
+                groups, covariates, randomized, bounds, n, d, epsilon, delta, missing, neighbors
             )
-            adjust, bounds = self.adjust, (self.bounds, self.bounds_are)
-            return adjusted_means_plan(groups, adjust, randomized, *bounds, n, d, *about)
         region = Region.check(self.bounds, self.bounds_are, None, 0.0, d)
         if self._discovers:
             return discovered_means_plan(region, n, d, epsilon, delta, missing, neighbors)
@@ -338,7 +337,7 @@ class GroupMeans(_Fitted, HasMissingCodes):
         self.std_ = self.plan_.half * np.sqrt(np.clip(variance, 0.0, (1 - m) * (1 + m)))
 
     def _report_adjusted(self, found: LevelsEstimate, plan: AdjustedMeansPlan) -> None:
-        self._adjusted, self._ratio = found, found.means
+        self._adjusted, self._ratio = found, found.ratio
         self.groups_, self.counts_, self.counts_noise_std_ = plan.groups, found.counts, found.counts_noise
         self.means_, self.std_ = self._errors().start, plan.design.y_half * found.deviations
         unit, d = plan.design.y_half / plan.design.half, plan.design.center.size
@@ -352,7 +351,8 @@ class GroupMeans(_Fitted, HasMissingCodes):
 
     def _column_names(self, columns: Iterable[int] | None = None) -> list[str]:
         if columns is None and self._adjusted is not None:
-            columns = [self._adjusted.plan.outcome]
+            plan: Any = self.plan_
+            columns = [plan.outcome]
         return super()._column_names(columns)
 
     # Queries
@@ -565,11 +565,9 @@ class GroupMeans(_Fitted, HasMissingCodes):
             )
         count = check_simulations(n_simulations, at_least=19)
         if self._adjusted is not None:
-            tested = test_equal(self._adjusted)
-            simulated = self.privacy_.simulated
-            return AnalysisOfVariance(
-                *map(plain, tested), len(self.groups_), 0, self._column_names(), simulated=simulated
-            )
+            statistic, pvalue = test_equal(self._adjusted)
+            names, simulated = self._column_names(), self.privacy_.simulated
+            return AnalysisOfVariance(statistic, pvalue, len(self.groups_), 0, names, simulated=simulated)
         rng = check_random_state(random_state)
         if rng is None:
             raise InvalidParameter(
@@ -715,7 +713,8 @@ class GroupMeans(_Fitted, HasMissingCodes):
 
     def _clip_notes(self) -> list[str]:
         if self._adjusted is not None:
-            return adjusted_notes(self._adjusted, self.groups_)
+            plan: Any = self.plan_
+            return adjusted_notes(self._adjusted, plan)
         if self.plan_.region.hard:
             return []
         return [

@@ -38,7 +38,7 @@ class NewtonSteps(RowColumns[RegressionPlan]):
 
     def _report_estimate(self, released: Released, plan: RegressionPlan, cov: str) -> Estimate:
         """Set the attributes that these regressions share, and return the estimate; ``cov`` names its covariance."""
-        found = walked(released, plan).estimate()
+        found: Estimate = walked(released, plan).estimate()
         self._set_params(found.params, getattr(found, cov), found.privacy)
         self.condition_ = found.condition
         if plan.count_stage is not None:
@@ -95,12 +95,13 @@ class NewtonSteps(RowColumns[RegressionPlan]):
         return self.plan_.is_lost(getattr(self, "_counted", self.plan_.n_samples))
 
 
-def first_path(plan: Any) -> Any:
+def first_path(plan: DesignPlan) -> Path | LevelsPath:
     """Return the path of a plan before the first release."""
     if isinstance(plan, LevelsPlan):
         return LevelsPath(plan)
     if isinstance(plan, LogLinearPlan):
         return LogLinearPath(plan)
+    assert isinstance(plan, RegressionPlan)
     return (LinearPath if plan.family == "linear" else LogisticPath)(plan)
 
 
@@ -117,7 +118,7 @@ def read(rows: Rows, plan: DesignPlan, *, keep: bool = False) -> DesignRows:
     return found
 
 
-def release(rows: DesignRows, plan: RegressionPlan, session: Session) -> None:
+def release(rows: DesignRows, plan: DesignPlan, session: Session) -> None:
     """Release every stage. If the session has several draws, each draw follows its own path."""
     several = session.size
     paths = [first_path(plan) for _ in range(several or 1)]
@@ -132,7 +133,7 @@ def release(rows: DesignRows, plan: RegressionPlan, session: Session) -> None:
             path.take(stage.name, of_draw(released, draw) if several else released)
 
 
-def walked(released: Released, plan: RegressionPlan) -> Path:
+def walked(released: Released, plan: DesignPlan) -> Any:
     """Return the path after all released values."""
     path = first_path(plan)
     for stage in plan.stages:

@@ -141,7 +141,7 @@ class LevelsPlan(DesignPlan):
 
         It assumes residuals that are clipped at twice their standard deviation.
         """
-        noise = self.residuals_noise.total
+        noise = float(self.residuals_noise.total)
         clip = 2.0 if self.steps is not None else self.design.y_half
         return min((clip * noise) ** 2 / self.n_samples, 1.0)
 
@@ -727,7 +727,7 @@ class LevelsEstimate:
         if not isinstance(a, LevelMeans) or self.plan.randomized:
             return a, b
         cov = self.covariance
-        variances = np.diagonal(cov)[first] + np.diagonal(cov)[second] - 2 * cov[first, second]
+        variances: Floats = np.diagonal(cov)[first] + np.diagonal(cov)[second] - 2 * cov[first, second]
         return a.shift(0.0, np.sqrt(np.maximum(variances, 0.0)).reshape(a.shape)), b
 
     @cached_property
@@ -738,7 +738,7 @@ class LevelsEstimate:
             return np.zeros((K, K))
         away = path.centers.covariates - self.counts @ path.centers.covariates / self.counts.sum()
         cov = self.slopes_covariance
-        return away @ cov @ away.T + np.diag(path.unsure @ np.diagonal(cov))
+        return np.asarray(away @ cov @ away.T + np.diag(path.unsure @ np.diagonal(cov)))
 
     @cached_property
     def slopes_covariance(self) -> Floats:
