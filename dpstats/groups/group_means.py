@@ -39,7 +39,7 @@ from dpstats.groups.adjusted import (
     test_equal,
 )
 from dpstats.groups.base import RatioEstimator, place_of_group
-from dpstats.groups.contrasts import DifferenceErrors, Tukey
+from dpstats.means.contrasts import DifferenceErrors, Tukey
 from dpstats.groups.differences import Differences
 from dpstats.groups.discovered import (
     DiscoveredMeansPlan,
