@@ -15,6 +15,7 @@ from scipy.special import chdtrc
 
 from dpstats.data.tables import Rows, Sums, Table
 from dpstats.errors import InvalidParameter, refuse, show
+from dpstats.lattice import check_finite
 from dpstats.means.ratio import RatioErrors
 from dpstats.means.region import Region
 from dpstats.privacy.guarantee import Neighbors
@@ -116,6 +117,7 @@ class SplitRows(Rows):
 
     rows: Rows
     outcome: int
+    missing: str
 
     @property
     def names(self) -> list[Any] | None:  # type: ignore[override]
@@ -132,10 +134,10 @@ class SplitRows(Rows):
         return n, d - 1
 
     def total(self, work: Callable[[Table], Sums]) -> dict[str, NDArray[np.int64]]:
-        return self.rows.total(_Split(work, self.outcome))
+        return self.rows.total(_Split(work, self.outcome, self.missing))
 
     def whole(self) -> Table:
-        return _split(self.rows.whole(), self.outcome)
+        return _split(self.rows.whole(), self.outcome, self.missing)
 
 
 @dataclass(frozen=True)
@@ -144,12 +146,15 @@ class _Split:
 
     work: Callable[[Table], Sums]
     outcome: int
+    missing: str
 
     def __call__(self, table: Table) -> Sums:
-        return self.work(_split(table, self.outcome))
+        return self.work(_split(table, self.outcome, self.missing))
 
 
-def _split(table: Table, outcome: int) -> Table:
+def _split(table: Table, outcome: int, missing: str) -> Table:
+    if missing == "error":
+        check_finite(table.X)
     y = np.asarray(table.X[:, outcome], dtype=np.float64)
     return replace(table, X=np.delete(table.X, outcome, axis=1), y=y, names=None)
 

@@ -654,7 +654,7 @@ def invert_clipped_mean(value: Floats, clip: Any, scale: float) -> Floats:
         below = clipped_mean(middle, clip, scale) < value
         low, high = np.where(below, middle, low), np.where(below, high, middle)
     found = (low + high) / 2
-    return np.where(np.abs(value) < clip * (1 - 1e-7), found, np.sign(value) * np.inf)
+    return np.where(np.abs(value) < clip * (1 - 1e-7), found, np.copysign(np.inf, value))
 
 
 class LevelsEstimate:
