@@ -167,7 +167,7 @@ def mean_errors(found: LevelsEstimate) -> RatioErrors:
     return RatioErrors(ratio, design.y_center, design.y_half, np.array([low]), np.array([high]))
 
 
-def test_equal(found: LevelsEstimate) -> tuple[Floats, Floats]:
+def wald_test(found: LevelsEstimate) -> tuple[Floats, Floats]:
     """Return Wald's statistic of equal adjusted means, and its p-value by the chi-squared distribution."""
     low, high = found.means.ends(1.0)
     estimate = found.means.estimate[:, 0]
@@ -187,14 +187,20 @@ def adjusted_notes(found: LevelsEstimate, plan: AdjustedMeansPlan) -> list[str]:
             *([] if plan.region.hard else ["Entries beyond the bounds are moved to the nearer bound."]),
         ]
     fit = found.path.fit
-    clips = ", ".join(
-        f"{group} {clip / fit.scale:.1f}"
-        for group, clip in zip(groups, fit.clip[:_SHOWN].tolist(), strict=False)
-    )
-    notes = [
-        "Differences assume residuals that are no more skewed than exponential ones. They are clipped at these "
-        f"multiples of their standard deviation: {clips}{', ...' * (len(groups) > _SHOWN)}."
-    ]
+    clipped = fit.bias > 0
+    notes = []
+    if clipped.any():
+        shown = [
+            (group, clip)
+            for group, clip, is_clipped in zip(groups, fit.clip, clipped, strict=True)
+            if is_clipped
+        ]
+        clips = ", ".join(f"{group} {clip / fit.scale:.1f}" for group, clip in shown[:_SHOWN])
+        notes.append(
+            "Differences assume residuals that are no more skewed than "
+            f"{'lognormal' if fit.skewed else 'exponential'} ones. They are clipped at these multiples of their "
+            f"standard deviation: {clips}{', ...' * (len(shown) > _SHOWN)}."
+        )
     if plan.randomized:
         notes.append("Groups count as randomized: covariates have one distribution in all groups.")
     else:

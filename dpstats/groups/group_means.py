@@ -36,10 +36,9 @@ from dpstats.groups.adjusted import (
     adjusted_means_plan,
     adjusted_notes,
     mean_errors,
-    test_equal,
+    wald_test,
 )
 from dpstats.groups.base import RatioEstimator, place_of_group
-from dpstats.means.contrasts import DifferenceErrors, Tukey
 from dpstats.groups.differences import Differences
 from dpstats.groups.discovered import (
     DiscoveredMeansPlan,
@@ -52,6 +51,7 @@ from dpstats.groups.plan import GroupMeansPlan, group_means_plan
 from dpstats.groups.results import AnalysisOfVariance
 from dpstats.inference import ALTERNATIVES
 from dpstats.lattice.finite import rows_that_count
+from dpstats.means.contrasts import DifferenceErrors, Tukey
 from dpstats.means.ratio import Ratio, RatioErrors
 from dpstats.means.region import Region
 from dpstats.means.totals import TOTALS, group_sums
@@ -435,7 +435,8 @@ class GroupMeans(_Fitted, HasMissingCodes):
 
     def _estimand(self) -> str:
         if self._is_adjusted:
-            return "the mean of each group's population at the mean of the covariates of all groups"
+            clipped = "" if self.plan_.region.hard else ", outcomes clipped to their bounds"
+            return f"the mean of each group's population at the mean of the covariates of all groups{clipped}"
         if self.plan_.region.hard:
             return "the mean of each group's population (by the declared bounds no row is clipped)"
         return "the mean of each group's population if it were clipped, E[clip(x)]"
@@ -590,7 +591,7 @@ class GroupMeans(_Fitted, HasMissingCodes):
             )
         count = check_simulations(n_simulations, at_least=19)
         if self._adjusted is not None:
-            statistic, pvalue = test_equal(self._adjusted)
+            statistic, pvalue = wald_test(self._adjusted)
             names, simulated = self._column_names(), self.privacy_.simulated
             return AnalysisOfVariance(statistic, pvalue, len(self.groups_), 0, names, simulated=simulated)
         rng = check_random_state(random_state)
