@@ -316,17 +316,25 @@ class Centers:
         """Half-width of this range."""
         return 1 + (float(self.outcomes.max()) - float(self.outcomes.min())) / 2
 
+    @cached_property
+    def key(self) -> tuple[bytes, bytes]:
+        """The centers as a key of a dict."""
+        return self.outcomes.tobytes(), self.covariates.tobytes()
+
     def subtract(self, block: Block) -> Block:
         """Return the rows minus the centers of their levels, with outcomes in half-widths of their range."""
+        y, points = block.remember("centered rows", self.key, lambda: self._subtract(block))
+        return replace(block, y=y, points=points)
+
+    def _subtract(self, block: Block) -> tuple[Floats, NDArray[np.float32]]:
         assert block.groups is not None
-        y = (block.y - self.outcomes[block.groups] - self.middle) / self.half
-        block = replace(block, y=np.clip(y, -1.0, 1.0))
-        if self.covariates.any():
-            steps = np.zeros((len(self.covariates), block.points.shape[1]), dtype=np.float32)
-            steps[:, :-1] = self.covariates * 2.0**X_BITS
-            # Sums of integers below 2^23 are exact.
-            block.points = block.points - steps[block.groups]
-        return block
+        y = np.clip((block.y - self.outcomes[block.groups] - self.middle) / self.half, -1.0, 1.0)
+        if not self.covariates.any():
+            return y, block.points
+        steps = np.zeros((len(self.covariates), block.points.shape[1]), dtype=np.float32)
+        steps[:, :-1] = self.covariates * 2.0**X_BITS
+        # Sums of integers below 2^23 are exact.
+        return y, block.points - steps[block.groups]
 
 
 @dataclass(frozen=True, eq=False)
