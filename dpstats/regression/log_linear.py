@@ -17,8 +17,9 @@ from dpstats.errors import InvalidData, InvalidParameter, show
 from dpstats.regression.base import Link
 from dpstats.regression.bounded_outcome import BoundedOutcome
 from dpstats.regression.design import Design
-from dpstats.regression.engine import NewtonSteps, told_apart
+from dpstats.regression.engine import NewtonSteps
 from dpstats.regression.log_linear_plan import LogLinearPlan, log_linear_plan
+from dpstats.regression.path import told_apart
 from dpstats.regression.plan import RegressionPlan
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released

@@ -19,8 +19,9 @@ from dpstats.data.schema import Column
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.regression.base import Link
 from dpstats.regression.design import Design
-from dpstats.regression.engine import NewtonSteps, told_apart
+from dpstats.regression.engine import NewtonSteps
 from dpstats.regression.log_odds import derivative
+from dpstats.regression.path import told_apart
 from dpstats.regression.plan import RATE, RegressionPlan, regression_plan
 from dpstats.regression.row_columns import OffsetColumn, check_offset
 from dpstats.regression.scoring import CORRECT, accuracy_plan, release_accuracy
