@@ -31,6 +31,7 @@ _EFFECTS = {
 }
 """Effect of clipping a further column, by its role."""
 
+
 @parameters
 class NewtonSteps(RowColumns[RegressionPlan]):
     """Base class of the regressions that take noisy Newton steps."""
