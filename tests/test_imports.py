@@ -88,6 +88,7 @@ INSIDE = {
         "clipped_sums",
         "plan",
         "errors",
+        "rehearsal",
         "private_statistic",
         "locality",
         "__init__",
