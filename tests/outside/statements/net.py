@@ -15,7 +15,7 @@ from tests.outside.statements.verdict import Cell, Verdict, judge
 
 FAMILIES = {"regressions": (5, regressions.draw_cell), "group means": (2, group_means.draw_cell)}
 """How often a family is drawn, and what draws its cells."""
-SECONDS = 15.0
+SECONDS = 20.0
 """Time after which a cell ends undecided."""
 KINDS = ("good", "named", "false", "useless", "undecided", "refused", "crash")
 FAULTS = ("false", "crash")

@@ -71,10 +71,9 @@ def _linear(draw: Draw, X: Floats, slopes: Floats, facts: dict[str, Any], equal:
     errors = draw_values(draw, kind, unit=False)
     errors = (errors - errors.mean()) / errors.std()
     spread = np.ones(SIZE)
-    if not equal and draw.random() < 0.3:
-        spread = 0.3 + np.abs(X[:, 0] - np.median(X[:, 0])) / max(
-            np.ptp(np.quantile(X[:, 0], [0.1, 0.9])), X[:, 0].std()
-        )
+    if not equal and np.ptp(X[:, 0]) > 0 and draw.random() < 0.3:
+        far = np.abs(X[:, 0] - np.median(X[:, 0]))
+        spread = 0.3 + far / far.mean()
     scale = log_uniform(draw, 0.2, 5.0) * max(float((X @ slopes).std()), 1e-3)
     unit, level = log_uniform(draw, 0.01, 1000), draw.normal() * (draw.random() < 0.7)
     level, slopes, scale = level * unit * (not facts.get("no intercept")), slopes * unit, scale * unit
