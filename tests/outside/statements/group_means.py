@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from scipy.stats import norm
+from scipy.stats import t as student
 
 from dpstats.groups import GroupMeans
 from dpstats.privacy.gaussian import gaussian_sigma
@@ -145,11 +146,15 @@ class Asker:
             ) ** 4
         facts["long-tailed"] = bool(np.nanmax(kurtosis) > LONG)
 
-    def fit(self, draw: Draw) -> tuple[Any, Floats, Any]:
-        """Return a fit of a sample, and the sample."""
+    def sample(self, draw: Draw) -> tuple[Floats, Any]:
+        """Return rows, and the places of their groups."""
         places = draw.choice(len(self.labels), self.n, p=self.groups.shares)
         X = self.groups.frames[places, draw.integers(SIZE, size=self.n)]
-        X, _ = drop_some(draw, self.missing, X)
+        return drop_some(draw, self.missing, X)[0], places
+
+    def fit(self, draw: Draw) -> tuple[Any, Floats, Any]:
+        """Return a fit of a sample, and the sample."""
+        X, places = self.sample(draw)
         model = GroupMeans(**self.options, random_state=int(draw.integers(2**31))).fit(X, self.labels[places])
         return model, X, places
 
@@ -185,6 +190,15 @@ class Asker:
             plan = plan if self.rows[list(about)].min() <= self.n / len(model.groups_) else []
             return Answer(bool(missed), [*model.summary().notes, *notes, *plan], float(high - low))
 
+        def without_privacy(draw: Draw) -> bool:
+            X, places = self.sample(draw)
+            rows = X[(places == g) & np.isfinite(X).all(axis=1)].clip(self.low, self.high)[:, 0]
+            if len(rows) < 2:
+                return False
+            reach = student.isf(0.025, len(rows) - 1) * rows.std(ddof=1) / np.sqrt(len(rows))
+            return bool(abs(rows.mean() - self.truth[g, 0]) > reach + 1e-9 * abs(self.truth[g, 0]))
+
+        more["without_privacy"] = without_privacy
         return Cell("GroupMeans", question, self.facts, names, nominal, answer, reference, **more)
 
     def _row(self, model: Any, g: int) -> int:

@@ -19,6 +19,8 @@ SECONDS = 20.0
 """Time after which a cell ends undecided."""
 KINDS = ("good", "named", "false", "useless", "undecided", "refused", "crash")
 FAULTS = ("false", "crash")
+OTHERS = 100
+"""Replications without privacy of a cell that states what is false."""
 
 
 def draw_cell(seed: int, k: int) -> Cell:
@@ -36,7 +38,11 @@ def judge_cell(seed: int, k: int, seconds: float = SECONDS) -> tuple[Cell, Verdi
         return np.random.default_rng([seed, k, replication])
 
     cell = draw_cell(seed, k)
-    return cell, judge(cell, draws, seconds)
+    verdict = judge(cell, draws, seconds)
+    if verdict.kind in FAULTS and cell.without_privacy:
+        missed = sum(cell.without_privacy(draws(10_000 + replication)) for replication in range(OTHERS))
+        verdict.words += f"; without privacy 95% intervals miss {missed} of {OTHERS}"
+    return cell, verdict
 
 
 def describe(cell: Cell) -> str:
@@ -100,16 +106,20 @@ class Net:
             lines.append(
                 f"{family:32}" + "".join(f"{count:>10,}" for count in (sum(row.values()), *row.values()))
             )
-        for kind in ("false", "crash", "useless", "undecided", "named", "refused"):
+        for kind in ("false", "crash", "useless", "undecided"):
             some = [each for each in self.found if each[2].kind == kind]
             lines += ["", f"{len(some)} {kind}"] if some else []
             for k, cell, verdict in some:
-                lines.append(f"  {self.seed}:{k} {verdict}")
-                if kind in FAULTS or kind == "useless":
-                    lines.append(f"    {describe(cell)}")
-                else:
-                    lines[-1] += f"; {cell.family}, {cell.question}"
+                lines += [f"  {self.seed}:{k} {verdict}", f"    {describe(cell)}"]
                 lines += [f"    {times} fits: {note}" for note, times in verdict.notes.most_common(1)]
+        for kind in ("named", "refused"):
+            reasons: dict[str, list[int]] = {}
+            for k, _, verdict in self.found:
+                if verdict.kind == kind:
+                    reason = verdict.notes.most_common(1)[0][0] if kind == "named" else verdict.words[:60]
+                    reasons.setdefault(reason, []).append(k)
+            lines += ["", f"{kind.capitalize()}"] if reasons else []
+            lines += [f"  {reason}: {', '.join(map(str, ks))}" for reason, ks in reasons.items()]
         if self.careless:
             lines += ["", "Notes in most fits of cells whose answers hold"]
             lines += [

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit
 from scipy.stats import norm
+from scipy.stats import t as student
 
 from dpstats import regression
 from dpstats.privacy.gaussian import gaussian_sigma
@@ -328,8 +329,15 @@ class Asker:
             low, high = model.estimates(self._asked(place)).confidence_interval()
             return Answer(bool(ask(model, sample)), model.summary().notes, float(high[0] - low[0]))
 
+        def without_privacy(draw: Draw) -> bool:
+            X, y, beside = self.sample(draw)
+            estimate, error = self.statsmodels(X, y, beside)
+            reach = student.isf(0.025, max(len(y) - len(estimate), 1)) * error[place]
+            return bool(abs(estimate[place] - self.truth[place]) > reach)
+
         reference = float(2 * norm.isf(0.025) * np.sqrt(self.rule[place, place]))
         about = [self.names[j] for j in about]
+        more["without_privacy"] = without_privacy
         return Cell(self.name, question, self.facts, about, nominal, answer, reference, **more)
 
     def _asked(self, place: int) -> str | int:

@@ -83,6 +83,8 @@ class Cell:
     reference : float
         Length of the interval of a public rule at the same privacy, NaN without one.
     is_test : bool
+    without_privacy : function of a generator, optional
+        Draws rows, and returns whether the usual 95% interval of others misses. It tells what privacy has no part in.
     """
 
     family: str
@@ -93,6 +95,7 @@ class Cell:
     answer: Callable[[Draw], Answer | None]
     reference: float = math.nan
     is_test: bool = False
+    without_privacy: Callable[[Draw], bool] | None = None
 
     @property
     def allowed(self) -> float:
@@ -181,7 +184,7 @@ def judge(cell: Cell, draws: Callable[[int], Draw], seconds: float) -> Verdict:
             found.fits += 1
             found.missed += answer.missed
             widths.append(answer.width)
-            notes = [*answer.notes, *(f"warning: {each.message}" for each in warned)]
+            notes = [*answer.notes, *(str(each.message) for each in warned if each.category is UserWarning)]
             reasons = {note[:60] for note in notes if names_reason(note, cell)}
             noted += bool(reasons)
             found.notes.update(reasons)
