@@ -21,9 +21,9 @@ Measured on {:%Y-%m-%d} by `{}`, at commit {}. `python -m tests.outside.statemen
 
 *False*: answers are wrong more often than they say, by a test with one false alarm in 1,000 cells, and most outputs do
 not name the reason. *Named*: they do. *Useless*: an interval is more than 5 times as long as that of a public rule,
-which is told the design or the sizes of groups, at the same privacy. *Undecided*: neither in 1,000 fits or in the time of a
-cell. At an epsilon of 10,000, coefficients may differ from statsmodels by 2 standard errors, and means from pandas by
-0.1.
+which is told the design or the sizes of groups, at the same privacy. *Undecided*: neither in 1,000 fits or in the
+time of a cell. At an epsilon of 10,000, coefficients may differ from statsmodels by 2 standard errors, and means from
+pandas by 0.1.
 """
 
 
