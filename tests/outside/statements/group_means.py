@@ -13,6 +13,8 @@ from scipy.stats import t as student
 from dpstats.groups import GroupMeans
 from dpstats.privacy.gaussian import gaussian_sigma
 from tests.outside.statements.populations import (
+    CODED,
+    SIZE,
     Draw,
     Floats,
     draw_bounds,
@@ -25,8 +27,6 @@ from tests.outside.statements.populations import (
 )
 from tests.outside.statements.verdict import Answer, Cell
 
-SIZE = 20_000
-"""Rows of the frame of a group."""
 EXACT = 1e4
 TOLERANCE = 0.1
 """Standard errors by which a mean may differ from that of pandas, where noise is nothing."""
@@ -67,13 +67,13 @@ def _groups(draw: Draw, facts: dict[str, Any]) -> Groups:
     k, d = int(draw.integers(2, 7)), int(draw.choice([1, 1, 2, 4]))
     kinds = [draw_kind(draw) for _ in range(d)]
     shares, equal = _shares(draw, k), bool(draw.random() < 0.3)
-    base = draw_rows(draw, [draw_values(draw, kind, SIZE) for kind in kinds])
+    base = draw_rows(draw, [draw_values(draw, kind) for kind in kinds])
     frames = np.array([base] * k)
     if not equal:
         for j, kind in enumerate(kinds):
             for g in range(k):
-                if kind in ("yes/no", "Poisson", "1-5 scale", "constant"):
-                    other = draw_values(draw, kind, SIZE)
+                if kind in CODED:
+                    other = draw_values(draw, kind)
                 else:
                     spread = base[:, j].std()
                     other = (
@@ -86,8 +86,8 @@ def _groups(draw: Draw, facts: dict[str, Any]) -> Groups:
     return Groups(frames, shares, k - int(undeclared), equal)
 
 
-def draw_cell(draw: Draw) -> Cell:
-    """Return a random cell of `GroupMeans`."""
+def draw_cell(draw: Draw, question: str = "") -> Cell:
+    """Return a random cell of `GroupMeans`, with this question if it is given."""
     n = round(log_uniform(draw, 50, 50_000))
     epsilon = EXACT if draw.random() < 0.1 else log_uniform(draw, 0.1, 10)
     facts: dict[str, Any] = {"n": n, "epsilon": float(f"{epsilon:.3g}")}
@@ -124,7 +124,7 @@ def draw_cell(draw: Draw) -> Cell:
         "groups": "found" if options["groups"] == "discover" else f"{groups.declared} declared",
         "missing": f"{missing:.2f}",
     }
-    return Asker(groups, options, facts, missing, n).cell(draw)
+    return Asker(groups, options, facts, missing, n).cell(draw, question)
 
 
 class Asker:
@@ -158,8 +158,8 @@ class Asker:
         model = GroupMeans(**self.options, random_state=int(draw.integers(2**31))).fit(X, self.labels[places])
         return model, X, places
 
-    def cell(self, draw: Draw) -> Cell:
-        """Return the cell of a random question that this estimator answers."""
+    def cell(self, draw: Draw, question: str) -> Cell:
+        """Return the cell of a question, by default a random one that this estimator answers."""
         questions: list[Callable[[Draw], Cell]] = [self.interval, self.test, self.together, self.difference]
         if self.found:
             questions.append(self.count)
@@ -171,7 +171,9 @@ class Asker:
                 questions.append(self.anova)
             if self.options["epsilon"] >= EXACT and draw.random() < 0.5:
                 questions = [self.public]
-        return questions[draw.integers(len(questions))](draw)
+        chosen = getattr(self, question) if question else questions[draw.integers(len(questions))]
+        cell: Cell = chosen(draw)
+        return cell
 
     def _cell(self, question: str, about: Any, nominal: float, ask: Callable[..., Any], **more: Any) -> Cell:
         """Return a cell whose question is asked of a fit and its sample: (missed, notes of the answer)."""

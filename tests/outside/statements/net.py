@@ -41,7 +41,7 @@ def judge_cell(seed: int, k: int, seconds: float = SECONDS) -> tuple[Cell, Verdi
     verdict = judge(cell, draws, seconds)
     if verdict.kind in FAULTS and cell.without_privacy:
         missed = sum(cell.without_privacy(draws(10_000 + replication)) for replication in range(OTHERS))
-        verdict.words += f"; without privacy 95% intervals miss {missed} of {OTHERS}"
+        verdict.words += f"without privacy 95% intervals miss {missed} of {OTHERS}"
     return cell, verdict
 
 

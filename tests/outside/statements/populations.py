@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Draw = np.random.Generator
 
-SIZE = 50_000
+SIZE = 20_000
 """Rows of a frame."""
 
 

@@ -10,17 +10,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import f as f_law
 
 from dpstats.groups import GroupMeans
-from dpstats.groups.contrasts import Tukey
 from dpstats.groups.plan import GroupMeansPlan
-from dpstats.regression import PrivateCountRegression, PrivateLogisticRegression
+from dpstats.regression import PrivateCountRegression
 from dpstats.regression.base import Regression
 from dpstats.regression.error_laws import Normal
 from dpstats.regression.plan import RegressionPlan
+from dpstats.together import Together
 from tests.outside.seeds import daily_seed, replay
 from tests.outside.statements import group_means, regressions
-from tests.outside.statements.net import Net, draw_cell
+from tests.outside.statements.net import Net, describe, draw_cell
 from tests.outside.statements.populations import KINDS, draw_bounds, draw_rows, draw_values
 from tests.outside.statements.verdict import MOST, Answer, Cell, evidence, judge, names_reason
 
@@ -120,71 +121,65 @@ def scaled(factor: float, shift: float = 0.0) -> Callable[..., None]:
     return report
 
 
-def regression(question: str, *families: str) -> Callable[[Cell], bool]:
-    """Return whether a cell asks this of such a regression, with little noise and few rows."""
-
-    def fits(cell: Cell) -> bool:
-        facts = cell.facts
-        easy = facts["epsilon"] > 2 and 500 < facts["n"] < 10_000 and "constant" not in facts["x"]
-        return (
-            easy and cell.question.startswith(question) and cell.family in (families or regressions.FAMILIES)
-        )
-
-    return fits
+def is_easy(cell: Cell) -> bool:
+    """Return whether noise is small and rows are few but enough."""
+    facts = cell.facts
+    return facts["epsilon"] > 2 and 500 < facts["n"] < 5000 and "constant" not in facts["x"]
 
 
-def groups(question: str) -> Callable[[Cell], bool]:
-    """Return whether a cell asks this of groups, with many rows."""
-    return lambda cell: (
-        cell.question.startswith(question) and cell.facts["n"] > 2000 and cell.facts["epsilon"] > 0.5
-    )
+def is_noisy(cell: Cell) -> bool:
+    """Return whether noise is not small, though it hides nothing."""
+    return 0.3 < cell.facts["epsilon"] < 1 and cell.facts["n"] > 3000
 
 
-LINEAR = regressions.LINEAR
-FAULTS = {
-    "standard errors halved": (Regression, "_set_params", scaled(0.5), regression("interval two-sided", *LINEAR)),
-    "estimates off": (Regression, "_set_params", scaled(1.0, 2.0), regression("f_test")),
-    "standard errors of the log odds halved": (
-        Regression, "_set_params", scaled(0.5), regression("fitted value", PrivateLogisticRegression.__name__),
-    ),
+LINEAR, SUFFICIENT, LOGISTIC, COUNT, _ = regressions.FAMILIES
+GROUPS = "GroupMeans"
+FAULTS: dict[str, tuple[Any, str, Any, str, str, Callable[[Cell], bool]]] = {
+    "standard errors halved": (Regression, "_set_params", scaled(0.5), LINEAR, "interval", is_easy),
+    "slopes off": (Regression, "_set_params", scaled(1.0, 2.0), SUFFICIENT, "joint", is_easy),
+    "standard errors of log odds halved": (Regression, "_set_params", scaled(0.5), LOGISTIC, "fitted", is_easy),
     "p-values of joint tests too small": (
-        Normal, "joint_tail", lambda law, statistic, q, left: 1e-3, regression("f_test", *LINEAR),
+        Normal, "joint_tail", lambda *given: 0.1 * float(f_law.sf(*given[1:])), LINEAR, "joint", is_easy,
     ),
-    "a plan without noise": (
-        RegressionPlan, "noise_ratio", property(lambda plan: 0.0),
-        lambda cell: cell.question == "planned error" and cell.facts["epsilon"] < 1 and cell.facts["n"] > 5000,
-    ),
-    "noise of means halved in the plan": (
-        GroupMeansPlan, "mean_noise", lambda plan, rows: plan.half * plan.totals_noise.total / rows / 2,
-        groups("planned noise"),
-    ),
-    "pairs one by one": (Tukey, "each", lambda tukey, level, count: level, groups("pairs by tukey")),
-    "rates squared": (
+    "rate ratios of half the length": (
         PrivateCountRegression, "rate_ratio_interval",
-        lambda model, *given: np.exp(2 * np.stack(model.confidence_interval(*given))), regression("rate ratio"),
+        lambda model, level: np.exp(model.coef_ + np.outer([-1, 1], model.standard_errors_)), COUNT, "ratio", is_easy,
     ),
-    "means off": (
-        GroupMeans, "test", lambda model, value, **options: super(GroupMeans, model).test(value * 1.05, **options),
-        groups("test"),
+    "tests of another value": (
+        Regression, "t_test", lambda model, text: Regression.wald_test(model, text + " + 1"), LOGISTIC, "combination",
+        is_easy,
+    ),
+    "a plan without noise": (RegressionPlan, "noise_ratio", property(lambda plan: 0.0), LINEAR, "planned", is_noisy),
+    "noise of means halved in the plan": (
+        GroupMeansPlan, "mean_noise", lambda plan, rows: plan.half * plan.totals_noise.total / rows / 2, GROUPS,
+        "planned", is_noisy,
+    ),
+    "intervals one by one": (Together, "each", lambda sidak, level, count: level, GROUPS, "together", is_easy),
+    "tests of larger means": (
+        GroupMeans, "test", lambda model, value, **given: super(GroupMeans, model).test(1.05 * value, **given), GROUPS,
+        "test", is_easy,
     ),
 }  # fmt: skip
-MOST_CELLS = 6
+MOST_CELLS = 5
 """Cells in which a planted fault must show once."""
 
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_planted_faults_are_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    where, attribute, fault, fitting = FAULTS[name]
-    drawn = group_means.draw_cell if where.__module__.startswith("dpstats.groups") else regressions.draw_cell
+    where, attribute, fault, family, question, fitting = FAULTS[name]
     monkeypatch.setattr(where, attribute, fault)
-    tried = []
+    tried: list[str] = []
     for k in range(1000):
-        cell = drawn(np.random.default_rng([5, k]))
-        if not fitting(cell):
-            continue
-        tried.append(judge(cell, draws(k), 6.0))
-        if tried[-1].kind == "false":
-            return
+        draw = np.random.default_rng([5, k])
+        if family == GROUPS:
+            cell = group_means.draw_cell(draw, question)
+        else:
+            cell = regressions.draw_cell(draw, question, family)
+        if fitting(cell):
+            verdict = judge(cell, draws(k), 6.0)
+            if verdict.kind == "false":
+                return
+            tried.append(f"{describe(cell)}: {verdict}")
         if len(tried) == MOST_CELLS:
             break
-    raise AssertionError(f"not found in {[str(verdict) for verdict in tried]}")
+    raise AssertionError("not found in\n" + "\n".join(tried))

@@ -41,7 +41,7 @@ CONDITIONAL = {
     "Intervals assume that the kurtosis": "long-tailed",
 }
 """Notes that most fits have, and the fact about the population of which they warn."""
-ABOUT_SOME = re.compile(r"^(?:Not identified[^:]*|Noise only): (.*?)\. ")
+ABOUT_SOME = re.compile(r"^(?:Not identified[^:]*|Noise only): (?!at this n)(.*?)\. ")
 """Notes about the coefficients or groups that they list."""
 ABOUT_INTERCEPT = re.compile(r"Slopes are not affected|The intercept counts those")
 
@@ -135,7 +135,7 @@ class Verdict:
     def __str__(self) -> str:
         missed = f"missed {self.missed} of {self.fits}, noted {100 * self.noted:.0f}%"
         wide = "" if math.isnan(self.ratio) else f", {self.ratio:.2g} times the rule"
-        return f"{self.kind}: {missed}{wide}{self.words and ', ' + self.words}"
+        return f"{self.kind}: {missed}{wide}{self.words and '; ' + self.words}"
 
 
 def evidence(missed: int, fits: int, allowed: float) -> float:
@@ -185,7 +185,8 @@ def judge(cell: Cell, draws: Callable[[int], Draw], seconds: float) -> Verdict:
             found.missed += answer.missed
             widths.append(answer.width)
             notes = [*answer.notes, *(str(each.message) for each in warned if each.category is UserWarning)]
-            reasons = {note[:60] for note in notes if names_reason(note, cell)}
+            # Without the coefficients or groups that a note lists
+            reasons = {note.split(": ")[0][:60] for note in notes if names_reason(note, cell)}
             noted += bool(reasons)
             found.notes.update(reasons)
         if late or (replication + 1) % LOOKS == 0 or found.fits == MOST:
