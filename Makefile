@@ -140,7 +140,8 @@ audit-peers: $(INSTALLED)
 mutants: $(INSTALLED)
 	$(BIN)/python validation/mutants/run.py --jobs 2
 
-# Random cases from outside: files, failures after a charge, private values in messages. `make test` has a share of each.
+# Random cases from outside: files, failures after a charge, private values in messages, statements of fits. `make test`
+# has a share of each.
 MINUTES ?= 60
 outside: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/python -W ignore -m tests.outside --minutes $(MINUTES)
