@@ -182,7 +182,7 @@ def levels_plan(
     facts |= {"levels": tuple(levels), "randomized": randomized, "missing": missing, "mu": mu}
     size = facts.pop("n_features", d)
     share = _steps_share(design, n, epsilon, delta, slopes)
-    own = mu * math.sqrt(share)
+    own, weighted = mu * math.sqrt(share), design.weight is not None
     # Rows of undeclared levels count nowhere, so the steps count the rows that they use, as if others were missing.
     first = first_stages(design, "drop")
     parts = shares("linear", n, d, own, design.intercept, first)
@@ -194,10 +194,10 @@ def levels_plan(
     def made(bits: int) -> SomePlan:
         fractions = _fractions(share, n * mu, randomized)
         before: list[Integers | JointIntegers]
-        before = [_totals(name, len(levels), fractions[name]) for name in (OUTCOMES, LEVELS)]
-        before += [] if randomized else [_covariates(len(levels), d, fractions[COVARIATES])]
+        before = [_totals(name, len(levels), fractions[name], weighted) for name in (OUTCOMES, LEVELS)]
+        before += [] if randomized else [_covariates(len(levels), d, fractions[COVARIATES], weighted)]
         steps = [describe(name, part, bits) for name, part in parts]
-        last = _totals(RESIDUALS, len(levels), fractions[RESIDUALS])
+        last = _totals(RESIDUALS, len(levels), fractions[RESIDUALS], weighted)
         stages = additive_stages([*before, *steps, last], epsilon, delta)
         inner = RegressionPlan(
             stages[len(before) : -1],
@@ -217,7 +217,7 @@ def levels_plan(
     if not found.steps.noise_only:
         return found
 
-    stages = additive_stages([_totals(LEVELS, len(levels), 1.0)], epsilon, delta)
+    stages = additive_stages([_totals(LEVELS, len(levels), 1.0, weighted)], epsilon, delta)
     return kind(stages, guarantee, n, size, design=design, bits=found.bits, steps=None, **facts)
 
 
@@ -248,16 +248,21 @@ def _shares(plan: LevelsPlan) -> dict[str, float]:
     return _fractions((plan.steps.mu / plan.mu) ** 2, plan.n_samples * plan.mu, plan.randomized)
 
 
-def _totals(name: str, levels: int, share: float) -> JointIntegers:
-    """Return the integers of a stage of totals: of all rows, or by level."""
+def _totals(name: str, levels: int, share: float, weighted: bool) -> JointIntegers:
+    """Return the integers of a stage of totals: of all rows, or by level.
+
+    A weight in [0, 1] multiplies what a row adds. The distance of two rows is convex in their weights, so it is largest
+    at weights of 0 or 1. Rounding moves the three numbers of both rows by half a step each.
+    """
     count = 1 if name == OUTCOMES else levels
-    return replace(GaussianTotals(count, 1, UNIT_BITS).integers(), name=name, share=share)
+    found = GaussianTotals(count, 1, UNIT_BITS).integers()
+    return replace(found, name=name, share=share, l2=found.l2 + 2.0 * weighted)
 
 
-def _covariates(levels: int, d: int, share: float) -> Integers:
+def _covariates(levels: int, d: int, share: float, weighted: bool) -> Integers:
     """Return the integers of the sums of covariates by level: a row has one level, and a vector in the cube."""
-    moved = math.isqrt(4 * d * 4**X_BITS) + 1
-    return Integers(COVARIATES, levels * d, 2.0**-X_BITS, 2 * d << X_BITS, moved, share)
+    moved = math.isqrt(4 * d * 4**X_BITS) + 1 + weighted * (math.isqrt(d) + 1)
+    return Integers(COVARIATES, levels * d, 2.0**-X_BITS, (2 * d << X_BITS) + weighted * d, moved, share)
 
 
 # Queries
@@ -277,7 +282,7 @@ class OutcomeTotals(Question):
     def sum_rows(self, block: Block) -> Sums:
         assert block.groups is not None
         codes = np.zeros_like(block.groups) if self.totals.n_groups == 1 else block.groups
-        return _sum_levels(self.totals, (block.y - self.center) / self.half, codes)
+        return _sum_levels(self.totals, (block.y - self.center) / self.half, codes, block)
 
 
 @dataclass(frozen=True, eq=False)
@@ -336,7 +341,7 @@ class CovariateSums(Question):
 
     def sum_rows(self, block: Block) -> Sums:
         assert block.groups is not None
-        inside = np.clip(block.z, -(2.0**X_BITS), 2.0**X_BITS)
+        inside = np.rint(block.weigh(np.clip(block.z, -(2.0**X_BITS), 2.0**X_BITS)))
         sums = [np.bincount(block.groups, column, self.levels) for column in inside.T]
         return {COVARIATES: as_int64(np.stack(sums, axis=1).ravel())}
 
@@ -352,14 +357,14 @@ class ResidualTotals(Question):
     def sum_rows(self, block: Block) -> Sums:
         assert block.groups is not None
         residuals = block.y - block.fit_outcomes(self.line)
-        return _sum_levels(self.totals, residuals / self.clip[block.groups], block.groups)
+        return _sum_levels(self.totals, residuals / self.clip[block.groups], block.groups, block)
 
 
-def _sum_levels(totals: GaussianTotals, z: Floats, codes: NDArray[np.int64]) -> Sums:
+def _sum_levels(totals: GaussianTotals, z: Floats, codes: NDArray[np.int64], block: Block) -> Sums:
     """Return the totals by level of numbers that are clipped to [-1, 1]. A sum of floats below 2^53 is exact."""
     steps = as_int64(np.rint(np.clip(z, -1.0, 1.0) * 2.0**totals.bits))[:, None]
     return {
-        name: as_int64(np.bincount(codes, values[:, 0].astype(np.float64), totals.n_groups))
+        name: as_int64(np.bincount(codes, np.rint(block.weigh(values[:, 0])), totals.n_groups))
         for name, values in totals.rows(steps).items()
     }
 
