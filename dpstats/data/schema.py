@@ -231,6 +231,15 @@ class Schema:
         return tuple(column for column in self.beside if column.name is not None)
 
 
+def add_column(found: dict[str, Any], column: Column, values: Any) -> None:
+    """Add the values of a column under its role. Several columns of groups are cross-classified."""
+    if column.role in found and column.levels is not None:
+        before, size = found[column.role], len(column.levels)
+        # A row has a cell if all its labels are declared.
+        values = np.where((before < 0) | (values < 0), -1, before * size + values)
+    found[column.role] = values
+
+
 def column_list(columns: Any) -> tuple[Any, ...] | None:
     """Return the names of columns, or of a single one; None for None."""
     if columns is None:

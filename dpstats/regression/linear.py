@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_choice, check_privacy_parameters
-from dpstats.errors import InvalidParameter
-from dpstats.regression.engine import NewtonSteps
+from dpstats.errors import InvalidParameter, refuse
+from dpstats.regression.engine import NewtonSteps, walked
 from dpstats.regression.error_laws import ErrorLaw, Student
+from dpstats.regression.factors import FactorColumns, FactorsPlan, factors_plan
 from dpstats.regression.least_squares import LeastSquares
 from dpstats.regression.path import told_apart
 from dpstats.regression.plan import RegressionPlan, regression_plan
-from dpstats.regression.row_columns import OffsetColumn, check_offset
+from dpstats.regression.row_columns import check_offset
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
 
@@ -28,7 +29,7 @@ _HIDDEN = 1.0
 
 
 @parameters
-class PrivateLinearRegression(NewtonSteps, OffsetColumn[RegressionPlan], LeastSquares[RegressionPlan]):
+class PrivateLinearRegression(FactorColumns[RegressionPlan], NewtonSteps, LeastSquares[RegressionPlan]):
     """Private least squares, with intervals that include sampling error and privacy noise.
 
     Use this estimator for linear regression with a positive delta. For pure differential privacy (delta = 0), use
@@ -176,7 +177,7 @@ class PrivateLinearRegression(NewtonSteps, OffsetColumn[RegressionPlan], LeastSq
     def _law(self) -> ErrorLaw:
         return Student(self._degrees)
 
-    def plan(self, n_samples: int, n_features: int) -> RegressionPlan:
+    def plan(self, n_samples: int, n_features: int) -> Any:
         """Return the release plan of a fit on data of this size.
 
         Parameters
@@ -190,6 +191,11 @@ class PrivateLinearRegression(NewtonSteps, OffsetColumn[RegressionPlan], LeastSq
             design = design.subtracting(design.offset)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
         check_choice("cov_type", self.cov_type, ["HC", "nonrobust"])
+        coding = self._factors_coding()
+        if coding is not None:
+            if self.cov_type != "HC":
+                raise refuse("cov_type", given=self.cov_type, allowed="'HC' with factors")
+            return factors_plan(design, coding, n, epsilon, delta, self._policy())
         return regression_plan("linear", design, n, epsilon, delta, self._policy())
 
     def predict(self, X: Any, offset: Any = None) -> Floats:
@@ -218,7 +224,7 @@ class PrivateLinearRegression(NewtonSteps, OffsetColumn[RegressionPlan], LeastSq
         return self._determination(X, fitted + check_offset(offset, fitted.size), outcomes)
 
     def _notes(self) -> list[str]:
-        notes = super()._notes()
+        notes = [*super()._notes(), *self._factor_notes()]
         if self.uneven_:
             notes.append(
                 "Residuals beyond the clipping threshold do not balance. They are skewed, or some rows were far from "
@@ -232,14 +238,32 @@ class PrivateLinearRegression(NewtonSteps, OffsetColumn[RegressionPlan], LeastSq
             )
         return notes
 
-    def _report(self, released: Released, plan: RegressionPlan) -> None:
+    def _report(self, released: Released, plan: Any) -> None:
         self._robust = self.cov_type == "HC"
+        if isinstance(plan, FactorsPlan):
+            self._report_levels(released, plan)
+            return
         estimate = self._report_estimate(released, plan, "robust" if self._robust else "model")
         self.identified_ = told_apart(estimate, estimate.robust, plan)
         self.scale_ = estimate.scale
         self._set_outside(estimate.outside, estimate.rows)
         self.uneven_ = estimate.uneven
         self.hidden_bias_ = estimate.hidden
+
+    def _report_levels(self, released: Released, plan: FactorsPlan) -> None:
+        found = walked(released, plan).estimate()
+        self._report_factors(found, plan)
+        design, self.uneven_, self.hidden_bias_ = plan.design, False, 0.0
+        if plan.steps is None:
+            self.condition_ = self.clipped_share_ = self.clipped_share_std_ = np.nan
+            self._counted = max(float(found.counts.sum()), 1.0)
+            self.scale_ = design.y_half * float(np.sqrt(np.average(found.deviations[:, 0] ** 2, weights=np.maximum(found.counts, found.counts_noise))))
+            return
+        fit = found.path.fit
+        self._report_counts(released, plan.steps, fit.found)
+        self._set_outside(fit.found.outside, fit.found.rows)
+        self.scale_ = design.y_half * fit.scale
+        self.uneven_, self.hidden_bias_ = fit.found.uneven, fit.found.hidden
 
     def _method(self) -> list[tuple[str, str]]:
         return [
