@@ -227,6 +227,8 @@ class CellMeans:
     ----------
     means, errors : arrays of shape (K,)
         Means, and the standard errors that a mean does not share with the others.
+    weights : array of shape (K,)
+        Inverse variances of the cells, if residuals have the same variance in all of them.
     slopes : array of shape (d,)
     cov, privacy : arrays of shape (K + d, K + d)
         Covariance of the errors of both, means first, and its part that is not sampling error.
@@ -254,6 +256,8 @@ class CellMeans:
         unsure = np.append(path.unsure @ np.diagonal(slopes_cov), np.zeros(d))
         sampling = np.minimum((found.deviations[:, 0] / kept) ** 2 / rows, self.errors**2)
         own, nothing = self.errors**2, np.zeros(d)
+        # Then the limit without noise is least squares over the rows.
+        self.weights = 1 / (own - sampling + float(sampling @ rows**2) / rows.sum() / rows)
         self.cov = moved @ slopes_cov @ moved.T + np.diag(np.append(own, nothing) + unsure)
         self.privacy = moved @ unseen @ moved.T + np.diag(np.append(own - sampling, nothing) + unsure)
         self.center = found.counts @ path.centers.covariates / found.counts.sum()
@@ -262,7 +266,7 @@ class CellMeans:
 def find_coefficients(found: LevelsEstimate, coding: Coding) -> Coefficients:
     """Return the coefficients of a design from the means of its cells, by weighted least squares.
 
-    Weights are the inverse variances of the cells. With as many columns as cells they do not matter.
+    With as many columns as cells, the weights of the cells do not matter.
     """
     cells, design = CellMeans(found), found.plan.design
     K, d = len(coding.columns), design.center.size
@@ -272,8 +276,8 @@ def find_coefficients(found: LevelsEstimate, coding: Coding) -> Coefficients:
     numbers, places = coding.split(d)
     # The least-squares fit of the cells' means at covariates of zero. Columns of ones map to ones.
     X = np.column_stack([np.ones(K), coding.columns])
-    scaled = X / cells.errors[:, None]
-    fitted = np.linalg.lstsq(scaled, np.diag(1 / cells.errors), rcond=None)[0]
+    roots = np.sqrt(cells.weights)
+    fitted = np.linalg.lstsq(roots[:, None] * X, np.diag(roots), rcond=None)[0]
     matrix = np.zeros((1 + len(numbers) + len(places), K + d))
     matrix[np.append(0, 1 + places), :K] = fitted
     matrix[0, K:] = -design.center
