@@ -337,6 +337,7 @@ INSIDE = {
         "hypotheses",
         "base",
         "row_columns",
+        "factors",
         "engine",
         "bounded_outcome",
         "least_squares",

@@ -15,6 +15,7 @@ from scipy.special import chdtrc
 
 from dpstats.data.tables import Rows, Sums, Table
 from dpstats.errors import InvalidParameter, refuse, show
+from dpstats.lattice import check_finite
 from dpstats.means.ratio import RatioErrors
 from dpstats.means.region import Region
 from dpstats.privacy.guarantee import Neighbors
@@ -116,6 +117,7 @@ class SplitRows(Rows):
 
     rows: Rows
     outcome: int
+    missing: str
 
     @property
     def names(self) -> list[Any] | None:  # type: ignore[override]
@@ -132,10 +134,10 @@ class SplitRows(Rows):
         return n, d - 1
 
     def total(self, work: Callable[[Table], Sums]) -> dict[str, NDArray[np.int64]]:
-        return self.rows.total(_Split(work, self.outcome))
+        return self.rows.total(_Split(work, self.outcome, self.missing))
 
     def whole(self) -> Table:
-        return _split(self.rows.whole(), self.outcome)
+        return _split(self.rows.whole(), self.outcome, self.missing)
 
 
 @dataclass(frozen=True)
@@ -144,12 +146,15 @@ class _Split:
 
     work: Callable[[Table], Sums]
     outcome: int
+    missing: str
 
     def __call__(self, table: Table) -> Sums:
-        return self.work(_split(table, self.outcome))
+        return self.work(_split(table, self.outcome, self.missing))
 
 
-def _split(table: Table, outcome: int) -> Table:
+def _split(table: Table, outcome: int, missing: str) -> Table:
+    if missing == "error":
+        check_finite(table.X)
     y = np.asarray(table.X[:, outcome], dtype=np.float64)
     return replace(table, X=np.delete(table.X, outcome, axis=1), y=y, names=None)
 
@@ -162,7 +167,7 @@ def mean_errors(found: LevelsEstimate) -> RatioErrors:
     return RatioErrors(ratio, design.y_center, design.y_half, np.array([low]), np.array([high]))
 
 
-def test_equal(found: LevelsEstimate) -> tuple[Floats, Floats]:
+def wald_test(found: LevelsEstimate) -> tuple[Floats, Floats]:
     """Return Wald's statistic of equal adjusted means, and its p-value by the chi-squared distribution."""
     low, high = found.means.ends(1.0)
     estimate = found.means.estimate[:, 0]
@@ -182,14 +187,20 @@ def adjusted_notes(found: LevelsEstimate, plan: AdjustedMeansPlan) -> list[str]:
             *([] if plan.region.hard else ["Entries beyond the bounds are moved to the nearer bound."]),
         ]
     fit = found.path.fit
-    clips = ", ".join(
-        f"{group} {clip / fit.scale:.1f}"
-        for group, clip in zip(groups, fit.clip[:_SHOWN].tolist(), strict=False)
-    )
-    notes = [
-        "Differences assume residuals that are no more skewed than exponential ones. They are clipped at these "
-        f"multiples of their standard deviation: {clips}{', ...' * (len(groups) > _SHOWN)}."
-    ]
+    clipped = fit.bias > 0
+    notes = []
+    if clipped.any():
+        shown = [
+            (group, clip)
+            for group, clip, is_clipped in zip(groups, fit.clip, clipped, strict=True)
+            if is_clipped
+        ]
+        clips = ", ".join(f"{group} {clip / fit.scale:.1f}" for group, clip in shown[:_SHOWN])
+        notes.append(
+            "Differences assume residuals that are no more skewed than "
+            f"{'lognormal' if fit.skewed else 'exponential'} ones. They are clipped at these multiples of their "
+            f"standard deviation: {clips}{', ...' * (len(shown) > _SHOWN)}."
+        )
     if plan.randomized:
         notes.append("Groups count as randomized: covariates have one distribution in all groups.")
     else:

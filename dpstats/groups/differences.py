@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from dpstats.error_distributions import ErrorDistribution, Limits, Tail, normal_quantile
 from dpstats.errors import InvalidParameter
-from dpstats.means.contrasts import DifferenceErrors, apart
 from dpstats.inference import Estimates
+from dpstats.means.contrasts import DifferenceErrors, apart
 from dpstats.means.ratio import Ratio
 
 Floats = NDArray[np.float64]

@@ -36,10 +36,9 @@ from dpstats.groups.adjusted import (
     adjusted_means_plan,
     adjusted_notes,
     mean_errors,
-    test_equal,
+    wald_test,
 )
 from dpstats.groups.base import RatioEstimator, place_of_group
-from dpstats.means.contrasts import DifferenceErrors, Tukey
 from dpstats.groups.differences import Differences
 from dpstats.groups.discovered import (
     DiscoveredMeansPlan,
@@ -52,6 +51,7 @@ from dpstats.groups.plan import GroupMeansPlan, group_means_plan
 from dpstats.groups.results import AnalysisOfVariance
 from dpstats.inference import ALTERNATIVES
 from dpstats.lattice.finite import rows_that_count
+from dpstats.means.contrasts import DifferenceErrors, Tukey
 from dpstats.means.ratio import Ratio, RatioErrors
 from dpstats.means.region import Region
 from dpstats.means.totals import TOTALS, group_sums
@@ -127,6 +127,14 @@ class GroupMeans(_Fitted, HasMissingCodes):
     bounds_are : {"clip", "hard"}, default="clip"
         Whether entries can lie outside the bounds. "clip": they can, and are moved to the nearer bound. "hard": they
         cannot, as for an age.
+    adjust : sequence of column names or positions, optional
+        Covariates that the comparisons are adjusted for: all columns but one, the outcome. ``bounds`` has the bounds of
+        all of them. Comparisons are then shorter, if the covariates explain much of the outcome. If noise would hide
+        their slopes, which the plan says, the fit is the fit without covariates.
+    randomized : bool, default=True
+        Whether the groups are randomized, so that the covariates have one distribution in all groups. Differences then
+        are right whatever the covariates explain. False: groups are compared at equal covariates, by a linear model
+        with the same slopes in all groups. Only with ``adjust``.
     missing : {"error", "drop"}, default="error"
         Treatment of rows with a NaN or infinite entry. "error" raises `InvalidData`; the error reveals that there is
         such a row. "drop" leaves the row out.
@@ -157,7 +165,10 @@ class GroupMeans(_Fitted, HasMissingCodes):
         Private estimates in the units of the data, inside the bounds. The mean of a group whose count is below its
         noise is shrunk towards the middle of the bounds.
     std_ : ndarray of shape (n_groups, n_features)
-        Standard deviations of the clipped rows. Zero if noise makes an estimated variance negative.
+        Standard deviations of the clipped rows, or with ``adjust`` of the clipped residuals. Zero if noise makes an
+        estimated variance negative.
+    slopes_, slopes_standard_errors_ : ndarray of shape (n_features - 1,)
+        Slopes of the covariates, and their standard errors. A slope that noise hides is 0. Only with ``adjust``.
     privacy_ : PrivacyGuarantee
         Guarantee of the fit, for neighboring datasets that differ in one row: its label and its entries. The number
         of rows is public, unless ``neighbors="add_or_remove"``; the group sizes are private.
@@ -172,6 +183,10 @@ class GroupMeans(_Fitted, HasMissingCodes):
     -----
     **Estimand.** Intervals cover the mean of each group's population after clipping. It equals the population mean if
     the bounds are hard.
+
+    **Covariates.** With ``adjust``, means are at the mean of the covariates of all rows, and `difference`, `pairwise`
+    and `anova` compare them. The fit takes noisy Newton steps on the covariates, and then clips the residuals of each
+    group near their scale, so that their totals need little noise.
 
     **Intervals.** Intervals invert a test of every value (Fieller 1954), with the variance that the group would have
     about this value. They do not divide by a noisy count. The interval of a group that noise hides is as wide as the
@@ -198,6 +213,16 @@ class GroupMeans(_Fitted, HasMissingCodes):
     True
     >>> bool(model.anova().pvalue[0] < 0.01)
     True
+
+    A trial with two arms, adjusted for the value at baseline:
+
+    >>> arm, before = rng.integers(0, 2, size=5000), rng.normal(140, 15, size=5000)
+    >>> after = before - 5.0 * arm + rng.normal(0, 8, size=5000)
+    >>> bounds = [(80, 200), (80, 200)]
+    >>> trial = GroupMeans(groups=[0, 1], bounds=bounds, adjust=[1], random_state=0)
+    >>> found = trial.fit(np.column_stack([after, before]), arm).adjusted_difference(1, 0)
+    >>> found.estimate.round(), found.error.round(1)
+    (array([-5.]), array([0.3]))
     """
 
     groups: Any = None
@@ -297,7 +322,7 @@ class GroupMeans(_Fitted, HasMissingCodes):
 
     def _read(self, rows: Rows, plan: Any) -> Any:
         if isinstance(plan, AdjustedMeansPlan):
-            return engine.read(SplitRows(rows, plan.outcome), plan, keep=True)
+            return engine.read(SplitRows(rows, plan.outcome, plan.missing), plan, keep=True)
         if isinstance(plan, DiscoveredMeansPlan):
             return {TOTALS: labeled_totals(rows.whole(), plan)}
         return {TOTALS: rows.total(_Totals(plan))}
@@ -410,7 +435,8 @@ class GroupMeans(_Fitted, HasMissingCodes):
 
     def _estimand(self) -> str:
         if self._is_adjusted:
-            return "the mean of each group's population at the mean of the covariates of all groups"
+            clipped = "" if self.plan_.region.hard else ", outcomes clipped to their bounds"
+            return f"the mean of each group's population at the mean of the covariates of all groups{clipped}"
         if self.plan_.region.hard:
             return "the mean of each group's population (by the declared bounds no row is clipped)"
         return "the mean of each group's population if it were clipped, E[clip(x)]"
@@ -565,7 +591,7 @@ class GroupMeans(_Fitted, HasMissingCodes):
             )
         count = check_simulations(n_simulations, at_least=19)
         if self._adjusted is not None:
-            statistic, pvalue = test_equal(self._adjusted)
+            statistic, pvalue = wald_test(self._adjusted)
             names, simulated = self._column_names(), self.privacy_.simulated
             return AnalysisOfVariance(statistic, pvalue, len(self.groups_), 0, names, simulated=simulated)
         rng = check_random_state(random_state)

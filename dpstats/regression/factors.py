@@ -30,7 +30,8 @@ from dpstats.lattice import check_finite
 from dpstats.means.contrasts import DifferenceErrors
 from dpstats.regression.base import INTERCEPT, SomePlan
 from dpstats.regression.design import Design
-from dpstats.regression.levels import LevelMeans, LevelsEstimate, LevelsPlan, levels_plan
+from dpstats.regression.levels import LevelsEstimate, LevelsPlan, levels_plan
+from dpstats.regression.plan import RegressionPlan
 from dpstats.regression.row_columns import OffsetColumn
 from dpstats.release.parameters import parameters
 from dpstats.results import FREE
@@ -158,20 +159,20 @@ class FactorsPlan(LevelsPlan):
     def size(self) -> int:
         return self.design.size + len(self.coding.names)
 
+    @property
+    def inner(self) -> RegressionPlan:
+        """The plan of the Newton steps."""
+        assert self.steps is not None
+        return self.steps
+
     def is_lost(self, rows: float) -> bool:
         """Return whether noise hides the slopes for this number of rows."""
-        return self.steps is None or self.steps.is_lost(rows)
+        return self.inner.is_lost(rows)
 
     def notes(self) -> list[str]:
         names = show_names(self.coding.factors)
         notes = [f"factors {names} by levels: sums of {len(self.levels)} cells, around Newton steps for the slopes"]
-        if self.steps is None:
-            return [
-                *notes,
-                "warning: noise only: noise hides the slopes at this n and epsilon, so factors are compared without "
-                "adjustment. Use more rows, a larger epsilon or fewer columns",
-            ]
-        ratio, share = f"{self.steps.noise_ratio:.2g}", f"{100 * self.smallest_share:.2g}"
+        ratio, share = f"{self.noise_ratio:.2g}", f"{100 * self.smallest_share:.2g}"
         return [
             *notes,
             f"for columns of one scale the noise of a slope is about {ratio} times its sampling error",
@@ -240,17 +241,9 @@ class CellMeans:
         self.means = found.means.estimate[:, 0]
         low, high = found.means.ends(_Z)
         self.errors = (high - low)[:, 0] / (2 * _Z)
-        rows = np.maximum(found.counts, found.counts_noise)
-        kept = 1.0
-        if plan.steps is None:
-            # Noise hides all slopes: within the bounds, the outcome limits them.
-            self.slopes, slopes_cov, unseen = np.zeros(d), np.eye(d), np.eye(d)
-        else:
-            fit = path.fit
-            self.slopes, slopes_cov = fit.slopes, found.slopes_covariance
-            unseen = slopes_cov - fit.sampling
-            if isinstance(found.means, LevelMeans):
-                kept = 2 * ndtr(found.means.clip[:, 0] / found.means.scale) - 1
+        rows, fit = np.maximum(found.counts, found.counts_noise), path.fit
+        self.slopes, slopes_cov = fit.slopes, found.slopes_covariance
+        unseen, kept = slopes_cov - fit.sampling, 2 * ndtr(fit.clip / fit.shape) - 1
         # The mean of a cell is that of its rows, moved along the slopes from their mean covariates.
         moved = np.vstack([-path.centers.covariates, np.eye(d)])
         unsure = np.append(path.unsure @ np.diagonal(slopes_cov), np.zeros(d))
@@ -284,7 +277,7 @@ def find_coefficients(found: LevelsEstimate, coding: Coding) -> Coefficients:
     matrix[1 + numbers, K + np.arange(d)] = 1.0
     cov, privacy = (matrix @ (part * np.outer(units, units)) @ matrix.T for part in (cells.cov, cells.privacy))
     identified = np.zeros(d + len(places), dtype=bool)
-    identified[numbers] = found.plan.steps is not None and found.path.fit.identified
+    identified[numbers] = found.path.fit.identified
     identified[places] = _find_identified(found, coding)
     at = np.hstack([np.eye(K), np.tile(cells.center, (K, 1))]) * design.y_half
     mean_errors = np.sqrt(np.einsum("ij,jk,ik->i", at, cells.cov, at))
@@ -468,9 +461,6 @@ class FactorColumns(_Fitted[SomePlan]):
         if coding is None:
             return []
         notes = ["Rows with an undeclared or missing label of a factor add nothing to the fit."]
-        plan: Any = self.plan_
-        if plan.steps is None:
-            return [*notes, "Coefficients of factors are not adjusted, because noise hides the slopes."]
         fit, cells = self._found.path.fit, coding.shown
         clips = ", ".join(
             f"{cell} {clip / fit.scale:.1f}" for cell, clip in zip(cells[:_SHOWN], fit.clip.tolist(), strict=False)

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from dpstats.data.arithmetic import as_int64
+from dpstats.errors import InvalidParameter
 from dpstats.lattice.products import Sums, finest, row_bits
 from dpstats.means.ratio import Noise, Ratio
 from dpstats.means.totals import COUNTS, GaussianTotals
@@ -70,16 +71,19 @@ _RANGE = 3.0
 """Half-width of the range of most outcomes, in standard deviations."""
 _REACH = 1.0
 """Standard errors of the center of a level by which the clip of its residuals is widened."""
-_CLIPS = np.linspace(1.5, 8.0, 66)
+_CLIPS = np.linspace(1.5, 16.0, 146)
 """Clips of residuals to choose from, in standard deviations."""
-_SKEWED, _DECAY = 0.2, 1.0
-"""Bias of the mean of clipped residuals at the least clip, in standard deviations, and its decay with the clip.
+_BIAS, _DECAY = 0.2, 1.0
+_SKEWED_BIAS, _SKEWED_DECAY = 0.25, 0.6
+"""Bias of the mean of residuals by the least clip, in standard deviations, and its decay as the clip moves out.
 
-Exponential residuals have a bias of 0.10 there between groups whose scales are 1 and 1.5, with a decay of 0.83."""
+Between groups whose exponential residuals have scales 1 and 1.5 the bias is 0.10 at first, with a decay of 0.83. If the
+release shows that residuals are skewed, the second pair applies, as for lognormal residuals."""
 _NARROW = 0.6
 """Mean of a level, in half-widths of the range, from which the range may have clipped most of its rows."""
 _SEEN = 5.0
 """A level is identified if its count is at least this many standard deviations of the noise of a count."""
+_NO_SPREAD = 1e-9
 _COVARIATE_SPREAD = 0.5
 """Prior standard deviation of the mean of a covariate in a level, in half-widths."""
 _HALVINGS = 50
@@ -175,6 +179,7 @@ def levels_plan(
 ) -> SomePlan:
     """Return the plan of the means of declared levels of n rows, adjusted for the columns of the design.
 
+    Randomized levels whose slopes noise would hide are not adjusted. Others are refused, as they would be confounded.
     With ``slopes`` the slopes are wanted too, and not only as a means to adjust the levels.
     """
     mu, guarantee = 1 / gaussian_sigma(epsilon, delta), PrivacyGuarantee(epsilon, delta)
@@ -216,6 +221,11 @@ def levels_plan(
     assert found.steps is not None
     if not found.steps.noise_only:
         return found
+    if not randomized:
+        raise InvalidParameter(
+            f"epsilon and n_samples must be large enough to adjust for {d} covariates: at epsilon = {epsilon:g} and "
+            f"n_samples = {n} noise hides their slopes. Use more rows, a larger epsilon or fewer covariates."
+        )
 
     stages = additive_stages([_totals(LEVELS, len(levels), 1.0, weighted)], epsilon, delta)
     return kind(stages, guarantee, n, size, design=design, bits=found.bits, steps=None, **facts)
@@ -352,11 +362,12 @@ class ResidualTotals(Question):
 
     totals: GaussianTotals
     line: Coordinates
+    middle: Floats
     clip: Floats
 
     def sum_rows(self, block: Block) -> Sums:
         assert block.groups is not None
-        residuals = block.y - block.fit_outcomes(self.line)
+        residuals = block.y - block.fit_outcomes(self.line) - self.middle[block.groups]
         return _sum_levels(self.totals, residuals / self.clip[block.groups], block.groups, block)
 
 
@@ -402,7 +413,10 @@ class LevelsPath:
         if name == RESIDUALS:
             fit = self.fit
             query: Question = ResidualTotals(
-                self.plan.totals(name), fit.coordinates, fit.clip / self.centers.half
+                self.plan.totals(name),
+                fit.coordinates,
+                fit.middle / self.centers.half,
+                fit.clip / self.centers.half,
             )
         else:
             if self.steps is None:
@@ -510,8 +524,12 @@ class LevelsFit:
         Coefficients, at the middle of the bounds of the covariates.
     scale : float
         Standard deviation of the residuals.
-    clip : array of shape (K,)
-        Clip of the residuals of each level.
+    skewed : bool
+        Whether the release shows that residuals are skewed.
+    middle, clip : array of shape (K,)
+        Middle and half-width of the range that the residuals of each level are clipped to.
+    shape : array of shape (K,)
+        Standard deviation of the normal residuals that the mean of clipped residuals is computed for.
     bias : array of shape (K,)
         Standard deviation of the bias by this clip.
     cov, sampling : array of shape (d, d)
@@ -538,24 +556,37 @@ class LevelsFit:
         units = np.outer(per_step, per_step)
         self.cov = self.found.robust[1:, 1:] * units
         self.sampling = (self.found.model - self.found.privacy)[1:, 1:] * units
+        self.skewed = self.found.uneven or steps.skewness > 0
         self._choose_clips(path)
         theta = np.append(self.intercept - path.centers.middle, self.slopes) / path.centers.half
         self.coordinates = Coordinates(np.zeros(design.center.size), True, coordinates(theta, design.size))
 
     def _choose_clips(self, path: LevelsPath) -> None:
-        """Choose the clip of each level: the noise is in proportion to it, and the bias by skewness decays with it."""
-        noise = path.plan.totals_noise(LEVELS)
+        """Choose the clip of the residuals of each level. The noise is in proportion to it.
+
+        Either it is near their scale, with a bias by skewness that decays with the clip, or it clips no outcome.
+        """
+        noise, last = path.plan.totals_noise(LEVELS), path.plan.totals_noise(RESIDUALS)
         count = np.maximum(path.released[LEVELS][COUNTS], noise.count)[:, None]
-        clips = np.minimum(_CLIPS * self.scale + _REACH * path.errors[:, None], 1.0)
-        bias = self.scale * _skewness_bias(_CLIPS)
-        off = path.plan.totals_noise(RESIDUALS).total * clips / count
-        best = np.argmin(off**2 + bias**2, axis=1)
-        self.clip, self.bias = clips[np.arange(len(best)), best], bias[best]
+        away = path.centers.outcomes + self.intercept
+        clips = np.minimum(_CLIPS * self.scale + _REACH * path.errors[:, None], 2.0)
+        bias = self.scale * _skewness_bias(_CLIPS, self.skewed)
+        costs = (last.total * clips / count) ** 2 + bias**2
+        best, every = np.argmin(costs, axis=1), np.arange(len(away))
+        # Outcomes within the bounds, minus the slopes times covariates within theirs
+        widest = 1 + float(np.abs(self.slopes).sum())
+        all_inside = (last.total * widest / count[:, 0]) ** 2 < costs[every, best]
+        self.clip = np.where(all_inside, widest, clips[every, best])
+        self.middle = np.where(all_inside, -away, 0.0)
+        self.bias = np.where(all_inside, 0.0, bias[best])
+        # Without a clip, the mean of the residuals is what the totals say.
+        self.shape = np.where(all_inside, _NO_SPREAD, self.scale)
 
 
-def _skewness_bias(clip: Any) -> Any:
+def _skewness_bias(clip: Any, skewed: bool = False) -> Any:
     """Return the bias of the mean of residuals by a clip, both in standard deviations, that is allowed for."""
-    return _SKEWED * np.exp(-_DECAY * (clip - _CLIPS[0]))
+    bias, decay = (_SKEWED_BIAS, _SKEWED_DECAY) if skewed else (_BIAS, _DECAY)
+    return bias * np.exp(-decay * (clip - _CLIPS[0]))
 
 
 # Estimates
@@ -595,8 +626,8 @@ class LevelMeans:
     ratio : BiasedRatio
         Means of the clipped residuals, over the clip.
     middle, clip : arrays
-    scale : float
-        Standard deviation of the residuals.
+    scale : array
+        Standard deviation of the normal variables.
     most : float
         The largest size of a mean.
     """
@@ -604,12 +635,13 @@ class LevelMeans:
     ratio: BiasedRatio
     middle: Floats
     clip: Floats
-    scale: float
+    scale: Floats
     most: float
 
     def __getitem__(self, index: Any) -> LevelMeans:
-        middle, clip = (np.broadcast_to(part, self.shape)[index] for part in (self.middle, self.clip))
-        return replace(self, ratio=self.ratio[index], middle=middle, clip=clip)
+        parts = (np.broadcast_to(part, self.shape)[index] for part in (self.middle, self.clip, self.scale))
+        middle, clip, scale = parts
+        return replace(self, ratio=self.ratio[index], middle=middle, clip=clip, scale=scale)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -642,7 +674,7 @@ class LevelMeans:
         return np.clip(self.middle + away, -self.most, self.most)
 
 
-def clipped_mean(mean: Any, clip: Any, scale: float) -> Floats:
+def clipped_mean(mean: Any, clip: Any, scale: Any) -> Floats:
     """Return the mean of a normal variable with this mean and standard deviation, clipped to [-clip, clip]."""
     low, high = (-clip - mean) / scale, (clip - mean) / scale
     density = (np.exp(-(high**2) / 2) - np.exp(-(low**2) / 2)) / math.sqrt(2 * math.pi)
@@ -650,7 +682,7 @@ def clipped_mean(mean: Any, clip: Any, scale: float) -> Floats:
     return np.asarray(inside - clip * ndtr(low) + clip * ndtr(-high))
 
 
-def invert_clipped_mean(value: Floats, clip: Any, scale: float) -> Floats:
+def invert_clipped_mean(value: Floats, clip: Any, scale: Any) -> Floats:
     """Return the mean of a normal variable whose clipped mean is ``value``: infinite at the ends."""
     clip = np.broadcast_to(clip, value.shape)
     low, high = -clip - 6 * scale, clip + 6 * scale
@@ -659,7 +691,7 @@ def invert_clipped_mean(value: Floats, clip: Any, scale: float) -> Floats:
         below = clipped_mean(middle, clip, scale) < value
         low, high = np.where(below, middle, low), np.where(below, high, middle)
     found = (low + high) / 2
-    return np.where(np.abs(value) < clip * (1 - 1e-7), found, np.sign(value) * np.inf)
+    return np.where(np.abs(value) < clip * (1 - 1e-7), found, np.copysign(np.inf, value))
 
 
 class LevelsEstimate:
@@ -691,12 +723,13 @@ class LevelsEstimate:
         count = math.sqrt(weight) * noise.count
         center = noise.square_spread / noise.count**2
         pooled = replace(noise, count=count, spread=count, square_spread=center * count**2)
-        kept = 2 * ndtr(fit.clip / fit.scale) - 1
+        kept = 2 * ndtr(fit.clip / fit.shape) - 1
         bias = (fit.bias * kept / fit.clip)[:, None]
         self.ratio = BiasedRatio(found.T, N, found.Q, found.T, N, pooled, bias=bias)
-        middle = (path.centers.outcomes + fit.intercept - path.centers.covariates @ fit.slopes)[:, None]
+        at_middle = path.centers.outcomes - path.centers.covariates @ fit.slopes
+        middle = (at_middle + fit.intercept + fit.middle)[:, None]
         most = 1.0 if plan.randomized else 2.0
-        self.means = LevelMeans(self.ratio, middle, fit.clip[:, None], fit.scale, most)
+        self.means = LevelMeans(self.ratio, middle, fit.clip[:, None], fit.shape[:, None], most)
         self.counts, self.counts_noise = N[:, 0].copy(), count
 
     @property
@@ -755,8 +788,8 @@ class LevelsEstimate:
         if self.plan.randomized:
             return fit.cov
         assert isinstance(self.means, LevelMeans)
-        away = invert_clipped_mean(self.ratio.estimate * self.means.clip, self.means.clip, fit.scale)
-        moves = np.clip(away, -self.means.clip, self.means.clip)
+        moves = np.clip(self.means.estimate - self.means.middle, -self.means.clip, self.means.clip)
+        moves += fit.middle[:, None]
         share = np.maximum(self.counts, self.counts_noise)[:, None] / fit.found.rows
         bent = (share**2 * path.unsure * moves**2).sum(axis=0)
         sampling = fit.sampling * fit.found.rows / fit.scale**2

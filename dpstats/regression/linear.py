@@ -253,16 +253,10 @@ class PrivateLinearRegression(FactorColumns[RegressionPlan], NewtonSteps, LeastS
     def _report_levels(self, released: Released, plan: FactorsPlan) -> None:
         found = walked(released, plan).estimate()
         self._report_factors(found, plan)
-        design, self.uneven_, self.hidden_bias_ = plan.design, False, 0.0
-        if plan.steps is None:
-            self.condition_ = self.clipped_share_ = self.clipped_share_std_ = np.nan
-            self._counted = max(float(found.counts.sum()), 1.0)
-            self.scale_ = design.y_half * float(np.sqrt(np.average(found.deviations[:, 0] ** 2, weights=np.maximum(found.counts, found.counts_noise))))
-            return
         fit = found.path.fit
-        self._report_counts(released, plan.steps, fit.found)
+        self._report_counts(released, plan.inner, fit.found)
         self._set_outside(fit.found.outside, fit.found.rows)
-        self.scale_ = design.y_half * fit.scale
+        self.scale_ = plan.design.y_half * fit.scale
         self.uneven_, self.hidden_bias_ = fit.found.uneven, fit.found.hidden
 
     def _method(self) -> list[tuple[str, str]]:
