@@ -31,6 +31,7 @@ from dpstats.means.contrasts import DifferenceErrors
 from dpstats.regression.base import INTERCEPT, SomePlan
 from dpstats.regression.design import Design
 from dpstats.regression.levels import LevelsEstimate, LevelsPlan, levels_plan
+from dpstats.regression.linear_path import LinearPath
 from dpstats.regression.plan import RegressionPlan
 from dpstats.regression.row_columns import OffsetColumn
 from dpstats.release.parameters import parameters
@@ -165,6 +166,10 @@ class FactorsPlan(LevelsPlan):
         assert self.steps is not None
         return self.steps
 
+    def limit_bias(self, steps: LinearPath) -> float:
+        # Slopes assume residuals of one shape. What all residuals show then holds for each cell.
+        return min(super().limit_bias(steps), steps.tail / 2)
+
     def is_lost(self, rows: float) -> bool:
         """Return whether noise hides the slopes for this number of rows."""
         return self.inner.is_lost(rows)
@@ -238,9 +243,9 @@ class CellMeans:
     def __init__(self, found: LevelsEstimate) -> None:
         path, plan = found.path, found.plan
         d = plan.design.center.size
-        self.means = found.means.estimate[:, 0]
-        low, high = found.means.ends(_Z)
-        self.errors = (high - low)[:, 0] / (2 * _Z)
+        # The normal distribution with this interval: also if noise leaves the interval open to one side.
+        low, high = (end[:, 0] for end in found.means.ends(_Z))
+        self.means, self.errors = (low + high) / 2, (high - low) / (2 * _Z)
         rows, fit = np.maximum(found.counts, found.counts_noise), path.fit
         self.slopes, slopes_cov = fit.slopes, found.slopes_covariance
         unseen, kept = slopes_cov - fit.sampling, 2 * ndtr(fit.clip / fit.shape) - 1

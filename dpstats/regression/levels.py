@@ -149,6 +149,10 @@ class LevelsPlan(DesignPlan):
         clip = 2.0 if self.steps is not None else self.design.y_half
         return min((clip * noise) ** 2 / self.n_samples, 1.0)
 
+    def limit_bias(self, steps: LinearPath) -> float:
+        """Return the bias by the least clip that is allowed for if the release does not show skewed residuals."""
+        return _BIAS
+
     def notes(self) -> list[str]:
         if self.steps is None:
             return [
@@ -557,11 +561,11 @@ class LevelsFit:
         self.cov = self.found.robust[1:, 1:] * units
         self.sampling = (self.found.model - self.found.privacy)[1:, 1:] * units
         self.skewed = self.found.uneven or steps.skewness > 0
-        self._choose_clips(path)
+        self._choose_clips(path, steps)
         theta = np.append(self.intercept - path.centers.middle, self.slopes) / path.centers.half
         self.coordinates = Coordinates(np.zeros(design.center.size), True, coordinates(theta, design.size))
 
-    def _choose_clips(self, path: LevelsPath) -> None:
+    def _choose_clips(self, path: LevelsPath, steps: LinearPath) -> None:
         """Choose the clip of the residuals of each level. The noise is in proportion to it.
 
         Either it is near their scale, with a bias by skewness that decays with the clip, or it clips no outcome.
@@ -570,7 +574,7 @@ class LevelsFit:
         count = np.maximum(path.released[LEVELS][COUNTS], noise.count)[:, None]
         away = path.centers.outcomes + self.intercept
         clips = np.minimum(_CLIPS * self.scale + _REACH * path.errors[:, None], 2.0)
-        bias = self.scale * _skewness_bias(_CLIPS, self.skewed)
+        bias = self.scale * _skewness_bias(_CLIPS, self.skewed, path.plan.limit_bias(steps))
         costs = (last.total * clips / count) ** 2 + bias**2
         best, every = np.argmin(costs, axis=1), np.arange(len(away))
         # Outcomes within the bounds, minus the slopes times covariates within theirs
@@ -583,9 +587,12 @@ class LevelsFit:
         self.shape = np.where(all_inside, _NO_SPREAD, self.scale)
 
 
-def _skewness_bias(clip: Any, skewed: bool = False) -> Any:
-    """Return the bias of the mean of residuals by a clip, both in standard deviations, that is allowed for."""
-    bias, decay = (_SKEWED_BIAS, _SKEWED_DECAY) if skewed else (_BIAS, _DECAY)
+def _skewness_bias(clip: Any, skewed: bool = False, least: float = _BIAS) -> Any:
+    """Return the bias of the mean of residuals by a clip, both in standard deviations, that is allowed for.
+
+    ``least`` is the bias by the least clip if the release does not show that residuals are skewed.
+    """
+    bias, decay = (_SKEWED_BIAS, _SKEWED_DECAY) if skewed else (least, _DECAY)
     return bias * np.exp(-decay * (clip - _CLIPS[0]))
 
 
