@@ -440,7 +440,7 @@ INSIDE = {
         "pictures",
         "__init__",
     ],
-    "regression.formula": ["expressions", "declared", "splines", "coding", "model", "source", "__init__"],
+    "regression.formula": ["expressions", "declared", "splines", "coding", "cells", "model", "source", "__init__"],
     "identity": [
         "whitening",
         "signs",

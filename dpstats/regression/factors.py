@@ -9,10 +9,11 @@ Proof: docs/proofs/levels.md.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,13 +22,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.arithmetic import quiet
 from dpstats.data.levels import Categories
-from dpstats.data.parameters import check_choice
+from dpstats.data.parameters import check_choice, check_privacy_parameters
 from dpstats.data.schema import Column, Schema
 from dpstats.error_distributions import Limits, ScoreErrors, Tail
-from dpstats.errors import InvalidParameter, refuse, show, show_names
+from dpstats.errors import InvalidParameter, attempt, refuse, show, show_names
 from dpstats.inference import ALTERNATIVES, Estimates
 from dpstats.lattice import check_finite
 from dpstats.means.contrasts import DifferenceErrors
+from dpstats.privacy.gaussian import gaussian_sigma
 from dpstats.regression.base import INTERCEPT, SomePlan
 from dpstats.regression.design import Design
 from dpstats.regression.levels import LevelsEstimate, LevelsPlan, levels_plan
@@ -44,6 +46,10 @@ _Z = 1.96
 """The error of a cell is the half-width of its interval at this quantile, over the quantile."""
 _SEEN = 5.0
 """A level is identified if its count is at least this many standard deviations of its noise."""
+RARE = 0.01
+"""Fraction of the rows that a level of a formula may have if none is declared."""
+_MANY = 100.0
+"""Rows of a level times mu from which a column of 0 and 1 gives it the shorter interval."""
 _SHOWN = 6
 
 
@@ -176,7 +182,9 @@ class FactorsPlan(LevelsPlan):
 
     def notes(self) -> list[str]:
         names = show_names(self.coding.factors)
-        notes = [f"factors {names} by levels: sums of {len(self.levels)} cells, around Newton steps for the slopes"]
+        notes = [
+            f"factors {names} by levels: sums of {len(self.levels)} cells, around Newton steps for the slopes"
+        ]
         ratio, share = f"{self.noise_ratio:.2g}", f"{100 * self.smallest_share:.2g}"
         return [
             *notes,
@@ -243,9 +251,12 @@ class CellMeans:
     def __init__(self, found: LevelsEstimate) -> None:
         path, plan = found.path, found.plan
         d = plan.design.center.size
-        # The normal distribution with this interval: also if noise leaves the interval open to one side.
+        # The normal interval contains this one. If noise leaves it open to one side, an estimate near its other end is
+        # moved inside.
         low, high = (end[:, 0] for end in found.means.ends(_Z))
-        self.means, self.errors = (low + high) / 2, (high - low) / (2 * _Z)
+        middle, half = (low + high) / 2, (high - low) / 2
+        self.means = np.clip(found.means.estimate[:, 0], middle - half / 2, middle + half / 2)
+        self.errors = (half + np.abs(self.means - middle)) / _Z
         rows, fit = np.maximum(found.counts, found.counts_noise), path.fit
         self.slopes, slopes_cov = fit.slopes, found.slopes_covariance
         unseen, kept = slopes_cov - fit.sampling, 2 * ndtr(fit.clip / fit.shape) - 1
@@ -280,7 +291,9 @@ def find_coefficients(found: LevelsEstimate, coding: Coding) -> Coefficients:
     matrix[np.append(0, 1 + places), :K] = fitted
     matrix[0, K:] = -design.center
     matrix[1 + numbers, K + np.arange(d)] = 1.0
-    cov, privacy = (matrix @ (part * np.outer(units, units)) @ matrix.T for part in (cells.cov, cells.privacy))
+    cov, privacy = (
+        matrix @ (part * np.outer(units, units)) @ matrix.T for part in (cells.cov, cells.privacy)
+    )
     identified = np.zeros(d + len(places), dtype=bool)
     identified[numbers] = found.path.fit.identified
     identified[places] = _find_identified(found, coding)
@@ -300,7 +313,8 @@ def _find_identified(found: LevelsEstimate, coding: Coding) -> NDArray[np.bool_]
         sides = [side for side in (columns[name], reference) if side.any()]
         identified.append(
             all(
-                found.counts[side].sum() >= _SEEN * found.counts_noise * math.sqrt(side.sum()) for side in sides
+                found.counts[side].sum() >= _SEEN * found.counts_noise * math.sqrt(side.sum())
+                for side in sides
             )
         )
     return np.array(identified)
@@ -324,12 +338,13 @@ class FactorColumns(_Fitted[SomePlan]):
     """Base class of the linear regression whose rows may have labels of declared factors."""
 
     factors: Any = None
+    cov_type: str = "HC"
+    delta: float = 1e-6
 
     def _factors_coding(self) -> Coding | None:
         """Return the coding of the declared factors, or None without factors."""
-        coding = getattr(self, "_coding", None)
-        if coding is not None:
-            return coding
+        if hasattr(self, "_coding"):
+            return self._coding
         factors = check_factors(self.factors)
         return Coding.of_factors(factors) if factors else None
 
@@ -372,6 +387,45 @@ class FactorColumns(_Fitted[SomePlan]):
         with quiet():
             return rows, rows @ self.params_
 
+    # Formulas
+
+    def _fit_formula(self, described: Any, data: Any) -> Self:
+        """Fit a formula: its factors by levels, if it consists of factors and numbers and has rare levels.
+
+        The choice depends on public facts only: sizes, epsilon and delta, and the declared fractions of levels.
+        """
+        from dpstats.regression.formula import FormulaRows
+
+        cells = (
+            described.find_cells(MOST_CELLS) if described.has_intercept and self.cov_type == "HC" else None
+        )
+        size = None if cells is None else FormulaRows(described, data, cells).size(Schema())
+        if cells is None or size is None:
+            return super()._fit_formula(described, data)
+        names = tuple(name for name, own in zip(described.names, cells.is_factor, strict=True) if own)
+        terms = {term: own for term, own in described.terms.items() if own[0] in names}
+        numbers = copy.copy(self)
+        numbers.x_bounds = described.x_bounds[~cells.is_factor]
+        numbers.factors = {name: levels.values for name, levels in cells.factors.items()}
+        numbers._coding = Coding(cells.factors, cells.columns, names, terms, np.flatnonzero(cells.is_factor))
+        if not numbers._has_rare_levels(*size, described.smallest_share(cells.factors, RARE)):
+            return super()._fit_formula(described, data)
+        self.x_bounds, self.factors, self._coding = numbers.x_bounds, numbers.factors, numbers._coding
+        try:
+            fitted = self.fit(FormulaRows(described, data, cells))
+        finally:
+            del self._coding
+        # Rows to predict for have the columns of the formula.
+        fitted.n_features_in_ = len(described.names)
+        return fitted
+
+    def _has_rare_levels(self, n: int, d: int, share: float) -> bool:
+        """Return whether levels of this fraction of the rows are too rare for columns of 0 and 1."""
+        epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
+        if n < 2 or share * n * (1 / gaussian_sigma(epsilon, delta)) >= _MANY:
+            return False
+        return attempt(lambda: self.plan(n, d), InvalidParameter) is not None
+
     # Results
 
     def _names(self) -> list[str]:
@@ -407,8 +461,8 @@ class FactorColumns(_Fitted[SomePlan]):
     def difference(self, a: Any, b: Any, factor: Any = None, alternative: str = "two-sided") -> Estimates:
         """Compare two levels of a factor at equal other columns, without additional privacy cost.
 
-        With a single factor, the interval is that of `dpstats.groups.GroupMeans`: it never divides by a noisy count, and
-        also holds for a level that noise hides.
+        With a single factor, the interval is as that of `dpstats.groups.GroupMeans`. It does not divide by a noisy
+        count, so it also holds for a level that noise hides.
 
         Parameters
         ----------
@@ -440,12 +494,19 @@ class FactorColumns(_Fitted[SomePlan]):
             half = self._found.plan.design.y_half
             errors = DifferenceErrors(*self._found.compare([first], [second]), half)
             found = Estimates(
-                errors.start[:, 0], None, shown, self._estimand, _Column(errors), simulated=self.privacy_.simulated
+                errors.start[:, 0],
+                None,
+                shown,
+                self._estimand,
+                _Column(errors),
+                simulated=self.privacy_.simulated,
             )
         else:
             # The average over the cells of the other factors. Without interactions each cell has the same difference.
             weights = np.zeros((1, self.params_.size))
-            average = coding.columns[codes == first].mean(axis=0) - coding.columns[codes == second].mean(axis=0)
+            average = coding.columns[codes == first].mean(axis=0) - coding.columns[codes == second].mean(
+                axis=0
+            )
             weights[0, 1 + coding.split(self.plan_.n_features)[1]] = average
             found = self._combined(weights, shown)
         words = "the difference of the mean outcomes of two levels, at equal other columns"
@@ -468,7 +529,8 @@ class FactorColumns(_Fitted[SomePlan]):
         notes = ["Rows with an undeclared or missing label of a factor add nothing to the fit."]
         fit, cells = self._found.path.fit, coding.shown
         clips = ", ".join(
-            f"{cell} {clip / fit.scale:.1f}" for cell, clip in zip(cells[:_SHOWN], fit.clip.tolist(), strict=False)
+            f"{cell} {clip / fit.scale:.1f}"
+            for cell, clip in zip(cells[:_SHOWN], fit.clip.tolist(), strict=False)
         )
         return [
             *notes,
@@ -512,7 +574,9 @@ def _check_factor(factor: Any, coding: Coding) -> Any:
         return names[0]
     if factor not in names:
         allowed = f"the name of a factor ({show_names(names)})"
-        raise refuse("factor", given=factor, allowed=allowed, remedy="There is more than one." * (factor is None))
+        raise refuse(
+            "factor", given=factor, allowed=allowed, remedy="There is more than one." * (factor is None)
+        )
     return factor
 
 

@@ -430,7 +430,7 @@ class LevelsPath:
 
     def take(self, name: str, released: Any) -> None:
         """Update the path with the release of a stage."""
-        self.released[name] = released
+        self.released[name] = dict(released) if isinstance(released, Mapping) else released
         if self.plan.steps is None:
             return
         if name == OUTCOMES:
