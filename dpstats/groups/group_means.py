@@ -435,8 +435,8 @@ class GroupMeans(_Fitted, HasMissingCodes):
 
     def _estimand(self) -> str:
         if self._is_adjusted:
-            clipped = "" if self.plan_.region.hard else ", outcomes clipped to their bounds"
-            return f"the mean of each group's population at the mean of the covariates of all groups{clipped}"
+            mean = "the mean of each group's population at the mean covariates of all groups"
+            return mean if self.plan_.region.hard else f"{mean}, E[clip(y)]"
         if self.plan_.region.hard:
             return "the mean of each group's population (by the declared bounds no row is clipped)"
         return "the mean of each group's population if it were clipped, E[clip(x)]"

@@ -243,7 +243,7 @@ class Block:
 
     def fit_outcomes(self, at: Coordinates) -> Floats:
         """Return the products of `rows` with coefficients, as if no row were far."""
-        return self._remember("fitted", at.key, lambda: self.combine(at))
+        return self.remember("fitted", at.key, lambda: self.combine(at))
 
     def whiten(self, at: Coordinates) -> Floats:
         """Return rows in given coordinates."""
@@ -253,7 +253,7 @@ class Block:
 
     def squared_norms(self, at: Coordinates) -> Floats:
         """Return the squared norms of rows in given coordinates."""
-        return self._remember("norms", at.key, lambda: self._square(at))
+        return self.remember("norms", at.key, lambda: self._square(at))
 
     def _square(self, at: Coordinates) -> Floats:
         if at.whitening is None and not at.intercept:
@@ -289,7 +289,7 @@ class Block:
         if factors is not None:
             return Bounded(factors, self.passes, narrow=space)
         rows = self.whiten(ball.at)
-        squares = self._remember("norms", ball.at.key, lambda: squared_norms(rows))
+        squares = self.remember("norms", ball.at.key, lambda: squared_norms(rows))
         space = space if again else None
         factors = ball.radius / self.shorten(rows, squares, ball.radius, ball.bits, space)
         if space is not None:
@@ -298,9 +298,9 @@ class Block:
 
     def gram(self, ball: Ball, bounded: Bounded) -> Integers:
         """Return the Gram matrix of the rows in a ball."""
-        return self._remember("Gram matrix", ball.key, lambda: gram(bounded.rows()))
+        return self.remember("Gram matrix", ball.key, lambda: gram(bounded.rows()))
 
-    def _remember(self, name: str, key: Hashable, make: Callable[[], Result]) -> Result:
+    def remember(self, name: str, key: Hashable, make: Callable[[], Result]) -> Result:
         """Return ``make()``, or its last result under the same name if the key is the same and rows are kept."""
         found: Result | None = self._recall(name, key)
         if found is None:

@@ -84,6 +84,8 @@ _NARROW = 0.6
 _SEEN = 5.0
 """A level is identified if its count is at least this many standard deviations of the noise of a count."""
 _NO_SPREAD = 1e-9
+_NOISE = 2.0
+"""Standard errors up to which slopes that only adjust count as 0."""
 _COVARIATE_SPREAD = 0.5
 """Prior standard deviation of the mean of a covariate in a level, in half-widths."""
 _HALVINGS = 50
@@ -323,17 +325,25 @@ class Centers:
         """Half-width of this range."""
         return 1 + (float(self.outcomes.max()) - float(self.outcomes.min())) / 2
 
+    @cached_property
+    def key(self) -> tuple[bytes, bytes]:
+        """The centers as a key of a dict."""
+        return self.outcomes.tobytes(), self.covariates.tobytes()
+
     def subtract(self, block: Block) -> Block:
         """Return the rows minus the centers of their levels, with outcomes in half-widths of their range."""
+        y, points = block.remember("centered rows", self.key, lambda: self._subtract(block))
+        return replace(block, y=y, points=points)
+
+    def _subtract(self, block: Block) -> tuple[Floats, NDArray[np.float32]]:
         assert block.groups is not None
-        y = (block.y - self.outcomes[block.groups] - self.middle) / self.half
-        block = replace(block, y=np.clip(y, -1.0, 1.0))
-        if self.covariates.any():
-            steps = np.zeros((len(self.covariates), block.points.shape[1]), dtype=np.float32)
-            steps[:, :-1] = self.covariates * 2.0**X_BITS
-            # Sums of integers below 2^23 are exact.
-            block.points = block.points - steps[block.groups]
-        return block
+        y = np.clip((block.y - self.outcomes[block.groups] - self.middle) / self.half, -1.0, 1.0)
+        if not self.covariates.any():
+            return y, block.points
+        steps = np.zeros((len(self.covariates), block.points.shape[1]), dtype=np.float32)
+        steps[:, :-1] = self.covariates * 2.0**X_BITS
+        # Sums of integers below 2^23 are exact.
+        return y, block.points - steps[block.groups]
 
 
 @dataclass(frozen=True, eq=False)
@@ -451,8 +461,10 @@ class LevelsPath:
         rows = max(float(found.N[0, 0]), noise.count)
         self.center = float(found.estimate[0, 0])
         variance = max(float(found.Q[0, 0]) / rows - self.center**2, 0.0) + 2 * float(noise.square) / rows
-        self.half = min(_RANGE * math.sqrt(variance), 1.0)
         self.mean, self.mean_error = self.center, float(noise.total) / rows
+        self.half = _RANGE * math.sqrt(variance)
+        if self.half >= 1:
+            self.center, self.half = 0.0, 1.0
 
     def _take_levels(self, released: Mapping[str, Floats]) -> None:
         """Center each level at its mean, shrunk toward the mean of all rows, and start the steps."""
@@ -477,7 +489,7 @@ class LevelsPath:
         clipped = np.clip((np.abs(means) - _NARROW) / (1 - _NARROW), 0.0, 1.0) if self.half < 1 else 0.0
         self.errors = self.half * np.sqrt(gain * own) + clipped * (1 - np.abs(centers))
         self.spread = self.half * math.sqrt(variance)
-        skewed = _skewness_bias(self.half / self.spread) * self.spread if self.half < 1 else 0.0
+        skewed = _skewness_bias(self.half / self.spread, skewed=True) * self.spread if self.half < 1 else 0.0
         error = math.hypot(self.half * float(noise.total) * several / rows, skewed)
         weight = self.mean_error**2 / (self.mean_error**2 + error**2)
         self.mean += weight * (self.center + self.half * grand - self.mean)
@@ -548,7 +560,14 @@ class LevelsFit:
         self.identified = told_apart(self.found, self.found.robust, steps.plan)
         per_step = design.half / design.y_half
         all_slopes = self.found.params[1:] * per_step
+        units = np.outer(per_step, per_step)
+        self.cov = self.found.robust[1:, 1:] * units
+        self.sampling = (self.found.model - self.found.privacy)[1:, 1:] * units
         self.slopes = np.where(self.identified, all_slopes, 0.0)
+        if plan.randomized:
+            # Any slopes are right. Errors of slopes widen the intervals of the levels, so shrink those that are noise.
+            noise = _NOISE * np.sqrt(np.diagonal(self.cov))
+            self.slopes *= 1 - (noise / np.maximum(np.abs(self.slopes), noise)) ** 2
         self.intercept = (
             float(self.found.params[0] + self.found.params[1:] @ design.center) - design.y_center
         ) / design.y_half
@@ -557,9 +576,6 @@ class LevelsFit:
         self.scale = min(self.found.scale / design.y_half, path.spread)
         if steps.plan.is_lost(self.found.rows):
             self.intercept, self.scale = 0.0, path.spread
-        units = np.outer(per_step, per_step)
-        self.cov = self.found.robust[1:, 1:] * units
-        self.sampling = (self.found.model - self.found.privacy)[1:, 1:] * units
         self.skewed = self.found.uneven or steps.skewness > 0
         self._choose_clips(path, steps)
         theta = np.append(self.intercept - path.centers.middle, self.slopes) / path.centers.half
@@ -707,7 +723,7 @@ class LevelsEstimate:
     Attributes
     ----------
     means : Ratio or LevelMeans
-        Of shape (K, 1): the means of the levels at the middle of the bounds of the covariates, for comparisons.
+        Of shape (K, 1): the means of the levels at a common point of the covariates, for comparisons.
     counts : array of shape (K,)
         Noisy number of rows of each level.
     counts_noise : float
@@ -733,9 +749,13 @@ class LevelsEstimate:
         kept = 2 * ndtr(fit.clip / fit.shape) - 1
         bias = (fit.bias * kept / fit.clip)[:, None]
         self.ratio = BiasedRatio(found.T, N, found.Q, found.T, N, pooled, bias=bias)
-        at_middle = path.centers.outcomes - path.centers.covariates @ fit.slopes
-        middle = (at_middle + fit.intercept + fit.middle)[:, None]
-        most = 1.0 if plan.randomized else 2.0
+        assert path.steps is not None
+        away = path.steps.shift - path.centers.covariates
+        middle = (path.centers.outcomes + away @ fit.slopes + fit.intercept + fit.middle)[:, None]
+        # The means of outcomes are within the bounds, and the mean of the covariates has noise.
+        most = (1.0 if plan.randomized else 2.0) + 3 * path.steps.center_noise * float(
+            np.linalg.norm(fit.slopes)
+        )
         self.means = LevelMeans(self.ratio, middle, fit.clip[:, None], fit.shape[:, None], most)
         self.counts, self.counts_noise = N[:, 0].copy(), count
 

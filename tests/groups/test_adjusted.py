@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
+from dpstats.cli import main
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.groups import GroupMeans
 from dpstats.groups.adjusted import AdjustedMeansPlan, outcome_position
@@ -147,3 +148,28 @@ def test_a_fit_without_covariates_has_no_adjusted_difference() -> None:
 def test_the_outcome_is_what_is_left() -> None:
     assert outcome_position([0, 2], None, 3) == 1
     assert outcome_position("age", {"age": (0, 1), "y": (0, 1)}, 2) == 1
+
+
+def test_the_command_line_adjusts(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "trial.csv"
+    trial(3000).to_csv(path, index=False)
+    bounds = [f"{name}={low},{high}" for name, (low, high) in BOUNDS.items()]
+    options = [
+        "--by",
+        "arm",
+        "--groups",
+        ",".join(ARMS),
+        "--bounds",
+        *bounds,
+        "--adjust",
+        "age",
+        "--adjust",
+        "base",
+    ]
+    assert (
+        main(["group-means", str(path), *options, "--column", "y", "--seed", "0", "--pairwise", "--anova"])
+        == 0
+    )
+    assert "residual std" in capsys.readouterr().out
+    assert main(["plan", "group-means", "--rows", "3000", *options, "--columns", "y", "age", "base"]) == 0
+    assert "adjusted for 2 covariates" in capsys.readouterr().out

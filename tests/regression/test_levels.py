@@ -164,7 +164,7 @@ def test_a_hidden_level_has_open_ends_and_a_bias_widens() -> None:
     assert isinstance(found.means, LevelMeans)
     assert found.identified.tolist() == [True, True, False]
     low, high = found.means.ends(1.96)
-    assert low[2, 0] == -1.0 and high[2, 0] == 1.0
+    assert low[2, 0] <= -1.0 and high[2, 0] >= 1.0
     wider = found.means.shift(0.1, 0.05)
     assert wider.estimate[0, 0] == pytest.approx(found.means.estimate[0, 0] + 0.1)
     assert np.diff(wider.ends(1.96), axis=0)[0, 0, 0] > 1.5 * np.diff(found.means.ends(1.96), axis=0)[0, 0, 0]
