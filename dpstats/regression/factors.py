@@ -9,7 +9,6 @@ Proof: docs/proofs/levels.md.
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -404,20 +403,21 @@ class FactorColumns(_Fitted[SomePlan]):
             return super()._fit_formula(described, data)
         names = tuple(name for name, own in zip(described.names, cells.is_factor, strict=True) if own)
         terms = {term: own for term, own in described.terms.items() if own[0] in names}
-        numbers = copy.copy(self)
-        numbers.x_bounds = described.x_bounds[~cells.is_factor]
-        numbers.factors = {name: levels.values for name, levels in cells.factors.items()}
-        numbers._coding = Coding(cells.factors, cells.columns, names, terms, np.flatnonzero(cells.is_factor))
-        if not numbers._has_rare_levels(*size, described.smallest_share(cells.factors, RARE)):
-            return super()._fit_formula(described, data)
-        self.x_bounds, self.factors, self._coding = numbers.x_bounds, numbers.factors, numbers._coding
+        given, places = self.x_bounds, np.flatnonzero(cells.is_factor)
+        self._coding = Coding(cells.factors, cells.columns, names, terms, places)
+        self.x_bounds = described.x_bounds[~cells.is_factor]
         try:
-            fitted = self.fit(FormulaRows(described, data, cells))
+            rare = self._has_rare_levels(*size, described.smallest_share(cells.factors, RARE))
+            if rare:
+                self.fit(FormulaRows(described, data, cells))
         finally:
+            self.x_bounds = given
             del self._coding
+        if not rare:
+            return super()._fit_formula(described, data)
         # Rows to predict for have the columns of the formula.
-        fitted.n_features_in_ = len(described.names)
-        return fitted
+        self.n_features_in_ = len(described.names)
+        return self
 
     def _has_rare_levels(self, n: int, d: int, share: float) -> bool:
         """Return whether levels of this fraction of the rows are too rare for columns of 0 and 1."""
