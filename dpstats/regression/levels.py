@@ -277,7 +277,9 @@ def _totals(name: str, levels: int, share: float, weighted: bool) -> JointIntege
 
 def _covariates(levels: int, d: int, share: float, weighted: bool) -> Integers:
     """Return the integers of the sums of covariates by level: a row has one level, and a vector in the cube."""
-    moved = math.isqrt(4 * d * 4**X_BITS) + 1 + weighted * (math.isqrt(d) + 1)
+    moved = math.isqrt(4 * d * 4**X_BITS) + 1
+    # A weight rounds each number of both rows by half a step.
+    moved += weighted * (math.isqrt(d) + 1)
     return Integers(COVARIATES, levels * d, 2.0**-X_BITS, (2 * d << X_BITS) + weighted * d, moved, share)
 
 
@@ -365,8 +367,8 @@ class CovariateSums(Question):
 
     def sum_rows(self, block: Block) -> Sums:
         assert block.groups is not None
-        inside = np.rint(block.weigh(np.clip(block.z, -(2.0**X_BITS), 2.0**X_BITS)))
-        sums = [np.bincount(block.groups, column, self.levels) for column in inside.T]
+        inside = np.clip(block.z, -(2.0**X_BITS), 2.0**X_BITS)
+        sums = [np.bincount(block.groups, column, self.levels) for column in np.rint(block.weigh(inside)).T]
         return {COVARIATES: as_int64(np.stack(sums, axis=1).ravel())}
 
 
