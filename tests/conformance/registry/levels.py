@@ -200,8 +200,9 @@ def on_one_way(estimator: Any, pair: tuple[Dataset, Dataset]) -> Callable[..., n
 
 def public(estimator: Any) -> Any:
     def call(data: Dataset, budget: Any) -> tuple[Plan, np.ndarray]:
-        made = type(estimator)(**{**estimator.get_params(), "random_state": None, "budget": budget})
-        if isinstance(made, Factors):
+        kind = PrivateLinearRegression if isinstance(estimator, Factors) else GroupMeans
+        made = kind(**{**estimator.get_params(), "random_state": None, "budget": budget})
+        if isinstance(made, PrivateLinearRegression):
             frame = pd.DataFrame(data, columns=["x0", "x1", "y", "arm", "weight"])
             made.fit(frame.drop(columns="y"), frame["y"])
             return made.plan_, made.params_
