@@ -121,7 +121,7 @@ class _Model(NamedTuple):
     columns: list[str]
     levels: dict[str, list[str]]
     further: dict[str, tuple[str, Pair]]
-    factors: dict[str, list[str]] = {}
+    factors: dict[str, list[str]]
 
 
 def _further(options: argparse.Namespace, named: dict[str, Pair]) -> dict[str, tuple[str, Pair]]:
@@ -178,7 +178,7 @@ def _of_plan(options: argparse.Namespace, d: int) -> _Model:
     if named and len(named) != d:
         raise InvalidParameter(f"--bounds must name each of the --columns ({d}) or none, got {len(named)}")
     x_bounds = by_column([*named], pairs, named) if named else per_column("--bounds", pairs, d)
-    return _Model(None, x_bounds, y_bounds, not options.no_intercept, [], {}, further)
+    return _Model(None, x_bounds, y_bounds, not options.no_intercept, [], {}, further, {})
 
 
 def _without(named: dict[str, Pair], further: dict[str, tuple[str, Pair]]) -> dict[str, Pair]:
@@ -220,7 +220,7 @@ def _of_columns(options: argparse.Namespace) -> _Model:
     x_bounds = by_column(numbers, pairs, named)
     if not levels:
         read = [*columns, *(name for name, _ in further.values()), outcome]
-        return _Model(None, x_bounds, y_bounds, not options.no_intercept, read, {}, further)
+        return _Model(None, x_bounds, y_bounds, not options.no_intercept, read, {}, further, {})
     each = x_bounds if isinstance(x_bounds, list) else [x_bounds] * len(numbers)
     bounds = dict(zip(numbers, each, strict=True))
     if not options.logistic:
@@ -246,7 +246,7 @@ def _parsed(
     if twice := [name for name in others if name in (*formula.names, formula.response)]:
         raise InvalidParameter(f"--formula must not have the column of another option, got {show(twice[0])}")
     columns = list(dict.fromkeys([*bounds, *levels, *([formula.response] if logistic else []), *others]))
-    return _Model(formula, formula.x_bounds, y_bounds, formula.has_intercept, columns, levels, further)
+    return _Model(formula, formula.x_bounds, y_bounds, formula.has_intercept, columns, levels, further, {})
 
 
 def _outcome_bounds(bounds: Any, name: str, logistic: bool) -> Any:

@@ -534,8 +534,8 @@ class FactorColumns(_Fitted[SomePlan]):
         )
         return [
             *notes,
-            "Coefficients of factors assume residuals that are no more skewed than exponential ones. They are clipped "
-            f"at these multiples of their standard deviation: {clips}{', ...' * (len(cells) > _SHOWN)}.",
+            "Coefficients of factors assume residuals that are about as skewed in each level as in all rows. They are "
+            f"clipped at these multiples of their standard deviation: {clips}{', ...' * (len(cells) > _SHOWN)}.",
         ]
 
 
