@@ -10,6 +10,7 @@ import pytest
 from scipy.special import ndtr
 
 from dpstats.data.tables import Table
+from dpstats.errors import InvalidParameter
 from dpstats.privacy import JointStage
 from dpstats.regression import engine
 from dpstats.regression.design import Design
@@ -170,3 +171,42 @@ def test_a_hidden_level_has_open_ends_and_a_bias_widens() -> None:
     assert np.diff(wider.ends(1.96), axis=0)[0, 0, 0] > 1.5 * np.diff(found.means.ends(1.96), axis=0)[0, 0, 0]
     score = found.means.score(found.means.estimate)
     assert score[:2] == pytest.approx(0.0, abs=1e-3)
+
+
+def test_differences_count_the_errors_of_the_slopes() -> None:
+    plan = plan_of(20_000, epsilon=1.0, randomized=False)
+    found = fit(plan, rows_of(20_000, shift=1.0))
+    first, second = found.compare(1, 2)
+    assert isinstance(first, LevelMeans) and isinstance(found.means, LevelMeans)
+    kept = 2 * ndtr(first.clip / first.scale) - 1
+    added = np.sqrt(first.ratio.bias**2 - found.means[1].ratio.bias ** 2) * first.clip / kept
+    cov = found.covariance
+    assert added == pytest.approx(math.sqrt(cov[1, 1] + cov[2, 2] - 2 * cov[1, 2]))
+    # The covariates of the levels are two standard deviations apart.
+    assert added[0] == pytest.approx(math.sqrt(0.25 * found.slopes_covariance.sum()), rel=0.3)
+    assert second.ratio.bias == found.means[2].ratio.bias
+
+
+def test_levels_that_are_not_randomized_are_not_compared_without_slopes() -> None:
+    with pytest.raises(InvalidParameter, match="large enough to adjust"):
+        plan_of(300, epsilon=0.5, randomized=False)
+
+
+def test_slopes_that_are_noise_adjust_nothing_in_a_trial() -> None:
+    rng = np.random.default_rng(3)
+    k = rng.integers(0, 2, 3000)
+    table = Table(rng.normal(size=(3000, 2)), y=k + rng.normal(size=3000), groups=k)
+    slopes = np.array([fit(plan_of(3000, epsilon=1.0), table, seed).path.fit.slopes for seed in range(20)])
+    assert (slopes == 0).mean() > 0.8
+
+
+def test_a_range_as_wide_as_the_bounds_is_in_their_middle() -> None:
+    rng = np.random.default_rng(3)
+    k = rng.integers(0, 2, 5000)
+    y = np.where(rng.random(5000) < 0.2, 8.0, -8.0)
+    found = fit(plan_of(5000), Table(rng.normal(size=(5000, 2)), y=y, groups=k))
+    assert (found.path.center, found.path.half) == (0.0, 1.0)
+    low, high = found.population.ends(1.96)
+    assert isinstance(found.population, LevelMeans) and isinstance(found.means, LevelMeans)
+    assert (found.population.ratio.bias >= found.means.ratio.bias + 0.5 * found.path.mean_error).all()
+    assert (low[:2] < -0.6).all() and (high[:2] > -0.6).all() and (high - low)[:2].max() < 0.12
