@@ -62,7 +62,7 @@ class Coding:
     Attributes
     ----------
     factors : mapping of names to `Categories`
-        Declared factors. Their cells are all combinations of levels. Those of the last factor change fastest.
+        Declared factors. Their cells are all combinations of levels. The last factor's level changes fastest.
     columns : array of shape (n_cells, q)
         Value of each column in each cell.
     names : tuple of str, length q
@@ -79,7 +79,7 @@ class Coding:
     places: NDArray[np.int64] | None = None
 
     @classmethod
-    def of_factors(cls, factors: Mapping[Any, Categories]) -> Coding:
+    def code_main_effects(cls, factors: Mapping[Any, Categories]) -> Coding:
         """Return the coding of main effects: a column for each level but the first of its factor."""
         codes = cell_codes(factors)
         columns, terms = [], {}
@@ -104,7 +104,7 @@ class Coding:
         single = len(self.factors) == 1
         return [str(cell) if single else ", ".join(map(str, cell)) for cell in self.cells]
 
-    def split(self, d: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def find_places(self, d: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the positions of the d columns of numbers and of the columns of factors, among all slopes."""
         q = len(self.names)
         places = d + np.arange(q) if self.places is None else self.places
@@ -172,7 +172,7 @@ class FactorsPlan(LevelsPlan):
         return self.steps
 
     def limit_bias(self, steps: LinearPath) -> float:
-        # Slopes assume residuals of one shape. What all residuals show then holds for each cell.
+        # Slopes assume residuals of one shape. So each cell has the tails of all residuals.
         return min(super().limit_bias(steps), steps.tail / 2)
 
     def is_lost(self, rows: float) -> bool:
@@ -187,7 +187,7 @@ class FactorsPlan(LevelsPlan):
         ratio, share = f"{self.noise_ratio:.2g}", f"{100 * self.smallest_share:.2g}"
         return [
             *notes,
-            f"for columns of one scale the noise of a slope is about {ratio} times its sampling error",
+            f"for columns of one scale, noise of a slope {ratio} times its sampling error",
             f"a level with {share}% of the rows has as much noise as sampling error",
         ]
 
@@ -250,8 +250,8 @@ class CellMeans:
     def __init__(self, found: LevelsEstimate) -> None:
         path, plan = found.path, found.plan
         d = plan.design.center.size
-        # The normal interval contains this one. If noise leaves it open to one side, an estimate near its other end is
-        # moved inside.
+        # The normal interval contains this one. If noise leaves it open to one side, an estimate near the other limit
+        # is moved inside.
         low, high = (end[:, 0] for end in found.means.ends(_Z))
         middle, half = (low + high) / 2, (high - low) / 2
         self.means = np.clip(found.means.estimate[:, 0], middle - half / 2, middle + half / 2)
@@ -259,7 +259,7 @@ class CellMeans:
         rows, fit = np.maximum(found.counts, found.counts_noise), path.fit
         self.slopes, slopes_cov = fit.slopes, found.slopes_covariance
         unseen, kept = slopes_cov - fit.sampling, 2 * ndtr(fit.clip / fit.shape) - 1
-        # The mean of a cell is that of its rows, moved along the slopes from their mean covariates.
+        # The mean of a cell is the mean of its rows, moved along the slopes from their mean covariates.
         moved = np.vstack([-path.centers.covariates, np.eye(d)])
         unsure = np.append(path.unsure @ np.diagonal(slopes_cov), np.zeros(d))
         sampling = np.minimum((found.deviations[:, 0] / kept) ** 2 / rows, self.errors**2)
@@ -281,7 +281,7 @@ def find_coefficients(found: LevelsEstimate, coding: Coding) -> Coefficients:
     units = np.append(np.full(K, design.y_half), design.y_half / design.half)
     theta = np.append(cells.means, cells.slopes) * units
     theta[:K] += design.y_center
-    numbers, places = coding.split(d)
+    numbers, places = coding.find_places(d)
     # The least-squares fit of the cells' means at covariates of zero. Columns of ones map to ones.
     X = np.column_stack([np.ones(K), coding.columns])
     roots = np.sqrt(cells.weights)
@@ -345,7 +345,7 @@ class FactorColumns(_Fitted[SomePlan]):
         if hasattr(self, "_coding"):
             return self._coding
         factors = check_factors(self.factors)
-        return Coding.of_factors(factors) if factors else None
+        return Coding.code_main_effects(factors) if factors else None
 
     @property
     def _fitted_coding(self) -> Coding | None:
@@ -377,10 +377,10 @@ class FactorColumns(_Fitted[SomePlan]):
         if self.missing == "error":
             check_finite(table.X)
         assert table.groups is not None
-        numbers, places = coding.split(table.X.shape[1])
+        numbers, places = coding.find_places(table.X.shape[1])
         rows = np.ones((len(table.X), 1 + len(numbers) + len(places)))
         rows[:, 1 + numbers] = table.X
-        # The last row is that of an undeclared label, whose code is -1.
+        # The last row is for an undeclared label, whose code is -1.
         columns = np.vstack([coding.columns, np.full(len(places), np.nan)])
         rows[:, 1 + places] = columns[table.groups]
         with quiet():
@@ -458,10 +458,17 @@ class FactorColumns(_Fitted[SomePlan]):
             )
         }
 
+    def _facts(self) -> list[tuple[str, str]]:
+        facts, coding = super()._facts(), self._fitted_coding
+        if coding is None:
+            return facts
+        factors = [f"{name} ({len(levels)} levels)" for name, levels in coding.factors.items()]
+        return [*facts, ("Factors", ", ".join(factors))]
+
     def difference(self, a: Any, b: Any, factor: Any = None, alternative: str = "two-sided") -> Estimates:
         """Compare two levels of a factor at equal other columns, without additional privacy cost.
 
-        With a single factor, the interval is as that of `dpstats.groups.GroupMeans`. It does not divide by a noisy
+        With a single factor, the interval has the method of `dpstats.groups.GroupMeans`. It does not divide by a noisy
         count, so it also holds for a level that noise hides.
 
         Parameters
@@ -507,7 +514,7 @@ class FactorColumns(_Fitted[SomePlan]):
             average = coding.columns[codes == first].mean(axis=0) - coding.columns[codes == second].mean(
                 axis=0
             )
-            weights[0, 1 + coding.split(self.plan_.n_features)[1]] = average
+            weights[0, 1 + coding.find_places(self.plan_.n_features)[1]] = average
             found = self._combined(weights, shown)
         words = "the difference of the mean outcomes of two levels, at equal other columns"
         return replace(

@@ -106,8 +106,8 @@ class PrivateLinearRegression(FactorColumns[RegressionPlan], NewtonSteps, LeastS
         The same with the intercept first.
     identified_ : ndarray of bool, shape (n_features,)
         Whether each coefficient is identified. For the others, noise hides the variation of the columns, and their
-        intervals reflect only the range of the outcome. A level of a factor is identified if its released count, and
-        that of the first level, are at least five times their noise.
+        intervals reflect only the range of the outcome. A level of a factor is identified if its released count and
+        the count of the first level are at least five times their noise.
     levels_ : dict
         For each level, or for each combination of levels of several factors: the noisy number of rows, the mean outcome
         at the mean of the columns, and its standard error. Only with ``factors``.
@@ -160,11 +160,13 @@ class PrivateLinearRegression(FactorColumns[RegressionPlan], NewtonSteps, LeastS
     it. Every step releases the Gram matrix of the bounded rows together with the gradient, without additional
     noise.
 
-    **Factors.** A row has one level, so sums by level cost the noise of one sum, however rare the levels are. As a
-    column of 0 and 1, a level with fewer than about 100/mu rows is lost, where mu is the parameter of Gaussian
-    differential privacy (0.237 for the default epsilon and delta). Several factors are cross-classified. Their
-    coefficients are the least-squares fit to the means of the cells. Residuals are assumed to be about as skewed in
-    each level as in all rows. With weights that vary, the standard errors of levels are conservative.
+    **Factors.** A row has one level, so sums by level cost the noise of one sum, also for rare levels. As a column of
+    0 and 1, a level needs about 100/mu rows. mu is the parameter of Gaussian differential privacy, 0.237 for the
+    default epsilon and delta. Several factors are cross-classified, and coefficients are the least-squares fit to the
+    means of the cells.
+
+    Residuals are assumed to be about as skewed in each level as in all rows. With weights that vary, the standard
+    errors of levels are conservative.
 
     **Formulas.** `from_formula` fits factors by levels if the formula consists of factors, their interactions and
     columns of numbers, and if a level may have fewer than 100/mu rows. Unless ``levels`` declares fractions of the

@@ -353,10 +353,10 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         budget.check(plan.for_data(unit, simulated))
         return plan
 
-    def _again(self, X: Any, beside: tuple[Column, ...] = ()) -> Rows:
-        """Return more rows with the columns of the fit, to predict for, or refuse them. ``beside`` are further ones."""
+    def _again(self, X: Any, extra_columns: tuple[Column, ...] = ()) -> Rows:
+        """Return more rows with the columns of the fit, to predict for, or refuse them."""
         source = open_source(X)
-        schema = replace(self._coded_schema(), beside=beside)
+        schema = replace(self._coded_schema(), beside=extra_columns)
         fitted = getattr(self, "feature_names_in_", None)
         if schema.bounds is not None and fitted is not None and set(fitted) <= set(source.names or ()):
             # Labeled bounds choose columns by name, in the order of the fit.

@@ -81,7 +81,7 @@ def test_the_interval_of_a_rare_level_is_short() -> None:
 def test_the_summary_names_levels_and_assumptions(model: PrivateLinearRegression) -> None:
     text = str(model.summary())
     assert all(name in text for name in ("Intercept", "x", "z", "arm[T.b]", "arm[T.c]"))
-    assert "undeclared" in text and "exponential" in text
+    assert "undeclared" in text and "skewed in each level" in text
     assert "factors ['arm']" in str(model.plan_)
     assert list(model.levels_) == ["a", "b", "c"]
     assert model.levels_["c"]["count"] == pytest.approx(400, abs=6 * model.counts_noise_std_ + 60)
@@ -251,11 +251,11 @@ def test_noise_that_hides_the_slopes_is_refused_before_the_charge(rows: pd.DataF
 
 
 def test_cells_are_coded_in_order() -> None:
-    coding = Coding.of_factors(check_factors(BOTH))
+    coding = Coding.code_main_effects(check_factors(BOTH))
     assert coding.cells == tuple((arm, g) for arm in "abc" for g in (False, True))
     assert coding.names == ("arm[T.b]", "arm[T.c]", "g[T.True]")
     assert coding.columns.tolist()[3] == [1.0, 0.0, 1.0]
-    numbers, places = coding.split(2)
+    numbers, places = coding.find_places(2)
     assert numbers.tolist() == [0, 1] and places.tolist() == [2, 3, 4]
 
 

@@ -29,7 +29,7 @@ class FormulaCells:
     columns : array of shape (n_cells, q)
         Values of the columns of factors in each cell.
     is_factor : array of bool, shape (d,)
-        Which columns of the formula these are.
+        Whether each column of the formula is one of them.
     """
 
     factors: dict[str, Categories]

@@ -124,7 +124,7 @@ class Formula:
         return _matrix(numbers, table), y, cells.codes(table)
 
     def smallest_share(self, names: Iterable[str], default: float) -> float:
-        """Return the smallest declared share of a level of some factors, or a default if a share is unknown."""
+        """Return the smallest declared fraction of a level of some factors, or a default if one is unknown."""
         shares = [self._declared.shares.get(name, default) for name in names]
         return min(shares, default=default)
 
