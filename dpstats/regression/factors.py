@@ -234,10 +234,10 @@ class Coefficients:
 class CellMeans:
     """Means of cells and slopes, with the covariance of their errors, in half-widths.
 
-    Covariates are zero at the middle of their bounds.
-
     Attributes
     ----------
+    point, center : arrays of shape (d,)
+        The covariates that the means are for, and the mean covariates of all rows.
     means, errors : arrays of shape (K,)
         Means, and the standard errors that a mean does not share with the others.
     weights : array of shape (K,)
@@ -248,8 +248,9 @@ class CellMeans:
     """
 
     def __init__(self, found: LevelsEstimate) -> None:
-        path, plan = found.path, found.plan
-        d = plan.design.center.size
+        path, d = found.path, found.plan.design.center.size
+        assert path.steps is not None
+        self.point = path.steps.shift
         # The normal interval contains this one. If noise leaves it open to one side, an estimate near the other limit
         # is moved inside.
         low, high = (end[:, 0] for end in found.means.ends(_Z))
@@ -260,7 +261,7 @@ class CellMeans:
         self.slopes, slopes_cov = fit.slopes, found.slopes_covariance
         unseen, kept = slopes_cov - fit.sampling, 2 * ndtr(fit.clip / fit.shape) - 1
         # The mean of a cell is the mean of its rows, moved along the slopes from their mean covariates.
-        moved = np.vstack([-path.centers.covariates, np.eye(d)])
+        moved = np.vstack([self.point - path.centers.covariates, np.eye(d)])
         unsure = np.append(path.unsure @ np.diagonal(slopes_cov), np.zeros(d))
         sampling = np.minimum((found.deviations[:, 0] / kept) ** 2 / rows, self.errors**2)
         own, nothing = self.errors**2, np.zeros(d)
@@ -288,7 +289,7 @@ def find_coefficients(found: LevelsEstimate, coding: Coding) -> Coefficients:
     fitted = np.linalg.lstsq(roots[:, None] * X, np.diag(roots), rcond=None)[0]
     matrix = np.zeros((1 + len(numbers) + len(places), K + d))
     matrix[np.append(0, 1 + places), :K] = fitted
-    matrix[0, K:] = -design.center
+    matrix[0, K:] = -(design.center + design.half * cells.point)
     matrix[1 + numbers, K + np.arange(d)] = 1.0
     cov, privacy = (
         matrix @ (part * np.outer(units, units)) @ matrix.T for part in (cells.cov, cells.privacy)
@@ -296,7 +297,7 @@ def find_coefficients(found: LevelsEstimate, coding: Coding) -> Coefficients:
     identified = np.zeros(d + len(places), dtype=bool)
     identified[numbers] = found.path.fit.identified
     identified[places] = _find_identified(found, coding)
-    at = np.hstack([np.eye(K), np.tile(cells.center, (K, 1))]) * design.y_half
+    at = np.hstack([np.eye(K), np.tile(cells.center - cells.point, (K, 1))]) * design.y_half
     mean_errors = np.sqrt(np.einsum("ij,jk,ik->i", at, cells.cov, at))
     means = design.y_center + at @ np.append(cells.means, cells.slopes)
     return Coefficients(matrix @ theta, cov, privacy, identified, means, mean_errors)
