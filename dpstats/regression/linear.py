@@ -5,22 +5,27 @@ Proof: docs/proofs/regression.md.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_choice, check_privacy_parameters
+from dpstats.data.tables import Rows
 from dpstats.errors import InvalidParameter, refuse
+from dpstats.privacy.gaussian import gaussian_sigma
 from dpstats.regression.engine import NewtonSteps, walked
 from dpstats.regression.error_laws import ErrorLaw, Student
 from dpstats.regression.factors import FactorColumns, FactorsPlan, factors_plan
+from dpstats.regression.from_moments import describe_moments, read_moments, report_moments
 from dpstats.regression.least_squares import LeastSquares
+from dpstats.regression.moments import STAGE, MomentsPlan, is_few, moments_plan
 from dpstats.regression.path import told_apart
 from dpstats.regression.plan import RegressionPlan, regression_plan
 from dpstats.regression.row_columns import check_offset
 from dpstats.release.parameters import parameters
-from dpstats.release.session import Released
+from dpstats.release.session import Released, Session
 
 Floats = NDArray[np.float64]
 
@@ -108,6 +113,8 @@ class PrivateLinearRegression(FactorColumns[RegressionPlan], NewtonSteps, LeastS
         Whether each coefficient is identified. For the others, noise hides the variation of the columns, and their
         intervals reflect only the range of the outcome. A level of a factor is identified if its released count and
         the count of the first level are at least five times their noise.
+    intercept_identified_ : bool
+        Whether the intercept is. Only with few rows.
     levels_ : dict
         For each level, or for each combination of levels of several factors: the noisy number of rows, the mean outcome
         at the mean of the columns, and its standard error. Only with ``factors``.
@@ -136,8 +143,11 @@ class PrivateLinearRegression(FactorColumns[RegressionPlan], NewtonSteps, LeastS
         Noisy fraction of the offsets outside ``offset_bounds``, and the standard deviation of its noise. Only with
         offsets.
     rows_, rows_noise_std_ : float
-        Noisy number of observed rows, and the standard deviation of its noise. Only with ``missing="drop"`` or with
-        ``factors``, where rows of undeclared levels do not count.
+        Noisy number of observed rows, and the standard deviation of its noise. Only with ``missing="drop"``, or with
+        ``factors``, where rows of undeclared levels do not count. Not with few rows.
+    clipped_weight_share_, clipped_weight_share_std_ : float
+        Noisy fraction of the total weight that is of rows with a weight outside ``weight_bounds``, and the standard
+        deviation of its noise. Only with weights.
     total_weight_, total_weight_noise_std_ : float
         Noisy sum of the weights, and the standard deviation of its noise. Only with weights.
     effective_rows_ : float
@@ -145,7 +155,7 @@ class PrivateLinearRegression(FactorColumns[RegressionPlan], NewtonSteps, LeastS
     privacy_ : PrivacyGuarantee
         Guarantee of the fit, for neighboring datasets that differ in one row: x, y, its offset and its weight. The
         number of rows is public.
-    plan_ : RegressionPlan
+    plan_ : RegressionPlan, or MomentsPlan with few rows
         The release plan: every released quantity and its noise.
     n_features_in_ : int
         Number of columns.
@@ -171,6 +181,10 @@ class PrivateLinearRegression(FactorColumns[RegressionPlan], NewtonSteps, LeastS
     **Formulas.** `from_formula` fits factors by levels if the formula consists of factors, their interactions and
     columns of numbers, and if a level may have fewer than 100/mu rows. Unless ``levels`` declares fractions of the
     rows, as in ``{"arm": {"a": 0.5, "b": 0.5}}``, a level may have 1% of them. The choice is public.
+
+    **Few rows.** For one column without factors, and fewer than 80/mu rows, the fit takes the single release of
+    `SufficientStatisticsRegression`, because noise hides what the steps would learn. The plan says so. Standard errors then assume homoscedastic
+    residuals, and ``rows_`` is not set. Fits with weights or offsets always take steps.
 
     **Estimand.** If the model does not hold, coefficients describe the best fit to the weighted rows.
 
@@ -222,6 +236,10 @@ class PrivateLinearRegression(FactorColumns[RegressionPlan], NewtonSteps, LeastS
             if self.cov_type != "HC":
                 raise refuse("cov_type", given=self.cov_type, allowed="'HC' with factors")
             return factors_plan(design, coding, n, epsilon, delta, self._policy())
+        plain = design.offset is None and design.weight is None
+        if delta > 0 and plain and is_few(n, n_features, 1 / gaussian_sigma(epsilon, delta)):
+            plan = moments_plan("l2", design, n, epsilon, delta, self._policy())
+            return replace(plan, few_rows=True)
         return regression_plan("linear", design, n, epsilon, delta, self._policy())
 
     def predict(self, X: Any, offset: Any = None) -> Floats:
@@ -250,6 +268,18 @@ class PrivateLinearRegression(FactorColumns[RegressionPlan], NewtonSteps, LeastS
         fitted, outcomes = self._scored(X, y)
         return self._determination(X, fitted + check_offset(offset, fitted.size), outcomes)
 
+    def _read(self, rows: Rows, plan: RegressionPlan | MomentsPlan) -> Any:
+        return read_moments(rows, plan) if isinstance(plan, MomentsPlan) else super()._read(rows, plan)
+
+    def _release(self, private: Any, plan: RegressionPlan | MomentsPlan, session: Session) -> None:
+        if isinstance(plan, MomentsPlan):
+            session.add(STAGE, private[STAGE])
+        else:
+            super()._release(private, plan, session)
+
+    def _noise_only(self) -> bool:
+        return self.plan_.noise_only if isinstance(self.plan_, MomentsPlan) else super()._noise_only()
+
     def _notes(self) -> list[str]:
         notes = [*super()._notes(), *self._factor_notes()]
         if self.uneven_:
@@ -270,6 +300,11 @@ class PrivateLinearRegression(FactorColumns[RegressionPlan], NewtonSteps, LeastS
         if isinstance(plan, FactorsPlan):
             self._report_levels(released, plan)
             return
+        if isinstance(plan, MomentsPlan):
+            report_moments(self, released, plan)
+            # No residual is clipped.
+            self.uneven_, self.hidden_bias_ = False, 0.0
+            return
         estimate = self._report_estimate(released, plan, "robust" if self._robust else "model")
         self.identified_ = told_apart(estimate, estimate.robust, plan)
         self.scale_ = estimate.scale
@@ -287,6 +322,8 @@ class PrivateLinearRegression(FactorColumns[RegressionPlan], NewtonSteps, LeastS
         self.uneven_, self.hidden_bias_ = fit.found.uneven, fit.found.hidden
 
     def _method(self) -> list[tuple[str, str]]:
+        if isinstance(self.plan_, MomentsPlan):
+            return describe_moments(self, " (few rows)")
         by_levels = "factors by levels; " * (self._fitted_coding is not None)
         return [
             ("Method", f"{by_levels}noisy Newton steps, whitened; bounded rows, clipped residuals"),
