@@ -57,11 +57,11 @@ LEVELS = "totals of the outcomes by level"
 COVARIATES = "sums of the covariates by level"
 RESIDUALS = "totals of the residuals by level"
 
-_OUTCOMES_SHARE, _COVARIATES_SHARE = 0.02, 0.04
+_OUTCOMES_SHARE, _COVARIATES_SHARE, _MOST_COVARIATES_SHARE = 0.02, 0.04, 0.2
 _LEVELS_SHARE = 0.15
 _ROUGH, _LEAST_LEVELS = 1000.0, 1 / 3
 """Rows times mu up to which centers of randomized levels need all of their fraction, and the least part of it."""
-_LEAST_STEPS_SHARE, _STEPS_SHARE, _MOST_STEPS_SHARE = 0.1, 0.25, 0.5
+_LEAST_STEPS_SHARE, _STEPS_SHARE, _MOST_STEPS_SHARE = 0.1, 0.25, 0.42
 """Fractions of mu^2 for the steps: the least, the most to adjust levels, and the most if slopes are wanted."""
 _ENOUGH = 2.0
 """Noise of a slope, over its sampling error, at which slopes are good enough to adjust levels."""
@@ -108,12 +108,15 @@ class LevelsPlan(DesignPlan):
         then the totals of the outcomes by level.
     mu : float
         Parameter of Gaussian differential privacy of all stages together.
+    slopes : bool
+        Whether the slopes are wanted too.
     """
 
     levels: tuple[Any, ...]
     randomized: bool
     steps: RegressionPlan | None
     mu: float
+    slopes: bool
 
     @property
     def noise_ratio(self) -> float:
@@ -190,7 +193,13 @@ def levels_plan(
     """
     mu, guarantee = 1 / gaussian_sigma(epsilon, delta), PrivacyGuarantee(epsilon, delta)
     d = design.center.size
-    facts |= {"levels": tuple(levels), "randomized": randomized, "missing": missing, "mu": mu}
+    facts |= {
+        "levels": tuple(levels),
+        "randomized": randomized,
+        "missing": missing,
+        "mu": mu,
+        "slopes": slopes,
+    }
     size = facts.pop("n_features", d)
     share = _steps_share(design, n, epsilon, delta, slopes)
     own, weighted = mu * math.sqrt(share), design.weight is not None
@@ -203,7 +212,8 @@ def levels_plan(
         return found or describe_step("linear", design, n, name, part * share, bits)
 
     def made(bits: int) -> SomePlan:
-        fractions = _fractions(share, n * mu, randomized)
+        covariates = 0.0 if randomized else _covariates_share(d, slopes)
+        fractions = _fractions(share, n * mu, covariates)
         before: list[Integers | JointIntegers]
         before = [_totals(name, len(levels), fractions[name], weighted) for name in (OUTCOMES, LEVELS)]
         before += [] if randomized else [_covariates(len(levels), d, fractions[COVARIATES], weighted)]
@@ -247,21 +257,28 @@ def _steps_share(design: Design, n: int, epsilon: float, delta: float, slopes: b
     return min(max(least, _STEPS_SHARE), _MOST_STEPS_SHARE)
 
 
-def _fractions(steps: float, size: float, randomized: bool) -> dict[str, float]:
-    """Return the fractions of mu^2 of the totals, given the fraction of the steps and rows times mu."""
+def _covariates_share(d: int, slopes: bool) -> float:
+    """Return the fraction of mu^2 for the centers of d covariates. Their errors attenuate the slopes."""
+    return min(_COVARIATES_SHARE * (1 + d), _MOST_COVARIATES_SHARE) if slopes else _COVARIATES_SHARE
+
+
+def _fractions(steps: float, size: float, covariates: float) -> dict[str, float]:
+    """Return the fractions of mu^2 of the totals.
+
+    Given are the fraction of the steps, rows times mu, and the fraction of the covariates, 0 for randomized levels.
+    """
     levels = _LEVELS_SHARE
-    if randomized:
+    if not covariates:
         levels *= min(max(_ROUGH / size, _LEAST_LEVELS), 1.0)
-    found = {OUTCOMES: _OUTCOMES_SHARE, LEVELS: levels}
-    if not randomized:
-        found[COVARIATES] = _COVARIATES_SHARE
+    found = {OUTCOMES: _OUTCOMES_SHARE, LEVELS: levels, COVARIATES: covariates}
     return {**found, RESIDUALS: 1 - steps - math.fsum(found.values())}
 
 
 def _shares(plan: LevelsPlan) -> dict[str, float]:
     if plan.steps is None:
         return {LEVELS: 1.0}
-    return _fractions((plan.steps.mu / plan.mu) ** 2, plan.n_samples * plan.mu, plan.randomized)
+    covariates = 0.0 if plan.randomized else _covariates_share(plan.design.center.size, plan.slopes)
+    return _fractions((plan.steps.mu / plan.mu) ** 2, plan.n_samples * plan.mu, covariates)
 
 
 def _totals(name: str, levels: int, share: float, weighted: bool) -> JointIntegers:

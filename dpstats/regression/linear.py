@@ -183,8 +183,8 @@ class PrivateLinearRegression(FactorColumns[RegressionPlan], NewtonSteps, LeastS
     rows, as in ``{"arm": {"a": 0.5, "b": 0.5}}``, a level may have 1% of them. The choice is public.
 
     **Few rows.** For one column without factors, and fewer than 80/mu rows, the fit takes the single release of
-    `SufficientStatisticsRegression`, because noise hides what the steps would learn. The plan says so. Standard errors then assume homoscedastic
-    residuals, and ``rows_`` is not set. Fits with weights or offsets always take steps.
+    `SufficientStatisticsRegression`, because noise hides what the steps would learn. The plan says so. Standard errors
+    then assume homoscedastic residuals, and ``rows_`` is not set. Fits with weights or offsets always take steps.
 
     **Estimand.** If the model does not hold, coefficients describe the best fit to the weighted rows.
 
