@@ -595,10 +595,22 @@ class LevelsFit:
         self.scale = min(self.found.scale / design.y_half, path.spread)
         if steps.plan.is_lost(self.found.rows):
             self.intercept, self.scale = 0.0, path.spread
+        self._correct_slopes(path)
         self.skewed = self.found.uneven or steps.skewness > 0
         self._choose_clips(path, steps)
         theta = np.append(self.intercept - path.centers.middle, self.slopes) / path.centers.half
         self.coordinates = Coordinates(np.zeros(design.center.size), True, coordinates(theta, design.size))
+
+    def _correct_slopes(self, path: LevelsPath) -> None:
+        """Undo half of the largest attenuation by errors in the centers of the covariates, and keep it as an error.
+
+        These errors move the rows of a level, but not their outcomes. If rows are clipped, it is less.
+        """
+        moved = np.minimum(path.counts / self.found.rows, 1.0) @ path.unsure
+        inverse = self.sampling * self.found.rows / self.scale**2
+        half = inverse @ (moved * self.slopes) / 2
+        self.slopes = self.slopes + np.where(self.identified, half, 0.0)
+        self.cov = self.cov + np.outer(half, half)
 
     def _choose_clips(self, path: LevelsPath, steps: LinearPath) -> None:
         """Choose the clip of the residuals of each level. The noise is in proportion to it.
