@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc
 
 from dpstats.data.tables import Rows, Sums, Table
-from dpstats.errors import InvalidParameter, refuse, show
+from dpstats.errors import InvalidParameter, refuse, show_names
 from dpstats.lattice import check_finite
 from dpstats.means.ratio import RatioErrors
 from dpstats.means.region import Region
@@ -92,15 +92,24 @@ def adjusted_means_plan(
     )
 
 
+def covariate_list(adjust: Any) -> tuple[Any, ...]:
+    """Return the names or positions of the covariates."""
+    if isinstance(adjust, str | int | np.integer) and not isinstance(adjust, bool):
+        return (adjust,)
+    if isinstance(adjust, list | tuple) and all(isinstance(each, str | int | np.integer) for each in adjust):
+        return tuple(adjust)
+    raise refuse("adjust", given=adjust, allowed="a list of names or positions of columns")
+
+
 def outcome_position(adjust: Any, bounds: Any, d: int) -> int:
     """Return the position of the only column that is no covariate."""
-    given = [adjust] if isinstance(adjust, str | int | np.integer) else list(adjust)
+    given = covariate_list(adjust)
     names: list[Any] = list(bounds) if isinstance(bounds, Mapping) else list(range(d))
-    unknown = [name for name in given if isinstance(name, bool) or name not in names]
-    if unknown:
-        raise InvalidParameter(
-            f"adjust must name columns that bounds names, or give positions of columns (n_features = {d}), got "
-            f"{show(unknown[0])}"
+    if any(name not in names for name in given):
+        raise refuse(
+            "adjust",
+            given=adjust,
+            allowed=f"columns that bounds names, or positions of columns (n_features = {d})",
         )
     rest = [place for place, name in enumerate(names) if name not in given]
     if not given or len(rest) != 1 or len(set(given)) < len(given):
@@ -109,6 +118,16 @@ def outcome_position(adjust: Any, bounds: Any, d: int) -> int:
             "covariates in adjust, or choose the columns with by, columns and bounds."
         )
     return rest[0]
+
+
+def covariate_places(adjust: Any, names: Sequence[Any]) -> Any:
+    """Return covariates as positions of columns with these names."""
+    given = covariate_list(adjust)
+    if all(isinstance(each, int | np.integer) for each in given):
+        return given
+    if any(name not in names for name in given):
+        raise refuse("adjust", given=adjust, allowed=f"names of columns ({show_names(names)})")
+    return tuple(names.index(name) for name in given)
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,13 +28,15 @@ from dpstats.data.parameters import (
 from dpstats.data.schema import Column, Schema, column_list
 from dpstats.data.tables import Rows, Table
 from dpstats.error_distributions import usual_level
-from dpstats.errors import InvalidParameter, refuse, show, show_names
+from dpstats.errors import InvalidParameter, show
 from dpstats.groups import anova
 from dpstats.groups.adjusted import (
     AdjustedMeansPlan,
     SplitRows,
     adjusted_means_plan,
     adjusted_notes,
+    covariate_list,
+    covariate_places,
     mean_errors,
     wald_test,
 )
@@ -290,23 +292,16 @@ class GroupMeans(_Fitted, HasMissingCodes):
             labels = Column("groups", self.by, self._categories(), parameter, meaning=meaning)
         numbers = column_list(self.columns)
         if numbers is not None and self.adjust is not None:
-            numbers += tuple(name for name in column_list(self.adjust) or () if name not in numbers)
+            numbers += tuple(name for name in covariate_list(self.adjust) if name not in numbers)
         return replace(super()._schema(), numbers=numbers, beside=(labels,))
 
     def _sort_parameters(self, names: list[Any] | None) -> Self:
         planner = super()._sort_parameters(names)
-        if (
-            self.adjust is None
-            or names is None
-            or all(isinstance(each, int) for each in column_list(self.adjust) or ())
-        ):
+        if self.adjust is None or names is None:
             return planner
         # Once bounds are sorted like the columns, covariates are positions.
-        unknown = [name for name in column_list(self.adjust) or () if name not in names]
-        if unknown:
-            raise refuse("adjust", given=unknown[0], allowed=f"names of columns ({show_names(names)})")
         planner = copy.copy(planner)
-        planner.__dict__["adjust"] = tuple(names.index(name) for name in column_list(self.adjust) or ())
+        planner.__dict__["adjust"] = covariate_places(self.adjust, names)
         return planner
 
     @property
@@ -464,7 +459,7 @@ class GroupMeans(_Fitted, HasMissingCodes):
             self._apart(ratio, first, second),
             [(first, second)],
             names,
-            "the difference of the two means",
+            f"the difference of the two means{' at equal covariates' * self._is_adjusted}",
             title=f"Private {'adjusted ' * self._is_adjusted}difference of two groups",
             facts=(
                 ("Difference", f"{self.groups_[first]} less {self.groups_[second]}"),
@@ -499,7 +494,7 @@ class GroupMeans(_Fitted, HasMissingCodes):
             self._apart(ratio, firsts, seconds),
             pairs,
             [f"{name}: {column}" if len(columns) > 1 else name for name in names for column in columns],
-            "the differences of the means",
+            f"the differences of the means{' at equal covariates' * self._is_adjusted}",
             title="Private differences of all pairs",
             facts=(("Together", f"all {len(pairs)} pairs of a column, by {together.words}"),),
             notes=[FREE],

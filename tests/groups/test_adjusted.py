@@ -62,7 +62,7 @@ def test_what_a_fit_answers() -> None:
     assert list(model.estimates().to_frame()["column"]) == ["y"] * 3
     with pytest.raises(InvalidParameter, match="declared groups"):
         model.difference("drug", "control").standardize()
-    again = pickle.loads(pickle.dumps(model.difference("drug", "rare")))
+    again = pickle.loads(pickle.dumps(model)).difference("drug", "rare")
     assert again.pvalue == model.difference("drug", "rare").pvalue
     assert isinstance(model.plan_, AdjustedMeansPlan)
     assert "adjusted for 2 covariates" in str(model.plan_)
@@ -128,6 +128,9 @@ def test_missing_entries() -> None:
         ({"adjust": ["age"]}, "every column but the outcome"),
         ({"adjust": ["age", "weight"]}, "adjust"),
         ({"adjust": []}, "every column but the outcome"),
+        ({"adjust": 5}, "adjust must be"),
+        ({"adjust": [0.5]}, "a list of 1"),
+        ({"adjust": pd.Series([61.25, 20.0])}, "a Series of 2"),
         ({"delta": 0.0}, "delta"),
         ({"neighbors": "add_or_remove"}, "neighbors"),
         ({"groups": "discover"}, "groups"),
