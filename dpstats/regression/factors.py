@@ -21,14 +21,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.arithmetic import quiet
 from dpstats.data.levels import Categories
-from dpstats.data.parameters import check_choice, check_privacy_parameters
+from dpstats.data.parameters import check_choice
 from dpstats.data.schema import Column, Schema
 from dpstats.error_distributions import Limits, ScoreErrors, Tail
 from dpstats.errors import InvalidParameter, attempt, refuse, show, show_names
 from dpstats.inference import ALTERNATIVES, Estimates
 from dpstats.lattice import check_finite
 from dpstats.means.contrasts import DifferenceErrors
-from dpstats.privacy.gaussian import gaussian_sigma
 from dpstats.regression.base import INTERCEPT, SomePlan
 from dpstats.regression.design import Design
 from dpstats.regression.levels import LevelsEstimate, LevelsPlan, levels_plan
@@ -47,8 +46,6 @@ _SEEN = 5.0
 """A level is identified if its count is at least this many standard deviations of its noise."""
 RARE = 0.01
 """Fraction of the rows that a level of a formula may have if none is declared."""
-_MANY = 100.0
-"""Rows of a level times mu from which a column of 0 and 1 gives it the shorter interval."""
 _SHOWN = 6
 
 
@@ -396,11 +393,14 @@ class FactorColumns(_Fitted[SomePlan]):
         """
         from dpstats.regression.formula import FormulaRows
 
-        cells = (
-            described.find_cells(MOST_CELLS) if described.has_intercept and self.cov_type == "HC" else None
-        )
+        if self.factors is not None:
+            raise InvalidParameter(
+                "factors must not be given with a formula. Name them in it, with their levels."
+            )
+        levels = described.has_intercept and self.cov_type == "HC"
+        cells = described.find_cells(MOST_CELLS) if levels else None
         size = None if cells is None else FormulaRows(described, data, cells).size(Schema())
-        if cells is None or size is None:
+        if cells is None or size is None or not self._hides_levels(size[0], described, cells):
             return super()._fit_formula(described, data)
         names = tuple(name for name, own in zip(described.names, cells.is_factor, strict=True) if own)
         terms = {term: own for term, own in described.terms.items() if own[0] in names}
@@ -408,24 +408,23 @@ class FactorColumns(_Fitted[SomePlan]):
         self._coding = Coding(cells.factors, cells.columns, names, terms, places)
         self.x_bounds = described.x_bounds[~cells.is_factor]
         try:
-            rare = self._has_rare_levels(*size, described.smallest_share(cells.factors, RARE))
-            if rare:
+            possible = attempt(lambda: self.plan(*size), InvalidParameter) is not None
+            if possible:
                 self.fit(FormulaRows(described, data, cells))
         finally:
             self.x_bounds = given
             del self._coding
-        if not rare:
+        if not possible:
             return super()._fit_formula(described, data)
         # Rows to predict for have the columns of the formula.
         self.n_features_in_ = len(described.names)
         return self
 
-    def _has_rare_levels(self, n: int, d: int, share: float) -> bool:
-        """Return whether levels of this fraction of the rows are too rare for columns of 0 and 1."""
-        epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
-        if n < 2 or share * n * (1 / gaussian_sigma(epsilon, delta)) >= _MANY:
-            return False
-        return attempt(lambda: self.plan(n, d), InvalidParameter) is not None
+    def _hides_levels(self, n: int, described: Any, cells: Any) -> bool:
+        """Return whether noise may hide a level of n rows as a column of 0 and 1."""
+        columns = attempt(lambda: self.plan(n, len(described.names)), InvalidParameter)
+        least = getattr(columns, "smallest_share", 0.0)
+        return bool(described.smallest_share(cells.factors, RARE) < least)
 
     # Results
 

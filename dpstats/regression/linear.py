@@ -171,16 +171,16 @@ class PrivateLinearRegression(FactorColumns[RegressionPlan], NewtonSteps, LeastS
     noise.
 
     **Factors.** A row has one level, so sums by level cost the noise of one sum, also for rare levels. As a column of
-    0 and 1, a level needs about 100/mu rows. mu is the parameter of Gaussian differential privacy, 0.237 for the
-    default epsilon and delta. Several factors are cross-classified, and coefficients are the least-squares fit to the
-    means of the cells.
+    0 and 1, a level needs about 134/mu rows (``smallest_share`` of a plan). mu is the parameter of Gaussian
+    differential privacy, 0.237 for the default epsilon and delta. Several factors are cross-classified, and
+    coefficients are the least-squares fit to the means of the cells.
 
     Residuals are assumed to be about as skewed in each level as in all rows. With weights that vary, the standard
     errors of levels are conservative.
 
     **Formulas.** `from_formula` fits factors by levels if the formula consists of factors, their interactions and
-    columns of numbers, and if a level may have fewer than 100/mu rows. Unless ``levels`` declares fractions of the
-    rows, as in ``{"arm": {"a": 0.5, "b": 0.5}}``, a level may have 1% of them. The choice is public.
+    columns of numbers, and if a level may be too rare for a column of 0 and 1. Unless ``levels`` declares fractions of
+    the rows, as in ``{"arm": {"a": 0.5, "b": 0.5}}``, a level may have 1% of them. The choice is public.
 
     **Few rows.** For one column without factors, and fewer than 80/mu rows, the fit takes the single release of
     `SufficientStatisticsRegression`, because noise hides what the steps would learn. The plan says so. Standard errors

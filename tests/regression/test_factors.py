@@ -331,3 +331,10 @@ def test_intervals_cover(rows: pd.DataFrame) -> None:
         widths.append(high - low)
     assert np.mean(inside) > 0.9 and (np.mean(inside, axis=0) > 0.75).all()
     assert math.isfinite(np.max(widths))
+
+
+def test_factors_are_part_of_a_formula(rows: pd.DataFrame) -> None:
+    with pytest.raises(InvalidParameter, match="must not be given with a formula"):
+        PrivateLinearRegression.from_formula(
+            "y ~ x + arm", rows, bounds={**BOUNDS, "y": (-6, 10)}, levels=ARMS, factors=ARMS
+        )
