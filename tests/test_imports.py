@@ -338,6 +338,7 @@ INSIDE = {
         "hypotheses",
         "base",
         "row_columns",
+        "factors",
         "engine",
         "bounded_outcome",
         "least_squares",
@@ -440,7 +441,7 @@ INSIDE = {
         "pictures",
         "__init__",
     ],
-    "regression.formula": ["expressions", "declared", "splines", "coding", "model", "source", "__init__"],
+    "regression.formula": ["expressions", "declared", "splines", "coding", "cells", "model", "source", "__init__"],
     "identity": [
         "whitening",
         "signs",
