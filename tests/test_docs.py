@@ -281,7 +281,7 @@ def test_commands_of_the_page_on_sql_run(
     for command in commands:
         assert main(shlex.split(command)[1:]) == 0
         assert "simulated noise" in capsys.readouterr().out
-    assert len(commands) == 3 and (tmp_path / "out.json").exists()
+    assert len(commands) == 2 and (tmp_path / "out.json").exists()
 
 
 def test_commands_of_the_page_on_the_command_line_run(
