@@ -381,10 +381,9 @@ class Asker:
             if g not in rows.groups:
                 return False, ()
             mean, error = rows.mean()[g], rows.sem()[g]
-            off = abs(model.means_[g, j] - mean)
-            return off > TOLERANCE * np.nan_to_num(error) + 0.01 * (self.high[j] - self.low[j]) / len(
-                frame
-            ), ()
+            # Where bounds are wide, noise is little but not nothing.
+            allowed = TOLERANCE * np.nan_to_num(error) + 3 * model.plan_.mean_noise(len(rows.groups[g]))[j]
+            return abs(model.means_[g, j] - mean) > allowed, ()
 
         return self._cell("as pandas", [g], 0.05, ask)
 

@@ -41,15 +41,14 @@ def judge_cell(seed: int, k: int, seconds: float = SECONDS) -> tuple[Cell, Verdi
     verdict = judge(cell, draws, seconds)
     if verdict.kind in FAULTS and cell.without_privacy:
         missed = sum(cell.without_privacy(draws(10_000 + replication)) for replication in range(OTHERS))
-        verdict.words += f"without privacy 95% intervals miss {missed} of {OTHERS}"
+        verdict.words += f"{verdict.words and '; '}without privacy 95% intervals miss {missed} of {OTHERS}"
     return cell, verdict
 
 
 def describe(cell: Cell) -> str:
     """Return what was drawn, in a line."""
-    facts = (
-        f"{name} {value}" for name, value in cell.facts.items() if value not in (False, "", "0.00", "nothing")
-    )
+    drawn = {name: value for name, value in cell.facts.items() if value not in (False, "", "0.00", "nothing")}
+    facts = (name if value is True else f"{name} {value}" for name, value in drawn.items())
     return f"{cell.family}, {cell.question} of {', '.join(cell.about)}; {'; '.join(facts)}"
 
 

@@ -155,7 +155,8 @@ class Asker:
         def answer(draw: Draw) -> Answer:
             model, sample = self.fit(draw)
             low, high = model.estimates(self._asked(place)).confidence_interval()
-            return Answer(bool(ask(model, sample)), model.summary().notes, float(high[0] - low[0]))
+            notes = [*model.summary().notes, *model.plan_.notes()]
+            return Answer(bool(ask(model, sample)), notes, float(high[0] - low[0]))
 
         def without_privacy(draw: Draw) -> bool:
             X, y, beside = self.sample(draw)

@@ -34,11 +34,13 @@ STANDING = (
     "This uses the release alone",
     "P-values are not adjusted",
     "Rows with a missing entry",
+    "for columns",
 )
 """Notes that do not say that something is off: most fits of a class have them."""
 CONDITIONAL = {
     "Slopes assume that residuals are no more skewed": "skewness depends on x",
     "Intervals assume that the kurtosis": "long-tailed",
+    "normal residuals": "other residuals",
 }
 """Notes that most fits have, and the fact about the population of which they warn."""
 ABOUT_SOME = re.compile(r"^(?:Not identified[^:]*|Noise only): (?!at this n)(.*?)\. ")
@@ -150,16 +152,21 @@ def evidence(missed: int, fits: int, allowed: float) -> float:
 
 def names_reason(note: str, cell: Cell) -> bool:
     """Return whether a note names a reason for which the answers in a cell may be wrong."""
-    about = cell.about
+    for words, fact in CONDITIONAL.items():
+        if words in note:
+            return bool(cell.facts.get(fact))
     if note.startswith(STANDING):
         return False
-    for start, fact in CONDITIONAL.items():
-        if note.startswith(start):
-            return bool(cell.facts.get(fact))
+    about = cell.about
     if listed := ABOUT_SOME.match(note):
         some = listed[1].replace(" and ", ", ").split(", ")
         return "..." in listed[1] or "more" in listed[1] or any(name in some for name in about)
     return "Intercept" in about or not ABOUT_INTERCEPT.search(note)
+
+
+def _shorten(note: str) -> str:
+    """Return the beginning of a note, without the coefficients or groups that it lists."""
+    return note.split(": ")[0] if ABOUT_SOME.match(note) else note[:60]
 
 
 def judge(cell: Cell, draws: Callable[[int], Draw], seconds: float) -> Verdict:
@@ -179,14 +186,14 @@ def judge(cell: Cell, draws: Callable[[int], Draw], seconds: float) -> Verdict:
         if replication == FEWEST and 10 * found.fits < FEWEST:
             found.kind, found.words = "refused", "hardly ever an answer"
             break
-        late = time.monotonic() - start > seconds
+        elapsed = time.monotonic() - start
+        late = elapsed > seconds and (found.fits >= FEWEST or elapsed > 3 * seconds)
         if answer is not None:
             found.fits += 1
             found.missed += answer.missed
             widths.append(answer.width)
             notes = [*answer.notes, *(str(each.message) for each in warned if each.category is UserWarning)]
-            # Without the coefficients or groups that a note lists
-            reasons = {note.split(": ")[0][:60] for note in notes if names_reason(note, cell)}
+            reasons = {_shorten(note) for note in notes if names_reason(note, cell)}
             noted += bool(reasons)
             found.notes.update(reasons)
         if late or (replication + 1) % LOOKS == 0 or found.fits == MOST:
