@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 from dpstats.regression.curvature import Curvature, positive
 from dpstats.regression.design import Design
 from dpstats.regression.families import make_family
+from dpstats.regression.level_errors import LogLevel
+from dpstats.regression.levels import FLOORS, LastStep, LevelPath
 from dpstats.regression.log_linear_plan import CALIBRATION, RATES, LogLinearPlan, rate_ends
 from dpstats.regression.log_linear_rows import (
     EXCESS,
@@ -30,9 +32,9 @@ from dpstats.regression.log_linear_rows import (
     Spread,
     WeightedNorms,
 )
-from dpstats.regression.log_linear_tables import WEIGHTS, Predictors, Tables, expect_sizes, tabulate
+from dpstats.regression.log_linear_tables import Predictors, Tables, expect_sizes, tabulate
 from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT
-from dpstats.regression.path import WIDEST, Estimate, Path
+from dpstats.regression.path import WIDEST, Estimate
 from dpstats.regression.plan import CENTER, LAST_NORMS, NORMS, STEPS, size_name, step_name
 from dpstats.regression.rows import OUTSIDE, SIZE, Question, coordinates
 
@@ -54,6 +56,8 @@ _TILT = 2.0
 """The tilt of the calibration reaches 1 at this many standard deviations of the linear predictor."""
 _CAPS = (1.5, 1.0, 1.0, 0.5)
 """Largest change of a typical row's linear predictor in each step. Longer Newton steps are inaccurate."""
+_LEVEL_CAPS = (3.0, 2.0, 1.5, 1.0)
+"""The same if some column has two values, whose moves are exact."""
 _NOT_NORMAL = 0.5
 """Relative error of the first correction of the intercept, because linear predictors are not normal."""
 _FARTHEST = 4.0
@@ -100,7 +104,7 @@ class _Levers:
     stds: Floats
 
 
-class LogLinearPath(Path):
+class LogLinearPath(LevelPath):
     """Estimating equations of a log-linear model with bounded rows and clipped residuals."""
 
     _averaged = STEPS - 1
@@ -122,8 +126,13 @@ class LogLinearPath(Path):
         self.calibration: Mapping[str, Floats] | None = None
 
     @property
+    def _caps(self) -> tuple[float, ...]:
+        return _LEVEL_CAPS if self.has_levels else _CAPS
+
+    @property
     def _least_size(self) -> float:
-        return 0.05
+        # A level with a mean of 1/100 has little curvature, and its steps would stay short.
+        return 0.005 if self.has_levels else 0.05
 
     def _correct(self, likely: Curvature) -> Curvature:
         # The estimating equations change from step to step, so a move does not show the curvature.
@@ -139,7 +148,9 @@ class LogLinearPath(Path):
             return np.zeros_like(before)
         variances, vectors = np.linalg.eigh(before)
         error = _BENT * self.longest * np.sqrt(np.maximum(variances, 0.0))
-        return np.asarray((vectors * (variances * (error / (1 + error)) ** 2)) @ vectors.T)
+        found = np.asarray((vectors * (variances * (error / (1 + error)) ** 2)) @ vectors.T)
+        # Corrected moves are exact for levels, and leave an error within these only.
+        return found / 4 if self.has_levels else found
 
     def _resize(self, part: Curvature, now: Curvature) -> Curvature:
         return part.no_larger_than(now)
@@ -277,7 +288,10 @@ class LogLinearPath(Path):
     @property
     def spread(self) -> float:
         """Standard deviation of the linear predictor over rows, without its offset."""
-        slopes = (np.linalg.solve(self.first.T, self.whitening.T) @ self.b)[1:]
+        return self._spread_of((np.linalg.solve(self.first.T, self.whitening.T) @ self.b)[1:])
+
+    def _spread_of(self, slopes: Floats) -> float:
+        """Return the same for slopes in the coordinates of the first step."""
         raw = float(slopes @ self.first_shape @ slopes)
         return math.sqrt(max(raw - self._predictor_error() ** 2, 0.1 * raw, 0.0))
 
@@ -293,9 +307,10 @@ class LogLinearPath(Path):
 
     @property
     def _predictors(self) -> Predictors:
-        offsets, spread = self.plan.design.offsets, self.spread
+        offsets, own = self.plan.design.offsets, self._cells()
+        spread = self._cell_spread(own)
         total = math.hypot(spread, 0.0 if offsets is None else min(offsets[1] / 2, 1.0))
-        return Predictors(self.middle, spread, total, math.log(2 * self._half))
+        return Predictors(self.middle, spread, total, math.log(2 * self._half), self._effects(own))
 
     def _tabulate(self) -> None:
         """Tabulate the public functions for the present coefficients, dispersion and threshold."""
@@ -326,21 +341,20 @@ class LogLinearPath(Path):
         matrix, std = self._matrix(name, CURVATURE, released, self.p)
         size = self.radius**2 * self.tables.most_curved / self.tables.curvature
         self.found.append(Curvature.noisy(matrix * size, std * size))
+        if t > 1 and self.has_levels:
+            self.shape = self._expected_shape()
         inverse = self._inverse()
         if t == 1:
             self.left = inverse.unknown(1.0)
+            self._find_levels(inverse)
         else:
             gradient = gradient - self._second_order(inverse)
         if t == STEPS:
             meat, meat_std = self._matrix(name, MEAT, released, self.p)
             self.meat = meat * unit**2, meat_std * unit**2
-        move = inverse(gradient)
-        far = max(float(np.linalg.norm(move)) / _CAPS[t - 1], 1.0)
-        self._step(name, gradient / far, noise, inverse)
+        far = self._take_level_step(name, gradient, noise, inverse, t, self._caps[t - 1])
         if t == 1:
             self._center()
-        # Add the rest of a shortened move.
-        self.left = self.left + (1 - 1 / far) ** 2 * np.outer(move, move)
         self.unsettled = t == STEPS and far > 1
         reach = self.spread
         if reach > _FARTHEST:
@@ -353,10 +367,42 @@ class LogLinearPath(Path):
 
         A normal linear predictor with standard deviation s has E exp(s z) = exp(s^2/2).
         """
-        shift = min(self.spread, _FARTHEST / 2) ** 2 / 2
+        # The corrected move has lowered it already for columns with two values.
+        shift = min(self._cell_spread(self._cells()), _FARTHEST / 2) ** 2 / 2
         constant = np.linalg.solve(self.whitening.T, np.eye(self.p)[0])
         self.b = self.b - shift * constant
         self.left = self.left + (_NOT_NORMAL * shift) ** 2 * np.outer(constant, constant)
+
+    # Columns with two values
+
+    def _row_covariance(self) -> Floats:
+        back = np.linalg.inv(self.first[1:, 1:])
+        return np.asarray(back @ self.first_shape @ back.T)
+
+    def _cell_spread(self, own: list[int], rest: Floats | None = None) -> float:
+        if not own:
+            return self.spread
+        theta = self.raw
+        theta[1:][own] = 0.0
+        return self._spread_of(np.asarray(np.linalg.solve(self.first.T, theta)[1:]))
+
+    def _level_move(self, at: float, change: float, noise: float, floor: float) -> float:
+        # A level with the mean exp(at) moves to exp(at) (1 + change).
+        return math.log(max(1 + change, floor, min(noise, 1.0)))
+
+    def _level_curvature(self, at: Floats) -> Floats:
+        weight, curved = self.tables.curves.evaluate(at, "weight", "curved")
+        return np.asarray(weight**2 * curved * self.tables.most_curved / self.tables.curvature)
+
+    def _level(self, last: LastStep, std: float) -> LogLevel:
+        after = float(last.row @ self.raw) + self.offset
+        # The noise was stated before the move.
+        factor = min(math.exp(min(after - last.before, 0.0)), 1.0)
+        linear, quadratic = self.dispersion
+        mean, ratio = math.exp(last.before), max(last.seen, last.noise)
+        sampling = math.sqrt((linear * ratio / mean + quadratic * ratio**2) / max(last.rows, 1.0))
+        std /= min(max(factor, FLOORS[-1], std), 1.0)
+        return LogLevel(last.before, after, std, last.seen, last.noise, sampling)
 
     def _second_order(self, inverse: Any) -> Floats:
         """Return the gradient that the errors of the coefficients add.
@@ -387,17 +433,20 @@ class LogLinearPath(Path):
         unsure = doubt * (self.whitening.T @ self.whitening)
         unsure[0, 0] += _LEVEL_MISFIT**2 * misfit
         privacy = noise + left + unsure
+        levels = self._level_ends(sample + privacy)
         found = self._in_units(
             theta, [sample + privacy, sample + privacy, privacy, left], outside=self.outside
         )
+        unsettled = self.unsettled or self.separated or self._predictor_error() > _UNSETTLED
         return replace(
             found,
             separated=self.separated,
-            unsettled=self.unsettled or self._predictor_error() > _UNSETTLED,
+            levels=levels,
+            settled=self._settled(levels, noise + left) if levels else np.full(self.d, not unsettled),
             long_tailed=level > max(_SEEN_LEVEL * level_std, _LEAST_LEVEL),
             dispersion=self.dispersion,
             width=self.width,
-            typical=float(WEIGHTS @ np.exp(self.tables.nodes)),
+            typical=float(self.tables.weights @ np.exp(self.tables.nodes)),
         )
 
     def _reach(self, width: Any) -> Any:
@@ -411,7 +460,7 @@ class LogLinearPath(Path):
         tilt = np.clip((tables.nodes - self.middle) / (_TILT * self._calibrated_spread), -1.0, 1.0)
         mean, clip = tables.curves.evaluate(tables.nodes, "mean", "clip")
         lever = mean / clip / (np.asarray(reach)[..., None] - 1)
-        first, cross, second = (lever @ (WEIGHTS * tilt**power) for power in (0, 1, 2))
+        first, cross, second = (lever @ (tables.weights * tilt**power) for power in (0, 1, 2))
         effect = np.stack([np.stack([first, cross], axis=-1), np.stack([cross, second], axis=-1)], axis=-2)
         stds = _UNITS * np.array([self._std(CALIBRATION, EXCESS), self._std(CALIBRATION, TILT)])
         prior = np.square([_LEVEL_BIAS, _SLOPE_BIAS * _TILT]) * np.asarray(tables.bias)[..., None] ** 2
@@ -438,7 +487,7 @@ class LogLinearPath(Path):
 
         short = (above(1.0) - above(reach)) / (reach - 1)
         long = (above(1.0) - above(longer)) / (longer - 1)
-        rows = np.array([WEIGHTS @ long, WEIGHTS @ (short * found.tilt)])
+        rows = np.array([self.tables.weights @ long, self.tables.weights @ (short * found.tilt)])
         released = np.array([float(self.calibration[EXCESS][0]), float(self.calibration[TILT][0])])
         level, slope = after @ found.weighed @ (_UNITS * (released - rows))
         # Long tails go on beyond the longer reach.

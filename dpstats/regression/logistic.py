@@ -18,8 +18,8 @@ from dpstats.data.parameters import check_flag, check_integer, check_privacy_par
 from dpstats.data.schema import Column
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.regression.base import Link
+from dpstats.regression.curved import CurvedRegression
 from dpstats.regression.design import Design
-from dpstats.regression.engine import NewtonSteps, told_apart
 from dpstats.regression.log_odds import derivative
 from dpstats.regression.plan import RATE, RegressionPlan, regression_plan
 from dpstats.regression.row_columns import OffsetColumn, check_offset
@@ -39,7 +39,7 @@ _EVENTS = 10  # rows with the rarer outcome per coefficient, the usual rule of t
 
 
 @parameters
-class PrivateLogisticRegression(ClassifierMixin, NewtonSteps, OffsetColumn[RegressionPlan]):
+class PrivateLogisticRegression(ClassifierMixin, CurvedRegression, OffsetColumn[RegressionPlan]):
     """Private logistic regression of a binary outcome, with intervals that include sampling error and privacy noise.
 
     Parameters
@@ -136,6 +136,7 @@ class PrivateLogisticRegression(ClassifierMixin, NewtonSteps, OffsetColumn[Regre
     classes: Any = (0, 1)
 
     _title = "Private logistic regression"
+    _unknown_level = "outcomes cannot be told from all or none"
     _ratio = "odds ratio"
     _link = Link("the probability of the second class for such rows", "probability", expit, logit, derivative)
 
@@ -169,11 +170,9 @@ class PrivateLogisticRegression(ClassifierMixin, NewtonSteps, OffsetColumn[Regre
 
     def _report(self, released: Released, plan: RegressionPlan) -> None:
         estimate = self._report_estimate(released, plan, "model")
-        known = told_apart(estimate, estimate.model, plan)
-        self.identified_ = known & (not estimate.separated)
         each = plan.n_samples / estimate.rows
         self.outcome_rate_ = each * float(released[RATE][0]) if plan.design.intercept else float("nan")
-        self.separated_ = estimate.separated
+        self.separated_ = estimate.separated or bool(self.one_sided_.any())
         self.classes_ = np.array(list(self.classes))
 
     def decision_function(self, X: Any, offset: Any = None) -> Floats:

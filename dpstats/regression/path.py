@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from dpstats.regression.blocks import X_BITS
 from dpstats.regression.curvature import Curvature, Inverse, pooled, positive, symmetric
 from dpstats.regression.design import Design
+from dpstats.regression.level_errors import Levels
 from dpstats.regression.movement import CURVATURE
 from dpstats.regression.plan import (
     CENTER,
@@ -101,8 +102,10 @@ class Estimate:
         Whether the mean of the clipped residuals differs from the mean of all residuals.
     hidden : float
         The largest bias of a slope by clipped residuals that the noise can hide, in standard errors.
-    unsettled : bool
-        Whether the last step of a log-linear regression was longer than it may be, or its predictors have large errors.
+    settled : array of bool of shape (d,), optional
+        Whether each slope of a logistic or log-linear regression had settled at the last step.
+    levels : tuple of Levels
+        Both levels of each column with two values. Only for logistic and log-linear regressions.
     long_tailed : bool
         Whether outcomes of a log-linear regression exceed what its working distribution expects.
     dispersion : (float, float)
@@ -129,12 +132,18 @@ class Estimate:
     separated: bool = False
     uneven: bool = False
     hidden: float = 0.0
-    unsettled: bool = False
+    settled: NDArray[np.bool_] | None = None
+    levels: tuple[Levels, ...] = ()
     long_tailed: bool = False
     dispersion: tuple[float, float] = (math.nan, math.nan)
     width: float = math.nan
     typical: float = math.nan
     offset_outside: float = math.nan
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether some slope had not settled at the last step."""
+        return self.settled is not None and not self.settled.all()
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,80 @@
+"""Base class of the regressions whose mean is a curve of the linear predictor, and their results for strong levels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.error_distributions import ErrorDistribution
+from dpstats.regression.engine import NewtonSteps, told_apart
+from dpstats.regression.level_errors import LevelErrors, Levels, one_sided
+from dpstats.regression.path import Estimate
+from dpstats.regression.plan import RegressionPlan
+from dpstats.release.parameters import parameters
+from dpstats.release.session import Released
+from dpstats.results import list_some
+
+Floats = NDArray[np.float64]
+
+
+class _Fitted:
+    """Attributes that a fit sets. This class has no parameters."""
+
+    settled_: NDArray[np.bool_]
+    one_sided_: NDArray[np.int64]
+    _levels: tuple[Levels, ...]
+    _noise_hides: NDArray[np.bool_]
+
+
+@parameters
+class CurvedRegression(_Fitted, NewtonSteps):
+    """Base class of logistic and log-linear regressions. Slopes of columns with two values have intervals by levels."""
+
+    _unknown_level: ClassVar[str]
+    """What cannot be told about a level without a limit."""
+
+    def _report_estimate(self, released: Released, plan: RegressionPlan, cov: str) -> Estimate:
+        found = super()._report_estimate(released, plan, cov)
+        assert found.settled is not None
+        self._levels = found.levels
+        self.one_sided_, unlimited = one_sided(found.levels, self.coef_.size)
+        known = told_apart(found, getattr(found, cov), plan) & ~unlimited
+        open_ended = self.one_sided_ != 0
+        self.settled_ = found.settled | open_ended
+        # An interval with one limit holds for coefficients that have no maximum of the likelihood.
+        self.identified_ = known & (open_ended | (not found.separated))
+        self._noise_hides = ~known
+        return found
+
+    def _errors_of(self, estimates: Floats, errors: Floats, weights: Floats | None) -> ErrorDistribution:
+        if not self._levels or weights is None:
+            return super()._errors_of(estimates, errors, weights)
+        cov = np.asarray(self.params_cov_)
+        return LevelErrors(estimates, errors, self._law, weights, cov, self._levels, self._first)
+
+    @property
+    def _hidden(self) -> NDArray[np.bool_]:
+        hidden = super()._hidden
+        return np.append(hidden[: self._first], self._noise_hides)
+
+    def _notes(self) -> list[str]:
+        notes, names = super()._notes(), self._names()[self._first :]
+        for sign, limit in ((-1, "an upper"), (1, "a lower")):
+            levels = [
+                f"{names[each.place]} = {value:g}"
+                for each in self._levels
+                for value, side in each.unlimited()
+                if side == sign
+            ]
+            if levels:
+                words = f"{self._unknown_level}: only {limit} limit of the coefficient is known."
+                notes.insert(0, f"In [{list_some(levels)}] {words}")
+        return notes
+
+    def _unsettled_names(self) -> Sequence[Any]:
+        """Return the names of the slopes that have not settled."""
+        names = self._names()[self._first :]
+        return [name for name, settled in zip(names, self.settled_, strict=True) if not settled]
