@@ -44,9 +44,9 @@ class CurvedRegression(_Fitted, NewtonSteps):
         known = told_apart(found, getattr(found, cov), plan) & ~unlimited
         open_ended = self.one_sided_ != 0
         self.settled_ = found.settled | open_ended
-        # An interval with one limit holds for coefficients that have no maximum of the likelihood.
-        self.identified_ = known & (open_ended | (not found.separated))
-        self._noise_hides = ~known
+        # An interval with one limit holds, although the likelihood may have no maximum.
+        self.identified_ = open_ended | (known & (not found.separated))
+        self._noise_hides = ~(open_ended | known | found.separated)
         return found
 
     def _errors_of(self, estimates: Floats, errors: Floats, weights: Floats | None) -> ErrorDistribution:

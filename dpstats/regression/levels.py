@@ -30,6 +30,8 @@ _LEAST_SHARE = 1e-4
 _RIDGE = 1e-3
 FLOORS = (0.15, 0.05, 0.05, 0.05)
 """Least factor of the mean of a level in each step. The first one knows no working distribution yet."""
+NEGLIGIBLE = 1e-3
+"""Planned noise over the standard error, below which rows and residuals need not be cut."""
 _UNCORRECTED = 0.1
 """Part of the correction of a move that counts as unknown."""
 _NOISE = 0.35
@@ -94,7 +96,8 @@ class LevelPath(Path):
     def __init__(self, plan: RegressionPlan) -> None:
         super().__init__(plan)
         self.two_valued = np.zeros(self.d, dtype=np.bool_)
-        self.last_move: Floats = np.zeros(self.p)
+        # The last move in half-widths, and the standard deviations that were expected of it
+        self.last_move, self.last_spread = np.zeros(self.p), np.zeros(self.p)
         self.last_steps: list[tuple[LastStep, LastStep]] = []
 
     @abstractmethod
@@ -127,6 +130,13 @@ class LevelPath(Path):
         """The coefficients in half-widths about the center, the intercept first."""
         found: Floats = self.whitening.T @ self.b
         return found
+
+    def _cover_bin(self) -> None:
+        """Raise the bound of the rows to the end of a bin of norms, so that no row of the bin is shortened."""
+        ends = self.plan.norm_ends
+        wider = math.sqrt(ends[1] / ends[0])
+        self.radius, self.leverage = wider * self.radius, wider * self.leverage
+        self.longest = max(self.longest, self.radius)
 
     # Moments
 
@@ -208,10 +218,10 @@ class LevelPath(Path):
         fix = self._correct_levels(plain, noise, inverse, t)
         move = plain + fix
         far = max(float(np.linalg.norm(move)) / cap, 1.0)
+        before, old, error = self.raw, self.whitening, self.left + self.noise
         self.left = self.left + self._surprise(move / far, noise, inverse, t)
         if t == STEPS:
             self._look_at_levels(gradient, noise)
-        before, old = self.raw, self.whitening
         added = inverse.vectors @ (inverse.raised * (inverse.vectors.T @ fix))
         self._step(name, (gradient + added) / far, noise, inverse)
         # The third step changes the coordinates.
@@ -219,6 +229,7 @@ class LevelPath(Path):
         for rest in (back @ ((1 - 1 / far) * move), back @ (_UNCORRECTED * fix)):
             self.left = self.left + np.outer(rest, rest)
         self.last_move = self.raw - before
+        self.last_spread = np.sqrt(np.maximum(np.diagonal(old.T @ error @ old), 0.0))
         return far
 
     # Expected curvature
@@ -276,6 +287,8 @@ class LevelPath(Path):
 
     def _look_at_levels(self, gradient: Floats, noise: float) -> None:
         """Keep what the last gradient says of every level. It is unbiased, whatever earlier steps did."""
+        if not self.has_levels:
+            return
         moments, theta = self._row_moments(), self.raw
         for j in np.flatnonzero(self.two_valued):
             both = []
@@ -307,10 +320,13 @@ class LevelPath(Path):
             found.append(Levels(int(j), low, high, upper, lower))
         return tuple(found)
 
-    def _settled(self, ends: tuple[Levels, ...], covariance: Floats) -> NDArray[np.bool_]:
-        """Return whether each slope has settled: the last gradient and the last move agree with the stated errors."""
-        spread = np.sqrt(np.maximum(np.diagonal(covariance)[1:], 1e-300))
-        settled = np.abs(self.last_move[1:]) < _SETTLED * spread
-        for each in ends:
-            settled[each.place] = each.settled(_SETTLED)
-        return np.asarray(settled)
+    def _settled(self, levels: tuple[Levels, ...], noise: Floats) -> NDArray[np.bool_]:
+        """Return whether each slope has settled: the last gradient and the last move agree with the stated errors.
+
+        ``noise`` is the covariance of the noise of the coefficients in half-widths.
+        """
+        spread = np.hypot(self.last_spread, np.sqrt(np.maximum(np.diagonal(noise), 0.0)))
+        settled = np.abs(self.last_move) < _SETTLED * spread
+        for each in levels:
+            settled[1 + each.place] = each.settled(_SETTLED)
+        return np.asarray(settled[1:])

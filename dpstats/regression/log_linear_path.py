@@ -20,7 +20,7 @@ from dpstats.regression.curvature import Curvature, positive
 from dpstats.regression.design import Design
 from dpstats.regression.families import make_family
 from dpstats.regression.level_errors import LogLevel
-from dpstats.regression.levels import FLOORS, LastStep, LevelPath
+from dpstats.regression.levels import FLOORS, NEGLIGIBLE, LastStep, LevelPath
 from dpstats.regression.log_linear_plan import CALIBRATION, RATES, LogLinearPlan, rate_ends
 from dpstats.regression.log_linear_rows import (
     EXCESS,
@@ -43,6 +43,10 @@ Floats = NDArray[np.float64]
 _WIDTHS = (1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0, 8.0)
 """Clipping thresholds that a step chooses from, in standard deviations."""
 _FIRST_WIDTH = 2.0
+_UNCLIPPED = 64.0
+"""Clipping threshold beyond all residuals, if the noise is negligible."""
+_POINTS, _FINE = 241, 8001
+"""Points of the public tables. Linear interpolation of the mean is then exact to 3e-4 and 3e-7."""
 _MODEL_BIAS = 0.01
 """Standard deviation of the error of the expected clipped residual, as a fraction of its effect on the log mean."""
 _MISFIT, _LEVEL_MISFIT = 0.14, 0.3
@@ -119,6 +123,7 @@ class LogLinearPath(LevelPath):
         self.dispersion = self.family.start
         self.fitness: Any = 0.0
         self.width = _FIRST_WIDTH
+        self.sharp = False
         self.outside = math.nan
         self.offset = 0.0 if plan.design.offsets is None else plan.design.offsets[0]
         self.unsettled = self.separated = False
@@ -277,6 +282,8 @@ class LogLinearPath(LevelPath):
         super()._bound(counts, name)
         if name == LAST_NORMS:
             self._choose_width(step_name(STEPS))
+            if self.sharp:
+                self._cover_bin()
 
     # Public functions of the linear predictor
 
@@ -314,22 +321,29 @@ class LogLinearPath(LevelPath):
 
     def _tabulate(self) -> None:
         """Tabulate the public functions for the present coefficients, dispersion and threshold."""
-        self.tables = tabulate(self.family, self._predictors, self.dispersion, self.width)
+        points = _FINE if self.sharp else _POINTS
+        self.tables = tabulate(self.family, self._predictors, self.dispersion, self.width, points)
 
     def _choose_width(self, step: str) -> None:
         """Choose the clipping threshold with the least planned noise and error of the working distribution."""
-        tables = tabulate(self.family, self._predictors, self.dispersion, _WIDTHS, 31)
+        predictors = self._predictors
+        tables = tabulate(self.family, predictors, self.dispersion, _WIDTHS, 31)
         unit = tables.scale * (1 + tables.most_pull) / tables.curvature
         noise = 2.06 * self.leverage * math.sqrt(self.p) * unit / (self.n * self.plan.mu)
         share = math.fsum(self.plan.share(step_name(t)) for t in range(self._averaged, STEPS + 1))
         after = self._levers(tables, np.array(_WIDTHS)).after
         uncalibrated = (after[:, 0, 0] + after[:, 1, 1] / _TILT**2) / self.p
         costs = noise**2 / share + (_MODEL_BIAS * tables.bias) ** 2 + uncalibrated
-        best = int(np.argmin(costs))
-        mean = np.array([math.exp(self._predictors.center)])
+        mean = np.array([math.exp(predictors.center)])
         scale = float(self.family.std(mean, self.dispersion)[0] / mean[0])
+        best = int(np.argmin(costs))
         each = self._std(step, GRADIENT) * self.radius * float(unit[best]) / _WIDTHS[best]
         self.width = max(_WIDTHS[best], self._far_threshold(scale, each, max(WIDEST, 1 / scale)))
+        # Noise is proportional to the threshold. If it is negligible, residuals are clipped farther out.
+        negligible = NEGLIGIBLE * scale * math.sqrt(share / self.n) / float(noise[-1]) * _WIDTHS[-1]
+        self.sharp = negligible > 2 * _WIDTHS[-1]
+        if self.sharp:
+            self.width = max(self.width, min(negligible, _UNCLIPPED))
         self._tabulate()
 
     # Steps
@@ -345,9 +359,11 @@ class LogLinearPath(LevelPath):
             self.shape = self._expected_shape()
         inverse = self._inverse()
         if t == 1:
-            self.left = inverse.unknown(1.0)
             self._find_levels(inverse)
-        else:
+            self.left = inverse.unknown(1.0)
+            # A slope whose error is a small part of what was unknown is identified.
+            self.unknown = self.left if self.has_levels else self.unknown
+        elif not self.sharp:
             gradient = gradient - self._second_order(inverse)
         if t == STEPS:
             meat, meat_std = self._matrix(name, MEAT, released, self.p)
@@ -442,7 +458,7 @@ class LogLinearPath(LevelPath):
             found,
             separated=self.separated,
             levels=levels,
-            settled=self._settled(levels, noise + left) if levels else np.full(self.d, not unsettled),
+            settled=self._settled(levels, noise) if levels else np.full(self.d, not unsettled),
             long_tailed=level > max(_SEEN_LEVEL * level_std, _LEAST_LEVEL),
             dispersion=self.dispersion,
             width=self.width,

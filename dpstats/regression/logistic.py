@@ -172,6 +172,7 @@ class PrivateLogisticRegression(ClassifierMixin, CurvedRegression, OffsetColumn[
         estimate = self._report_estimate(released, plan, "model")
         each = plan.n_samples / estimate.rows
         self.outcome_rate_ = each * float(released[RATE][0]) if plan.design.intercept else float("nan")
+        self._diverged = estimate.separated
         self.separated_ = estimate.separated or bool(self.one_sided_.any())
         self.classes_ = np.array(list(self.classes))
 
@@ -218,7 +219,7 @@ class PrivateLogisticRegression(ClassifierMixin, CurvedRegression, OffsetColumn[
     def _notes(self) -> list[str]:
         rarer = min(self.outcome_rate_, 1 - self.outcome_rate_) * self.nobs  # NaN without an intercept
         notes = super()._notes()
-        if self.separated_:
+        if self._diverged:
             notes.insert(0, _SEPARATED)
         if rarer < _EVENTS * self.params_.size:
             notes.append(

@@ -12,11 +12,11 @@ from scipy.special import expit, logit
 
 from dpstats.regression.curvature import Curvature, Inverse, positive
 from dpstats.regression.level_errors import LogitLevel
-from dpstats.regression.levels import LastStep, LevelPath
+from dpstats.regression.levels import NEGLIGIBLE, LastStep, LevelPath
 from dpstats.regression.log_odds import derivative, normal_log_odds
 from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT
 from dpstats.regression.path import Estimate, Seen
-from dpstats.regression.plan import CENTER, RATE, STEPS, RegressionPlan, step_name
+from dpstats.regression.plan import CENTER, LAST_NORMS, RATE, STEPS, RegressionPlan, step_name
 from dpstats.regression.rows import LogisticStep, Outcome, Question, coordinates
 
 Floats = NDArray[np.float64]
@@ -57,6 +57,11 @@ class LogisticPath(LevelPath):
     def _correct(self, likely: Curvature) -> Curvature:
         # The curvature changes along a move, so a move reveals little about the curvature at its endpoint.
         return likely
+
+    def _bound(self, counts: Floats, name: str) -> None:
+        super()._bound(counts, name)
+        if name == LAST_NORMS and self.plan.noise_ratio * self.leverage < NEGLIGIBLE:
+            self._cover_bin()
 
     def _own_question(self, name: str) -> Question:
         if name == RATE:
@@ -101,6 +106,8 @@ class LogisticPath(LevelPath):
                 inverse = self._inverse()
             # Assume that the log odds of typical rows have standard deviation 1.
             self.left = inverse.unknown(math.sqrt(self._common_size))
+            # A slope whose error is a small part of what was unknown is identified.
+            self.unknown = self.left if self.has_levels else self.unknown
             self.first = self.whitening.copy()
             self.moments = (inverse.vectors * inverse.known) @ inverse.vectors.T / self._common_size
         elif not self.has_levels:
@@ -235,5 +242,5 @@ class LogisticPath(LevelPath):
         assert design.y_half == 1.0
         found = self._in_units(theta, [sample + privacy, sample + privacy, privacy, left])
         levels = self._level_ends(sample + privacy)
-        settled = self._settled(levels, privacy) if levels else np.full(self.d, not self.separated)
+        settled = self._settled(levels, noise) if levels else np.full(self.d, not self.separated)
         return replace(found, separated=self.separated, levels=levels, settled=settled)

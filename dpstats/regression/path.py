@@ -85,7 +85,7 @@ class Estimate:
     left : array of shape (p, p)
         The part of ``privacy`` that is the remaining error of the Newton steps.
     unknown : array of shape (p, p)
-        Covariance of the coefficients before the first step, from the scale of the outcome. 0 unless linear.
+        Covariance of the coefficients before the first step. 0 for logistic and log-linear regressions without levels.
     condition : float
         Condition number of the curvature in the last coordinates, after its eigenvalues are raised.
     scale : float
