@@ -26,6 +26,8 @@ Floats = NDArray[np.float64]
 
 _TWO_VALUES = 0.9
 """A column has two values if its variance is this fraction of the largest that its mean and bounds allow."""
+_LARGEST_ERROR = 0.15
+"""Noise of this fraction, up to which columns with two values can be told from others."""
 _LEAST_SHARE = 1e-4
 _RIDGE = 1e-3
 FLOORS = (0.15, 0.05, 0.05, 0.05)
@@ -52,6 +54,8 @@ class Moments:
     mean: Floats
     covariance: Floats
     share: Floats
+    total: float = 1.0
+    """Average weight of a row."""
 
     def level(self, j: int, upper: bool) -> Floats:
         """Return the average row, with its constant, of the rows at one end of column j."""
@@ -149,7 +153,8 @@ class LevelPath(Path):
         matrix = back @ ((inverse.vectors * inverse.known) @ inverse.vectors.T) @ back.T
         total = max(float(matrix[0, 0]), 1e-9)
         mean = np.clip(matrix[0, 1:] / total, -2.0, 2.0)
-        return Moments(mean, matrix[1:, 1:] / total - np.outer(mean, mean), self._shares(mean))
+        covariance = matrix[1:, 1:] / total - np.outer(mean, mean)
+        return Moments(mean, covariance, self._shares(mean), total)
 
     def _row_moments(self) -> Moments:
         """Return the moments of the rows without weights. Columns with two values have the variance of their mean."""
@@ -158,11 +163,33 @@ class LevelPath(Path):
         factor = np.where(self.two_valued, np.sqrt(found.largest / own), 1.0)
         return Moments(found.mean, found.covariance * np.outer(factor, factor), found.share)
 
-    def _find_levels(self, inverse: Inverse) -> None:
-        """Find the columns with two values, after the first curvature."""
-        if self.plan.design.intercept:
-            found = self._weighted_moments(inverse)
-            self.two_valued = np.diagonal(found.covariance) > _TWO_VALUES * found.largest
+    def _prepare(self, t: int, spread: float) -> Inverse:
+        """Return the inverse of a step, after looking for columns with two values in its curvature.
+
+        ``spread`` is the standard deviation of the linear predictor of a typical row before the first step.
+        """
+        if t > 1 and self.has_levels:
+            self.shape = self._expected_shape()
+        inverse = self._inverse()
+        found = self.two_valued | self._find_levels(inverse)
+        if (found != self.two_valued).any():
+            self.two_valued = found
+            if t > 1:
+                self.shape = self._expected_shape()
+            inverse = self._inverse()
+            # A slope whose error is a small part of what was unknown is identified.
+            self.unknown = inverse.unknown(spread)
+        return inverse
+
+    def _find_levels(self, inverse: Inverse) -> NDArray[np.bool_]:
+        """Return which columns have two values, unless the noise of the curvature could make up their variance."""
+        if not self.plan.design.intercept:
+            return self.two_valued
+        found, back = self._weighted_moments(inverse), np.linalg.inv(self.whitening)
+        noise = math.sqrt(float(np.diagonal(self.found[-1].variance).mean()))
+        error = noise * (back[1:] ** 2).sum(axis=1) / (found.total * found.largest)
+        ratio = np.diagonal(found.covariance) / found.largest
+        return np.asarray((ratio > _TWO_VALUES - error) & (error < _LARGEST_ERROR))
 
     # Moves
 
@@ -314,7 +341,7 @@ class LevelPath(Path):
         for j, pair in zip(np.flatnonzero(self.two_valued), self.last_steps, strict=True):
             stds = [math.sqrt(max(float(last.row @ covariance @ last.row), 0.0)) for last in pair]
             # Both errors together are the error of the difference of the levels.
-            scale = 2 * math.sqrt(float(covariance[1 + j, 1 + j])) / max(math.hypot(*stds), 1e-150)
+            scale = 2 * math.sqrt(max(float(covariance[1 + j, 1 + j]), 0.0)) / max(math.hypot(*stds), 1e-150)
             upper, lower = (self._level(last, scale * std) for last, std in zip(pair, stds, strict=True))
             low, high = (float(design.center[j] + side * design.half[j]) for side in (-1, 1))
             found.append(Levels(int(j), low, high, upper, lower))

@@ -355,14 +355,9 @@ class LogLinearPath(LevelPath):
         matrix, std = self._matrix(name, CURVATURE, released, self.p)
         size = self.radius**2 * self.tables.most_curved / self.tables.curvature
         self.found.append(Curvature.noisy(matrix * size, std * size))
-        if t > 1 and self.has_levels:
-            self.shape = self._expected_shape()
-        inverse = self._inverse()
+        inverse = self._prepare(t, 1.0)
         if t == 1:
-            self._find_levels(inverse)
             self.left = inverse.unknown(1.0)
-            # A slope whose error is a small part of what was unknown is identified.
-            self.unknown = self.left if self.has_levels else self.unknown
         elif not self.sharp:
             gradient = gradient - self._second_order(inverse)
         if t == STEPS:

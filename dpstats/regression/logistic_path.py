@@ -96,18 +96,11 @@ class LogisticPath(LevelPath):
         self.found.append(Curvature.noisy(matrix * size, std * size))
         self.seen.append(Seen(self.b, gradient, noise, self.found[-1]))
         t = next(t for t in range(1, STEPS + 1) if name == step_name(t))
-        if t > 1 and self.has_levels:
-            self.shape = self._expected_shape()
-        inverse = self._inverse()
+        # Assume that the log odds of typical rows have standard deviation 1.
+        spread = math.sqrt(self._common_size)
+        inverse = self._prepare(t, spread)
         if t == 1:
-            self._find_levels(inverse)
-            if self.has_levels:
-                # The least size of an eigenvalue depends on the levels.
-                inverse = self._inverse()
-            # Assume that the log odds of typical rows have standard deviation 1.
-            self.left = inverse.unknown(math.sqrt(self._common_size))
-            # A slope whose error is a small part of what was unknown is identified.
-            self.unknown = self.left if self.has_levels else self.unknown
+            self.left = inverse.unknown(spread)
             self.first = self.whitening.copy()
             self.moments = (inverse.vectors * inverse.known) @ inverse.vectors.T / self._common_size
         elif not self.has_levels:
