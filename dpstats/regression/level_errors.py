@@ -39,6 +39,8 @@ class Level(ABC):
     ----------
     before, after : float
         Linear predictor before the last step, and of the estimate.
+    moved : float
+        The last move of the linear predictor, averaged over the rows with the weights of the curvature.
     std : float
         Standard error of the estimate, to first order in its mean.
     seen, noise, sampling : float
@@ -48,6 +50,7 @@ class Level(ABC):
 
     before: float
     after: float
+    moved: float
     std: float
     seen: float
     noise: float
@@ -86,7 +89,7 @@ class LogLevel(Level):
         return math.log1p(z * self.std)
 
     def settled(self, errors: float) -> bool:
-        factor = math.exp(min(self.after - self.before, 50.0))
+        factor = math.exp(min(self.moved, 50.0))
         return abs(self.seen - factor) <= errors * math.hypot(self.error, min(factor, 2.0) * self.std)
 
 
@@ -112,7 +115,7 @@ class LogitLevel(Level):
         return float(logit(rate) - logit(least))
 
     def settled(self, errors: float) -> bool:
-        rate = self._rate
+        rate = float(expit(self.before + self.moved))
         return abs(self.seen - rate) <= errors * math.hypot(self.error, rate * (1 - rate) * self.std)
 
 

@@ -75,8 +75,8 @@ class LastStep:
 
     Attributes
     ----------
-    row : array of shape (p,)
-        The average row of the level.
+    row, weighted : array of shape (p,)
+        The average row of the level, and the same with the weights of the curvature.
     before : float
         Its linear predictor before the step.
     seen, noise : float
@@ -86,6 +86,7 @@ class LastStep:
     """
 
     row: Floats
+    weighted: Floats
     before: float
     seen: float
     noise: float
@@ -248,7 +249,7 @@ class LevelPath(Path):
         before, old, error = self.raw, self.whitening, self.left + self.noise
         self.left = self.left + self._surprise(move / far, noise, inverse, t)
         if t == STEPS:
-            self._look_at_levels(gradient, noise)
+            self._look_at_levels(gradient, noise, inverse)
         added = inverse.vectors @ (inverse.raised * (inverse.vectors.T @ fix))
         self._step(name, (gradient + added) / far, noise, inverse)
         # The third step changes the coordinates.
@@ -312,11 +313,11 @@ class LevelPath(Path):
 
     # Levels of the estimate
 
-    def _look_at_levels(self, gradient: Floats, noise: float) -> None:
+    def _look_at_levels(self, gradient: Floats, noise: float, inverse: Inverse) -> None:
         """Keep what the last gradient says of every level. It is unbiased, whatever earlier steps did."""
         if not self.has_levels:
             return
-        moments, theta = self._row_moments(), self.raw
+        moments, weighted, theta = self._row_moments(), self._weighted_moments(inverse), self.raw
         for j in np.flatnonzero(self.two_valued):
             both = []
             for upper in (True, False):
@@ -331,8 +332,12 @@ class LevelPath(Path):
                 size = share * kept * max(float(self._level_curvature(np.array([before]))[0]), 1e-12)
                 along = np.linalg.solve(self.whitening.T, pick) / size
                 seen, std = 1 + float(along @ gradient), noise * float(np.linalg.norm(along))
-                both.append(LastStep(row, before, seen, std, self.n * share))
+                both.append(LastStep(row, weighted.level(int(j), upper), before, seen, std, self.n * share))
             self.last_steps.append((both[0], both[1]))
+
+    def _moved(self, last: LastStep) -> tuple[float, float]:
+        """Return the linear predictor of the estimate for a level, and the last move of the rows with information."""
+        return float(last.row @ self.raw) + self.offset, float(last.weighted @ self.last_move)
 
     def _level_ends(self, covariance: Floats) -> tuple[Levels, ...]:
         """Return the levels of each column with two values, for a covariance of the coefficients in half-widths."""

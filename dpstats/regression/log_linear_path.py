@@ -406,14 +406,14 @@ class LogLinearPath(LevelPath):
         return np.asarray(weight**2 * curved * self.tables.most_curved / self.tables.curvature)
 
     def _level(self, last: LastStep, std: float) -> LogLevel:
-        after = float(last.row @ self.raw) + self.offset
+        after, moved = self._moved(last)
         # The noise was stated before the move.
         factor = min(math.exp(min(after - last.before, 0.0)), 1.0)
         linear, quadratic = self.dispersion
         mean, ratio = math.exp(last.before), max(last.seen, last.noise)
         sampling = math.sqrt((linear * ratio / mean + quadratic * ratio**2) / max(last.rows, 1.0))
         std /= min(max(factor, FLOORS[-1], std), 1.0)
-        return LogLevel(last.before, after, std, last.seen, last.noise, sampling)
+        return LogLevel(last.before, after, moved, std, last.seen, last.noise, sampling)
 
     def _second_order(self, inverse: Any) -> Floats:
         """Return the gradient that the errors of the coefficients add.

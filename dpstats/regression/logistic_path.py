@@ -199,8 +199,9 @@ class LogisticPath(LevelPath):
         size = float(derivative(last.before))
         rate, noise = float(expit(last.before)) + size * (last.seen - 1), size * last.noise
         rarer = max(min(rate, 1 - rate), noise)
-        after = float(last.row @ self.raw) + self.offset
-        return LogitLevel(last.before, after, std, rate, noise, math.sqrt(rarer / max(last.rows, 1.0)))
+        after, moved = self._moved(last)
+        sampling = math.sqrt(rarer / max(last.rows, 1.0))
+        return LogitLevel(last.before, after, moved, std, rate, noise, sampling)
 
     def _spread_of_index(self) -> float:
         """Return the variance of the log odds due to errors of the slopes. The intercept compensates for half of it.
