@@ -108,10 +108,13 @@ class LogitLevel(Level):
         return self._distance(z, 1 - self._rate, 1 - self.seen)
 
     def _distance(self, z: float, rate: float, seen: float) -> float:
-        """Return the distance to the limit at which the rate of an outcome may be 0."""
-        least = rate - rate * (1 - rate) * z * self.std
-        if least <= 0 or seen <= z * self.error:
+        """Return the distance to the lower limit of the rate of one of both outcomes."""
+        least, alone = rate - rate * (1 - rate) * z * self.std, seen - z * self.error
+        if least <= 0 or alone <= 0:
             return math.inf
+        # The average of two noisy log odds is too far from 0.
+        if rate > 0.5 and self.noise > _COARSE * (1 - rate):
+            least = min(least, alone)
         return float(logit(rate) - logit(least))
 
     def settled(self, errors: float) -> bool:
