@@ -352,13 +352,13 @@ class LevelPath(Path):
             found.append(Levels(int(j), low, high, upper, lower))
         return tuple(found)
 
-    def _settled(self, levels: tuple[Levels, ...], noise: Floats) -> NDArray[np.bool_]:
+    def _settled(self, levels: tuple[Levels, ...], covariance: Floats) -> NDArray[np.bool_]:
         """Return whether each slope has settled: the last gradient and the last move agree with the stated errors.
 
-        ``noise`` is the covariance of the noise of the coefficients in half-widths.
+        ``covariance`` is that of the coefficients in half-widths. The next move would be far smaller than the last.
         """
-        spread = np.hypot(self.last_spread, np.sqrt(np.maximum(np.diagonal(noise), 0.0)))
-        settled = np.abs(self.last_move) < _SETTLED * spread
+        expected = self.last_spread**2 + np.maximum(np.diagonal(covariance), 0.0)
+        settled = np.abs(self.last_move) < _SETTLED * np.sqrt(expected)
         for each in levels:
             settled[1 + each.place] = each.settled(_SETTLED)
         return np.asarray(settled[1:])

@@ -453,7 +453,7 @@ class LogLinearPath(LevelPath):
             found,
             separated=self.separated,
             levels=levels,
-            settled=self._settled(levels, noise) if levels else np.full(self.d, not unsettled),
+            settled=self._settled(levels, sample + privacy) if levels else np.full(self.d, not unsettled),
             long_tailed=level > max(_SEEN_LEVEL * level_std, _LEAST_LEVEL),
             dispersion=self.dispersion,
             width=self.width,

@@ -236,5 +236,5 @@ class LogisticPath(LevelPath):
         assert design.y_half == 1.0
         found = self._in_units(theta, [sample + privacy, sample + privacy, privacy, left])
         levels = self._level_ends(sample + privacy)
-        settled = self._settled(levels, noise) if levels else np.full(self.d, not self.separated)
+        settled = self._settled(levels, sample + privacy) if levels else np.full(self.d, not self.separated)
         return replace(found, separated=self.separated, levels=levels, settled=settled)

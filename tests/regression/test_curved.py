@@ -52,7 +52,7 @@ def test_a_level_without_events_has_one_limit_everywhere(kind: str, words: str) 
     # Tests at the limit have the level of the interval, and nothing beyond the missing limit is refuted.
     assert made.test("treated", float(limit)).pvalue[0] == pytest.approx(0.05, rel=1e-6)
     assert made.t_test(f"treated = {limit}").pvalue == pytest.approx([0.05], rel=1e-6)
-    assert made.test("treated", side * 1e3).pvalue[0] == 1.0
+    assert made.test("treated", side * 1e3).pvalue[0] > 0.05
     assert made.pvalues["treated"] == pytest.approx(made.test("treated").pvalue[0])
     summary = str(made.summary())
     assert words in summary and ("inf" if upper else "-inf") in summary
