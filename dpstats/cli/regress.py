@@ -333,6 +333,8 @@ def _report(model: Any, options: argparse.Namespace) -> tuple[list[Any], dict[st
         "clipped_offset_share_std_",
         "clipped_exposure_share_",
         "clipped_exposure_share_std_",
+        "clipped_weight_share_",
+        "clipped_weight_share_std_",
         "outcome_rate_",
         "clip_width_",
         "unsettled_",

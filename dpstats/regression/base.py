@@ -21,7 +21,7 @@ from dpstats.inference import Estimates, HasEstimates, Test
 from dpstats.lattice import check_finite
 from dpstats.regression.design_plan import DesignPlan
 from dpstats.regression.error_laws import NORMAL, ErrorLaw, MappedErrors, ScaledErrors
-from dpstats.regression.hypotheses import Hypotheses
+from dpstats.regression.hypotheses import Hypotheses, unquote
 from dpstats.release.charges import state_charges
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.parameters import HasMissingCodes, parameters
@@ -78,6 +78,8 @@ class _Fitted(PrivateEstimator[SomePlan], ABC):
     cov_params_: Floats
     privacy_share_: Floats
     identified_: NDArray[np.bool_]
+    intercept_identified_: bool
+    """Whether the intercept is identified. Only of fits from second moments."""
     condition_: float
     scale_: float
     clipped_share_: float
@@ -196,7 +198,7 @@ class Regression(HasEstimates, _Fitted[SomePlan], HasMissingCodes):
         """Return the index among all parameters of a coefficient given by name, or by position in ``coef_``."""
         names, first = self._names(), self._first
         if isinstance(coefficient, str):
-            if coefficient not in names:
+            if (coefficient := unquote(coefficient, names)) not in names:
                 raise InvalidParameter(
                     f"coefficient must be the name of one ({', '.join(names[:8])}{', ...' if len(names) > 8 else ''}), "
                     f"got {show(of)}"
@@ -341,7 +343,8 @@ class Regression(HasEstimates, _Fitted[SomePlan], HasMissingCodes):
         ----------
         hypotheses : str, sequence of str or int, or array of shape (n_hypotheses, n_parameters)
             Text such as "x1 = x2", "x1 + 2 * x2 = 1" or "x1 = 0, x2 = 0". Alternatively positions in ``coef_``, or
-            rows of weights for all parameters, the intercept first. "C(plan)" tests each coefficient of a term.
+            rows of weights for all parameters, the intercept first. "C(plan)" tests each coefficient of a term. Names
+            may be in backticks, as in "`a b` = `-x`".
 
         Returns
         -------

@@ -161,8 +161,8 @@ class Block:
         Whether the outcome is outside its bounds, and whether the row is too far away to have weight.
     exposure, offsets : arrays of shape (m,), optional
         Exposures and offsets, within their bounds.
-    offset_outside : array of shape (m,), optional
-        Whether the exposure or the offset was outside its bounds.
+    offset_outside, weight_outside : arrays of shape (m,), optional
+        Whether the exposure or the offset was outside its bounds, and whether the weight was.
     weight : array of shape (m,), optional
         Weights, as fractions of the largest weight.
     kept : dict, optional
@@ -184,6 +184,7 @@ class Block:
     space: NDArray[np.float32] | None = None
     passes: Passes = _PLAIN
     offset_outside: NDArray[np.bool_] | None = None
+    weight_outside: NDArray[np.bool_] | None = None
     any_far: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -354,8 +355,8 @@ class Blocks:
             far[:] = ~(np.abs(steps) <= near).all(axis=1)
             reach = 2.0 ** (X_BITS + REACH)
             points[:, :-1] = np.rint(np.clip(steps, -reach, reach))
-        exposure, offset, weight = (
-            None if column is None or ends is None else np.clip(column[where], *ends)
+        (exposure, wrong_exposure), (offset, wrong_offset), (weight, wrong_weight) = (
+            _clip(column, ends, where)
             for column, ends in (
                 (self.exposure, design.exposure),
                 (self.offset, design.offset),
@@ -375,15 +376,9 @@ class Blocks:
             offset,
             weight,
             passes=self.passes,
-            offset_outside=self._exceed_bounds(where),
+            offset_outside=wrong_offset if wrong_exposure is None else wrong_exposure,
+            weight_outside=wrong_weight,
         )
-
-    def _exceed_bounds(self, where: slice) -> NDArray[np.bool_] | None:
-        """Return whether the exposures or offsets of some rows are outside their bounds."""
-        for column, ends in ((self.exposure, self.design.exposure), (self.offset, self.design.offset)):
-            if column is not None and ends is not None:
-                return (column[where] < ends[0]) | (column[where] > ends[1])
-        return None
 
     @cached_property
     def passes(self) -> Passes:
@@ -448,6 +443,16 @@ class DesignRows:
 
         self.rows.total(convert)
         return replace(self, blocks=blocks)
+
+
+def _clip(
+    column: Floats | None, ends: tuple[float, float] | None, where: slice
+) -> tuple[Floats | None, NDArray[np.bool_] | None]:
+    """Return some entries of a column within its bounds, and whether each was outside. None if rows lack it."""
+    if column is None or ends is None:
+        return None, None
+    inside = np.clip(column[where], *ends)
+    return inside, inside != column[where]
 
 
 def _cut_blocks(n: int, d: int) -> list[slice]:

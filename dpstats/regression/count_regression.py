@@ -95,6 +95,7 @@ class PrivateCountRegression(LogLinearRegression):
         Noisy fraction of the exposures outside ``exposure_bounds``, and the standard deviation of its noise. Only with
         exposures.
     rows_, rows_noise_std_, total_weight_, total_weight_noise_std_, effective_rows_ : float
+    clipped_weight_share_, clipped_weight_share_std_ : float
         The same as in `PrivateLinearRegression`.
     privacy_ : PrivacyGuarantee
         Guarantee of the fit, for neighboring datasets that differ in one row. The number of rows is public.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,11 +19,17 @@ from dpstats.regression.log_linear_path import LogLinearPath
 from dpstats.regression.log_linear_plan import LogLinearPlan
 from dpstats.regression.logistic_path import LogisticPath
 from dpstats.regression.path import Estimate, Path
-from dpstats.regression.plan import OFFSETS, ROWS, RegressionPlan
+from dpstats.regression.plan import OFFSETS, ROWS, WEIGHT, RegressionPlan
 from dpstats.regression.row_columns import RowColumns
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released, Session
 
+_EFFECTS = {
+    "offset": "coefficients may be biased",
+    "exposure": "rates may be biased",
+    "weight": "coefficients describe rows with other weights",
+}
+"""Effect of clipping a further column, by its role."""
 _LEARNED = 0.1
 """A slope is not identified if its error variance is above this fraction of the variance unknown before the fit."""
 
@@ -56,43 +63,44 @@ class NewtonSteps(RowColumns[RegressionPlan]):
                 largest = plan.design.weight[1]
                 self.total_weight_, self.total_weight_noise_std_ = largest * count, largest * noise
                 self.effective_rows_ = found.effective
-        self._set_clipped_offsets(plan, found)
+        self._set_clipped_columns(plan, found)
         return found
 
-    def _set_clipped_offsets(self, plan: RegressionPlan, found: Estimate) -> None:
-        """Set the fraction of the offsets or exposures outside their bounds, if rows have one of them."""
-        for role in ("offset", "exposure"):
+    def _set_clipped_columns(self, plan: RegressionPlan, found: Estimate) -> None:
+        """Set the fraction of the offsets, exposures and weights outside their bounds, if rows have them."""
+        for role in _EFFECTS:
             share, std = f"clipped_{role}_share_", f"clipped_{role}_share_std_"
             for name in (share, std):  # of an earlier fit
                 self.__dict__.pop(name, None)
             if getattr(plan.design, role) is not None:
-                noise = float(np.max(plan.noise(OFFSETS).std)) * plan.n_samples / found.rows
-                setattr(self, share, found.offset_outside)
+                stage, factor = (WEIGHT, math.sqrt(5) / 2) if role == "weight" else (OFFSETS, 1.0)
+                noise = factor * float(np.max(plan.noise(stage).std)) * plan.n_samples / found.rows
+                setattr(self, share, found.weight_outside if role == "weight" else found.offset_outside)
                 setattr(self, std, noise)
 
-    def _clipped_offsets(self) -> tuple[str, float, float] | None:
-        """Return the role of the offset, the fraction outside its bounds and its noise, or None without an offset."""
-        for role in ("offset", "exposure"):
-            if (share := getattr(self, f"clipped_{role}_share_", None)) is not None:
-                return role, share, getattr(self, f"clipped_{role}_share_std_")
-        return None
+    def _clipped_columns(self) -> list[tuple[str, float, float]]:
+        """Return the role of each further column, the fraction outside its bounds and its noise."""
+        return [
+            (role, share, getattr(self, f"clipped_{role}_share_std_"))
+            for role in _EFFECTS
+            if (share := getattr(self, f"clipped_{role}_share_", None)) is not None
+        ]
 
     def _facts(self) -> list[tuple[str, str]]:
-        facts, outside = super()._facts(), self._clipped_offsets()
-        if outside is None:
-            return facts
-        role, share, std = outside
-        return [*facts, (f"{role.capitalize()}s outside bounds", self._in_percent(share, std))]
+        outside = [
+            (f"{role.capitalize()}s outside bounds", self._in_percent(share, std))
+            for role, share, std in self._clipped_columns()
+        ]
+        return [*super()._facts(), *outside]
 
     def _notes(self) -> list[str]:
-        notes, outside = super()._notes(), self._clipped_offsets()
-        if outside is not None and outside[1] - 2 * outside[2] > MANY_OUTSIDE:
-            role, effect = outside[0], "rates" if outside[0] == "exposure" else "coefficients"
-            notes.append(
-                f"More than {100 * MANY_OUTSIDE:.0f}% of the {role}s lie outside {role}_bounds. They are clipped to "
-                f"the nearer bound, so {effect} may be biased. Widen {role}_bounds."
-            )
-        return notes
+        many = [
+            f"More than {100 * MANY_OUTSIDE:.0f}% of the {role}s lie outside {role}_bounds. They are clipped to "
+            f"the nearer bound, so {_EFFECTS[role]}. Widen {role}_bounds."
+            for role, share, std in self._clipped_columns()
+            if share - 2 * std > MANY_OUTSIDE
+        ]
+        return [*super()._notes(), *many]
 
     def _noise_only(self) -> bool:
         return self.plan_.is_lost(getattr(self, "_counted", self.plan_.n_samples))

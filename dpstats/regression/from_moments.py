@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any
 
 from dpstats.data.tables import Rows
 from dpstats.lattice.products import Sums
@@ -23,25 +22,38 @@ class FromMoments(LeastSquares[MomentsPlan]):
     """Base class of the regressions that release the second moments of (1, x, y) once, with any additive noise."""
 
     def _read(self, rows: Rows, plan: MomentsPlan) -> dict[str, Sums]:
-        # A dropped row adds nothing to any sum, and coefficients are ratios of sums.
-        return {STAGE: read(rows, plan).answer(plan.question)}
+        return read_moments(rows, plan)
 
     def _report(self, released: Released, plan: MomentsPlan) -> None:
-        found = released[STAGE]
-        moments = symmetric(found[f"{MOMENTS}, diagonal"], found[f"{MOMENTS}, above the diagonal"])
-        units, offset = plan.to_units()
-        intercept = plan.design.intercept
-        said = coefficients(moments, plan.matrix_noise, plan.n_samples, plan.constant, intercept, units)
-        self._set_params(said.estimate + offset, said.cov, said.privacy)
-        self.intercept_identified_ = bool(said.known[0]) if intercept else True
-        self.identified_ = said.known[int(intercept) :]
-        self.condition_, self.scale_ = said.condition, said.scale * plan.outcome_unit
-        self._set_outside(float(found[OUTSIDE][0]))
-        if plan.missing == "drop":
-            # Each observed row counts with its weight, so the count is at most the number of observed rows.
-            self._counted = said.share * plan.n_samples
+        report_moments(self, released, plan)
 
-    @property
-    def _identified(self) -> NDArray[np.bool_]:
-        first = [self.intercept_identified_] * self._first
-        return np.append(np.array(first, dtype=bool), self.identified_)
+
+def read_moments(rows: Rows, plan: MomentsPlan) -> dict[str, Sums]:
+    """Return the second moments of the rows. A dropped row adds 0 to every sum, and coefficients are ratios of sums."""
+    return {STAGE: read(rows, plan).answer(plan.question)}
+
+
+def report_moments(model: LeastSquares[Any], released: Released, plan: MomentsPlan) -> None:
+    """Set the attributes of a fit from the released second moments."""
+    found = released[STAGE]
+    moments = symmetric(found[f"{MOMENTS}, diagonal"], found[f"{MOMENTS}, above the diagonal"])
+    units, offset = plan.to_units()
+    intercept = plan.design.intercept
+    said = coefficients(moments, plan.matrix_noise, plan.n_samples, plan.constant, intercept, units)
+    model._set_params(said.estimate + offset, said.cov, said.privacy)
+    model.intercept_identified_ = bool(said.known[0]) if intercept else True
+    model.identified_ = said.known[int(intercept) :]
+    model.condition_, model.scale_ = said.condition, said.scale * plan.outcome_unit
+    model._set_outside(float(found[OUTSIDE][0]))
+    if plan.missing == "drop":
+        # Each observed row counts with its weight, so the count is at most the number of observed rows.
+        model._counted = said.share * plan.n_samples
+
+
+def describe_moments(model: LeastSquares[Any], reason: str = "") -> list[tuple[str, str]]:
+    """Return the methods for coefficients and covariance, as lines of a summary."""
+    return [
+        ("Method", f"second moments of (1, x, y) with Gaussian noise, released once; bounded rows{reason}"),
+        ("Covariance", "nonrobust (residuals of one variance)"),
+        ("Condition of the design", f"{model.condition_:.3g} (released)"),
+    ]

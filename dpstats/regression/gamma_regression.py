@@ -45,6 +45,7 @@ class PrivateGammaRegression(LogLinearRegression):
     clipped_exposure_share_, clipped_exposure_share_std_ : float
         Noisy fraction of the exposures outside ``exposure_bounds``, and the standard deviation of its noise.
     total_weight_, total_weight_noise_std_, effective_rows_
+    clipped_weight_share_, clipped_weight_share_std_
         The same as in `PrivateCountRegression`.
     privacy_ : PrivacyGuarantee
         Guarantee of the fit, for neighboring datasets that differ in one row. The number of rows is public.

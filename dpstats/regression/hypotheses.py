@@ -1,4 +1,7 @@
-"""Linear hypotheses about coefficients as text: "x1 = x2", "dose = 0.5, age = weight = 0", whole terms "C(plan)"."""
+"""Linear hypotheses about coefficients as text: "x1 = x2", "dose = 0.5, age = weight = 0", whole terms "C(plan)".
+
+A name is found as it is, the longest one first, or in backticks as in a formula: "`-x` = `a b`".
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.errors import InvalidParameter, show
+from dpstats.errors import InvalidParameter, refuse, show
 
 Floats = NDArray[np.float64]
 
@@ -49,8 +52,8 @@ class Hypotheses:
         Parameters
         ----------
         asked : str, int, sequence of these, or array of shape (n_hypotheses, n_coefficients)
-            Text, positions of slopes, or rows of weights. The hypothesis of a position or a row of weights is that the
-            combination equals 0.
+            Text, positions of slopes, or rows of weights, also as lists of numbers. The hypothesis of a position or a
+            row of weights is that the combination equals 0.
         names : sequence of str
             Names of all coefficients, the intercept first if there is one.
         first : int
@@ -61,10 +64,11 @@ class Hypotheses:
             Names of the coefficients of each term. Without it, names such as "C(plan)[T.paid]" show the factors.
         """
         size = len(names)
-        if isinstance(asked, np.ndarray) and asked.ndim == 2:
+        if _is_matrix(asked):
             return cls._of_matrix(asked, size, parameter)
         parts = asked if isinstance(asked, Iterable) and not isinstance(asked, str) else [asked]
         whole = _list_factors(names) if terms is None else terms
+        whole = {**_quote({name: [name] for name in names} | dict(whole)), **whole}
         # A term with one coefficient has its name.
         whole = {term: columns for term, columns in whole.items() if term not in names}
         found = [
@@ -77,14 +81,20 @@ class Hypotheses:
         return made._checked(parameter)
 
     @classmethod
-    def _of_matrix(cls, matrix: NDArray[Any], size: int, parameter: str) -> Hypotheses:
-        if matrix.shape[1] != size:
-            raise InvalidParameter(
-                f"{parameter} must have a column for each coefficient, the intercept first ({size}), got "
-                f"{matrix.shape[1]}"
-            )
+    def _of_matrix(cls, asked: Any, size: int, parameter: str) -> Hypotheses:
+        widths = {len(row) for row in asked} or {0}
+        if widths != {size}:
+            got = " or ".join(map(str, sorted(widths)))
+            allowed = f"have a column for each coefficient, the intercept first ({size})"
+            raise refuse(parameter, got=got, allowed=allowed)
+        try:
+            matrix = np.array(asked, dtype=np.float64)
+        except (TypeError, ValueError):
+            matrix = np.full((1, size), np.nan)
+        if not np.isfinite(matrix).all():
+            raise refuse(parameter, given=asked, allowed="have finite numbers as weights")
         words = tuple(f"c{i}" for i in range(len(matrix)))
-        return cls(matrix.astype(np.float64), np.zeros(len(matrix)), words)._checked(parameter)
+        return cls(matrix, np.zeros(len(matrix)), words)._checked(parameter)
 
     def _checked(self, parameter: str) -> Hypotheses:
         if np.linalg.matrix_rank(self.matrix) < len(self.matrix):
@@ -93,6 +103,25 @@ class Hypotheses:
                 f"{len(self.names)}: {', '.join(self.names[:_SHOWN])}"
             )
         return self
+
+
+def _is_matrix(asked: Any) -> bool:
+    """Return whether hypotheses are rows of weights."""
+    if isinstance(asked, list | tuple):
+        return bool(asked) and all(isinstance(row, list | tuple | np.ndarray) for row in asked)
+    return isinstance(asked, np.ndarray) and asked.ndim == 2
+
+
+def _quote(terms: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
+    """Return the coefficients of each name in backticks, as a whole and for each part of an interaction."""
+    plain = {name: columns for name, columns in terms.items() if "`" not in name}
+    parts = {":".join(f"`{part}`" for part in name.split(":")): columns for name, columns in plain.items()}
+    return parts | {f"`{name}`": columns for name, columns in plain.items()}
+
+
+def unquote(name: str, names: Sequence[str]) -> str:
+    """Return the name of the coefficient that a name, perhaps in backticks, stands for, or the name as it is."""
+    return name if name in names else _quote({each: [each] for each in names}).get(name, [name])[0]
 
 
 def _list_factors(names: Sequence[str]) -> dict[str, list[str]]:
@@ -264,9 +293,11 @@ class _Reader:
         return terms
 
     def _refused(self) -> InvalidParameter:
-        known = [*self._names, *self._terms]
+        known = [name for name in (*self._names, *self._terms) if name[:1] != "`"]
         shown = ", ".join(known[:_SHOWN]) + (", ..." if len(known) > _SHOWN else "")
-        return InvalidParameter(
-            f"{self._parameter} must be sums of coefficients ({shown}) and numbers, with = between them, got "
-            f"{show(self._of)}"
+        return refuse(
+            self._parameter,
+            given=self._of,
+            allowed=f"sums of coefficients ({shown}) and numbers, with = between them",
+            remedy="Write a name with signs or blanks in backticks.",
         )

@@ -26,6 +26,13 @@ class LeastSquares(BoundedOutcome[SomePlan]):
 
     y_bounds: Any = None
 
+    @property
+    def _identified(self) -> NDArray[np.bool_]:
+        found = super()._identified
+        if self._first and hasattr(self, "intercept_identified_"):
+            found[0] = self.intercept_identified_
+        return found
+
     def _declared(self, n_samples: int, n_features: int) -> tuple[int, Design]:
         """Return the public facts about the rows: their number, and the design."""
         n = check_integer("n_samples", n_samples, at_least=2)

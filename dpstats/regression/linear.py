@@ -5,20 +5,25 @@ Proof: docs/proofs/regression.md.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_choice, check_privacy_parameters
+from dpstats.data.tables import Rows
 from dpstats.errors import InvalidParameter
+from dpstats.privacy.gaussian import gaussian_sigma
 from dpstats.regression.engine import NewtonSteps, told_apart
 from dpstats.regression.error_laws import ErrorLaw, Student
+from dpstats.regression.from_moments import describe_moments, read_moments, report_moments
 from dpstats.regression.least_squares import LeastSquares
+from dpstats.regression.moments import STAGE, MomentsPlan, is_few, moments_plan
 from dpstats.regression.plan import RegressionPlan, regression_plan
 from dpstats.regression.row_columns import OffsetColumn, check_offset
 from dpstats.release.parameters import parameters
-from dpstats.release.session import Released
+from dpstats.release.session import Released, Session
 
 Floats = NDArray[np.float64]
 
@@ -98,6 +103,8 @@ class PrivateLinearRegression(NewtonSteps, OffsetColumn[RegressionPlan], LeastSq
     identified_ : ndarray of bool, shape (n_features,)
         Whether each coefficient is identified. For the others, noise hides the variation of the columns, and their
         intervals reflect only the range of the outcome.
+    intercept_identified_ : bool
+        Whether the intercept is. Only with few rows.
     privacy_share_ : ndarray of shape (n_features,)
         Fraction of the squared standard error that is due to privacy: the noise, and the errors that it leaves
         uncorrected.
@@ -121,7 +128,11 @@ class PrivateLinearRegression(NewtonSteps, OffsetColumn[RegressionPlan], LeastSq
         Noisy fraction of the offsets outside ``offset_bounds``, and the standard deviation of its noise. Only with
         offsets.
     rows_, rows_noise_std_ : float
-        Noisy number of observed rows, and the standard deviation of its noise. Only with ``missing="drop"``.
+        Noisy number of observed rows, and the standard deviation of its noise. Only with ``missing="drop"``, and not
+        with few rows.
+    clipped_weight_share_, clipped_weight_share_std_ : float
+        Noisy fraction of the total weight that is of rows with a weight outside ``weight_bounds``, and the standard
+        deviation of its noise. Only with weights.
     total_weight_, total_weight_noise_std_ : float
         Noisy sum of the weights, and the standard deviation of its noise. Only with weights.
     effective_rows_ : float
@@ -129,7 +140,7 @@ class PrivateLinearRegression(NewtonSteps, OffsetColumn[RegressionPlan], LeastSq
     privacy_ : PrivacyGuarantee
         Guarantee of the fit, for neighboring datasets that differ in one row: x, y, its offset and its weight. The
         number of rows is public.
-    plan_ : RegressionPlan
+    plan_ : RegressionPlan, or MomentsPlan with few rows
         The release plan: every released quantity and its noise.
     n_features_in_ : int
         Number of columns.
@@ -143,6 +154,11 @@ class PrivateLinearRegression(NewtonSteps, OffsetColumn[RegressionPlan], LeastSq
     clipped. If they are independent of the row, clipping biases only the intercept, and a last stage corrects
     it. Every step releases the Gram matrix of the bounded rows together with the gradient, without additional
     noise.
+
+    **Few rows.** For one column and fewer than 80/mu rows, where mu is the parameter of Gaussian differential privacy
+    (0.237 for the default epsilon and delta), the fit takes the single release of `SufficientStatisticsRegression`,
+    because noise hides what the steps would learn. The plan says so. Standard errors then assume homoscedastic
+    residuals, and ``rows_`` is not set. Fits with weights or offsets always take steps.
 
     **Estimand.** If the model does not hold, coefficients describe the best fit to the weighted rows.
 
@@ -175,7 +191,9 @@ class PrivateLinearRegression(NewtonSteps, OffsetColumn[RegressionPlan], LeastSq
     def _law(self) -> ErrorLaw:
         return Student(self._degrees)
 
-    def plan(self, n_samples: int, n_features: int) -> RegressionPlan:
+    def plan(  # type: ignore[override]
+        self, n_samples: int, n_features: int
+    ) -> RegressionPlan | MomentsPlan:
         """Return the release plan of a fit on data of this size.
 
         Parameters
@@ -189,6 +207,10 @@ class PrivateLinearRegression(NewtonSteps, OffsetColumn[RegressionPlan], LeastSq
             design = design.subtracting(design.offset)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
         check_choice("cov_type", self.cov_type, ["HC", "nonrobust"])
+        plain = design.offset is None and design.weight is None
+        if delta > 0 and plain and is_few(n, n_features, 1 / gaussian_sigma(epsilon, delta)):
+            plan = moments_plan("l2", design, n, epsilon, delta, self._policy())
+            return replace(plan, few_rows=True)
         return regression_plan("linear", design, n, epsilon, delta, self._policy())
 
     def predict(self, X: Any, offset: Any = None) -> Floats:
@@ -216,6 +238,18 @@ class PrivateLinearRegression(NewtonSteps, OffsetColumn[RegressionPlan], LeastSq
         fitted, outcomes = self._scored(X, y)
         return self._determination(X, fitted + check_offset(offset, fitted.size), outcomes)
 
+    def _read(self, rows: Rows, plan: RegressionPlan | MomentsPlan) -> Any:
+        return read_moments(rows, plan) if isinstance(plan, MomentsPlan) else super()._read(rows, plan)
+
+    def _release(self, private: Any, plan: RegressionPlan | MomentsPlan, session: Session) -> None:
+        if isinstance(plan, MomentsPlan):
+            session.add(STAGE, private[STAGE])
+        else:
+            super()._release(private, plan, session)
+
+    def _noise_only(self) -> bool:
+        return self.plan_.noise_only if isinstance(self.plan_, MomentsPlan) else super()._noise_only()
+
     def _notes(self) -> list[str]:
         notes = super()._notes()
         if self.uneven_:
@@ -231,8 +265,13 @@ class PrivateLinearRegression(NewtonSteps, OffsetColumn[RegressionPlan], LeastSq
             )
         return notes
 
-    def _report(self, released: Released, plan: RegressionPlan) -> None:
+    def _report(self, released: Released, plan: RegressionPlan | MomentsPlan) -> None:
         self._robust = self.cov_type == "HC"
+        if isinstance(plan, MomentsPlan):
+            report_moments(self, released, plan)
+            # No residual is clipped.
+            self.uneven_, self.hidden_bias_ = False, 0.0
+            return
         estimate = self._report_estimate(released, plan, "robust" if self._robust else "model")
         self.identified_ = told_apart(estimate, estimate.robust, plan)
         self.scale_ = estimate.scale
@@ -241,6 +280,8 @@ class PrivateLinearRegression(NewtonSteps, OffsetColumn[RegressionPlan], LeastSq
         self.hidden_bias_ = estimate.hidden
 
     def _method(self) -> list[tuple[str, str]]:
+        if isinstance(self.plan_, MomentsPlan):
+            return describe_moments(self, " (few rows)")
         return [
             ("Method", "noisy Newton steps, whitened; bounded rows, clipped residuals"),
             ("Covariance", "robust (HC)" if self._robust else "nonrobust (residuals of one variance)"),

@@ -9,16 +9,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import chdtri, ndtr
+from scipy.special import chdtr, chdtri, ndtr
 
 from dpstats.regression.curvature import Curvature, positive
 from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT
-from dpstats.regression.path import Estimate, Path, Seen
+from dpstats.regression.path import QUANTILE, Estimate, Path, Seen
 from dpstats.regression.plan import (
     CENTER,
     DECAY,
     FIRST_WIDTH,
     MEAN,
+    NORMS,
     REACH,
     RESIDUALS,
     SQUARES,
@@ -69,6 +70,12 @@ _SKEWED = 2.6
 """Standard deviations of its error from which the tail of the residuals counts as asymmetric."""
 _SPREADS = 2.0
 """Factor of the bias: it counts twice, because it is a fixed error and not a standard deviation."""
+_NOISY_COUNT = 0.03
+"""Noise of a count of norms, over all rows, above which their quantile would be mostly noise."""
+_SCALES = 241
+"""Number of scales of the row norms to choose from."""
+_LEAST_ERRORS = 2.0
+"""The size of the residuals is at least about this many standard deviations of its noise."""
 
 
 class LinearPath(Path):
@@ -125,6 +132,21 @@ class LinearPath(Path):
         white, clip = coordinates(self.whitening, self.p), self._threshold(name) * self.sigma
         return LinearStep(*self._model(), white, self.radius, self.plan.bits, clip, unclipped, last)
 
+    def _quantile(self, counts: Floats) -> float:
+        """Return the upper quartile of the row norms: of the normal rows that fit the counts best, if these are noisy.
+
+        The quantile adds up the noise of all bins below it, and one scale averages over them. A typical norm that is
+        wrong by a factor makes the curvature small against its noise, and attenuates the slopes.
+        """
+        if self._std_of(NORMS) <= _NOISY_COUNT:
+            return super()._quantile(counts)
+        ends = self.plan.norm_ends
+        scales = np.geomspace(ends[0] / 2, ends[-1], _SCALES)
+        below = chdtr(self.d, (ends[:, None] / scales) ** 2)
+        expected = np.diff(below, axis=0, prepend=0.0, append=1.0)
+        scale = scales[np.argmin(((counts[:, None] - expected) ** 2).sum(axis=0))]
+        return float(scale) * math.sqrt(float(chdtri(self.d, 1 - QUANTILE)))
+
     def _take_own(self, name: str, released: Any) -> None:
         if name == TAIL:
             self._take_tail(np.asarray(released))
@@ -133,7 +155,11 @@ class LinearPath(Path):
         elif name.startswith("residual size"):
             if isinstance(released, Mapping):
                 self.outside = float(released[OUTSIDE][0])
-            size = float((released[SIZE] if isinstance(released, Mapping) else released)[0])
+            joint = isinstance(released, Mapping)
+            size = float((released[SIZE] if joint else released)[0])
+            noise = self._std(name, SIZE) if joint else self._std_of(name)
+            # A size that is too small would clip more rows than the step corrects for, and attenuate the slopes.
+            size = math.hypot(max(size, 0.0), _LEAST_ERRORS * noise)
             self.sizes.append(float(np.clip(_ABSOLUTE * size * self.most, _LEAST_SIZE, 1.0)))
             self.most = min(self.most, 4 * self.sigma)
         else:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,6 +69,8 @@ class LogLinearPlan(RegressionPlan):
     """
 
     overdispersion: float
+
+    _surely: ClassVar[float] = 8.0
 
     @property
     def _width(self) -> float:

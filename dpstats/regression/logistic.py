@@ -102,6 +102,9 @@ class PrivateLogisticRegression(ClassifierMixin, CurvedRegression, OffsetColumn[
         The same as in `PrivateLinearRegression`.
     rows_, rows_noise_std_ : float
         The same as in `PrivateLinearRegression`.
+    clipped_weight_share_, clipped_weight_share_std_ : float
+        Noisy fraction of the total weight that is of rows with a weight outside ``weight_bounds``, and the standard
+        deviation of its noise. Only with weights.
     total_weight_, total_weight_noise_std_ : float
         Noisy sum of the weights, and the standard deviation of its noise. Only with weights.
     effective_rows_ : float

@@ -9,7 +9,7 @@ square of the radius. Proofs: docs/proofs/sufficient-statistics.md and docs/proo
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -38,7 +38,17 @@ _COUNT = {"l2": 0.14, "l1": 0.04}
 """Weight of the count of outcomes outside: it costs the moments 0.5% and 2% more noise."""
 _SPREAD = 0.25
 """Standard deviation of columns and outcome that the notes of a plan assume, in half-widths."""
+_FEW = 80.0
 _SAFE = 1 + 1e-12
+
+
+def is_few(n: int, d: int, mu: float) -> bool:
+    """Return whether one release serves n rows of d columns better than Newton steps do.
+
+    For one column and fewer than 80/mu rows it does: noise hides what the steps learn about the rows, and slopes are
+    attenuated. For more columns, intervals from moments are longer wherever any slope is identified.
+    """
+    return d == 1 and n * mu < _FEW
 
 
 def weights(norm: str, d: int, intercept: bool) -> tuple[float, float, float]:
@@ -71,9 +81,12 @@ class MomentsPlan(DesignPlan):
         As for `DesignPlan`.
     norm : {"l2", "l1"}
         Norm that bounds the rows: "l2" under Gaussian noise, "l1" under Laplace noise.
+    few_rows
+        Whether the fit takes one release in place of Newton steps, because it has few rows for its epsilon.
     """
 
     norm: str
+    few_rows: bool = field(default=False, kw_only=True)
 
     _columns: ClassVar[str] = "columns that spread by a quarter of their half-widths"
 
@@ -124,6 +137,11 @@ class MomentsPlan(DesignPlan):
     def noise_only(self) -> bool:
         """Whether the noise of the matrix hides such columns."""
         return self.matrix_noise.hides(self.size, self._spread)
+
+    def notes(self) -> list[str]:
+        """Return remarks for a reader of the plan, one line each."""
+        few = "few rows at this epsilon: one release of second moments in place of Newton steps"
+        return [*([few] if self.few_rows else []), *super().notes()]
 
 
 _PARTS = ("diagonal", "above the diagonal")

@@ -34,9 +34,11 @@ from dpstats.regression.plan import (
     DIRECTIONS,
     LAST_NORMS,
     LENGTHS,
+    MOST_LEVERAGE,
     NORMS,
     OFFSETS,
     ROWS,
+    SEEN,
     STEPS,
     WEIGHT,
     RegressionPlan,
@@ -55,12 +57,11 @@ from dpstats.regression.rows import (
 
 Floats = NDArray[np.float64]
 
-_QUANTILE = 0.75
+QUANTILE = 0.75
+"""Level of the quantile of the row norms that is a typical norm."""
 _SHAPE = 5.0
 """Required ratio of the shape of the rows to the noise of their directions."""
-_SEEN = 4.5
-"""A noisy count below this many standard deviations of its noise is treated as zero."""
-_LEVERAGES = np.geomspace(1.0, 64.0, 121)
+_LEVERAGES = np.geomspace(1.0, MOST_LEVERAGE, 121)
 _ROUNDING = 1e-12
 """Rounding error of a variance, over the largest variance of all coefficients in half-widths."""
 _FAR, WIDEST = 3.0, 12.0
@@ -114,8 +115,8 @@ class Estimate:
         Clipping threshold of the residuals in the last step, in standard deviations. Only for a log-linear regression.
     typical : float
         Mean outcome over rows. Only for a log-linear regression.
-    offset_outside : float
-        Fraction of the offsets or exposures outside their bounds. NaN if rows have none.
+    offset_outside, weight_outside : float
+        Fraction of the offsets or exposures, and of the weights, outside their bounds. NaN if rows have none.
     """
 
     params: Floats
@@ -139,6 +140,7 @@ class Estimate:
     width: float = math.nan
     typical: float = math.nan
     offset_outside: float = math.nan
+    weight_outside: float = math.nan
 
     @property
     def unsettled(self) -> bool:
@@ -177,7 +179,7 @@ class Path(ABC):
         self.n: float = plan.n_samples
         self.each = 1.0  # number of rows over number of observed rows
         self.unequal = 1.0  # sum of squared weights over sum of weights
-        self.offset_outside = math.nan
+        self.offset_outside = self.weight_outside = math.nan
         self.shift = np.zeros(self.d)  # in half-widths
         self.whitening = np.eye(self.p)
         self.radius = self.leverage = self.longest = 1.0
@@ -279,7 +281,9 @@ class Path(ABC):
     @abstractmethod
     def _take_own(self, name: str, released: Any) -> None: ...
 
-    def _take_rows(self, name: str, share: float, squares: float = math.nan) -> None:
+    def _take_rows(
+        self, name: str, share: float, squares: float = math.nan, signed: float = math.nan
+    ) -> None:
         """Scale all later releases per observed row. An error in this number cancels in coefficients and errors.
 
         With weights, the number of rows is the total weight, in units of the largest weight.
@@ -290,6 +294,7 @@ class Path(ABC):
         self.each = plan.n_samples / self.n
         if name == WEIGHT:
             self.unequal = float(np.clip((squares + noise) * self.each, 1 / self.each, 1.0))
+            self.weight_outside = (signed + share / 2) * self.each
 
     def _rescale(self, released: Any) -> Any:
         if self.each == 1.0:
@@ -310,7 +315,7 @@ class Path(ABC):
         differences of the other rows.
         """
         ends = self.plan.norm_ends
-        seen = np.where(counts > _SEEN * self._std_of(LENGTHS), counts, 0.0)
+        seen = np.where(counts > SEEN * self._std_of(LENGTHS), counts, 0.0)
         middles = np.append(ends[0], ends) * (ends[1] / ends[0]) ** np.append(0.0, np.full(ends.size, 0.5))
         noise = self._std(DIRECTIONS, f"{CURVATURE}, diagonal") * math.sqrt(2 * self.d) * self.d
         longest = float(np.max(middles[seen > 0], initial=0.0))
@@ -348,7 +353,7 @@ class Path(ABC):
     def _root_mean_square(self, counts: Floats, name: str) -> float:
         """Return the root mean square of the row norms."""
         ends = self.plan.norm_ends
-        seen = np.where(counts > _SEEN * self._std_of(name), counts, 0.0)
+        seen = np.where(counts > SEEN * self._std_of(name), counts, 0.0)
         middles = np.append(ends[0], ends * math.sqrt(ends[1] / ends[0]))
         return math.sqrt(float(seen @ middles**2) / max(float(seen.sum()), 0.5))
 
@@ -358,11 +363,11 @@ class Path(ABC):
         # Fractions add up to 1, so the total corrects the noise that accumulates from below.
         part = np.arange(1, counts.size + 1) / counts.size
         reached = np.cumsum(counts) + part * (1 - counts.sum())
-        beyond = np.flatnonzero(reached >= _QUANTILE)
+        beyond = np.flatnonzero(reached >= QUANTILE)
         at = int(beyond[0]) if beyond.size else ends.size
         if at == 0 or at == ends.size:
             return float(ends[min(at, ends.size - 1)])
-        inside = (_QUANTILE - reached[at - 1]) / max(reached[at] - reached[at - 1], 1e-12)
+        inside = (QUANTILE - reached[at - 1]) / max(reached[at] - reached[at - 1], 1e-12)
         return float(ends[at - 1] * (ends[at] / ends[at - 1]) ** np.clip(inside, 0.0, 1.0))
 
     def _bound(self, counts: Floats, name: str) -> None:
@@ -380,7 +385,7 @@ class Path(ABC):
         shortest = self._quantile(counts) / typical
         factors = shortest * _LEVERAGES
         looked_at = (middles > 0.8 * shortest) & (middles < factors[-1])
-        seen = np.where((counts > _SEEN * noise) & looked_at, counts, 0.0)
+        seen = np.where((counts > SEEN * noise) & looked_at, counts, 0.0)
         # Most counts are zero.
         here = np.flatnonzero(seen)
         cut = np.maximum(middles[here] ** 2 - factors[:, None] ** 2, 0.0) @ seen[here]
@@ -390,7 +395,7 @@ class Path(ABC):
         unit = math.sqrt(self.p) if name == NORMS else typical
         self.radius = self.leverage * unit
         # A row keeps its residual when it is shortened.
-        self.longest = max(float(np.max(middles[counts > _SEEN * noise], initial=0.0)) * unit, self.radius)
+        self.longest = max(float(np.max(middles[counts > SEEN * noise], initial=0.0)) * unit, self.radius)
 
     def _far_threshold(self, scale: float, noise: float, widest: float = WIDEST) -> float:
         """Return the clipping threshold that far rows need in a step, in scales of the residuals.
@@ -561,6 +566,7 @@ class Path(ABC):
             self.n,
             self.effective,
             offset_outside=self.offset_outside,
+            weight_outside=self.weight_outside,
         )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from dpstats.data.parameters import check_real
 from dpstats.errors import InvalidParameter
 from dpstats.lattice.joint import FREE_SQUARES, box_movement, free_weight
 from dpstats.lattice.products import finest, row_bits
@@ -60,6 +61,10 @@ _SHARES = {ROWS: 0.01, WEIGHT: 0.01, OFFSETS: 0.01, CENTER: 0.04, RATE: 0.01, RE
 """Fractions of mu^2. The remainder is for the last step."""
 MANY = 1000.0  # rows times mu, from which the lengths of rows are counted before their directions
 _NORMS = 0.01  # smallest fraction of mu^2 for each count of norms
+SEEN = 4.5
+"""A noisy count of norms below this many standard deviations of its noise is treated as zero."""
+MOST_LEVERAGE = 64.0
+"""Largest bound of the rows, in upper quartiles of their norms."""
 
 OUTSIDE_WEIGHT = 0.5
 
@@ -119,6 +124,8 @@ class RegressionPlan(DesignPlan):
     mu: float
 
     _columns: ClassVar[str] = "columns of one scale"
+    _surely: ClassVar[float] = 5.0
+    """Standard deviations of its noise by which a count of norms must exceed `SEEN` to be seen in most fits."""
 
     @cached_property
     def norm_ends(self) -> Floats:
@@ -146,6 +153,42 @@ class RegressionPlan(DesignPlan):
         tail = _PART_OF_NOISE * noise**2 if self.design.intercept else 0.0
         width = float(WIDTHS[np.argmin(clip_costs(self, self.n_samples, _LEVERAGE, tail))])
         return width / (2 * float(ndtr(width)) - 1)
+
+    @property
+    def smallest_share(self) -> float:
+        """Smallest share of the rarer value of a yes/no column whose coefficient noise does not hide.
+
+        Rows with the rarer value are far from the others, and keep their length only if a count of norms shows them.
+        Without other columns their norm must also be within the largest bound.
+        """
+        count = (SEEN + self._surely) * float(np.max(self.noise(LAST_NORMS).std))
+        return min(max(count, 1 / MOST_LEVERAGE if self.n_features == 1 else 0.0), 0.5)
+
+    def noise_ratio_of_share(self, share: float) -> float:
+        """Return the ratio of noise to sampling error of a yes/no column with this share of either value.
+
+        Parameters
+        ----------
+        share : float
+            Share of the rarer value, in (0, 0.5]. Below `smallest_share` the ratio is infinite.
+        """
+        share = check_real("share", share, above=0, at_most=0.5)
+        if share < self.smallest_share:
+            return math.inf
+        # Squared whitened norms of rows with the rarer value, over those of rows of equal norms.
+        longer = ((1 - share) / share + self.n_features) / (_LEVERAGE**2 * (self.n_features + 1))
+        return self.noise_ratio * math.sqrt(max(longer, 1.0))
+
+    def notes(self) -> list[str]:
+        """Return remarks for a reader of the plan, one line each."""
+        if self.noise_only:
+            return super().notes()
+        share = math.ceil(1000 * self.smallest_share) / 1000
+        note = (
+            f"a yes/no column needs a share of at least {100 * share:g}% of either value; its noise is then about "
+            f"{self.noise_ratio_of_share(share):.2g} times its sampling error"
+        )
+        return [*super().notes(), note]
 
     @property
     def blur(self) -> float:
@@ -180,7 +223,7 @@ class RegressionPlan(DesignPlan):
 
     def facts(self) -> dict[str, Any]:
         """Return facts about the plan that its stages do not show, by name."""
-        return {"family": self.family, **super().facts()}
+        return {"family": self.family, **super().facts(), "smallest_share": self.smallest_share}
 
 
 def clip_costs(plan: RegressionPlan, rows: float, leverage: float, tail: float) -> Floats:
@@ -327,7 +370,7 @@ def made_plan(
         if name in (ROWS, OFFSETS):
             return scalar_integers(name, n, share)
         if name == WEIGHT:
-            return pair_integers(name, n, share)
+            return weight_integers(name, n, share)
         return integers(name, share, bits)
 
     def made(bits: int) -> SomePlan:
@@ -383,6 +426,12 @@ def pair_integers(name: str, n: int, share: float) -> Integers:
     """Return the integers of a stage for two means of numbers in [0, 1]."""
     moved = math.isqrt(2 * 4**UNIT_BITS) + 1
     return Integers(name, 2, 2.0**-UNIT_BITS / n, 2 << UNIT_BITS, moved, share)
+
+
+def weight_integers(name: str, n: int, share: float) -> Integers:
+    """Return the integers of a stage for the means of a, a^2 and a/2 with a sign, for weights a in [0, 1]."""
+    moved = (3 << (UNIT_BITS - 1)) + 2  # 1.5, and the rounding of two rows
+    return Integers(name, 3, 2.0**-UNIT_BITS / n, (5 << (UNIT_BITS - 1)) + 3, moved, share)
 
 
 def _moments(name: str, n: int, share: float, weighted: bool) -> JointIntegers:

@@ -56,13 +56,18 @@ class Observed(Question):
 
 @dataclass(frozen=True, eq=False)
 class TotalWeight(Question):
-    """The sums of the weights and of their squares, in units of the largest weight."""
+    """The sums of the weights, of their squares, and of half of the weights with signs, in units of the largest weight.
+
+    A weight that was outside its bounds has the sign plus, any other minus.
+    """
 
     name: str
 
     def sum_rows(self, block: Block) -> Sums:
+        assert block.weight_outside is not None
         weight = block.weigh(np.ones(block.y.size))
-        return {self.name: np.concatenate([scalar_sum(weight), scalar_sum(weight**2)])}
+        signed = block.weigh(block.weight_outside - 0.5)
+        return {self.name: np.concatenate([scalar_sum(part) for part in (weight, weight**2, signed)])}
 
 
 @dataclass(frozen=True, eq=False)

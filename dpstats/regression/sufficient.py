@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dpstats.data.parameters import check_privacy_parameters
 from dpstats.errors import InvalidParameter
-from dpstats.regression.from_moments import FromMoments
+from dpstats.regression.from_moments import FromMoments, describe_moments
 from dpstats.regression.moments import MomentsPlan, moments_plan
 from dpstats.release.parameters import parameters
 
@@ -136,8 +136,4 @@ class SufficientStatisticsRegression(FromMoments):
         return moments_plan("l2", design, n, epsilon, delta, self._policy())
 
     def _method(self) -> list[tuple[str, str]]:
-        return [
-            ("Method", "second moments of (1, x, y) with Gaussian noise, released once; bounded rows"),
-            ("Covariance", "nonrobust (residuals of one variance)"),
-            ("Condition of the design", f"{self.condition_:.3g} (released)"),
-        ]
+        return describe_moments(self)

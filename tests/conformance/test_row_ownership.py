@@ -35,9 +35,10 @@ from dpstats.privacy import Discovery
 from dpstats.quantiles import PrivateMedian, PrivateQuantile
 from dpstats.queries import MarginalMWEM
 from dpstats.ranks.rank_tests import RankTest
-from dpstats.regression import PrivateCountRegression
+from dpstats.regression import PrivateCountRegression, PrivateLinearRegression
 from dpstats.regression.log_linear_rows import EXCESS, TILT
 from dpstats.regression.plan import ROWS as COUNTED
+from dpstats.regression.plan import TAIL
 from dpstats.release.private_size import has_private_size
 from dpstats.survival import LogRankTest
 
@@ -123,8 +124,12 @@ def check_rows_add_up(estimator: Any, n: int, d: int) -> None:
         if isinstance(estimator, MeanPerRow)
         else {OBSERVED, COUNTED, COMPLETE, TOTALED} & everything.keys()
     )
-    if isinstance(estimator, PrivateCountRegression):
-        same |= {EXCESS, TILT}  # none of so few counts exceeds its threshold
+    if isinstance(estimator, PrivateCountRegression | PrivateLinearRegression):
+        same |= {
+            EXCESS,
+            TILT,
+            TAIL,
+        } & everything.keys()  # none of so few counts or residuals exceeds its threshold
     assert moving | same == everything.keys() or plan.disjoint
 
 

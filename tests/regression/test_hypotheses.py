@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.formula.api as smf
 
 from dpstats.errors import InvalidParameter
-from dpstats.regression.hypotheses import Hypotheses
+from dpstats.regression.hypotheses import Hypotheses, unquote
 
 NAMES = ["Intercept", "x", "x2", "dose mg", "C(plan)[T.b]", "C(plan)[T.c, d]", "C(plan)[T.b]:x"]
+WEIGHTS = [0, 1, -1, 0, 0, 0, 0]
 
 
 def parse(asked: object, first: int = 1) -> Hypotheses:
@@ -121,3 +124,51 @@ def test_names_may_begin_with_blanks_and_signs() -> None:
         for text, row in ((name, [0, 0, 1]), (f"z + {name}", [0, 1, 1]), (f"2 * {name} - z", [0, -1, 2])):
             (found,) = Hypotheses.parse(text, names, 1, "names").matrix
             assert found.tolist() == row, (name, text)
+
+
+ODD = (
+    "a b", "-x", "+x", " x", "x ", "x-1", "x = 1", "x=2", "3", "1e3", "(x)", "a, b", "a+b", "x*2", "x/2", "a.b",
+    "été", "x\ny", "=", "\t",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_names_in_backticks_are_those_of_formulas(name: str) -> None:
+    names = ["Intercept", "x", "z", name]
+    for text, row in (
+        (f"`{name}`", [0, 0, 0, 1]),
+        (f"z = `{name}`", [0, 0, 1, -1]),
+        (f"-`{name}` + 2*`z`", [0, 0, 2, -1]),
+        (f"`{name}`=`x`=0", [[0, -1, 0, 1], [0, 1, 0, 0]]),
+    ):
+        found = Hypotheses.parse(text, names, 1, "names")
+        assert found.matrix.tolist() == np.atleast_2d(row).tolist(), text
+    assert unquote(f"`{name}`", names) == unquote(name, names) == name
+
+
+def test_parts_of_an_interaction_may_be_in_backticks() -> None:
+    names = ["Intercept", "a b", "a b:-x", "`q`", "C(my plan)[T.b]", "C(my plan)[T.c]"]
+    for text, row in (("`a b`:`-x`", 2), ("`a b:-x`", 2), ("`a b` = 0", 1), ("`q`", 3)):
+        (found,) = Hypotheses.parse(text, names, 1, "names").matrix
+        assert np.flatnonzero(found).tolist() == [row], text
+    assert len(Hypotheses.parse("`C(my plan)`", names, 1, "names").matrix) == 2
+    # A name that has backticks is itself first.
+    assert Hypotheses.parse("`q`", ["q", "`q`"], 0, "names").matrix.tolist() == [[0, 1]]
+    with pytest.raises(InvalidParameter, match=r"coefficients \(a b, z\) .* got '`a c` = 0'"):
+        Hypotheses.parse("`a c` = 0", ["a b", "z"], 0, "names")
+
+
+@pytest.mark.parametrize("rows", [[WEIGHTS], (WEIGHTS,), [np.array(WEIGHTS)]])
+def test_rows_of_weights_may_be_lists(rows: Any) -> None:
+    assert parse(rows).matrix.tolist() == [WEIGHTS]
+
+
+@pytest.mark.parametrize("bad", ["b", None, np.nan, np.inf, [1.0]])
+def test_weights_are_finite_numbers(bad: Any) -> None:
+    with pytest.raises(InvalidParameter, match="must have finite numbers"):
+        parse([[*WEIGHTS[:-1], bad]])
+
+
+def test_rows_of_weights_have_one_width() -> None:
+    with pytest.raises(InvalidParameter, match=r"\(7\), got 1 or 2"):
+        parse([[1], [0, 1]])

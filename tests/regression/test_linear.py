@@ -15,7 +15,12 @@ from sklearn.preprocessing import FunctionTransformer
 
 from dpstats.errors import InvalidParameter
 from dpstats.privacy import BudgetExceeded, PrivacyBudget
-from dpstats.regression import PrivateLinearRegression, PrivateLogisticRegression
+from dpstats.regression import (
+    PrivateLinearRegression,
+    PrivateLogisticRegression,
+    SufficientStatisticsRegression,
+)
+from dpstats.regression.plan import RegressionPlan
 
 
 def rows(
@@ -358,3 +363,49 @@ def test_few_observed_rows_are_named() -> None:
             )
             notes = " ".join(made.fit(X, y).summary().notes)
             assert ("rows are observed at this epsilon" in notes or "Noise only" in notes) == named
+
+
+def test_few_rows_of_one_column_take_one_release() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 1))
+    y = X[:, 0] + rng.normal(size=300)
+    given = {"x_bounds": (-4, 4), "y_bounds": (-6, 6), "random_state": 1}
+    few, moments = (
+        kind(**given).fit(X, y) for kind in (PrivateLinearRegression, SufficientStatisticsRegression)
+    )
+    assert np.array_equal(few.params_, moments.params_) and np.array_equal(
+        few.params_cov_, moments.params_cov_
+    )
+    assert few.plan_.few_rows and "few rows" in str(few.plan_) and "few rows" in str(few.summary())
+    assert "few rows" not in str(moments.plan_)
+    assert few.identified_.all() and not few.uneven_ and few.hidden_bias_ == 0
+    # An intercept that noise hides is named.
+    assert few.intercept_identified_ and few._identified.all()
+    observed = PrivateLinearRegression(**given, missing="drop").fit(X, np.where(X[:, 0] > 0.5, np.nan, y))
+    assert observed.nobs < 300 and not hasattr(observed, "rows_")
+    # A fit of more rows forgets what only few rows say.
+    assert not hasattr(few.fit(np.tile(X, (9, 1)), np.tile(y, 9)), "intercept_identified_")
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "options"),
+    [(400, 1, {}), (300, 2, {}), (300, 1, {"weight_bounds": (0, 1)}), (300, 1, {"offset_bounds": (0, 1)})],
+)
+def test_other_rows_take_steps(n: int, d: int, options: dict[str, Any]) -> None:
+    model = PrivateLinearRegression(x_bounds=(-4, 4), y_bounds=(-6, 6), **options)
+    assert isinstance(model.plan(n, d), RegressionPlan)
+
+
+def test_slopes_of_few_rows_are_covered() -> None:
+    rng, hits, fits = np.random.default_rng(5), 0, 0
+    for n, epsilon, slope, scale in ((250, 1.0, 1.0, 1.0), (300, 1.0, 3.0, 0.3), (150, 2.0, 1.0, 1.0)):
+        for _ in range(60):
+            X = rng.normal(size=(n, 1))
+            y = slope * X[:, 0] + scale * rng.normal(size=n)
+            made = PrivateLinearRegression(
+                x_bounds=(-4, 4), y_bounds=(-6, 6), epsilon=epsilon, random_state=rng
+            ).fit(X, y)
+            low, high = made.confidence_interval()
+            hits += int((low[0] <= slope <= high[0]) & made.identified_[0])
+            fits += int(made.identified_[0])
+    assert fits > 150 and stats.binom.cdf(hits, fits, 0.95) > 1e-3

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.special import chdtr, chdtri
 
 from dpstats.regression import PrivateLinearRegression
 from dpstats.regression.design import Design
@@ -200,3 +201,24 @@ def test_errors_of_the_coefficients_explain_a_pull() -> None:
     assert path.hidden == pytest.approx(2 * np.sqrt(0.01**2 + 0.005))
     path._take_pull(released, 0.01, np.diag([0.0, 0.01]))
     assert path.pulled and path.pull[1] > 0.19
+
+
+def test_a_scale_is_fitted_to_noisy_counts_of_norms() -> None:
+    design = Design.check((-1, 1), (-1, 1), 1, True)
+    few, many = (LinearPath(regression_plan("linear", design, n, 1.0, 1e-6)) for n in (500, 50_000))
+    for path in (few, many):
+        ends = path.plan.norm_ends
+        normal = np.diff(chdtr(1, (ends / 0.3) ** 2), prepend=0.0, append=1.0)
+        assert path._quantile(normal) == pytest.approx(0.3 * np.sqrt(chdtri(1, 0.25)), rel=0.05)
+    # Noise in the last bin moves a quantile, and no fitted scale.
+    counts = np.diff(chdtr(1, (few.plan.norm_ends / 0.3) ** 2), prepend=0.0, append=1.0)
+    fitted, counts[-1] = few._quantile(counts), 0.3
+    assert few._quantile(counts) == pytest.approx(fitted)
+    assert super(LinearPath, few)._quantile(counts) > 1.5 * fitted
+
+
+def test_the_size_of_residuals_is_above_its_noise() -> None:
+    path = LinearPath(regression_plan("linear", Design.check((-1, 1), (-1, 1), 1, True), 400, 1.0, 1e-6))
+    noise = path.plan.noise_of[size_name(1), "size"]
+    path.take(size_name(1), {"size": np.array([-0.1]), "share outside": np.array([0.0])})
+    assert path.sigma == pytest.approx(2 * noise * np.sqrt(np.pi / 2))

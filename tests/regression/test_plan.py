@@ -128,3 +128,33 @@ def test_counts_by_bins_and_centers_move_as_far_as_a_row_moves_them() -> None:
     assert (moved.l2 - 1) ** 2 < 2 * 4**COUNT_BITS <= moved.l2**2 and moved.l1 == 2 * 2**COUNT_BITS
     center = center_integers(3, 100, 1.0)
     assert center.l1 == 3 * 2 * 2**X_BITS and center.l2**2 >= 3 * 4 * 4**X_BITS
+
+
+def test_a_plan_states_the_smallest_share_of_a_yes_no_column() -> None:
+    small, large = plan(5000), plan(100_000)
+    assert 0.09 < small.smallest_share < 0.12 and 0.005 < large.smallest_share < 0.006
+    assert plan(100, epsilon=0.1).smallest_share == 0.5  # noise hides every rarer value
+    assert plan(10**6, 1).smallest_share == 1 / 64  # without other columns
+    for made in (small, large):
+        least = made.smallest_share
+        assert made.noise_ratio_of_share(least * 0.99) == math.inf
+        ratios = [made.noise_ratio_of_share(share) for share in (least, 1.5 * least, 0.5)]
+        assert ratios == sorted(ratios, reverse=True) and ratios[-1] == made.noise_ratio
+        assert "a yes/no column needs a share of at least" in str(made)
+        assert made.facts()["smallest_share"] == least
+    with pytest.raises(InvalidParameter, match="share must be"):
+        small.noise_ratio_of_share(0.7)
+
+
+def test_the_smallest_share_separates_slopes_that_noise_hides() -> None:
+    rng, n = np.random.default_rng(0), 20_000
+    model = PrivateLinearRegression(x_bounds=[(-4, 4), (0, 1)], y_bounds=(-6, 8), random_state=rng)
+    least = model.plan(n, 2).smallest_share
+    widths = {}
+    for share in (0.3 * least, least):
+        errors = []
+        for _ in range(5):
+            X = np.column_stack([rng.normal(size=n), rng.random(n) < share])
+            errors.append(model.fit(X, 1 + X @ [1.0, 0.5] + rng.normal(size=n)).standard_errors_[1])
+        widths[share] = np.median(errors) * np.sqrt(n * share)
+    assert widths[least] < 2.5 < 10 < widths[0.3 * least]

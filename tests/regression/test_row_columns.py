@@ -20,6 +20,7 @@ from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.privacy import JointStage, PrivacyBudget
 from dpstats.regression import PrivateCountRegression, PrivateLinearRegression, PrivateLogisticRegression
 from dpstats.regression.engine import first_path, read
+from dpstats.regression.plan import weight_integers
 from dpstats.release.session import Session
 
 RNG = np.random.default_rng(0)
@@ -159,6 +160,32 @@ def test_the_fraction_of_offsets_outside_is_released_with_the_weight_of_its_rows
     share, std = made.clipped_offset_share_, made.clipped_offset_share_std_
     assert share == pytest.approx((outside * weight).sum() / weight.sum(), abs=6 * std) and std < 0.05
     assert "More than 2% of the offsets lie outside offset_bounds" in " ".join(str(made.summary()).split())
+
+
+@pytest.mark.parametrize(
+    ("bounds", "many"), [((0.0, 2.0), True), ((1.0, 12.0), True), ((0.0, 30.0), False)], ids=str
+)
+def test_the_fraction_of_weights_outside_is_released(bounds: tuple[float, float], many: bool) -> None:
+    for kind, given, y in ((PrivateLinearRegression, LINEAR, Y), (PrivateLogisticRegression, LOGISTIC, Z)):
+        options = {**given, "weight_bounds": bounds, "epsilon": 5.0}
+        made = kind(**options).fit(X, y, offset=OFFSET, weights=WEIGHT)
+        inside = WEIGHT.clip(*bounds)
+        share, std = made.clipped_weight_share_, made.clipped_weight_share_std_
+        assert share == pytest.approx(inside[inside != WEIGHT].sum() / inside.sum(), abs=6 * std)
+        noise = float(np.max(made.plan_.noise("total weight").std)) * N * bounds[1] / inside.sum()
+        assert std == pytest.approx(noise * np.sqrt(5) / 2, rel=0.1) and std < 0.1
+        words = " ".join(str(made.summary()).split())
+        assert "Weights outside bounds" in words
+        assert ("of the weights lie outside weight_bounds" in words) == many
+
+
+def test_a_row_moves_the_total_weight_by_one_and_a_half() -> None:
+    grid = np.linspace(0, 1, 101)
+    sums = np.array([[a, a**2, sign * a / 2] for a in grid for sign in (-1, 1)])
+    farthest = np.sqrt(((sums[:, None] - sums) ** 2).sum(axis=2)).max()
+    stage = weight_integers("total weight", 10, 0.01)
+    assert farthest == pytest.approx(1.5) and stage.l2 == pytest.approx(1.5 * 2**30)
+    assert np.abs(sums[:, None] - sums).sum(axis=2).max() * 2**30 <= stage.l1
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {

@@ -487,14 +487,23 @@ def weighted_rows(question: Question, design: Any, d: int) -> Iterator[tuple[np.
         )
     for first, second in worst_rows(question, design, d):
         for one, other in ((heavy, heavy), (wild, -1.0), (heavy / 2, wild), (0.3 * heavy, 0.0)):
-            yield np.append(first, [0.0, one]), np.append(second, [0.0, other])
+            yield np.append(placed(first, design), one), np.append(placed(second, design), other)
+
+
+def placed(row: np.ndarray, design: Any) -> np.ndarray:
+    """Return a row (x, y, offset) whose outcome minus offset is as many half-widths as ``row`` has."""
+    if design.outcome is None:
+        return np.append(row, 0.0)
+    difference = row[-1] * design.y_half
+    y = np.clip(difference, -1.0, 1.0)
+    return np.append(row[:-1], [y, y - difference])
 
 
 def weighted_entries() -> Iterator[Entry]:
     """Yield the regressions of rows with weights and offsets."""
     columns = {"weight_bounds": (0.0, 2.0), "offset_bounds": (-0.5, 0.5)}
     options, tight = LINEAR | columns, LINEAR | TIGHT | columns
-    pair = pulling(PrivateLinearRegression(**options), 200, 2)
+    pair = pulling(PrivateLinearRegression(**options), 500, 2)
     yield regression_entry(
         "linear regression with weights and offsets",
         PrivateLinearRegression(**options),
@@ -512,7 +521,7 @@ def weighted_entries() -> Iterator[Entry]:
     )
     options, tight = LOGISTIC | columns, LOGISTIC | TIGHT | columns
     options["missing"] = tight["missing"] = "drop"
-    both = pulling(PrivateLogisticRegression(**options), 200, 2)
+    both = pulling(PrivateLogisticRegression(**options), 300, 2)
     yield regression_entry(
         "logistic regression of observed rows with weights and offsets",
         PrivateLogisticRegression(**options),
@@ -534,7 +543,7 @@ def weighted_entries() -> Iterator[Entry]:
 
 def entries() -> Iterator[Entry]:
     estimator, tight = PrivateLinearRegression(**LINEAR), LINEAR | TIGHT
-    pair = pulling(estimator, 200, 2)
+    pair = pulling(estimator, 1000, 2)
     rows = background(200)
     beside = with_row(rows, 0.5, 1.0), rows  # a row that others look like, and one that they do not
 
@@ -572,7 +581,7 @@ def entries() -> Iterator[Entry]:
         understated=(product_clip(), free_unclipped()),
     )
     observed, tight = LINEAR | {"missing": "drop"}, LINEAR | TIGHT | {"missing": "drop"}
-    pair = pulling(PrivateLinearRegression(**observed), 200, 2)
+    pair = pulling(PrivateLinearRegression(**observed), 500, 2)
     gone = pair[0], with_row(pair[0], *pair[0][0, :-1], np.nan)
     yield regression_entry(
         "linear regression of observed rows",

@@ -10,7 +10,11 @@ from typing import Any
 import numpy as np
 
 from dpstats.auditing.movement import Steps, vectors
-from dpstats.regression import FunctionalMechanismRegression, SufficientStatisticsRegression
+from dpstats.regression import (
+    FunctionalMechanismRegression,
+    PrivateLinearRegression,
+    SufficientStatisticsRegression,
+)
 from dpstats.regression.blocks import Block
 from dpstats.regression.from_moments import FromMoments
 from dpstats.regression.moments import STAGE
@@ -296,7 +300,41 @@ def _entry(name: str, kind: type, options: dict[str, Any], *, proof: str, power:
     )
 
 
+def few_rows() -> Entry:
+    """Return the linear regression whose plan is one release, because it has few rows."""
+    estimator = PrivateLinearRegression(**GAUSSIAN)
+    # Two rows at a right angle, as long as rows of one column can be
+    pair = with_row([0.5, 1.0]), with_row([-0.5, 1.0])
+    plan = plan_of(estimator, pair[0])
+
+    def integers(data: Dataset) -> list[Steps]:
+        return [read(estimator, plan, data)]
+
+    def pairs() -> Iterator[Pair]:
+        yield pair
+        yield np.array([[0.5, 2.0]]), np.array([[-0.5, 1.0]])
+        rows = rows_of_every_kind(1)
+        yield from ((a[None], b[None]) for a, b in itertools.pairwise(rows))
+
+    return Entry(
+        name="linear regression of few rows",
+        covers=PrivateLinearRegression,
+        proof="sufficient-statistics.md",
+        plan=plan,
+        integers=integers,
+        pairs=pairs,
+        draw=likelihood(estimator, pair),
+        dataset=pair[0],
+        neighbor=pair[1],
+        power=0.4,
+        public=public(estimator),
+        bugs=(),
+        estimator=PrivateLinearRegression(**{**GAUSSIAN, "epsilon": 200.0, "random_state": 0}),
+    )
+
+
 def entries() -> Iterator[Entry]:
+    yield few_rows()
     yield _entry(
         "regression from sufficient statistics",
         SufficientStatisticsRegression,

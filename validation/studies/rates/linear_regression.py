@@ -139,7 +139,7 @@ def run(options: Options, estimator: Any = None) -> Outcome:
         options.pick(COLUMNS, COLUMNS, COLUMNS[:2]),
         options.pick(SIZES, SIZES, SIZES[:3]),
     )
-    whole = study("whole", cells, options.pick(400, 40, 60), 962)
+    whole = study("whole", cells, options.pick(400, 40, 80), 962)
     fit = fit_formula(whole, TERMS, accuracy=2 * ACCURACY, confidence_level=LEVEL)
     outcome.formula(name, fit, "all cells")
     strict = fit_formula(whole, TERMS, confidence_level=LEVEL)
