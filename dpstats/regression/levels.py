@@ -204,19 +204,21 @@ class LevelPath(Path):
             return np.zeros_like(move)
         moments = self._weighted_moments(inverse)
         theta, raw, error = self.raw, self.whitening.T @ move, self.whitening.T @ inverse.matrix * noise
-        covariances, center = [], 0.0
-        own = np.flatnonzero(self.two_valued)
+        average = np.append(1.0, moments.mean)
+        own, floor = np.flatnonzero(self.two_valued), FLOORS[t - 1]
+
+        def exact(row: Floats) -> float:
+            std = float(np.linalg.norm(row @ error))
+            return self._level_move(float(row @ theta) + self.offset, float(row @ raw), std, floor)
+
+        # The average row has a part of every correction of the center. It counts once.
+        middle = exact(average)
+        covariances, center = [], middle - float(average @ raw)
         for j in own:
-            p, moved = moments.share[j], []
-            for upper in (True, False):
-                row = moments.level(int(j), upper)
-                std = float(np.linalg.norm(row @ error))
-                at = float(row @ theta) + self.offset
-                moved.append(self._level_move(at, float(row @ raw), std, FLOORS[t - 1]))
-            covariances.append(
-                2 * p * (1 - p) * (moved[0] - moved[1]) - float(moments.covariance[j] @ raw[1:])
-            )
-            center += p * moved[0] + (1 - p) * moved[1] - float(raw[0] + moments.mean @ raw[1:])
+            p = moments.share[j]
+            upper, lower = exact(moments.level(int(j), True)), exact(moments.level(int(j), False))
+            covariances.append(2 * p * (1 - p) * (upper - lower) - float(moments.covariance[j] @ raw[1:]))
+            center += p * upper + (1 - p) * lower - middle
         block = positive(moments.covariance[np.ix_(own, own)])
         ridge = _RIDGE * np.maximum(np.diagonal(block), 0.1 * moments.largest[own])
         fix = np.zeros(self.p)

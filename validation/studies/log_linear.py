@@ -221,13 +221,15 @@ def measured(cell: Cell, replications: int, seed: int) -> list[str]:
     """Return the line of a cell."""
     fits = max(int(replications * cell.fits), 2)
     rng = np.random.default_rng([seed, CELLS.index(cell) if cell in CELLS else 99])
-    errors, stds, beside, beside_stds, said = [], [], [], [], 0
+    errors, stds, reached, beside, beside_stds, said = [], [], [], [], [], 0
     for _ in range(fits):
         X, y, exposure, bounds, truth = cell.dataset(rng)
         b, std, _ = likelihood(X, y, cell.weight, 0.0 if exposure is None else np.log(exposure))
         made = cell.estimator(bounds, rng).fit(X, y, exposure=exposure)
         errors.append(made.params_ - truth)
         stds.append(np.append(made.intercept_standard_error_, made.standard_errors_))
+        low, high = np.asarray(made.conf_int()).T
+        reached.append((low <= truth) & (truth <= high))
         beside.append(b - truth)
         beside_stds.append(std)
         text = str(made.summary())
@@ -235,8 +237,7 @@ def measured(cell: Cell, replications: int, seed: int) -> list[str]:
             words in text for words in ("Counts are rare", "Not identified", "Noise only")
         )
     e, s, m, r = (np.array(part) for part in (errors, stds, beside, beside_stds))
-    reached = np.abs(e) < 1.959964 * s
-    covered = reached.mean(axis=0)
+    covered = np.mean(reached, axis=0)
     return [
         cell.name,
         f"{cell.n:,}",
