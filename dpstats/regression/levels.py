@@ -38,7 +38,7 @@ _UNCORRECTED = 0.1
 """Part of the correction of a move that counts as unknown."""
 _NOISE = 0.35
 """Noise of the curvature in raised eigenvalues, as a factor, if the curvature is shrunk to its expected shape."""
-_MOST_CELLS, _LEAST_EFFECT = 3, 0.01
+_MOST_CELLS, _LEAST_EFFECT = 3, 0.1
 """Columns with nodes of their own: at most three, with at least this variance of the linear predictor."""
 _LARGEST_EFFECT = 8.0
 _SETTLED = 3.0

@@ -448,12 +448,15 @@ class LogLinearPath(LevelPath):
         found = self._in_units(
             theta, [sample + privacy, sample + privacy, privacy, left], outside=self.outside
         )
-        unsettled = self.unsettled or self.separated or self._predictor_error() > _UNSETTLED
+        if levels:
+            settled = self._settled(levels, sample + privacy)
+        else:
+            settled = np.full(self.d, self._predictor_error() <= _UNSETTLED)
         return replace(
             found,
             separated=self.separated,
             levels=levels,
-            settled=self._settled(levels, sample + privacy) if levels else np.full(self.d, not unsettled),
+            settled=settled & (not (self.unsettled or self.separated)),
             long_tailed=level > max(_SEEN_LEVEL * level_std, _LEAST_LEVEL),
             dispersion=self.dispersion,
             width=self.width,
