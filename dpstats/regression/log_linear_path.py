@@ -451,12 +451,12 @@ class LogLinearPath(LevelPath):
         if levels:
             settled = self._settled(levels, sample + privacy)
         else:
-            settled = np.full(self.d, self._predictor_error() <= _UNSETTLED)
+            settled = np.full(self.d, self._predictor_error() <= _UNSETTLED and not self.unsettled)
         return replace(
             found,
             separated=self.separated,
             levels=levels,
-            settled=settled & (not (self.unsettled or self.separated)),
+            settled=settled & (not self.separated),
             long_tailed=level > max(_SEEN_LEVEL * level_std, _LEAST_LEVEL),
             dispersion=self.dispersion,
             width=self.width,
