@@ -190,7 +190,7 @@ class LevelPath(Path):
         noise = math.sqrt(float(np.diagonal(self.found[-1].variance).mean()))
         error = noise * (back[1:] ** 2).sum(axis=1) / (found.total * found.largest)
         ratio = np.diagonal(found.covariance) / found.largest
-        return np.asarray((ratio > _TWO_VALUES - error) & (error < _LARGEST_ERROR))
+        return np.asarray((ratio > _TWO_VALUES - error / 2) & (error < _LARGEST_ERROR))
 
     # Moves
 
