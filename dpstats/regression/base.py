@@ -671,9 +671,13 @@ class Regression(HasEstimates, _Fitted[SomePlan], HasMissingCodes):
         described = parse(formula, bounds=bounds, levels=levels, data=data)
         made = cls._of_formula(described, given)
         made._check_columns(described.names)
+        made._declare(described)
         fitted = made.fit(FormulaRows(described, data))
         fitted.formula_ = described
         return fitted
+
+    def _declare(self, described: Any) -> None:
+        """Keep what a formula says about its columns, for the next fit."""
 
     @classmethod
     def _of_formula(cls, described: Any, given: dict[str, Any]) -> Self:

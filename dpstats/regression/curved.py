@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.error_distributions import ErrorDistribution
+from dpstats.regression.design import Design
 from dpstats.regression.engine import NewtonSteps, told_apart
 from dpstats.regression.level_errors import LevelErrors, Levels, one_sided
 from dpstats.regression.path import Estimate
@@ -36,8 +38,16 @@ class CurvedRegression(_Fitted, NewtonSteps):
     _unknown_level: ClassVar[str]
     """What cannot be told about a level without a limit."""
 
+    def _declare(self, described: Any) -> None:
+        self._declared = described.two_valued
+
+    def _with_columns(self, design: Design) -> Design:
+        known = self.__dict__.get("_declared", ())
+        return replace(super()._with_columns(design), two_valued=known)
+
     def _report_estimate(self, released: Released, plan: RegressionPlan, cov: str) -> Estimate:
         found = super()._report_estimate(released, plan, cov)
+        self.__dict__.pop("_declared", None)
         assert found.settled is not None
         self._levels = found.levels
         self.one_sided_, unlimited = one_sided(found.levels, self.coef_.size)

@@ -49,6 +49,8 @@ class Design:
     outcome : (float, float), optional
         Center and half-width of the outcome, if offsets are subtracted from it. ``y_center`` and ``y_half`` then
         describe the difference.
+    two_valued : tuple of bool
+        Columns that are known to have both bounds as their only values. Empty: none is known.
     """
 
     center: Floats
@@ -60,6 +62,7 @@ class Design:
     offset: tuple[float, float] | None = None
     weight: tuple[float, float] | None = None
     outcome: tuple[float, float] | None = None
+    two_valued: tuple[bool, ...] = ()
 
     @classmethod
     def check(cls, x_bounds: Any, y_bounds: Any, d: int, intercept: bool) -> Design:

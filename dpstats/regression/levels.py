@@ -28,6 +28,8 @@ _TWO_VALUES = 0.9
 """A column has two values if its variance is this fraction of the largest that its mean and bounds allow."""
 _LARGEST_ERROR = 0.15
 """Noise of this fraction, up to which columns with two values can be told from others."""
+_LARGEST_KNOWN_ERROR = 0.5
+"""The same for declared factors, whose moments must be known roughly."""
 _LEAST_SHARE = 1e-4
 _RIDGE = 1e-3
 FLOORS = (0.15, 0.05, 0.05, 0.05)
@@ -190,7 +192,9 @@ class LevelPath(Path):
         noise = math.sqrt(float(np.diagonal(self.found[-1].variance).mean()))
         error = noise * (back[1:] ** 2).sum(axis=1) / (found.total * found.largest)
         ratio = np.diagonal(found.covariance) / found.largest
-        return np.asarray((ratio > _TWO_VALUES - error / 2) & (error < _LARGEST_ERROR))
+        seen = (ratio > _TWO_VALUES - error / 2) & (error < _LARGEST_ERROR)
+        known = np.array(self.plan.design.two_valued or [False] * self.d)
+        return np.asarray(seen | (known & (error < _LARGEST_KNOWN_ERROR)))
 
     # Moves
 

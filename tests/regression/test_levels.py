@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import statsmodels.api as sm
 
@@ -56,6 +57,21 @@ def test_columns_with_two_values_are_found() -> None:
         log_odds = path_of(PrivateLogisticRegression(**DECLARED), 1.0, rows, np.minimum(y, 1))
         for path in (counts, log_odds):
             assert path.two_valued.tolist() == [False, True, False, False, True]
+
+
+def test_factors_of_a_formula_are_known() -> None:
+    # With few rows, noise hides that a column has two values.
+    rng = np.random.default_rng(8)
+    rows = rng.random(2000) < 1 / 3
+    frame = pd.DataFrame({"x": rng.uniform(0, 1, 2000), "c": rows, "z": rows.astype(float)})
+    frame["y"] = rng.poisson(np.exp(0.2 + 0.5 * frame["x"] - 3.0 * rows))
+    bounds, given = {"x": (0, 1), "z": (0, 1), "y": (0, 30)}, {"epsilon": 1.0, "random_state": 4}
+    known = PrivateCountRegression.from_formula("y ~ x + c", frame, bounds=bounds, **given)
+    unknown = PrivateCountRegression.from_formula("y ~ x + z", frame, bounds=bounds, **given)
+    assert known.plan_.design.two_valued == (False, True)
+    assert unknown.plan_.design.two_valued == (False, False)
+    assert [each.place for each in known._levels] == [1]
+    assert known.plan_.stages == unknown.plan_.stages
 
 
 def test_noise_makes_no_levels() -> None:

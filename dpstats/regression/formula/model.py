@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.missing import NO_CODES, MissingCodes
 from dpstats.errors import DPStatsError, InvalidParameter, show
-from dpstats.regression.formula.coding import Column, Number, list_columns, read_response
+from dpstats.regression.formula.coding import Column, Indicator, Number, list_columns, read_response
 from dpstats.regression.formula.declared import Declared, Table, check_declared, empty_table, is_truth, listed
 
 
@@ -70,6 +70,11 @@ class Formula:
         for column in self._columns:
             found.setdefault(column.term, []).append(column.text)
         return found
+
+    @property
+    def two_valued(self) -> tuple[bool, ...]:
+        """Whether each column is 0 or 1: an indicator of levels."""
+        return tuple(all(isinstance(part, Indicator) for part in column.parts) for column in self._columns)
 
     def rows(
         self, data: Any, codes: MissingCodes = NO_CODES
