@@ -96,8 +96,13 @@ class PrivateLogisticRegression(ClassifierMixin, CurvedRegression, OffsetColumn[
     classes_ : ndarray of shape (2,)
         The declared values of the outcome.
     separated_ : bool
-        Whether coefficients still grew at the last step. The rows may be nearly separated, or the outcome constant.
-        No coefficient is then identified.
+        Whether coefficients still grew at the last step, or a slope has one limit only. The rows may be nearly
+        separated, or the outcome constant. If coefficients grew, only slopes with one limit are identified.
+    settled_ : ndarray of bool of shape (n_features,)
+        Whether the last step agrees with each slope and its error.
+    one_sided_ : ndarray of int of shape (n_features,)
+        -1 if a slope has an upper limit only, and 1 if it has a lower limit only, because the outcomes of a group with
+        one value of a yes/no column cannot be told from all or none. 0 otherwise.
     clipped_offset_share_, clipped_offset_share_std_ : float
         The same as in `PrivateLinearRegression`.
     rows_, rows_noise_std_ : float
@@ -120,6 +125,8 @@ class PrivateLogisticRegression(ClassifierMixin, CurvedRegression, OffsetColumn[
     **Method.** The method is the same as in `PrivateLinearRegression`, but residuals are not clipped. The gradient of
     a bounded row is at most its norm, for any outcome. The Hessian is released together with the gradient, without
     additional noise.
+
+    **Yes/no columns.** As in `PrivateCountRegression`: the interval is that of two rates, and may have one limit.
 
     **Weights.** Without weights, standard errors assume the model. With weights they are robust, for sampling weights:
     the last step also releases the matrix of squared gradients.
