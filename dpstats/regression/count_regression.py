@@ -115,8 +115,8 @@ class PrivateCountRegression(LogLinearRegression):
     residuals beyond the threshold, and corrects the level and the slope of the linear predictor.
 
     **Yes/no columns.** A column whose only values are its bounds, such as 0 and 1 with the bounds (0, 1), is found from
-    the releases, and known if it is a factor of a formula. Its interval is that of two rates. A limit is infinite if the
-    events of a group cannot be told from none, and p-values invert the interval. ``coef_`` stays finite.
+    the releases, and known if it is a factor of a formula. Its interval is that of two rates. A limit is infinite if
+    the events of a group cannot be told from none, and p-values invert the interval. ``coef_`` stays finite.
 
     **Estimand.** If the model does not hold, coefficients describe a weighted fit. Large counts have less weight than
     in Poisson regression.
