@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from dpstats.error_distributions import ErrorDistribution
 from dpstats.regression.design import Design
 from dpstats.regression.engine import NewtonSteps, told_apart
-from dpstats.regression.level_errors import LevelErrors, Levels, one_sided
 from dpstats.regression.path import Estimate
 from dpstats.regression.plan import RegressionPlan
+from dpstats.regression.two_valued_errors import LevelErrors, Levels, one_sided
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
 from dpstats.results import list_some

@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 from dpstats.regression.curvature import Curvature, positive
 from dpstats.regression.design import Design
 from dpstats.regression.families import make_family
-from dpstats.regression.level_errors import LogLevel
-from dpstats.regression.levels import FLOORS, NEGLIGIBLE, LastStep, LevelPath
 from dpstats.regression.log_linear_plan import CALIBRATION, RATES, LogLinearPlan, rate_ends
 from dpstats.regression.log_linear_rows import (
     EXCESS,
@@ -37,6 +35,8 @@ from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT
 from dpstats.regression.path import WIDEST, Estimate
 from dpstats.regression.plan import CENTER, LAST_NORMS, NORMS, STEPS, size_name, step_name
 from dpstats.regression.rows import OUTSIDE, SIZE, Question, coordinates
+from dpstats.regression.two_valued import FLOORS, NEGLIGIBLE, LastStep, LevelPath
+from dpstats.regression.two_valued_errors import LogLevel
 
 Floats = NDArray[np.float64]
 

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from dpstats.regression.curvature import Curvature, Inverse, positive
-from dpstats.regression.level_errors import LogitLevel
-from dpstats.regression.levels import NEGLIGIBLE, LastStep, LevelPath
 from dpstats.regression.log_odds import derivative, normal_log_odds
 from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT
 from dpstats.regression.path import Estimate, Seen
 from dpstats.regression.plan import CENTER, LAST_NORMS, RATE, STEPS, RegressionPlan, step_name
 from dpstats.regression.rows import LogisticStep, Outcome, Question, coordinates
+from dpstats.regression.two_valued import NEGLIGIBLE, LastStep, LevelPath
+from dpstats.regression.two_valued_errors import LogitLevel
 
 Floats = NDArray[np.float64]
 

@@ -27,7 +27,6 @@ from numpy.typing import NDArray
 from dpstats.regression.blocks import X_BITS
 from dpstats.regression.curvature import Curvature, Inverse, pooled, positive, symmetric
 from dpstats.regression.design import Design
-from dpstats.regression.level_errors import Levels
 from dpstats.regression.movement import CURVATURE
 from dpstats.regression.plan import (
     CENTER,
@@ -54,6 +53,7 @@ from dpstats.regression.rows import (
     TotalWeight,
     coordinates,
 )
+from dpstats.regression.two_valued_errors import Levels
 
 Floats = NDArray[np.float64]
 

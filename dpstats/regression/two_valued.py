@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.regression.curvature import Curvature, Inverse, positive
-from dpstats.regression.level_errors import Level, Levels
 from dpstats.regression.path import Path
 from dpstats.regression.plan import STEPS, RegressionPlan
+from dpstats.regression.two_valued_errors import Level, Levels
 
 Floats = NDArray[np.float64]
 

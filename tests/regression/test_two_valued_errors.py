@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpstats.regression.error_laws import NORMAL, ScaledErrors
-from dpstats.regression.level_errors import Level, LevelErrors, Levels, LogitLevel, LogLevel, one_sided
+from dpstats.regression.two_valued_errors import Level, LevelErrors, Levels, LogitLevel, LogLevel, one_sided
 
 PRECISE = LogLevel(before=0.0, after=0.0, moved=0.0, std=0.001, seen=1.0, noise=0.001, sampling=0.0)
 EMPTY = LogLevel(before=-3.0, after=-5.0, moved=-2.0, std=0.3, seen=0.05, noise=0.1, sampling=0.01)
