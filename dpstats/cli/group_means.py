@@ -31,6 +31,18 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
         metavar="BOUNDS",
         help="public bounds: LO HI for columns without a name (once, or once per column), or NAME=LO,HI",
     )
+    parser.add_argument(
+        "--adjust",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a covariate to adjust the comparisons for (once for each), with bounds as NAME=LO,HI in --bounds",
+    )
+    parser.add_argument(
+        "--not-randomized",
+        action="store_true",
+        help="with --adjust: the covariates may differ between groups, which are compared by a linear model",
+    )
     parser.add_argument("--hard", action="store_true", help="the bounds hold by nature, for every row")
     parser.add_argument(
         "--pairwise",
@@ -56,11 +68,13 @@ def _discovers(options: argparse.Namespace) -> bool:
 def _read(table: InputTable, options: argparse.Namespace) -> tuple[Any, ...]:
     if not options.column:
         raise InvalidParameter("--column must be given, once for each column")
-    columns = list(dict.fromkeys(options.column))
-    if len(columns) < len(options.column) or options.by in columns:
-        raise InvalidParameter("--column must name each column once, and not the column of --by")
+    columns = list(dict.fromkeys([*options.column, *options.adjust]))
+    if len(columns) < len(options.column) + len(options.adjust) or options.by in columns:
+        raise InvalidParameter("--column and --adjust must name each column once, and not the column of --by")
     if unknown := [name for name in bounds_of(options.bounds)[1] if name not in columns]:
-        raise InvalidParameter(f"--bounds must name a column of --column, got {show(unknown[0])}")
+        raise InvalidParameter(
+            f"--bounds must name a column of --column, or of --adjust, got {show(unknown[0])}"
+        )
     if options.unit is None and not _discovers(options):
         return table.parts(columns, options.by, "--column and --by", text=[options.by])
     how = {**dict.fromkeys(columns, "mean"), options.by: "first"}
@@ -83,8 +97,11 @@ def _build(options: argparse.Namespace, n: int, d: int) -> Any:
     elif (options.pairwise or options.anova) and len(groups) < 2:
         raise InvalidParameter("--pairwise and --anova compare groups: --groups must have two or more")
     pairs, named = bounds_of(options.bounds)
+    columns = list(dict.fromkeys([*options.column, *options.adjust])) if "column" in options else list(named)
+    if missing := [name for name in options.adjust if name not in named]:
+        raise InvalidParameter(f"--adjust needs bounds as {missing[0]}=LO,HI in --bounds")
     if "column" in options:
-        bounds = by_column(options.column, pairs, named)
+        bounds = by_column(columns, pairs, named)
     elif named:
         if len(named) != d or pairs:
             raise InvalidParameter(
@@ -99,6 +116,8 @@ def _build(options: argparse.Namespace, n: int, d: int) -> Any:
         bounds_are="hard" if options.hard else "clip",
         epsilon=options.epsilon,
         delta=options.delta,
+        adjust=[columns.index(name) for name in options.adjust] or None,
+        randomized=not options.not_randomized,
         missing=options.missing,
         neighbors=options.neighbors,
     )
@@ -106,7 +125,7 @@ def _build(options: argparse.Namespace, n: int, d: int) -> Any:
 
 def _report(model: Any, options: argparse.Namespace) -> tuple[list[Any], dict[str, Any]]:
     summary = model.summary(options.confidence)
-    names = [str(name) for name in model.feature_names_in_]
+    names = options.column
     facts: dict[str, Any] = {
         "noise": model.plan_.stages[0].noise,
         "estimand": model.estimand_,
@@ -145,7 +164,7 @@ def _records(model: Any, confidence: float, found: bool) -> list[dict[str, Any]]
         interval = model.count_interval(confidence)
         for size, low, high in zip(sizes, interval.low.tolist(), interval.high.tolist(), strict=True):
             size |= {"rows_low": low, "rows_high": high}
-    rows = [size for size in sizes for _ in range(model.plan_.n_features)]
+    rows = [size for size in sizes for _ in range(model.means_.shape[1])]
     return [
         {
             "group": str(row["group"]),
@@ -181,7 +200,7 @@ def _pairs(found: Any, method: str, confidence: float) -> list[dict[str, Any]]:
 
 def _drawn(model: Any, confidence: float) -> Any:
     panels = model.plot(confidence_level=confidence)
-    return (panels if model.plan_.n_features == 1 else panels[0]).figure
+    return (panels if model.means_.shape[1] == 1 else panels[0]).figure
 
 
 GROUP_MEANS = ReleaseCommand(

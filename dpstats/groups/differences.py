@@ -1,7 +1,7 @@
 """Differences of groups, and standardized differences: over the standard deviation within both groups.
 
 The limits are the smallest and the largest ratio of a difference and a standard deviation with a small sum of squared
-normal scores, as for two means in `dpstats.groups.contrasts`.
+normal scores, as for two means in `dpstats.means.contrasts`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from dpstats.error_distributions import ErrorDistribution, Limits, Tail, normal_quantile
 from dpstats.errors import InvalidParameter
-from dpstats.groups.contrasts import DifferenceErrors, apart
 from dpstats.inference import Estimates
+from dpstats.means.contrasts import DifferenceErrors, apart
 from dpstats.means.ratio import Ratio
 
 Floats = NDArray[np.float64]

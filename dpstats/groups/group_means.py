@@ -5,10 +5,11 @@ Proof: docs/proofs/group-means.md.
 
 from __future__ import annotations
 
+import copy
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from dpstats.data.keys import DISCOVER
 from dpstats.data.levels import Categories
 from dpstats.data.parameters import (
     check_choice,
+    check_flag,
     check_integer,
     check_privacy_parameters,
     check_random_state,
@@ -28,8 +30,17 @@ from dpstats.data.tables import Rows, Table
 from dpstats.error_distributions import usual_level
 from dpstats.errors import InvalidParameter, show
 from dpstats.groups import anova
+from dpstats.groups.adjusted import (
+    AdjustedMeansPlan,
+    SplitRows,
+    adjusted_means_plan,
+    adjusted_notes,
+    covariate_list,
+    covariate_places,
+    mean_errors,
+    wald_test,
+)
 from dpstats.groups.base import RatioEstimator, place_of_group
-from dpstats.groups.contrasts import DifferenceErrors, Tukey
 from dpstats.groups.differences import Differences
 from dpstats.groups.discovered import (
     DiscoveredMeansPlan,
@@ -42,9 +53,12 @@ from dpstats.groups.plan import GroupMeansPlan, group_means_plan
 from dpstats.groups.results import AnalysisOfVariance
 from dpstats.inference import ALTERNATIVES
 from dpstats.lattice.finite import rows_that_count
-from dpstats.means.ratio import Ratio
+from dpstats.means.contrasts import DifferenceErrors, Tukey
+from dpstats.means.ratio import Ratio, RatioErrors
 from dpstats.means.region import Region
 from dpstats.means.totals import TOTALS, group_sums
+from dpstats.regression import engine
+from dpstats.regression.levels import LevelsEstimate
 from dpstats.release.parameters import HasMissingCodes, parameters
 from dpstats.release.private_size import PrivateSize
 from dpstats.release.session import Released, Session
@@ -63,6 +77,9 @@ class _Fitted(PrivateSize, RatioEstimator[GroupMeansPlan]):
     counts_noise_std_: float
     means_: Floats
     std_: Floats
+    slopes_: Floats
+    slopes_standard_errors_: Floats
+    _adjusted: LevelsEstimate | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +129,14 @@ class GroupMeans(_Fitted, HasMissingCodes):
     bounds_are : {"clip", "hard"}, default="clip"
         Whether entries can lie outside the bounds. "clip": they can, and are moved to the nearer bound. "hard": they
         cannot, as for an age.
+    adjust : sequence of column names or positions, optional
+        Covariates that the comparisons are adjusted for: all columns but one, the outcome. ``bounds`` has the bounds of
+        all of them. Comparisons are then shorter, if the covariates explain much of the outcome. If noise would hide
+        their slopes, which the plan says, the fit is the fit without covariates.
+    randomized : bool, default=True
+        Whether the groups are randomized, so that the covariates have one distribution in all groups. Differences then
+        are right whatever the covariates explain. False: groups are compared at equal covariates, by a linear model
+        with the same slopes in all groups. Only with ``adjust``.
     missing : {"error", "drop"}, default="error"
         Treatment of rows with a NaN or infinite entry. "error" raises `InvalidData`; the error reveals that there is
         such a row. "drop" leaves the row out.
@@ -142,7 +167,10 @@ class GroupMeans(_Fitted, HasMissingCodes):
         Private estimates in the units of the data, inside the bounds. The mean of a group whose count is below its
         noise is shrunk towards the middle of the bounds.
     std_ : ndarray of shape (n_groups, n_features)
-        Standard deviations of the clipped rows. Zero if noise makes an estimated variance negative.
+        Standard deviations of the clipped rows, or with ``adjust`` of the clipped residuals. Zero if noise makes an
+        estimated variance negative.
+    slopes_, slopes_standard_errors_ : ndarray of shape (n_features - 1,)
+        Slopes of the covariates, and their standard errors. A slope that noise hides is 0. Only with ``adjust``.
     privacy_ : PrivacyGuarantee
         Guarantee of the fit, for neighboring datasets that differ in one row: its label and its entries. The number
         of rows is public, unless ``neighbors="add_or_remove"``; the group sizes are private.
@@ -157,6 +185,10 @@ class GroupMeans(_Fitted, HasMissingCodes):
     -----
     **Estimand.** Intervals cover the mean of each group's population after clipping. It equals the population mean if
     the bounds are hard.
+
+    **Covariates.** With ``adjust``, means are at the mean of the covariates of all rows, and `difference`, `pairwise`
+    and `anova` compare them. The fit takes noisy Newton steps on the covariates, and then clips the residuals of each
+    group near their scale, so that their totals need little noise.
 
     **Intervals.** Intervals invert a test of every value (Fieller 1954), with the variance that the group would have
     about this value. They do not divide by a noisy count. The interval of a group that noise hides is as wide as the
@@ -183,6 +215,16 @@ class GroupMeans(_Fitted, HasMissingCodes):
     True
     >>> bool(model.anova().pvalue[0] < 0.01)
     True
+
+    A trial with two arms, adjusted for the value at baseline:
+
+    >>> arm, before = rng.integers(0, 2, size=5000), rng.normal(140, 15, size=5000)
+    >>> after = before - 5.0 * arm + rng.normal(0, 8, size=5000)
+    >>> bounds = [(80, 200), (80, 200)]
+    >>> trial = GroupMeans(groups=[0, 1], bounds=bounds, adjust=[1], random_state=0)
+    >>> found = trial.fit(np.column_stack([after, before]), arm).adjusted_difference(1, 0)
+    >>> found.estimate.round(), found.error.round(1)
+    (array([-5.]), array([0.3]))
     """
 
     groups: Any = None
@@ -192,12 +234,14 @@ class GroupMeans(_Fitted, HasMissingCodes):
     by: Any = None
     columns: Any = None
     bounds_are: str = "clip"
+    adjust: Any = None
+    randomized: bool = True
     missing: str = "error"
     neighbors: Any = "replace_one"
     random_state: Any = None
     budget: Any = None
 
-    def plan(self, n_samples: int | None, n_features: int) -> GroupMeansPlan:
+    def plan(self, n_samples: int | None, n_features: int) -> Any:
         """Return the release plan of a fit on data of this size.
 
         Parameters
@@ -224,6 +268,14 @@ class GroupMeans(_Fitted, HasMissingCodes):
         groups = () if self._discovers else self._categories().values
         if self.bounds is None:
             raise InvalidParameter("bounds must be given: a pair (low, high), or one per column")
+        if self.adjust is not None:
+            if self._discovers:
+                raise InvalidParameter("groups must be declared with adjust, got 'discover'")
+            randomized = check_flag("randomized", self.randomized)
+            covariates, bounds = self.adjust, (self.bounds, self.bounds_are)
+            return adjusted_means_plan(
+                groups, covariates, randomized, bounds, n, d, epsilon, delta, missing, neighbors
+            )
         region = Region.check(self.bounds, self.bounds_are, None, 0.0, d)
         if self._discovers:
             return discovered_means_plan(region, n, d, epsilon, delta, missing, neighbors)
@@ -238,7 +290,19 @@ class GroupMeans(_Fitted, HasMissingCodes):
             labels = Column("labels", self.by, None, parameter, meaning=meaning)
         else:
             labels = Column("groups", self.by, self._categories(), parameter, meaning=meaning)
-        return replace(super()._schema(), numbers=column_list(self.columns), beside=(labels,))
+        numbers = column_list(self.columns)
+        if numbers is not None and self.adjust is not None:
+            numbers += tuple(name for name in covariate_list(self.adjust) if name not in numbers)
+        return replace(super()._schema(), numbers=numbers, beside=(labels,))
+
+    def _sort_parameters(self, names: list[Any] | None) -> Self:
+        planner = super()._sort_parameters(names)
+        if self.adjust is None or names is None:
+            return planner
+        # Once bounds are sorted like the columns, covariates are positions.
+        planner = copy.copy(planner)
+        planner.__dict__["adjust"] = covariate_places(self.adjust, names)
+        return planner
 
     @property
     def _discovers(self) -> bool:
@@ -251,18 +315,26 @@ class GroupMeans(_Fitted, HasMissingCodes):
             )
         return Categories(self.groups, "groups")
 
-    def _read(self, rows: Rows, plan: GroupMeansPlan) -> Mapping[str, Any]:
+    def _read(self, rows: Rows, plan: Any) -> Any:
+        if isinstance(plan, AdjustedMeansPlan):
+            return engine.read(SplitRows(rows, plan.outcome, plan.missing), plan, keep=True)
         if isinstance(plan, DiscoveredMeansPlan):
             return {TOTALS: labeled_totals(rows.whole(), plan)}
         return {TOTALS: rows.total(_Totals(plan))}
 
-    def _release(self, private: Mapping[str, Any], plan: GroupMeansPlan, session: Session) -> None:
-        if isinstance(plan, DiscoveredMeansPlan):
+    def _release(self, private: Any, plan: Any, session: Session) -> None:
+        if isinstance(plan, AdjustedMeansPlan):
+            engine.release(private, plan, session)
+        elif isinstance(plan, DiscoveredMeansPlan):
             session.discover(TOTALS, *private[TOTALS])
         else:
             super()._release(private, plan, session)
 
-    def _report(self, released: Released, plan: GroupMeansPlan) -> None:
+    def _report(self, released: Released, plan: Any) -> None:
+        self._adjusted = None
+        if isinstance(plan, AdjustedMeansPlan):
+            self._report_adjusted(engine.walked(released, plan).estimate(), plan)
+            return
         noise = plan.totals_noise
         ratio: Ratio
         if isinstance(plan, DiscoveredMeansPlan):
@@ -283,6 +355,25 @@ class GroupMeans(_Fitted, HasMissingCodes):
         self.means_ = self._errors().start
         variance = (ratio.Q - 2 * m * ratio.X + m**2 * ratio.R) / rows
         self.std_ = self.plan_.half * np.sqrt(np.clip(variance, 0.0, (1 - m) * (1 + m)))
+
+    def _report_adjusted(self, found: LevelsEstimate, plan: AdjustedMeansPlan) -> None:
+        self._adjusted, self._ratio = found, found.ratio
+        self.groups_, self.counts_, self.counts_noise_std_ = plan.groups, found.counts, found.counts_noise
+        self.means_, self.std_ = self._errors().start, plan.design.y_half * found.deviations
+        unit, d = plan.design.y_half / plan.design.half, plan.design.center.size
+        slopes, cov = np.zeros(d), np.full((d, d), np.inf)
+        if plan.steps is not None:
+            slopes, cov = found.path.fit.slopes, found.slopes_covariance
+        self.slopes_, self.slopes_standard_errors_ = slopes * unit, np.sqrt(np.diagonal(cov)) * unit
+
+    def _errors(self) -> RatioErrors:
+        return super()._errors() if self._adjusted is None else mean_errors(self._adjusted)
+
+    def _column_names(self, columns: Iterable[int] | None = None) -> list[str]:
+        if columns is None and self._adjusted is not None:
+            plan: Any = self.plan_
+            columns = [plan.outcome]
+        return super()._column_names(columns)
 
     # Queries
 
@@ -332,7 +423,15 @@ class GroupMeans(_Fitted, HasMissingCodes):
             raise InvalidParameter(f"groups must be at least two to be compared, got {len(self.groups_)}")
         return self._ratio
 
+    @property
+    def _is_adjusted(self) -> bool:
+        """Whether the means are adjusted: a plan without noisy slopes does not."""
+        return self._adjusted is not None and self._adjusted.plan.steps is not None
+
     def _estimand(self) -> str:
+        if self._is_adjusted:
+            mean = "the mean of each group's population at the mean covariates of all groups"
+            return mean if self.plan_.region.hard else f"{mean}, E[clip(y)]"
         if self.plan_.region.hard:
             return "the mean of each group's population (by the declared bounds no row is clipped)"
         return "the mean of each group's population if it were clipped, E[clip(x)]"
@@ -357,11 +456,11 @@ class GroupMeans(_Fitted, HasMissingCodes):
             raise InvalidParameter(f"a and b must be different groups, got {show(a)} for both")
         names = self._column_names()
         return self._differences(
-            DifferenceErrors(ratio[first], ratio[second], self.plan_.half),
+            self._apart(ratio, first, second),
             [(first, second)],
             names,
-            "the difference of the two means",
-            title="Private difference of two groups",
+            f"the difference of the two means{' at equal covariates' * self._is_adjusted}",
+            title=f"Private {'adjusted ' * self._is_adjusted}difference of two groups",
             facts=(
                 ("Difference", f"{self.groups_[first]} less {self.groups_[second]}"),
                 ("Alternative", side),
@@ -392,10 +491,10 @@ class GroupMeans(_Fitted, HasMissingCodes):
         firsts, seconds = (np.array(places) for places in zip(*pairs, strict=True))
         names = [f"{self.groups_[i]} - {self.groups_[j]}" for i, j in pairs]
         return self._differences(
-            DifferenceErrors(ratio[firsts], ratio[seconds], self.plan_.half),
+            self._apart(ratio, firsts, seconds),
             pairs,
             [f"{name}: {column}" if len(columns) > 1 else name for name in names for column in columns],
-            "the differences of the means",
+            f"the differences of the means{' at equal covariates' * self._is_adjusted}",
             title="Private differences of all pairs",
             facts=(("Together", f"all {len(pairs)} pairs of a column, by {together.words}"),),
             notes=[FREE],
@@ -403,6 +502,37 @@ class GroupMeans(_Fitted, HasMissingCodes):
             jointly=True,
             axis=0,
         )
+
+    def _apart(self, ratio: Ratio, first: Any, second: Any) -> DifferenceErrors:
+        """Return the errors of the differences between the means of some groups and of others."""
+        if self._adjusted is None:
+            return DifferenceErrors(ratio[first], ratio[second], self.plan_.half)
+        return DifferenceErrors(*self._adjusted.compare(first, second), self._adjusted.plan.design.y_half)
+
+    def adjusted_difference(self, a: Any, b: Any, alternative: str = "two-sided") -> Differences:
+        """Compare two groups at equal covariates: `difference` of a fit with ``adjust``, without additional cost.
+
+        Parameters
+        ----------
+        a, b, alternative
+            As for `difference`.
+
+        Returns
+        -------
+        Differences
+
+        Raises
+        ------
+        InvalidParameter
+            If the fit had no covariates.
+        """
+        check_is_fitted(self)
+        if self._adjusted is None:
+            raise InvalidParameter(
+                "adjust must be given for adjusted_difference: the columns of the covariates. Without it, use "
+                "difference."
+            )
+        return self.difference(a, b, alternative)
 
     def _differences(
         self,
@@ -455,6 +585,10 @@ class GroupMeans(_Fitted, HasMissingCodes):
                 "Use pairwise(method='holm') instead."
             )
         count = check_simulations(n_simulations, at_least=19)
+        if self._adjusted is not None:
+            statistic, pvalue = wald_test(self._adjusted)
+            names, simulated = self._column_names(), self.privacy_.simulated
+            return AnalysisOfVariance(statistic, pvalue, len(self.groups_), 0, names, simulated=simulated)
         rng = check_random_state(random_state)
         if rng is None:
             raise InvalidParameter(
@@ -483,7 +617,7 @@ class GroupMeans(_Fitted, HasMissingCodes):
         if not self.groups_:  # "discover" found none
             return np.full((len(given), self.plan_.n_features), np.nan)
         codes = Categories(self.groups_).codes(given, "labels")
-        return np.vstack([self.means_, np.full(self.plan_.n_features, np.nan)])[codes]
+        return np.vstack([self.means_, np.full(self.means_.shape[1], np.nan)])[codes]
 
     def plot(self, ax: Any = None, confidence_level: float | None = None, **style: Any) -> Any:
         """Draw the means of all groups with their intervals, and return the Axes.
@@ -538,7 +672,7 @@ class GroupMeans(_Fitted, HasMissingCodes):
 
     def summary(self, confidence_level: float | None = None) -> Summary:
         """Return a table of counts, means, intervals and spreads; prints as text, shows as HTML in a notebook."""
-        found, d = self.estimates(), self.plan_.n_features
+        found, d = self.estimates(), len(self._column_names())
         facts = [
             ("Estimator", type(self).__name__),
             *self._size_facts(),
@@ -551,14 +685,18 @@ class GroupMeans(_Fitted, HasMissingCodes):
             title="Private means of groups",
             noise=np.full(found.estimate.shape, np.nan),
             before={"rows": [self._count(k) for k in range(len(self.groups_)) for _ in range(d)]},
-            beside={"std": [significant(value, value / 10) for value in self.std_.ravel().tolist()]},
+            beside={
+                "residual std" if self._is_adjusted else "std": [
+                    significant(value, value / 10) for value in self.std_.ravel().tolist()
+                ]
+            },
             facts=facts,
             notes=self._notes(),
         )
         return found.summary(confidence_level)
 
     def _size_facts(self) -> list[tuple[str, str]]:
-        d, count = self.plan_.n_features, len(self.groups_)
+        d, count = len(self._column_names()), len(self.groups_)
         if self.plan_.has_private_size and self._found is not None:
             return [
                 ("Rows", self._released_size.words),
@@ -595,6 +733,9 @@ class GroupMeans(_Fitted, HasMissingCodes):
         return notes + self._clip_notes()
 
     def _clip_notes(self) -> list[str]:
+        if self._adjusted is not None:
+            plan: Any = self.plan_
+            return adjusted_notes(self._adjusted, plan)
         if self.plan_.region.hard:
             return []
         return [

@@ -24,8 +24,10 @@ class AnalysisOfVariance(HypothesisTest):
     statistic : array of shape (n_features,)
         Wald's, with weights that count the noise.
     pvalue : array of shape (n_features,)
-        (1 + number of simulated statistics as large)/(1 + number of simulations).
+        (1 + number of simulated statistics as large)/(1 + number of simulations). For means adjusted for covariates, by
+        the chi-squared distribution.
     n_groups, n_simulations : int
+        ``n_simulations`` is 0 without a simulation.
     names : sequence of str
         Names of the columns.
     simulated : bool
@@ -43,6 +45,12 @@ class AnalysisOfVariance(HypothesisTest):
     names: Sequence[str]
     simulated: bool = field(default=False, kw_only=True)
 
+    @property
+    def _null(self) -> str:
+        if not self.n_simulations:
+            return f"by the chi-squared distribution with {self.n_groups - 1} degrees of freedom"
+        return f"of {self.n_simulations:,} simulated releases with equal means"
+
     def summary(self) -> Summary:
         """Return a table. It prints as text, and shows as HTML in a notebook."""
         rows = [
@@ -51,7 +59,7 @@ class AnalysisOfVariance(HypothesisTest):
         ]
         facts = [
             ("Null hypothesis", f"the means of all {self.n_groups} groups are equal"),
-            ("p-values", f"of {self.n_simulations:,} simulated releases with equal means"),
+            ("p-values", self._null),
         ]
         return Summary(
             "Private analysis of variance",

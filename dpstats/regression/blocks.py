@@ -165,6 +165,8 @@ class Block:
         Whether the exposure or the offset was outside its bounds, and whether the weight was.
     weight : array of shape (m,), optional
         Weights, as fractions of the largest weight.
+    groups : array of shape (m,), optional
+        Positions of the levels of a declared factor.
     kept : dict, optional
         Last results by name, each with its key, for rows that answer further queries.
     space : array of shape (m, n_features + 1), optional
@@ -185,6 +187,7 @@ class Block:
     passes: Passes = _PLAIN
     offset_outside: NDArray[np.bool_] | None = None
     weight_outside: NDArray[np.bool_] | None = None
+    groups: Integers | None = None
     any_far: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -241,7 +244,7 @@ class Block:
 
     def fit_outcomes(self, at: Coordinates) -> Floats:
         """Return the products of `rows` with coefficients, as if no row were far."""
-        return self._remember("fitted", at.key, lambda: self.combine(at))
+        return self.remember("fitted", at.key, lambda: self.combine(at))
 
     def whiten(self, at: Coordinates) -> Floats:
         """Return rows in given coordinates."""
@@ -251,7 +254,7 @@ class Block:
 
     def squared_norms(self, at: Coordinates) -> Floats:
         """Return the squared norms of rows in given coordinates."""
-        return self._remember("norms", at.key, lambda: self._square(at))
+        return self.remember("norms", at.key, lambda: self._square(at))
 
     def _square(self, at: Coordinates) -> Floats:
         if at.whitening is None and not at.intercept:
@@ -287,7 +290,7 @@ class Block:
         if factors is not None:
             return Bounded(factors, self.passes, narrow=space)
         rows = self.whiten(ball.at)
-        squares = self._remember("norms", ball.at.key, lambda: squared_norms(rows))
+        squares = self.remember("norms", ball.at.key, lambda: squared_norms(rows))
         space = space if again else None
         factors = ball.radius / self.shorten(rows, squares, ball.radius, ball.bits, space)
         if space is not None:
@@ -296,9 +299,9 @@ class Block:
 
     def gram(self, ball: Ball, bounded: Bounded) -> Integers:
         """Return the Gram matrix of the rows in a ball."""
-        return self._remember("Gram matrix", ball.key, lambda: gram(bounded.rows()))
+        return self.remember("Gram matrix", ball.key, lambda: gram(bounded.rows()))
 
-    def _remember(self, name: str, key: Hashable, make: Callable[[], Result]) -> Result:
+    def remember(self, name: str, key: Hashable, make: Callable[[], Result]) -> Result:
         """Return ``make()``, or its last result under the same name if the key is the same and rows are kept."""
         found: Result | None = self._recall(name, key)
         if found is None:
@@ -337,6 +340,7 @@ class Blocks:
     exposure: Floats | None = None
     offset: Floats | None = None
     weight: Floats | None = None
+    groups: Integers | None = None
 
     def block(self, where: slice, points: NDArray[np.float32] | None = None, *, check: bool = False) -> Block:
         """Return some rows. Their integers are written to ``points``, or to a new array.
@@ -378,6 +382,7 @@ class Blocks:
             passes=self.passes,
             offset_outside=wrong_offset if wrong_exposure is None else wrong_exposure,
             weight_outside=wrong_weight,
+            groups=None if self.groups is None else self.groups[where],
         )
 
     @cached_property
@@ -478,12 +483,18 @@ class _BlockSums:
 
 
 def _blocks(table: Table, design: Design, drops: bool) -> Blocks:
-    """Return the rows of a table, or the observed ones."""
+    """Return the rows of a table, or the observed ones. Rows of an undeclared level are left out."""
     assert table.y is not None
     X, y, d = table.X, table.y, table.X.shape[1]
     columns = table.beside()
-    beside = {name: columns[name] for name in ("exposure", "offset", "weight") if name in columns}
+    beside = {name: columns[name] for name in ("exposure", "offset", "weight", "groups") if name in columns}
+    if "groups" in beside:
+        inside = beside["groups"] >= 0
+        X, y = X[inside], y[inside]
+        beside = {name: column[inside] for name, column in beside.items()}
     if drops:
         both, y = observed_pairs(np.column_stack([X, *beside.values()]) if beside else X, y)
         X, beside = both[:, :d], dict(zip(beside, both.T[d:], strict=True))
+    if "groups" in beside:
+        beside["groups"] = beside["groups"].astype(np.int64)
     return Blocks(X, y, design, **beside)

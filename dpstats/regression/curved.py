@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from dpstats.error_distributions import ErrorDistribution
 from dpstats.regression.design import Design
-from dpstats.regression.engine import NewtonSteps, told_apart
-from dpstats.regression.path import Estimate
+from dpstats.regression.engine import NewtonSteps
+from dpstats.regression.path import Estimate, told_apart
 from dpstats.regression.plan import RegressionPlan
 from dpstats.regression.two_valued_errors import LevelErrors, Levels, one_sided
 from dpstats.release.parameters import parameters

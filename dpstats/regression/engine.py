@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpstats.data.tables import Rows
 from dpstats.lattice import check_finite_rows
 from dpstats.regression.base import MANY_OUTSIDE
 from dpstats.regression.blocks import DesignRows
 from dpstats.regression.design_plan import DesignPlan
+from dpstats.regression.levels import LevelsPath, LevelsPlan
 from dpstats.regression.linear_path import LinearPath
 from dpstats.regression.log_linear_path import LogLinearPath
 from dpstats.regression.log_linear_plan import LogLinearPlan
@@ -30,8 +30,6 @@ _EFFECTS = {
     "weight": "coefficients describe rows with other weights",
 }
 """Effect of clipping a further column, by its role."""
-_LEARNED = 0.1
-"""A slope is not identified if its error variance is above this fraction of the variance unknown before the fit."""
 
 
 @parameters
@@ -48,7 +46,7 @@ class NewtonSteps(RowColumns[RegressionPlan]):
 
     def _report_estimate(self, released: Released, plan: RegressionPlan, cov: str) -> Estimate:
         """Set the attributes that these regressions share, and return the estimate; ``cov`` names its covariance."""
-        found = walked(released, plan).estimate()
+        found: Estimate = walked(released, plan).estimate()
         self._set_params(found.params, getattr(found, cov), found.privacy)
         self.condition_ = found.condition
         if plan.count_stage is not None:
@@ -106,10 +104,13 @@ class NewtonSteps(RowColumns[RegressionPlan]):
         return self.plan_.is_lost(getattr(self, "_counted", self.plan_.n_samples))
 
 
-def first_path(plan: RegressionPlan) -> Path:
+def first_path(plan: DesignPlan) -> Path | LevelsPath:
     """Return the path of a plan before the first release."""
+    if isinstance(plan, LevelsPlan):
+        return LevelsPath(plan)
     if isinstance(plan, LogLinearPlan):
         return LogLinearPath(plan)
+    assert isinstance(plan, RegressionPlan)
     return (LinearPath if plan.family == "linear" else LogisticPath)(plan)
 
 
@@ -126,7 +127,7 @@ def read(rows: Rows, plan: DesignPlan, *, keep: bool = False) -> DesignRows:
     return found
 
 
-def release(rows: DesignRows, plan: RegressionPlan, session: Session) -> None:
+def release(rows: DesignRows, plan: DesignPlan, session: Session) -> None:
     """Release every stage. If the session has several draws, each draw follows its own path."""
     several = session.size
     paths = [first_path(plan) for _ in range(several or 1)]
@@ -141,7 +142,7 @@ def release(rows: DesignRows, plan: RegressionPlan, session: Session) -> None:
             path.take(stage.name, of_draw(released, draw) if several else released)
 
 
-def walked(released: Released, plan: RegressionPlan) -> Path:
+def walked(released: Released, plan: DesignPlan) -> Any:
     """Return the path after all released values."""
     path = first_path(plan)
     for stage in plan.stages:
@@ -154,15 +155,3 @@ def of_draw(released: Any, draw: int) -> Any:
     if isinstance(released, Mapping):
         return {name: values[draw] for name, values in released.items()}
     return released[draw]
-
-
-def told_apart(found: Estimate, cov: NDArray[np.float64], plan: RegressionPlan) -> NDArray[np.bool_]:
-    """Return whether each slope is identified, if ``cov`` is the covariance of the errors.
-
-    It is not if most of its error variance remains uncorrected. In a linear regression the error variance must also be
-    a part of the variance that was unknown before the first step. The curvature of the other models changes with the
-    coefficients, so their remaining error is known less well.
-    """
-    left, error, unknown = (np.diagonal(part) for part in (found.left, cov, found.unknown))
-    hidden = (2 * left > error) & (error > _LEARNED * unknown)
-    return ~hidden[int(plan.design.intercept) :] & (not plan.is_lost(found.rows))

@@ -15,11 +15,12 @@ from dpstats.data.parameters import check_choice, check_privacy_parameters
 from dpstats.data.tables import Rows
 from dpstats.errors import InvalidParameter
 from dpstats.privacy.gaussian import gaussian_sigma
-from dpstats.regression.engine import NewtonSteps, told_apart
+from dpstats.regression.engine import NewtonSteps
 from dpstats.regression.error_laws import ErrorLaw, Student
 from dpstats.regression.from_moments import describe_moments, read_moments, report_moments
 from dpstats.regression.least_squares import LeastSquares
 from dpstats.regression.moments import STAGE, MomentsPlan, is_few, moments_plan
+from dpstats.regression.path import told_apart
 from dpstats.regression.plan import RegressionPlan, regression_plan
 from dpstats.regression.row_columns import OffsetColumn, check_offset
 from dpstats.release.parameters import parameters

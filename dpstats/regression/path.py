@@ -66,6 +66,8 @@ _ROUNDING = 1e-12
 """Rounding error of a variance, over the largest variance of all coefficients in half-widths."""
 _FAR, WIDEST = 3.0, 12.0
 """A threshold is this many standard deviations of the error of a far row, if noise permits, up to the widest one."""
+_LEARNED = 0.1
+"""A slope is not identified if its error variance is above this fraction of the variance unknown before the fit."""
 _CATALAN = (1, 1, 2, 5, 14)
 """Even moments of a random symmetric matrix. Repeated steps with the same curvature error accumulate like these."""
 
@@ -239,6 +241,11 @@ class Path(ABC):
     def _common_size(self) -> float:
         """Eigenvalue of the curvature in a typical direction."""
         return 1.0
+
+    @property
+    def center_noise(self) -> float:
+        """Standard deviation of the noise in the center of the rows, in half-widths."""
+        return self._std_of(CENTER)
 
     def _center_question(self, name: str) -> Question:
         return Center(name, False, self.plan.design.offsets)
@@ -576,3 +583,15 @@ def _in_other_units(cov: Floats, matrix: Floats) -> Floats:
     least = _ROUNDING * np.abs(cov).max(initial=0.0) * np.abs(matrix).sum(axis=1) ** 2
     np.fill_diagonal(found, np.maximum(np.diagonal(found), least))
     return found
+
+
+def told_apart(found: Estimate, cov: NDArray[np.float64], plan: RegressionPlan) -> NDArray[np.bool_]:
+    """Return whether each slope is identified, if ``cov`` is the covariance of the errors.
+
+    It is not if most of its error variance remains uncorrected. In a linear regression the error variance must also be
+    a part of the variance that was unknown before the first step. The curvature of the other models changes with the
+    coefficients, so their remaining error is known less well.
+    """
+    left, error, unknown = (np.diagonal(part) for part in (found.left, cov, found.unknown))
+    hidden = (2 * left > error) & (error > _LEARNED * unknown)
+    return ~hidden[int(plan.design.intercept) :] & (not plan.is_lost(found.rows))

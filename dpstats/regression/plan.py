@@ -306,34 +306,42 @@ def regression_plan(
     family: str, design: Design, n: int, epsilon: float, delta: float, missing: str = "error"
 ) -> RegressionPlan:
     """Return the plan of a regression of n rows on declared columns."""
-    d, p = design.center.size, design.size
-
-    def integers(name: str, share: float, bits: int) -> Integers | JointIntegers:
-        if name == CENTER:
-            # Also one number for the outcome, or for the offset.
-            return center_integers(d + (family == "linear" or design.offset is not None), n, share)
-        if name == RATE:
-            return scalar_integers(name, n, share)
-        if name == TAIL:
-            return gradient_integers(name, p, n, bits, share)
-        if name == RESIDUALS:
-            return _moments(name, n, share, design.weight is not None)
-        if name == size_name(1):
-            return size_integers(name, n, 1, share)
-        if name.startswith("residual size"):
-            return scalar_integers(name, n, share)
-        if family == "logistic" and design.weight and name == step_name(STEPS):
-            return weighted_integers(name, p, n, bits, share, True)
-        if family == "logistic":
-            return logistic_integers(name, p, n, bits, share)
-        if name == step_name(STEPS):
-            return last_integers(name, p, n, bits, share)
-        return step_integers(name, p, n, bits, share, is_unclipped(name))
 
     def parts(mu: float) -> list[tuple[str, float]]:
-        return shares(family, n, d, mu, design.intercept, first_stages(design, missing))
+        sizes = n, design.center.size, mu
+        return shares(family, *sizes, design.intercept, first_stages(design, missing))
+
+    def integers(name: str, share: float, bits: int) -> Integers | JointIntegers:
+        return describe_step(family, design, n, name, share, bits)
 
     return made_plan(RegressionPlan, parts, integers, design, n, epsilon, delta, missing, family=family)
+
+
+def describe_step(
+    family: str, design: Design, n: int, name: str, share: float, bits: int
+) -> Integers | JointIntegers:
+    """Return the integers of a stage of a linear or logistic regression that other plans do not have."""
+    d, p = design.center.size, design.size
+    if name == CENTER:
+        # Also one number for the outcome, or for the offset.
+        return center_integers(d + (family == "linear" or design.offset is not None), n, share)
+    if name == RATE:
+        return scalar_integers(name, n, share)
+    if name == TAIL:
+        return gradient_integers(name, p, n, bits, share)
+    if name == RESIDUALS:
+        return _moments(name, n, share, design.weight is not None)
+    if name == size_name(1):
+        return size_integers(name, n, 1, share)
+    if name.startswith("residual size"):
+        return scalar_integers(name, n, share)
+    if family == "logistic" and design.weight and name == step_name(STEPS):
+        return weighted_integers(name, p, n, bits, share, True)
+    if family == "logistic":
+        return logistic_integers(name, p, n, bits, share)
+    if name == step_name(STEPS):
+        return last_integers(name, p, n, bits, share)
+    return step_integers(name, p, n, bits, share, is_unclipped(name))
 
 
 SomePlan = TypeVar("SomePlan", bound=RegressionPlan)
@@ -363,15 +371,7 @@ def made_plan(
     mu, d = 1 / gaussian_sigma(epsilon, delta), design.center.size
 
     def described(name: str, share: float, bits: int) -> Integers | JointIntegers:
-        if name == DIRECTIONS:
-            return gram_integers(name, d, n, 2**bits, share)
-        if name in (LENGTHS, NORMS, LAST_NORMS):
-            return bin_integers(name, norm_ends(n, d, mu).size + 1, n, share)
-        if name in (ROWS, OFFSETS):
-            return scalar_integers(name, n, share)
-        if name == WEIGHT:
-            return weight_integers(name, n, share)
-        return integers(name, share, bits)
+        return describe_common(name, share, bits, n, d, mu) or integers(name, share, bits)
 
     def made(bits: int) -> SomePlan:
         return kind(
@@ -387,6 +387,21 @@ def made_plan(
         )
 
     return finest(made, row_bits(n))
+
+
+def describe_common(
+    name: str, share: float, bits: int, n: int, d: int, mu: float
+) -> Integers | JointIntegers | None:
+    """Return the integers of a stage that all plans share, or None for another stage."""
+    if name == DIRECTIONS:
+        return gram_integers(name, d, n, 2**bits, share)
+    if name in (LENGTHS, NORMS, LAST_NORMS):
+        return bin_integers(name, norm_ends(n, d, mu).size + 1, n, share)
+    if name in (ROWS, OFFSETS):
+        return scalar_integers(name, n, share)
+    if name == WEIGHT:
+        return weight_integers(name, n, share)
+    return None
 
 
 def center_integers(size: int, n: int, share: float) -> Integers:

@@ -3,8 +3,9 @@
 from dpstats.statistic.locality import LocalityCheck, check_locality
 from dpstats.statistic.plan import StatisticPlan
 from dpstats.statistic.private_statistic import PrivateStatistic
+from dpstats.statistic.rehearsal import Rehearsal
 
-__all__ = ["LocalityCheck", "PrivateStatistic", "StatisticPlan", "check_locality"]
+__all__ = ["LocalityCheck", "PrivateStatistic", "Rehearsal", "StatisticPlan", "check_locality"]
 
 
 def __dir__() -> list[str]:

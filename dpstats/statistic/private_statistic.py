@@ -52,6 +52,7 @@ from dpstats.statistic.plan import (
     location_name,
     statistic_plan,
 )
+from dpstats.statistic.rehearsal import Rehearsal, rehearse
 from dpstats.together import BONFERRONI
 
 _LEAST_SIZE = {None: 20, "jackknife": 16, "jackknife2": 30}  # of the blocks of a function with one parameter
@@ -435,6 +436,49 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan], HasMissing
                 "size of public data with check_locality.",
             )
         return found
+
+    def rehearse(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        n_samples: int | None = None,
+        n_replications: int = 100,
+        confidence_level: float | None = None,
+        random_state: Any = 0,
+    ) -> Rehearsal:
+        """Fit samples of public rows, and return how often intervals hold the statistic of all of them.
+
+        It is the only way to see the bias of a block. Rows are drawn with replacement and noise is simulated, so
+        nothing is charged. Rows must be public or synthetic: the result shows what it computes from them.
+
+        Parameters
+        ----------
+        X : array or data frame
+            Public or synthetic rows that are like the private ones.
+        y : sequence, optional
+            Outcomes, for functions that take them.
+        n_samples : int, optional
+            Rows of a fit. Default: as many as X has.
+        n_replications : int, default=100
+        confidence_level : float, default=0.95
+        random_state : int or numpy.random.Generator, default=0
+
+        Returns
+        -------
+        Rehearsal
+            ``coverage``, ``bias`` and ``width`` for each output, with Monte Carlo errors.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from dpstats.statistic import PrivateStatistic
+        >>> rows = np.random.default_rng(0).exponential(size=(4000, 1))
+        >>> found = PrivateStatistic(lambda block: block.std() / block.mean()).rehearse(rows, n_replications=20)
+        >>> bool(found.coverage[0] > 0.8), found.holds
+        (True, True)
+        """
+        return rehearse(self, X, y, n_samples, n_replications, confidence_level, random_state)
 
     def difference(self, other: PrivateStatistic) -> Estimates:
         """Return the difference to a statistic that was fitted on other, independent rows.

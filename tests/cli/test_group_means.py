@@ -121,7 +121,7 @@ def test_a_plan(capsys: pytest.CaptureFixture[str]) -> None:
         ([*LABELS, "--column", "nix", "--bounds", "0", "1"], "must name columns of rows.csv"),
         (
             [*LABELS, "--column", "visits", "--bounds", "nix=0,1"],
-            "--bounds must name a column of --column, got 'nix'",
+            "--bounds must name a column of --column, or of --adjust, got 'nix'",
         ),
         ([*VISITS, "--unit", "visits"], "--unit must be a column that is not in"),
         ([*DISCOVERED, "--delta", "0"], "--delta must be positive with --groups discover, got 0"),

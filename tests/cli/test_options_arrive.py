@@ -54,6 +54,7 @@ SUFFICIENT = [*LINEAR, "--method", "sufficient"]
 NAMED = ["--bounds", "a=0,1", "b=0,5", "c=0,7"]
 FORMULA = ["--formula", "b ~ a + c", *NAMED]
 LABELS = ["--by", "b", "--groups", "x,y", "--bounds", "0", "1"]
+ADJUSTED = ["--by", "b", "--groups", "x,y", "--bounds", "a=0,1", "b=0,1", "--adjust", "a"]
 DISCOVERED = ["--by", "b", "--groups", "discover", "--bounds", "0", "1"]
 OPTIONS: dict[str, tuple[ReleaseCommand, Changes]] = {
     "mean": (
@@ -203,6 +204,8 @@ OPTIONS: dict[str, tuple[ReleaseCommand, Changes]] = {
             "groups": (LABELS, [*LABELS[:3], 'x,"y,z"', *LABELS[4:]], {"groups": ["x", "y,z"]}),
             "bounds": (LABELS, [*LABELS[:4], "--bounds", "0", "7"], {"bounds": [0.0, 7.0]}),
             "hard": (LABELS, [*LABELS, "--hard"], {"bounds_are": "hard"}),
+            "adjust": (ADJUSTED, [*ADJUSTED[:-2], "--adjust", "b"], {"adjust": [1]}),
+            "not_randomized": (ADJUSTED, [*ADJUSTED, "--not-randomized"], {"randomized": False}),
             "missing": (LABELS, [*LABELS, "--missing", "drop"], {"missing": "drop"}),
             "neighbors": (LABELS, [*LABELS, "--neighbors", "add_or_remove"], {"neighbors": "add_or_remove"}),
             "epsilon": (LABELS, [*LABELS, "--epsilon", "0.3"], {"epsilon": 0.3}),

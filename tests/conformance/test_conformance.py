@@ -502,6 +502,9 @@ OF_PARAMETERS = (
 def test_what_has_no_estimator_is_none(entry: Entry) -> None:
     # Of what releases besides the fit, the fit has an entry of its own.
     needed = entry.method == "fit" and issubclass(entry.covers, PrivateEstimator)
+    if entry.proof == "levels.md":
+        # The covariates are named, so that the fit takes one number of columns. The fit without covariates is tried.
+        needed = not any(other.covers is entry.covers and other.estimator for other in ENTRIES)
     assert entry.estimator is not None or not needed or issubclass(entry.covers, MANY_ROWS)
 
 

@@ -10,8 +10,8 @@ from scipy import stats
 
 from dpstats.errors import InvalidParameter
 from dpstats.groups import GroupMeans, GroupQuantiles
-from dpstats.groups.contrasts import DifferenceErrors
 from dpstats.groups.differences import KURTOSIS, StandardizedErrors
+from dpstats.means.contrasts import DifferenceErrors
 from dpstats.means.ratio import Noise, Ratio
 
 COVARIANCE = 0.77 * 8.9**2

@@ -17,12 +17,14 @@ NETS = {
     "charges": "Calls after a charge fail one by one. A charge with neither an answer nor an error that states it is a "
     "fault.",
     "messages": "Private containers in every slot. An entry in a message, a repr, a plan or a file is a fault.",
+    "statements": "Random populations, estimators and questions. An answer that is wrong more often than it says, and "
+    "whose output does not name the reason, is a fault.",
 }
 PAGE = Path(__file__).with_name("measured.md")
 
 
 def run() -> int:
-    """Run the nets one after the other, each for a third of the time; 1 if one of them found a fault."""
+    """Run the nets one after the other, each for its share of the time; 1 if one of them found a fault."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=3.0)
     parser.add_argument("--seed", type=int, default=daily_seed())

@@ -9,8 +9,8 @@ import numpy as np
 from dpstats.data.tables import Table
 from dpstats.regression import PrivateLinearRegression, PrivateLogisticRegression
 from dpstats.regression.design import Design
-from dpstats.regression.engine import of_draw, told_apart, walked
-from dpstats.regression.path import Estimate
+from dpstats.regression.engine import of_draw, walked
+from dpstats.regression.path import Estimate, told_apart
 from dpstats.regression.plan import regression_plan
 from dpstats.release.session import Session
 

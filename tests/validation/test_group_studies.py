@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "validation" / "studies"))
+import adjusted_means
 import group_means as study
 import group_quantiles
 
@@ -68,3 +69,9 @@ def test_the_study_of_quantiles_of_groups_counts_coverage(monkeypatch: pytest.Mo
     assert page.count("| Poisson(4) |") == len(group_quantiles.CASES)
     # Order statistics of 1, ..., 100 without privacy.
     assert group_quantiles.without_privacy(np.arange(1.0, 101.0), 0.5) == 20.0
+
+
+def test_adjusted_differences_hold_and_are_shorter() -> None:
+    found = adjusted_means.study(adjusted_means.Cell(4000, 1.0), 12, seed=3)
+    assert found.adjusted and (found.coverage > 0.7).all()
+    assert found.widths[0] < 0.85 * found.plain[0] and found.widths[0] > found.exact[0]

@@ -23,8 +23,9 @@ import numpy as np
 VALIDATION = Path(__file__).resolve().parents[1]
 
 import dpstats  # noqa: E402
-from dpstats.groups import GroupMeans, anova, contrasts  # noqa: E402
+from dpstats.groups import GroupMeans, anova  # noqa: E402
 from dpstats.groups.plan import GroupMeansPlan  # noqa: E402
+from dpstats.means import contrasts  # noqa: E402
 from dpstats.means.ratio import Ratio  # noqa: E402
 from dpstats.parallel import run_blocks  # noqa: E402
 

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from dpstats.groups import anova
-from dpstats.groups.contrasts import (
+from dpstats.means.contrasts import (
     DifferenceErrors,
     Tukey,
     apart,

@@ -1,0 +1,231 @@
+"""Means of groups adjusted for covariates: their plan, how rows are read, and the analysis of covariance.
+
+The algorithm is in `dpstats.regression.levels`. Proof: docs/proofs/levels.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import chdtrc
+
+from dpstats.data.tables import Rows, Sums, Table
+from dpstats.errors import InvalidParameter, refuse, show_names
+from dpstats.lattice import check_finite
+from dpstats.means.ratio import RatioErrors
+from dpstats.means.region import Region
+from dpstats.privacy.guarantee import Neighbors
+from dpstats.regression.design import Design
+from dpstats.regression.levels import LevelsEstimate, LevelsPlan, levels_plan
+
+Floats = NDArray[np.float64]
+
+_SHOWN = 6
+
+
+@dataclass(frozen=True)
+class AdjustedMeansPlan(LevelsPlan):
+    """The plan of a `GroupMeans` with covariates.
+
+    Attributes
+    ----------
+    design, bits, missing, levels, randomized, steps, mu
+        As for `LevelsPlan`.
+    outcome : int
+        Position of the outcome among the columns. All others are covariates.
+    region : Region
+        The declared bounds of the outcome.
+    """
+
+    outcome: int
+    region: Region
+
+    @property
+    def groups(self) -> tuple[Any, ...]:
+        """The declared groups."""
+        return self.levels
+
+
+def adjusted_means_plan(
+    groups: Sequence[Any],
+    adjust: Any,
+    randomized: bool,
+    declared: tuple[Any, Any],
+    n: int | None,
+    d: int,
+    epsilon: float,
+    delta: float,
+    missing: str,
+    neighbors: Neighbors,
+) -> AdjustedMeansPlan:
+    """Return the plan of the adjusted means of declared groups of n rows with d columns.
+
+    ``declared`` are the bounds of all columns, and what they are.
+    """
+    bounds, bounds_are = declared
+    if neighbors is not Neighbors.REPLACE_ONE or n is None:
+        raise refuse("neighbors", given=neighbors.value, allowed="'replace_one' with adjust")
+    if delta == 0:
+        raise refuse("delta", given=delta, allowed="greater than 0 with adjust, which adds Gaussian noise")
+    outcome = outcome_position(adjust, bounds, d)
+    everything = Region.check(bounds, bounds_are, None, 0.0, d)
+    low, high = (np.full(d, end, dtype=np.float64) for end in (everything.low, everything.high))
+    ends = np.column_stack([low, high])
+    own = Region.check(tuple(ends[outcome].tolist()), bounds_are, None, 0.0, 1)
+    design = Design.check(np.delete(ends, outcome, axis=0), ends[outcome], d - 1, True)
+    return levels_plan(
+        design,
+        groups,
+        n,
+        epsilon,
+        delta,
+        missing,
+        randomized,
+        kind=AdjustedMeansPlan,
+        n_features=d,
+        outcome=outcome,
+        region=own,
+    )
+
+
+def covariate_list(adjust: Any) -> tuple[Any, ...]:
+    """Return the names or positions of the covariates."""
+    if isinstance(adjust, str | int | np.integer) and not isinstance(adjust, bool):
+        return (adjust,)
+    if isinstance(adjust, list | tuple) and all(isinstance(each, str | int | np.integer) for each in adjust):
+        return tuple(adjust)
+    raise refuse("adjust", given=adjust, allowed="a list of names or positions of columns")
+
+
+def outcome_position(adjust: Any, bounds: Any, d: int) -> int:
+    """Return the position of the only column that is no covariate."""
+    given = covariate_list(adjust)
+    names: list[Any] = list(bounds) if isinstance(bounds, Mapping) else list(range(d))
+    if any(name not in names for name in given):
+        raise refuse(
+            "adjust",
+            given=adjust,
+            allowed=f"columns that bounds names, or positions of columns (n_features = {d})",
+        )
+    rest = [place for place, name in enumerate(names) if name not in given]
+    if not given or len(rest) != 1 or len(set(given)) < len(given):
+        raise InvalidParameter(
+            f"adjust must name every column but the outcome, each once. Of {d} columns it leaves {len(rest)}. List the "
+            "covariates in adjust, or choose the columns with by, columns and bounds."
+        )
+    return rest[0]
+
+
+def covariate_places(adjust: Any, names: Sequence[Any]) -> Any:
+    """Return covariates as positions of columns with these names."""
+    given = covariate_list(adjust)
+    if all(isinstance(each, int | np.integer) for each in given):
+        return given
+    if any(name not in names for name in given):
+        raise refuse("adjust", given=adjust, allowed=f"names of columns ({show_names(names)})")
+    return tuple(names.index(name) for name in given)
+
+
+@dataclass(frozen=True, eq=False)
+class SplitRows(Rows):
+    """Private rows whose outcome is one of their columns."""
+
+    rows: Rows
+    outcome: int
+    missing: str
+
+    @property
+    def names(self) -> list[Any] | None:  # type: ignore[override]
+        names = self.rows.names
+        return None if names is None else [*names[: self.outcome], *names[self.outcome + 1 :]]
+
+    @property
+    def local(self) -> bool:
+        return self.rows.local
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        n, d = self.rows.shape
+        return n, d - 1
+
+    def total(self, work: Callable[[Table], Sums]) -> dict[str, NDArray[np.int64]]:
+        return self.rows.total(_Split(work, self.outcome, self.missing))
+
+    def whole(self) -> Table:
+        return _split(self.rows.whole(), self.outcome, self.missing)
+
+
+@dataclass(frozen=True)
+class _Split:
+    """A function of rows whose outcome is one of their columns."""
+
+    work: Callable[[Table], Sums]
+    outcome: int
+    missing: str
+
+    def __call__(self, table: Table) -> Sums:
+        return self.work(_split(table, self.outcome, self.missing))
+
+
+def _split(table: Table, outcome: int, missing: str) -> Table:
+    if missing == "error":
+        check_finite(table.X)
+    y = np.asarray(table.X[:, outcome], dtype=np.float64)
+    return replace(table, X=np.delete(table.X, outcome, axis=1), y=y, names=None)
+
+
+def mean_errors(found: LevelsEstimate) -> RatioErrors:
+    """Return the errors of the adjusted means, in the units of the data."""
+    design = found.plan.design
+    low, high = design.y_center - design.y_half, design.y_center + design.y_half
+    ratio: Any = found.population
+    return RatioErrors(ratio, design.y_center, design.y_half, np.array([low]), np.array([high]))
+
+
+def wald_test(found: LevelsEstimate) -> tuple[Floats, Floats]:
+    """Return Wald's statistic of equal adjusted means, and its p-value by the chi-squared distribution."""
+    low, high = found.means.ends(1.0)
+    estimate = found.means.estimate[:, 0]
+    cov = np.diag(((high - low)[:, 0] / 2) ** 2) + found.covariance
+    inverse = np.linalg.inv(cov)
+    center = inverse.sum(axis=0) @ estimate / inverse.sum()
+    statistic = (estimate - center) @ inverse @ (estimate - center)
+    return np.array([statistic]), np.array([chdtrc(len(estimate) - 1, statistic)])
+
+
+def adjusted_notes(found: LevelsEstimate, plan: AdjustedMeansPlan) -> list[str]:
+    """Return remarks about the assumptions of adjusted means."""
+    groups = plan.groups
+    if plan.steps is None:
+        return [
+            "Means are not adjusted: at this number of rows and epsilon, noise hides the slopes of the covariates.",
+            *([] if plan.region.hard else ["Entries beyond the bounds are moved to the nearer bound."]),
+        ]
+    fit = found.path.fit
+    clipped = fit.bias > 0
+    notes = []
+    if clipped.any():
+        shown = [
+            (group, clip)
+            for group, clip, is_clipped in zip(groups, fit.clip, clipped, strict=True)
+            if is_clipped
+        ]
+        clips = ", ".join(f"{group} {clip / fit.scale:.1f}" for group, clip in shown[:_SHOWN])
+        notes.append(
+            "Differences assume residuals that are no more skewed than "
+            f"{'lognormal' if fit.skewed else 'exponential'} ones. They are clipped at these multiples of their "
+            f"standard deviation: {clips}{', ...' * (len(shown) > _SHOWN)}."
+        )
+    if plan.randomized:
+        notes.append("Groups count as randomized: covariates have one distribution in all groups.")
+    else:
+        notes.append(
+            "Groups are compared at equal covariates, by a linear model with the same slopes in all groups."
+        )
+    if not fit.identified.all():
+        notes.append("Noise hides the slopes of some covariates. These count as 0.")
+    return notes

@@ -1,0 +1,237 @@
+"""Levels adjusted for covariates: each stage asked about the worst rows, in one level, in two and in none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+
+from dpstats.auditing.movement import vectors
+from dpstats.data.tables import Table
+from dpstats.groups import GroupMeans
+from dpstats.privacy import JointStage, Plan
+from dpstats.regression import engine
+from dpstats.regression.levels import Centered, ResidualTotals
+from dpstats.regression.rows import Question
+from dpstats.release.session import Session
+from registry.entry import Asked, Dataset, Entry, PlantedBug, less_noise
+from registry.regression import worst_rows
+
+OPTIONS = {
+    "groups": (0, 1, 2),
+    "bounds": [(-1.0, 1.0), (-1.0, 1.0), (-1.0, 1.0)],
+    "adjust": [0, 1],
+    "epsilon": 3.0,
+    "delta": 1e-2,
+}
+TIGHT = OPTIONS | {"epsilon": 1.0}
+NOBODY = 9.0
+"""A label that is not declared."""
+ROWS = 600
+
+
+class Adjusted(GroupMeans):
+    """The estimator, with a place where planted bugs bend a query."""
+
+    def _bent(self, question: Question, rows: Any) -> Question:
+        return question
+
+
+class LittleNoise(Adjusted):
+    """Planted bug: half the noise that the guarantee needs."""
+
+    def plan(self, n_samples: int | None, n_features: int) -> Any:
+        return less_noise(super().plan(n_samples, n_features))
+
+
+class ClipFromTheResiduals(Adjusted):
+    """Planted bug: residuals of a level are clipped at the largest of them."""
+
+    def _bent(self, question: Question, rows: Any) -> Question:
+        query = getattr(question, "query", None)
+        if not isinstance(question, Centered) or not isinstance(query, ResidualTotals):
+            return question
+        largest = np.full(query.clip.size, 1e-6)
+        for block in rows.blocks:
+            inside = question.centers.subtract(block)
+            np.maximum.at(largest, block.groups, np.abs(inside.y - inside.fit_outcomes(query.line)))
+        return replace(question, query=replace(query, clip=largest))
+
+
+class CentersFromTheRows(Adjusted):
+    """Planted bug: the centers of the levels are their exact means."""
+
+    def _bent(self, question: Question, rows: Any) -> Question:
+        if not isinstance(question, Centered):
+            return question
+        y, codes = (
+            np.concatenate([getattr(block, name) for block in rows.blocks]) for name in ("y", "groups")
+        )
+        K = len(question.centers.outcomes)
+        means = np.bincount(codes, y, K) / np.maximum(np.bincount(codes, minlength=K), 1)
+        return replace(question, centers=replace(question.centers, outcomes=means))
+
+
+def table(estimator: Any, data: Dataset) -> Table:
+    """Return rows whose last column is the label as a table."""
+    return Table(data[:, :-1], groups=estimator._categories().codes(data[:, -1]))
+
+
+def questions(estimator: Any) -> tuple[Any, list[Question]]:
+    """Return a plan, and what its stages ask of the rows on one way that noise could lead to."""
+    rng = np.random.default_rng(3)
+    X, k = rng.uniform(-0.8, 0.8, (ROWS, 2)), rng.integers(0, 3, ROWS)
+    y = X @ [0.3, -0.2] + np.array([-0.1, 0.0, 0.2])[k] + rng.normal(scale=0.05, size=ROWS)
+    plan, asked = estimator.plan(ROWS, 3), []
+    rows, path = estimator._read(table(estimator, np.column_stack([X, y, k])), plan), engine.first_path(plan)
+    with Session.simulated(plan, rng) as session:
+        for stage in plan.stages:
+            question = path.question(stage.name)
+            asked.append(question)
+            found = rows.answer(question)
+            joint = isinstance(stage, JointStage)
+            path.take(stage.name, session.add(stage.name, found if joint else found[stage.name]))
+    return plan, asked
+
+
+def pairs_of(question: Question, design: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield pairs of rows (x, y, label) that a stage can tell apart best; and any others."""
+    for y, z in ((1.0, -1.0), (1.0, 0.0), (0.3, -7.0)):
+        for x, w in ((np.ones(2), -np.ones(2)), (np.array([1.0, -1.0]), np.zeros(2))):
+            for label, other in ((0.0, 0.0), (0.0, 1.0), (2.0, NOBODY)):
+                yield np.array([*x, y, label]), np.array([*w, z, other])
+    if not isinstance(question, Centered):
+        center, half = getattr(question, "center", 0.0), getattr(question, "half", 1.0)
+        for other in (0.0, 1.0):
+            yield np.array([0, 0, center + half, 0.0]), np.array([0, 0, center - half, other])
+        return
+    centers = question.centers
+
+    def place(row: np.ndarray, label: int) -> np.ndarray:
+        """Return a row whose difference to the centers of its level is given."""
+        x = row[:2] + centers.covariates[label]
+        y = row[2] * centers.half + centers.middle + centers.outcomes[label]
+        return np.array([*x, y, label])
+
+    for label, other in ((0, 0), (0, 1), (1, 2)):
+        for first, second in worst_rows(question.query, replace(design, y_half=1.0), 2):
+            yield place(first, label), place(second, other)
+        if isinstance(question.query, ResidualTotals):
+            for part in (1.0, 0.99, 0.5):
+                line, clip = question.query.line, question.query.clip
+                middle = float(line.table[-1])
+                yield (
+                    place(np.array([0, 0, middle + 1.001 * clip[label]]), label),
+                    place(np.array([0, 0, middle - part * 1.001 * clip[other]]), other),
+                )
+
+
+def on_one_way(estimator: Any, pair: tuple[Dataset, Dataset]) -> Callable[..., np.ndarray]:
+    """Return all stages of a fit, drawn on one way that it could go, as an attacker of both datasets best sees them."""
+
+    @cache
+    def find_way() -> tuple[Any, list[Question]]:
+        return questions(estimator)
+
+    def answers(data: Dataset) -> list[Any]:
+        plan, asked = find_way()
+        rows = estimator._read(table(estimator, data), plan)
+        return [rows.answer(estimator._bent(question, rows)) for question in asked]
+
+    @cache
+    def answer_pair() -> tuple[list[Any], ...]:
+        return tuple(map(answers, pair))
+
+    def draw(data: Dataset, rng: np.random.Generator, size: int) -> np.ndarray:
+        (first, second), found, plan = answer_pair(), answers(data), find_way()[0]
+        total = np.zeros(size)
+        with Session.simulated(plan, rng, size) as session:
+            for stage, steps, a, b in zip(plan.stages, found, first, second, strict=True):
+                joint = isinstance(stage, JointStage)
+                released = session.add(stage.name, steps if joint else steps[stage.name], units=False)
+                for vector in vectors(stage):
+                    noisy = released[vector.name] if joint else released
+                    apart = (a[vector.name] - b[vector.name]) / vector.scale
+                    total += ((noisy - b[vector.name]) / vector.scale) @ apart
+        return total[:, None]
+
+    return draw
+
+
+def public(estimator: Any) -> Any:
+    def call(data: Dataset, budget: Any) -> tuple[Plan, np.ndarray]:
+        made = type(estimator)(**{**estimator.get_params(), "random_state": None, "budget": budget})
+        made.fit(data[:, :-1], data[:, -1])
+        return made.plan_, np.ravel(made.means_)
+
+    return call
+
+
+def neighbors(first: list[float], second: list[float], n: int = ROWS) -> tuple[Dataset, Dataset]:
+    """Return neighbors whose differing row is given."""
+    rng = np.random.default_rng(5)
+    X = rng.uniform(-0.8, 0.8, (n, 2))
+    data = np.column_stack([X, np.zeros(n), rng.integers(0, 3, n)])
+    changed = data.copy()
+    data[0], changed[0] = first, second
+    return data, changed
+
+
+def _entry(name: str, options: dict[str, Any], power: float, bugs: tuple[PlantedBug, ...]) -> Entry:
+    estimator = GroupMeans(**options)
+    plan, asked = questions(estimator)
+    pair = neighbors([1.0, 1.0, 1.0, 0.0], [1.0, 1.0, -1.0, 0.0])
+
+    def integers(data: Dataset) -> Asked:
+        rows = estimator._read(table(estimator, data), plan)
+
+        def answer(stage: Any, question: Question) -> Any:
+            found = rows.answer(question)
+            return found if isinstance(stage, JointStage) else found[stage.name]
+
+        return Asked([partial(answer, *both) for both in zip(plan.stages, asked, strict=True)])
+
+    def pairs() -> Iterator[tuple[Dataset, Dataset]]:
+        seen = set()
+        for question in asked:
+            for first, second in pairs_of(question, plan.design):
+                if (found := (first.tobytes(), second.tobytes())) not in seen:
+                    seen.add(found)
+                    yield first[None], second[None]
+
+    return Entry(
+        name=name,
+        covers=GroupMeans,
+        proof="levels.md",
+        plan=plan,
+        integers=integers,
+        pairs=pairs,
+        draw=on_one_way(Adjusted(**options), pair),
+        dataset=pair[0],
+        neighbor=pair[1],
+        power=power,
+        public=public(estimator),
+        bugs=bugs,
+    )
+
+
+def entries() -> Iterator[Entry]:
+    pair = neighbors([1.0, 1.0, 1.0, 0.0], [1.0, 1.0, -1.0, 0.0])
+    # A level of one row: without it, what is computed from the rows changes most.
+    alone = neighbors([0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 1.0, 1.0])
+    for data in alone:
+        data[1:40, 3], data[40:, 3] = 2.0, 1.0
+        data[1:, 2] = 0.3
+    bugs = []
+    for name, kind, both in (
+        ("half the noise", LittleNoise, pair),
+        ("a clip from the residuals", ClipFromTheResiduals, alone),
+        ("centers from the rows", CentersFromTheRows, alone),
+    ):
+        draw = on_one_way(kind(**TIGHT), both)
+        bugs.append(PlantedBug(name, draw, *both, TIGHT["epsilon"], TIGHT["delta"], 20_000))
+    yield _entry("adjusted means of randomized groups", OPTIONS, 0.3, tuple(bugs))
+    yield _entry("adjusted means of other groups", OPTIONS | {"randomized": False}, 0.3, ())

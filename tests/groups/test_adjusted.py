@@ -1,0 +1,178 @@
+"""Means of groups adjusted for covariates: the door, what it refuses, and what its results say."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+from dpstats.cli import main
+from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.groups import GroupMeans
+from dpstats.groups.adjusted import AdjustedMeansPlan, outcome_position
+
+ARMS = ["control", "drug", "rare"]
+BOUNDS = {"age": (20, 80), "base": (80, 200), "y": (80, 200)}
+
+
+def trial(n: int = 6000, seed: int = 0, effect: float = 6.0) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    k = rng.choice(3, n, p=[0.45, 0.45, 0.1])
+    age, base = rng.uniform(20, 80, n), rng.normal(140, 15, n)
+    y = base + 0.2 * (age - 50) - np.array([0, effect, 0])[k] + rng.normal(0, 8, n)
+    return pd.DataFrame({"arm": np.array(ARMS)[k], "age": age, "base": base, "y": y})
+
+
+def estimator(**options: Any) -> GroupMeans:
+    given = {"groups": ARMS, "by": "arm", "bounds": BOUNDS, "adjust": ["age", "base"], "random_state": 0}
+    return GroupMeans(**(given | options))
+
+
+def width(found: Any) -> float:
+    low, high = found.confidence_interval()
+    return float(high[0] - low[0])
+
+
+def test_adjusted_differences_are_shorter_and_right() -> None:
+    frame = trial()
+    model = estimator().fit(frame)
+    plain = estimator(adjust=None, columns=["y"], bounds={"y": BOUNDS["y"]}).fit(frame)
+    found = model.adjusted_difference("drug", "control")
+    assert width(found) < 0.65 * width(plain.difference("drug", "control"))
+    low, high = found.confidence_interval()
+    assert low[0] < -6.0 < high[0]
+    assert model.difference("drug", "control").estimate == pytest.approx(found.estimate)
+    assert model.means_.shape == model.std_.shape == (3, 1)
+    assert model.slopes_ == pytest.approx([0.2, 1.0], abs=5 * model.slopes_standard_errors_.max())
+    low, high = model.confidence_interval()
+    assert ((low[:, 0] < [140, 134, 140]) & (high[:, 0] > [140, 134, 140])).all()
+
+
+def test_what_a_fit_answers() -> None:
+    model = estimator().fit(trial())
+    text = str(model.summary())
+    assert "residual std" in text and "randomized" in text
+    assert model.anova().pvalue[0] < 1e-3 and "chi-squared" in str(model.anova().summary())
+    assert len(model.pairwise().estimate) == 3
+    assert model.predict(["drug", "nobody"]).shape == (2, 1)
+    assert list(model.estimates().to_frame()["column"]) == ["y"] * 3
+    with pytest.raises(InvalidParameter, match="declared groups"):
+        model.difference("drug", "control").standardize()
+    again = pickle.loads(pickle.dumps(model)).difference("drug", "rare")
+    assert again.pvalue == model.difference("drug", "rare").pvalue
+    assert isinstance(model.plan_, AdjustedMeansPlan)
+    assert "adjusted for 2 covariates" in str(model.plan_)
+    assert clone(model).get_params()["adjust"] == ["age", "base"]
+
+
+def test_arrays_name_covariates_by_position() -> None:
+    frame = trial()
+    bounds = [BOUNDS[name] for name in ("y", "age", "base")]
+    by_position = GroupMeans(groups=ARMS, bounds=bounds, adjust=[1, 2], random_state=0)
+    by_position.fit(frame[["y", "age", "base"]].to_numpy(), frame["arm"].to_numpy())
+    by_name = estimator(bounds={name: BOUNDS[name] for name in ("y", "age", "base")}).fit(frame)
+    assert by_position.means_ == pytest.approx(by_name.means_)
+
+
+def test_equal_groups_are_rejected_as_often_as_stated() -> None:
+    pvalues = [
+        estimator(random_state=seed).fit(trial(3000, seed, effect=0.0)).anova().pvalue[0]
+        for seed in range(40)
+    ]
+    assert np.mean(np.array(pvalues) < 0.05) <= 0.15
+
+
+def test_other_groups_are_compared_at_equal_covariates() -> None:
+    rng = np.random.default_rng(2)
+    k = rng.integers(0, 2, 20_000)
+    x = rng.normal(size=20_000) + 1.5 * k
+    y = 2 * x + k + rng.normal(size=20_000)
+    made = {"groups": [0, 1], "bounds": [(-5, 7), (-12, 18)], "adjust": [0], "random_state": 1}
+    for randomized, truth in ((False, 1.0), (True, None)):
+        model = GroupMeans(**made, randomized=randomized).fit(np.column_stack([x, y]), k)
+        low, high = model.adjusted_difference(1, 0).confidence_interval()
+        assert truth is None or low[0] < truth < high[0]
+    assert "equal covariates" in str(
+        GroupMeans(**made, randomized=False).fit(np.column_stack([x, y]), k).summary()
+    )
+
+
+def test_few_rows_are_not_adjusted_and_say_so() -> None:
+    model = estimator(epsilon=0.5).fit(trial(300))
+    assert "not adjusted" in str(model.summary()) and not model.slopes_.any()
+    assert model.adjusted_difference("drug", "control").estimate.shape == (1,)
+
+
+def test_missing_entries() -> None:
+    frame = trial()
+    frame.loc[:99, "age"] = np.nan
+    frame.loc[100:199, "y"] = np.nan
+    frame.loc[200:299, "arm"] = None
+    with pytest.raises(InvalidData):
+        estimator().fit(frame)
+    model = estimator(missing="drop").fit(frame)
+    assert model.counts_.sum() == pytest.approx(5700, abs=200)
+    only_outcomes = trial()
+    only_outcomes.loc[5, "y"] = np.inf
+    with pytest.raises(InvalidData):
+        estimator().fit(only_outcomes)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"adjust": ["age"]}, "every column but the outcome"),
+        ({"adjust": ["age", "weight"]}, "adjust"),
+        ({"adjust": []}, "every column but the outcome"),
+        ({"adjust": 5}, "adjust must be"),
+        ({"adjust": [0.5]}, "a list of 1"),
+        ({"adjust": pd.Series([61.25, 20.0])}, "a Series of 2"),
+        ({"delta": 0.0}, "delta"),
+        ({"neighbors": "add_or_remove"}, "neighbors"),
+        ({"groups": "discover"}, "groups"),
+        ({"randomized": "yes"}, "randomized"),
+    ],
+)
+def test_what_is_refused(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidParameter, match=words):
+        estimator(**options).fit(trial(500))
+
+
+def test_a_fit_without_covariates_has_no_adjusted_difference() -> None:
+    model = estimator(adjust=None, columns=["y"], bounds={"y": (80, 200)}).fit(trial(500))
+    with pytest.raises(InvalidParameter, match="adjust must be given"):
+        model.adjusted_difference("drug", "control")
+
+
+def test_the_outcome_is_what_is_left() -> None:
+    assert outcome_position([0, 2], None, 3) == 1
+    assert outcome_position("age", {"age": (0, 1), "y": (0, 1)}, 2) == 1
+
+
+def test_the_command_line_adjusts(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "trial.csv"
+    trial(3000).to_csv(path, index=False)
+    bounds = [f"{name}={low},{high}" for name, (low, high) in BOUNDS.items()]
+    options = [
+        "--by",
+        "arm",
+        "--groups",
+        ",".join(ARMS),
+        "--bounds",
+        *bounds,
+        "--adjust",
+        "age",
+        "--adjust",
+        "base",
+    ]
+    assert (
+        main(["group-means", str(path), *options, "--column", "y", "--seed", "0", "--pairwise", "--anova"])
+        == 0
+    )
+    assert "residual std" in capsys.readouterr().out
+    assert main(["plan", "group-means", "--rows", "3000", *options, "--columns", "y", "age", "base"]) == 0
+    assert "adjusted for 2 covariates" in capsys.readouterr().out

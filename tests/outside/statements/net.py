@@ -1,0 +1,128 @@
+"""The net: random cells, the verdict on each, and the page of what was found."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tests.outside.seeds import replay
+from tests.outside.statements import group_means, regressions
+from tests.outside.statements.populations import Draw
+from tests.outside.statements.verdict import Cell, Verdict, judge
+
+FAMILIES = {"regressions": (5, regressions.draw_cell), "group means": (2, group_means.draw_cell)}
+"""How often a family is drawn, and what draws its cells."""
+SECONDS = 20.0
+"""Time after which a cell ends undecided."""
+KINDS = ("good", "named", "false", "useless", "undecided", "refused", "crash")
+FAULTS = ("false", "crash")
+OTHERS = 100
+"""Replications without privacy of a cell that states what is false."""
+
+
+def draw_cell(seed: int, k: int) -> Cell:
+    """Return cell ``k`` of a seed."""
+    draw = np.random.default_rng([seed, k])
+    shares = np.array([share for share, _ in FAMILIES.values()])
+    _, drawn = list(FAMILIES.values())[draw.choice(len(shares), p=shares / shares.sum())]
+    return drawn(draw)
+
+
+def judge_cell(seed: int, k: int, seconds: float = SECONDS) -> tuple[Cell, Verdict]:
+    """Return a cell and its verdict."""
+
+    def draws(replication: int) -> Draw:
+        return np.random.default_rng([seed, k, replication])
+
+    cell = draw_cell(seed, k)
+    verdict = judge(cell, draws, seconds)
+    if verdict.kind in FAULTS and cell.without_privacy:
+        missed = sum(cell.without_privacy(draws(10_000 + replication)) for replication in range(OTHERS))
+        verdict.words += f"without privacy 95% intervals miss {missed} of {OTHERS}"
+    return cell, verdict
+
+
+def describe(cell: Cell) -> str:
+    """Return what was drawn, in a line."""
+    facts = (
+        f"{name} {value}" for name, value in cell.facts.items() if value not in (False, "", "0.00", "nothing")
+    )
+    return f"{cell.family}, {cell.question} of {', '.join(cell.about)}; {'; '.join(facts)}"
+
+
+@dataclass
+class Net:
+    """Tries cells and keeps those that are not good.
+
+    Attributes
+    ----------
+    counts : Counter of (family, kind)
+    found : list of (number, Cell, Verdict)
+        Cells that are not good.
+    careless : Counter of (family, note)
+        Notes in most fits of cells whose answers hold.
+    """
+
+    seed: int
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    found: list[tuple[int, Cell, Verdict]] = field(default_factory=list)
+    careless: Counter[tuple[str, str]] = field(default_factory=Counter)
+    seconds: float = 0.0
+
+    def run(self, seconds: float, cells: range = range(10**9), each: float = SECONDS) -> Net:
+        """Try cells for as long as given."""
+        start = time.monotonic()
+        for k in cells:
+            if time.monotonic() - start > seconds:
+                break
+            cell, verdict = judge_cell(self.seed, k, each)
+            self.counts[cell.family, verdict.kind] += 1
+            if verdict.kind == "good":
+                self.careless.update(
+                    (cell.family, note) for note, times in verdict.notes.items() if 2 * times > verdict.fits
+                )
+            else:
+                self.found.append((k, cell, verdict))
+        self.seconds = time.monotonic() - start
+        return self
+
+    @property
+    def faults(self) -> list[tuple[int, Cell, Verdict]]:
+        """Cells that state what is false."""
+        return [each for each in self.found if each[2].kind in FAULTS]
+
+    def page(self) -> str:
+        """Return the counts by family, and each cell that is not good."""
+        total = {kind: sum(self.counts[each] for each in self.counts if each[1] == kind) for kind in KINDS}
+        lines = [
+            f"{sum(total.values()):,} cells in {self.seconds:,.0f} s, {replay(self.seed)}",
+            f"{'':32}" + "".join(f"{kind:>10}" for kind in ("cells", *KINDS)),
+        ]
+        for family in [*sorted({family for family, _ in self.counts}), "all"]:
+            row = total if family == "all" else {kind: self.counts[family, kind] for kind in KINDS}
+            lines.append(
+                f"{family:32}" + "".join(f"{count:>10,}" for count in (sum(row.values()), *row.values()))
+            )
+        for kind in ("false", "crash", "useless", "undecided"):
+            some = [each for each in self.found if each[2].kind == kind]
+            lines += ["", f"{len(some)} {kind}"] if some else []
+            for k, cell, verdict in some:
+                lines += [f"  {self.seed}:{k} {verdict}", f"    {describe(cell)}"]
+                lines += [f"    {times} fits: {note}" for note, times in verdict.notes.most_common(1)]
+        for kind in ("named", "refused"):
+            reasons: dict[str, list[int]] = {}
+            for k, _, verdict in self.found:
+                if verdict.kind == kind:
+                    reason = verdict.notes.most_common(1)[0][0] if kind == "named" else verdict.words[:60]
+                    reasons.setdefault(reason, []).append(k)
+            lines += ["", f"{kind.capitalize()}"] if reasons else []
+            lines += [f"  {reason}: {', '.join(map(str, ks))}" for reason, ks in reasons.items()]
+        if self.careless:
+            lines += ["", "Notes in most fits of cells whose answers hold"]
+            lines += [
+                f"  {times:4} {family}: {note}" for (family, note), times in self.careless.most_common()
+            ]
+        return "\n".join(lines)

@@ -1,0 +1,505 @@
+"""Cells of the regressions: outcomes drawn by a model with known coefficients, and questions about these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import expit
+from scipy.stats import norm
+from scipy.stats import t as student
+
+from dpstats import regression
+from dpstats.privacy.gaussian import gaussian_sigma
+from tests.outside.statements.populations import (
+    LIMITED,
+    SIZE,
+    Draw,
+    Floats,
+    draw_bounds,
+    draw_kind,
+    draw_rows,
+    draw_style,
+    draw_values,
+    drop_some,
+    log_uniform,
+)
+from tests.outside.statements.verdict import Answer, Cell
+
+LINEAR = ("PrivateLinearRegression", "SufficientStatisticsRegression")
+FAMILIES = (*LINEAR, "PrivateLogisticRegression", "PrivateCountRegression", "PrivateGammaRegression")
+SKEWED = ("lognormal", "exponential", "gamma", "Poisson", "zero-inflated", "yes/no")
+EXACT = 1e4
+"""Epsilon from which noise is nothing, so that the package must agree with others."""
+TOLERANCE = 2.0
+"""Standard errors by which a coefficient may differ from that of statsmodels, which gives no row less weight."""
+
+
+@dataclass
+class Outcomes:
+    """A population of rows with a model of their outcomes.
+
+    Attributes
+    ----------
+    X, eta : arrays of shape (SIZE, d), (SIZE,)
+        Rows, and their linear predictors without an offset.
+    params : array
+        True coefficients, the intercept first.
+    draw : function of a generator, linear predictors and places of rows
+        Draws outcomes.
+    meat : array of shape (SIZE,)
+        Variance of an outcome's score with respect to the linear predictor.
+    bread : array of shape (SIZE,)
+        Its mean derivative.
+    reach : float
+        Bound of this score for a row, over that of the outcome where there is one.
+    """
+
+    X: Floats
+    eta: Floats
+    params: Floats
+    draw: Callable[[Draw, Floats, Any], Floats]
+    meat: Floats
+    bread: Floats
+    reach: float
+
+
+def _linear(draw: Draw, X: Floats, slopes: Floats, facts: dict[str, Any], equal: bool) -> Outcomes:
+    kind = draw_kind(draw, constant=0.0)
+    errors = draw_values(draw, kind, unit=False)
+    errors = (errors - errors.mean()) / errors.std()
+    spread = np.ones(SIZE)
+    if not equal and np.ptp(X[:, 0]) > 0 and draw.random() < 0.3:
+        far = np.abs(X[:, 0] - np.median(X[:, 0]))
+        spread = 0.3 + far / far.mean()
+    scale = log_uniform(draw, 0.2, 5.0) * max(float((X @ slopes).std()), 1e-3)
+    unit, level = log_uniform(draw, 0.01, 1000), draw.normal() * (draw.random() < 0.7)
+    level, slopes, scale = level * unit * (not facts.get("no intercept")), slopes * unit, scale * unit
+    eta = level + X @ slopes
+    facts |= {"residuals": kind, "spread": "equal" if np.ptp(spread) == 0 else "depends on x"}
+    facts["skewness depends on x"] = np.ptp(spread) > 0 and kind in SKEWED
+    sizes = scale * spread
+
+    def outcomes(at: Draw, predictor: Floats, rows: Any) -> Floats:
+        return predictor + sizes[rows] * errors[at.integers(SIZE, size=predictor.size)]
+
+    return Outcomes(X, eta, np.append(level, slopes), outcomes, sizes**2, np.ones(SIZE), 1.0)
+
+
+def _logistic(draw: Draw, X: Floats, slopes: Floats, facts: dict[str, Any]) -> Outcomes:
+    rate = log_uniform(draw, 0.01, 0.5)
+    signal = X @ slopes
+    level = 0.0
+    if not facts.get("no intercept"):
+        level = float(
+            brentq(lambda a: expit(a + signal).mean() - rate, -200 - signal.max(), 200 - signal.min())
+        )
+    eta = level + signal
+    facts["rate"] = f"{expit(eta).mean():.3g}"
+    variance = expit(eta) * expit(-eta)
+
+    def outcomes(at: Draw, predictor: Floats, rows: Any) -> Floats:
+        return (at.random(predictor.size) < expit(predictor)).astype(float)
+
+    return Outcomes(X, eta, np.append(level, slopes), outcomes, variance, variance, 1.0)
+
+
+def _log_linear(draw: Draw, X: Floats, slopes: Floats, facts: dict[str, Any], counts: bool) -> Outcomes:
+    mean = log_uniform(draw, 0.2, 30) if counts else log_uniform(draw, 0.1, 1e4)
+    # The largest mean is at most 400 times one in the middle.
+    signal = X @ slopes
+    slopes = slopes * min(1.0, 6.0 / max(float(np.abs(signal - np.median(signal)).max()), 1e-9))
+    level = float(np.log(mean) - np.log(np.exp(X @ slopes).mean()))
+    eta = level + X @ slopes
+    mu = np.exp(eta)
+    extra = log_uniform(draw, 0.05, 2) if not counts or draw.random() < 0.5 else 0.0
+    zeros = draw.uniform(0.05, 0.5) if not counts and draw.random() < 0.3 else 0.0
+    facts |= {"mean": f"{mean:.3g}", "alpha": f"{extra:.2g}", "zeros": f"{zeros:.2g}"}
+
+    def outcomes(at: Draw, predictor: Floats, rows: Any) -> Floats:
+        mean = np.exp(predictor)
+        if extra:
+            mean = mean * at.gamma(1 / extra, extra, mean.size)
+        if counts:
+            return at.poisson(mean).astype(float)
+        return mean * (at.random(mean.size) >= zeros) / (1 - zeros)
+
+    alpha = ((1 + extra) / (1 - zeros) - 1) if not counts else extra
+    variance = mu * counts + alpha * mu**2
+    weight = 1 / (1 + mu) if counts else 1 / mu
+    reach = float(np.median(weight))
+    return Outcomes(X, eta, np.append(level, slopes), outcomes, variance * weight**2, mu * weight, reach)
+
+
+def _bound_outcome(
+    draw: Draw, name: str, model: Outcomes, beside: Rows, facts: dict[str, Any]
+) -> dict[str, Any]:
+    """Return public bounds of the outcome, with what is beside it, and multiply the reach of a score by them."""
+    if name == FAMILIES[2]:
+        return {}
+    every, style = np.arange(SIZE), draw_style(draw)
+    facts["y bounds"] = style
+    seen = model.draw(draw, beside.predictor(model.eta, every), every)
+    low, high = draw_bounds(draw, seen, style)
+    if name not in LINEAR:
+        factor = {"2x": 2.0, "20x": 20.0, "shifted": 0.5}.get(style, 1.0)
+        low, high = 0.0, float(np.ceil(max(factor * np.quantile(seen, 0.9998), 1.0)))
+    model.reach *= (high - low) / 2 if name in LINEAR else high
+    return {"y_bounds": (low, high)}
+
+
+def _slopes(draw: Draw, X: Floats, kinds: list[str], most: float) -> Floats:
+    """Return slopes from weak to strong: by standard deviation, and for yes and no up to ``most``."""
+    strength = log_uniform(draw, 0.02, 0.6 * most)
+    return np.array(
+        [
+            0.0 if draw.random() < 0.2 else draw.uniform(-most, most) if kind == "yes/no" and draw.random() < 0.5
+            else draw.normal() * strength / np.sqrt(len(kinds)) / (float(column.std()) or 1.0)
+            for kind, column in zip(kinds, X.T, strict=True)
+        ]
+    )  # fmt: skip
+
+
+class Rows:
+    """What a fit reads beside x and y: weights, and an offset or an exposure."""
+
+    def __init__(self, draw: Draw, name: str, facts: dict[str, Any], X: Floats) -> None:
+        self.names: list[str] = []
+        self.options: dict[str, Any] = {}
+        log_linear = name in FAMILIES[3:]
+        self.role = "exposure" if log_linear else "offset"
+        if name != LINEAR[1] and draw.random() < 0.2:
+            self._add(
+                "weights", draw.uniform(0.1, 1, SIZE) ** draw.choice([0.5, 2.0]), "weight_bounds", (0.0, 1.0)
+            )
+        if name != LINEAR[1] and draw.random() < 0.2:
+            values = draw.uniform(0.2, 3.0, SIZE) if log_linear else draw.normal(size=SIZE).clip(-3, 3)
+            bounds = (0.2, 3.0) if log_linear else (-3.0, 3.0)
+            self._add(self.role, values, f"{self.role}_bounds", bounds)
+        facts["beside"] = ", ".join(self.names) or "nothing"
+
+    def _add(self, name: str, values: Floats, bounds: str, given: Any) -> None:
+        self.names.append(name)
+        self.options[bounds] = given
+        setattr(self, name, values)
+
+    def predictor(self, eta: Floats, rows: Any) -> Floats:
+        """Return the linear predictor with the offset."""
+        if self.role not in self.names:
+            return eta[rows]
+        given = getattr(self, self.role)[rows]
+        return eta[rows] + (np.log(given) if self.role == "exposure" else given)
+
+
+def rule_error(
+    cell: Outcomes, box: Floats, n: float, epsilon: float, delta: float, intercept: bool
+) -> Floats:
+    """Return the covariance of the coefficients by a public rule that is told the design.
+
+    It is one Newton step: its errors are the sampling error, and the noise of one gradient of rows in the box at half
+    the budget.
+    """
+    low, high = box.T
+    X = cell.X if not intercept else (cell.X - (low + high) / 2)
+    unit = (high - low) / 2 if intercept else np.maximum(np.abs(low), np.abs(high))
+    scaled = np.column_stack([np.ones(SIZE), X / unit] if intercept else [X / unit])
+    bread, meat = (scaled.T @ (scaled * part[:, None]) / SIZE for part in (cell.bread, cell.meat))
+    noise = 2 * np.sqrt(2) * cell.reach * np.sqrt(scaled.shape[1]) * gaussian_sigma(epsilon, delta)
+    middle = meat / n + np.eye(len(bread)) * (noise / n) ** 2
+    if np.linalg.cond(bread) > 1e10:
+        return np.full_like(bread, np.nan)
+    inverse = np.linalg.inv(bread)
+    back = np.diag(np.append(np.ones(int(intercept)), 1 / unit))
+    if intercept:
+        back[0, 1:] = -(low + high) / 2 / unit
+    return back @ inverse @ middle @ inverse @ back.T
+
+
+def draw_cell(draw: Draw, question: str = "", family: str = "") -> Cell:
+    """Return a random cell of a regression, with this question and estimator if they are given."""
+    name = family or str(draw.choice(FAMILIES, p=[0.3, 0.15, 0.25, 0.15, 0.15]))
+    n, d = round(log_uniform(draw, 50, 50_000)), int(draw.integers(1, 7))
+    epsilon = EXACT if draw.random() < 0.1 else log_uniform(draw, 0.1, 10)
+    plain = draw.random() < 0.1
+    kinds = ["normal" if plain else draw_kind(draw) for _ in range(d)]
+    facts: dict[str, Any] = {"n": n, "epsilon": float(f"{epsilon:.3g}"), "x": ", ".join(kinds)}
+    columns = [draw_values(draw, kind) for kind in kinds]
+    X = draw_rows(draw, columns)
+    styles = ["tight" if plain else draw_style(draw) for _ in kinds]
+    box = np.array([
+        draw_bounds(draw, values, "tight" if kind in LIMITED and style == "shifted" else style)
+        for kind, values, style in zip(kinds, columns, styles, strict=True)
+    ])  # fmt: skip
+    facts["x bounds"] = ", ".join(styles)
+    options: dict[str, Any] = {"x_bounds": box, "epsilon": epsilon, "delta": float(draw.choice([1e-6, 1e-9]))}
+    if name in FAMILIES[:3] and draw.random() < 0.1:
+        options["fit_intercept"], facts["no intercept"] = False, True
+    if name == LINEAR[0] and draw.random() < 0.3:
+        options["cov_type"] = "nonrobust"
+    beside = Rows(draw, name, facts, X)
+    equal = name == LINEAR[1] or "cov_type" in options
+    if equal and "weights" in beside.names:
+        options.pop("cov_type", None)
+    slopes = _slopes(draw, X, kinds, 1.5 if name in FAMILIES[3:] else 5.0)
+    if name in LINEAR:
+        model = _linear(draw, X, slopes, facts, equal)
+    elif name == FAMILIES[2]:
+        model = _logistic(draw, X, slopes, facts)
+    else:
+        model = _log_linear(draw, X, slopes, facts, name == FAMILIES[3])
+    if beside.role == "offset" and "offset" in beside.names and name in LINEAR:
+        unit = max(float(model.eta.std()), 1e-6)  # an offset in the unit of the outcome
+        beside.offset = beside.offset * unit  # type: ignore[attr-defined]
+        beside.options["offset_bounds"] = (-3 * unit, 3 * unit)
+    options |= _bound_outcome(draw, name, model, beside, facts) | beside.options
+    missing = draw.uniform(0, 0.3) if draw.random() < 0.3 else 0.0
+    if missing:
+        options["missing"], facts["missing"] = "drop", f"{missing:.2f}"
+    if name == FAMILIES[3] and draw.random() < 0.5:
+        options["overdispersion"] = facts["overdispersion"] = float(draw.choice([0.0, 0.3, 3.0]))
+    if "cov_type" in options:
+        facts["covariance"] = "nonrobust"
+    return Asker(name, model, beside, options, facts, missing, n, plain).cell(draw, question)
+
+
+class Asker:
+    """Draws samples of a population, fits an estimator, and asks a question."""
+
+    def __init__(
+        self, name: str, model: Outcomes, beside: Rows, options: dict[str, Any], facts: dict[str, Any],
+        missing: float, n: int, plain: bool,
+    ) -> None:  # fmt: skip
+        self.name, self.model, self.beside, self.options, self.facts = name, model, beside, options, facts
+        self.missing, self.n, self.plain = missing, n, plain
+        self.first = int(options.get("fit_intercept", True))
+        self.truth = model.params[1 - self.first :]
+        self.names = ["Intercept"] * self.first + [f"x{j}" for j in range(model.X.shape[1])]
+        weights = getattr(beside, "weights", np.ones(1))
+        rows = n * (1 - missing) * float(weights.mean())
+        self.rule = rule_error(
+            model, options["x_bounds"], rows, options["epsilon"], options["delta"], bool(self.first)
+        )
+
+    def sample(self, draw: Draw) -> tuple[Floats, Floats, dict[str, Floats]]:
+        """Return rows, outcomes, and what is beside them."""
+        rows = draw.integers(SIZE, size=self.n)
+        y = self.model.draw(draw, self.beside.predictor(self.model.eta, rows), rows)
+        X, y = drop_some(draw, self.missing, self.model.X[rows], y)
+        return X, y, {name: getattr(self.beside, name)[rows] for name in self.beside.names}
+
+    def fit(self, draw: Draw) -> tuple[Any, Any]:
+        """Return a fit of a sample, and the sample with the generator of more rows."""
+        X, y, beside = self.sample(draw)
+        made = getattr(regression, self.name)(**self.options, random_state=int(draw.integers(2**31)))
+        return made.fit(X, y, **beside), (X, y, beside, draw)
+
+    def cell(self, draw: Draw, question: str) -> Cell:
+        """Return the cell of a question, by default a random one that this estimator answers."""
+        questions: list[Callable[[Draw], Cell]] = [
+            self.interval,
+            self.test,
+            self.combination,
+            self.joint,
+            self.fitted,
+        ]
+        if len(self.truth) > self.first + 1:
+            questions.append(self.simultaneous)
+        if self.name in FAMILIES[3:]:
+            questions.append(self.ratio)
+        if self.facts.get("residuals") == "normal" and self.facts["spread"] == "equal":
+            questions.append(self.outcome)
+        if self.plain and not self.missing and not self.beside.names:
+            questions = [self.planned]
+        if self.options["epsilon"] >= EXACT and draw.random() < 0.5:
+            questions = [self.public]
+        chosen = getattr(self, question) if question else questions[draw.integers(len(questions))]
+        cell: Cell = chosen(draw)
+        return cell
+
+    def _cell(self, question: str, about: Any, nominal: float, ask: Callable[..., Any], **more: Any) -> Cell:
+        """Return a cell whose question is asked of a fit and its sample: whether the answer is wrong.
+
+        The length is that of the 95% interval of the last coefficient that the question is about.
+        """
+        place = list(about)[-1]
+
+        def answer(draw: Draw) -> Answer:
+            model, sample = self.fit(draw)
+            low, high = model.estimates(self._asked(place)).confidence_interval()
+            return Answer(bool(ask(model, sample)), model.summary().notes, float(high[0] - low[0]))
+
+        def without_privacy(draw: Draw) -> bool:
+            X, y, beside = self.sample(draw)
+            estimate, error = self.statsmodels(X, y, beside)
+            reach = student.isf(0.025, max(len(y) - len(estimate), 1)) * error[place]
+            return bool(abs(estimate[place] - self.truth[place]) > reach)
+
+        reference = float(2 * norm.isf(0.025) * np.sqrt(self.rule[place, place]))
+        about = [self.names[j] for j in about]
+        more["without_privacy"] = without_privacy
+        return Cell(self.name, question, self.facts, about, nominal, answer, reference, **more)
+
+    def _asked(self, place: int) -> str | int:
+        return self.names[place] if place < self.first else place - self.first
+
+    def interval(self, draw: Draw) -> Cell:
+        """Ask for an interval of one coefficient, at a level, with one or two ends."""
+        place, nominal = int(draw.integers(len(self.truth))), float(draw.choice([0.2, 0.05, 0.01]))
+        side = str(draw.choice(["two-sided", "two-sided", "less", "greater"]))
+
+        def ask(model: Any, sample: Any) -> bool:
+            found = model.estimates(self._asked(place))
+            return outside(found.confidence_interval(1 - nominal, alternative=side), self.truth[place])
+
+        return self._cell(f"interval {side} {1 - nominal:g}", [place], nominal, ask)
+
+    def simultaneous(self, draw: Draw) -> Cell:
+        """Ask for intervals of all slopes together."""
+        nominal = float(draw.choice([0.2, 0.05, 0.01]))
+
+        def ask(model: Any, sample: Any) -> bool:
+            found = model.confidence_interval(1 - nominal, simultaneous=True)
+            return outside(found, self.truth[self.first :])
+
+        return self._cell(
+            f"intervals together {1 - nominal:g}", range(self.first, len(self.truth)), nominal, ask
+        )
+
+    def ratio(self, draw: Draw) -> Cell:
+        """Ask for intervals of rate ratios."""
+        place, nominal = int(draw.integers(1, len(self.truth))), 0.05
+
+        def ask(model: Any, sample: Any) -> bool:
+            low, high = (end[place - 1] for end in model.rate_ratio_interval(1 - nominal))
+            return not low <= np.exp(self.truth[place]) <= high
+
+        return self._cell("rate ratio", [place], nominal, ask)
+
+    def test(self, draw: Draw) -> Cell:
+        """Test the true value of a coefficient."""
+        place, side = int(draw.integers(len(self.truth))), str(draw.choice(["two-sided", "less", "greater"]))
+        asked = self._asked(place)
+
+        def ask(model: Any, sample: Any) -> bool:
+            return model.test(asked, value=self.truth[place], alternative=side).pvalue[0] < 0.05
+
+        return self._cell(f"test {side}", [place], 0.05, ask, is_test=True)
+
+    def combination(self, draw: Draw) -> Cell:
+        """Test a true linear combination by ``t_test``, written as text."""
+        some = sorted(draw.choice(len(self.truth), min(2, len(self.truth)), replace=False).tolist())
+        factors = draw.choice([1.0, -1.0, 2.0], len(some))
+        value = float(factors @ self.truth[some])
+        text = (
+            " + ".join(f"{factor} * {self.names[j]}" for factor, j in zip(factors, some, strict=True))
+            + f" = {value!r}"
+        )
+        text = text.replace("+ -", "- ")
+
+        def ask(model: Any, sample: Any) -> bool:
+            pvalue = model.t_test(text).pvalue
+            return np.ravel(pvalue)[0] < 0.05
+
+        return self._cell("t_test", some, 0.05, ask, is_test=True)
+
+    def joint(self, draw: Draw) -> Cell:
+        """Test several true values by ``f_test``."""
+        many = int(draw.integers(1, len(self.truth) + 1))
+        some = sorted(draw.choice(len(self.truth), many, replace=False).tolist())
+        text = ", ".join(f"{self.names[j]} = {float(self.truth[j])!r}" for j in some)
+
+        def ask(model: Any, sample: Any) -> bool:
+            return model.f_test(text).pvalue < 0.05
+
+        return self._cell(f"f_test of {many}", some, 0.05, ask, is_test=True)
+
+    def fitted(self, draw: Draw) -> Cell:
+        """Ask for the mean outcome of a row of the population."""
+        row, nominal = self.model.X[draw.integers(SIZE)], float(draw.choice([0.2, 0.05, 0.01]))
+        weights = np.append(np.ones(self.first), row)
+        value = float(weights @ self.truth)
+        mean = (
+            expit(value)
+            if self.name == FAMILIES[2]
+            else np.exp(value)
+            if self.name in FAMILIES[3:]
+            else value
+        )
+
+        def ask(model: Any, sample: Any) -> bool:
+            return outside(model.get_prediction(row[None]).confidence_interval(1 - nominal), mean)
+
+        return self._cell(f"fitted value {1 - nominal:g}", np.flatnonzero(weights), nominal, ask)
+
+    def outcome(self, draw: Draw) -> Cell:
+        """Ask for one more outcome, where residuals are normal and of one spread, as the interval assumes."""
+        row, nominal = int(draw.integers(SIZE)), float(draw.choice([0.2, 0.05, 0.01]))
+        place = np.array([row])
+
+        def ask(model: Any, sample: Any) -> bool:
+            value = self.model.draw(sample[-1], self.model.eta[place], place)
+            return outside(model.predict_interval(self.model.X[place], 1 - nominal, of="outcome"), value)
+
+        return self._cell(f"one outcome {1 - nominal:g}", range(len(self.truth)), nominal, ask)
+
+    def planned(self, draw: Draw) -> Cell:
+        """Compare the error of a slope with the one that the plan's noise ratio promises: at most 1.2 times it."""
+        place = int(draw.integers(self.first, len(self.truth)))
+        X, model = self.model.X, self.model
+        rows = np.column_stack([np.ones(SIZE)] * self.first + [X])
+        bread, meat = (rows.T @ (rows * part[:, None]) / SIZE for part in (model.bread, model.meat))
+        inverse = np.linalg.inv(bread)
+        sampling = float((inverse @ meat @ inverse)[place, place] / self.n)
+
+        def ask(model: Any, sample: Any) -> bool:
+            planned = np.sqrt(sampling * (1 + model.plan_.noise_ratio**2))
+            return abs(model.params_[place] - self.truth[place]) > 1.96 * 1.2 * planned
+
+        return self._cell("planned error", [place], 0.05, ask)
+
+    def public(self, draw: Draw) -> Cell:
+        """Compare a coefficient with that of statsmodels."""
+        place = int(draw.integers(len(self.truth)))
+
+        def ask(model: Any, sample: Any) -> bool:
+            estimate, error = self.statsmodels(*sample[:3])
+            # Where no rare outcome is in the sample, statsmodels knows of no error.
+            unit = max(error[place], np.sqrt(model.params_cov_[place, place]))
+            return abs(model.params_[place] - estimate[place]) > TOLERANCE * unit
+
+        return self._cell("as statsmodels", [place], 0.05, ask)
+
+    def statsmodels(self, X: Floats, y: Floats, beside: dict[str, Floats]) -> tuple[Floats, Floats]:
+        """Return coefficients and standard errors without privacy, of the complete rows."""
+        import statsmodels.api as sm
+
+        kept = np.isfinite(X).all(axis=1) & np.isfinite(y)
+        low, high = self.options.get("y_bounds", (-np.inf, np.inf))
+        y, X = y[kept].clip(low, high), np.column_stack([np.ones(len(X))] * self.first + [X])[kept]
+        beside = {name: values[kept] for name, values in beside.items()}
+        weights = beside.get("weights", np.ones(len(y)))
+        offset = beside.get(
+            "offset", np.log(beside["exposure"]) if "exposure" in beside else np.zeros(len(y))
+        )
+        if self.name in LINEAR:
+            found = sm.WLS(y - offset, X, weights=weights).fit(cov_type="HC1")
+            return found.params, found.bse
+        alpha = self.options.get("overdispersion", 1.0)
+        kinds = sm.families
+        of_counts = kinds.NegativeBinomial(alpha=alpha) if alpha else kinds.Poisson()
+        family = {FAMILIES[2]: kinds.Binomial(), FAMILIES[3]: of_counts}.get(
+            self.name, kinds.Gamma(kinds.links.Log())
+        )
+        if self.name == FAMILIES[4]:
+            y = np.maximum(y, 1e-12 * y.mean())
+        found = sm.GLM(y, X, family, offset=offset, var_weights=weights).fit(cov_type="HC1")
+        return found.params, found.bse
+
+
+def outside(interval: Any, value: Any) -> bool:
+    """Return whether a value is outside an interval."""
+    low, high = (np.ravel(end) for end in interval)
+    return bool(np.any((value < low) | (value > high)))

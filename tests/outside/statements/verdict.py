@@ -1,0 +1,208 @@
+"""The verdict about a cell: are its answers as often right as they say, or does the output name why not?"""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dpstats.errors import InvalidData, InvalidParameter
+from tests.outside.statements.populations import Draw
+
+FEWEST, MOST = 60, 1000
+LOOKS = 20
+"""Replications between two looks at the count."""
+FALSE_ALARM = 1e-3
+SHARES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 0.95)
+"""Of the miss rates above the allowed one, those that the test mixes."""
+WIDE = 5.0
+
+STANDING = (
+    "Simulated noise",
+    "z and intervals count sampling error",
+    "Coefficients describe a weighted fit with bounded rows and clipped residuals",
+    "Intervals are not simultaneous",
+    "E[clip(x)] is the mean of a group",
+    "Groups whose noisy count is below",
+    "This uses the release alone",
+    "P-values are not adjusted",
+    "Rows with a missing entry",
+)
+"""Notes that do not say that something is off: most fits of a class have them."""
+CONDITIONAL = {
+    "Slopes assume that residuals are no more skewed": "skewness depends on x",
+    "Intervals assume that the kurtosis": "long-tailed",
+}
+"""Notes that most fits have, and the fact about the population of which they warn."""
+ABOUT_SOME = re.compile(r"^(?:Not identified[^:]*|Noise only): (?!at this n)(.*?)\. ")
+"""Notes about the coefficients or groups that they list."""
+ABOUT_INTERCEPT = re.compile(r"Slopes are not affected|The intercept counts those")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one fit says.
+
+    Attributes
+    ----------
+    missed : bool
+        Whether it is wrong.
+    notes : sequence of str
+        Notes of the fit, of the answer and of the plan.
+    width : float
+        Length of the interval, NaN if there is none or it has one end.
+    """
+
+    missed: bool
+    notes: Sequence[str]
+    width: float = math.nan
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A population, an estimator with its options, and a question.
+
+    Attributes
+    ----------
+    family, question : str
+    facts : mapping
+        What was drawn.
+    about : sequence of str
+        Names of the coefficients or groups that the question is about.
+    nominal : float
+        How often an answer may be wrong, as it says.
+    answer : function of a generator
+        Draws rows, fits, asks. None where the release does not answer, as of a group that was not found.
+    reference : float
+        Length of the interval of a public rule at the same privacy, NaN without one.
+    is_test : bool
+    without_privacy : function of a generator, optional
+        Draws rows, and returns whether the usual 95% interval of others misses. It tells what privacy has no part in.
+    """
+
+    family: str
+    question: str
+    facts: dict[str, Any]
+    about: Sequence[str]
+    nominal: float
+    answer: Callable[[Draw], Answer | None]
+    reference: float = math.nan
+    is_test: bool = False
+    without_privacy: Callable[[Draw], bool] | None = None
+
+    @property
+    def allowed(self) -> float:
+        """The miss rate above which answers are false: 0.065 for tests of level 0.05, and 0.07 for 95% intervals."""
+        if self.is_test:
+            return 0.065
+        margin = 0.02 * math.sqrt(self.nominal * (1 - self.nominal) / (0.05 * 0.95))
+        return self.nominal + margin
+
+
+@dataclass
+class Verdict:
+    """What the replications of a cell showed.
+
+    Attributes
+    ----------
+    kind : str
+        "good", "false", "named", "useless", "undecided", "refused" or "crash".
+    fits, missed : int
+    noted : float
+        Fraction of the fits whose output names a reason.
+    ratio : float
+        Median length over that of the public rule.
+    notes : Counter
+        The beginnings of the notes that name a reason.
+    """
+
+    kind: str = ""
+    fits: int = 0
+    missed: int = 0
+    noted: float = 0.0
+    ratio: float = math.nan
+    words: str = ""
+    seconds: float = 0.0
+    notes: Counter[str] = field(default_factory=Counter)
+
+    def __str__(self) -> str:
+        missed = f"missed {self.missed} of {self.fits}, noted {100 * self.noted:.0f}%"
+        wide = "" if math.isnan(self.ratio) else f", {self.ratio:.2g} times the rule"
+        return f"{self.kind}: {missed}{wide}{self.words and '; ' + self.words}"
+
+
+def evidence(missed: int, fits: int, allowed: float) -> float:
+    """Return the mixed likelihood ratio of larger miss rates. It exceeds 1/a with probability a, at all looks together.
+
+    Each ratio is a martingale at the allowed rate, and a supermartingale below it (Ville's inequality).
+    """
+    rates = allowed + (1 - allowed) * np.array(SHARES)
+    hits = (fits - missed) * np.log((1 - rates) / (1 - allowed))
+    return float(np.mean(np.exp(np.minimum(missed * np.log(rates / allowed) + hits, 700.0))))
+
+
+def names_reason(note: str, cell: Cell) -> bool:
+    """Return whether a note names a reason for which the answers in a cell may be wrong."""
+    about = cell.about
+    if note.startswith(STANDING):
+        return False
+    for start, fact in CONDITIONAL.items():
+        if note.startswith(start):
+            return bool(cell.facts.get(fact))
+    if listed := ABOUT_SOME.match(note):
+        some = listed[1].replace(" and ", ", ").split(", ")
+        return "..." in listed[1] or "more" in listed[1] or any(name in some for name in about)
+    return "Intercept" in about or not ABOUT_INTERCEPT.search(note)
+
+
+def judge(cell: Cell, draws: Callable[[int], Draw], seconds: float) -> Verdict:
+    """Return the verdict of as many replications as decide it, for about as long as given."""
+    found, start, widths, noted = Verdict(), time.monotonic(), [], 0
+    for replication in range(2 * MOST):
+        try:
+            with warnings.catch_warnings(record=True) as warned:
+                warnings.simplefilter("always")
+                answer = cell.answer(draws(replication))
+        except (InvalidData, InvalidParameter) as error:
+            found.kind, found.words = "refused", str(error)[:160]
+            break
+        except Exception as error:
+            found.kind, found.words = "crash", f"{type(error).__name__}: {str(error)[:160]}"
+            break
+        if replication == FEWEST and 10 * found.fits < FEWEST:
+            found.kind, found.words = "refused", "hardly ever an answer"
+            break
+        late = time.monotonic() - start > seconds
+        if answer is not None:
+            found.fits += 1
+            found.missed += answer.missed
+            widths.append(answer.width)
+            notes = [*answer.notes, *(str(each.message) for each in warned if each.category is UserWarning)]
+            # Without the coefficients or groups that a note lists
+            reasons = {note.split(": ")[0][:60] for note in notes if names_reason(note, cell)}
+            noted += bool(reasons)
+            found.notes.update(reasons)
+        if late or (replication + 1) % LOOKS == 0 or found.fits == MOST:
+            convicted = evidence(found.missed, found.fits, cell.allowed) >= 1 / FALSE_ALARM
+            doubtful = found.missed > cell.allowed * found.fits
+            if convicted or late or found.fits == MOST or (found.fits >= FEWEST and not doubtful):
+                doubtful |= found.fits < FEWEST
+                named = 2 * noted >= found.fits
+                found.kind = (
+                    ("named" if named else "false") if convicted else "undecided" if doubtful else "good"
+                )
+                break
+    found.noted = noted / max(found.fits, 1)
+    if widths and not math.isnan(cell.reference):
+        found.ratio = float(np.median(widths)) / cell.reference
+        if found.ratio > WIDE and found.kind != "false":
+            found.kind = "useless"
+    found.seconds = time.monotonic() - start
+    return found
