@@ -101,13 +101,14 @@ class LogisticPath(LevelPath):
         inverse = self._prepare(t, spread)
         if t == 1:
             self.left = inverse.unknown(spread)
-            self.first = self.whitening.copy()
-            self.moments = (inverse.vectors * inverse.known) @ inverse.vectors.T / self._common_size
         elif not self.has_levels:
             gradient = self._bend(gradient, noise, inverse)
         self._take_level_step(name, gradient, noise, inverse, t)
-        if t == 1 and not self.has_levels:
-            self._stretch(inverse)
+        if t == 1:
+            if not self.has_levels:
+                self._stretch(inverse)
+            self.first = self.whitening.copy()
+            self.moments = (inverse.vectors * inverse.known) @ inverse.vectors.T / self._common_size
         # Log odds of a typical row. Beyond the limit, an outcome is practically certain.
         reached = float(np.linalg.norm(self.b))
         if reached > _MOST_LOG_ODDS:
