@@ -535,7 +535,8 @@ class Regression(HasEstimates, _Fitted[SomePlan], HasMissingCodes):
         formula = getattr(self, "formula_", None)
         if formula is not None and not isinstance(X, np.ndarray):
             X = formula.predictors(X, check_codes(self.missing_codes))
-        rows = self._again(X).whole().X
+        # Without columns, nothing of a row is read.
+        rows = self._again(X).whole().X if self.coef_.size else np.empty((len(X), 0))
         if self.missing == "error":
             check_finite(rows)
         if self._first:

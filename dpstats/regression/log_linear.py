@@ -61,7 +61,7 @@ class LogLinearRegression(BoundedOutcome[RegressionPlan], CurvedRegression):
             Public sizes.
         """
         n = check_integer("n_samples", n_samples, at_least=2)
-        d = check_integer("n_features", n_features, at_least=1)
+        d = check_integer("n_features", n_features, at_least=0)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
         design = self._design(d)
         return log_linear_plan(*self._family(), design, n, epsilon, delta, self._policy())

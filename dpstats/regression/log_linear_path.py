@@ -124,6 +124,8 @@ class LogLinearPath(LevelPath):
         self.fitness: Any = 0.0
         self.width = _FIRST_WIDTH
         self.sharp = False
+        # The coordinates of the first step, in which typical rows have entries of size 1, and their covariance
+        self.first, self.first_shape = np.eye(self.p), np.zeros((self.d, self.d))
         self.outside = math.nan
         self.offset = 0.0 if plan.design.offsets is None else plan.design.offsets[0]
         self.unsettled = self.separated = False

@@ -129,8 +129,8 @@ class LevelPath(Path):
 
     @property
     def has_levels(self) -> bool:
-        """Whether some column has two values."""
-        return bool(self.two_valued.any())
+        """Whether some column has two values, or the model has one level only."""
+        return self.d == 0 or bool(self.two_valued.any())
 
     @property
     def raw(self) -> Floats:
@@ -193,7 +193,7 @@ class LevelPath(Path):
         error = noise * (back[1:] ** 2).sum(axis=1) / (found.total * found.largest)
         ratio = np.diagonal(found.covariance) / found.largest
         seen = (ratio > _TWO_VALUES - error / 2) & (error < _LARGEST_ERROR)
-        known = np.array(self.plan.design.two_valued or [False] * self.d)
+        known = np.array(self.plan.design.two_valued or [False] * self.d, dtype=np.bool_)
         return np.asarray(seen | (known & (error < _LARGEST_KNOWN_ERROR)))
 
     # Moves
@@ -223,9 +223,12 @@ class LevelPath(Path):
             upper, lower = exact(moments.level(int(j), True)), exact(moments.level(int(j), False))
             covariances.append(2 * p * (1 - p) * (upper - lower) - float(moments.covariance[j] @ raw[1:]))
             center += p * upper + (1 - p) * lower - middle
+        fix = np.zeros(self.p)
+        if own.size == 0:
+            fix[0] = center
+            return np.asarray(np.linalg.solve(self.whitening.T, fix))
         block = positive(moments.covariance[np.ix_(own, own)])
         ridge = _RIDGE * np.maximum(np.diagonal(block), 0.1 * moments.largest[own])
-        fix = np.zeros(self.p)
         fix[1 + own] = np.linalg.solve(block + np.diag(ridge), covariances)
         fix[0] = center - float(moments.mean @ fix[1:])
         return np.asarray(np.linalg.solve(self.whitening.T, fix))

@@ -110,6 +110,9 @@ class Formula:
 
     def predictors(self, data: Any, codes: MissingCodes = NO_CODES) -> NDArray[np.float64]:
         """Return the design as `rows` does, without the response. The table need not have a response column."""
+        if not self._columns:
+            first = next(iter(data.values()), ()) if isinstance(data, Mapping) else data
+            return np.empty((len(first), 0))
         return _matrix(self._columns, Table(self._declared, data, codes))
 
 
@@ -181,12 +184,13 @@ def parse(
     declared = check_declared(bounds, levels, data)
     columns = list_columns(right, declared)
     names = tuple(column.text for column in columns)
-    if not names or len(set(names)) < len(names):
+    has_intercept = any(term.degree == 0 for term in right)
+    if not (names or (has_intercept and left is not None)) or len(set(names)) < len(names):
         raise InvalidParameter(
             f"formula must give columns with different names, got {show(formula)}, which gives {listed(names)}"
         )
     empty = empty_table(declared)
-    x_bounds = np.array([_bounds(column, empty) for column in columns])
+    x_bounds = np.array([_bounds(column, empty) for column in columns]).reshape(len(columns), 2)
     response = None if left is None else _response(left, declared)
     y_bounds = None
     column = None if response is None else response.column
@@ -201,7 +205,7 @@ def parse(
         names=names,
         x_bounds=x_bounds,
         y_bounds=y_bounds,
-        has_intercept=any(term.degree == 0 for term in right),
+        has_intercept=has_intercept,
         _columns=tuple(columns),
         _response=response,
         _declared=declared,
@@ -209,7 +213,7 @@ def parse(
 
 
 def _matrix(columns: Sequence[Column], table: Table) -> NDArray[np.float64]:
-    X = np.empty((len(columns[0].of(table).values), len(columns)))
+    X = np.empty((len(columns[0].of(table).values) if columns else len(table), len(columns)))
     for j, column in enumerate(columns):
         X[:, j] = column.of(table).values
     return X
