@@ -14,7 +14,7 @@ from dpstats.regression.design import Design
 from dpstats.regression.engine import NewtonSteps
 from dpstats.regression.path import Estimate, told_apart
 from dpstats.regression.plan import RegressionPlan
-from dpstats.regression.two_valued_errors import LevelErrors, Levels, one_sided
+from dpstats.regression.two_valued_errors import LevelErrors, Levels, find_one_sided
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
 from dpstats.results import list_some
@@ -50,7 +50,7 @@ class CurvedRegression(_Fitted, NewtonSteps):
         self.__dict__.pop("_declared", None)
         assert found.settled is not None
         self._levels = found.levels
-        self.one_sided_, unlimited = one_sided(found.levels, self.coef_.size)
+        self.one_sided_, unlimited = find_one_sided(found.levels, self.coef_.size)
         known = told_apart(found, getattr(found, cov), plan) & ~unlimited
         open_ended = self.one_sided_ != 0
         self.settled_ = found.settled | open_ended
@@ -76,7 +76,7 @@ class CurvedRegression(_Fitted, NewtonSteps):
             levels = [
                 f"{names[each.place]} = {value:g}"
                 for each in self._levels
-                for value, side in each.unlimited()
+                for value, side in each.list_unlimited()
                 if side == sign
             ]
             if levels:

@@ -408,7 +408,7 @@ class LogLinearPath(LevelPath):
         return np.asarray(weight**2 * curved * self.tables.most_curved / self.tables.curvature)
 
     def _level(self, last: LastStep, std: float) -> LogLevel:
-        after, moved = self._moved(last)
+        after, moved = self._measure_move(last)
         # The noise was stated before the move.
         factor = min(math.exp(min(after - last.before, 0.0)), 1.0)
         linear, quadratic = self.dispersion
@@ -451,7 +451,7 @@ class LogLinearPath(LevelPath):
             theta, [sample + privacy, sample + privacy, privacy, left], outside=self.outside
         )
         if levels:
-            settled = self._settled(levels, sample + privacy)
+            settled = self._find_settled(levels, sample + privacy)
         else:
             settled = np.full(self.d, self._predictor_error() <= _UNSETTLED and not self.unsettled)
         return replace(

@@ -200,7 +200,7 @@ class LogisticPath(LevelPath):
         size = float(derivative(last.before))
         rate, noise = float(expit(last.before)) + size * (last.seen - 1), size * last.noise
         rarer = max(min(rate, 1 - rate), noise)
-        after, moved = self._moved(last)
+        after, moved = self._measure_move(last)
         sampling = math.sqrt(rarer / max(last.rows, 1.0))
         return LogitLevel(last.before, after, moved, std, rate, noise, sampling)
 
@@ -237,5 +237,7 @@ class LogisticPath(LevelPath):
         assert design.y_half == 1.0
         found = self._in_units(theta, [sample + privacy, sample + privacy, privacy, left])
         levels = self._level_ends(sample + privacy)
-        settled = self._settled(levels, sample + privacy) if levels else np.full(self.d, not self.separated)
+        settled = (
+            self._find_settled(levels, sample + privacy) if levels else np.full(self.d, not self.separated)
+        )
         return replace(found, separated=self.separated, levels=levels, settled=settled)

@@ -1,8 +1,8 @@
 """Columns with two values in a log-linear or logistic path: its moves, its expected curvature, and what a level shows.
 
-A Newton step from above lowers a log mean by at most 1, and a step toward a rate of 0 or 1 is as short. For a column
-whose values are both ends of its bounds, the path knows the average move of the rows at either end, so it can take the
-exact move instead. Everything here is post-processing of released values.
+A Newton step from above lowers a log mean by at most 1, and a step toward a rate of 0 or 1 is as short. If both bounds
+of a column are its only values, the path knows the average move of the rows at each bound. So it can take the exact
+move instead. Everything here is post-processing of released values.
 
 Source: Bhatia and Davis (2000), A better bound on the variance. Proof: docs/proofs/regression.md.
 """
@@ -27,7 +27,7 @@ Floats = NDArray[np.float64]
 _TWO_VALUES = 0.9
 """A column has two values if its variance is this fraction of the largest that its mean and bounds allow."""
 _LARGEST_ERROR = 0.15
-"""Noise of this fraction, up to which columns with two values can be told from others."""
+"""Largest noise of this fraction that distinguishes columns with two values."""
 _LARGEST_KNOWN_ERROR = 0.5
 """The same for declared factors, whose moments must be known roughly."""
 _LEAST_SHARE = 1e-4
@@ -73,7 +73,7 @@ class Moments:
 
 @dataclass(frozen=True, eq=False)
 class LastStep:
-    """What the last gradient alone says of one level.
+    """The mean of one level by the last gradient alone.
 
     Attributes
     ----------
@@ -180,12 +180,12 @@ class LevelPath(Path):
             if t > 1:
                 self.shape = self._expected_shape()
             inverse = self._inverse()
-            # A slope whose error is a small part of what was unknown is identified.
+            # A slope is identified if its error is a small part of its variance before the first step.
             self.unknown = inverse.unknown(spread)
         return inverse
 
     def _find_levels(self, inverse: Inverse) -> NDArray[np.bool_]:
-        """Return which columns have two values, unless the noise of the curvature could make up their variance."""
+        """Find the columns with two values. Noise of the curvature must not explain their variance."""
         if not self.plan.design.intercept:
             return self.two_valued
         found, back = self._weighted_moments(inverse), np.linalg.inv(self.whitening)
@@ -323,7 +323,7 @@ class LevelPath(Path):
     # Levels of the estimate
 
     def _look_at_levels(self, gradient: Floats, noise: float, inverse: Inverse) -> None:
-        """Keep what the last gradient says of every level. It is unbiased, whatever earlier steps did."""
+        """Keep what the last gradient says of every level. It is unbiased for any earlier steps."""
         if not self.has_levels:
             return
         moments, weighted, theta = self._row_moments(), self._weighted_moments(inverse), self.raw
@@ -344,7 +344,7 @@ class LevelPath(Path):
                 both.append(LastStep(row, weighted.level(int(j), upper), before, seen, std, self.n * share))
             self.last_steps.append((both[0], both[1]))
 
-    def _moved(self, last: LastStep) -> tuple[float, float]:
+    def _measure_move(self, last: LastStep) -> tuple[float, float]:
         """Return the linear predictor of the estimate for a level, and the last move of the rows with information."""
         return float(last.row @ self.raw) + self.offset, float(last.weighted @ self.last_move)
 
@@ -361,13 +361,13 @@ class LevelPath(Path):
             found.append(Levels(int(j), low, high, upper, lower))
         return tuple(found)
 
-    def _settled(self, levels: tuple[Levels, ...], covariance: Floats) -> NDArray[np.bool_]:
+    def _find_settled(self, levels: tuple[Levels, ...], covariance: Floats) -> NDArray[np.bool_]:
         """Return whether each slope has settled: the last gradient and the last move agree with the stated errors.
 
-        ``covariance`` is that of the coefficients in half-widths. The next move would be far smaller than the last.
+        The coefficients in half-widths have this covariance. The next move would be far smaller than the last.
         """
         expected = self.last_spread**2 + np.maximum(np.diagonal(covariance), 0.0)
         settled = np.abs(self.last_move) < _SETTLED * np.sqrt(expected)
         for each in levels:
-            settled[1 + each.place] = each.settled(_SETTLED)
+            settled[1 + each.place] = each.is_settled(_SETTLED)
         return np.asarray(settled[1:])

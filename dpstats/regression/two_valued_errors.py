@@ -1,9 +1,10 @@
 """Intervals of the slope of a column with two values: the difference of its two levels, each with its own limits.
 
-The logarithm of a mean near 0, and the log odds of a rate near 0 or 1, are far from normal, but the noisy mean itself
-is nearly normal. So the limits of a level are those of its mean, infinite if the mean may be 0. Limits of differences
-combine the distances of both levels from their limits (MOVER; Zou and Donner 2008, Construction of confidence limits
-about effect measures). With normal levels this is the usual interval.
+The logarithm of a mean near 0 is far from normal, and so are log odds of a rate near 0 or 1. The noisy mean itself is
+nearly normal. So a level has the limits of its mean, which are infinite if the mean may be 0. Limits of differences
+combine the distances of both levels from their limits (MOVER). With normal levels this is the usual interval.
+
+Source: Zou and Donner (2008), Construction of confidence limits about effect measures.
 """
 
 from __future__ import annotations
@@ -62,15 +63,15 @@ class Level(ABC):
         return math.hypot(self.noise, self.sampling)
 
     @abstractmethod
-    def down(self, z: float) -> float:
+    def lower_distance(self, z: float) -> float:
         """Return the distance of the lower limit at z standard errors, infinite if there is none."""
 
     @abstractmethod
-    def up(self, z: float) -> float:
+    def upper_distance(self, z: float) -> float:
         """Return the distance of the upper limit."""
 
     @abstractmethod
-    def settled(self, errors: float) -> bool:
+    def is_settled(self, errors: float) -> bool:
         """Return whether the last gradient agrees with the estimate, within this many standard errors of both."""
 
 
@@ -78,17 +79,17 @@ class Level(ABC):
 class LogLevel(Level):
     """The log mean of a level."""
 
-    def down(self, z: float) -> float:
+    def lower_distance(self, z: float) -> float:
         least = self.seen - z * self.error
         if least <= 0 or z * self.std >= 1:
             return math.inf
         usual = -math.log1p(-z * self.std)
         return max(usual, self.after - self.before - math.log(least)) if self.noise > _COARSE else usual
 
-    def up(self, z: float) -> float:
+    def upper_distance(self, z: float) -> float:
         return math.log1p(z * self.std)
 
-    def settled(self, errors: float) -> bool:
+    def is_settled(self, errors: float) -> bool:
         factor = math.exp(min(self.moved, 50.0))
         return abs(self.seen - factor) <= errors * math.hypot(self.error, min(factor, 2.0) * self.std)
 
@@ -101,10 +102,10 @@ class LogitLevel(Level):
     def _rate(self) -> float:
         return float(expit(np.clip(self.after, -_LARGEST_LOG_ODDS, _LARGEST_LOG_ODDS)))
 
-    def down(self, z: float) -> float:
+    def lower_distance(self, z: float) -> float:
         return self._distance(z, self._rate, self.seen)
 
-    def up(self, z: float) -> float:
+    def upper_distance(self, z: float) -> float:
         return self._distance(z, 1 - self._rate, 1 - self.seen)
 
     def _distance(self, z: float, rate: float, seen: float) -> float:
@@ -117,7 +118,7 @@ class LogitLevel(Level):
             least = min(least, alone)
         return float(logit(rate) - logit(least))
 
-    def settled(self, errors: float) -> bool:
+    def is_settled(self, errors: float) -> bool:
         rate = float(expit(self.before + self.moved))
         return abs(self.seen - rate) <= errors * math.hypot(self.error, rate * (1 - rate) * self.std)
 
@@ -144,43 +145,47 @@ class Levels:
 
     def distances(self, z: float) -> tuple[float, float]:
         """Return the distances of the slope from its lower and upper limit at z standard errors."""
-        down = math.hypot(self.upper.down(z), self.lower.up(z))
-        up = math.hypot(self.upper.up(z), self.lower.down(z))
+        down = math.hypot(self.upper.lower_distance(z), self.lower.upper_distance(z))
+        up = math.hypot(self.upper.upper_distance(z), self.lower.lower_distance(z))
         return down / (self.high - self.low), up / (self.high - self.low)
 
-    def settled(self, errors: float) -> bool:
+    def is_settled(self, errors: float) -> bool:
         """Return whether both levels have settled. A level without a limit counts: its interval says more."""
-        open_at = {value for value, _ in self.unlimited()}
+        open_at = {value for value, _ in self.list_unlimited()}
         levels = (self.upper, self.high), (self.lower, self.low)
-        return all(value in open_at or level.settled(errors) for level, value in levels)
+        return all(value in open_at or level.is_settled(errors) for level, value in levels)
 
-    def unlimited(self) -> list[tuple[float, int]]:
+    def list_unlimited(self) -> list[tuple[float, int]]:
         """Return the value of the column at each level without a limit, and the sign of the slope's missing limit."""
         z = NORMAL.reach((1 - _USUAL) / 2)
         return [
             (value, side * sign)
             for level, value, side in ((self.upper, self.high, 1), (self.lower, self.low, -1))
-            for sign, end in ((-1, level.down(z)), (1, level.up(z)))
+            for sign, end in ((-1, level.lower_distance(z)), (1, level.upper_distance(z)))
             if math.isinf(end)
         ]
 
     def directions(self, z: float, first: int, size: int) -> list[Floats]:
         """Return the directions in which coefficients have no limit at z standard errors.
 
-        They move the linear predictor of one level by 1 or -1, and not that of the other level.
+        They move the linear predictor of one level by 1 or -1, and keep the other level.
         """
         found = []
         for level, other, side in ((self.upper, self.low, 1.0), (self.lower, self.high, -1.0)):
             move = np.zeros(size)
             move[first + self.place] = side / (self.high - self.low)
             move[:first] = -side * other / (self.high - self.low)
-            found += [sign * move for sign, end in ((-1, level.down(z)), (1, level.up(z))) if math.isinf(end)]
+            found += [
+                sign * move
+                for sign, end in ((-1, level.lower_distance(z)), (1, level.upper_distance(z)))
+                if math.isinf(end)
+            ]
         return found
 
 
 @dataclass(frozen=True, eq=False)
 class LevelErrors(ScaledErrors):
-    """Errors of linear combinations of coefficients, of which some have `Levels`.
+    """Errors of linear combinations of coefficients. Some of these have `Levels`.
 
     A limit combines the distances of the coefficients from their limits, with their correlations. It is infinite if
     the combination changes along a direction without a limit. P-values invert the limits.
@@ -218,7 +223,7 @@ class LevelErrors(ScaledErrors):
 
     @cached_property
     def _concerned(self) -> NDArray[np.bool_]:
-        """Which combinations have the constant or a column with levels. The limits of the others are the usual ones."""
+        """Select the combinations of the constant and of columns with levels. Others have the usual limits."""
         places = [*range(self.first), *(self.first + each.place for each in self.levels)]
         return np.asarray((self.weights[:, places] != 0).any(axis=1))
 
@@ -264,10 +269,10 @@ class LevelErrors(ScaledErrors):
         return score
 
 
-def one_sided(levels: Sequence[Levels], d: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return which slopes have only an upper (-1) or a lower (1) limit of level 0.95, and which have none."""
+def find_one_sided(levels: Sequence[Levels], d: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Find the slopes that have only an upper (-1) or a lower (1) limit of level 0.95, and those without any limit."""
     side, hidden = np.zeros(d, dtype=np.int64), np.zeros(d, dtype=np.bool_)
     for each in levels:
-        signs = {sign for _, sign in each.unlimited()}
+        signs = {sign for _, sign in each.list_unlimited()}
         side[each.place], hidden[each.place] = sum(signs), len(signs) == 2
     return side, hidden

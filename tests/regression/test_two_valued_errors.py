@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 
 from dpstats.regression.error_laws import NORMAL, ScaledErrors
-from dpstats.regression.two_valued_errors import Level, LevelErrors, Levels, LogitLevel, LogLevel, one_sided
+from dpstats.regression.two_valued_errors import (
+    Level,
+    LevelErrors,
+    Levels,
+    LogitLevel,
+    LogLevel,
+    find_one_sided,
+)
 
 PRECISE = LogLevel(before=0.0, after=0.0, moved=0.0, std=0.001, seen=1.0, noise=0.001, sampling=0.0)
 EMPTY = LogLevel(before=-3.0, after=-5.0, moved=-2.0, std=0.3, seen=0.05, noise=0.1, sampling=0.01)
@@ -45,7 +52,9 @@ def test_a_level_without_events_has_one_limit(ends: tuple[float, float]) -> None
     other = errors(PRECISE, EMPTY, np.eye(2), *ends)
     low, high = other.limits(0.025)
     assert high[1] == math.inf and np.isfinite(low[1]) and low[0] == -math.inf
-    assert one_sided(found.levels, 1)[0].tolist() == [-1] and one_sided(other.levels, 1)[0].tolist() == [1]
+    assert find_one_sided(found.levels, 1)[0].tolist() == [-1] and find_one_sided(other.levels, 1)[
+        0
+    ].tolist() == [1]
 
 
 def test_combinations_have_limits_where_their_levels_do() -> None:
@@ -76,17 +85,17 @@ def test_tests_invert_intervals(upper: LogLevel) -> None:
 
 def test_rates_near_both_ends_of_the_log_odds() -> None:
     level = LogitLevel(before=-4.0, after=-4.2, moved=-0.2, std=0.2, seen=0.014, noise=0.003, sampling=0.001)
-    down, up = level.down(1.96), level.up(1.96)
+    down, up = level.lower_distance(1.96), level.upper_distance(1.96)
     assert up < 1.96 * 0.2 < down < math.inf
     mirrored = LogitLevel(4.0, 4.2, 0.2, 0.2, 1 - 0.014, 0.003, 0.001)
-    assert (mirrored.up(1.96), mirrored.down(1.96)) == pytest.approx((down, up))
-    assert math.isinf(LogitLevel(-4.0, -6.0, -2.0, 0.2, 0.001, 0.003, 0.001).down(1.96))
-    assert level.settled(3.0) and not LogitLevel(-4.0, -4.2, -0.2, 0.2, 0.2, 0.003, 0.001).settled(3.0)
+    assert (mirrored.upper_distance(1.96), mirrored.lower_distance(1.96)) == pytest.approx((down, up))
+    assert math.isinf(LogitLevel(-4.0, -6.0, -2.0, 0.2, 0.001, 0.003, 0.001).lower_distance(1.96))
+    assert level.is_settled(3.0) and not LogitLevel(-4.0, -4.2, -0.2, 0.2, 0.2, 0.003, 0.001).is_settled(3.0)
 
 
 def test_a_level_that_has_not_arrived_is_not_settled() -> None:
     # The last gradient says a tenth, the estimate moved by a half only.
     short = LogLevel(before=-2.0, after=-2.7, moved=-0.7, std=0.05, seen=0.1, noise=0.03, sampling=0.01)
-    assert not short.settled(3.0)
+    assert not short.is_settled(3.0)
     # Its lower limit is that of the last gradient, beyond the stated error.
-    assert LogLevel(-2.0, -2.7, -0.7, 0.05, 0.4, 0.12, 0.01).down(1.96) > 0.3
+    assert LogLevel(-2.0, -2.7, -0.7, 0.05, 0.4, 0.12, 0.01).lower_distance(1.96) > 0.3
