@@ -259,7 +259,7 @@ class Regression(HasEstimates, _Fitted[SomePlan], HasMissingCodes):
             variances = np.einsum("ij,jk,ik->i", weights, np.asarray(self.params_cov_), weights)
         return self._inferred(estimates, np.sqrt(variances), names, weights)
 
-    def _errors_of(self, estimates: Floats, errors: Floats, weights: Floats | None) -> ErrorDistribution:
+    def _build_errors(self, estimates: Floats, errors: Floats, weights: Floats | None) -> ErrorDistribution:
         """Return the distribution of the errors of estimates: linear combinations of the parameters, with weights."""
         return ScaledErrors(estimates, errors, self._law)
 
@@ -272,7 +272,7 @@ class Regression(HasEstimates, _Fitted[SomePlan], HasMissingCodes):
             errors,
             tuple(names),
             self._estimand,
-            self._errors_of(estimates, errors, weights),
+            self._build_errors(estimates, errors, weights),
             header="coef",
             together=BONFERRONI,
             simulated=self.privacy_.simulated,
@@ -535,7 +535,7 @@ class Regression(HasEstimates, _Fitted[SomePlan], HasMissingCodes):
         formula = getattr(self, "formula_", None)
         if formula is not None and not isinstance(X, np.ndarray):
             X = formula.predictors(X, check_codes(self.missing_codes))
-        # Without columns, nothing of a row is read.
+        # A model without columns needs the number of rows only.
         rows = self._again(X).whole().X if self.coef_.size else np.empty((len(X), 0))
         if self.missing == "error":
             check_finite(rows)

@@ -114,9 +114,9 @@ class PrivateCountRegression(LogLinearRegression):
     distribution is subtracted. Every step releases the Hessian together with the gradient. A last release measures the
     residuals beyond the threshold, and corrects the level and the slope of the linear predictor.
 
-    **Yes/no columns.** A column whose only values are its bounds, such as 0 and 1 with the bounds (0, 1), is found from
-    the releases, and known if it is a factor of a formula. Its interval is that of two rates. A limit is infinite if
-    the events of a group cannot be told from none, and p-values invert the interval. ``coef_`` stays finite.
+    **Yes/no columns.** A fit recognizes a column whose only values are its bounds, such as 0 and 1 with the bounds (0,
+    1). A factor of a formula is known to be one. Its interval combines two rates. A limit is infinite if a
+    group may have no events, and p-values invert the interval. ``coef_`` stays finite.
 
     **Estimand.** If the model does not hold, coefficients describe a weighted fit. Large counts have less weight than
     in Poisson regression.

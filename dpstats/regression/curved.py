@@ -36,7 +36,7 @@ class CurvedRegression(_Fitted, NewtonSteps):
     """Base class of logistic and log-linear regressions. Slopes of columns with two values have intervals by levels."""
 
     _unknown_level: ClassVar[str]
-    """What cannot be told about a level without a limit."""
+    """Statement about a level without a limit."""
 
     def _declare(self, described: Any) -> None:
         self._declared = described.two_valued
@@ -59,9 +59,9 @@ class CurvedRegression(_Fitted, NewtonSteps):
         self._noise_hides = ~(open_ended | known | found.separated)
         return found
 
-    def _errors_of(self, estimates: Floats, errors: Floats, weights: Floats | None) -> ErrorDistribution:
+    def _build_errors(self, estimates: Floats, errors: Floats, weights: Floats | None) -> ErrorDistribution:
         if not self._levels or weights is None:
-            return super()._errors_of(estimates, errors, weights)
+            return super()._build_errors(estimates, errors, weights)
         cov = np.asarray(self.params_cov_)
         return LevelErrors(estimates, errors, self._law, weights, cov, self._levels, self._first)
 

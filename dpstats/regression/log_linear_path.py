@@ -297,9 +297,9 @@ class LogLinearPath(LevelPath):
     @property
     def spread(self) -> float:
         """Standard deviation of the linear predictor over rows, without its offset."""
-        return self._spread_of((np.linalg.solve(self.first.T, self.whitening.T) @ self.b)[1:])
+        return self._measure_spread((np.linalg.solve(self.first.T, self.whitening.T) @ self.b)[1:])
 
-    def _spread_of(self, slopes: Floats) -> float:
+    def _measure_spread(self, slopes: Floats) -> float:
         """Return the same for slopes in the coordinates of the first step."""
         raw = float(slopes @ self.first_shape @ slopes)
         return math.sqrt(max(raw - self._predictor_error() ** 2, 0.1 * raw, 0.0))
@@ -397,7 +397,7 @@ class LogLinearPath(LevelPath):
             return self.spread
         theta = self.raw
         theta[1:][own] = 0.0
-        return self._spread_of(np.asarray(np.linalg.solve(self.first.T, theta)[1:]))
+        return self._measure_spread(np.asarray(np.linalg.solve(self.first.T, theta)[1:]))
 
     def _level_move(self, at: float, change: float, noise: float, floor: float) -> float:
         # A level with the mean exp(at) moves to exp(at) (1 + change).

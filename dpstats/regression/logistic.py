@@ -101,8 +101,8 @@ class PrivateLogisticRegression(ClassifierMixin, CurvedRegression, OffsetColumn[
     settled_ : ndarray of bool of shape (n_features,)
         Whether the last step agrees with each slope and its error.
     one_sided_ : ndarray of int of shape (n_features,)
-        -1 if a slope has an upper limit only, and 1 if it has a lower limit only, because the outcomes of a group with
-        one value of a yes/no column cannot be told from all or none. 0 otherwise.
+        -1 if a slope has an upper limit only, and 1 if it has a lower limit only. 0 otherwise. A limit is missing if
+        all or none of a group may have the outcome.
     clipped_offset_share_, clipped_offset_share_std_ : float
         The same as in `PrivateLinearRegression`.
     rows_, rows_noise_std_ : float
@@ -126,7 +126,7 @@ class PrivateLogisticRegression(ClassifierMixin, CurvedRegression, OffsetColumn[
     a bounded row is at most its norm, for any outcome. The Hessian is released together with the gradient, without
     additional noise.
 
-    **Yes/no columns.** As in `PrivateCountRegression`: the interval is that of two rates, and may have one limit.
+    **Yes/no columns.** As in `PrivateCountRegression`, the interval combines two rates, and may have one limit.
 
     **Weights.** Without weights, standard errors assume the model. With weights they are robust, for sampling weights:
     the last step also releases the matrix of squared gradients.
