@@ -247,7 +247,7 @@ def test_commands_of_the_page_on_regression_run(
     for command in commands:
         assert main(shlex.split(command)[1:]) == 0
         assert "Intercept" in capsys.readouterr().out
-    assert len(commands) == 2 and (tmp_path / "out.json").exists()
+    assert len(commands) == 3 and (tmp_path / "out.json").exists()
 
 
 def test_commands_of_the_page_on_tables_run(

@@ -340,6 +340,7 @@ INSIDE = {
         "hypotheses",
         "base",
         "row_columns",
+        "factors",
         "engine",
         "curved",
         "bounded_outcome",
@@ -443,7 +444,7 @@ INSIDE = {
         "pictures",
         "__init__",
     ],
-    "regression.formula": ["expressions", "declared", "splines", "coding", "model", "source", "__init__"],
+    "regression.formula": ["expressions", "declared", "splines", "coding", "cells", "model", "source", "__init__"],
     "identity": [
         "whitening",
         "signs",

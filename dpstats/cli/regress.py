@@ -39,6 +39,13 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
         "file is the empty level",
     )
     parser.add_argument(
+        "--factor",
+        action="append",
+        metavar="NAME=A,B,...",
+        help="newton, linear, with --column: a column of categories with these public levels, which may be rare; rows "
+        "of other levels add nothing",
+    )
+    parser.add_argument(
         "--logistic", action="store_true", help="the outcome is 0 or 1; coefficients are log odds ratios"
     )
     parser.add_argument(
@@ -103,6 +110,8 @@ class _Model(NamedTuple):
         Declared levels of the categorical columns.
     further : dict
         Name and bounds of the column of weights, of offsets and of exposures, by the estimator's parameter.
+    factors : dict
+        Levels of the factors that are fitted by levels.
     """
 
     formula: Formula | None
@@ -112,6 +121,7 @@ class _Model(NamedTuple):
     columns: list[str]
     levels: dict[str, list[str]]
     further: dict[str, tuple[str, Pair]]
+    factors: dict[str, list[str]]
 
 
 def _further(options: argparse.Namespace, named: dict[str, Pair]) -> dict[str, tuple[str, Pair]]:
@@ -145,11 +155,17 @@ _BOUNDS_OF = {"weights": "weight_bounds", "offset": "offset_bounds", "exposure":
 
 def _model(options: argparse.Namespace, d: int | None = None) -> _Model:
     """Return the model: of a formula, of named columns, or in a plan of ``d`` columns."""
+    factors = levels_of(options.factor, "--factor")
+    if factors and (options.formula is not None or options.levels is not None):
+        raise InvalidParameter("--factor cannot be used with --formula or --levels. Remove one of them")
     if options.formula is not None:
         return _of_formula(options)
     if options.outcome is None:
         raise InvalidParameter("--outcome must be given, or --formula")
-    return _of_columns(options) if "column" in options else _of_plan(options, d or 0)
+    model = _of_columns(options) if "column" in options else _of_plan(options, d or 0)
+    if twice := [name for name in factors if name in (*model.columns, options.outcome)]:
+        raise InvalidParameter(f"--factor must name another column than other options, got {show(twice[0])}")
+    return model._replace(factors=factors)
 
 
 def _of_plan(options: argparse.Namespace, d: int) -> _Model:
@@ -162,7 +178,7 @@ def _of_plan(options: argparse.Namespace, d: int) -> _Model:
     if named and len(named) != d:
         raise InvalidParameter(f"--bounds must name each of the --columns ({d}) or none, got {len(named)}")
     x_bounds = by_column([*named], pairs, named) if named else per_column("--bounds", pairs, d)
-    return _Model(None, x_bounds, y_bounds, not options.no_intercept, [], {}, further)
+    return _Model(None, x_bounds, y_bounds, not options.no_intercept, [], {}, further, {})
 
 
 def _without(named: dict[str, Pair], further: dict[str, tuple[str, Pair]]) -> dict[str, Pair]:
@@ -204,7 +220,7 @@ def _of_columns(options: argparse.Namespace) -> _Model:
     x_bounds = by_column(numbers, pairs, named)
     if not levels:
         read = [*columns, *(name for name, _ in further.values()), outcome]
-        return _Model(None, x_bounds, y_bounds, not options.no_intercept, read, {}, further)
+        return _Model(None, x_bounds, y_bounds, not options.no_intercept, read, {}, further, {})
     each = x_bounds if isinstance(x_bounds, list) else [x_bounds] * len(numbers)
     bounds = dict(zip(numbers, each, strict=True))
     if not options.logistic:
@@ -230,7 +246,7 @@ def _parsed(
     if twice := [name for name in others if name in (*formula.names, formula.response)]:
         raise InvalidParameter(f"--formula must not have the column of another option, got {show(twice[0])}")
     columns = list(dict.fromkeys([*bounds, *levels, *([formula.response] if logistic else []), *others]))
-    return _Model(formula, formula.x_bounds, y_bounds, formula.has_intercept, columns, levels, further)
+    return _Model(formula, formula.x_bounds, y_bounds, formula.has_intercept, columns, levels, further, {})
 
 
 def _outcome_bounds(bounds: Any, name: str, logistic: bool) -> Any:
@@ -252,9 +268,14 @@ def _width(options: argparse.Namespace) -> int | None:
 def _read(table: InputTable, options: argparse.Namespace) -> tuple[Any, ...]:
     model = _model(options)
     words = "--column and --outcome" if options.formula is None else "--formula, --bounds and --levels"
-    of_units = read_rows(table, options, _kept(model, options), words, model.levels) if options.unit else None
+    text = {**model.levels, **model.factors}
+    of_units = read_rows(table, options, _kept(model, options), words, text) if options.unit else None
     if model.formula is None:
         *columns, outcome = model.columns
+        if model.factors:
+            columns = [*columns, *model.factors]
+            frame = table.frame([*columns, outcome], words, text=text) if of_units is None else of_units
+            return frame[columns], frame[outcome]
         if of_units is None:
             return table.parts(columns, outcome, words)
         return of_units[columns], of_units[outcome]
@@ -272,6 +293,7 @@ def _read(table: InputTable, options: argparse.Namespace) -> tuple[Any, ...]:
 def _kept(model: _Model, options: argparse.Namespace) -> dict[str, str]:
     """Return the rule that combines the rows of a unit, for each column."""
     how = {name: "first" if name in model.levels else "mean" for name in model.columns}
+    how |= dict.fromkeys(model.factors, "first")
     if options.logistic:
         how[str(options.outcome if model.formula is None else model.formula.response)] = "first"
     return how
@@ -307,7 +329,10 @@ def _build(options: argparse.Namespace, n: int, d: int) -> Any:
     given["epsilon"], given["missing"] = options.epsilon, options.missing
     if method != "functional":
         given["delta"] = 1e-6 if options.delta is None else options.delta
+    if model.factors and method != "newton":
+        raise InvalidParameter(f"--factor goes with linear regression by newton only, got {method}")
     if method == "newton":
+        given["factors"] = model.factors or None
         given["cov_type"] = options.cov_type or "HC"
     if method != "logistic":
         given["y_bounds"] = model.y_bounds
@@ -339,6 +364,7 @@ def _report(model: Any, options: argparse.Namespace) -> tuple[list[Any], dict[st
         "clip_width_",
         "unsettled_",
         "separated_",
+        "counts_noise_std_",
     )
     facts = {
         "noise": model.plan_.stages[0].noise,
@@ -349,10 +375,16 @@ def _report(model: Any, options: argparse.Namespace) -> tuple[list[Any], dict[st
         "covariance": model.params_cov_.tolist(),
         "condition": model.condition_,
         **{name.rstrip("_"): getattr(model, name) for name in names if hasattr(model, name)},
+        **({"levels": _levels(model)} if hasattr(model, "levels_") else {}),
         "terms": model.wald_test_terms().to_dict()["rows"],
         "f_test": {name: getattr(together, name) for name in ("statistic", "pvalue", "df_num", "df_denom")},
     }
     return [summary], facts
+
+
+def _levels(model: Any) -> list[dict[str, Any]]:
+    """Return a record per level of the factor, or per combination of levels."""
+    return [{"level": level, **found} for level, found in model.levels_.items()]
 
 
 def _params(model: Any, confidence: float) -> list[dict[str, Any]]:

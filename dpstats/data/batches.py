@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from dpstats.data.columns import check_kind, distinct
 from dpstats.data.missing import NO_CODES, MissingCodes
 from dpstats.data.rows import as_float64, rows_of
-from dpstats.data.schema import Schema
+from dpstats.data.schema import Schema, add_column
 from dpstats.data.source import Source
 from dpstats.data.tables import Integers, Rows, Sums, Table
 from dpstats.errors import InvalidData
@@ -222,9 +222,9 @@ class _AsTable:
             X = np.column_stack(
                 [kind.codes(codes.clear_entries("X", next(entries)), "X") for kind in schema.levels]
             )
-        beside = {
-            column.role: column.read(next(entries), schema.missing, codes) for column in schema.named_columns
-        }
+        beside: dict[str, Any] = {}
+        for column in schema.named_columns:
+            add_column(beside, column, column.read(next(entries), schema.missing, codes))
         return Table(X, **beside, names=self.names)
 
 

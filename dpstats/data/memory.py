@@ -29,7 +29,7 @@ from dpstats.data.rows import (
     refuse_copies,
     rows_of,
 )
-from dpstats.data.schema import Schema
+from dpstats.data.schema import Schema, add_column
 from dpstats.data.source import Source
 from dpstats.data.tables import Narrow, Rows, Table
 from dpstats.errors import InvalidData
@@ -65,15 +65,16 @@ class Memory(Source):
         parameters = {part.role: part.parameter for part in schema.open_columns}
         check_indexes({"X": self._X, **{parameters[role]: entries for role, entries in given.items()}})
         X = self._numbers(schema) if schema.levels is None else self._codes(schema)
-        beside = {}
+        beside: dict[str, Any] = {}
         for part in schema.beside:
             entries = given[part.role] if part.name is None else column(self._X, part.name)
-            read = beside[part.role] = part.read(entries, schema.missing, schema.codes)
+            read = part.read(entries, schema.missing, schema.codes)
             if read.shape != X.shape[:1]:
                 words = f"{part.parameter} must have an entry for each row of X"
                 if schema.private_size:
                     raise InvalidData(words)
                 raise InvalidData(f"{words} (n_samples = {X.shape[0]}), got shape {read.shape}")
+            add_column(beside, part, read)
         table = Table(X, **beside, names=self._names(schema))
         narrow = schema.levels is None and X.dtype != np.float64 and isinstance(X, np.ndarray)
         return Narrow(table) if narrow else table

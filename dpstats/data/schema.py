@@ -11,7 +11,7 @@ import numpy as np
 
 from dpstats.data.columns import check_kind, distinct, kind_of
 from dpstats.data.keys import read_labels
-from dpstats.data.levels import Levels
+from dpstats.data.levels import Categories, Levels
 from dpstats.data.missing import NO_CODES, MissingCodes
 from dpstats.data.rows import InvalidType, column_of
 from dpstats.data.values import MISSING, is_built_in, is_missing, key_of
@@ -229,6 +229,15 @@ class Schema:
     def named_columns(self) -> tuple[Column, ...]:
         """The additional columns that are read from X."""
         return tuple(column for column in self.beside if column.name is not None)
+
+
+def add_column(found: dict[str, Any], column: Column, values: Any) -> None:
+    """Add the values of a column under its role. Several columns of groups are cross-classified."""
+    if column.role in found and isinstance(column.levels, Categories):
+        before, size = found[column.role], len(column.levels)
+        # A row has a cell if all its labels are declared.
+        values = np.where((before < 0) | (values < 0), -1, before * size + values)
+    found[column.role] = values
 
 
 def column_list(columns: Any) -> tuple[Any, ...] | None:

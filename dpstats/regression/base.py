@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
@@ -359,9 +359,12 @@ class Regression(HasEstimates, _Fitted[SomePlan], HasMissingCodes):
         self._errors()
         first = self._first
         everything = range(len(self.coef_)) if asked is None else asked
+        return Hypotheses.parse(everything, self._names(), first, parameter, self._terms())
+
+    def _terms(self) -> Mapping[str, Sequence[str]] | None:
+        """Return the names of the coefficients of each term, or None if every column is a term."""
         formula = getattr(self, "formula_", None)
-        terms = None if formula is None else formula.terms
-        return Hypotheses.parse(everything, self._names(), first, parameter, terms)
+        return None if formula is None else formula.terms
 
     def f_test(self, names: Any = None) -> JointTest:
         """Test whether several coefficients are all 0, or several hypotheses all hold, without additional privacy cost.
@@ -401,12 +404,11 @@ class Regression(HasEstimates, _Fitted[SomePlan], HasMissingCodes):
         TermTests
             ``statistic`` (F), ``pvalue`` and ``df_constraint`` of each term, and ``df_denom``.
         """
-        names = self._names()
-        formula = getattr(self, "formula_", None)
+        names, own_terms = self._names(), self._terms()
         # By position: a name may have characters that mean something in the text of a hypothesis.
         terms = [(name, [place]) for place, name in enumerate(names)]
-        if formula is not None:
-            factors = [(term, [names.index(name) for name in own]) for term, own in formula.terms.items()]
+        if own_terms is not None:
+            factors = [(term, [names.index(name) for name in own]) for term, own in own_terms.items()]
             terms = [*terms[: self._first], *factors]
         self._errors()
         rows = np.eye(len(names))
@@ -667,18 +669,20 @@ class Regression(HasEstimates, _Fitted[SomePlan], HasMissingCodes):
         **given
             Further parameters of the estimator.
         """
-        from dpstats.regression.formula import FormulaRows, parse
+        from dpstats.regression.formula import parse
 
         described = parse(formula, bounds=bounds, levels=levels, data=data)
         made = cls._of_formula(described, given)
         made._check_columns(described.names)
-        made._declare(described)
-        fitted = made.fit(FormulaRows(described, data))
+        fitted = made._fit_formula(described, data)
         fitted.formula_ = described
         return fitted
 
-    def _declare(self, described: Any) -> None:
-        """Keep what a formula says about its columns, for the next fit."""
+    def _fit_formula(self, described: Any, data: Any) -> Self:
+        """Fit the design of a formula."""
+        from dpstats.regression.formula import FormulaRows
+
+        return self.fit(FormulaRows(described, data))
 
     @classmethod
     def _of_formula(cls, described: Any, given: dict[str, Any]) -> Self:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,8 +38,9 @@ class CurvedRegression(_Fitted, NewtonSteps):
     _unknown_level: ClassVar[str]
     """Statement about a level without a limit."""
 
-    def _declare(self, described: Any) -> None:
+    def _fit_formula(self, described: Any, data: Any) -> Self:
         self._declared = described.two_valued
+        return super()._fit_formula(described, data)
 
     def _with_columns(self, design: Design) -> Design:
         known = self.__dict__.get("_declared", ())

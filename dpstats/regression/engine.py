@@ -48,6 +48,11 @@ class NewtonSteps(RowColumns[RegressionPlan]):
         """Set the attributes that these regressions share, and return the estimate; ``cov`` names its covariance."""
         found: Estimate = walked(released, plan).estimate()
         self._set_params(found.params, getattr(found, cov), found.privacy)
+        self._report_counts(released, plan, found)
+        return found
+
+    def _report_counts(self, released: Released, plan: RegressionPlan, found: Estimate) -> None:
+        """Set the number of rows, their total weight, and the fraction of offsets outside their bounds."""
         self.condition_ = found.condition
         if plan.count_stage is not None:
             count, noise = (
@@ -62,7 +67,6 @@ class NewtonSteps(RowColumns[RegressionPlan]):
                 self.total_weight_, self.total_weight_noise_std_ = largest * count, largest * noise
                 self.effective_rows_ = found.effective
         self._set_clipped_columns(plan, found)
-        return found
 
     def _set_clipped_columns(self, plan: RegressionPlan, found: Estimate) -> None:
         """Set the fraction of the offsets, exposures and weights outside their bounds, if rows have them."""

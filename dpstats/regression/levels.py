@@ -57,11 +57,11 @@ LEVELS = "totals of the outcomes by level"
 COVARIATES = "sums of the covariates by level"
 RESIDUALS = "totals of the residuals by level"
 
-_OUTCOMES_SHARE, _COVARIATES_SHARE = 0.02, 0.04
+_OUTCOMES_SHARE, _COVARIATES_SHARE, _MOST_COVARIATES_SHARE = 0.02, 0.04, 0.2
 _LEVELS_SHARE = 0.15
 _ROUGH, _LEAST_LEVELS = 1000.0, 1 / 3
 """Rows times mu up to which centers of randomized levels need all of their fraction, and the least part of it."""
-_LEAST_STEPS_SHARE, _STEPS_SHARE, _MOST_STEPS_SHARE = 0.1, 0.25, 0.5
+_LEAST_STEPS_SHARE, _STEPS_SHARE, _MOST_STEPS_SHARE = 0.1, 0.25, 0.42
 """Fractions of mu^2 for the steps: the least, the most to adjust levels, and the most if slopes are wanted."""
 _ENOUGH = 2.0
 """Noise of a slope, over its sampling error, at which slopes are good enough to adjust levels."""
@@ -108,12 +108,15 @@ class LevelsPlan(DesignPlan):
         then the totals of the outcomes by level.
     mu : float
         Parameter of Gaussian differential privacy of all stages together.
+    slopes : bool
+        Whether the slopes are wanted too.
     """
 
     levels: tuple[Any, ...]
     randomized: bool
     steps: RegressionPlan | None
     mu: float
+    slopes: bool
 
     @property
     def noise_ratio(self) -> float:
@@ -151,6 +154,10 @@ class LevelsPlan(DesignPlan):
         clip = 2.0 if self.steps is not None else self.design.y_half
         return min((clip * noise) ** 2 / self.n_samples, 1.0)
 
+    def limit_bias(self, steps: LinearPath) -> float:
+        """Return the bias by the least clip that is allowed for if the release does not show skewed residuals."""
+        return _BIAS
+
     def notes(self) -> list[str]:
         if self.steps is None:
             return [
@@ -186,10 +193,16 @@ def levels_plan(
     """
     mu, guarantee = 1 / gaussian_sigma(epsilon, delta), PrivacyGuarantee(epsilon, delta)
     d = design.center.size
-    facts |= {"levels": tuple(levels), "randomized": randomized, "missing": missing, "mu": mu}
+    facts |= {
+        "levels": tuple(levels),
+        "randomized": randomized,
+        "missing": missing,
+        "mu": mu,
+        "slopes": slopes,
+    }
     size = facts.pop("n_features", d)
     share = _steps_share(design, n, epsilon, delta, slopes)
-    own = mu * math.sqrt(share)
+    own, weighted = mu * math.sqrt(share), design.weight is not None
     # Rows of undeclared levels count nowhere, so the steps count the rows that they use, as if others were missing.
     first = first_stages(design, "drop")
     parts = shares("linear", n, d, own, design.intercept, first)
@@ -199,12 +212,13 @@ def levels_plan(
         return found or describe_step("linear", design, n, name, part * share, bits)
 
     def made(bits: int) -> SomePlan:
-        fractions = _fractions(share, n * mu, randomized)
+        covariates = 0.0 if randomized else _covariates_share(d, slopes)
+        fractions = _fractions(share, n * mu, covariates)
         before: list[Integers | JointIntegers]
-        before = [_totals(name, len(levels), fractions[name]) for name in (OUTCOMES, LEVELS)]
-        before += [] if randomized else [_covariates(len(levels), d, fractions[COVARIATES])]
+        before = [_totals(name, len(levels), fractions[name], weighted) for name in (OUTCOMES, LEVELS)]
+        before += [] if randomized else [_covariates(len(levels), d, fractions[COVARIATES], weighted)]
         steps = [describe(name, part, bits) for name, part in parts]
-        last = _totals(RESIDUALS, len(levels), fractions[RESIDUALS])
+        last = _totals(RESIDUALS, len(levels), fractions[RESIDUALS], weighted)
         stages = additive_stages([*before, *steps, last], epsilon, delta)
         inner = RegressionPlan(
             stages[len(before) : -1],
@@ -229,7 +243,7 @@ def levels_plan(
             f"n_samples = {n} noise hides their slopes. Use more rows, a larger epsilon or fewer covariates."
         )
 
-    stages = additive_stages([_totals(LEVELS, len(levels), 1.0)], epsilon, delta)
+    stages = additive_stages([_totals(LEVELS, len(levels), 1.0, weighted)], epsilon, delta)
     return kind(stages, guarantee, n, size, design=design, bits=found.bits, steps=None, **facts)
 
 
@@ -243,33 +257,47 @@ def _steps_share(design: Design, n: int, epsilon: float, delta: float, slopes: b
     return min(max(least, _STEPS_SHARE), _MOST_STEPS_SHARE)
 
 
-def _fractions(steps: float, size: float, randomized: bool) -> dict[str, float]:
-    """Return the fractions of mu^2 of the totals, given the fraction of the steps and rows times mu."""
+def _covariates_share(d: int, slopes: bool) -> float:
+    """Return the fraction of mu^2 for the centers of d covariates. Their errors attenuate the slopes."""
+    return min(_COVARIATES_SHARE * (1 + d), _MOST_COVARIATES_SHARE) if slopes else _COVARIATES_SHARE
+
+
+def _fractions(steps: float, size: float, covariates: float) -> dict[str, float]:
+    """Return the fractions of mu^2 of the totals.
+
+    Given are the fraction of the steps, rows times mu, and the fraction of the covariates, 0 for randomized levels.
+    """
     levels = _LEVELS_SHARE
-    if randomized:
+    if not covariates:
         levels *= min(max(_ROUGH / size, _LEAST_LEVELS), 1.0)
-    found = {OUTCOMES: _OUTCOMES_SHARE, LEVELS: levels}
-    if not randomized:
-        found[COVARIATES] = _COVARIATES_SHARE
+    found = {OUTCOMES: _OUTCOMES_SHARE, LEVELS: levels, COVARIATES: covariates}
     return {**found, RESIDUALS: 1 - steps - math.fsum(found.values())}
 
 
 def _shares(plan: LevelsPlan) -> dict[str, float]:
     if plan.steps is None:
         return {LEVELS: 1.0}
-    return _fractions((plan.steps.mu / plan.mu) ** 2, plan.n_samples * plan.mu, plan.randomized)
+    covariates = 0.0 if plan.randomized else _covariates_share(plan.design.center.size, plan.slopes)
+    return _fractions((plan.steps.mu / plan.mu) ** 2, plan.n_samples * plan.mu, covariates)
 
 
-def _totals(name: str, levels: int, share: float) -> JointIntegers:
-    """Return the integers of a stage of totals: of all rows, or by level."""
+def _totals(name: str, levels: int, share: float, weighted: bool) -> JointIntegers:
+    """Return the integers of a stage of totals: of all rows, or by level.
+
+    A weight in [0, 1] multiplies what a row adds. The distance of two rows is convex in their weights, so it is largest
+    at weights of 0 or 1. Rounding moves the three numbers of both rows by half a step each.
+    """
     count = 1 if name == OUTCOMES else levels
-    return replace(GaussianTotals(count, 1, UNIT_BITS).integers(), name=name, share=share)
+    found = GaussianTotals(count, 1, UNIT_BITS).integers()
+    return replace(found, name=name, share=share, l2=found.l2 + 2.0 * weighted)
 
 
-def _covariates(levels: int, d: int, share: float) -> Integers:
+def _covariates(levels: int, d: int, share: float, weighted: bool) -> Integers:
     """Return the integers of the sums of covariates by level: a row has one level, and a vector in the cube."""
     moved = math.isqrt(4 * d * 4**X_BITS) + 1
-    return Integers(COVARIATES, levels * d, 2.0**-X_BITS, 2 * d << X_BITS, moved, share)
+    # A weight rounds each number of both rows by half a step.
+    moved += weighted * (math.isqrt(d) + 1)
+    return Integers(COVARIATES, levels * d, 2.0**-X_BITS, (2 * d << X_BITS) + weighted * d, moved, share)
 
 
 # Queries
@@ -289,7 +317,7 @@ class OutcomeTotals(Question):
     def sum_rows(self, block: Block) -> Sums:
         assert block.groups is not None
         codes = np.zeros_like(block.groups) if self.totals.n_groups == 1 else block.groups
-        return _sum_levels(self.totals, (block.y - self.center) / self.half, codes)
+        return _sum_levels(self.totals, (block.y - self.center) / self.half, codes, block)
 
 
 @dataclass(frozen=True, eq=False)
@@ -357,7 +385,7 @@ class CovariateSums(Question):
     def sum_rows(self, block: Block) -> Sums:
         assert block.groups is not None
         inside = np.clip(block.z, -(2.0**X_BITS), 2.0**X_BITS)
-        sums = [np.bincount(block.groups, column, self.levels) for column in inside.T]
+        sums = [np.bincount(block.groups, column, self.levels) for column in np.rint(block.weigh(inside)).T]
         return {COVARIATES: as_int64(np.stack(sums, axis=1).ravel())}
 
 
@@ -373,14 +401,14 @@ class ResidualTotals(Question):
     def sum_rows(self, block: Block) -> Sums:
         assert block.groups is not None
         residuals = block.y - block.fit_outcomes(self.line) - self.middle[block.groups]
-        return _sum_levels(self.totals, residuals / self.clip[block.groups], block.groups)
+        return _sum_levels(self.totals, residuals / self.clip[block.groups], block.groups, block)
 
 
-def _sum_levels(totals: GaussianTotals, z: Floats, codes: NDArray[np.int64]) -> Sums:
+def _sum_levels(totals: GaussianTotals, z: Floats, codes: NDArray[np.int64], block: Block) -> Sums:
     """Return the totals by level of numbers that are clipped to [-1, 1]. A sum of floats below 2^53 is exact."""
     steps = as_int64(np.rint(np.clip(z, -1.0, 1.0) * 2.0**totals.bits))[:, None]
     return {
-        name: as_int64(np.bincount(codes, values[:, 0].astype(np.float64), totals.n_groups))
+        name: as_int64(np.bincount(codes, np.rint(block.weigh(values[:, 0])), totals.n_groups))
         for name, values in totals.rows(steps).items()
     }
 
@@ -567,12 +595,24 @@ class LevelsFit:
         self.scale = min(self.found.scale / design.y_half, path.spread)
         if steps.plan.is_lost(self.found.rows):
             self.intercept, self.scale = 0.0, path.spread
+        self._correct_slopes(path)
         self.skewed = self.found.uneven or steps.skewness > 0
-        self._choose_clips(path)
+        self._choose_clips(path, steps)
         theta = np.append(self.intercept - path.centers.middle, self.slopes) / path.centers.half
         self.coordinates = Coordinates(np.zeros(design.center.size), True, coordinates(theta, design.size))
 
-    def _choose_clips(self, path: LevelsPath) -> None:
+    def _correct_slopes(self, path: LevelsPath) -> None:
+        """Undo half of the largest attenuation by errors in the centers of the covariates, and keep it as an error.
+
+        These errors move the rows of a level, but not their outcomes. If rows are clipped, it is less.
+        """
+        moved = np.minimum(path.counts / self.found.rows, 1.0) @ path.unsure
+        inverse = self.sampling * self.found.rows / self.scale**2
+        half = inverse @ (moved * self.slopes) / 2
+        self.slopes = self.slopes + np.where(self.identified, half, 0.0)
+        self.cov = self.cov + np.outer(half, half)
+
+    def _choose_clips(self, path: LevelsPath, steps: LinearPath) -> None:
         """Choose the clip of the residuals of each level. The noise is in proportion to it.
 
         Either it is near their scale, with a bias by skewness that decays with the clip, or it clips no outcome.
@@ -581,7 +621,7 @@ class LevelsFit:
         count = np.maximum(path.released[LEVELS][COUNTS], noise.count)[:, None]
         away = path.centers.outcomes + self.intercept
         clips = np.minimum(_CLIPS * self.scale + _REACH * path.errors[:, None], 2.0)
-        bias = self.scale * _skewness_bias(_CLIPS, self.skewed)
+        bias = self.scale * _skewness_bias(_CLIPS, self.skewed, path.plan.limit_bias(steps))
         costs = (last.total * clips / count) ** 2 + bias**2
         best, every = np.argmin(costs, axis=1), np.arange(len(away))
         # Outcomes within the bounds, minus the slopes times covariates within theirs
@@ -594,9 +634,12 @@ class LevelsFit:
         self.shape = np.where(all_inside, _NO_SPREAD, self.scale)
 
 
-def _skewness_bias(clip: Any, skewed: bool = False) -> Any:
-    """Return the bias of the mean of residuals by a clip, both in standard deviations, that is allowed for."""
-    bias, decay = (_SKEWED_BIAS, _SKEWED_DECAY) if skewed else (_BIAS, _DECAY)
+def _skewness_bias(clip: Any, skewed: bool = False, least: float = _BIAS) -> Any:
+    """Return the bias of the mean of residuals by a clip, both in standard deviations, that is allowed for.
+
+    ``least`` is the bias by the least clip if the release does not show that residuals are skewed.
+    """
+    bias, decay = (_SKEWED_BIAS, _SKEWED_DECAY) if skewed else (least, _DECAY)
     return bias * np.exp(-decay * (clip - _CLIPS[0]))
 
 

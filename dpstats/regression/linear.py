@@ -13,16 +13,17 @@ from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_choice, check_privacy_parameters
 from dpstats.data.tables import Rows
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, refuse
 from dpstats.privacy.gaussian import gaussian_sigma
-from dpstats.regression.engine import NewtonSteps
+from dpstats.regression.engine import NewtonSteps, walked
 from dpstats.regression.error_laws import ErrorLaw, Student
+from dpstats.regression.factors import FactorColumns, FactorsPlan, factors_plan
 from dpstats.regression.from_moments import describe_moments, read_moments, report_moments
 from dpstats.regression.least_squares import LeastSquares
 from dpstats.regression.moments import STAGE, MomentsPlan, is_few, moments_plan
 from dpstats.regression.path import told_apart
 from dpstats.regression.plan import RegressionPlan, regression_plan
-from dpstats.regression.row_columns import OffsetColumn, check_offset
+from dpstats.regression.row_columns import check_offset
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released, Session
 
@@ -33,7 +34,7 @@ _HIDDEN = 1.0
 
 
 @parameters
-class PrivateLinearRegression(NewtonSteps, OffsetColumn[RegressionPlan], LeastSquares[RegressionPlan]):
+class PrivateLinearRegression(FactorColumns[RegressionPlan], NewtonSteps, LeastSquares[RegressionPlan]):
     """Private least squares, with intervals that include sampling error and privacy noise.
 
     Use this estimator for linear regression with a positive delta. For pure differential privacy (delta = 0), use
@@ -60,9 +61,15 @@ class PrivateLinearRegression(NewtonSteps, OffsetColumn[RegressionPlan], LeastSq
 
         * "HC": robust, for residuals with any variances.
         * "nonrobust": shrinks the released covariance toward the covariance under equal residual variances, to the
-          extent that noise explains the difference.
+          extent that noise explains the difference. Not with factors.
 
         Both divide by n - p rows, as "HC1" does. Intervals use Student's t with n - p degrees of freedom.
+    factors : mapping {column name: levels}, optional
+        Columns of ``X`` with labels, and their public levels, such as ``{"arm": ["control", "a", "b"]}``. The first
+        level is the reference. A column of yes and no has the levels ``[False, True]`` or ``[0, 1]``. Levels may be
+        rare: see the notes. Several factors may have at most 16 combinations of levels. ``X`` must be a data frame, a
+        file or a relation, and have at least one column of numbers. A row with an undeclared or missing label adds
+        nothing to the fit.
     offset : column name, optional
         The column of a data frame that has the offset of each row: a known part of the outcome, which is
         subtracted. Offsets can also be given to ``fit``.
@@ -90,7 +97,8 @@ class PrivateLinearRegression(NewtonSteps, OffsetColumn[RegressionPlan], LeastSq
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,)
-        Slopes, in units of the outcome per unit of the column.
+        Slopes, in units of the outcome per unit of the column. With ``factors``, then the difference of each level from
+        the first of its factor, named such as "arm[T.b]".
     intercept_ : float
         Intercept, or 0 without one.
     standard_errors_ : ndarray of shape (n_features,)
@@ -103,9 +111,15 @@ class PrivateLinearRegression(NewtonSteps, OffsetColumn[RegressionPlan], LeastSq
         The same with the intercept first.
     identified_ : ndarray of bool, shape (n_features,)
         Whether each coefficient is identified. For the others, noise hides the variation of the columns, and their
-        intervals reflect only the range of the outcome.
+        intervals reflect only the range of the outcome. A level of a factor is identified if its released count and
+        the count of the first level are at least five times their noise.
     intercept_identified_ : bool
         Whether the intercept is. Only with few rows.
+    levels_ : dict
+        For each level, or for each combination of levels of several factors: the noisy number of rows, the mean outcome
+        at the mean of the columns, and its standard error. Only with ``factors``.
+    counts_noise_std_ : float
+        Standard deviation of the noise of these numbers. Only with ``factors``.
     privacy_share_ : ndarray of shape (n_features,)
         Fraction of the squared standard error that is due to privacy: the noise, and the errors that it leaves
         uncorrected.
@@ -129,8 +143,8 @@ class PrivateLinearRegression(NewtonSteps, OffsetColumn[RegressionPlan], LeastSq
         Noisy fraction of the offsets outside ``offset_bounds``, and the standard deviation of its noise. Only with
         offsets.
     rows_, rows_noise_std_ : float
-        Noisy number of observed rows, and the standard deviation of its noise. Only with ``missing="drop"``, and not
-        with few rows.
+        Noisy number of observed rows, and the standard deviation of its noise. Only with ``missing="drop"``, or with
+        ``factors``, where rows of undeclared levels do not count. Not with few rows.
     clipped_weight_share_, clipped_weight_share_std_ : float
         Noisy fraction of the total weight that is of rows with a weight outside ``weight_bounds``, and the standard
         deviation of its noise. Only with weights.
@@ -156,10 +170,21 @@ class PrivateLinearRegression(NewtonSteps, OffsetColumn[RegressionPlan], LeastSq
     it. Every step releases the Gram matrix of the bounded rows together with the gradient, without additional
     noise.
 
-    **Few rows.** For one column and fewer than 80/mu rows, where mu is the parameter of Gaussian differential privacy
-    (0.237 for the default epsilon and delta), the fit takes the single release of `SufficientStatisticsRegression`,
-    because noise hides what the steps would learn. The plan says so. Standard errors then assume homoscedastic
-    residuals, and ``rows_`` is not set. Fits with weights or offsets always take steps.
+    **Factors.** A row has one level, so sums by level cost the noise of one sum, also for rare levels. As a column of
+    0 and 1, a level needs about 134/mu rows (``smallest_share`` of a plan). mu is the parameter of Gaussian
+    differential privacy, 0.237 for the default epsilon and delta. Several factors are cross-classified, and
+    coefficients are the least-squares fit to the means of the cells.
+
+    Residuals are assumed to be about as skewed in each level as in all rows. With weights that vary, the standard
+    errors of levels are conservative.
+
+    **Formulas.** `from_formula` fits factors by levels if the formula consists of factors, their interactions and
+    columns of numbers, and if a level may be too rare for a column of 0 and 1. Unless ``levels`` declares fractions of
+    the rows, as in ``{"arm": {"a": 0.5, "b": 0.5}}``, a level may have 1% of them. The choice is public.
+
+    **Few rows.** For one column without factors, and fewer than 80/mu rows, the fit takes the single release of
+    `SufficientStatisticsRegression`, because noise hides what the steps would learn. The plan says so. Standard errors
+    then assume homoscedastic residuals, and ``rows_`` is not set. Fits with weights or offsets always take steps.
 
     **Estimand.** If the model does not hold, coefficients describe the best fit to the weighted rows.
 
@@ -192,15 +217,13 @@ class PrivateLinearRegression(NewtonSteps, OffsetColumn[RegressionPlan], LeastSq
     def _law(self) -> ErrorLaw:
         return Student(self._degrees)
 
-    def plan(  # type: ignore[override]
-        self, n_samples: int, n_features: int
-    ) -> RegressionPlan | MomentsPlan:
+    def plan(self, n_samples: int, n_features: int) -> Any:
         """Return the release plan of a fit on data of this size.
 
         Parameters
         ----------
         n_samples, n_features : int
-            Public sizes.
+            Public sizes. Columns of factors do not count.
         """
         n, design = self._declared(n_samples, n_features)
         design = self._with_columns(design)
@@ -208,6 +231,11 @@ class PrivateLinearRegression(NewtonSteps, OffsetColumn[RegressionPlan], LeastSq
             design = design.subtracting(design.offset)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
         check_choice("cov_type", self.cov_type, ["HC", "nonrobust"])
+        coding = self._factors_coding()
+        if coding is not None:
+            if self.cov_type != "HC":
+                raise refuse("cov_type", given=self.cov_type, allowed="'HC' with factors")
+            return factors_plan(design, coding, n, epsilon, delta, self._policy())
         plain = design.offset is None and design.weight is None
         if delta > 0 and plain and is_few(n, n_features, 1 / gaussian_sigma(epsilon, delta)):
             plan = moments_plan("l2", design, n, epsilon, delta, self._policy())
@@ -220,7 +248,8 @@ class PrivateLinearRegression(NewtonSteps, OffsetColumn[RegressionPlan], LeastSq
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows to predict for.
+            Rows to predict for. With factors, a data frame with their columns too. The prediction is NaN for a row of
+            an undeclared level.
         offset : sequence of length n_samples, optional
             Offsets of the rows. The default is 0 for each.
         """
@@ -252,7 +281,7 @@ class PrivateLinearRegression(NewtonSteps, OffsetColumn[RegressionPlan], LeastSq
         return self.plan_.noise_only if isinstance(self.plan_, MomentsPlan) else super()._noise_only()
 
     def _notes(self) -> list[str]:
-        notes = super()._notes()
+        notes = [*super()._notes(), *self._factor_notes()]
         if self.uneven_:
             notes.append(
                 "Residuals beyond the clipping threshold do not balance. They are skewed, or some rows were far from "
@@ -266,8 +295,11 @@ class PrivateLinearRegression(NewtonSteps, OffsetColumn[RegressionPlan], LeastSq
             )
         return notes
 
-    def _report(self, released: Released, plan: RegressionPlan | MomentsPlan) -> None:
+    def _report(self, released: Released, plan: Any) -> None:
         self._robust = self.cov_type == "HC"
+        if isinstance(plan, FactorsPlan):
+            self._report_levels(released, plan)
+            return
         if isinstance(plan, MomentsPlan):
             report_moments(self, released, plan)
             # No residual is clipped.
@@ -280,11 +312,21 @@ class PrivateLinearRegression(NewtonSteps, OffsetColumn[RegressionPlan], LeastSq
         self.uneven_ = estimate.uneven
         self.hidden_bias_ = estimate.hidden
 
+    def _report_levels(self, released: Released, plan: FactorsPlan) -> None:
+        found = walked(released, plan).estimate()
+        self._report_factors(found, plan)
+        fit = found.path.fit
+        self._report_counts(released, plan.inner, fit.found)
+        self._set_outside(fit.found.outside, fit.found.rows)
+        self.scale_ = plan.design.y_half * fit.scale
+        self.uneven_, self.hidden_bias_ = fit.found.uneven, fit.found.hidden
+
     def _method(self) -> list[tuple[str, str]]:
         if isinstance(self.plan_, MomentsPlan):
             return describe_moments(self, " (few rows)")
+        by_levels = "factors by levels; " * (self._fitted_coding is not None)
         return [
-            ("Method", "noisy Newton steps, whitened; bounded rows, clipped residuals"),
+            ("Method", f"{by_levels}noisy Newton steps, whitened; bounded rows, clipped residuals"),
             ("Covariance", "robust (HC)" if self._robust else "nonrobust (residuals of one variance)"),
             ("Condition of the design", f"{self.condition_:.3g} (released, whitened)"),
         ]

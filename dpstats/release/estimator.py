@@ -26,7 +26,7 @@ from dpstats.data.memory import stated_shape
 from dpstats.data.missing import check_codes
 from dpstats.data.opening import open_source
 from dpstats.data.parameters import check_integer, check_missing, check_real
-from dpstats.data.schema import Schema, check_columns_again, check_names, record_columns
+from dpstats.data.schema import Column, Schema, check_columns_again, check_names, record_columns
 from dpstats.data.source import Source
 from dpstats.data.tables import Rows
 from dpstats.errors import InvalidData, InvalidParameter, is_public, show
@@ -353,10 +353,10 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         budget.check(plan.for_data(unit, simulated))
         return plan
 
-    def _again(self, X: Any) -> Rows:
+    def _again(self, X: Any, extra_columns: tuple[Column, ...] = ()) -> Rows:
         """Return more rows with the columns of the fit, to predict for, or refuse them."""
         source = open_source(X)
-        schema = replace(self._coded_schema(), beside=())
+        schema = replace(self._coded_schema(), beside=extra_columns)
         fitted = getattr(self, "feature_names_in_", None)
         if schema.bounds is not None and fitted is not None and set(fitted) <= set(source.names or ()):
             # Labeled bounds choose columns by name, in the order of the fit.

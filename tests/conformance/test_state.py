@@ -292,7 +292,10 @@ UNDECLARED = {
         "_label": "the name of the function of the fit",
     },
     PrivateProportion: {"_zeros": "the released number of observed rows without the property, for intervals"},
-    GroupMeans: {"_ratio": "what was released of the groups, for intervals and tests"},
+    GroupMeans: {
+        "_ratio": "what was released of the groups, for intervals and tests",
+        "_adjusted": "what was released with covariates, for the same",
+    },
     PrivateSurvival: {"_table": "what was released of the table, for curves and intervals"},
     MeanPerRow: {"_ratio": "what was released of the units, for intervals and tests"},
 }

@@ -44,7 +44,7 @@ class Indicator:
     code: int
 
     def of(self, table: Table) -> Span:
-        tree = _argument(expression(self.source))
+        tree = read_argument(expression(self.source))
         if isinstance(tree, ast.Name):
             codes, low, high = table.codes(tree.id), 0.0, 1.0
         else:
@@ -171,7 +171,7 @@ def read_part(factor: Any, declared: Declared) -> Number | Spline | Factor:
                 return Number(text, source)
         case _ if not _is_truth(tree, declared):
             return Number(text, source)
-    coded = _argument(tree)
+    coded = read_argument(tree)
     categories = levels[coded.id] if isinstance(coded, ast.Name) else Categories((False, True))
     return Factor(text, ast.dump(coded), source, categories.values, _reference(coding, categories))
 
@@ -184,7 +184,7 @@ def read_response(factor: Any, declared: Declared) -> Number | None:
     return part if isinstance(part, Number) else None
 
 
-def _argument(tree: ast.expr) -> ast.expr:
+def read_argument(tree: ast.expr) -> ast.expr:
     """Return the column or the condition that C() and I() enclose."""
     while (
         isinstance(tree, ast.Call)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,13 +20,19 @@ from dpstats.data.values import is_missing
 from dpstats.errors import InvalidData, InvalidParameter, refuse, show, show_names
 from dpstats.regression.formula.expressions import Span
 
+_ROUNDING = 1e-9
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Declared:
-    """The bounds of numeric columns and the levels of factors, by column name."""
+    """The bounds of numeric columns and the levels of factors, by column name.
+
+    ``shares`` has the smallest fraction of the rows that is declared for a level, for factors with such fractions.
+    """
 
     bounds: Mapping[str, tuple[float, float]]
     levels: Mapping[str, Categories]
+    shares: Mapping[str, float] = field(default_factory=dict)
 
 
 def is_truth(declared: Declared, name: str) -> bool:
@@ -57,8 +63,13 @@ def check_declared(bounds: Any, levels: Any, data: Any = None) -> Declared:
     known = {
         key: _check_levels(_name_entry("levels", k), values) for k, (key, values) in enumerate(levels.items())
     }
+    shares = {
+        key: _check_shares(_name_entry("levels", k), values)
+        for k, (key, values) in enumerate(levels.items())
+        if isinstance(values, Mapping)
+    }
     boolean = {name: Categories((False, True)) for name in _boolean_columns(data)}
-    return Declared(pairs, boolean | known)
+    return Declared(pairs, boolean | known, shares)
 
 
 def _boolean_columns(data: Any) -> list[str]:
@@ -97,6 +108,18 @@ def _check_levels(name: str, values: Any) -> Categories:
     if len(categories) < 2:
         raise InvalidParameter(f"{name} must be at least two values, got {show(values)}")
     return categories
+
+
+def _check_shares(name: str, shares: Mapping[Any, Any]) -> float:
+    """Return the smallest of the declared fractions of the levels of a factor, or raise an error."""
+    found = [
+        check_real(f"{name}, share {place}", share, above=0) for place, share in enumerate(shares.values())
+    ]
+    if sum(found) > 1 + _ROUNDING:
+        raise InvalidParameter(
+            f"{name} must have fractions of the rows that add up to at most 1, got {sum(found):g}"
+        )
+    return min(found)
 
 
 def listed(names: Iterable[Any]) -> str:

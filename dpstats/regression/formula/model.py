@@ -7,8 +7,8 @@ knots from the data, and would evaluate Python code in which a row may use other
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.missing import NO_CODES, MissingCodes
 from dpstats.errors import DPStatsError, InvalidParameter, show
+from dpstats.regression.formula.cells import FormulaCells, find_cells
 from dpstats.regression.formula.coding import Column, Indicator, Number, list_columns, read_response
 from dpstats.regression.formula.declared import Declared, Table, check_declared, empty_table, is_truth, listed
 
@@ -115,6 +116,26 @@ class Formula:
             return np.empty((len(first), 0))
         return _matrix(self._columns, Table(self._declared, data, codes))
 
+    def find_cells(self, most: int) -> FormulaCells | None:
+        """Return the cells of the factors, or None if the design does not consist of factors and columns of numbers."""
+        return find_cells(self._columns, self._declared, most)
+
+    def split_rows(
+        self, cells: FormulaCells, data: Any, codes: MissingCodes = NO_CODES
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None, NDArray[np.int64]]:
+        """Return the columns of numbers of a private table, its response, and the code of the cell of each row."""
+        table = Table(self._declared, data, codes)
+        y = None if self._response is None else self._response.of(table).values
+        numbers = [
+            column for column, factor in zip(self._columns, cells.is_factor, strict=True) if not factor
+        ]
+        return _matrix(numbers, table), y, cells.codes(table)
+
+    def smallest_share(self, names: Iterable[str], default: float) -> float:
+        """Return the smallest declared fraction of a level of some factors, or a default if one is unknown."""
+        shares = [self._declared.shares.get(name, default) for name in names]
+        return min(shares, default=default)
+
 
 def parse(
     formula: str,
@@ -151,7 +172,8 @@ def parse(
     bounds : mapping of str to (low, high)
         Public bounds of every numeric column.
     levels : mapping of str to sequence, optional
-        Public categories of every factor, at least two.
+        Public categories of every factor, at least two. As a mapping of categories to their expected fractions of the
+        rows, it also tells a linear regression how rare they are.
     data : data frame, or mapping of columns, optional
         The table of the formula. Only its boolean types are used: they declare the levels False and True.
 
@@ -198,7 +220,7 @@ def parse(
         y_bounds = np.array(_bounds(response, empty))
     elif response is not None:
         unbounded = {str(column): (-math.inf, math.inf)}
-        declared = Declared({**declared.bounds, **unbounded}, declared.levels)
+        declared = replace(declared, bounds={**declared.bounds, **unbounded})
     return Formula(
         text=formula,
         response=None if response is None else response.column or response.text,

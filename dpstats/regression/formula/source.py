@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from dpstats.data.labels import unit_of
 from dpstats.data.memory import stated_shape
 from dpstats.data.schema import Schema
 from dpstats.data.source import Source
 from dpstats.data.tables import Rows, Table
 from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.regression.formula.cells import FormulaCells
 from dpstats.regression.formula.declared import reader
 from dpstats.regression.formula.model import Formula
 
@@ -22,6 +25,8 @@ class FormulaRows(Source):
     ----------
     formula : Formula
     data : data frame, or mapping of columns
+    cells : FormulaCells, optional
+        Read factors as the cell of each row, instead of as columns.
 
     Examples
     --------
@@ -32,15 +37,17 @@ class FormulaRows(Source):
     (2, 1)
     """
 
-    def __init__(self, formula: Formula, data: Any) -> None:
-        self._formula, self._data = formula, data
+    def __init__(self, formula: Formula, data: Any, cells: FormulaCells | None = None) -> None:
+        self._formula, self._data, self._cells = formula, data, cells
         self.unit = unit_of(data)
 
     def size(self, schema: Schema) -> tuple[int, int] | None:
         data = self._data
         column = next(iter(data.values()), None) if isinstance(data, Mapping) else data
         shape = stated_shape(column)
-        return None if shape is None else (shape[0], len(self._formula.names))
+        names, cells = self._formula.names, self._cells
+        d = len(names) if cells is None else int(np.count_nonzero(~cells.is_factor))
+        return None if shape is None else (shape[0], d)
 
     def resolve(self, schema: Schema, y: Any) -> tuple[Schema, dict[str, Any]]:
         if self._formula.response is None:
@@ -50,9 +57,19 @@ class FormulaRows(Source):
         return schema, {}
 
     def read(self, schema: Schema, given: Mapping[str, Any] | None = None) -> Rows:
-        X, response = self._formula.rows(self._data, schema.codes)
         named = reader(self._data)
-        beside = {
+        beside: dict[str, Any] = {}
+        if self._cells is None:
+            X, response = self._formula.rows(self._data, schema.codes)
+        else:
+            X, response, groups = self._formula.split_rows(self._cells, self._data, schema.codes)
+            if schema.missing == "error" and (groups < 0).any():
+                raise InvalidData(
+                    "data must have a level of every factor in each row, got at least one missing category. Declare "
+                    "None as a level, or set missing='drop'."
+                )
+            beside = {"groups": groups}
+        beside |= {
             part.role: part.read(
                 response if part.name is None else named(part.name), schema.missing, schema.codes
             )

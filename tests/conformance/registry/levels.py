@@ -8,12 +8,15 @@ from functools import cache, partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from dpstats.auditing.movement import vectors
+from dpstats.data.levels import Categories
 from dpstats.data.tables import Table
 from dpstats.groups import GroupMeans
 from dpstats.privacy import JointStage, Plan
-from dpstats.regression import engine
+from dpstats.regression import PrivateLinearRegression, engine
+from dpstats.regression.factors import check_factors
 from dpstats.regression.levels import Centered, ResidualTotals
 from dpstats.regression.rows import Question
 from dpstats.release.session import Session
@@ -28,6 +31,15 @@ OPTIONS = {
     "delta": 1e-2,
 }
 TIGHT = OPTIONS | {"epsilon": 1.0}
+FACTORS = {
+    "factors": {"arm": [0, 1, 2]},
+    "x_bounds": (-1.0, 1.0),
+    "y_bounds": (-1.0, 1.0),
+    "weights": "weight",
+    "weight_bounds": (0.0, 1.0),
+    "epsilon": 3.0,
+    "delta": 1e-2,
+}
 NOBODY = 9.0
 """A label that is not declared."""
 ROWS = 600
@@ -38,6 +50,16 @@ class Adjusted(GroupMeans):
 
     def _bent(self, question: Question, rows: Any) -> Question:
         return question
+
+
+class Factors(PrivateLinearRegression):
+    """A regression with a factor and weights, as a dataset whose last two columns are labels and weights."""
+
+    def _bent(self, question: Question, rows: Any) -> Question:
+        return question
+
+    def _categories(self) -> Categories:
+        return check_factors(self.factors)["arm"]
 
 
 class LittleNoise(Adjusted):
@@ -76,8 +98,11 @@ class CentersFromTheRows(Adjusted):
 
 
 def table(estimator: Any, data: Dataset) -> Table:
-    """Return rows whose last column is the label as a table."""
-    return Table(data[:, :-1], groups=estimator._categories().codes(data[:, -1]))
+    """Return rows (x, x, y, label), maybe with weights, as a table."""
+    groups = estimator._categories().codes(data[:, 3])
+    if isinstance(estimator, Factors):
+        return Table(data[:, :2], y=data[:, 2], groups=groups, weight=data[:, 4])
+    return Table(data[:, :3], groups=groups)
 
 
 def questions(estimator: Any) -> tuple[Any, list[Question]]:
@@ -85,8 +110,9 @@ def questions(estimator: Any) -> tuple[Any, list[Question]]:
     rng = np.random.default_rng(3)
     X, k = rng.uniform(-0.8, 0.8, (ROWS, 2)), rng.integers(0, 3, ROWS)
     y = X @ [0.3, -0.2] + np.array([-0.1, 0.0, 0.2])[k] + rng.normal(scale=0.05, size=ROWS)
-    plan, asked = estimator.plan(ROWS, 3), []
-    rows, path = estimator._read(table(estimator, np.column_stack([X, y, k])), plan), engine.first_path(plan)
+    plan, asked = estimator.plan(ROWS, 2 if isinstance(estimator, Factors) else 3), []
+    data = np.column_stack([X, y, k, rng.uniform(0.2, 1.0, ROWS)])
+    rows, path = estimator._read(table(estimator, data), plan), engine.first_path(plan)
     with Session.simulated(plan, rng) as session:
         for stage in plan.stages:
             question = path.question(stage.name)
@@ -129,6 +155,17 @@ def pairs_of(question: Question, design: Any) -> Iterator[tuple[np.ndarray, np.n
                 )
 
 
+def with_weights(pairs: Iterator[Any], weighted: bool) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield the pairs with weights, if rows have them: the largest, none, and others."""
+    ends = ((1.0, 1.0), (1.0, 0.0), (0.31, 0.77))
+    for first, second in pairs:
+        if not weighted:
+            yield first, second
+            continue
+        for both in ends:
+            yield np.append(first, both[0]), np.append(second, both[1])
+
+
 def on_one_way(estimator: Any, pair: tuple[Dataset, Dataset]) -> Callable[..., np.ndarray]:
     """Return all stages of a fit, drawn on one way that it could go, as an attacker of both datasets best sees them."""
 
@@ -163,7 +200,12 @@ def on_one_way(estimator: Any, pair: tuple[Dataset, Dataset]) -> Callable[..., n
 
 def public(estimator: Any) -> Any:
     def call(data: Dataset, budget: Any) -> tuple[Plan, np.ndarray]:
-        made = type(estimator)(**{**estimator.get_params(), "random_state": None, "budget": budget})
+        kind = PrivateLinearRegression if isinstance(estimator, Factors) else GroupMeans
+        made = kind(**{**estimator.get_params(), "random_state": None, "budget": budget})
+        if isinstance(made, PrivateLinearRegression):
+            frame = pd.DataFrame(data, columns=["x0", "x1", "y", "arm", "weight"])
+            made.fit(frame.drop(columns="y"), frame["y"])
+            return made.plan_, made.params_
         made.fit(data[:, :-1], data[:, -1])
         return made.plan_, np.ravel(made.means_)
 
@@ -180,10 +222,12 @@ def neighbors(first: list[float], second: list[float], n: int = ROWS) -> tuple[D
     return data, changed
 
 
-def _entry(name: str, options: dict[str, Any], power: float, bugs: tuple[PlantedBug, ...]) -> Entry:
-    estimator = GroupMeans(**options)
+def _entry(name: str, estimator: Any, power: float, bugs: tuple[PlantedBug, ...]) -> Entry:
     plan, asked = questions(estimator)
     pair = neighbors([1.0, 1.0, 1.0, 0.0], [1.0, 1.0, -1.0, 0.0])
+    weighted = isinstance(estimator, Factors)
+    if weighted:
+        pair = tuple(np.column_stack([data, np.ones(len(data))]) for data in pair)
 
     def integers(data: Dataset) -> Asked:
         rows = estimator._read(table(estimator, data), plan)
@@ -197,19 +241,19 @@ def _entry(name: str, options: dict[str, Any], power: float, bugs: tuple[Planted
     def pairs() -> Iterator[tuple[Dataset, Dataset]]:
         seen = set()
         for question in asked:
-            for first, second in pairs_of(question, plan.design):
+            for first, second in with_weights(pairs_of(question, plan.design), weighted):
                 if (found := (first.tobytes(), second.tobytes())) not in seen:
                     seen.add(found)
                     yield first[None], second[None]
 
     return Entry(
         name=name,
-        covers=GroupMeans,
+        covers=PrivateLinearRegression if weighted else GroupMeans,
         proof="levels.md",
         plan=plan,
         integers=integers,
         pairs=pairs,
-        draw=on_one_way(Adjusted(**options), pair),
+        draw=on_one_way(estimator, pair),
         dataset=pair[0],
         neighbor=pair[1],
         power=power,
@@ -233,5 +277,6 @@ def entries() -> Iterator[Entry]:
     ):
         draw = on_one_way(kind(**TIGHT), both)
         bugs.append(PlantedBug(name, draw, *both, TIGHT["epsilon"], TIGHT["delta"], 20_000))
-    yield _entry("adjusted means of randomized groups", OPTIONS, 0.3, tuple(bugs))
-    yield _entry("adjusted means of other groups", OPTIONS | {"randomized": False}, 0.3, ())
+    yield _entry("adjusted means of randomized groups", Adjusted(**OPTIONS), 0.3, tuple(bugs))
+    yield _entry("adjusted means of other groups", Adjusted(**OPTIONS, randomized=False), 0.3, ())
+    yield _entry("linear regression with a factor and weights", Factors(**FACTORS), 0.3, ())
