@@ -409,6 +409,9 @@ def _params(model: Any, confidence: float) -> list[dict[str, Any]]:
             *model.identified_.tolist(),
         ],  # null for the intercept, which has no such test
     }
+    for name in ("settled", "one_sided"):
+        if hasattr(model, f"{name}_"):
+            table[name] = [*([None] * len(first)), *getattr(model, f"{name}_").tolist()]
     for ratio in ("odds_ratio", "rate_ratio"):
         if hasattr(model, f"{ratio}s_"):
             for end, name in (("", "estimate"), ("_low", "low"), ("_high", "high")):

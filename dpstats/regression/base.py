@@ -15,6 +15,7 @@ from dpstats.data.arithmetic import quiet
 from dpstats.data.missing import check_codes
 from dpstats.data.parameters import check_flag, check_level, check_real
 from dpstats.data.schema import Column, Schema
+from dpstats.error_distributions import ErrorDistribution
 from dpstats.errors import InvalidData, InvalidParameter, show
 from dpstats.inference import Estimates, HasEstimates, Test
 from dpstats.lattice import check_finite
@@ -152,6 +153,11 @@ class Regression(HasEstimates, _Fitted[SomePlan], HasMissingCodes):
         hidden = hasattr(self, "rows_") and self.rows_ < _SOME_OBSERVED * self.rows_noise_std_
         return np.append(np.full(self._first, not hidden), self.identified_)
 
+    @property
+    def _hidden(self) -> NDArray[np.bool_]:
+        """Which parameters noise hides, intercept first."""
+        return ~self._identified
+
     # Reading rows
 
     def _schema(self) -> Schema:
@@ -241,7 +247,8 @@ class Regression(HasEstimates, _Fitted[SomePlan], HasMissingCodes):
 
     def _estimates_at(self, places: Sequence[int]) -> Estimates:
         at, names = list(places), self._names()
-        found = self._inferred(self.params_[at], self._errors()[at], [names[place] for place in at])
+        weights = np.eye(self.params_.size)[at]
+        found = self._inferred(self.params_[at], self._errors()[at], [names[place] for place in at], weights)
         return replace(found, null=0.0, title="Private coefficients", tested=self._identified[at])
 
     def _combined(self, weights: Floats, names: Sequence[str]) -> Estimates:
@@ -250,16 +257,22 @@ class Regression(HasEstimates, _Fitted[SomePlan], HasMissingCodes):
         with quiet():
             estimates = weights @ self.params_
             variances = np.einsum("ij,jk,ik->i", weights, np.asarray(self.params_cov_), weights)
-        return self._inferred(estimates, np.sqrt(variances), names)
+        return self._inferred(estimates, np.sqrt(variances), names, weights)
 
-    def _inferred(self, estimates: Floats, errors: Floats, names: Sequence[str]) -> Estimates:
+    def _build_errors(self, estimates: Floats, errors: Floats, weights: Floats | None) -> ErrorDistribution:
+        """Return the distribution of the errors of estimates: linear combinations of the parameters, with weights."""
+        return ScaledErrors(estimates, errors, self._law)
+
+    def _inferred(
+        self, estimates: Floats, errors: Floats, names: Sequence[str], weights: Floats | None = None
+    ) -> Estimates:
         """Return estimates, errors and names as `Estimates` with the error distribution of this estimator."""
         return Estimates(
             estimates,
             errors,
             tuple(names),
             self._estimand,
-            ScaledErrors(estimates, errors, self._law),
+            self._build_errors(estimates, errors, weights),
             header="coef",
             together=BONFERRONI,
             simulated=self.privacy_.simulated,
@@ -524,7 +537,8 @@ class Regression(HasEstimates, _Fitted[SomePlan], HasMissingCodes):
         formula = getattr(self, "formula_", None)
         if formula is not None and not isinstance(X, np.ndarray):
             X = formula.predictors(X, check_codes(self.missing_codes))
-        rows = self._again(X).whole().X
+        # A model without columns needs the number of rows only.
+        rows = self._again(X).whole().X if self.coef_.size else np.empty((len(X), 0))
         if self.missing == "error":
             check_finite(rows)
         if self._first:
@@ -603,7 +617,7 @@ class Regression(HasEstimates, _Fitted[SomePlan], HasMissingCodes):
         ]
         if sentence := about_missing(self.plan_.missing):
             notes.append(sentence)
-        unknown = [name for name, known in zip(self._names(), self._identified, strict=True) if not known]
+        unknown = [name for name, hidden in zip(self._names(), self._hidden, strict=True) if hidden]
         if self._noise_only():
             notes.append(
                 "Noise only: at this n and epsilon, coverage may be below the nominal level (see the plan)."

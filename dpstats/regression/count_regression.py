@@ -87,8 +87,13 @@ class PrivateCountRegression(LogLinearRegression):
         Mean count over rows, from the released coefficients.
     clip_width_ : float
         Clipping threshold of the residuals in the last step, in standard deviations of the outcome.
+    settled_ : ndarray of bool of shape (n_features,)
+        Whether the last step agrees with each slope and its error. Intervals of other slopes may miss.
     unsettled_ : bool
-        Whether the last step was longer than it may be, or linear predictors have large errors. Intervals may miss.
+        Whether some slope has not settled.
+    one_sided_ : ndarray of int of shape (n_features,)
+        -1 if a slope has an upper limit only, because the group with the value of a yes/no column may have no events.
+        1 if it has a lower limit only, because the other group may have none. 0 otherwise.
     clipped_share_, clipped_share_std_ : float
         Noisy fraction of the counts outside ``y_bounds``, and the standard deviation of its noise.
     clipped_exposure_share_, clipped_exposure_share_std_ : float
@@ -108,6 +113,10 @@ class PrivateCountRegression(LogLinearRegression):
     multiple of the standard deviation of the outcome, and the expected clipped residual of a negative binomial
     distribution is subtracted. Every step releases the Hessian together with the gradient. A last release measures the
     residuals beyond the threshold, and corrects the level and the slope of the linear predictor.
+
+    **Yes/no columns.** A fit recognizes a column whose only values are its bounds, such as 0 and 1 with the bounds (0,
+    1). A factor of a formula is known to be one. Its interval combines two rates. A limit is infinite if a
+    group may have no events, and p-values invert the interval. ``coef_`` stays finite.
 
     **Estimand.** If the model does not hold, coefficients describe a weighted fit. Large counts have less weight than
     in Poisson regression.

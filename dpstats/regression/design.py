@@ -49,6 +49,8 @@ class Design:
     outcome : (float, float), optional
         Center and half-width of the outcome, if offsets are subtracted from it. ``y_center`` and ``y_half`` then
         describe the difference.
+    two_valued : tuple of bool
+        Columns that are known to have both bounds as their only values. Empty: none is known.
     """
 
     center: Floats
@@ -60,6 +62,7 @@ class Design:
     offset: tuple[float, float] | None = None
     weight: tuple[float, float] | None = None
     outcome: tuple[float, float] | None = None
+    two_valued: tuple[bool, ...] = ()
 
     @classmethod
     def check(cls, x_bounds: Any, y_bounds: Any, d: int, intercept: bool) -> Design:
@@ -75,7 +78,7 @@ class Design:
                 raise InvalidParameter("y_bounds must be a pair (low, high) of numbers")
             y_ends = check_bounds("y_bounds", y_bounds, 1)
             y_low, y_high = float(np.ravel(y_ends[0])[0]), float(np.ravel(y_ends[1])[0])
-        largest = max(float(np.max(np.abs([low, high]))), abs(y_low), abs(y_high))
+        largest = max(float(np.max(np.abs([low, high]), initial=0.0)), abs(y_low), abs(y_high))
         if largest > _LARGEST:
             raise InvalidParameter(f"x_bounds and y_bounds must be at most {_LARGEST:g} in size")
         if intercept:
@@ -85,13 +88,15 @@ class Design:
         else:
             sizes = np.maximum(np.abs(low), np.abs(high))
             design = cls(np.zeros(d), sizes, 0.0, max(abs(y_low), abs(y_high)), False)
-        for name, half in (("x_bounds", float(np.min(design.half))), ("y_bounds", design.y_half)):
+        # Without columns the outcome has the only half-width.
+        halves = design.half if d else np.array([design.y_half])
+        for name, half in (("x_bounds", float(np.min(halves))), ("y_bounds", design.y_half)):
             if half < 1 / _LARGEST:
                 raise InvalidParameter(
                     f"{name} must have half-widths of at least {1 / _LARGEST:g}, got {half:g}. Give it in "
                     "smaller units."
                 )
-        for half in (float(np.min(design.half)), float(np.max(design.half))):
+        for half in (float(np.min(halves)), float(np.max(halves))):
             if not 1 / _LARGEST <= design.y_half / half <= _LARGEST:
                 raise InvalidParameter(
                     f"x_bounds and y_bounds must have half-widths that differ by a factor of at most {_LARGEST:g}, got "

@@ -40,7 +40,7 @@ class PrivateGammaRegression(LogLinearRegression):
         The same as in `PrivateLinearRegression`.
     identified_, privacy_share_, intercept_privacy_share_, condition_ : ndarrays
         The same as in `PrivateLinearRegression`.
-    mean_, clip_width_, unsettled_, clipped_share_, clipped_share_std_, rows_, rows_noise_std_
+    mean_, clip_width_, settled_, unsettled_, one_sided_, clipped_share_, clipped_share_std_, rows_, rows_noise_std_
         The same as in `PrivateCountRegression`.
     clipped_exposure_share_, clipped_exposure_share_std_ : float
         Noisy fraction of the exposures outside ``exposure_bounds``, and the standard deviation of its noise.
@@ -78,6 +78,7 @@ class PrivateGammaRegression(LogLinearRegression):
 
     _title = "Private regression of amounts"
     _ratio = "mean ratio"
+    _unknown_level = "the mean cannot be told from 0"
 
     def _family(self) -> tuple[str, float]:
         return GAMMA, 1.0

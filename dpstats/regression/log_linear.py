@@ -16,28 +16,28 @@ from dpstats.data.rows import column_of
 from dpstats.errors import InvalidData, InvalidParameter, show
 from dpstats.regression.base import Link
 from dpstats.regression.bounded_outcome import BoundedOutcome
+from dpstats.regression.curved import CurvedRegression
 from dpstats.regression.design import Design
-from dpstats.regression.engine import NewtonSteps
 from dpstats.regression.log_linear_plan import LogLinearPlan, log_linear_plan
-from dpstats.regression.path import told_apart
 from dpstats.regression.plan import RegressionPlan
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
-from dpstats.results import ConfidenceInterval, significant
+from dpstats.results import ConfidenceInterval, list_some, significant
 
 Floats = NDArray[np.float64]
 
 
 @parameters
-class LogLinearRegression(BoundedOutcome[RegressionPlan], NewtonSteps):
+class LogLinearRegression(BoundedOutcome[RegressionPlan], CurvedRegression):
     """Base class of the regressions with a logarithmic link."""
 
-    _roles: ClassVar[dict[str, str]] = {"exposure": "exposure", **NewtonSteps._roles}
+    _roles: ClassVar[dict[str, str]] = {"exposure": "exposure", **CurvedRegression._roles}
 
     y_bounds: Any = None
     exposure: Any = None
     exposure_bounds: Any = None
 
+    _unknown_level = "events cannot be told from none"
     _link = Link("the mean outcome of such rows, per unit of exposure", "mean", np.exp, np.log, np.exp)
 
     @abstractmethod
@@ -61,7 +61,7 @@ class LogLinearRegression(BoundedOutcome[RegressionPlan], NewtonSteps):
             Public sizes.
         """
         n = check_integer("n_samples", n_samples, at_least=2)
-        d = check_integer("n_features", n_features, at_least=1)
+        d = check_integer("n_features", n_features, at_least=0)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
         design = self._design(d)
         return log_linear_plan(*self._family(), design, n, epsilon, delta, self._policy())
@@ -117,12 +117,10 @@ class LogLinearRegression(BoundedOutcome[RegressionPlan], NewtonSteps):
 
     def _report(self, released: Released, plan: RegressionPlan) -> None:
         found = self._report_estimate(released, plan, "robust")
-        known = told_apart(found, found.robust, plan)
-        self.identified_ = known & (not found.separated)
         self._set_outside(found.outside, found.rows)
         self._set_dispersion(*found.dispersion)
         self.clip_width_, self.mean_ = found.width, found.typical
-        self.unsettled_ = found.unsettled | found.separated
+        self.unsettled_ = not self.settled_.all()
         self._long_tailed = found.long_tailed
 
     def predict(self, X: Any, exposure: Any = None) -> Floats:
@@ -186,8 +184,8 @@ class LogLinearRegression(BoundedOutcome[RegressionPlan], NewtonSteps):
         if self.unsettled_:
             notes.insert(
                 0,
-                "Warning: the steps did not settle, and intervals may miss. Use tighter bounds, more rows, fewer "
-                "columns or a larger epsilon.",
+                f"Warning: the steps did not settle for {list_some(self._unsettled_names())}, and their intervals may "
+                "miss. Use tighter bounds, more rows, fewer columns or a larger epsilon.",
             )
         return notes
 

@@ -30,17 +30,23 @@ from dpstats.regression.log_linear_rows import (
     Spread,
     WeightedNorms,
 )
-from dpstats.regression.log_linear_tables import WEIGHTS, Predictors, Tables, expect_sizes, tabulate
+from dpstats.regression.log_linear_tables import Predictors, Tables, expect_sizes, tabulate
 from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT
-from dpstats.regression.path import WIDEST, Estimate, Path
+from dpstats.regression.path import WIDEST, Estimate
 from dpstats.regression.plan import CENTER, LAST_NORMS, NORMS, STEPS, size_name, step_name
 from dpstats.regression.rows import OUTSIDE, SIZE, Question, coordinates
+from dpstats.regression.two_valued import FLOORS, NEGLIGIBLE, LastStep, LevelPath
+from dpstats.regression.two_valued_errors import LogLevel
 
 Floats = NDArray[np.float64]
 
 _WIDTHS = (1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0, 8.0)
 """Clipping thresholds that a step chooses from, in standard deviations."""
 _FIRST_WIDTH = 2.0
+_UNCLIPPED = 64.0
+"""Clipping threshold beyond all residuals, if the noise is negligible."""
+_POINTS, _FINE = 241, 8001
+"""Points of the public tables. Linear interpolation of the mean is then exact to 3e-4 and 3e-7."""
 _MODEL_BIAS = 0.01
 """Standard deviation of the error of the expected clipped residual, as a fraction of its effect on the log mean."""
 _MISFIT, _LEVEL_MISFIT = 0.14, 0.3
@@ -54,6 +60,8 @@ _TILT = 2.0
 """The tilt of the calibration reaches 1 at this many standard deviations of the linear predictor."""
 _CAPS = (1.5, 1.0, 1.0, 0.5)
 """Largest change of a typical row's linear predictor in each step. Longer Newton steps are inaccurate."""
+_LEVEL_CAPS = (3.0, 2.0, 1.5, 1.0)
+"""The same if some column has two values, whose moves are exact."""
 _NOT_NORMAL = 0.5
 """Relative error of the first correction of the intercept, because linear predictors are not normal."""
 _FARTHEST = 4.0
@@ -100,7 +108,7 @@ class _Levers:
     stds: Floats
 
 
-class LogLinearPath(Path):
+class LogLinearPath(LevelPath):
     """Estimating equations of a log-linear model with bounded rows and clipped residuals."""
 
     _averaged = STEPS - 1
@@ -115,6 +123,9 @@ class LogLinearPath(Path):
         self.dispersion = self.family.start
         self.fitness: Any = 0.0
         self.width = _FIRST_WIDTH
+        self.sharp = False
+        # The coordinates of the first step, in which typical rows have entries of size 1, and their covariance
+        self.first, self.first_shape = np.eye(self.p), np.zeros((self.d, self.d))
         self.outside = math.nan
         self.offset = 0.0 if plan.design.offsets is None else plan.design.offsets[0]
         self.unsettled = self.separated = False
@@ -122,8 +133,13 @@ class LogLinearPath(Path):
         self.calibration: Mapping[str, Floats] | None = None
 
     @property
+    def _caps(self) -> tuple[float, ...]:
+        return _LEVEL_CAPS if self.has_levels else _CAPS
+
+    @property
     def _least_size(self) -> float:
-        return 0.05
+        # A level with a mean of 1/100 has little curvature, and its steps would stay short.
+        return 0.005 if self.has_levels else 0.05
 
     def _correct(self, likely: Curvature) -> Curvature:
         # The estimating equations change from step to step, so a move does not show the curvature.
@@ -139,7 +155,9 @@ class LogLinearPath(Path):
             return np.zeros_like(before)
         variances, vectors = np.linalg.eigh(before)
         error = _BENT * self.longest * np.sqrt(np.maximum(variances, 0.0))
-        return np.asarray((vectors * (variances * (error / (1 + error)) ** 2)) @ vectors.T)
+        found = np.asarray((vectors * (variances * (error / (1 + error)) ** 2)) @ vectors.T)
+        # Corrected moves are exact for levels, and leave an error within these only.
+        return found / 4 if self.has_levels else found
 
     def _resize(self, part: Curvature, now: Curvature) -> Curvature:
         return part.no_larger_than(now)
@@ -266,6 +284,8 @@ class LogLinearPath(Path):
         super()._bound(counts, name)
         if name == LAST_NORMS:
             self._choose_width(step_name(STEPS))
+            if self.sharp:
+                self._cover_bin()
 
     # Public functions of the linear predictor
 
@@ -277,7 +297,10 @@ class LogLinearPath(Path):
     @property
     def spread(self) -> float:
         """Standard deviation of the linear predictor over rows, without its offset."""
-        slopes = (np.linalg.solve(self.first.T, self.whitening.T) @ self.b)[1:]
+        return self._measure_spread((np.linalg.solve(self.first.T, self.whitening.T) @ self.b)[1:])
+
+    def _measure_spread(self, slopes: Floats) -> float:
+        """Return the same for slopes in the coordinates of the first step."""
         raw = float(slopes @ self.first_shape @ slopes)
         return math.sqrt(max(raw - self._predictor_error() ** 2, 0.1 * raw, 0.0))
 
@@ -293,28 +316,36 @@ class LogLinearPath(Path):
 
     @property
     def _predictors(self) -> Predictors:
-        offsets, spread = self.plan.design.offsets, self.spread
+        offsets, own = self.plan.design.offsets, self._cells()
+        spread = self._cell_spread(own)
         total = math.hypot(spread, 0.0 if offsets is None else min(offsets[1] / 2, 1.0))
-        return Predictors(self.middle, spread, total, math.log(2 * self._half))
+        return Predictors(self.middle, spread, total, math.log(2 * self._half), self._effects(own))
 
     def _tabulate(self) -> None:
         """Tabulate the public functions for the present coefficients, dispersion and threshold."""
-        self.tables = tabulate(self.family, self._predictors, self.dispersion, self.width)
+        points = _FINE if self.sharp else _POINTS
+        self.tables = tabulate(self.family, self._predictors, self.dispersion, self.width, points)
 
     def _choose_width(self, step: str) -> None:
         """Choose the clipping threshold with the least planned noise and error of the working distribution."""
-        tables = tabulate(self.family, self._predictors, self.dispersion, _WIDTHS, 31)
+        predictors = self._predictors
+        tables = tabulate(self.family, predictors, self.dispersion, _WIDTHS, 31)
         unit = tables.scale * (1 + tables.most_pull) / tables.curvature
         noise = 2.06 * self.leverage * math.sqrt(self.p) * unit / (self.n * self.plan.mu)
         share = math.fsum(self.plan.share(step_name(t)) for t in range(self._averaged, STEPS + 1))
         after = self._levers(tables, np.array(_WIDTHS)).after
         uncalibrated = (after[:, 0, 0] + after[:, 1, 1] / _TILT**2) / self.p
         costs = noise**2 / share + (_MODEL_BIAS * tables.bias) ** 2 + uncalibrated
-        best = int(np.argmin(costs))
-        mean = np.array([math.exp(self._predictors.center)])
+        mean = np.array([math.exp(predictors.center)])
         scale = float(self.family.std(mean, self.dispersion)[0] / mean[0])
+        best = int(np.argmin(costs))
         each = self._std(step, GRADIENT) * self.radius * float(unit[best]) / _WIDTHS[best]
         self.width = max(_WIDTHS[best], self._far_threshold(scale, each, max(WIDEST, 1 / scale)))
+        # Noise is proportional to the threshold. If it is negligible, residuals are clipped farther out.
+        negligible = NEGLIGIBLE * scale * math.sqrt(share / self.n) / float(noise[-1]) * _WIDTHS[-1]
+        self.sharp = negligible > 2 * _WIDTHS[-1]
+        if self.sharp:
+            self.width = max(self.width, min(negligible, _UNCLIPPED))
         self._tabulate()
 
     # Steps
@@ -326,21 +357,17 @@ class LogLinearPath(Path):
         matrix, std = self._matrix(name, CURVATURE, released, self.p)
         size = self.radius**2 * self.tables.most_curved / self.tables.curvature
         self.found.append(Curvature.noisy(matrix * size, std * size))
-        inverse = self._inverse()
+        inverse = self._prepare(t, 1.0)
         if t == 1:
             self.left = inverse.unknown(1.0)
-        else:
+        elif not self.sharp:
             gradient = gradient - self._second_order(inverse)
         if t == STEPS:
             meat, meat_std = self._matrix(name, MEAT, released, self.p)
             self.meat = meat * unit**2, meat_std * unit**2
-        move = inverse(gradient)
-        far = max(float(np.linalg.norm(move)) / _CAPS[t - 1], 1.0)
-        self._step(name, gradient / far, noise, inverse)
+        far = self._take_level_step(name, gradient, noise, inverse, t, self._caps[t - 1])
         if t == 1:
             self._center()
-        # Add the rest of a shortened move.
-        self.left = self.left + (1 - 1 / far) ** 2 * np.outer(move, move)
         self.unsettled = t == STEPS and far > 1
         reach = self.spread
         if reach > _FARTHEST:
@@ -353,10 +380,42 @@ class LogLinearPath(Path):
 
         A normal linear predictor with standard deviation s has E exp(s z) = exp(s^2/2).
         """
-        shift = min(self.spread, _FARTHEST / 2) ** 2 / 2
+        # The corrected move has lowered it already for columns with two values.
+        shift = min(self._cell_spread(self._cells()), _FARTHEST / 2) ** 2 / 2
         constant = np.linalg.solve(self.whitening.T, np.eye(self.p)[0])
         self.b = self.b - shift * constant
         self.left = self.left + (_NOT_NORMAL * shift) ** 2 * np.outer(constant, constant)
+
+    # Columns with two values
+
+    def _row_covariance(self) -> Floats:
+        back = np.linalg.inv(self.first[1:, 1:])
+        return np.asarray(back @ self.first_shape @ back.T)
+
+    def _cell_spread(self, own: list[int], rest: Floats | None = None) -> float:
+        if not own:
+            return self.spread
+        theta = self.raw
+        theta[1:][own] = 0.0
+        return self._measure_spread(np.asarray(np.linalg.solve(self.first.T, theta)[1:]))
+
+    def _level_move(self, at: float, change: float, noise: float, floor: float) -> float:
+        # A level with the mean exp(at) moves to exp(at) (1 + change).
+        return math.log(max(1 + change, floor, min(noise, 1.0)))
+
+    def _level_curvature(self, at: Floats) -> Floats:
+        weight, curved = self.tables.curves.evaluate(at, "weight", "curved")
+        return np.asarray(weight**2 * curved * self.tables.most_curved / self.tables.curvature)
+
+    def _level(self, last: LastStep, std: float) -> LogLevel:
+        after, moved = self._measure_move(last)
+        # The noise was stated before the move.
+        factor = min(math.exp(min(after - last.before, 0.0)), 1.0)
+        linear, quadratic = self.dispersion
+        mean, ratio = math.exp(last.before), max(last.seen, last.noise)
+        sampling = math.sqrt((linear * ratio / mean + quadratic * ratio**2) / max(last.rows, 1.0))
+        std /= min(max(factor, FLOORS[-1], std), 1.0)
+        return LogLevel(last.before, after, moved, std, last.seen, last.noise, sampling)
 
     def _second_order(self, inverse: Any) -> Floats:
         """Return the gradient that the errors of the coefficients add.
@@ -387,17 +446,23 @@ class LogLinearPath(Path):
         unsure = doubt * (self.whitening.T @ self.whitening)
         unsure[0, 0] += _LEVEL_MISFIT**2 * misfit
         privacy = noise + left + unsure
+        levels = self._level_ends(sample + privacy)
         found = self._in_units(
             theta, [sample + privacy, sample + privacy, privacy, left], outside=self.outside
         )
+        if levels:
+            settled = self._find_settled(levels, sample + privacy)
+        else:
+            settled = np.full(self.d, self._predictor_error() <= _UNSETTLED and not self.unsettled)
         return replace(
             found,
             separated=self.separated,
-            unsettled=self.unsettled or self._predictor_error() > _UNSETTLED,
+            levels=levels,
+            settled=settled & (not self.separated),
             long_tailed=level > max(_SEEN_LEVEL * level_std, _LEAST_LEVEL),
             dispersion=self.dispersion,
             width=self.width,
-            typical=float(WEIGHTS @ np.exp(self.tables.nodes)),
+            typical=float(self.tables.weights @ np.exp(self.tables.nodes)),
         )
 
     def _reach(self, width: Any) -> Any:
@@ -411,7 +476,7 @@ class LogLinearPath(Path):
         tilt = np.clip((tables.nodes - self.middle) / (_TILT * self._calibrated_spread), -1.0, 1.0)
         mean, clip = tables.curves.evaluate(tables.nodes, "mean", "clip")
         lever = mean / clip / (np.asarray(reach)[..., None] - 1)
-        first, cross, second = (lever @ (WEIGHTS * tilt**power) for power in (0, 1, 2))
+        first, cross, second = (lever @ (tables.weights * tilt**power) for power in (0, 1, 2))
         effect = np.stack([np.stack([first, cross], axis=-1), np.stack([cross, second], axis=-1)], axis=-2)
         stds = _UNITS * np.array([self._std(CALIBRATION, EXCESS), self._std(CALIBRATION, TILT)])
         prior = np.square([_LEVEL_BIAS, _SLOPE_BIAS * _TILT]) * np.asarray(tables.bias)[..., None] ** 2
@@ -438,7 +503,7 @@ class LogLinearPath(Path):
 
         short = (above(1.0) - above(reach)) / (reach - 1)
         long = (above(1.0) - above(longer)) / (longer - 1)
-        rows = np.array([WEIGHTS @ long, WEIGHTS @ (short * found.tilt)])
+        rows = np.array([self.tables.weights @ long, self.tables.weights @ (short * found.tilt)])
         released = np.array([float(self.calibration[EXCESS][0]), float(self.calibration[TILT][0])])
         level, slope = after @ found.weighed @ (_UNITS * (released - rows))
         # Long tails go on beyond the longer reach.

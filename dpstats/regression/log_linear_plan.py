@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -78,7 +77,7 @@ class LogLinearPlan(RegressionPlan):
 
     @cached_property
     def _shares(self) -> dict[str, float]:
-        return dict(shares(self.n_samples, self.mu, first_stages(self.design, self.missing)))
+        return dict(shares(self.n_samples, self.mu, self.design, self.missing))
 
     def facts(self) -> dict[str, Any]:
         """Return facts about the plan that its stages do not show, by name."""
@@ -90,14 +89,20 @@ def rate_ends() -> NDArray[np.float64]:
     return np.exp2(np.arange(-_BINS, 1, dtype=np.float64))
 
 
-def shares(n: int, mu: float, first: Sequence[str] = ()) -> list[tuple[str, float]]:
-    """Return the stages in order with the fraction of mu^2 of each. They depend on sizes and mu only."""
-    parts = [(name, _SHARES[name]) for name in first]
-    norms, scalar = norms_share(n, mu), scalar_share(n, mu)
-    parts.append((CENTER, _SHARES[CENTER]))
-    if n * mu >= MANY:
+def shares(n: int, mu: float, design: Design, missing: str = "error") -> list[tuple[str, float]]:
+    """Return the stages in order with the fraction of mu^2 of each. They depend on sizes, roles and mu only.
+
+    Without columns, rows have no center but that of their offsets, and no directions.
+    """
+    parts = [(name, _SHARES[name]) for name in first_stages(design, missing)]
+    norms, scalar, columns = norms_share(n, mu), scalar_share(n, mu), design.center.size
+    if columns or design.offsets is not None:
+        parts.append((CENTER, _SHARES[CENTER]))
+    if columns and n * mu >= MANY:
         parts.append((LENGTHS, norms))
-    parts += [(DIRECTIONS, _SHARES[DIRECTIONS]), (NORMS, norms), (RATES, norms)]
+    if columns:
+        parts += [(DIRECTIONS, _SHARES[DIRECTIONS]), (NORMS, norms)]
+    parts.append((RATES, norms))
     for t, share in enumerate((*_EARLY, 0.0, 0.0), 1):
         parts.append((size_name(t), scalar))
         if t == STEPS:
@@ -136,7 +141,7 @@ def log_linear_plan(
 
     return made_plan(
         LogLinearPlan,
-        lambda mu: shares(n, mu, first_stages(design, missing)),
+        lambda mu: shares(n, mu, design, missing),
         integers,
         design,
         n,

@@ -24,8 +24,6 @@ _FARTHEST_NODES = 2.5
 """Largest standard deviation of the linear predictor that a quadrature uses."""
 _NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
-_UP = np.where(np.abs(_NODES) < 1e-9, 0.5, _NODES > 0)
-"""Part of each node that belongs to rows above the center."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +44,30 @@ class Predictors:
     spread: float
     total: float
     largest: float
+    levels: tuple[tuple[float, float], ...] = ()
+    """Effect, and fraction of rows at the upper bound, of columns with two values that have nodes of their own.
+
+    ``spread`` and ``total`` are those of the other columns.
+    """
+
+    def quadrature(self) -> tuple[Floats, Floats, Floats]:
+        """Return nodes, their weights, and the part of each node that belongs to rows above the center."""
+        at, weights = min(self.total, _FARTHEST_NODES) * _NODES, WEIGHTS
+        for effect, share in self.levels:
+            at = np.concatenate([at - effect * share, at + effect * (1 - share)])
+            weights = np.concatenate([weights * (1 - share), weights * share])
+        return self.center + at, weights, np.where(np.abs(at) < 1e-9, 0.5, at > 0)
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation over rows without offsets, at most the largest that a quadrature uses."""
+        parts = (effect * math.sqrt(share * (1 - share)) for effect, share in self.levels)
+        return min(math.hypot(self.spread, *parts), _FARTHEST_NODES)
+
+    @property
+    def reach(self) -> float:
+        """The largest distance of a node from the center that is due to levels."""
+        return math.fsum(abs(effect) for effect, _ in self.levels)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,8 +76,8 @@ class Tables:
 
     Attributes
     ----------
-    nodes : array of shape (9,)
-        Linear predictors of the quadrature over rows, with weights ``WEIGHTS``.
+    nodes, weights, above : array of shape (n_nodes,)
+        Linear predictors of the quadrature over rows, their weights, and the part of each above the center.
     scale : float
         Weight times threshold of a row at the center.
     curvature : float
@@ -70,6 +92,8 @@ class Tables:
 
     curves: Curves
     nodes: Floats
+    weights: Floats
+    above: Floats
     scale: Any
     curvature: Any
     most_curved: Any
@@ -91,8 +115,8 @@ def tabulate(
     """
     widths: Any = np.array(width)[:, None] if isinstance(width, tuple) else width
     center, largest = predictors.center, predictors.largest
-    low = max(center - 6, largest - 25)
-    high = max(min(center + 5, largest), low + 1)
+    low = max(center - max(6.0, predictors.reach + 1), largest - 25)
+    high = max(min(center + max(5.0, predictors.reach + 1), largest), low + 1)
     spacing = (high - low) / (points - 1)
     mean = np.exp(low + spacing * np.arange(points))
     clip, weight = family.clip(mean, widths, dispersion), family.weight(mean)
@@ -105,11 +129,12 @@ def tabulate(
     slope = np.maximum((ahead - behind) / (2 * step) / clip, 1e-9)
     size = weight * clip
     curves = Curves(low, spacing, mean, family.std(mean, dispersion), clip, pull, size, slope)
-    sd, center = min(predictors.spread, _FARTHEST_NODES), min(max(center, low), high)
+    sd, center = predictors.deviation, min(max(center, low), high)
     scale = curves.evaluate(np.array([center]), "weight")[0][..., 0]
     curves = replace(curves, weight=size / scale[..., None])
     end = low + spacing * (points - 1)
-    nodes = np.clip(predictors.center + min(predictors.total, _FARTHEST_NODES) * _NODES, low, end)
+    nodes, weights, above = predictors.quadrature()
+    nodes = np.clip(nodes, low, end)
     at_weight, at_slope, at_pull = curves.evaluate(nodes, "weight", "curved", "pull")
     ratio = slope / size * (scale**2)[..., None]
     near = np.abs(curves.points() - center) <= max(_NEAR * sd, 0.1) + spacing
@@ -122,11 +147,13 @@ def tabulate(
             pull=np.clip(pull, -most_pull[..., None], most_pull[..., None]),
         ),
         nodes,
+        weights,
+        above,
         scale,
-        scale * ((at_weight * at_slope) @ WEIGHTS),
+        scale * ((at_weight * at_slope) @ weights),
         most_curved,
         most_pull,
-        (np.abs(at_pull) / at_slope) @ WEIGHTS,
+        (np.abs(at_pull) / at_slope) @ weights,
     )
 
 
@@ -142,4 +169,4 @@ def expect_sizes(
     most = SIZE_CLIP * family.std(at, dispersion)
     under: Any = tuple(part[..., None] for part in family.dispersions()) if every else dispersion
     share = family.absolute(at * math.exp(off), at, under, most) / most
-    return share @ (WEIGHTS * (1 - _UP)), share @ (WEIGHTS * _UP)
+    return share @ (tables.weights * (1 - tables.above)), share @ (tables.weights * tables.above)

@@ -18,10 +18,9 @@ from dpstats.data.parameters import check_flag, check_integer, check_privacy_par
 from dpstats.data.schema import Column
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.regression.base import Link
+from dpstats.regression.curved import CurvedRegression
 from dpstats.regression.design import Design
-from dpstats.regression.engine import NewtonSteps
 from dpstats.regression.log_odds import derivative
-from dpstats.regression.path import told_apart
 from dpstats.regression.plan import RATE, RegressionPlan, regression_plan
 from dpstats.regression.row_columns import OffsetColumn, check_offset
 from dpstats.regression.scoring import CORRECT, accuracy_plan, release_accuracy
@@ -40,7 +39,7 @@ _EVENTS = 10  # rows with the rarer outcome per coefficient, the usual rule of t
 
 
 @parameters
-class PrivateLogisticRegression(ClassifierMixin, NewtonSteps, OffsetColumn[RegressionPlan]):
+class PrivateLogisticRegression(ClassifierMixin, CurvedRegression, OffsetColumn[RegressionPlan]):
     """Private logistic regression of a binary outcome, with intervals that include sampling error and privacy noise.
 
     Parameters
@@ -97,8 +96,13 @@ class PrivateLogisticRegression(ClassifierMixin, NewtonSteps, OffsetColumn[Regre
     classes_ : ndarray of shape (2,)
         The declared values of the outcome.
     separated_ : bool
-        Whether coefficients still grew at the last step. The rows may be nearly separated, or the outcome constant.
-        No coefficient is then identified.
+        Whether coefficients still grew at the last step, or a slope has one limit only. The rows may be nearly
+        separated, or the outcome constant. If coefficients grew, only slopes with one limit are identified.
+    settled_ : ndarray of bool of shape (n_features,)
+        Whether the last step agrees with each slope and its error.
+    one_sided_ : ndarray of int of shape (n_features,)
+        -1 if a slope has an upper limit only, and 1 if it has a lower limit only. 0 otherwise. A limit is missing if
+        all or none of a group may have the outcome.
     clipped_offset_share_, clipped_offset_share_std_ : float
         The same as in `PrivateLinearRegression`.
     rows_, rows_noise_std_ : float
@@ -122,6 +126,8 @@ class PrivateLogisticRegression(ClassifierMixin, NewtonSteps, OffsetColumn[Regre
     a bounded row is at most its norm, for any outcome. The Hessian is released together with the gradient, without
     additional noise.
 
+    **Yes/no columns.** As in `PrivateCountRegression`, the interval combines two rates, and may have one limit.
+
     **Weights.** Without weights, standard errors assume the model. With weights they are robust, for sampling weights:
     the last step also releases the matrix of squared gradients.
 
@@ -140,6 +146,7 @@ class PrivateLogisticRegression(ClassifierMixin, NewtonSteps, OffsetColumn[Regre
     classes: Any = (0, 1)
 
     _title = "Private logistic regression"
+    _unknown_level = "outcomes cannot be told from all or none"
     _ratio = "odds ratio"
     _link = Link("the probability of the second class for such rows", "probability", expit, logit, derivative)
 
@@ -173,11 +180,10 @@ class PrivateLogisticRegression(ClassifierMixin, NewtonSteps, OffsetColumn[Regre
 
     def _report(self, released: Released, plan: RegressionPlan) -> None:
         estimate = self._report_estimate(released, plan, "model")
-        known = told_apart(estimate, estimate.model, plan)
-        self.identified_ = known & (not estimate.separated)
         each = plan.n_samples / estimate.rows
         self.outcome_rate_ = each * float(released[RATE][0]) if plan.design.intercept else float("nan")
-        self.separated_ = estimate.separated
+        self._diverged = estimate.separated
+        self.separated_ = estimate.separated or bool(self.one_sided_.any())
         self.classes_ = np.array(list(self.classes))
 
     def decision_function(self, X: Any, offset: Any = None) -> Floats:
@@ -223,7 +229,7 @@ class PrivateLogisticRegression(ClassifierMixin, NewtonSteps, OffsetColumn[Regre
     def _notes(self) -> list[str]:
         rarer = min(self.outcome_rate_, 1 - self.outcome_rate_) * self.nobs  # NaN without an intercept
         notes = super()._notes()
-        if self.separated_:
+        if self._diverged:
             notes.insert(0, _SEPARATED)
         if rarer < _EVENTS * self.params_.size:
             notes.append(

@@ -8,24 +8,27 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit, logit
 
 from dpstats.regression.curvature import Curvature, Inverse, positive
 from dpstats.regression.log_odds import derivative, normal_log_odds
 from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT
-from dpstats.regression.path import Estimate, Path, Seen
-from dpstats.regression.plan import CENTER, RATE, STEPS, RegressionPlan, step_name
+from dpstats.regression.path import Estimate, Seen
+from dpstats.regression.plan import CENTER, LAST_NORMS, RATE, STEPS, RegressionPlan, step_name
 from dpstats.regression.rows import LogisticStep, Outcome, Question, coordinates
+from dpstats.regression.two_valued import NEGLIGIBLE, LastStep, LevelPath
+from dpstats.regression.two_valued_errors import LogitLevel
 
 Floats = NDArray[np.float64]
 
-_MOST_LOG_ODDS = 12.0
+_MOST_LOG_ODDS, _MOST_LEVEL = 12.0, 30.0
 _LEAST_SHARE = 0.08
 _UNSETTLED = 0.03
 _NOT_NORMAL = 0.5
 """Relative error of the lengthening of the first step, because log odds are not normal."""
 
 
-class LogisticPath(Path):
+class LogisticPath(LevelPath):
     """The logistic likelihood with bounded rows."""
 
     _changes = 0.3
@@ -48,11 +51,17 @@ class LogisticPath(Path):
 
     @property
     def _least_size(self) -> float:
-        return _LEAST_SHARE * self._common_size
+        # A level with a rate near 0 or 1 has little curvature.
+        return (_LEAST_SHARE / 10 if self.has_levels else _LEAST_SHARE) * self._common_size
 
     def _correct(self, likely: Curvature) -> Curvature:
         # The curvature changes along a move, so a move reveals little about the curvature at its endpoint.
         return likely
+
+    def _bound(self, counts: Floats, name: str) -> None:
+        super()._bound(counts, name)
+        if name == LAST_NORMS and self.plan.noise_ratio * self.leverage < NEGLIGIBLE:
+            self._cover_bin()
 
     def _own_question(self, name: str) -> Question:
         if name == RATE:
@@ -86,22 +95,25 @@ class LogisticPath(Path):
         size = self.radius**2 / 4
         self.found.append(Curvature.noisy(matrix * size, std * size))
         self.seen.append(Seen(self.b, gradient, noise, self.found[-1]))
-        inverse = self._inverse()
-        if name == step_name(1):
-            # Assume that the log odds of typical rows have standard deviation 1.
-            self.left = inverse.unknown(math.sqrt(self._common_size))
-        else:
+        t = next(t for t in range(1, STEPS + 1) if name == step_name(t))
+        # Assume that the log odds of typical rows have standard deviation 1.
+        spread = math.sqrt(self._common_size)
+        inverse = self._prepare(t, spread)
+        if t == 1:
+            self.left = inverse.unknown(spread)
+        elif not self.has_levels:
             gradient = self._bend(gradient, noise, inverse)
-        self._step(name, gradient, noise, inverse)
-        if name == step_name(1):
-            self._stretch(inverse)
+        self._take_level_step(name, gradient, noise, inverse, t)
+        if t == 1:
+            if not self.has_levels:
+                self._stretch(inverse)
             self.first = self.whitening.copy()
             self.moments = (inverse.vectors * inverse.known) @ inverse.vectors.T / self._common_size
         # Log odds of a typical row. Beyond the limit, an outcome is practically certain.
         reached = float(np.linalg.norm(self.b))
         if reached > _MOST_LOG_ODDS:
             self.b = self.b * _MOST_LOG_ODDS / reached
-            self.separated |= name == step_name(STEPS)
+            self.separated |= t == STEPS
 
     def _resize(self, part: Curvature, now: Curvature) -> Curvature:
         return part.no_larger_than(now)
@@ -157,7 +169,40 @@ class LogisticPath(Path):
         back = np.linalg.solve(self.first.T, self.whitening.T)
         variance = float(np.einsum("ij,ij->", back.T @ self.moments @ back, before))
         changed = abs(1 - 6 * self._common_size) * variance
-        return (changed / (1 + changed)) ** 2 * before
+        found = (changed / (1 + changed)) ** 2 * before
+        # Corrected moves are exact for levels, and leave an error within these only.
+        return found / 4 if self.has_levels else found
+
+    # Columns with two values
+
+    def _row_covariance(self) -> Floats:
+        back = np.linalg.inv(self.first)
+        found = back @ self.moments @ back.T
+        total = max(float(found[0, 0]), 1e-9)
+        return np.asarray(found[1:, 1:] / total - np.outer(found[0, 1:], found[0, 1:]) / total**2)
+
+    def _cell_spread(self, own: list[int], rest: Floats) -> float:
+        slopes = self.raw[1:]
+        slopes[own] = 0.0
+        return math.sqrt(max(float(slopes @ rest @ slopes), 0.0))
+
+    def _level_move(self, at: float, change: float, noise: float, floor: float) -> float:
+        # The rate moves as the linear step says, but stays away from 0 and 1 by its noise.
+        at = float(np.clip(at, -_MOST_LEVEL, _MOST_LEVEL))
+        rate, size = float(expit(at)), float(derivative(at))
+        least, most = (min(max(floor * part, size * min(noise, 1.0)), part) for part in (rate, 1 - rate))
+        return float(logit(np.clip(rate + size * change, least, 1 - most))) - at
+
+    def _level_curvature(self, at: Floats) -> Floats:
+        return derivative(at)
+
+    def _level(self, last: LastStep, std: float) -> LogitLevel:
+        size = float(derivative(last.before))
+        rate, noise = float(expit(last.before)) + size * (last.seen - 1), size * last.noise
+        rarer = max(min(rate, 1 - rate), noise)
+        after, moved = self._measure_move(last)
+        sampling = math.sqrt(rarer / max(last.rows, 1.0))
+        return LogitLevel(last.before, after, moved, std, rate, noise, sampling)
 
     def _spread_of_index(self) -> float:
         """Return the variance of the log odds due to errors of the slopes. The intercept compensates for half of it.
@@ -191,4 +236,8 @@ class LogisticPath(Path):
         design = self.plan.design
         assert design.y_half == 1.0
         found = self._in_units(theta, [sample + privacy, sample + privacy, privacy, left])
-        return replace(found, separated=self.separated)
+        levels = self._level_ends(sample + privacy)
+        settled = (
+            self._find_settled(levels, sample + privacy) if levels else np.full(self.d, not self.separated)
+        )
+        return replace(found, separated=self.separated, levels=levels, settled=settled)

@@ -53,6 +53,7 @@ from dpstats.regression.rows import (
     TotalWeight,
     coordinates,
 )
+from dpstats.regression.two_valued_errors import Levels
 
 Floats = NDArray[np.float64]
 
@@ -87,7 +88,7 @@ class Estimate:
     left : array of shape (p, p)
         The part of ``privacy`` that is the remaining error of the Newton steps.
     unknown : array of shape (p, p)
-        Covariance of the coefficients before the first step, from the scale of the outcome. 0 unless linear.
+        Covariance of the coefficients before the first step. 0 for logistic and log-linear regressions without levels.
     condition : float
         Condition number of the curvature in the last coordinates, after its eigenvalues are raised.
     scale : float
@@ -104,8 +105,10 @@ class Estimate:
         Whether the mean of the clipped residuals differs from the mean of all residuals.
     hidden : float
         The largest bias of a slope by clipped residuals that the noise can hide, in standard errors.
-    unsettled : bool
-        Whether the last step of a log-linear regression was longer than it may be, or its predictors have large errors.
+    settled : array of bool of shape (d,), optional
+        Whether each slope of a logistic or log-linear regression had settled at the last step.
+    levels : tuple of Levels
+        Both levels of each column with two values. Only for logistic and log-linear regressions.
     long_tailed : bool
         Whether outcomes of a log-linear regression exceed what its working distribution expects.
     dispersion : (float, float)
@@ -132,13 +135,19 @@ class Estimate:
     separated: bool = False
     uneven: bool = False
     hidden: float = 0.0
-    unsettled: bool = False
+    settled: NDArray[np.bool_] | None = None
+    levels: tuple[Levels, ...] = ()
     long_tailed: bool = False
     dispersion: tuple[float, float] = (math.nan, math.nan)
     width: float = math.nan
     typical: float = math.nan
     offset_outside: float = math.nan
     weight_outside: float = math.nan
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether some slope had not settled at the last step."""
+        return self.settled is not None and not self.settled.all()
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,7 @@ def _of_regression(fitted: Regression[Any]) -> tuple[str, Any] | None:
     low, high = np.ravel(interval.low), np.ravel(interval.high)
     # The intercept is the first row, where there is one.
     names = [row[0] for row in fitted.summary().rows][-coefficients.size :]
-    shown = np.isfinite(low) & np.isfinite(high)
+    shown = np.isfinite(low) | np.isfinite(high)
     if low.shape != coefficients.shape or not 0 < shown.sum() <= _MOST_COEFFICIENTS:
         return None
     labels = [name for name, kept in zip(names, shown, strict=True) if kept]

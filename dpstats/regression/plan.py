@@ -193,6 +193,8 @@ class RegressionPlan(DesignPlan):
     @property
     def blur(self) -> float:
         """Noise of the directions over the average eigenvalue. Near 1, noise hides the shape of the columns."""
+        if self.n_features == 0:
+            return 0.0
         return _blur(self.n_samples, self.n_features, self.mu) / math.sqrt(self.share(DIRECTIONS))
 
     @property
@@ -240,7 +242,7 @@ def clip_costs(plan: RegressionPlan, rows: float, leverage: float, tail: float) 
 def norm_ends(n: int, d: int, mu: float) -> Floats:
     """Return the bin edges for the counts of norms: fewer if noise is large, because it accumulates over bins."""
     each = 2 if n * mu >= 300 else 1
-    ends: Floats = d * 2.0 ** (np.arange(11 * each) / each - 6.5)
+    ends: Floats = max(d, 1) * 2.0 ** (np.arange(11 * each) / each - 6.5)
     return ends
 
 

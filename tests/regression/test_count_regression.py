@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
@@ -128,3 +129,37 @@ def test_a_rare_group_of_large_counts_has_a_true_interval() -> None:
         found = made.fit(X, rng.poisson(np.exp(7 + X @ [0.6, 0.3]))).confidence_interval()
         hits.append((found.low <= [0.6, 0.3]) & (found.high >= [0.6, 0.3]))
     assert (np.mean(hits, axis=0) > 0.78).all()
+
+
+def test_a_rate_is_a_model_without_columns() -> None:
+    hits = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        frame = pd.DataFrame({"years": rng.uniform(0.2, 2, 5000)})
+        frame["events"] = rng.poisson(0.05 * frame["years"])
+        made = PrivateCountRegression.from_formula(
+            "events ~ 1",
+            frame,
+            bounds={"events": (0, 10)},
+            exposure="years",
+            exposure_bounds=(0.2, 2),
+            random_state=seed,
+        )
+        low, high = made.intercept_confidence_interval()
+        hits += low <= np.log(0.05) <= high
+    assert hits >= 17
+    assert made.coef_.shape == (0,) and made.params.index.tolist() == ["Intercept"]
+    assert made.predict(frame[:3]) == pytest.approx(np.full(3, np.exp(made.intercept_)))
+    assert "Intercept" in str(made.summary())
+    almost = PrivateCountRegression.from_formula(
+        "events ~ 1",
+        frame,
+        bounds={"events": (0, 10)},
+        exposure="years",
+        exposure_bounds=(0.2, 2),
+        overdispersion=0,
+        epsilon=1e8,
+        random_state=0,
+    )
+    exact = np.log(frame["events"].sum() / frame["years"].sum())
+    assert almost.intercept_ == pytest.approx(exact, abs=0.01 * almost.intercept_standard_error_)

@@ -187,7 +187,7 @@ def test_ratios_and_summary() -> None:
     ):
         assert word in text
     assert "still long" not in text
-    made.unsettled_ = True
+    made.unsettled_, made.settled_ = True, np.array([False, True])
     assert "the steps did not settle" in str(made.summary())
 
 

@@ -18,7 +18,18 @@ from dpstats.regression.log_linear_plan import (
     shares,
 )
 from dpstats.regression.log_linear_rows import WIDER
-from dpstats.regression.plan import CENTER, LAST_NORMS, OFFSETS, ROWS, STEPS, size_name, step_name
+from dpstats.regression.plan import (
+    CENTER,
+    DIRECTIONS,
+    LAST_NORMS,
+    LENGTHS,
+    NORMS,
+    OFFSETS,
+    ROWS,
+    STEPS,
+    size_name,
+    step_name,
+)
 
 DESIGN = Design.check((-1, 1), (0, 50), 3, True)
 
@@ -33,10 +44,22 @@ def plan(**facts: object) -> object:
 @pytest.mark.parametrize("mu", [0.01, 0.25, 20.0])
 def test_fractions_add_up_to_one_and_the_last_step_has_most(n: int, mu: float) -> None:
     for missing in ("error", "drop"):
-        parts = dict(shares(n, mu, [ROWS] if missing == "drop" else []))
+        parts = dict(shares(n, mu, DESIGN, missing))
         assert math.fsum(parts.values()) == pytest.approx(1)
         assert max(parts, key=parts.__getitem__) == step_name(STEPS)
         assert (ROWS in parts) == (missing == "drop")
+
+
+def test_a_plan_without_columns_has_no_stage_for_them() -> None:
+    none = Design.check(np.zeros((0, 2)), (0, 100), 0, True)
+    alone, exposed = (
+        log_linear_plan("counts", 1.0, design, 20_000, 1.0, 1e-6)
+        for design in (none, replace(none, exposure=(0.1, 10.0)))
+    )
+    names = [stage.name for stage in alone.stages]
+    assert not {CENTER, LENGTHS, DIRECTIONS, NORMS} & set(names)
+    assert names[0] == RATES and {stage.name for stage in exposed.stages} == {OFFSETS, CENTER, *names}
+    assert alone.blur == 0 and not alone.noise_only
 
 
 def test_stages_come_in_the_order_that_the_path_needs() -> None:

@@ -142,6 +142,10 @@ class Table:
         self.number = functools.cache(self._number)
         self.codes = functools.cache(self._codes)
 
+    def __len__(self) -> int:
+        """Return the number of rows of the columns that were read."""
+        return self._length or 0
+
     def _number(self, name: str) -> Span:
         """Return a column of numbers, with NaN for missing and infinite entries."""
         bounds = self._declared.bounds

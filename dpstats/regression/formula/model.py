@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dpstats.data.missing import NO_CODES, MissingCodes
 from dpstats.errors import DPStatsError, InvalidParameter, show
 from dpstats.regression.formula.cells import FormulaCells, find_cells
-from dpstats.regression.formula.coding import Column, Number, list_columns, read_response
+from dpstats.regression.formula.coding import Column, Indicator, Number, list_columns, read_response
 from dpstats.regression.formula.declared import Declared, Table, check_declared, empty_table, is_truth, listed
 
 
@@ -72,6 +72,11 @@ class Formula:
             found.setdefault(column.term, []).append(column.text)
         return found
 
+    @property
+    def two_valued(self) -> tuple[bool, ...]:
+        """Whether each column is 0 or 1: an indicator of levels."""
+        return tuple(all(isinstance(part, Indicator) for part in column.parts) for column in self._columns)
+
     def rows(
         self, data: Any, codes: MissingCodes = NO_CODES
     ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
@@ -106,6 +111,9 @@ class Formula:
 
     def predictors(self, data: Any, codes: MissingCodes = NO_CODES) -> NDArray[np.float64]:
         """Return the design as `rows` does, without the response. The table need not have a response column."""
+        if not self._columns:
+            first = next(iter(data.values()), ()) if isinstance(data, Mapping) else data
+            return np.empty((len(first), 0))
         return _matrix(self._columns, Table(self._declared, data, codes))
 
     def find_cells(self, most: int) -> FormulaCells | None:
@@ -198,12 +206,13 @@ def parse(
     declared = check_declared(bounds, levels, data)
     columns = list_columns(right, declared)
     names = tuple(column.text for column in columns)
-    if not names or len(set(names)) < len(names):
+    has_intercept = any(term.degree == 0 for term in right)
+    if not (names or (has_intercept and left is not None)) or len(set(names)) < len(names):
         raise InvalidParameter(
             f"formula must give columns with different names, got {show(formula)}, which gives {listed(names)}"
         )
     empty = empty_table(declared)
-    x_bounds = np.array([_bounds(column, empty) for column in columns])
+    x_bounds = np.array([_bounds(column, empty) for column in columns]).reshape(len(columns), 2)
     response = None if left is None else _response(left, declared)
     y_bounds = None
     column = None if response is None else response.column
@@ -218,7 +227,7 @@ def parse(
         names=names,
         x_bounds=x_bounds,
         y_bounds=y_bounds,
-        has_intercept=any(term.degree == 0 for term in right),
+        has_intercept=has_intercept,
         _columns=tuple(columns),
         _response=response,
         _declared=declared,
@@ -226,7 +235,7 @@ def parse(
 
 
 def _matrix(columns: Sequence[Column], table: Table) -> NDArray[np.float64]:
-    X = np.empty((len(columns[0].of(table).values), len(columns)))
+    X = np.empty((len(columns[0].of(table).values) if columns else len(table), len(columns)))
     for j, column in enumerate(columns):
         X[:, j] = column.of(table).values
     return X

@@ -1,0 +1,373 @@
+"""Columns with two values in a log-linear or logistic path: its moves, its expected curvature, and what a level shows.
+
+A Newton step from above lowers a log mean by at most 1, and a step toward a rate of 0 or 1 is as short. If both bounds
+of a column are its only values, the path knows the average move of the rows at each bound. So it can take the exact
+move instead. Everything here is post-processing of released values.
+
+Source: Bhatia and Davis (2000), A better bound on the variance. Proof: docs/proofs/regression.md.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.regression.curvature import Curvature, Inverse, positive
+from dpstats.regression.path import Path
+from dpstats.regression.plan import STEPS, RegressionPlan
+from dpstats.regression.two_valued_errors import Level, Levels
+
+Floats = NDArray[np.float64]
+
+_TWO_VALUES = 0.9
+"""A column has two values if its variance is this fraction of the largest that its mean and bounds allow."""
+_LARGEST_ERROR = 0.15
+"""Largest noise of this fraction that distinguishes columns with two values."""
+_LARGEST_KNOWN_ERROR = 0.5
+"""The same for declared factors, whose moments must be known roughly."""
+_LEAST_SHARE = 1e-4
+_RIDGE = 1e-3
+FLOORS = (0.15, 0.05, 0.05, 0.05)
+"""Least factor of the mean of a level in each step. The first one knows no working distribution yet."""
+NEGLIGIBLE = 1e-3
+"""Planned noise over the standard error, below which rows and residuals need not be cut."""
+_UNCORRECTED = 0.1
+"""Part of the correction of a move that counts as unknown."""
+_NOISE = 0.35
+"""Noise of the curvature in raised eigenvalues, as a factor, if the curvature is shrunk to its expected shape."""
+_MOST_CELLS, _LEAST_EFFECT = 3, 0.1
+"""Columns with nodes of their own: at most three, with at least this variance of the linear predictor."""
+_LARGEST_EFFECT = 8.0
+_SETTLED = 3.0
+"""Standard errors between the last gradient and the estimate of a level, or of a last move, that count as settled."""
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
+_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Mean and covariance of rows in half-widths about the released center, and the fraction at each upper bound."""
+
+    mean: Floats
+    covariance: Floats
+    share: Floats
+    total: float = 1.0
+    """Average weight of a row."""
+
+    def level(self, j: int, upper: bool) -> Floats:
+        """Return the average row, with its constant, of the rows at one end of column j."""
+        p = self.share[j]
+        return np.append(1.0, self.mean + self.covariance[j] * (1 / (2 * p) if upper else -1 / (2 * (1 - p))))
+
+    @property
+    def largest(self) -> Floats:
+        """The largest variances that the means allow, for columns between -1 and 1 (Bhatia and Davis)."""
+        found: Floats = 4 * self.share * (1 - self.share)
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class LastStep:
+    """The mean of one level by the last gradient alone.
+
+    Attributes
+    ----------
+    row, weighted : array of shape (p,)
+        The average row of the level, and the same with the weights of the curvature.
+    before : float
+        Its linear predictor before the step.
+    seen, noise : float
+        True over predicted mean before the step, in units in which the curvature of the level is 1, and its noise.
+    rows : float
+        Number of rows of the level.
+    """
+
+    row: Floats
+    weighted: Floats
+    before: float
+    seen: float
+    noise: float
+    rows: float
+
+
+class LevelPath(Path):
+    """Base of the paths whose mean is a curve of the linear predictor."""
+
+    offset: float
+
+    def __init__(self, plan: RegressionPlan) -> None:
+        super().__init__(plan)
+        self.two_valued = np.zeros(self.d, dtype=np.bool_)
+        # The last move in half-widths, and the standard deviations that were expected of it
+        self.last_move, self.last_spread = np.zeros(self.p), np.zeros(self.p)
+        self.last_steps: list[tuple[LastStep, LastStep]] = []
+
+    @abstractmethod
+    def _row_covariance(self) -> Floats:
+        """Return the covariance of the rows without weights, in half-widths."""
+
+    @abstractmethod
+    def _level_move(self, at: float, change: float, noise: float, floor: float) -> float:
+        """Return the move of a level's linear predictor ``at`` that changes its mean as a linear ``change`` would."""
+
+    @abstractmethod
+    def _level_curvature(self, at: Floats) -> Floats:
+        """Return the curvature of rows at linear predictors, in the units of the released curvature."""
+
+    @abstractmethod
+    def _level(self, last: LastStep, std: float) -> Level:
+        """Return the level with the standard error ``std`` of its linear predictor."""
+
+    @abstractmethod
+    def _cell_spread(self, own: list[int], rest: Floats) -> float:
+        """Return the standard deviation of the linear predictor within the cells of the columns ``own``."""
+
+    @property
+    def has_levels(self) -> bool:
+        """Whether some column has two values, or the model has one level only."""
+        return self.d == 0 or bool(self.two_valued.any())
+
+    @property
+    def raw(self) -> Floats:
+        """The coefficients in half-widths about the center, the intercept first."""
+        found: Floats = self.whitening.T @ self.b
+        return found
+
+    def _cover_bin(self) -> None:
+        """Raise the bound of the rows to the end of a bin of norms, so that no row of the bin is shortened."""
+        ends = self.plan.norm_ends
+        wider = math.sqrt(ends[1] / ends[0])
+        self.radius, self.leverage = wider * self.radius, wider * self.leverage
+        self.longest = max(self.longest, self.radius)
+
+    # Moments
+
+    def _shares(self, mean: Floats | float = 0.0) -> Floats:
+        return np.clip((1 + mean + self.shift) / 2, _LEAST_SHARE, 1 - _LEAST_SHARE)
+
+    def _weighted_moments(self, inverse: Inverse) -> Moments:
+        """Return the moments of the rows with the weights of the curvature."""
+        back = np.linalg.inv(self.whitening)
+        matrix = back @ ((inverse.vectors * inverse.known) @ inverse.vectors.T) @ back.T
+        total = max(float(matrix[0, 0]), 1e-9)
+        mean = np.clip(matrix[0, 1:] / total, -2.0, 2.0)
+        covariance = matrix[1:, 1:] / total - np.outer(mean, mean)
+        return Moments(mean, covariance, self._shares(mean), total)
+
+    def _row_moments(self) -> Moments:
+        """Return the moments of the rows without weights. Columns with two values have the variance of their mean."""
+        found = Moments(np.zeros(self.d), self._row_covariance(), self._shares())
+        own = np.maximum(np.diagonal(found.covariance), 1e-3 * found.largest)
+        factor = np.where(self.two_valued, np.sqrt(found.largest / own), 1.0)
+        return Moments(found.mean, found.covariance * np.outer(factor, factor), found.share)
+
+    def _prepare(self, t: int, spread: float) -> Inverse:
+        """Return the inverse of a step, after looking for columns with two values in its curvature.
+
+        ``spread`` is the standard deviation of the linear predictor of a typical row before the first step.
+        """
+        if t > 1 and self.has_levels:
+            self.shape = self._expected_shape()
+        inverse = self._inverse()
+        found = self.two_valued | self._find_levels(inverse)
+        if (found != self.two_valued).any():
+            self.two_valued = found
+            if t > 1:
+                self.shape = self._expected_shape()
+            inverse = self._inverse()
+            # A slope is identified if its error is a small part of its variance before the first step.
+            self.unknown = inverse.unknown(spread)
+        return inverse
+
+    def _find_levels(self, inverse: Inverse) -> NDArray[np.bool_]:
+        """Find the columns with two values. Noise of the curvature must not explain their variance."""
+        if not self.plan.design.intercept:
+            return self.two_valued
+        found, back = self._weighted_moments(inverse), np.linalg.inv(self.whitening)
+        noise = math.sqrt(float(np.diagonal(self.found[-1].variance).mean()))
+        error = noise * (back[1:] ** 2).sum(axis=1) / (found.total * found.largest)
+        ratio = np.diagonal(found.covariance) / found.largest
+        seen = (ratio > _TWO_VALUES - error / 2) & (error < _LARGEST_ERROR)
+        known = np.array(self.plan.design.two_valued or [False] * self.d, dtype=np.bool_)
+        return np.asarray(seen | (known & (error < _LARGEST_KNOWN_ERROR)))
+
+    # Moves
+
+    def _correct_levels(self, move: Floats, noise: float, inverse: Inverse, t: int) -> Floats:
+        """Return the correction of a Newton move that gives the levels of columns with two values their exact moves.
+
+        It changes these columns and the center alone. For one column it solves the equations of both levels. For
+        several it is of second order in the move, so the steps still converge as Newton's do.
+        """
+        if not self.has_levels:
+            return np.zeros_like(move)
+        moments = self._weighted_moments(inverse)
+        theta, raw, error = self.raw, self.whitening.T @ move, self.whitening.T @ inverse.matrix * noise
+        average = np.append(1.0, moments.mean)
+        own, floor = np.flatnonzero(self.two_valued), FLOORS[t - 1]
+
+        def exact(row: Floats) -> float:
+            std = float(np.linalg.norm(row @ error))
+            return self._level_move(float(row @ theta) + self.offset, float(row @ raw), std, floor)
+
+        # The average row has a part of every correction of the center. It counts once.
+        middle = exact(average)
+        covariances, center = [], middle - float(average @ raw)
+        for j in own:
+            p = moments.share[j]
+            upper, lower = exact(moments.level(int(j), True)), exact(moments.level(int(j), False))
+            covariances.append(2 * p * (1 - p) * (upper - lower) - float(moments.covariance[j] @ raw[1:]))
+            center += p * upper + (1 - p) * lower - middle
+        fix = np.zeros(self.p)
+        if own.size == 0:
+            fix[0] = center
+            return np.asarray(np.linalg.solve(self.whitening.T, fix))
+        block = positive(moments.covariance[np.ix_(own, own)])
+        ridge = _RIDGE * np.maximum(np.diagonal(block), 0.1 * moments.largest[own])
+        fix[1 + own] = np.linalg.solve(block + np.diag(ridge), covariances)
+        fix[0] = center - float(moments.mean @ fix[1:])
+        return np.asarray(np.linalg.solve(self.whitening.T, fix))
+
+    def _surprise(self, move: Floats, noise: float, inverse: Inverse, t: int) -> Floats:
+        """Return the covariance of the part of a move that the stated errors do not explain.
+
+        Averaging then gives no weight to an estimate that had not arrived.
+        """
+        if t == 1 or not self.has_levels:
+            return np.zeros((self.p, self.p))
+        own = (inverse.vectors * (noise / inverse.raised) ** 2) @ inverse.vectors.T
+        expected = self.left + self.noise + own
+        values, vectors = np.linalg.eigh((expected + expected.T) / 2)
+        size = float(((vectors.T @ move) ** 2 / np.maximum(values, 1e-14)).sum())
+        explained = self.p + 2 * math.sqrt(2 * self.p)
+        return max(1 - explained / max(size, 1e-9), 0.0) * np.outer(move, move)
+
+    def _take_level_step(
+        self, name: str, gradient: Floats, noise: float, inverse: Inverse, t: int, cap: float = math.inf
+    ) -> float:
+        """Take a step whose move is corrected. Return the factor by which ``cap`` shortened it."""
+        plain = inverse(gradient)
+        fix = self._correct_levels(plain, noise, inverse, t)
+        move = plain + fix
+        far = max(float(np.linalg.norm(move)) / cap, 1.0)
+        before, old, error = self.raw, self.whitening, self.left + self.noise
+        self.left = self.left + self._surprise(move / far, noise, inverse, t)
+        if t == STEPS:
+            self._look_at_levels(gradient, noise, inverse)
+        added = inverse.vectors @ (inverse.raised * (inverse.vectors.T @ fix))
+        self._step(name, (gradient + added) / far, noise, inverse)
+        # The third step changes the coordinates.
+        back = np.linalg.solve(self.whitening.T, old.T) if self.whitening is not old else np.eye(self.p)
+        for rest in (back @ ((1 - 1 / far) * move), back @ (_UNCORRECTED * fix)):
+            self.left = self.left + np.outer(rest, rest)
+        self.last_move = self.raw - before
+        self.last_spread = np.sqrt(np.maximum(np.diagonal(old.T @ error @ old), 0.0))
+        return far
+
+    # Expected curvature
+
+    def _cells(self) -> list[int]:
+        """Return the columns with two values that move the linear predictor most."""
+        p = self._shares()
+        variances = np.where(self.two_valued, (2 * self.raw[1:]) ** 2 * p * (1 - p), 0.0)
+        return [int(j) for j in np.argsort(-variances)[:_MOST_CELLS] if variances[j] > _LEAST_EFFECT]
+
+    def _effects(self, own: list[int]) -> tuple[tuple[float, float], ...]:
+        """Return the effect of each of these columns, and its fraction of rows at the upper bound."""
+        theta, p = self.raw, self._shares()
+        effects = np.clip(2 * theta[1:], -_LARGEST_EFFECT, _LARGEST_EFFECT)
+        return tuple((float(effects[j]), float(p[j])) for j in own)
+
+    def _expected_shape(self) -> Floats:
+        """Return the curvature that the working model expects, up to a factor.
+
+        It is a sum over cells of the columns with two values. Within a cell the other columns are normal about their
+        regression on these.
+        """
+        own = self._cells()
+        if not own:
+            return self.shape
+        covariance = self._row_covariance()
+        within = covariance[np.ix_(own, own)]
+        slopes = covariance[:, own] @ np.linalg.pinv(positive(within), rcond=1e-6, hermitian=True)
+        slopes[own] = np.eye(len(own))
+        rest = positive(covariance - slopes @ within @ slopes.T)
+        rest[own] = 0.0
+        rest[:, own] = 0.0
+        theta, shares = self.raw, self._shares()
+        found = np.zeros((self.p, self.p))
+        spread = self._cell_spread(own, rest)
+        for bits in itertools.product((0, 1), repeat=len(own)):
+            at = np.array(bits) * 2.0 - 1 - self.shift[own]
+            share = math.prod(shares[j] if bit else 1 - shares[j] for j, bit in zip(own, bits, strict=True))
+            linear = theta[0] + self.offset + float(theta[1:][own] @ at) + spread * _NODES
+            curvature = share * float(_WEIGHTS @ self._level_curvature(linear))
+            mean = np.append(1.0, slopes @ at)
+            found += curvature * np.outer(mean, mean)
+            found[1:, 1:] += curvature * rest
+        found = self.whitening @ found @ self.whitening.T
+        return found * self.p / max(float(np.trace(found)), 1e-300)
+
+    def _inverse(self) -> Inverse:
+        if not self.has_levels:
+            return super()._inverse()
+        found = self._estimate_curvature()
+        least = Curvature(found.mean, found.variance * _NOISE**2)
+        return least.inverted(self._least_size, self._common_size)
+
+    # Levels of the estimate
+
+    def _look_at_levels(self, gradient: Floats, noise: float, inverse: Inverse) -> None:
+        """Keep what the last gradient says of every level. It is unbiased for any earlier steps."""
+        if not self.has_levels:
+            return
+        moments, weighted, theta = self._row_moments(), self._weighted_moments(inverse), self.raw
+        for j in np.flatnonzero(self.two_valued):
+            both = []
+            for upper in (True, False):
+                row = moments.level(int(j), upper)
+                share = float(moments.share[j] if upper else 1 - moments.share[j])
+                before = float(row @ theta) + self.offset
+                # The indicator of the level, as a function of a row
+                side = 1.0 if upper else -1.0
+                pick = np.append((1 + side * self.shift[j]) / 2, side / 2 * np.eye(self.d)[j])
+                length = float(np.linalg.norm(self.whitening @ row))
+                kept = min(1.0, self.radius / max(length, 1e-12)) ** 2
+                size = share * kept * max(float(self._level_curvature(np.array([before]))[0]), 1e-12)
+                along = np.linalg.solve(self.whitening.T, pick) / size
+                seen, std = 1 + float(along @ gradient), noise * float(np.linalg.norm(along))
+                both.append(LastStep(row, weighted.level(int(j), upper), before, seen, std, self.n * share))
+            self.last_steps.append((both[0], both[1]))
+
+    def _measure_move(self, last: LastStep) -> tuple[float, float]:
+        """Return the linear predictor of the estimate for a level, and the last move of the rows with information."""
+        return float(last.row @ self.raw) + self.offset, float(last.weighted @ self.last_move)
+
+    def _level_ends(self, covariance: Floats) -> tuple[Levels, ...]:
+        """Return the levels of each column with two values, for a covariance of the coefficients in half-widths."""
+        found = []
+        design = self.plan.design
+        for j, pair in zip(np.flatnonzero(self.two_valued), self.last_steps, strict=True):
+            stds = [math.sqrt(max(float(last.row @ covariance @ last.row), 0.0)) for last in pair]
+            # Both errors together are the error of the difference of the levels.
+            scale = 2 * math.sqrt(max(float(covariance[1 + j, 1 + j]), 0.0)) / max(math.hypot(*stds), 1e-150)
+            upper, lower = (self._level(last, scale * std) for last, std in zip(pair, stds, strict=True))
+            low, high = (float(design.center[j] + side * design.half[j]) for side in (-1, 1))
+            found.append(Levels(int(j), low, high, upper, lower))
+        return tuple(found)
+
+    def _find_settled(self, levels: tuple[Levels, ...], covariance: Floats) -> NDArray[np.bool_]:
+        """Return whether each slope has settled: the last gradient and the last move agree with the stated errors.
+
+        The coefficients in half-widths have this covariance. The next move would be far smaller than the last.
+        """
+        expected = self.last_spread**2 + np.maximum(np.diagonal(covariance), 0.0)
+        settled = np.abs(self.last_move) < _SETTLED * np.sqrt(expected)
+        for each in levels:
+            settled[1 + each.place] = each.is_settled(_SETTLED)
+        return np.asarray(settled[1:])
