@@ -323,7 +323,7 @@ class LinearPath(Path):
         for matrix, variance in [
             # Both estimates use the same rows, so their sampling errors are fully correlated.
             *(
-                (sample, (weight * math.sqrt(sampling) + (1 - weight) * math.sqrt(float(sample[0, 0]))) ** 2)
+                (sample, (weight * math.sqrt(sampling) + (1 - weight) * _root(sample[0, 0])) ** 2)
                 for sample in samples
             ),
             (noise, weight**2 * own + (1 - weight) ** 2 * float(noise[0, 0])),
@@ -336,6 +336,11 @@ class LinearPath(Path):
             matrix[1:, 0] *= 1 - weight
             matrix[0, 0] = variance
         return scale
+
+
+def _root(variance: float) -> float:
+    """Return the root of a variance, which rounding may have made negative."""
+    return math.sqrt(max(float(variance), 0.0))
 
 
 def _extrapolate(width: Any, rate: float) -> Any:
