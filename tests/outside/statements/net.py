@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, field
@@ -85,6 +86,8 @@ class Net:
                 )
             else:
                 self.found.append((k, cell, verdict))
+                if verdict.kind in FAULTS:  # a long run that is stopped has said what it found
+                    print(f"{self.seed}:{k} {verdict}: {describe(cell)}", file=sys.stderr, flush=True)
         self.seconds = time.monotonic() - start
         return self
 

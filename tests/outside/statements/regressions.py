@@ -162,7 +162,7 @@ class Asker:
             X, y, beside = self.sample(draw)
             estimate, error = self.statsmodels(X, y, beside)
             reach = student.isf(0.025, max(len(y) - len(estimate), 1)) * error[place]
-            return bool(abs(estimate[place] - self.truth[place]) > reach)
+            return not abs(estimate[place] - self.truth[place]) <= reach
 
         reference = float(2 * norm.isf(0.025) * np.sqrt(self.rule[place, place]))
         about = [self.names[j] for j in about]
@@ -300,7 +300,7 @@ class Asker:
         return self._cell("as statsmodels", [place], 0.05, ask)
 
     def statsmodels(self, X: Floats, y: Floats, beside: dict[str, Floats]) -> tuple[Floats, Floats]:
-        """Return coefficients and standard errors without privacy, of the complete rows."""
+        """Return coefficients and standard errors without privacy, of the complete rows; NaN where others fail."""
         import statsmodels.api as sm
 
         kept = np.isfinite(X).all(axis=1) & np.isfinite(y)
@@ -322,7 +322,10 @@ class Asker:
         )
         if self.name == FAMILIES[4]:
             y = np.maximum(y, 1e-12 * y.mean())
-        found = sm.GLM(y, X, family, offset=offset, var_weights=weights).fit(cov_type="HC1")
+        try:
+            found = sm.GLM(y, X, family, offset=offset, var_weights=weights).fit(cov_type="HC1")
+        except (ValueError, np.linalg.LinAlgError):
+            return np.full(X.shape[1], np.nan), np.full(X.shape[1], np.nan)
         return found.params, found.bse
 
 
