@@ -132,6 +132,18 @@ def assumptions(discrete: bool) -> list[str]:
     return [censoring] if discrete else [censoring, smooth]
 
 
+def crowding_notes(ends: Any, who: str = "") -> list[str]:
+    """Return a warning of bins with these ends, whose events are near one end of them."""
+    if not len(ends):
+        return []
+    bins = f"the bin{'s' if len(ends) > 1 else ''} that end{'' if len(ends) > 1 else 's'} at"
+    named = ", ".join(f"{end:g}" for end in ends[:4]) + (", ..." if len(ends) > 4 else "")
+    return [
+        f"Warning: most events{who} of {bins} {named} are near one end of it. Rows that are censored there cannot be "
+        "placed before or after them. Use finer edges, or discrete=True if events happen at the edges only."
+    ]
+
+
 def distinct_units(units: Any) -> Any:
     """Return the codes of units that have one row each, or refuse units that are repeated."""
     codes = unit_codes(units)

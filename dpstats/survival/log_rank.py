@@ -31,11 +31,17 @@ from dpstats.release.parameters import parameters
 from dpstats.release.session import Released, Session
 from dpstats.results import HasResult
 from dpstats.survival.base import MOST_ROWS, SurvivalEstimator, assumptions
-from dpstats.survival.cells import CELLS, Cells
+from dpstats.survival.cells import Cells
 from dpstats.survival.levels import TABLE, LeastSquares, Levels, levels_for
 from dpstats.survival.limits import normal_critical
 from dpstats.survival.null_distribution import NullDistribution
-from dpstats.survival.plan import check_cells, check_edges, expected_cells, finest_cells
+from dpstats.survival.plan import (
+    check_cells,
+    check_edges,
+    expected_cells,
+    finest_cells,
+    noise_strength,
+)
 from dpstats.survival.reference import Reference
 from dpstats.survival.residuals import RESIDUALS, Residuals, residual_integers
 from dpstats.survival.results import LogRankResult, describe_weights
@@ -45,6 +51,7 @@ Floats = NDArray[np.float64]
 FIRST_SHARE = 0.3
 """Budget fraction of the table."""
 _BINS = 10
+_POSITION_SHARE, _LEAST_STRENGTH = 0.1, 50.0  # of the table, for the positions inside the bins
 _FINER = 8  # additional bits of a residual, compared with a row of the table
 
 
@@ -70,7 +77,8 @@ class LogRankPlan(ReleasePlan):
     @property
     def levels(self) -> Levels:
         """The sums that the first stage releases."""
-        return levels_for(self.cells.n_bins, 1, self._stage(TABLE).noise == "laplace")
+        pure = self._stage(TABLE).noise == "laplace"
+        return levels_for(self.cells.n_bins, 1, pure, self.cells.position_share, True)
 
     def _stage(self, name: str) -> Stage:
         stage = self.stage(name)
@@ -85,8 +93,12 @@ class LogRankPlan(ReleasePlan):
 
     def reference(self, released: Any) -> Reference:
         """Return the public reference of one release of the first stage, or of several."""
-        cells = self.least_squares.cells(np.atleast_2d(np.asarray(released)), self.n_samples)
-        return Reference(cells, self.least_squares, self.rho, self.gamma)
+        sums, positions = self.levels.split(np.atleast_2d(np.asarray(released)), self.cells.n_groups)
+        cells = self.least_squares.cells(sums, self.n_samples)
+        std = None
+        if positions is not None:
+            std = np.asarray(self._stage(TABLE).noise_std)[[-self.cells.n_bins - 1, -1]]
+        return Reference(cells, self.least_squares, self.rho, self.gamma, positions, std)
 
     def residuals(self, reference: Reference) -> Residuals:
         """Return the summands of the second stage, given a reference."""
@@ -279,7 +291,9 @@ class LogRankTest(_Fitted):
         discrete = check_flag("discrete", self.discrete)
         edges = check_edges(self.horizon, self.edges, self.bins, _BINS, discrete)
         check_cells(len(edges) - 1, 1, len(groups))
-        levels = levels_for(len(edges) - 1, 1, delta == 0)
+        strength = n * (FIRST_SHARE if delta == 0 else FIRST_SHARE**0.5) * noise_strength(epsilon, delta)
+        share = _POSITION_SHARE if not discrete and strength >= _LEAST_STRENGTH * (len(edges) - 1) else 0.0
+        levels = levels_for(len(edges) - 1, 1, delta == 0, share, True)
 
         def made(cells: Cells) -> LogRankPlan:
             items = [
@@ -292,12 +306,14 @@ class LogRankTest(_Fitted):
                 stages, guarantee, n, 1, cells=cells, groups=groups, rho=weights[0], gamma=weights[1]
             )
 
-        found: LogRankPlan = finest_cells(edges, 1, len(groups), made, discrete=discrete)
+        found: LogRankPlan = finest_cells(
+            edges, 1, len(groups), made, discrete=discrete, position_share=share
+        )
         return found
 
     def _read(self, rows: Rows, plan: LogRankPlan) -> _Private:
         # The first pass finds bad rows, before the charge.
-        return _Private(rows, plan.levels.steps(rows.total(plan.cells)[CELLS]))
+        return _Private(rows, plan.levels.steps(rows.total(plan.cells)))
 
     def _release(self, private: _Private, plan: LogRankPlan, session: Session) -> None:
         residuals = self._residuals(plan, session.add(TABLE, private.table))
@@ -436,7 +452,7 @@ class LogRankTest(_Fitted):
             tuple(map(str, plan.groups)),
             cells.sum(axis=1),
             (cells[:, : plan.cells.n_bins] * used).sum(axis=1),
-            (reference.at_risk[0] * reference.pooled_hazards[0] * used).sum(axis=1),
+            (reference.effective[0] * reference.pooled_hazards[0] * used).sum(axis=1),
             found.differences[0],
             describe_weights(plan.rho, plan.gamma),
             self.privacy_.simulated,

@@ -18,10 +18,12 @@ from dpstats.data.tables import Table
 from dpstats.release.additive import Integers
 from dpstats.survival.cells import Floats, Steps, checked_rows, elapsed_share, times_at_edges
 from dpstats.survival.reference import Reference
+from dpstats.survival.shapes import elapsed_events
 
 RESIDUALS = "residuals"
 _ROWS = 1 << 16  # of a block
 _LEAST_RANGE = 0.05
+_MEANS = (0.1, 0.9)  # of the position of events
 
 
 def residual_integers(n_groups: int, bits: int, share: float) -> Integers:
@@ -91,6 +93,7 @@ class Residuals:
         share = elapsed_share(times, edges[bins], edges[bins + 1])
         heights, weights = self.reference.heights, self.reference.weights
         event = (codes > 0) & (times <= edges[-1])
+        share = self._events_before(bins, share)
         share = np.where(event, 1.0, share)  # at risk in the whole bin
         expected = heights[:, bins] + share * (heights[:, bins + 1] - heights[:, bins])
         values = np.where(event, weights[:, bins], 0.0) - expected
@@ -109,6 +112,20 @@ class Residuals:
         if K == 2:
             return np.asarray(steps.sum(axis=1, keepdims=True))
         return np.stack([np.where(groups == group, steps, 0).sum(axis=1) for group in range(K)], axis=1)
+
+    def _events_before(self, bins: Steps, u: Floats) -> Floats:
+        """Return the part of its bin's hazard that a row has passed at the part u of the bin, between 0 and 1.
+
+        It is u without positions: then events are spread evenly.
+        """
+        shapes = self.reference.shapes
+        if shapes is None:
+            return u
+        mean = np.clip(0.5 + shapes.middle, *_MEANS)[:, bins]
+        hazards = self.reference.pooled_hazards[:, bins]
+        passed = elapsed_events(u, mean)
+        # Of rows that leave at u, those with an event before are not there.
+        return np.asarray(passed * (1 - hazards) / (1 - hazards * passed))
 
     def __call__(self, table: Table) -> dict[str, NDArray[np.int64]]:
         """Return the sums of some rows."""

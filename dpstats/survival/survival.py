@@ -24,9 +24,9 @@ from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
 from dpstats.report import SIMULATED, picture_of
 from dpstats.results import FREE, ConfidenceInterval, Summary, plain, significant
-from dpstats.survival.base import SurvivalEstimator, assumptions
-from dpstats.survival.cells import CELLS, first_edge
-from dpstats.survival.curves import LEAST_IN_NOISE
+from dpstats.survival.base import SurvivalEstimator, assumptions, crowding_notes
+from dpstats.survival.cells import first_edge
+from dpstats.survival.curves import LEAST_IN_NOISE, PlacedCurves
 from dpstats.survival.levels import TABLE
 from dpstats.survival.limits import normal_critical
 from dpstats.survival.pictures import draw_curves
@@ -44,6 +44,7 @@ from dpstats.survival.results import (
     describe_weights,
     shown,
 )
+from dpstats.survival.shapes import CROWDED
 from dpstats.survival.table import SurvivalTable
 from dpstats.survival.table_log_rank import pool_causes, table_log_rank
 from dpstats.together import BONFERRONI
@@ -221,11 +222,10 @@ class PrivateSurvival(_Fitted):
         return (1,) if self.causes is None else Categories(self.causes, "causes").values
 
     def _read(self, rows: Rows, plan: TablePlan) -> Mapping[str, Any]:
-        return {TABLE: plan.levels.steps(rows.total(plan.cells)[CELLS])}
+        return {TABLE: plan.levels.steps(rows.total(plan.cells))}
 
     def _report(self, released: Released, plan: TablePlan) -> None:
-        cells = plan.least_squares.cells(np.asarray(released[TABLE]), plan.n_samples)
-        self._table = table = SurvivalTable(plan, cells)
+        self._table = table = SurvivalTable.from_release(plan, released[TABLE])
         each = range(plan.cells.n_groups)
         start = first_edge(plan.cells)
         self.edges_ = table.edges[start:]
@@ -552,10 +552,17 @@ class PrivateSurvival(_Fitted):
             for name, value in (("rho", rho), ("gamma", gamma))
         ]
         pooled = pool_causes(self._table.cells, plan.least_squares, plan.cells.n_bins, plan.cells.n_causes)
-        reference = Reference(pooled[0][None], pooled[1], *weights)
+        positions = self._table.positions
+        reference = Reference(
+            pooled[0][None],
+            pooled[1],
+            *weights,
+            None if positions is None else positions[None],
+            plan.position_std,
+        )
         difference, statistic, pvalue = table_log_rank(reference)
         used = reference.weights[0] > 0
-        at_risk, events = reference.at_risk[0], reference.cells[0, :, : plan.cells.n_bins]
+        at_risk, events = reference.effective[0], reference.cells[0, :, : plan.cells.n_bins]
         return LogRankResult(
             float(statistic[0]),
             float(pvalue[0]),
@@ -709,6 +716,9 @@ class PrivateSurvival(_Fitted):
                     "Extend the horizon or combine groups."
                 )
             notes += [note for note in (self._grid_note(place, end), self._end_note(place, end)) if note]
+            if isinstance(curves, PlacedCurves):
+                crowded = curves.usable[0] & (np.abs(curves.shapes.slopes[0]) > CROWDED)
+                notes += crowding_notes(table.edges[1:][crowded], who)
         notes += assumptions(self.plan_.discrete)
         if self.plan_.groups is not None:
             notes.append(

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.survival.curves import Curves, Places
+from dpstats.survival.curves import Curves, PlacedCurves, Places
 from dpstats.survival.incidences import cumulative_incidence
 from dpstats.survival.limits import (
     Pair,
@@ -21,6 +21,8 @@ from dpstats.survival.limits import (
     monotone,
     normal_critical,
     score_limits,
+    shaped_crossing,
+    shaped_time_limits,
     time_limits,
 )
 from dpstats.survival.plan import TablePlan
@@ -37,16 +39,24 @@ class SurvivalTable:
     ----------
     plan : TablePlan
     cells : array of shape (groups, cells)
+    positions : array of shape (groups, 2, bins), optional
+        Sums of positions inside the bins, where the plan has them.
     """
 
     plan: TablePlan
     cells: Floats
+    positions: Floats | None = None
     _curves: dict[int, Curves] = field(default_factory=dict, repr=False)
     _errors: dict[int, SimulatedErrors] = field(default_factory=dict, repr=False)
 
+    @classmethod
+    def from_release(cls, plan: TablePlan, released: Any) -> SurvivalTable:
+        """Return the table of a release."""
+        return cls(plan, *plan.estimate_cells(released))
+
     def __getstate__(self) -> dict[str, Any]:
         # A copy computes its curves again.
-        return {"plan": self.plan, "cells": self.cells, "_curves": {}, "_errors": {}}
+        return {**vars(self), "_curves": {}, "_errors": {}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
@@ -59,7 +69,8 @@ class SurvivalTable:
     def curves(self, group: int) -> Curves:
         """Return the curve of a group."""
         if group not in self._curves:
-            self._curves[group] = self.plan.curves(self.cells[group : group + 1])
+            positions = None if self.positions is None else self.positions[group : group + 1]
+            self._curves[group] = self.plan.curves(self.cells[group : group + 1], positions)
         return self._curves[group]
 
     def critical(self, group: int, level: Floats | float) -> Pair:
@@ -139,13 +150,19 @@ class SurvivalTable:
 
     def quantile(self, group: int, q: float) -> float:
         """Return the q-quantile of the time to the event; infinite if it is not reached."""
-        heights = np.where(np.isnan(self.curves(group).estimate), 1.0, self.curves(group).estimate)
+        curves = self.curves(group)
+        heights = np.where(np.isnan(curves.estimate), 1.0, curves.estimate)
+        if isinstance(curves, PlacedCurves):
+            return shaped_crossing(curves, heights[0], self.edges, 1 - q).time
         return float(crossing_times(heights, self.edges, 1 - q, discrete=self.plan.discrete)[0])
 
     def quantile_limits(self, group: int, q: float, level: float) -> tuple[float, float]:
         """Return limits of that time; an infinite one is not reached."""
-        low, high = limits(self.curves(group), self.critical(group, level)[0])
-        first, last = time_limits(self.curves(group), low, high, self.edges, q, self.plan.discrete)
+        curves = self.curves(group)
+        low, high = limits(curves, self.critical(group, level)[0])
+        if isinstance(curves, PlacedCurves):
+            return shaped_time_limits(curves, low[0], high[0], self.edges, 1 - q, level)
+        first, last = time_limits(curves, low, high, self.edges, q, self.plan.discrete)
         return float(first[0]), float(last[0])
 
     def area(self, group: int, until: float) -> Area:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaincc
@@ -30,25 +32,84 @@ def pool_causes(
     return cells @ together.T, pooled
 
 
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Observed less expected events of a released table, or of each of its strata added up.
+
+    Attributes
+    ----------
+    differences : array of shape (releases, groups)
+    covariance : array of shape (releases, groups, groups)
+        Of samples and of the noise, apart from what the public number of rows takes off.
+    common : array of shape (releases, groups)
+        The part of each difference by which the public number of rows moves it.
+    """
+
+    differences: Floats
+    covariance: Floats
+    common: Floats
+
+    @classmethod
+    def compute(cls, reference: Reference) -> Moments:
+        """Return the moments of the groups of a reference."""
+        K, m = reference.n_groups, reference.n_bins
+        weights, hazards, shares = reference.weights, reference.pooled_hazards, reference.shares
+        events = reference.cells[:, :, :m]
+        differences = ((events - reference.effective * hazards[:, None]) * weights[:, None]).sum(axis=2)
+        information = reference.information
+        alone = np.einsum("raj,rj->ra", shares, information)
+        between = np.einsum("raj,rbj,rj->rab", shares, shares, information)
+        covariance = alone[:, :, None] * np.eye(K) - between
+        # How the difference of group a depends on the cells of group q.
+        moved = (np.eye(K)[None, :, :, None] - shares[:, :, None, :]) * weights[:, None, None, :]
+        gradients = expectation_gradient(moved, hazards[:, None, None, :])
+        own = reference.noise.own + np.outer(reference.noise.shared, reference.noise.shared)
+        covariance = covariance + np.einsum("raqc,rbqc->rab", gradients @ own, gradients)
+        covariance = covariance + _position_covariance(reference, moved)
+        return cls(differences, covariance, (gradients @ reference.noise.shared).sum(axis=2))
+
+    def __add__(self, other: Moments) -> Moments:
+        return Moments(
+            self.differences + other.differences,
+            self.covariance + other.covariance,
+            self.common + other.common,
+        )
+
+    @property
+    def whole_covariance(self) -> Floats:
+        """Covariance of the differences: shape (releases, groups, groups)."""
+        return self.covariance - self.common[:, :, None] * self.common[:, None, :]
+
+    def chi_square(self) -> tuple[Floats, Floats]:
+        """Return the statistic and its p-values: shape (releases,)."""
+        K = self.differences.shape[1]
+        used = self.whole_covariance[:, :-1, :-1] + 1e-9 * np.eye(K - 1)
+        solved = np.linalg.solve(used, self.differences[:, :-1, None])[:, :, 0]
+        statistic = np.maximum((self.differences[:, :-1] * solved).sum(axis=1), 0.0)
+        return statistic, np.asarray(gammaincc((K - 1) / 2, statistic / 2))
+
+
+def _position_covariance(reference: Reference, moved: Floats) -> Floats | float:
+    """Return the covariance due to noise in positions, and to shapes that remain unknown."""
+    shapes, positions, std = reference.shapes, reference.positions, reference.position_std
+    if shapes is None or positions is None or std is None:
+        return 0.0
+    # Groups differ by their shapes only as far as they are censored in other parts of a bin.
+    apart = positions[:, :, 1] - reference.shares * positions[:, :, 1].sum(axis=1, keepdims=True)
+    apart = apart * (reference.weights * reference.pooled_hazards)[:, None]
+    by_events = apart * (shapes.per_event * std[0] * np.sqrt(reference.n_groups))[:, None]
+    by_shapes = apart * shapes.unknown_std[:, None]
+    by_censored = moved * (reference.pooled_hazards * shapes.lost * std[1])[:, None, None]
+    return np.asarray(
+        np.einsum("raj,rbj->rab", by_events, by_events)
+        + np.einsum("raj,rbj->rab", by_shapes, by_shapes)
+        + np.einsum("raqj,rbqj->rab", by_censored, by_censored)
+    )
+
+
 def table_log_rank(reference: Reference) -> tuple[Floats, Floats, Floats]:
     """Return observed less expected events (releases, groups), the chi-square statistic and its p-values."""
-    K, m = reference.n_groups, reference.n_bins
-    weights, hazards, shares = reference.weights, reference.pooled_hazards, reference.shares
-    events = reference.cells[:, :, :m]
-    differences = ((events - reference.at_risk * hazards[:, None]) * weights[:, None]).sum(axis=2)
-    information = reference.information
-    alone = np.einsum("raj,rj->ra", shares, information)
-    between = np.einsum("raj,rbj,rj->rab", shares, shares, information)
-    covariance = alone[:, :, None] * np.eye(K) - between
-    # How the difference of group a depends on the cells of group q.
-    moved = (np.eye(K)[None, :, :, None] - shares[:, :, None, :]) * weights[:, None, None, :]
-    gradients = expectation_gradient(moved, hazards[:, None, None, :])
-    own = reference.noise.own + np.outer(reference.noise.shared, reference.noise.shared)
-    covariance = covariance + np.einsum("raqc,rbqc->rab", gradients @ own, gradients)
-    common = (gradients @ reference.noise.shared).sum(axis=2)
-    covariance = covariance - common[:, :, None] * common[:, None, :]
-    used = covariance[:, :-1, :-1] + 1e-9 * np.eye(K - 1)
-    solved = np.linalg.solve(used, differences[:, :-1, None])[:, :, 0]
-    statistic = np.maximum((differences[:, :-1] * solved).sum(axis=1), 0.0)
-    statistic = np.where(information.sum(axis=1) > 0, statistic, 0.0)
-    return differences, statistic, np.asarray(gammaincc((K - 1) / 2, statistic / 2))
+    moments = Moments.compute(reference)
+    statistic, pvalue = moments.chi_square()
+    unknown = ~(reference.information.sum(axis=1) > 0)
+    return moments.differences, np.where(unknown, 0.0, statistic), np.where(unknown, 1.0, pvalue)

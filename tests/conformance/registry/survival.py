@@ -111,7 +111,7 @@ class CountedTwice(PrivateSurvival):
             if code == 0 and 0 < time < cells.edges[-1]:
                 place = int(np.searchsorted(cells.edges, time))
                 counts[group, cells.n_causes * cells.n_bins + place - 1] += 1 << cells.bits
-        return {TABLE: plan.levels.steps(counts)}
+        return {TABLE: plan.levels.steps({CELLS: counts})}
 
 
 class EdgesFromTheData(PrivateSurvival):
@@ -120,7 +120,7 @@ class EdgesFromTheData(PrivateSurvival):
     def _read(self, table: Table, plan: Any) -> Any:  # type: ignore[override]
         edges = np.linspace(0.0, float(table.X[:, 0].max()), plan.cells.n_bins + 1)
         cells = replace(plan.cells, edges=tuple(edges.tolist()))
-        return {TABLE: plan.levels.steps(table.total(cells)[CELLS])}
+        return {TABLE: plan.levels.steps(table.total(cells))}
 
 
 def sizes_of_groups_are_public(data: Dataset, rng: np.random.Generator, size: int) -> np.ndarray:
