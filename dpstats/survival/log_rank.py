@@ -440,7 +440,7 @@ class LogRankTest(_Fitted):
         notes: tuple[str, ...] = (
             "N, observed and expected are of the first stage. The test and O - E are of the second one.",
             "The level is measured and not proved.",
-            *assumptions(plan.cells.discrete),
+            *assumptions(plan.cells),
         )
         if not reference.information.sum() > 0:
             few = "too few rows or too much noise for a test. The p-value is 1. Use more rows, or a larger epsilon."
@@ -451,8 +451,8 @@ class LogRankTest(_Fitted):
             len(plan.groups) - 1,
             tuple(map(str, plan.groups)),
             cells.sum(axis=1),
-            (cells[:, : plan.cells.n_bins] * used).sum(axis=1),
-            (reference.effective[0] * reference.pooled_hazards[0] * used).sum(axis=1),
+            reference.observed[0],
+            reference.expected[0],
             found.differences[0],
             describe_weights(plan.rho, plan.gamma),
             self.privacy_.simulated,

@@ -83,7 +83,7 @@ class Reference:
         """The number at risk of each group of which its events are the hazard: shape (releases, groups, bins)."""
         if self.shapes is None or self.positions is None or self.positions.shape[1] < self.n_groups:
             return self.at_risk
-        return self.at_risk - self.positions[:, :, 1] * self.shapes.lost[:, None]
+        return np.asarray(self.at_risk - self.positions[:, :, 1] * self.shapes.lost[:, None])
 
     @cached_property
     def pooled_effective(self) -> Floats:
@@ -146,6 +146,18 @@ class Reference:
         """Weighted events w^2 E h (1 - h) of each bin, without ties: shape (releases, bins)."""
         hazards = self.pooled_hazards
         return np.asarray(self.weights**2 * np.maximum(self.pooled_effective, 0.0) * hazards * (1 - hazards))
+
+    @property
+    def observed(self) -> Floats:
+        """Events of each group up to the end of follow-up: shape (releases, groups)."""
+        used = (self.weights > 0)[:, None]
+        return np.asarray((self.cells[:, :, : self.n_bins] * used).sum(axis=2))
+
+    @property
+    def expected(self) -> Floats:
+        """Events of each group that the pooled hazards imply: shape (releases, groups)."""
+        used = (self.weights > 0)[:, None]
+        return np.asarray((self.effective * self.pooled_hazards[:, None] * used).sum(axis=2))
 
     @cached_property
     def mean_shares(self) -> Floats:

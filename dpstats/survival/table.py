@@ -5,6 +5,7 @@ Times are public and asked by the user. Groups are positions. The estimator tran
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,7 +27,9 @@ from dpstats.survival.limits import (
     time_limits,
 )
 from dpstats.survival.plan import TablePlan
+from dpstats.survival.reference import Reference
 from dpstats.survival.restricted_means import Area, band_areas
+from dpstats.survival.table_log_rank import pool_causes
 
 Floats = NDArray[np.float64]
 
@@ -145,6 +148,15 @@ class SurvivalTable:
         near = np.where(times - self.edges[place - 1] < self.edges[place] - times, place - 1, place)
         close = np.abs(times - self.edges[near]) <= 1e-12 * self.edges[-1]
         return np.where(close, self.edges[near], times)
+
+    def reference(self, groups: Sequence[int], rho: float = 0.0, gamma: float = 0.0) -> Reference:
+        """Return the pooled estimates of some groups, with the events of all causes together."""
+        plan, places = self.plan, list(groups)
+        cells, noise = pool_causes(
+            self.cells[places], plan.least_squares, plan.cells.n_bins, plan.cells.n_causes
+        )
+        positions = None if self.positions is None else self.positions[None, places]
+        return Reference(cells[None], noise, rho, gamma, positions, plan.position_std)
 
     # Functionals
 

@@ -107,9 +107,14 @@ def _position_covariance(reference: Reference, moved: Floats) -> Floats | float:
     )
 
 
-def table_log_rank(reference: Reference) -> tuple[Floats, Floats, Floats]:
-    """Return observed less expected events (releases, groups), the chi-square statistic and its p-values."""
-    moments = Moments.compute(reference)
+def table_log_rank(*references: Reference) -> tuple[Floats, Floats, Floats]:
+    """Return observed less expected events (releases, groups), the chi-square statistic and its p-values.
+
+    Several references are strata, whose moments add up. The noise of strata is correlated, because the number of rows
+    of all groups is public.
+    """
+    first, *others = map(Moments.compute, references)
+    moments = sum(others, first)
     statistic, pvalue = moments.chi_square()
-    unknown = ~(reference.information.sum(axis=1) > 0)
+    unknown = ~(sum(reference.information.sum(axis=1) for reference in references) > 0)
     return moments.differences, np.where(unknown, 0.0, statistic), np.where(unknown, 1.0, pvalue)
