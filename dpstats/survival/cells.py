@@ -41,6 +41,8 @@ class Cells:
         Whether events happen at edges only, so that times are moved to edges.
     position_share : float
         Budget fraction of the positions inside the bins. 0: they are not counted.
+    others : bool
+        Whether the last group is of rows with undeclared labels, which are refused otherwise.
 
     Examples
     --------
@@ -58,6 +60,7 @@ class Cells:
     bits: int
     discrete: bool = False
     position_share: float = 0.0
+    others: bool = False
 
     @property
     def n_bins(self) -> int:
@@ -107,7 +110,8 @@ class Cells:
         """Return the sums of positions (n_groups, 2, n_bins) of rows in steps.
 
         An event adds 2u - 1 to the first sum of its bin, where u is the part of the bin that is over. A censored row
-        adds 4u (1 - u) to the second one, so nothing at an edge. Both are between -2^bits and 2^bits steps.
+        adds 4u (1 - u) to the second one, so nothing at an edge. Both are between -2^bits and 2^bits steps. Rows of
+        undeclared groups add nothing.
         """
         edges, m, one = np.asarray(self.edges), self.n_bins, 1 << self.bits
         upper = np.searchsorted(edges, times, side="left")
@@ -115,6 +119,8 @@ class Cells:
         u = elapsed_share(times, edges[bins], edges[bins + 1])
         values = np.rint(np.where(event, 2 * u - 1, 4 * u * (1 - u)) * one)
         values[upper > m] = 0.0
+        if self.others:
+            values[groups == self.n_groups - 1] = 0.0
         places = (2 * groups + ~event) * m + bins
         found = np.bincount(places, weights=values, minlength=self.n_groups * 2 * m)
         return as_int64(found).reshape(self.n_groups, 2, m)
@@ -132,7 +138,7 @@ class Cells:
 
     def __call__(self, table: Table) -> dict[str, Steps]:
         """Return the sums of some rows, or refuse them."""
-        return self.totals(*checked_rows(table))
+        return self.totals(*checked_rows(table, self.n_groups - 1 if self.others else None))
 
 
 def first_edge(cells: Cells) -> int:
@@ -158,8 +164,11 @@ def times_at_edges(times: Floats, codes: Steps, edges: Floats) -> Floats:
     return np.where(beyond, times, edges[np.where(beyond, 0, places)])
 
 
-def checked_rows(table: Table) -> tuple[Floats, Steps, Steps]:
-    """Return times, event codes and group codes, or refuse rows that have no meaning."""
+def checked_rows(table: Table, others: int | None = None) -> tuple[Floats, Steps, Steps]:
+    """Return times, event codes and group codes, or refuse rows that have no meaning.
+
+    Rows of undeclared groups get the code ``others``, if it is given.
+    """
     assert table.event is not None
     with np.errstate(all="ignore"):
         times = np.asarray(table.X[:, 0], dtype=np.float64)
@@ -175,6 +184,8 @@ def checked_rows(table: Table) -> tuple[Floats, Steps, Steps]:
             "entry that is missing or something else. Declare its value in causes or as censored."
         )
     groups = np.zeros(len(times), dtype=np.int64) if table.groups is None else table.groups
+    if others is not None:
+        groups = np.where(groups < 0, others, groups)
     if bool((groups < 0).any()):
         raise InvalidData(
             "labels must be declared groups, got at least one entry that is missing or something else. Declare it in "

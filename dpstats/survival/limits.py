@@ -11,7 +11,6 @@ from scipy.special import ndtri
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.survival.curves import Curves, PlacedCurves
-from dpstats.survival.shapes import position_power
 
 Floats = NDArray[np.float64]
 Pair = tuple[Floats, Floats]
@@ -210,8 +209,11 @@ def shaped_crossing(
     part = float(np.clip((heights[place] - share) / drop, 0.0, 1.0)) if drop > 0 else 0.0
     slope, std = (float(each[0, place]) for each in (curves.shapes.slopes, curves.shapes.unknown_std))
     slopes = slope + critical * std * np.array([-1.0, 0.0, 1.0])
-    powers, mirrored = position_power(np.clip(0.5 + slopes / 6, *_MEANS))
-    by_power = np.where(mirrored, part ** (1 / powers), 1 - (1 - part) ** (1 / powers))
+    means = np.clip(0.5 + slopes / 6, *_MEANS)
+    # u^power has the mean power/(1 + power); late events are the mirror image.
+    near = np.minimum(means, 1 - means)
+    power = (1 - near) / near
+    by_power = np.where(means <= 0.5, part**power, 1 - (1 - part) ** power)
     grid = np.linspace(0.0, 1.0, 201)
     by_line = [np.interp(part, grid - np.clip(each, -1, 1) * grid * (1 - grid), grid) for each in slopes]
     parts = np.array([by_power, by_line])

@@ -75,8 +75,8 @@ class Reference:
         if self.positions is None or self.position_std is None:
             return None
         events = np.maximum(self.cells[:, :, : self.n_bins].sum(axis=1), 0.0)
-        std = float(self.position_std[0]) * np.sqrt(self.positions.shape[1])
-        return Shapes.fit(events, self.pooled_at_risk, self.positions.sum(axis=1), std)
+        positions = self.positions.sum(axis=1)
+        return Shapes.fit(events, self.pooled_at_risk, positions, self._position_noise)
 
     @cached_property
     def effective(self) -> Floats:
@@ -92,7 +92,7 @@ class Reference:
             return self.pooled_at_risk
         if self.effective is self.at_risk:
             return self.shapes.effective
-        return np.maximum(self.effective.sum(axis=1), 1.0)
+        return np.asarray(np.maximum(self.effective.sum(axis=1), 1.0))
 
     @cached_property
     def pooled_at_risk(self) -> Floats:
@@ -146,6 +146,38 @@ class Reference:
         """Weighted events w^2 E h (1 - h) of each bin, without ties: shape (releases, bins)."""
         hazards = self.pooled_hazards
         return np.asarray(self.weights**2 * np.maximum(self.pooled_effective, 0.0) * hazards * (1 - hazards))
+
+    @cached_property
+    def _censored_positions(self) -> Floats:
+        """Sums of v (1 - v) of each group's censored rows: shape (releases, groups, bins)."""
+        assert self.positions is not None
+        found = self.positions[:, :, 1]
+        if found.shape[1] == self.n_groups:
+            return found
+        # Pooled sums are divided in proportion to the rows that are censored in the bin or at its edges.
+        at_edges = np.clip(self.cells[:, :, self.n_bins :], 0.0, None)
+        rows = at_edges[:, :, :-1] + at_edges[:, :, 1:]
+        return np.asarray(found * rows / np.maximum(rows.sum(axis=1, keepdims=True), 1e-9))
+
+    @cached_property
+    def slope_covariance(self) -> Floats | float:
+        """Covariance of O - E due to noise in the slopes, and to their unknown part: (releases, groups, groups).
+
+        A shape inside a bin moves O - E as far as groups are censored in other parts of the bin.
+        """
+        if self.shapes is None or self.position_std is None:
+            return 0.0
+        censored = self._censored_positions
+        apart = censored - self.shares * censored.sum(axis=1, keepdims=True)
+        apart = apart * (self.weights * self.pooled_hazards)[:, None]
+        variance = self.shapes.unknown_std**2 + (self.shapes.per_event * self._position_noise) ** 2
+        return np.asarray(np.einsum("raj,rbj,rj->rab", apart, apart, variance))
+
+    @property
+    def _position_noise(self) -> float:
+        """Standard deviation of the noise in the positions of the events of all groups."""
+        assert self.positions is not None and self.position_std is not None
+        return float(self.position_std[0]) * float(np.sqrt(self.positions.shape[1]))
 
     @property
     def observed(self) -> Floats:

@@ -18,12 +18,10 @@ from dpstats.data.tables import Table
 from dpstats.release.additive import Integers
 from dpstats.survival.cells import Floats, Steps, checked_rows, elapsed_share, times_at_edges
 from dpstats.survival.reference import Reference
-from dpstats.survival.shapes import elapsed_events
 
 RESIDUALS = "residuals"
 _ROWS = 1 << 16  # of a block
 _LEAST_RANGE = 0.05
-_MEANS = (0.1, 0.9)  # of the position of events
 
 
 def residual_integers(n_groups: int, bits: int, share: float) -> Integers:
@@ -45,6 +43,8 @@ class Residuals:
         Whether the sensitivity is in l1, or in l2.
     discrete : bool
         Whether times are moved to edges, as by `Cells`.
+    others : bool
+        Whether rows of undeclared groups add nothing. They are refused otherwise.
     """
 
     reference: Reference
@@ -52,6 +52,7 @@ class Residuals:
     bits: int
     pure: bool
     discrete: bool = False
+    others: bool = False
 
     @cached_property
     def bounds(self) -> tuple[Floats, Floats]:
@@ -93,7 +94,7 @@ class Residuals:
         share = elapsed_share(times, edges[bins], edges[bins + 1])
         heights, weights = self.reference.heights, self.reference.weights
         event = (codes > 0) & (times <= edges[-1])
-        share = self._events_before(bins, share)
+        share = self.events_before(bins, share)
         share = np.where(event, 1.0, share)  # at risk in the whole bin
         expected = heights[:, bins] + share * (heights[:, bins + 1] - heights[:, bins])
         values = np.where(event, weights[:, bins], 0.0) - expected
@@ -101,7 +102,8 @@ class Residuals:
         low, high = (end / self.divisor * one for end in self.bounds)
         if K == 2:
             first = self.reference.mean_shares[:, :1]
-            values = np.where(groups == 0, 1 - first, -first) * values
+            # 0 is inside the range of both groups: rows of other groups add it.
+            values = np.where(groups == 0, 1 - first, np.where(groups == 1, -first, 0.0)) * values
             least = np.floor(low)
             most = least + one
         else:
@@ -113,7 +115,7 @@ class Residuals:
             return np.asarray(steps.sum(axis=1, keepdims=True))
         return np.stack([np.where(groups == group, steps, 0).sum(axis=1) for group in range(K)], axis=1)
 
-    def _events_before(self, bins: Steps, u: Floats) -> Floats:
+    def events_before(self, bins: Steps, u: Floats) -> Floats:
         """Return the part of its bin's hazard that a row has passed at the part u of the bin, between 0 and 1.
 
         It is u without positions: then events are spread evenly.
@@ -121,12 +123,10 @@ class Residuals:
         shapes = self.reference.shapes
         if shapes is None:
             return u
-        mean = np.clip(0.5 + shapes.middle, *_MEANS)[:, bins]
-        hazards = self.reference.pooled_hazards[:, bins]
-        passed = elapsed_events(u, mean)
-        # Of rows that leave at u, those with an event before are not there.
-        return np.asarray(passed * (1 - hazards) / (1 - hazards * passed))
+        # What the pooled hazard takes for this row's exposure: E' is the sum of these parts.
+        return np.clip(u - shapes.lost[:, bins] * (u * (1 - u)), 0.0, 1.0)
 
     def __call__(self, table: Table) -> dict[str, NDArray[np.int64]]:
         """Return the sums of some rows."""
-        return {RESIDUALS: self.sums(*checked_rows(table))}
+        rows = checked_rows(table, self.reference.n_groups if self.others else None)
+        return {RESIDUALS: self.sums(*rows)}

@@ -40,8 +40,6 @@ class Shapes:
         The weight of the positions in the slope, between 0 and 1. A shape that noise hides has the weight 0.
     effective : array
         E': the number at risk of which the events are the share q.
-    middle : array
-        k X/d: the mean position of events less 1/2, shrunk.
     lost : array
         b + q/(1 - q/2), by which Q is multiplied in E'.
     per_event : array
@@ -51,7 +49,6 @@ class Shapes:
     slopes: Floats
     known: Floats
     effective: Floats
-    middle: Floats
     lost: Floats
     per_event: Floats
 
@@ -73,7 +70,7 @@ class Shapes:
             slopes = known * np.clip(slopes, -LARGEST_SLOPE, LARGEST_SLOPE)
             least = np.maximum(_LEAST_EFFECTIVE * at_risk, events / _LARGEST_HAZARD)
             effective = np.maximum(at_risk - Q * (slopes + second), least)
-        return cls(slopes, known, effective, known * X / found, slopes + second, 6 * known / found)
+        return cls(slopes, known, effective, slopes + second, 6 * known / found)
 
     @property
     def unknown_std(self) -> Floats:
@@ -84,17 +81,3 @@ class Shapes:
 def limit_positions(censored: Floats, at_risk: Floats) -> Floats:
     """Return sums of v (1 - v), limited to possible ones: E is at least the sum of v, and so three times the mean Q."""
     return np.clip(censored, 0.0, np.maximum(at_risk, 0.0) / 3)
-
-
-def position_power(mean: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return the power of u^power with this mean position of events, or of its mirror image, and which of the two."""
-    early = mean <= 0.5
-    near = np.where(early, mean, 1 - mean)
-    return near / (1 - near), early
-
-
-def elapsed_events(u: Floats, mean: Floats) -> Floats:
-    """Return the share of a bin's events up to the part u of the bin, given the mean position of its events."""
-    power, early = position_power(mean)
-    found = np.where(early, u, 1 - u) ** power
-    return np.where(early, found, 1 - found)

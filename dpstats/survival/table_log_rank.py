@@ -91,20 +91,12 @@ class Moments:
 
 def _position_covariance(reference: Reference, moved: Floats) -> Floats | float:
     """Return the covariance due to noise in positions, and to shapes that remain unknown."""
-    shapes, positions, std = reference.shapes, reference.positions, reference.position_std
-    if shapes is None or positions is None or std is None:
+    shapes, std = reference.shapes, reference.position_std
+    if shapes is None or std is None:
         return 0.0
-    # Groups differ by their shapes only as far as they are censored in other parts of a bin.
-    apart = positions[:, :, 1] - reference.shares * positions[:, :, 1].sum(axis=1, keepdims=True)
-    apart = apart * (reference.weights * reference.pooled_hazards)[:, None]
-    by_events = apart * (shapes.per_event * std[0] * np.sqrt(reference.n_groups))[:, None]
-    by_shapes = apart * shapes.unknown_std[:, None]
     by_censored = moved * (reference.pooled_hazards * shapes.lost * std[1])[:, None, None]
-    return np.asarray(
-        np.einsum("raj,rbj->rab", by_events, by_events)
-        + np.einsum("raj,rbj->rab", by_shapes, by_shapes)
-        + np.einsum("raqj,rbqj->rab", by_censored, by_censored)
-    )
+    of_noise = np.einsum("raqj,rbqj->rab", by_censored, by_censored)
+    return np.asarray(reference.slope_covariance + of_noise)
 
 
 def table_log_rank(*references: Reference) -> tuple[Floats, Floats, Floats]:
