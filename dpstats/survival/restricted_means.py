@@ -72,16 +72,13 @@ class Area:
         hazard = curves.hazards.sum(axis=1)
         before = np.hstack([np.ones((len(hazard), 1)), curves.survival[:, :-1]])
         at_risk = np.where(usable, np.maximum(curves.at_risk, 1.0), 1.0)
-        # The censored rows of a bin did not see its late events.
-        late = hazard * curves.censored_positions * (1 - hazard / (1 - hazard / 2)) / 2
-        x = shapes.known * (curves.positions[:, 0] + late) / at_risk
-        x = np.where(usable, np.clip(x, -np.abs(hazard) / 2, np.abs(hazard) / 2), 0.0)
+        x = np.where(usable, hazard * shapes.slopes / 6, 0.0)
         height = widths * before
         pieces = height * (part - hazard * linear + shaped * x)
         later = np.cumsum(pieces[:, ::-1], axis=1)[:, ::-1] - pieces
         of_hazard = -later / (1 - hazard) - height * linear
         # Sampling error of the hazards at a given mean position of the events, and of that mean.
-        of_number = of_hazard + height * shaped * x / np.maximum(hazard, 1e-3)
+        of_number = of_hazard + height * shaped * shapes.slopes / 6
         sampling = hazard * (1 - hazard) / effective * of_number**2
         sampling = sampling + (height * shaped) ** 2 * hazard / (12 * effective)
         sampling = sampling + (height * shaped * hazard * shapes.unknown_std / 6) ** 2

@@ -4,7 +4,7 @@ A row that is censored inside a bin was at risk of a part of the bin's events on
 bin events happen. Let u and v be relative positions of events and of censored rows, X = sum(u - 1/2) and
 Q = sum(v (1 - v)). With the event density 1 + b (2u - 1), the event probability of a bin is q = d/E' with
 
-    E' = E - Q (b + q/(1 - q/2)).
+    E' = E - Q r,    r = (b + q (1 - b/2))/(1 - q (1/2 - b/4)) if b > 0, else b + q/(1 - q/2).
 
 Derivation: docs/intervals/survival.md. Arrays may have any leading axes, the bins are last.
 """
@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 PRIOR_STD = 0.7
-"""Standard deviation of slopes: noisy positions are shrunk toward a constant hazard, whose slope is nearly 0."""
-LARGEST_SLOPE = 2.5
+"""Standard deviation of slopes: noisy ones are shrunk toward log(1 - q)/2, that of a constant hazard."""
+LARGEST_SLOPE = 3.0  # of events that are all at one end of their bin
 CROWDED = 2.0
 """Slope beyond which most events of a bin are near one end of it."""
 _LARGEST_HAZARD = 0.95
@@ -41,7 +41,7 @@ class Shapes:
     effective : array
         E': the number at risk of which the events are the share q.
     lost : array
-        b + q/(1 - q/2), by which Q is multiplied in E'.
+        r, by which Q is multiplied in E'.
     per_event : array
         Derivative of the slope by X.
     """
@@ -63,14 +63,19 @@ class Shapes:
         effective = at_risk
         for _ in range(_ROUNDS):
             hazard = np.clip(events / effective, 0.0, _LARGEST_HAZARD)
-            second = hazard / (1 - hazard / 2)
             found = np.maximum(hazard * at_risk, 1.0)
             known = PRIOR_STD**2 / (PRIOR_STD**2 + 36 * (noise_std**2 + found / 12) / found**2)
-            slopes = 6 * X / found + 3 * Q * (1 - second) / at_risk
-            slopes = known * np.clip(slopes, -LARGEST_SLOPE, LARGEST_SLOPE)
+            # The late events of censored rows were not seen: the second summand is their share in the mean.
+            slopes = 6 * X / found + 3 * Q / ((1 - hazard / 2) * at_risk)
+            slopes = np.clip(slopes, -LARGEST_SLOPE, LARGEST_SLOPE)
+            slopes = known * slopes + (1 - known) * np.log1p(-hazard) / 2
+            late = np.maximum(slopes, 0.0)
+            lost = (late + hazard * (1 - late / 2)) / (1 - hazard * (0.5 - late / 4)) + np.minimum(
+                slopes, 0.0
+            )
             least = np.maximum(_LEAST_EFFECTIVE * at_risk, events / _LARGEST_HAZARD)
-            effective = np.maximum(at_risk - Q * (slopes + second), least)
-        return cls(slopes, known, effective, slopes + second, 6 * known / found)
+            effective = np.maximum(at_risk - Q * lost, least)
+        return cls(slopes, known, effective, lost, 6 * known / found)
 
     @property
     def unknown_std(self) -> Floats:

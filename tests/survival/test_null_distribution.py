@@ -71,7 +71,7 @@ def test_events_soon_after_the_start_do_not_raise_the_level() -> None:
     assert (np.array(found) <= 0.05).mean() < 0.2
 
 
-def test_power_is_that_of_the_formula() -> None:
+def test_simulated_power_is_that_of_rows() -> None:
     found = pvalues(2000, [0.5, 0.5], [1.0, 0.8], [1e-9, 1e-9], 300)
     test = LogRankTest(groups=[0, 1], horizon=1.2)
     stated = test.power(2000, 0.8, survival=float(np.exp(-1.2)))
