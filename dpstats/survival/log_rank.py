@@ -130,8 +130,9 @@ class LogRankPlan(ReleasePlan):
     def notes(self) -> list[str]:
         """Return the facts as sentences."""
         share = f"{100 * FIRST_SHARE:g}%"
+        positions = ", with positions inside them" if self.cells.position_share else ""
         return [
-            f"{len(self.groups)} groups, {self.cells.n_bins} bins up to {self.cells.edges[-1]:g}",
+            f"{len(self.groups)} groups, {self.cells.n_bins} bins up to {self.cells.edges[-1]:g}{positions}",
             f"the table gets {share} of the privacy, the residuals get the rest",
             *self._level_notes(),
         ]
@@ -257,7 +258,9 @@ class LogRankTest(_Fitted):
     but must be independent of the event time in each group. Events are spread smoothly inside the bins: if they happen
     at the edges only (at scheduled visits, say), and rows are censored between, give ``discrete=True``.
 
-    **Level.** It is measured, not proved: 0.01 to 0.06 at a stated level of 0.05, and lowest where noise is large.
+    **Level.** It is measured, not proved: 0.01 to 0.07 at a stated level of 0.05, and lowest where noise is large.
+    `power`
+    with a hazard ratio of 1 simulates it.
 
     References
     ----------

@@ -184,8 +184,10 @@ class TablePlan(ReleasePlan):
         half = 0.5 ** (edges[first_edge(self.cells) :] / edges[-1])
         width = self.expected_width(half)
         each = f" of each group of n/{self.cells.n_groups}" if self._grouped else ""
+        share = self.cells.position_share
+        positions = f", positions inside them with {100 * share:g}% of the privacy" if share else ""
         notes = [
-            f"{m} bins up to {edges[-1]:g}",
+            f"{m} bins up to {edges[-1]:g}{positions}",
             f"noise of the number at risk{each}: sd {std.min():.3g} to {std.max():.3g} rows",
             f"expected width of a 95% interval at the horizon, if half{each} survive to it: {width[-1]:.3g}",
         ]
