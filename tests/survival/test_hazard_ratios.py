@@ -50,6 +50,21 @@ def test_it_covers_and_is_on_both_scales() -> None:
     assert "Proportional hazards are assumed" in str(found.summary())
 
 
+def test_the_noise_of_releases_is_as_stated() -> None:
+    times, events, arm = rows(2000, 0.6)
+    given: dict[str, Any] = {"horizon": 2.0, "bins": 8, "groups": [0, 1]}
+    exact = PrivateSurvival(**given, epsilon=1e6, random_state=0).fit(times, events, arm)
+    sampling = exact.hazard_ratio(1, 0, log=True).error
+    found = [
+        PrivateSurvival(**given, epsilon=0.3, random_state=seed).fit(times, events, arm) for seed in range(80)
+    ]
+    ratios = [model.hazard_ratio(1, 0, log=True) for model in found]
+    noise = np.sqrt(np.median([ratio.error for ratio in ratios]) ** 2 - sampling**2)
+    spread = np.std([ratio.estimate for ratio in ratios])
+    # 80 releases: a standard error of 8%. The stated noise includes that of the weights, to second order.
+    assert 0.6 * noise < spread < 1.2 * noise and noise > sampling
+
+
 def test_strata_have_one_ratio() -> None:
     rng = np.random.default_rng(0)
     n = 8000
