@@ -87,7 +87,7 @@ class Curves:
 
     @cached_property
     def effective(self) -> Floats:
-        """The number at risk of which the events are the hazard, 1 beyond the usable range: (releases, bins)."""
+        """Effective number at risk: events over it are the hazard. 1 beyond the usable range. (releases, bins)"""
         return np.where(self.usable, self.at_risk, 1.0)
 
     @cached_property
@@ -213,7 +213,7 @@ class PlacedCurves(Curves):
         return np.where(self.usable, self.shapes.effective, 1.0)
 
     def _per_position(self, per_at_risk: Floats) -> tuple[Floats, Floats]:
-        """Return the derivatives by both sums of positions of what moves with the effective numbers at risk."""
+        """Return the derivatives by both sums of positions, from derivatives by the effective numbers at risk."""
         Q, shapes = self.censored_positions, self.shapes
         return self._times(per_at_risk, -Q * shapes.per_event), self._times(per_at_risk, -shapes.lost)
 

@@ -117,10 +117,10 @@ class HazardRatio:
         """Number of bins that are usable in both groups, of all strata."""
         return sum(int(stratum.usable.sum()) for stratum in self._strata)
 
-    def standardized(self, log_ratio: Floats) -> Floats:
+    def standardize(self, log_ratio: Floats) -> Floats:
         """Return the score in units of its standard deviation, if these were the log ratios.
 
-        It is about standard normal at the true log ratio, and falls with it.
+        At the true log ratio it is nearly standard normal. It decreases in the log ratio.
         """
         log_ratio = np.atleast_1d(np.asarray(log_ratio, dtype=np.float64))
         score, variance, common = (
@@ -132,7 +132,7 @@ class HazardRatio:
 
     @cached_property
     def _on_grid(self) -> Floats:
-        return self.standardized(_GRID)
+        return self.standardize(_GRID)
 
     @cached_property
     def estimate(self) -> float:
@@ -153,7 +153,7 @@ class HazardRatio:
         return self._crossing(nearest, critical, -1), self._crossing(nearest, -critical, 1)
 
     def _crossing(self, start: int, value: float, step: int) -> float:
-        """Return where the score crosses a value next, on the grid from ``start`` in one direction."""
+        """Return the first log ratio at which the score crosses a value, from ``start`` in one direction."""
         if not self.n_usable:
             return step * np.inf
         beyond = (self._on_grid - value) * step <= 0
@@ -165,6 +165,6 @@ class HazardRatio:
         inside = outside - step * float(_GRID[1] - _GRID[0])
         for _ in range(_HALVINGS):
             middle = (inside + outside) / 2
-            past = (float(self.standardized(np.array([middle]))[0]) - value) * step <= 0
+            past = (float(self.standardize(np.array([middle]))[0]) - value) * step <= 0
             inside, outside = (inside, middle) if past else (middle, outside)
         return outside

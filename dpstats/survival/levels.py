@@ -94,15 +94,15 @@ class Levels:
         return round(_GAUSSIAN_UNIT * math.sqrt(share))
 
     @property
-    def _positions_apart(self) -> int:
+    def _position_distance(self) -> int:
         """Return the squared distance of two rows in the sums of positions, if they are in different trees."""
-        # Events of one bin may be at opposite ends of a sum that causes or groups share: (1 - (-1))^2.
+        # Two events may add 1 and -1 to a sum that causes or groups share.
         return 4 if self.pooled or self.n_causes > 1 else 2
 
     @property
     def position_weight(self) -> int:
         """The weight of a sum of positions; 0 without."""
-        part = 1.0 if self.pure else 2 / self._positions_apart
+        part = 1.0 if self.pure else 2 / self._position_distance
         return self.weight(self.position_share * part)
 
     @property
@@ -123,7 +123,7 @@ class Levels:
         positions = totals[POSITIONS].sum(axis=0) if self.pooled else totals[POSITIONS]
         return np.concatenate([cells, (positions * self.position_weight).ravel()])
 
-    def split(self, released: Floats, n_groups: int) -> tuple[Floats, Floats | None]:
+    def split_release(self, released: Floats, n_groups: int) -> tuple[Floats, Floats | None]:
         """Return the released sums of cells, and the positions (..., groups, 2, bins) in rows, one group if pooled."""
         released = np.asarray(released)
         size = n_groups * len(self.weights)
@@ -136,8 +136,10 @@ class Levels:
 
         At every level of its tree a row has entries that are not negative and add up to 2^bits, and at most 2^bits in
         one sum of positions. In l1 two rows are at most 2^bits (w + w') apart, w and w' being the sums of the weights
-        on their paths. In l2 they are at most the root of 4^bits (v + v' + c x^2) apart. Here v and v' are the sums of
-        the squared weights of their trees, x is the weight of positions, and c is 4 if trees share positions, else 2.
+        on their paths.
+
+        In l2 they are at most the root of 4^bits (v + v' + c x^2) apart. Here v and v' are the sums of the squared
+        weights of their trees, and x is the weight of positions. If trees share positions c is 4, otherwise 2.
         """
         path = [self.sums[:, cell].nonzero()[0] for cell in (0, self.n_causes * self.n_bins)]
         sums = [int(self.weights[nodes].sum()) for nodes in path]
@@ -145,10 +147,10 @@ class Levels:
         one, place = 1 << cells.bits, self.position_weight
         spacing = np.tile(1.0 / (self.weights * float(one)), cells.n_groups)
         if place:
-            # Positions are released as sums of u - 1/2 and of v (1 - v), which are 1/2 and 1/4 of what is counted.
+            # Counted are 2u - 1 and 4v (1 - v). The release is of sums of u - 1/2 and of v (1 - v).
             each = np.repeat([0.5, 0.25], self.n_bins) / (place * float(one))
             spacing = np.concatenate([spacing, np.tile(each, 1 if self.pooled else cells.n_groups)])
-        squared = 2 * max(squares) + self._positions_apart * place**2
+        squared = 2 * max(squares) + self._position_distance * place**2
         l2 = math.isqrt(squared * one**2 - 1) + 1
         return Integers(TABLE, len(spacing), tuple(spacing.tolist()), 2 * (max(sums) + place) * one, l2)
 

@@ -186,7 +186,7 @@ class Crossing(NamedTuple):
 
 
 _STEEP = 0.15
-"""Hazard of a bin of so many events that their mean position does not tell when a quantile is reached inside it."""
+"""Hazard of a bin beyond which the mean position of events does not determine a quantile inside it well enough."""
 _MEANS = (0.02, 0.98)
 
 
@@ -229,7 +229,7 @@ def shaped_time_limits(
 ) -> tuple[float, float]:
     """Return limits of the time at which a curve falls to ``share``, from pointwise limits of the survival (bins,).
 
-    What is unknown of the shape inside a bin adds to the limits' distance in quadrature.
+    The unknown part of the shape inside a bin adds to the width in quadrature.
     """
     critical, end = normal_critical(level), float(edges[curves.n_usable[0]])
     first, last = (shaped_crossing(curves, limit, edges, share, critical) for limit in (low, high))

@@ -102,7 +102,7 @@ class LogRankPlan(ReleasePlan):
 
     def reference(self, released: Any) -> Reference:
         """Return the public reference of one release of the first stage, or of several."""
-        sums, positions = self.levels.split(np.atleast_2d(np.asarray(released)), self.cells.n_groups)
+        sums, positions = self.levels.split_release(np.atleast_2d(np.asarray(released)), self.cells.n_groups)
         # Rows of undeclared groups are in the table, whose total is public, and in no comparison.
         cells = self.least_squares.cells(sums, self.n_samples)[:, : len(self.groups)]
         std = None
@@ -117,6 +117,10 @@ class LogRankPlan(ReleasePlan):
         return Residuals(
             reference, edges, bits, stage.noise == "laplace", self.cells.discrete, self.cells.others
         )
+
+    def pvalues(self, reference: Reference, released: Floats) -> Floats:
+        """Return the p-values of releases of both stages: shape (releases,)."""
+        return outcome(self, reference, released).pvalue
 
     def facts(self) -> dict[str, Any]:
         """Return further facts of the plan, by name."""
@@ -371,7 +375,7 @@ class LogRankTest(_Fitted):
         share: float = 0.5,
         level: float = 0.05,
     ) -> float:
-        """Return the power against proportional hazards, for two groups: the share of 1,000 simulated tests.
+        """Return the power against proportional hazards, for two groups: the fraction of 1,000 simulated tests.
 
         It needs no data. Its Monte Carlo error is at most 0.016. A hazard ratio of 1 gives the actual level.
 

@@ -77,7 +77,7 @@ class TablePlan(ReleasePlan):
     def cell_noise(self) -> Floats:
         """Simulated noise of a group's cells, by its public distribution: shape (draws, cells).
 
-        With positions, their noise and normal variables for what is unknown of the shapes follow: 3 bins more.
+        With positions, their noise and normal variables for the unknown part of the shapes follow: 3 bins more.
         """
         stage = self.table_stage
         scale = np.asarray(stage.noise_scale)
@@ -97,7 +97,7 @@ class TablePlan(ReleasePlan):
 
     def estimate_cells(self, released: Any) -> tuple[Floats, Floats | None]:
         """Return the cells (..., groups, cells) of a release, and positions (..., groups, 2, bins) if it has them."""
-        sums, positions = self.levels.split(released, self.cells.n_groups)
+        sums, positions = self.levels.split_release(released, self.cells.n_groups)
         return self.least_squares.cells(sums, self.n_samples), positions
 
     def curves(self, cells: Floats, positions: Floats | None = None) -> Curves:

@@ -1,12 +1,12 @@
 """Power of a log-rank test of two groups, by simulating both of its stages from public parameters.
 
 A dataset is drawn as the counts of its rows by arm, bin and fate, so that the time does not depend on the number of
-rows. The critical value is that of each simulated table: it is larger than for expected cells, because noise moves it.
+rows. Each simulated table has its critical value, which is larger than for expected cells, because noise moves it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,15 +15,12 @@ from dpstats.survival.cells import Floats
 from dpstats.survival.levels import TABLE
 from dpstats.survival.residuals import RESIDUALS
 
-if TYPE_CHECKING:
-    from dpstats.survival.log_rank import LogRankPlan
-
 DRAWS = 1000
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 
 
 def simulate_pvalues(
-    plan: LogRankPlan,
+    plan: Any,
     hazard_ratio: float,
     survival: float,
     censored: float,
@@ -36,12 +33,10 @@ def simulate_pvalues(
     Parameters
     ----------
     plan : LogRankPlan
-        Of two groups.
+        A plan for two groups.
     hazard_ratio, survival, censored, share : float
-        As for `LogRankTest.power`.
+        See `LogRankTest.power`.
     """
-    from dpstats.survival.log_rank import outcome
-
     rng, cells = np.random.default_rng(seed), plan.cells
     m, edges = cells.n_bins, np.asarray(cells.edges)
     elapsed = edges / edges[-1]
@@ -59,7 +54,7 @@ def simulate_pvalues(
     released = (exact @ plan.levels.sums.T).reshape(draws, -1)
     if cells.position_share:
         found = events.sum(axis=1)
-        # Events of a bin are a little earlier than its middle, because fewer rows are left at its end.
+        # The mean event is a little before the middle of its bin, because the number at risk decreases.
         spread = np.sqrt(found / 12) * rng.normal(size=found.shape)
         early = (events * loss * np.diff(elapsed)).sum(axis=1) / 12
         released = np.hstack([released, spread - early, left.sum(axis=1) / 6])
@@ -70,7 +65,7 @@ def simulate_pvalues(
     passed = np.zeros((draws, m))
     if not cells.discrete:
         for node, weight in zip((_NODES + 1) / 2, _WEIGHTS / 2, strict=True):
-            passed += weight * residuals.events_before(np.arange(m), np.full(m, node))
+            passed += weight * residuals.elapsed_hazard(np.arange(m), np.full(m, node))
     of_event = weights - heights[:, 1:]
     of_left = -(heights[:, :-1] + passed * np.diff(heights, axis=1))
     sums = (events * of_event[:, None]).sum(axis=2) + (left * of_left[:, None]).sum(axis=2)
@@ -78,12 +73,10 @@ def simulate_pvalues(
     first = reference.mean_shares[:, 0]
     total = ((1 - first) * sums[:, 0] - first * sums[:, 1]) / residuals.divisor
     noisy = total[:, None] + _noise(plan, RESIDUALS, rng, (draws, 1))
-    return outcome(plan, reference, noisy).pvalue
+    return plan.pvalues(reference, noisy)
 
 
-def _noise(
-    plan: LogRankPlan, name: str, rng: np.random.Generator, shape: tuple[int, ...]
-) -> NDArray[np.float64]:
+def _noise(plan: Any, name: str, rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.float64]:
     stage = plan.table_stage if name == TABLE else plan.residual_stage
     drawn = rng.laplace(size=shape) if stage.noise == "laplace" else rng.normal(size=shape)
     return np.asarray(drawn * np.asarray(stage.noise_scale))

@@ -80,14 +80,14 @@ class Reference:
 
     @cached_property
     def effective(self) -> Floats:
-        """The number at risk of each group of which its events are the hazard: shape (releases, groups, bins)."""
+        """Effective number at risk of each group: shape (releases, groups, bins)."""
         if self.shapes is None or self.positions is None or self.positions.shape[1] < self.n_groups:
             return self.at_risk
         return np.asarray(self.at_risk - self.positions[:, :, 1] * self.shapes.lost[:, None])
 
     @cached_property
     def pooled_effective(self) -> Floats:
-        """The number at risk of all groups of which the events are the hazard: shape (releases, bins)."""
+        """Effective number at risk of all groups: events over it are the hazard. Shape (releases, bins)."""
         if self.shapes is None:
             return self.pooled_at_risk
         if self.effective is self.at_risk:
@@ -163,7 +163,7 @@ class Reference:
     def slope_covariance(self) -> Floats | float:
         """Covariance of O - E due to noise in the slopes, and to their unknown part: (releases, groups, groups).
 
-        A shape inside a bin moves O - E as far as groups are censored in other parts of the bin.
+        A shape inside a bin moves O - E if groups are censored in different parts of the bin.
         """
         if self.shapes is None or self.position_std is None:
             return 0.0

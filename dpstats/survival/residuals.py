@@ -94,7 +94,7 @@ class Residuals:
         share = elapsed_share(times, edges[bins], edges[bins + 1])
         heights, weights = self.reference.heights, self.reference.weights
         event = (codes > 0) & (times <= edges[-1])
-        share = self.events_before(bins, share)
+        share = self.elapsed_hazard(bins, share)
         share = np.where(event, 1.0, share)  # at risk in the whole bin
         expected = heights[:, bins] + share * (heights[:, bins + 1] - heights[:, bins])
         values = np.where(event, weights[:, bins], 0.0) - expected
@@ -115,7 +115,7 @@ class Residuals:
             return np.asarray(steps.sum(axis=1, keepdims=True))
         return np.stack([np.where(groups == group, steps, 0).sum(axis=1) for group in range(K)], axis=1)
 
-    def events_before(self, bins: Steps, u: Floats) -> Floats:
+    def elapsed_hazard(self, bins: Steps, u: Floats) -> Floats:
         """Return the part of its bin's hazard that a row has passed at the part u of the bin, between 0 and 1.
 
         It is u without positions: then events are spread evenly.
@@ -123,7 +123,7 @@ class Residuals:
         shapes = self.reference.shapes
         if shapes is None:
             return u
-        # What the pooled hazard takes for this row's exposure: E' is the sum of these parts.
+        # The effective number at risk of the pooled hazard is the sum of these exposures.
         return np.clip(u - shapes.lost[:, bins] * (u * (1 - u)), 0.0, 1.0)
 
     def __call__(self, table: Table) -> dict[str, NDArray[np.int64]]:

@@ -59,11 +59,11 @@ class Area:
 
     @classmethod
     def _compute_placed(cls, curves: PlacedCurves, edges: Floats, until: float) -> Area:
-        """Return the area under curves of known shapes: no grid term is needed, except in a part of a bin.
+        """Return the area under curves with positions, which needs a grid term in a part of a bin only.
 
-        A bin of width h that begins at the survival S has the area h S (1 - q/2 + x), whatever the shape inside it:
-        x is q times the mean position of events less 1/2. Up to the part p of the bin it is h S (p - q p^2/2 + c x)
-        for a density on a straight line, with c = 3 p^2 - 2 p^3.
+        A bin of width h that begins at the survival S has the area h S (1 - q/2 + x), for any shape inside it. Here x
+        is q times the mean position of events less 1/2. Let c = 3 p^2 - 2 p^3. For a density on a straight line, the
+        area up to the part p of the bin is h S (p - q p^2/2 + c x).
         """
         widths = np.diff(edges)
         part = np.clip((until - edges[:-1]) / widths, 0.0, 1.0)
@@ -92,7 +92,7 @@ class Area:
         positions = np.where(usable, height * shaped * shapes.known / at_risk, 0.0)
         noise = np.maximum(noise + curves.position_variance(per_at_risk, positions), 0.0)
         reached = curves.n_usable >= int(np.searchsorted(edges, until, side="left"))
-        # Inside the last bin the shape matters, of which only the mean is known.
+        # A part of the last bin needs the shape, and only its mean is known.
         inside = (part > 0) & (part < 1)
         grid = (height * shaped * x * inside).sum(axis=1)
         return cls(pieces.sum(axis=1), variance + noise, grid, gradient, reached)

@@ -205,7 +205,7 @@ class RatioErrors(TableErrors):
         with np.errstate(divide="ignore", invalid="ignore"):
             logs = value if self.log else np.log(value)
         logs = np.clip(logs, -LARGEST_LOG_RATIO, LARGEST_LOG_RATIO)
-        score = self.ratio.standardized(logs.ravel()).reshape(value.shape)
+        score = self.ratio.standardize(logs.ravel()).reshape(value.shape)
         return np.asarray(ndtr(score)), np.asarray(ndtr(-score))
 
 

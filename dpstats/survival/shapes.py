@@ -1,10 +1,10 @@
 """Shapes of the events inside bins, from noisy sums of positions, and the numbers at risk that they imply.
 
-A row that is censored inside a bin was at risk of a part of the bin's events only. Which part depends on where in the
-bin events happen. Let u and v be relative positions of events and of censored rows, X = sum(u - 1/2) and
+A row that is censored inside a bin was at risk of a part of the bin's events only. The part depends on the positions of
+the events. Let u and v be relative positions of events and of censored rows, X = sum(u - 1/2) and
 Q = sum(v (1 - v)). With the event density 1 + b (2u - 1), the event probability of a bin is q = d/E' with
 
-    E' = E - Q r,    r = (b + q (1 - b/2))/(1 - q (1/2 - b/4)) if b > 0, else b + q/(1 - q/2).
+    E' = E - Q r,    r = (b + q (1 - b/2))/(1 - q (1/2 - b/4)) if b > 0, otherwise b + q/(1 - q/2).
 
 Derivation: docs/intervals/survival.md. Arrays may have any leading axes, the bins are last.
 """
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 PRIOR_STD = 0.7
-"""Standard deviation of slopes: noisy ones are shrunk toward log(1 - q)/2, that of a constant hazard."""
+"""Standard deviation of slopes: noisy slopes are shrunk toward log(1 - q)/2, the slope of a constant hazard."""
 LARGEST_SLOPE = 3.0  # of events that are all at one end of their bin
 CROWDED = 2.0
 """Slope beyond which most events of a bin are near one end of it."""
@@ -39,7 +39,7 @@ class Shapes:
     known : array
         The weight of the positions in the slope, between 0 and 1. A shape that noise hides has the weight 0.
     effective : array
-        E': the number at risk of which the events are the share q.
+        E', the effective number at risk: q is d/E'.
     lost : array
         r, by which Q is multiplied in E'.
     per_event : array
@@ -54,7 +54,7 @@ class Shapes:
 
     @classmethod
     def fit(cls, events: Floats, at_risk: Floats, positions: Floats, noise_std: float) -> Shapes:
-        """Return the shapes of events (..., bins) with positions (..., 2, bins), of which X has noise.
+        """Return the shapes of events (..., bins) with positions (..., 2, bins). ``noise_std`` is of X.
 
         Iterations find the fixed point of slope and event probability, in turn.
         """

@@ -153,9 +153,9 @@ class PrivateSurvival(_Fitted):
     events happen at time 0 too, declare 0 as the first edge. Without ``discrete``, events are assumed to be spread
     smoothly inside the bins, and a censored row is shared between the two edges of its bin.
 
-    If rows times epsilon are at least 50 for each group and bin, 5 to 10% of the privacy releases the mean positions of
-    events and of censored rows in each bin. Then hazards may have any smooth shape inside the bins. Fewer rows have
-    little to gain from it: their bias is below the noise, except for curves that are very steep at 0.
+    With at least 50 rows times epsilon for each group and bin, the release has the mean positions of events and of
+    censored rows in each bin. They take 5 or 10% of the privacy. Hazards may then have any smooth shape inside the bins.
+    With fewer rows the bias is below the noise, except for curves that are very steep at 0.
 
     Events and censoring that are crowded in the same small part of a bin are not covered. The summary warns if most
     events of a bin are near one end of it.
@@ -563,8 +563,8 @@ class PrivateSurvival(_Fitted):
 
         Notes
         -----
-        **Estimand.** The ratio is taken to be the same at all times: proportional hazards. Otherwise the estimate is an
-        average over the follow-up, with the weights of Cox's model.
+        **Estimand.** The ratio is assumed to be the same at all times: proportional hazards. Otherwise the estimate is
+        an average over the follow-up, with the weights of Cox's model.
 
         Examples
         --------
@@ -667,7 +667,7 @@ class PrivateSurvival(_Fitted):
         adjust : {"holm", "bonferroni", "none"}, default="holm"
             How p-values account for the number of pairs.
         rho, gamma : float, default=0
-            As for `log_rank`.
+            See `log_rank`.
 
         Returns
         -------

@@ -40,7 +40,7 @@ class Moments:
     ----------
     differences : array of shape (releases, groups)
     covariance : array of shape (releases, groups, groups)
-        Of samples and of the noise, apart from what the public number of rows takes off.
+        Of samples and of the noise, before the part that the public number of rows subtracts.
     common : array of shape (releases, groups)
         The part of each difference by which the public number of rows moves it.
     """

@@ -91,7 +91,7 @@ def test_a_release_is_split_into_cells_and_positions(n_groups: int, pooled: bool
     cells = Cells(tuple(np.arange(m + 1.0)), 1, n_groups, 16, False, 0.1)
     levels = levels_for(m, 1, True, 0.1, pooled)
     released = levels.steps(cells.totals(*rows)) * np.asarray(levels.integers(cells).spacing)
-    sums, positions = levels.split(np.array([released, released]), n_groups)
+    sums, positions = levels.split_release(np.array([released, released]), n_groups)
     assert positions is not None and positions.shape == (2, 1 if pooled else n_groups, 2, m)
     assert np.allclose(sums[0], (cells.count(*rows) / 2.0**16 @ levels.sums.T).ravel())
     u = rows[0] - np.floor(rows[0])

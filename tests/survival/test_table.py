@@ -80,6 +80,18 @@ def test_differences_of_areas_are_those_of_both() -> None:
     assert 2 * ndtr(-abs(difference) / error) < 1e-6
 
 
+def test_restricted_means_without_positions_have_a_grid_term() -> None:
+    rng = np.random.default_rng(0)
+    few = PrivateSurvival(horizon=8.0, bins=4, random_state=0).fit(20 * rng.weibull(0.4, 150), np.ones(150))
+    many = PrivateSurvival(horizon=8.0, bins=4, random_state=0).fit(20 * rng.weibull(0.4, 900), np.ones(900))
+    assert few._table.positions is None and many._table.positions is not None
+    area, whole = few._table.area(0, 8.0), many._table.area(0, 8.0)
+    low, high = few._table.area_limits(0, 8.0, 0.95)
+    assert area.grid[0] != 0
+    assert high - low == pytest.approx(2 * (1.959964 * np.sqrt(area.variance[0]) + abs(area.grid[0])))
+    assert whole.grid[0] == 0 and many._table.area(0, 7.0).grid[0] != 0
+
+
 def test_a_copy_computes_the_same() -> None:
     again = pickle.loads(pickle.dumps(table()))
     assert again.quantile_limits(0, 0.5, 0.9) == table().quantile_limits(0, 0.5, 0.9)
