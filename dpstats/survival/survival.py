@@ -154,8 +154,8 @@ class PrivateSurvival(_Fitted):
     smoothly inside the bins, and a censored row is shared between the two edges of its bin.
 
     With at least 50 rows times epsilon for each group and bin, the release has the mean positions of events and of
-    censored rows in each bin. They take 5 or 10% of the privacy. Hazards may then have any smooth shape inside the bins.
-    With fewer rows the bias is below the noise, except for curves that are very steep at 0.
+    censored rows in each bin. They take 5 or 10% of the privacy. Hazards may then have any smooth shape inside the
+    bins. With fewer rows the bias is below the noise, except for curves that are very steep at 0.
 
     Events and censoring that are crowded in the same small part of a bin are not covered. The summary warns if most
     events of a bin are near one end of it.

@@ -192,7 +192,10 @@ def run(cell: Cell, replications: int, seed: int) -> tuple[dict[str, float], dic
     rng = np.random.default_rng(seed)
     K = len(cell.shares)
     groups = None if K == 1 else list(range(K))
-    model = PrivateSurvival(edges=edges_of(cell), groups=groups, epsilon=cell.epsilon, delta=cell.delta)
+    edges, discrete = edges_of(cell)[1:], cell.law == "discrete"
+    model = PrivateSurvival(
+        edges=edges, groups=groups, discrete=discrete, epsilon=cell.epsilon, delta=cell.delta
+    )
     plan = model.plan(cell.n)
     each, added, censored = probabilities(cell)
     weights = np.concatenate([share * each for share in cell.shares])
