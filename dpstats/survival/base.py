@@ -11,6 +11,7 @@ from dpstats.data.schema import Column, Schema, unit_codes
 from dpstats.errors import InvalidData, InvalidParameter, show
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.release.estimator import PrivateEstimator
+from dpstats.survival.cells import Cells
 
 Plan = TypeVar("Plan", bound=ReleasePlan)
 
@@ -120,7 +121,7 @@ class SurvivalEstimator(PrivateEstimator[Plan], ABC):
         return tags
 
 
-def assumptions(discrete: bool) -> list[str]:
+def assumptions(cells: Cells) -> list[str]:
     """Return the assumptions of curves and tests, as notes of their summaries."""
     censoring = (
         "Censoring is assumed to be independent of the event time in each group. The data cannot show that."
@@ -129,7 +130,19 @@ def assumptions(discrete: bool) -> list[str]:
         "Events are assumed to be spread smoothly inside the bins. If they happen at the edges only, at scheduled "
         "visits say, give discrete=True."
     )
-    return [censoring] if discrete else [censoring, smooth]
+    return [censoring] if cells.discrete else [censoring, smooth]
+
+
+def crowding_notes(ends: Any, who: str = "") -> list[str]:
+    """Return a warning of bins with these ends, whose events are near one end of them."""
+    if not len(ends):
+        return []
+    bins = f"the bin{'s' if len(ends) > 1 else ''} that end{'' if len(ends) > 1 else 's'} at"
+    named = ", ".join(f"{end:g}" for end in ends[:4]) + (", ..." if len(ends) > 4 else "")
+    return [
+        f"Warning: most events{who} of {bins} {named} are near one end of it. Rows that are censored there cannot be "
+        "placed before or after them. Use finer edges, or discrete=True if events happen at the edges only."
+    ]
 
 
 def distinct_units(units: Any) -> Any:

@@ -2,7 +2,7 @@
 
 A row has a weight of 2^bits steps. An event adds all of it to its bin. A censored row divides it between the two edges
 of its bin, in proportion to its position. A row beyond the horizon adds it to the last edge. Discrete times are
-moved to edges first.
+moved to edges first. Two further sums of each bin say where in it the events and the censored rows are.
 Proof: docs/proofs/survival.md.
 """
 
@@ -20,7 +20,7 @@ from dpstats.errors import InvalidData
 Floats = NDArray[np.float64]
 Steps = NDArray[np.int64]
 
-CELLS = "cells"
+CELLS, POSITIONS = "cells", "positions"
 _ROUNDING = 1e-12
 """A discrete time counts as an edge within this part of it: steps of a tenth, say, are not exact in binary."""
 
@@ -39,6 +39,10 @@ class Cells:
         A row has a weight of 2^bits steps.
     discrete : bool
         Whether events happen at edges only, so that times are moved to edges.
+    position_share : float
+        Budget fraction of the positions inside the bins. 0: they are not counted.
+    others : bool
+        Whether the last group is of rows with undeclared labels, which are refused otherwise.
 
     Examples
     --------
@@ -55,6 +59,8 @@ class Cells:
     n_groups: int
     bits: int
     discrete: bool = False
+    position_share: float = 0.0
+    others: bool = False
 
     @property
     def n_bins(self) -> int:
@@ -100,14 +106,39 @@ class Cells:
         found += self._add_weights(edge_cells + next_edge, later)
         return found.reshape(self.n_groups, self.size)
 
+    def count_positions(self, times: Floats, codes: Steps, groups: Steps) -> Steps:
+        """Return the sums of positions (n_groups, 2, n_bins) of rows in steps.
+
+        An event adds 2u - 1 to the first sum of its bin, where u is the part of the bin that is over. A censored row
+        adds 4u (1 - u) to the second one, so nothing at an edge. Both are between -2^bits and 2^bits steps. Rows of
+        undeclared groups add nothing.
+        """
+        edges, m, one = np.asarray(self.edges), self.n_bins, 1 << self.bits
+        upper = np.searchsorted(edges, times, side="left")
+        bins, event = np.clip(upper, 1, m) - 1, codes > 0
+        u = elapsed_share(times, edges[bins], edges[bins + 1])
+        values = np.rint(np.where(event, 2 * u - 1, 4 * u * (1 - u)) * one)
+        values[upper > m] = 0.0
+        if self.others:
+            values[groups == self.n_groups - 1] = 0.0
+        places = (2 * groups + ~event) * m + bins
+        found = np.bincount(places, weights=values, minlength=self.n_groups * 2 * m)
+        return as_int64(found).reshape(self.n_groups, 2, m)
+
     def _add_weights(self, places: Steps, weights: Floats) -> Steps:
         # Whole numbers below 2^53: their sums are exact in any order.
         return as_int64(np.bincount(places, weights=weights, minlength=self.n_groups * self.size))
 
+    def totals(self, times: Floats, codes: Steps, groups: Steps) -> dict[str, Steps]:
+        """Return all sums of rows by name: the cells, and the positions where they are counted."""
+        found = {CELLS: self.count(times, codes, groups)}
+        if self.position_share:
+            found[POSITIONS] = self.count_positions(times, codes, groups)
+        return found
+
     def __call__(self, table: Table) -> dict[str, Steps]:
-        """Return the cells of some rows, or refuse them."""
-        times, codes, groups = checked_rows(table)
-        return {CELLS: self.count(times, codes, groups)}
+        """Return the sums of some rows, or refuse them."""
+        return self.totals(*checked_rows(table, self.n_groups - 1 if self.others else None))
 
 
 def first_edge(cells: Cells) -> int:
@@ -133,8 +164,11 @@ def times_at_edges(times: Floats, codes: Steps, edges: Floats) -> Floats:
     return np.where(beyond, times, edges[np.where(beyond, 0, places)])
 
 
-def checked_rows(table: Table) -> tuple[Floats, Steps, Steps]:
-    """Return times, event codes and group codes, or refuse rows that have no meaning."""
+def checked_rows(table: Table, others: int | None = None) -> tuple[Floats, Steps, Steps]:
+    """Return times, event codes and group codes, or refuse rows that have no meaning.
+
+    Rows of undeclared groups get the code ``others``, if it is given.
+    """
     assert table.event is not None
     with np.errstate(all="ignore"):
         times = np.asarray(table.X[:, 0], dtype=np.float64)
@@ -150,6 +184,8 @@ def checked_rows(table: Table) -> tuple[Floats, Steps, Steps]:
             "entry that is missing or something else. Declare its value in causes or as censored."
         )
     groups = np.zeros(len(times), dtype=np.int64) if table.groups is None else table.groups
+    if others is not None:
+        groups = np.where(groups < 0, others, groups)
     if bool((groups < 0).any()):
         raise InvalidData(
             "labels must be declared groups, got at least one entry that is missing or something else. Declare it in "

@@ -11,6 +11,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.survival.shapes import Shapes, limit_positions
+
 Floats = NDArray[np.float64]
 Places = NDArray[np.intp]
 
@@ -81,8 +83,12 @@ class Curves:
     @cached_property
     def hazards(self) -> Floats:
         """Hazard of each cause in each bin, 0 beyond the usable range: shape (releases, causes, bins)."""
-        at_risk = np.where(self.usable, self.at_risk, 1.0)[:, None]
-        return np.asarray(np.where(self.usable[:, None], self.events, 0.0) / at_risk)
+        return np.asarray(np.where(self.usable[:, None], self.events, 0.0) / self.effective[:, None])
+
+    @cached_property
+    def effective(self) -> Floats:
+        """Effective number at risk: events over it are the hazard. 1 beyond the usable range. (releases, bins)"""
+        return np.where(self.usable, self.at_risk, 1.0)
 
     @cached_property
     def survival(self) -> Floats:
@@ -93,7 +99,7 @@ class Curves:
     def increments(self) -> Floats:
         """Greenwood's sum, bin by bin: d/(E (E - d)), of shape (releases, bins)."""
         hazard = self.hazards.sum(axis=1)
-        return np.asarray(hazard / (np.where(self.usable, self.at_risk, 1.0) * (1 - hazard)))
+        return np.asarray(hazard / (self.effective * (1 - hazard)))
 
     @cached_property
     def greenwood(self) -> Floats:
@@ -117,8 +123,7 @@ class Curves:
         """Gradients of the log of the survival by the cells: shape (releases, bins, cells)."""
         m = self.n_bins
         a, total = self.increments, np.cumsum(self.increments, axis=1)
-        at_risk = np.where(self.usable, self.at_risk, 1.0)
-        own = np.where(self.usable, 1 / (at_risk * (1 - self.hazards.sum(axis=1))), 0.0)
+        own = np.where(self.usable, 1 / (self.effective * (1 - self.hazards.sum(axis=1))), 0.0)
         end, place = np.arange(m)[:, None], np.arange(m)[None, :]
         before = place <= end
         # Greenwood's sum up to the earlier of both.
@@ -133,7 +138,31 @@ class Curves:
         if not self.noise.any():
             return np.zeros_like(self.survival)
         of_log = ((self.gradients @ self.noise) * self.gradients).sum(axis=2)
+        of_log = of_log + self.position_variance(self.per_at_risk)
         return np.asarray(np.maximum(of_log, 0.0) * np.clip(self.survival, 0.0, 1.0) ** 2)
+
+    @property
+    def per_at_risk(self) -> Floats:
+        """Derivatives of the log of the survival by the effective numbers at risk: (releases, bins, bins)."""
+        return np.tril(np.ones((self.n_bins, self.n_bins))) * self.increments[:, None, :]
+
+    # Positions inside the bins; a table without them has none.
+
+    def position_variance(self, per_at_risk: Floats, positions: Floats | None = None) -> Floats | float:
+        """Return the variance due to noise in the positions and to shapes that remain unknown.
+
+        Parameters
+        ----------
+        per_at_risk : array of shape (releases, ..., bins)
+            Derivatives of an estimate by the effective numbers at risk.
+        positions : array of the same shape, optional
+            Further derivatives by the sums of positions of events, 0 by default.
+        """
+        return 0.0
+
+    def noise_errors(self, release: int, cell_noise: Floats) -> Floats:
+        """Return the errors (draws, bins) of the log of the survival that draws of the noise make."""
+        return np.asarray(cell_noise @ self.gradients[release].T)
 
     @cached_property
     def sampling_variance(self) -> Floats:
@@ -151,4 +180,63 @@ class Curves:
             if last:
                 values = np.clip(self.survival[release, :last], 0.0, 1.0)
                 found[release, :last] = isotonic_regression(values, increasing=False).x
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class PlacedCurves(Curves):
+    """Curves of cells that were released with positions inside the bins.
+
+    Attributes
+    ----------
+    positions : array of shape (releases, 2, bins)
+        Sums of u - 1/2 of events and of v (1 - v) of censored rows.
+    position_std : array of shape (2,)
+        Standard deviations of their noise.
+    """
+
+    positions: Floats
+    position_std: Floats
+
+    @cached_property
+    def shapes(self) -> Shapes:
+        """Shapes of the events of all causes inside the bins."""
+        return Shapes.fit(self.all_events, self.at_risk, self.positions, float(self.position_std[0]))
+
+    @cached_property
+    def censored_positions(self) -> Floats:
+        """Sums of v (1 - v), limited to possible ones: shape (releases, bins)."""
+        return limit_positions(self.positions[:, 1], self.at_risk)
+
+    @cached_property
+    def effective(self) -> Floats:
+        return np.where(self.usable, self.shapes.effective, 1.0)
+
+    def _per_position(self, per_at_risk: Floats) -> tuple[Floats, Floats]:
+        """Return the derivatives by both sums of positions, from derivatives by the effective numbers at risk."""
+        Q, shapes = self.censored_positions, self.shapes
+        return self._times(per_at_risk, -Q * shapes.per_event), self._times(per_at_risk, -shapes.lost)
+
+    def _per_slope(self, per_at_risk: Floats) -> Floats:
+        """Return the derivatives by slopes, in units of their unknown part."""
+        return self._times(per_at_risk, self.censored_positions * self.shapes.unknown_std)
+
+    def _times(self, derivatives: Floats, factors: Floats) -> Floats:
+        factors = np.where(self.usable, factors, 0.0)
+        return derivatives * factors.reshape(len(factors), *[1] * (derivatives.ndim - 2), -1)
+
+    def position_variance(self, per_at_risk: Floats, positions: Floats | None = None) -> Floats:
+        by_events, by_censored = self._per_position(per_at_risk)
+        if positions is not None:
+            by_events = by_events + positions
+        of_noise = (by_events * self.position_std[0]) ** 2 + (by_censored * self.position_std[1]) ** 2
+        return np.asarray((of_noise + self._per_slope(per_at_risk) ** 2).sum(axis=-1))
+
+    def noise_errors(self, release: int, cell_noise: Floats) -> Floats:
+        size, m = self.cells.shape[1], self.n_bins
+        found = super().noise_errors(release, cell_noise[:, :size])
+        parts = *self._per_position(self.per_at_risk), self._per_slope(self.per_at_risk)
+        for part, gradient in enumerate(parts):
+            start = size + part * m
+            found = found + cell_noise[:, start : start + m] @ gradient[release].T
         return found

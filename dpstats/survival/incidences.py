@@ -21,7 +21,7 @@ def cumulative_incidence(curves: Curves, cause: int) -> tuple[Floats, Floats, Fl
     whole = np.minimum(hazards.sum(axis=1), 1 - 1e-9)
     before = np.hstack([np.ones((releases, 1)), curves.survival[:, :-1]])
     found = np.cumsum(before * hazards[:, cause], axis=1)
-    at_risk = np.where(curves.usable, curves.at_risk, 1.0)
+    at_risk = curves.effective
     sampling, noise = np.zeros_like(found), np.zeros_like(found)
     noisy = bool(curves.noise.any())
     for t in range(m):
@@ -37,10 +37,11 @@ def cumulative_incidence(curves: Curves, cause: int) -> tuple[Floats, Floats, Fl
         # A cell that is at risk in the bins up to k takes moved/at_risk off in each of them.
         lost = np.zeros((releases, m))
         lost[:, used] = moved / at_risk[:, used] * curves.usable[:, used]
+        of_positions = curves.position_variance(-lost)
         lost = np.cumsum(lost, axis=1)
         gained = np.zeros((releases, n_causes, m))
         gained[:, :, used] = by_hazard / at_risk[:, None, used] * curves.usable[:, None, used]
         of_events = (gained - lost[:, None]).reshape(releases, -1)
         gradient = np.hstack([of_events, np.zeros((releases, 1)), -lost])
-        noise[:, t] = np.maximum(((gradient @ curves.noise) * gradient).sum(axis=1), 0.0)
+        noise[:, t] = np.maximum(((gradient @ curves.noise) * gradient).sum(axis=1) + of_positions, 0.0)
     return found, sampling, noise

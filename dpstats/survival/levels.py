@@ -1,12 +1,14 @@
 """Sums of cells at up to three levels of time, which one vector releases, and their least squares.
 
 The levels are single bins, blocks of about sqrt(m) bins, and the whole. A row moves each level of one tree by at most
-its weight, so that integer weights of the levels divide the privacy. Proof: docs/proofs/survival.md.
+its weight, so that integer weights of the levels divide the privacy. Sums of positions inside the bins are in the same
+vector: a row moves one of them, by at most its weight. Proof: docs/proofs/survival.md.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -15,7 +17,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.release.additive import Integers
-from dpstats.survival.cells import Cells, Steps
+from dpstats.survival.cells import CELLS, POSITIONS, Cells, Steps
 
 Floats = NDArray[np.float64]
 
@@ -25,6 +27,7 @@ _FEW_EVENTS, _FEW_LEAVERS = (1.0, 0.0, 0.0), (0.66, 0.0, 0.34)
 _MANY_EVENTS, _MANY_LEAVERS = (0.55, 0.45, 0.0), (0.24, 0.48, 0.28)
 _GAUSSIAN_EVENTS = (0.5, 0.4, 0.1)
 _PURE_UNIT, _GAUSSIAN_UNIT = 100, 1024
+_FINER_UNIT = 1000  # of Laplace noise with positions, whose share is a few percent
 
 
 @dataclass(frozen=True)
@@ -36,11 +39,17 @@ class Levels:
     n_bins, n_causes : int
     pure : bool
         Whether shares are of epsilon (Laplace noise) or of the squared mean shift mu^2 (Gaussian noise).
+    position_share : float
+        Share of the positions inside the bins; 0 releases none.
+    pooled : bool
+        Whether the positions of all groups are in the same sums.
     """
 
     n_bins: int
     n_causes: int
     pure: bool
+    position_share: float = 0.0
+    pooled: bool = False
 
     @cached_property
     def _made(self) -> tuple[Steps, Steps]:
@@ -69,7 +78,7 @@ class Levels:
                 placed = np.zeros((len(sums), causes * m + m + 1), dtype=np.int64)
                 placed[:, first : first + sums.shape[1]] = sums
                 rows.append(placed)
-                weights.extend([self.weight(share)] * len(sums))
+                weights.extend([self.weight(share * (1 - self.position_share))] * len(sums))
 
         for cause in range(causes):
             for sums, share in zip((bins, blocks, as_rows(np.ones((1, m)))), events, strict=True):
@@ -80,7 +89,21 @@ class Levels:
 
     def weight(self, share: float) -> int:
         """Return the integer weight of a level that gets this part of the privacy."""
-        return round(_PURE_UNIT * share) if self.pure else round(_GAUSSIAN_UNIT * math.sqrt(share))
+        if self.pure:
+            return round((_FINER_UNIT if self.position_share else _PURE_UNIT) * share)
+        return round(_GAUSSIAN_UNIT * math.sqrt(share))
+
+    @property
+    def _position_distance(self) -> int:
+        """Return the squared distance of two rows in the sums of positions, if they are in different trees."""
+        # Two events may add 1 and -1 to a sum that causes or groups share.
+        return 4 if self.pooled or self.n_causes > 1 else 2
+
+    @property
+    def position_weight(self) -> int:
+        """The weight of a sum of positions; 0 without."""
+        part = 1.0 if self.pure else 2 / self._position_distance
+        return self.weight(self.position_share * part)
 
     @property
     def sums(self) -> Steps:
@@ -92,24 +115,44 @@ class Levels:
         """The weight of each released sum."""
         return self._made[1]
 
-    def steps(self, counts: Steps) -> Steps:
-        """Return the integers that are released of cells (groups, size), of all groups one after another."""
-        return np.asarray(counts @ self.sums.T * self.weights).ravel()
+    def steps(self, totals: Mapping[str, Steps]) -> Steps:
+        """Return the integers that are released of the sums of `Cells`: the cells of all groups, then positions."""
+        cells = np.asarray(totals[CELLS] @ self.sums.T * self.weights).ravel()
+        if not self.position_share:
+            return cells
+        positions = totals[POSITIONS].sum(axis=0) if self.pooled else totals[POSITIONS]
+        return np.concatenate([cells, (positions * self.position_weight).ravel()])
+
+    def split_release(self, released: Floats, n_groups: int) -> tuple[Floats, Floats | None]:
+        """Return the released sums of cells, and the positions (..., groups, 2, bins) in rows, one group if pooled."""
+        released = np.asarray(released)
+        size = n_groups * len(self.weights)
+        if not self.position_share:
+            return released, None
+        return released[..., :size], released[..., size:].reshape(*released.shape[:-1], -1, 2, self.n_bins)
 
     def integers(self, cells: Cells) -> Integers:
         """Return the size, spacing and sensitivity of the integers of all groups.
 
-        At every level of its tree a row has entries that are not negative and add up to 2^bits. In l1 two rows are at
-        most 2^bits (w + w') apart, w and w' being the sums of the weights of their trees. In l2 they are at most the
-        root of 4^bits (v + v') apart, v and v' being the sums of the squared weights.
+        At every level of its tree a row has entries that are not negative and add up to 2^bits, and at most 2^bits in
+        one sum of positions. In l1 two rows are at most 2^bits (w + w') apart, w and w' being the sums of the weights
+        on their paths.
+
+        In l2 they are at most the root of 4^bits (v + v' + c x^2) apart. Here v and v' are the sums of the squared
+        weights of their trees, and x is the weight of positions. If trees share positions c is 4, otherwise 2.
         """
         path = [self.sums[:, cell].nonzero()[0] for cell in (0, self.n_causes * self.n_bins)]
         sums = [int(self.weights[nodes].sum()) for nodes in path]
         squares = [int((self.weights[nodes] ** 2).sum()) for nodes in path]
-        one = 1 << cells.bits
-        spacing = tuple(np.tile(1.0 / (self.weights * float(one)), cells.n_groups).tolist())
-        l2 = math.isqrt(2 * max(squares) * one**2 - 1) + 1
-        return Integers(TABLE, len(spacing), spacing, 2 * max(sums) * one, l2)
+        one, place = 1 << cells.bits, self.position_weight
+        spacing = np.tile(1.0 / (self.weights * float(one)), cells.n_groups)
+        if place:
+            # Counted are 2u - 1 and 4v (1 - v). The release is of sums of u - 1/2 and of v (1 - v).
+            each = np.repeat([0.5, 0.25], self.n_bins) / (place * float(one))
+            spacing = np.concatenate([spacing, np.tile(each, 1 if self.pooled else cells.n_groups)])
+        squared = 2 * max(squares) + self._position_distance * place**2
+        l2 = math.isqrt(squared * one**2 - 1) + 1
+        return Integers(TABLE, len(spacing), tuple(spacing.tolist()), 2 * (max(sums) + place) * one, l2)
 
 
 def as_rows(values: NDArray[np.generic]) -> Steps:
@@ -173,9 +216,11 @@ class LeastSquares:
 
 
 @lru_cache(maxsize=64)
-def levels_for(n_bins: int, n_causes: int, pure: bool) -> Levels:
+def levels_for(
+    n_bins: int, n_causes: int, pure: bool, position_share: float = 0.0, pooled: bool = False
+) -> Levels:
     """Return the levels of a table, which are made once."""
-    return Levels(n_bins, n_causes, pure)
+    return Levels(n_bins, n_causes, pure, position_share, pooled)
 
 
 def default_bins(n_samples: int, epsilon: float, n_groups: int) -> int:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from dpstats.data.arithmetic import as_int64
-from dpstats.survival.curves import Curves
+from dpstats.survival.curves import Curves, PlacedCurves
 
 Floats = NDArray[np.float64]
 Pair = tuple[Floats, Floats]
@@ -64,7 +65,7 @@ def simulated_errors(curves: Curves, release: int, cell_noise: Floats, normals: 
     errors = motion / spread * np.sqrt(sampling)
     if noise_variance.any():
         survival = np.clip(curves.survival[release, :last], 0.0, 1.0)
-        errors = errors + (cell_noise @ curves.gradients[release, :last].T) * survival
+        errors = errors + curves.noise_errors(release, cell_noise)[:, :last] * survival
     total = np.sqrt(sampling + noise_variance)
     return np.asarray(errors / np.where(total > 0, total, 1.0))
 
@@ -168,3 +169,78 @@ def time_limits(curves: Curves, low: Floats, high: Floats, edges: Floats, q: flo
     # The release says nothing beyond the usable range: a lower limit is at most its last edge.
     first = np.minimum(first, edges[curves.n_usable])
     return first, crossing_times(high, edges, share, discrete=discrete)
+
+
+class Crossing(NamedTuple):
+    """When a limit of a curve of known shapes falls to a value.
+
+    Attributes
+    ----------
+    time, earliest, latest : float
+        For the estimated shape, and for the shapes of the events that the positions allow; infinite if not reached.
+    """
+
+    time: float
+    earliest: float
+    latest: float
+
+
+_STEEP = 0.15
+"""Hazard of a bin beyond which the mean position of events does not determine a quantile inside it well enough."""
+_MEANS = (0.02, 0.98)
+
+
+def shaped_crossing(
+    curves: PlacedCurves, limit: Floats, edges: Floats, share: float, critical: float = 0.0
+) -> Crossing:
+    """Return when a limit (bins,) first falls to ``share``, for slopes within this many of their standard deviations.
+
+    Inside a bin, events are spread as a power of the position or as a quadratic, of the same mean position.
+    """
+    heights = np.minimum.accumulate(np.append(1.0, limit))
+    below = heights <= share
+    if not below.any():
+        return Crossing(np.inf, np.inf, np.inf)
+    place = max(int(np.argmax(below)), 1) - 1
+    start, end = float(edges[place]), float(edges[place + 1])
+    if not curves.usable[0, place]:
+        return Crossing(end, end, end)
+    drop = heights[place] - heights[place + 1]
+    part = float(np.clip((heights[place] - share) / drop, 0.0, 1.0)) if drop > 0 else 0.0
+    slope, std = (float(each[0, place]) for each in (curves.shapes.slopes, curves.shapes.unknown_std))
+    slopes = slope + critical * std * np.array([-1.0, 0.0, 1.0])
+    means = np.clip(0.5 + slopes / 6, *_MEANS)
+    # u^power has the mean power/(1 + power); late events are the mirror image.
+    near = np.minimum(means, 1 - means)
+    power = (1 - near) / near
+    by_power = np.where(means <= 0.5, part**power, 1 - (1 - part) ** power)
+    grid = np.linspace(0.0, 1.0, 201)
+    by_line = [np.interp(part, grid - np.clip(each, -1, 1) * grid * (1 - grid), grid) for each in slopes]
+    parts = np.array([by_power, by_line])
+    times = start + (end - start) * parts
+    middle = float(times[:, 1].mean())
+    if curves.hazards[0, :, place].sum() > _STEEP:
+        return Crossing(middle, start, end)
+    return Crossing(middle, float(times.min()), float(times.max()))
+
+
+def shaped_time_limits(
+    curves: PlacedCurves, low: Floats, high: Floats, edges: Floats, share: float, level: float
+) -> tuple[float, float]:
+    """Return limits of the time at which a curve falls to ``share``, from pointwise limits of the survival (bins,).
+
+    The unknown part of the shape inside a bin adds to the width in quadrature.
+    """
+    critical, end = normal_critical(level), float(edges[curves.n_usable[0]])
+    first, last = (shaped_crossing(curves, limit, edges, share, critical) for limit in (low, high))
+    estimate = np.where(curves.usable[0], np.clip(curves.survival[0], 0.0, 1.0), high)
+    middle = shaped_crossing(curves, estimate, edges, share, critical)
+    if not np.isfinite(middle.time):
+        return min(first.earliest, end), last.latest
+    before = max(first.time - first.earliest, middle.time - middle.earliest)
+    after = middle.latest - middle.time
+    if np.isfinite(last.latest):
+        after = max(after, last.latest - last.time)
+    below = middle.time - float(np.hypot(max(middle.time - first.time, 0.0), before))
+    above = middle.time + float(np.hypot(max(last.time - middle.time, 0.0), after))
+    return min(max(below, 0.0), end), above

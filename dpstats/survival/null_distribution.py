@@ -78,7 +78,7 @@ class NullDistribution:
             second = (of_shares[:, 0] * residual)[:, None, None] * np.array([[1.0, -1.0], [-1.0, 1.0]])
         else:
             second = (of_shares * (more_events + residual)[:, None])[:, :, None] * np.eye(K)
-        whole = covariance + sampling + second
+        whole = covariance + sampling + second + reference.slope_covariance
         variance = np.diagonal(whole, axis1=1, axis2=2) + released_std[:, None] ** 2
         factor = _variance_error_factor(variance, more_events[:, None] * (1 - 2 * mean), of_shares)
         return cls(factor[:, :, None] * whole * factor[:, None, :])

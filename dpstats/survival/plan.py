@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_integer, check_level, check_real
 from dpstats.errors import InvalidParameter, ScaleOutOfRange, attempt, show
+from dpstats.privacy.gaussian import gaussian_sigma
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Stage
 from dpstats.release.additive import additive_stages
 from dpstats.survival.cells import Cells, first_edge
-from dpstats.survival.curves import Curves
+from dpstats.survival.curves import Curves, PlacedCurves
 from dpstats.survival.levels import TABLE, LeastSquares, Levels, default_bins, levels_for
 from dpstats.survival.limits import N_DRAWS, critical_values, limits
 
@@ -54,7 +55,9 @@ class TablePlan(ReleasePlan):
     @property
     def levels(self) -> Levels:
         """The sums that are released."""
-        return levels_for(self.cells.n_bins, self.cells.n_causes, self.table_stage.noise == "laplace")
+        cells = self.cells
+        pure = self.table_stage.noise == "laplace"
+        return levels_for(cells.n_bins, cells.n_causes, pure, cells.position_share)
 
     @property
     def table_stage(self) -> Stage:
@@ -72,13 +75,37 @@ class TablePlan(ReleasePlan):
 
     @cached_property
     def cell_noise(self) -> Floats:
-        """Simulated noise of a group's cells, by its public distribution: shape (draws, cells)."""
-        scale = np.asarray(self.table_stage.noise_scale)[: len(self.levels.weights)]
-        return self.least_squares.draw(self.table_stage.noise, scale, N_DRAWS)
+        """Simulated noise of a group's cells, by its public distribution: shape (draws, cells).
 
-    def curves(self, cells: Floats) -> Curves:
-        """Return the curves of cells (releases, cells) of one group."""
-        return Curves(cells, self.cells.n_bins, self.cells.n_causes, self.least_squares.own)
+        With positions, their noise and normal variables for the unknown part of the shapes follow: 3 bins more.
+        """
+        stage = self.table_stage
+        scale = np.asarray(stage.noise_scale)
+        of_cells = self.least_squares.draw(stage.noise, scale[: len(self.levels.weights)], N_DRAWS)
+        if not self.cells.position_share:
+            return of_cells
+        rng, shape = np.random.default_rng(1), (N_DRAWS, 2 * self.cells.n_bins)
+        drawn = rng.laplace(size=shape) if stage.noise == "laplace" else rng.normal(size=shape)
+        return np.hstack([of_cells, drawn * scale[-shape[1] :], rng.normal(size=(N_DRAWS, shape[1] // 2))])
+
+    @property
+    def position_std(self) -> Floats | None:
+        """Standard deviations of the noise in both sums of positions of a bin, None without positions."""
+        if not self.cells.position_share:
+            return None
+        return np.asarray(self.table_stage.noise_std)[[-self.cells.n_bins - 1, -1]]
+
+    def estimate_cells(self, released: Any) -> tuple[Floats, Floats | None]:
+        """Return the cells (..., groups, cells) of a release, and positions (..., groups, 2, bins) if it has them."""
+        sums, positions = self.levels.split_release(released, self.cells.n_groups)
+        return self.least_squares.cells(sums, self.n_samples), positions
+
+    def curves(self, cells: Floats, positions: Floats | None = None) -> Curves:
+        """Return the curves of cells (releases, cells) of one group, and of its positions (releases, 2, bins)."""
+        size = self.cells.n_bins, self.cells.n_causes
+        if positions is None or self.position_std is None:
+            return Curves(cells, *size, self.least_squares.own)
+        return PlacedCurves(cells, *size, self.least_squares.own, positions, self.position_std)
 
     @property
     def at_risk_std(self) -> Floats:
@@ -120,7 +147,12 @@ class TablePlan(ReleasePlan):
         expected = expected_cells(alive, free, discrete=self.discrete)
         others = np.zeros((self.cells.n_causes - 1) * self.cells.n_bins)
         cells = rows * np.insert(expected, self.cells.n_bins, others)
-        curves = self.curves(cells[None])
+        positions = None
+        if self.cells.position_share:
+            # Rows that are censored at a constant rate: v (1 - v) is 1/6 on average.
+            left = -np.diff(free) * (alive[1:] + alive[:-1]) / 2
+            positions = rows * np.array([[np.zeros_like(left), left / 6]])
+        curves = self.curves(cells[None], positions)
         critical, _ = critical_values(curves, self.cell_noise, level)
         low, high = limits(curves, critical)
         width = high - low
@@ -152,8 +184,10 @@ class TablePlan(ReleasePlan):
         half = 0.5 ** (edges[first_edge(self.cells) :] / edges[-1])
         width = self.expected_width(half)
         each = f" of each group of n/{self.cells.n_groups}" if self._grouped else ""
+        share = self.cells.position_share
+        positions = f", positions inside them with {100 * share:g}% of the privacy" if share else ""
         notes = [
-            f"{m} bins up to {edges[-1]:g}",
+            f"{m} bins up to {edges[-1]:g}{positions}",
             f"noise of the number at risk{each}: sd {std.min():.3g} to {std.max():.3g} rows",
             f"expected width of a 95% interval at the horizon, if half{each} survive to it: {width[-1]:.3g}",
         ]
@@ -182,11 +216,12 @@ def finest_cells(
     made: Callable[[Cells], Any],
     *,
     discrete: bool = False,
+    position_share: float = 0.0,
 ) -> Any:
     """Build from the cells with the finest steps for which noise can be drawn: a public choice."""
     for bits in _BITS:
         try:
-            return made(Cells(tuple(edges), n_causes, n_groups, bits, discrete))
+            return made(Cells(tuple(edges), n_causes, n_groups, bits, discrete, position_share))
         except ScaleOutOfRange:
             if not bits:
                 raise
@@ -246,15 +281,29 @@ def survival_plan(
     """Return the plan of releasing one table of n rows."""
     n_groups = 1 if groups is None else len(groups)
     check_cells(len(edges) - 1, len(causes), n_groups)
-    levels = levels_for(len(edges) - 1, len(causes), delta == 0)
+    m = len(edges) - 1
+    share = 0.0 if discrete else choose_position_share(n * noise_strength(epsilon, delta) / (n_groups * m))
+    levels = levels_for(m, len(causes), delta == 0, share)
 
     def made(cells: Cells) -> TablePlan:
         stage = table_stage(cells, levels, epsilon, delta)
         guarantee = PrivacyGuarantee(epsilon, delta)
         return TablePlan((stage,), guarantee, n, 1, cells=cells, groups=groups, causes=causes)
 
-    found: TablePlan = finest_cells(edges, len(causes), n_groups, made, discrete=discrete)
+    found: TablePlan = finest_cells(
+        edges, len(causes), n_groups, made, discrete=discrete, position_share=share
+    )
     return found
+
+
+def noise_strength(epsilon: float, delta: float) -> float:
+    """Return the epsilon of the Laplace noise of about this standard deviation."""
+    return 2 / gaussian_sigma(epsilon, delta) if delta else epsilon
+
+
+def choose_position_share(strength: float) -> float:
+    """Return the budget fraction of positions, given the rows times the noise strength of each of their sums."""
+    return 0.1 if strength >= 200 else 0.05 if strength >= 50 else 0.0
 
 
 def check_cells(n_bins: int, n_causes: int, n_groups: int) -> None:

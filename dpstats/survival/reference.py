@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dpstats.survival.curves import LEAST_AT_RISK, LEAST_IN_NOISE, risk_sums
 from dpstats.survival.levels import LeastSquares
+from dpstats.survival.shapes import Shapes
 
 Floats = NDArray[np.float64]
 
@@ -34,12 +35,18 @@ class Reference:
         The covariance of the noise of the cells.
     rho, gamma : float
         Fleming and Harrington's weights S^rho (1 - S)^gamma.
+    positions : array of shape (releases, groups or 1, 2, bins), optional
+        Sums of positions inside the bins, of each group or of all together.
+    position_std : array of shape (2,), optional
+        Standard deviations of the noise of each sum.
     """
 
     cells: Floats
     noise: LeastSquares
     rho: float
     gamma: float
+    positions: Floats | None = None
+    position_std: Floats | None = None
 
     @property
     def n_bins(self) -> int:
@@ -63,6 +70,31 @@ class Reference:
         return np.asarray(self.cells @ risk_sums(self.n_bins, 1).T)
 
     @cached_property
+    def shapes(self) -> Shapes | None:
+        """Shapes of the events of all groups inside the bins; None without positions."""
+        if self.positions is None or self.position_std is None:
+            return None
+        events = np.maximum(self.cells[:, :, : self.n_bins].sum(axis=1), 0.0)
+        positions = self.positions.sum(axis=1)
+        return Shapes.fit(events, self.pooled_at_risk, positions, self._position_noise)
+
+    @cached_property
+    def effective(self) -> Floats:
+        """Effective number at risk of each group: shape (releases, groups, bins)."""
+        if self.shapes is None or self.positions is None or self.positions.shape[1] < self.n_groups:
+            return self.at_risk
+        return np.asarray(self.at_risk - self.positions[:, :, 1] * self.shapes.lost[:, None])
+
+    @cached_property
+    def pooled_effective(self) -> Floats:
+        """Effective number at risk of all groups: events over it are the hazard. Shape (releases, bins)."""
+        if self.shapes is None:
+            return self.pooled_at_risk
+        if self.effective is self.at_risk:
+            return self.shapes.effective
+        return np.asarray(np.maximum(self.effective.sum(axis=1), 1.0))
+
+    @cached_property
     def pooled_at_risk(self) -> Floats:
         """Number at risk of all groups: shape (releases, bins)."""
         return np.asarray(self.at_risk.sum(axis=1))
@@ -79,7 +111,7 @@ class Reference:
     def pooled_hazards(self) -> Floats:
         """Hazards of all groups together, 0 where the table is not usable: shape (releases, bins)."""
         events = self.cells[:, :, : self.n_bins].sum(axis=1)
-        found = events / np.where(self.usable, self.pooled_at_risk, 1.0)
+        found = events / np.where(self.usable, self.pooled_effective, 1.0)
         return np.asarray(np.where(self.usable, np.clip(found, 0.0, LARGEST_HAZARD), 0.0))
 
     @cached_property
@@ -105,7 +137,7 @@ class Reference:
     @cached_property
     def shares(self) -> Floats:
         """Share of each group in the number at risk: shape (releases, groups, bins)."""
-        positive = np.clip(self.at_risk, 0.0, None)
+        positive = np.clip(self.effective, 0.0, None)
         total = positive.sum(axis=1, keepdims=True)
         return np.where(total > 0, positive / np.where(total > 0, total, 1.0), 1 / self.n_groups)
 
@@ -113,7 +145,51 @@ class Reference:
     def information(self) -> Floats:
         """Weighted events w^2 E h (1 - h) of each bin, without ties: shape (releases, bins)."""
         hazards = self.pooled_hazards
-        return np.asarray(self.weights**2 * np.maximum(self.pooled_at_risk, 0.0) * hazards * (1 - hazards))
+        return np.asarray(self.weights**2 * np.maximum(self.pooled_effective, 0.0) * hazards * (1 - hazards))
+
+    @cached_property
+    def _censored_positions(self) -> Floats:
+        """Sums of v (1 - v) of each group's censored rows: shape (releases, groups, bins)."""
+        assert self.positions is not None
+        found = self.positions[:, :, 1]
+        if found.shape[1] == self.n_groups:
+            return found
+        # Pooled sums are divided in proportion to the rows that are censored in the bin or at its edges.
+        at_edges = np.clip(self.cells[:, :, self.n_bins :], 0.0, None)
+        rows = at_edges[:, :, :-1] + at_edges[:, :, 1:]
+        return np.asarray(found * rows / np.maximum(rows.sum(axis=1, keepdims=True), 1e-9))
+
+    @cached_property
+    def slope_covariance(self) -> Floats | float:
+        """Covariance of O - E due to noise in the slopes, and to their unknown part: (releases, groups, groups).
+
+        A shape inside a bin moves O - E if groups are censored in different parts of the bin.
+        """
+        if self.shapes is None or self.position_std is None:
+            return 0.0
+        censored = self._censored_positions
+        apart = censored - self.shares * censored.sum(axis=1, keepdims=True)
+        apart = apart * (self.weights * self.pooled_hazards)[:, None]
+        variance = self.shapes.unknown_std**2 + (self.shapes.per_event * self._position_noise) ** 2
+        return np.asarray(np.einsum("raj,rbj,rj->rab", apart, apart, variance))
+
+    @property
+    def _position_noise(self) -> float:
+        """Standard deviation of the noise in the positions of the events of all groups."""
+        assert self.positions is not None and self.position_std is not None
+        return float(self.position_std[0]) * float(np.sqrt(self.positions.shape[1]))
+
+    @property
+    def observed(self) -> Floats:
+        """Events of each group up to the end of follow-up: shape (releases, groups)."""
+        used = (self.weights > 0)[:, None]
+        return np.asarray((self.cells[:, :, : self.n_bins] * used).sum(axis=2))
+
+    @property
+    def expected(self) -> Floats:
+        """Events of each group that the pooled hazards imply: shape (releases, groups)."""
+        used = (self.weights > 0)[:, None]
+        return np.asarray((self.effective * self.pooled_hazards[:, None] * used).sum(axis=2))
 
     @cached_property
     def mean_shares(self) -> Floats:

@@ -43,6 +43,8 @@ class Residuals:
         Whether the sensitivity is in l1, or in l2.
     discrete : bool
         Whether times are moved to edges, as by `Cells`.
+    others : bool
+        Whether rows of undeclared groups add nothing. They are refused otherwise.
     """
 
     reference: Reference
@@ -50,6 +52,7 @@ class Residuals:
     bits: int
     pure: bool
     discrete: bool = False
+    others: bool = False
 
     @cached_property
     def bounds(self) -> tuple[Floats, Floats]:
@@ -91,6 +94,7 @@ class Residuals:
         share = elapsed_share(times, edges[bins], edges[bins + 1])
         heights, weights = self.reference.heights, self.reference.weights
         event = (codes > 0) & (times <= edges[-1])
+        share = self.elapsed_hazard(bins, share)
         share = np.where(event, 1.0, share)  # at risk in the whole bin
         expected = heights[:, bins] + share * (heights[:, bins + 1] - heights[:, bins])
         values = np.where(event, weights[:, bins], 0.0) - expected
@@ -98,7 +102,8 @@ class Residuals:
         low, high = (end / self.divisor * one for end in self.bounds)
         if K == 2:
             first = self.reference.mean_shares[:, :1]
-            values = np.where(groups == 0, 1 - first, -first) * values
+            # 0 is inside the range of both groups: rows of other groups add it.
+            values = np.where(groups == 0, 1 - first, np.where(groups == 1, -first, 0.0)) * values
             least = np.floor(low)
             most = least + one
         else:
@@ -110,6 +115,18 @@ class Residuals:
             return np.asarray(steps.sum(axis=1, keepdims=True))
         return np.stack([np.where(groups == group, steps, 0).sum(axis=1) for group in range(K)], axis=1)
 
+    def elapsed_hazard(self, bins: Steps, u: Floats) -> Floats:
+        """Return the part of its bin's hazard that a row has passed at the part u of the bin, between 0 and 1.
+
+        It is u without positions: then events are spread evenly.
+        """
+        shapes = self.reference.shapes
+        if shapes is None:
+            return u
+        # The effective number at risk of the pooled hazard is the sum of these exposures.
+        return np.clip(u - shapes.lost[:, bins] * (u * (1 - u)), 0.0, 1.0)
+
     def __call__(self, table: Table) -> dict[str, NDArray[np.int64]]:
         """Return the sums of some rows."""
-        return {RESIDUALS: self.sums(*checked_rows(table))}
+        rows = checked_rows(table, self.reference.n_groups if self.others else None)
+        return {RESIDUALS: self.sums(*rows)}

@@ -14,6 +14,7 @@ from dpstats.error_distributions import ErrorDistribution, Limits, Tail
 from dpstats.inference import Estimates
 from dpstats.report import SIMULATED, Printed
 from dpstats.results import FREE, HypothesisTest, Summary, significant
+from dpstats.survival.hazard_ratios import LARGEST_LOG_RATIO, HazardRatio
 from dpstats.survival.table import SurvivalTable
 
 Floats = NDArray[np.float64]
@@ -187,6 +188,27 @@ class SurvivalDifferenceErrors(TableErrors):
         return (tail, 1 - tail) if high < value else (1 - tail, tail)
 
 
+@dataclass(frozen=True, eq=False)
+class RatioErrors(TableErrors):
+    """Errors of a hazard ratio, or of its logarithm."""
+
+    ratio: HazardRatio
+    log: bool
+
+    def _limits(self, row: int, tail: float) -> tuple[float, float]:
+        low, high = self.ratio.limits(tail)
+        return (low, high) if self.log else (float(np.exp(low)), float(np.exp(high)))
+
+    def tails(self, value: Floats) -> Limits:
+        """Return the p-values for the alternatives that the ratio is less, and greater, than a value."""
+        value = np.asarray(value, dtype=np.float64)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logs = value if self.log else np.log(value)
+        logs = np.clip(logs, -LARGEST_LOG_RATIO, LARGEST_LOG_RATIO)
+        score = self.ratio.standardize(logs.ravel()).reshape(value.shape)
+        return np.asarray(ndtr(score)), np.asarray(ndtr(-score))
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class SurvivalEstimate(Estimates):
     """Estimates of a survival release with their limits: a median of each group, say.
@@ -196,7 +218,7 @@ class SurvivalEstimate(Estimates):
     low, high : float, or array of shape (groups,)
         Limits at the level 0.95.
     pvalue : float, or array of shape (groups,)
-        Two-sided, of the value 0.
+        Two-sided, of the value 0, or of a hazard ratio of 1.
 
     Notes
     -----
@@ -227,8 +249,8 @@ class SurvivalEstimate(Estimates):
 
     @property
     def pvalue(self) -> Any:
-        """The two-sided p-values of the value 0."""
-        return self.test(0.0).pvalue
+        """The two-sided p-values of the value 0, or of no effect."""
+        return self.test(0.0 if self.null is None else self.null).pvalue
 
     def _format(self, value: float, error: float) -> str:
         return shown(value, error)

@@ -5,13 +5,14 @@ Times are public and asked by the user. Groups are positions. The estimator tran
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.survival.curves import Curves, Places
+from dpstats.survival.curves import Curves, PlacedCurves, Places
 from dpstats.survival.incidences import cumulative_incidence
 from dpstats.survival.limits import (
     Pair,
@@ -21,10 +22,14 @@ from dpstats.survival.limits import (
     monotone,
     normal_critical,
     score_limits,
+    shaped_crossing,
+    shaped_time_limits,
     time_limits,
 )
 from dpstats.survival.plan import TablePlan
+from dpstats.survival.reference import Reference
 from dpstats.survival.restricted_means import Area, band_areas
+from dpstats.survival.table_log_rank import pool_causes
 
 Floats = NDArray[np.float64]
 
@@ -37,16 +42,24 @@ class SurvivalTable:
     ----------
     plan : TablePlan
     cells : array of shape (groups, cells)
+    positions : array of shape (groups, 2, bins), optional
+        Sums of positions inside the bins, where the plan has them.
     """
 
     plan: TablePlan
     cells: Floats
+    positions: Floats | None = None
     _curves: dict[int, Curves] = field(default_factory=dict, repr=False)
     _errors: dict[int, SimulatedErrors] = field(default_factory=dict, repr=False)
 
+    @classmethod
+    def from_release(cls, plan: TablePlan, released: Any) -> SurvivalTable:
+        """Return the table of a release."""
+        return cls(plan, *plan.estimate_cells(released))
+
     def __getstate__(self) -> dict[str, Any]:
         # A copy computes its curves again.
-        return {"plan": self.plan, "cells": self.cells, "_curves": {}, "_errors": {}}
+        return {**vars(self), "_curves": {}, "_errors": {}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
@@ -59,7 +72,8 @@ class SurvivalTable:
     def curves(self, group: int) -> Curves:
         """Return the curve of a group."""
         if group not in self._curves:
-            self._curves[group] = self.plan.curves(self.cells[group : group + 1])
+            positions = None if self.positions is None else self.positions[group : group + 1]
+            self._curves[group] = self.plan.curves(self.cells[group : group + 1], positions)
         return self._curves[group]
 
     def critical(self, group: int, level: Floats | float) -> Pair:
@@ -135,17 +149,32 @@ class SurvivalTable:
         close = np.abs(times - self.edges[near]) <= 1e-12 * self.edges[-1]
         return np.where(close, self.edges[near], times)
 
+    def reference(self, groups: Sequence[int], rho: float = 0.0, gamma: float = 0.0) -> Reference:
+        """Return the pooled estimates of some groups, with the events of all causes together."""
+        plan, places = self.plan, list(groups)
+        cells, noise = pool_causes(
+            self.cells[places], plan.least_squares, plan.cells.n_bins, plan.cells.n_causes
+        )
+        positions = None if self.positions is None else self.positions[None, places]
+        return Reference(cells[None], noise, rho, gamma, positions, plan.position_std)
+
     # Functionals
 
     def quantile(self, group: int, q: float) -> float:
         """Return the q-quantile of the time to the event; infinite if it is not reached."""
-        heights = np.where(np.isnan(self.curves(group).estimate), 1.0, self.curves(group).estimate)
+        curves = self.curves(group)
+        heights = np.where(np.isnan(curves.estimate), 1.0, curves.estimate)
+        if isinstance(curves, PlacedCurves):
+            return shaped_crossing(curves, heights[0], self.edges, 1 - q).time
         return float(crossing_times(heights, self.edges, 1 - q, discrete=self.plan.discrete)[0])
 
     def quantile_limits(self, group: int, q: float, level: float) -> tuple[float, float]:
         """Return limits of that time; an infinite one is not reached."""
-        low, high = limits(self.curves(group), self.critical(group, level)[0])
-        first, last = time_limits(self.curves(group), low, high, self.edges, q, self.plan.discrete)
+        curves = self.curves(group)
+        low, high = limits(curves, self.critical(group, level)[0])
+        if isinstance(curves, PlacedCurves):
+            return shaped_time_limits(curves, low[0], high[0], self.edges, 1 - q, level)
+        first, last = time_limits(curves, low, high, self.edges, q, self.plan.discrete)
         return float(first[0]), float(last[0])
 
     def area(self, group: int, until: float) -> Area:

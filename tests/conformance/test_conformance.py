@@ -203,6 +203,8 @@ OTHER_PAIRS = {
     "survival, Laplace": "events, groups and times are in one number",
     "survival, Gaussian": "events, groups and times are in one number",
     "survival, discrete from 0": "events, groups and times are in one number",
+    "survival with positions, Laplace": "events, groups and times are in one number",
+    "survival with positions, Gaussian": "events, groups and times are in one number",
     "log-rank, two groups, Laplace": "events, groups and times are in one number",
     "log-rank, three groups, Gaussian": "events, groups and times are in one number",
     "Mann-Whitney": "labels and values are in one number",

@@ -180,7 +180,7 @@ CURVES: Asked = {
     "mean": lambda fitted: fitted.rmst(group=2),
     "means": lambda fitted: fitted.rmst_difference(0, 3),
     "difference": lambda fitted: fitted.difference(3, 1, fitted.edges_[4]),
-    "log-rank": lambda fitted: fitted.log_rank(0.5, 1.0).pvalue,
+    "log-rank": lambda fitted: fitted.log_rank(rho=0.5, gamma=1.0).pvalue,
     "table": lambda fitted: fitted.life_table(1).iloc[:, 1:],
 }
 

@@ -9,7 +9,7 @@ import pytest
 
 from dpstats.data.tables import Table
 from dpstats.errors import InvalidData
-from dpstats.survival.cells import CELLS, Cells, first_edge
+from dpstats.survival.cells import CELLS, POSITIONS, Cells, first_edge
 
 EDGES = (0.0, 1.0, 2.5, 4.0)
 
@@ -38,6 +38,28 @@ def test_a_row_adds_what_the_definition_says(time: float, code: int, bits: int) 
     for place, steps in added(time, code, cells).items():
         expected[1, place] += steps
     assert np.array_equal(found, expected) and found.sum() == 1 << bits
+
+
+@pytest.mark.parametrize("bits", [0, 3, 16])
+@pytest.mark.parametrize(("time", "code", "bin_", "value"), [
+    (0.0, 1, 0, -1.0), (0.5, 1, 0, 0.0), (1.0, 2, 0, 1.0), (1.75, 1, 1, 0.0), (2.125, 1, 1, 0.5),
+    (0.0, 0, 0, 0.0), (0.5, 0, 0, 1.0), (1.0, 0, 0, 0.0), (1.375, 0, 1, 0.75), (4.0, 0, 2, 0.0),
+    (4.1, 0, 2, 0.0), (4.1, 1, 2, 0.0), (1e300, 1, 2, 0.0),
+])  # fmt: skip
+def test_positions_are_what_the_definition_says(
+    time: float, code: int, bin_: int, value: float, bits: int
+) -> None:
+    cells = Cells(EDGES, 2, 2, bits, position_share=0.1)
+    row = np.array([time]), np.array([code]), np.array([1])
+    found = cells.totals(*row)[POSITIONS]
+    expected = np.zeros((2, 2, 3))
+    expected[1, int(code == 0), bin_] = np.rint(value * 2**bits)
+    assert np.array_equal(found, expected)
+
+
+def test_positions_are_counted_where_they_are_asked_for() -> None:
+    row = np.array([0.5]), np.array([0]), np.array([0])
+    assert list(Cells(EDGES, 1, 1, 3).totals(*row)) == [CELLS]
 
 
 def test_rows_add_up_and_every_row_weighs_the_same() -> None:

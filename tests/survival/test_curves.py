@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from statsmodels.duration.survfunc import SurvfuncRight
 
 from dpstats.survival.cells import Cells
-from dpstats.survival.curves import Curves, risk_sums
+from dpstats.survival.curves import Curves, PlacedCurves, risk_sums
 
 M = 8
 
@@ -125,3 +127,46 @@ def test_risk_sums_are_those_of_the_definition() -> None:
         [0, 1, 1, 0, 1, 1, 0, 0, 1, 1],
         [0, 0, 1, 0, 0, 1, 0, 0, 0, 1],
     ]
+
+
+def placed(n: int = 40_000, std: float = 1e-6) -> PlacedCurves:
+    """Return curves of rows whose events are early in the first bins, with positions and hardly any noise of cells."""
+    rng = np.random.default_rng(0)
+    times, left = 6 * rng.weibull(0.6, n), rng.exponential(3.0, n)
+    cells = Cells(tuple(np.arange(M + 1.0)), 1, 1, 16, position_share=0.1)
+    rows = np.minimum(times, left), (times <= left).astype(np.int64), np.zeros(n, dtype=np.int64)
+    positions = cells.count_positions(*rows) / 2.0**16 * np.array([[[0.5], [0.25]]])
+    noise = 1e-12 * np.eye(2 * M + 1)
+    return PlacedCurves(cells.count(*rows) / 2.0**16, M, 1, noise, positions, np.full(2, std))
+
+
+def test_positions_move_curves_as_their_gradients_say() -> None:
+    curves, rng = placed(std=3.0), np.random.default_rng(0)
+    drawn = 3.0 * rng.normal(size=(4000, 2, M))
+    moved = replace(curves, cells=np.repeat(curves.cells, 4000, 0), positions=curves.positions + drawn)
+    known = replace(curves.shapes, known=np.ones_like(curves.shapes.known))
+    certain = replace(curves)
+    certain.__dict__["shapes"] = known  # without the unknown part of the slopes
+    assert np.log(moved.survival).std(axis=0) == pytest.approx(
+        np.sqrt(certain.position_variance(certain.per_at_risk)[0]), rel=0.15
+    )
+
+
+def test_what_positions_do_not_say_of_shapes_widens_intervals() -> None:
+    curves = placed(2000, 20.0)
+    known = np.sqrt(curves.noise_variance[0])
+    slopes = curves.increments[0] * curves.censored_positions[0] * curves.shapes.unknown_std[0]
+    assert (known >= curves.survival[0] * np.sqrt(np.cumsum(slopes**2)) * (1 - 1e-9)).all()
+    # Draws have this part too: critical values of bands use them.
+    rng = np.random.default_rng(0)
+    draws = np.hstack([np.zeros((4000, 2 * M + 1)), np.zeros((4000, 2 * M)), rng.normal(size=(4000, M))])
+    assert curves.noise_errors(0, draws).std(axis=0) == pytest.approx(np.sqrt(np.cumsum(slopes**2)), rel=0.08)
+
+
+def test_curves_with_positions_are_right_where_events_are_early() -> None:
+    n = 400_000
+    curves = placed(n)
+    truth = np.exp(-((np.arange(1, M + 1) / 6) ** 0.6))
+    plain = Curves(curves.cells, M, 1, curves.noise)
+    assert curves.survival[0, :4] == pytest.approx(truth[:4], abs=0.003)
+    assert abs(plain.survival[0, 0] - truth[0]) > 0.004

@@ -9,13 +9,14 @@ from dpstats.survival.cells import Cells
 from dpstats.survival.levels import LeastSquares, Levels, default_bins, levels_for
 
 SHAPES = [(1, 3), (2, 3), (3, 3), (5, 2), (9, 2), (36, 1), (49, 0)]
+PLACES = (1e-9, 0.3, 0.5, 1.0)
 
 
 def all_rows(m: int, n_causes: int, bits: int) -> list[tuple[float, int, int]]:
     """Return rows of every kind that moves the cells differently: time, event code, group."""
     steps = 1 << bits
     left = [(k / steps, 0) for k in range(m * steps + 1)]
-    events = [(j + 0.5, code) for j in range(m) for code in range(1, n_causes + 1)]
+    events = [(j + u, code) for j in range(m) for code in range(1, n_causes + 1) for u in PLACES]
     return [(time, code, group) for time, code in [*left, *events, (m + 1.0, 1)] for group in (0, 1)]
 
 
@@ -23,7 +24,7 @@ def vectors(levels: Levels, cells: Cells) -> np.ndarray:
     rows = all_rows(cells.n_bins, cells.n_causes, cells.bits)
     return np.array(
         [
-            levels.steps(cells.count(np.array([time]), np.array([code]), np.array([group])))
+            levels.steps(cells.totals(np.array([time]), np.array([code]), np.array([group])))
             for time, code, group in rows
         ]
     )
@@ -55,6 +56,50 @@ def test_no_pair_of_rows_is_further_apart_than_stated_and_one_attains_it(
         assert worst == integers.l1
     else:
         assert worst <= integers.l2**2 < worst * 1.001 + 2 * integers.l2
+
+
+@pytest.mark.parametrize("share", [0.05, 0.1])
+@pytest.mark.parametrize("pooled", [False, True])
+@pytest.mark.parametrize("n_causes", [1, 2])
+@pytest.mark.parametrize("pure", [True, False])
+@pytest.mark.parametrize(("m", "bits"), [(1, 3), (2, 3), (4, 8), (36, 0)])
+def test_no_pair_of_rows_with_positions_is_further_apart_than_stated(
+    m: int, bits: int, pure: bool, n_causes: int, pooled: bool, share: float
+) -> None:
+    cells = Cells(tuple(np.arange(m + 1.0)), n_causes, 2, bits, False, share)
+    levels = levels_for(m, n_causes, pure, share, pooled)
+    kinds = all_rows(m, n_causes, min(bits, 3))
+    found = np.array([levels.steps(cells.totals(*(np.array([value]) for value in kind))) for kind in kinds])
+    integers = levels.integers(cells)
+    assert found.shape[1] == integers.size
+    worst = furthest(found, pure)
+    if pure:
+        assert worst == integers.l1
+        # The unit of noise is the same as without positions.
+        assert integers.l1 == 2000 << bits
+    else:
+        assert worst <= integers.l2**2 < worst * 1.002 + 2 * integers.l2
+        assert integers.l2 == pytest.approx(np.sqrt(2) * 1024 * 2**bits, rel=2e-3)
+
+
+@pytest.mark.parametrize("n_groups", [1, 2])
+@pytest.mark.parametrize("pooled", [False, True])
+def test_a_release_is_split_into_cells_and_positions(n_groups: int, pooled: bool) -> None:
+    rng = np.random.default_rng(0)
+    n, m = 500, 3
+    rows = rng.uniform(0, 4, n), rng.integers(2, size=n), rng.integers(n_groups, size=n)
+    cells = Cells(tuple(np.arange(m + 1.0)), 1, n_groups, 16, False, 0.1)
+    levels = levels_for(m, 1, True, 0.1, pooled)
+    released = levels.steps(cells.totals(*rows)) * np.asarray(levels.integers(cells).spacing)
+    sums, positions = levels.split_release(np.array([released, released]), n_groups)
+    assert positions is not None and positions.shape == (2, 1 if pooled else n_groups, 2, m)
+    assert np.allclose(sums[0], (cells.count(*rows) / 2.0**16 @ levels.sums.T).ravel())
+    u = rows[0] - np.floor(rows[0])
+    for group in range(1 if pooled else n_groups):
+        for j in range(m):
+            here = (np.floor(rows[0]) == j) & (pooled | (rows[2] == group))
+            X, Q = (u - 0.5)[here & (rows[1] == 1)].sum(), (u * (1 - u))[here & (rows[1] == 0)].sum()
+            assert positions[0, group, :, j] == pytest.approx([X, Q], abs=1e-3)
 
 
 @pytest.mark.parametrize("pure", [True, False])

@@ -28,7 +28,7 @@ def pvalues(
         times = rng.exponential(1 / np.array(hazards)[group])
         left = rng.exponential(1 / np.array(censoring)[group])
         rows = np.minimum(times, left), (times <= left).astype(np.int64), group
-        reference = plan.reference(noisy(plan, TABLE, plan.levels.steps(plan.cells.count(*rows)), rng))
+        reference = plan.reference(noisy(plan, TABLE, plan.levels.steps(plan.cells.totals(*rows)), rng))
         sums = plan.residuals(reference).sums(*rows)[0]
         found.append(outcome(plan, reference, noisy(plan, RESIDUALS, sums, rng)).pvalue[0])
     return np.array(found)
@@ -71,7 +71,7 @@ def test_events_soon_after_the_start_do_not_raise_the_level() -> None:
     assert (np.array(found) <= 0.05).mean() < 0.2
 
 
-def test_power_is_that_of_the_formula() -> None:
+def test_simulated_power_is_that_of_rows() -> None:
     found = pvalues(2000, [0.5, 0.5], [1.0, 0.8], [1e-9, 1e-9], 300)
     test = LogRankTest(groups=[0, 1], horizon=1.2)
     stated = test.power(2000, 0.8, survival=float(np.exp(-1.2)))
@@ -127,7 +127,7 @@ def test_the_residuals_of_two_groups_are_opposite() -> None:
     plan = LogRankTest(groups=[0, 1], horizon=1.2).plan(300)
     rng = np.random.default_rng(0)
     rows = rng.exponential(1.0, 300), rng.random(300) < 0.7, rng.integers(0, 2, 300)
-    table = noisy(plan, TABLE, plan.levels.steps(plan.cells.count(*rows)), rng)
+    table = noisy(plan, TABLE, plan.levels.steps(plan.cells.totals(*rows)), rng)
     reference = plan.reference(table)
     found = NullDistribution.compute(reference, np.zeros(1)).covariance
     assert found.shape[1:] == (2, 2) and np.all(found[:, 0, 0] > 0)

@@ -139,7 +139,7 @@ def test_the_noise_at_risk_is_that_of_releases() -> None:
     rng = np.random.default_rng(0)
     size = plan.table_stage.size
     scale = np.asarray(plan.table_stage.noise_scale)
-    cells = plan.least_squares.cells(rng.laplace(size=(4000, size)) * scale, 0.0)[:, 0]
+    cells = plan.estimate_cells(rng.laplace(size=(4000, size)) * scale)[0][:, 0]
     # Standard deviations of 4,000 draws have standard errors of about 2%.
     assert np.allclose(plan.curves(cells).at_risk.std(axis=0), plan.at_risk_std, rtol=0.1)
 

@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
+from dpstats.survival import LogRankTest
 from dpstats.survival.cells import times_at_edges
 from dpstats.survival.levels import LeastSquares, levels_for
 from dpstats.survival.plan import expected_cells
@@ -98,3 +99,24 @@ def test_residuals_of_exact_tables_add_up_to_zero_wherever_events_are(place: flo
     one = exact.sums(times[followed], codes[followed], np.zeros(900, dtype=np.int64))
     left = exact.sums(np.full(100, 0.9), 0 * codes[:100], np.zeros(100, dtype=np.int64))
     assert (one + left)[0, 0] * 2.0**-30 == pytest.approx(0, abs=1e-3)
+
+
+@pytest.mark.parametrize("power", [0.6, 1.5])
+def test_residuals_add_up_to_0_over_the_rows_of_their_table(power: float) -> None:
+    # Exposures of censored rows inside a bin are those that the pooled hazards take, wherever events are in it.
+    rng = np.random.default_rng(0)
+    n = 20_000
+    times, left = rng.exponential(size=n) ** (1 / power), rng.exponential(0.7, n)
+    rows = np.minimum(times, left), (times <= left).astype(np.int64), rng.integers(2, size=n)
+    plan = LogRankTest(groups=[0, 1], horizon=1.0, bins=3, epsilon=1e4).plan(n)
+    released = plan.levels.steps(plan.cells.totals(*rows)) * np.asarray(plan.table_stage.spacing)
+    found = plan.residuals(plan.reference(released))
+    share = found.reference.mean_shares[0, 0]
+    scale = found.divisor[0] * 2.0**-found.bits
+    sums = [
+        scale * found.sums(*(part[rows[2] == group] for part in rows))[0, 0] / factor
+        for group, factor in ((0, 1 - share), (1, -share))
+    ]
+    # With evenly spread events they miss 0 by about 1% of the 10,000 events.
+    assert sum(sums) == pytest.approx(0, abs=12)
+    assert found.reference.shapes is not None and abs(found.reference.shapes.slopes[0, 0]) > 0.4

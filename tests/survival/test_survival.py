@@ -42,11 +42,12 @@ def test_intervals_cover(n: int, epsilon: float, delta: float) -> None:
     exact = []
     for seed in range(repeats):
         times, events = subjects(n, seed)
-        cells = plan.cells.count(times, events.astype(np.int64), np.zeros(n, dtype=np.int64))
-        exact.append(plan.levels.steps(cells) * np.asarray(plan.table_stage.spacing))
+        totals = plan.cells.totals(times, events.astype(np.int64), np.zeros(n, dtype=np.int64))
+        exact.append(plan.levels.steps(totals) * np.asarray(plan.table_stage.spacing))
     scale = np.asarray(plan.table_stage.noise_scale)
     noise = rng.normal(size=(repeats, scale.size)) if delta else rng.laplace(size=(repeats, scale.size))
-    curves = plan.curves(plan.least_squares.cells(np.array(exact) + noise * scale, n)[:, 0])
+    cells, positions = plan.estimate_cells(np.array(exact) + noise * scale)
+    curves = plan.curves(cells[:, 0], None if positions is None else positions[:, 0])
     pointwise, band = critical_values(curves, plan.cell_noise[:1000], 0.95)
     truth = np.exp(-np.asarray(plan.cells.edges)[1:] / 3)
     low, high = limits(curves, pointwise)
@@ -57,7 +58,7 @@ def test_intervals_cover(n: int, epsilon: float, delta: float) -> None:
     # Greenwood's variance alone, without the noise, covers less.
     naive = np.abs(curves.survival - truth) <= 1.96 * np.sqrt(curves.sampling_variance)
     if n == 1000:
-        assert naive.mean() < 0.92
+        assert naive.mean() < 0.93
 
 
 def test_methods_have_the_shape_of_the_groups() -> None:
@@ -166,11 +167,11 @@ def test_the_summary_says_where_it_fails() -> None:
     rng = np.random.default_rng(0)
     steep = PrivateSurvival(horizon=8.0, bins=4, random_state=0)
     steep.fit(20 * rng.weibull(0.4, 200_000), np.ones(200_000))
-    assert "The width of the bins may change the restricted mean" in str(steep.summary())
+    # The positions of the events give the area inside a bin, whatever its shape. A part of a bin needs the shape.
+    assert "The width of the bins may change the restricted mean" not in str(steep.summary())
     truth = np.trapezoid(np.exp(-((np.linspace(0, 8, 800_001) / 20) ** 0.4)), dx=8 / 800_000)
-    area = steep.rmst()
-    half = 1.96 * float(np.sqrt(steep._table.area(0, 8.0).variance[0]))
-    assert area.low < truth < area.high and abs(area.estimate - truth) > half
+    assert steep.rmst().low < truth < steep.rmst().high
+    assert any("The width of the bins may change" in note for note in steep.rmst(0.5).notes)
     assert "Censoring is assumed to be independent" in str(early.summary())
 
 
@@ -214,8 +215,11 @@ def test_discrete_curves_are_kaplan_meier_where_rows_drop_out_between_edges() ->
     assert model.survival_ == pytest.approx(known, abs=1e-4)
     assert "spread smoothly" not in str(model.summary())
     shared = PrivateSurvival(horizon=5.0, bins=5, epsilon=1e6, random_state=0).fit(times, events)
-    assert shared.survival_[3] > known[3] + 0.03, "the assumption would not matter"
-    assert "spread smoothly" in str(shared.summary())
+    # Positions show that events are at the end of each bin. Evenly spread ones would miss by 0.03 at time 3.
+    assert shared.survival_ == pytest.approx(known, abs=0.02)
+    assert "spread smoothly" in str(shared.summary()) and "near one end of it" in str(shared.summary())
+    few = PrivateSurvival(horizon=5.0, bins=5, epsilon=0.1, random_state=0).fit(times, events)
+    assert few.plan_.cells.position_share == 0 and "near one end" not in str(few.summary())
 
 
 def from_zero(n: int = 3000) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -269,10 +273,10 @@ def test_discrete_tests_keep_their_level_where_rows_drop_out_between_edges() -> 
         PrivateSurvival(**given, discrete=True, random_state=seed).fit(*visits(seed)).log_rank().pvalue
         for seed in range(40)
     ]
-    # At a level of 0.05, P(8 or more of 40) is below 0.001. Without the moved times nearly all are below 0.05.
+    # At a level of 0.05, P(8 or more of 40) is below 0.001.
     assert sum(pvalue < 0.05 for pvalue in pvalues) < 8
     smooth = PrivateSurvival(**given, random_state=0).fit(*visits(0)).log_rank()
-    assert smooth.pvalue < 0.05 and "spread smoothly" in str(smooth.summary())
+    assert "spread smoothly" in str(smooth.summary())
 
 
 def test_a_fit_can_be_copied_drawn_and_written(tmp_path: Path) -> None:
@@ -309,3 +313,48 @@ def test_zero_has_no_sign() -> None:
         rows += [*model.summary().rows, *model.log_rank().summary().rows]
         assert not np.signbit(model.cumulative_hazard(0.0, group="a"))
     assert not any(cell == "-0" for row in rows for cell in row)
+
+
+def test_any_groups_of_a_table_are_compared() -> None:
+    rng = np.random.default_rng(0)
+    n = 6000
+    arm = rng.integers(3, size=n)
+    times, left = rng.exponential(np.where(arm == 2, 3.0, 2.0)), rng.exponential(4.0, n)
+    rows = np.minimum(times, left), times <= left
+    model = PrivateSurvival(horizon=4.0, bins=40, groups=[0, 1, 2], epsilon=1e6, random_state=0)
+    model.fit(*rows, arm)
+    within, counted = np.minimum(rows[0], 4.0), rows[1] & (rows[0] <= 4.0)
+    for chosen in ([0, 1], [2, 0], [0, 1, 2]):
+        used = np.isin(arm, chosen)
+        known = survdiff(within[used], counted[used], arm[used])
+        found = model.log_rank(chosen)
+        assert found.statistic == pytest.approx(known[0], rel=0.05, abs=0.1)
+        assert found.degrees_of_freedom == len(chosen) - 1 and found.names == tuple(map(str, chosen))
+    pairs = model.pairwise_log_rank()
+    raw = model.pairwise_log_rank(adjust="none")
+    assert list(pairs) == [(0, 1), (0, 2), (1, 2)]
+    ordered = sorted(raw, key=lambda pair: raw[pair].pvalue)
+    assert pairs[ordered[0]].pvalue == pytest.approx(3 * raw[ordered[0]].pvalue)
+    assert pairs[ordered[2]].pvalue == pytest.approx(raw[ordered[2]].pvalue)
+    assert "adjusted for 3 pairs" in str(pairs[0, 1].summary())
+    for wrong in ([0], [0, 0], [0, 7], 3, "ab"):
+        with pytest.raises(InvalidParameter, match="groups must be"):
+            model.log_rank(wrong)
+    with pytest.raises(InvalidParameter, match="strata must be None with groups"):
+        model.log_rank([0, 1], strata=[(0, 1)])
+    with pytest.raises(InvalidParameter, match="adjust must be"):
+        model.pairwise_log_rank("tukey")
+
+
+def test_the_noise_of_strata_is_counted_together() -> None:
+    rng = np.random.default_rng(0)
+    n, rejected = 2000, 0
+    for seed in range(100):
+        stratum = rng.integers(2, size=n)
+        arm = (rng.random(n) < np.where(stratum == 1, 0.7, 0.3)).astype(int)
+        times, left = rng.exponential(1 / (1.0 + stratum)), rng.exponential(1.0 + arm)
+        model = PrivateSurvival(horizon=1.0, bins=6, groups=range(4), epsilon=0.5, random_state=seed)
+        model.fit(np.minimum(times, left), times <= left, 2 * stratum + arm)
+        rejected += model.log_rank(strata=[(0, 1), (2, 3)]).pvalue <= 0.05
+    # At a level of 0.06, P(16 or more of 100) is below 5e-4.
+    assert rejected < 16

@@ -60,11 +60,12 @@ def test_the_level_holds_with_unequal_censoring(n: int, epsilon: float, delta: f
     for _ in range(repeats):
         group = rng.integers(2, size=n)
         times, left = rng.exponential(size=n), rng.exponential(np.where(group, 0.5, 10.0))
-        counts = plan.cells.count(np.minimum(times, left), (times <= left).astype(np.int64), group)
-        released.append(plan.levels.steps(counts) * np.asarray(plan.table_stage.spacing))
+        totals = plan.cells.totals(np.minimum(times, left), (times <= left).astype(np.int64), group)
+        released.append(plan.levels.steps(totals) * np.asarray(plan.table_stage.spacing))
     scale = np.asarray(plan.table_stage.noise_scale)
     drawn = rng.normal(size=(repeats, scale.size)) if delta else rng.laplace(size=(repeats, scale.size))
-    cells = plan.least_squares.cells(np.array(released) + drawn * scale, n)
-    pvalues = table_log_rank(Reference(cells, plan.least_squares, 0.0, 0.0))[2]
+    cells, positions = plan.estimate_cells(np.array(released) + drawn * scale)
+    reference = Reference(cells, plan.least_squares, 0.0, 0.0, positions, plan.position_std)
+    pvalues = table_log_rank(reference)[2]
     # 400 tests at a level of 0.06 reject more than 0.105 of the time in fewer than 3e-4 of runs.
     assert (pvalues <= 0.05).mean() < 0.105

@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +23,16 @@ from scipy.stats import norm
 
 import dpstats
 from dpstats.survival import LogRankTest, PrivateSurvival
-from dpstats.survival.curves import Curves
+from dpstats.survival.curves import Curves, PlacedCurves
 from dpstats.survival.levels import TABLE, LeastSquares, Levels
 from dpstats.survival.limits import (
     BAND_FACTOR,
+    Pair,
     critical_values,
     limits,
     monotone,
     normal_critical,
+    shaped_time_limits,
     time_limits,
 )
 from dpstats.survival.log_rank import LogRankPlan, outcome
@@ -82,7 +84,10 @@ def edges_of(cell: Cell) -> Floats:
 
 
 def probabilities(cell: Cell) -> tuple[Floats, Floats, float]:
-    """Return the probabilities of the classes of a row, the cells that each class adds to, and the censored share."""
+    """Return the probabilities of the classes of a row, what each class adds, and the censored share.
+
+    Columns are the cells, then the positions of events and of censored rows in each bin.
+    """
     edges, m = edges_of(cell), cell.m
     discrete = cell.law == "discrete"
     fine = edges if discrete else np.linspace(0, edges[-1], m * FINE + 1)
@@ -105,24 +110,50 @@ def probabilities(cell: Cell) -> tuple[Floats, Floats, float]:
     events, left, beyond = classes(rate)
     bins = np.repeat(np.arange(m), 1 if discrete else FINE)
     position = fine[1:] if discrete else (fine[1:] + fine[:-1]) / 2
+    inside = (position - edges[bins]) / np.diff(edges)[bins]
     if cell.atom is not None:
         # Those of the atom are at its time, and not in the middle of a part.
         at = np.searchsorted(fine, cell.atom * edges[-1] - 1e-12) - 1
         position = np.where(np.arange(len(left)) == at, cell.atom * edges[-1], position)
     share = (position - edges[bins]) / np.diff(edges)[bins]
-    to_cells = np.zeros((m + len(left) + 1, 2 * m + 1))
-    to_cells[np.arange(m), np.arange(m)] = 1
-    to_cells[m + np.arange(len(left)), m + bins] = 1 - share
-    to_cells[m + np.arange(len(left)), m + bins + 1] += share
-    to_cells[-1, -1] = 1
-    by_bin = np.bincount(bins, weights=events, minlength=m)
-    found = np.concatenate([by_bin, left, beyond])
-    return found / found.sum(), to_cells, float(left.sum())
+    classes_, k = np.arange(len(left)), len(left)
+    added = np.zeros((2 * k + 1, 4 * m + 1))
+    added[classes_, bins] = 1
+    added[classes_, 2 * m + 1 + bins] = inside - 0.5
+    added[k + classes_, m + bins] = 1 - share
+    added[k + classes_, m + bins + 1] += share
+    added[k + classes_, 3 * m + 1 + bins] = share * (1 - share)
+    added[-1, 2 * m] = 1
+    found = np.concatenate([events, left, beyond])
+    return found / found.sum(), added, float(left.sum())
 
 
-def released_cells(plan: TablePlan, exact: Floats, n: int, rng: np.random.Generator) -> Floats:
-    """Return the cells (datasets, groups, cells) of releases of exact ones."""
-    return plan.least_squares.cells(with_noise(exact, plan.levels, plan.table_stage, rng), n)
+def released_tables(plan: TablePlan, exact: Floats, rng: np.random.Generator) -> tuple[Floats, Floats | None]:
+    """Return cells and positions of releases of exact sums (datasets, groups, cells and positions)."""
+    size = plan.cells.size
+    positions = exact[..., size:] if plan.cells.position_share else None
+    released = with_noise(exact[..., :size], plan.levels, plan.table_stage, rng, positions)
+    return plan.estimate_cells(released)
+
+
+def list_tables(plan: TablePlan, exact: Floats, rng: np.random.Generator) -> list[SurvivalTable]:
+    """Return the tables of releases of exact sums."""
+    cells, positions = released_tables(plan, exact, rng)
+    return [
+        SurvivalTable(plan, each, None if positions is None else positions[i]) for i, each in enumerate(cells)
+    ]
+
+
+def median_limits(curves: Curves, low: Floats, high: Floats, edges: Floats, discrete: bool) -> Pair:
+    """Return limits of the median of each release."""
+    if not isinstance(curves, PlacedCurves):
+        return time_limits(curves, low, high, edges, 0.5, discrete)
+    ends = []
+    for i in range(len(low)):
+        one = replace(curves, cells=curves.cells[i : i + 1], positions=curves.positions[i : i + 1])
+        ends.append(shaped_time_limits(one, low[i], high[i], edges, 0.5, LEVEL))
+    first, last = np.array(ends).T
+    return first, last
 
 
 def measures(cell: Cell, curves: Curves, cell_noise: Floats, known: Curve) -> dict[str, float]:
@@ -137,7 +168,7 @@ def measures(cell: Cell, curves: Curves, cell_noise: Floats, known: Curve) -> di
     inside = ((low <= truth + 1e-12) & (truth <= high + 1e-12))[:, expected]
     band_low, band_high = monotone(*limits(curves, band))
     middle = float(brentq(lambda t: known(np.array([t]))[0] - 0.5, 1e-9, 100)) if not discrete else 12.0
-    first, last = time_limits(curves, low, high, edges, 0.5, discrete)
+    first, last = median_limits(curves, low, high, edges, discrete)
     area = Area.compute(curves, edges, float(edges[-1]), discrete=discrete)
     grid = np.linspace(0, edges[-1], 200_001)
     mean = known(edges[:-1]).sum() if discrete else np.trapezoid(known(grid), dx=grid[1])
@@ -161,17 +192,24 @@ def run(cell: Cell, replications: int, seed: int) -> tuple[dict[str, float], dic
     rng = np.random.default_rng(seed)
     K = len(cell.shares)
     groups = None if K == 1 else list(range(K))
-    model = PrivateSurvival(edges=edges_of(cell), groups=groups, epsilon=cell.epsilon, delta=cell.delta)
+    edges, discrete = edges_of(cell)[1:], cell.law == "discrete"
+    model = PrivateSurvival(
+        edges=edges, groups=groups, discrete=discrete, epsilon=cell.epsilon, delta=cell.delta
+    )
     plan = model.plan(cell.n)
-    each, to_cells, censored = probabilities(cell)
+    each, added, censored = probabilities(cell)
     weights = np.concatenate([share * each for share in cell.shares])
     drawn = rng.multinomial(cell.n, weights / weights.sum(), size=replications)
-    exact = drawn.reshape(replications, K, -1) @ to_cells
-    private = released_cells(plan, exact, cell.n, rng)[:, 0]
+    exact = drawn.reshape(replications, K, -1) @ added
+    private, positions = released_tables(plan, exact, rng)
+    curves = plan.curves(private[:, 0], None if positions is None else positions[:, 0])
     noise = plan.cell_noise[:DRAWS]
     nothing = np.zeros_like(plan.least_squares.own)
-    found = measures(cell, plan.curves(private), noise, LAWS[cell.law])
-    plain = measures(cell, Curves(exact[:, 0], cell.m, 1, nothing), np.zeros_like(noise), LAWS[cell.law])
+    found = measures(cell, curves, noise, LAWS[cell.law])
+    counts = exact[:, 0, : plan.cells.size]
+    plain = measures(
+        cell, Curves(counts, cell.m, 1, nothing), np.zeros((DRAWS, counts.shape[1])), LAWS[cell.law]
+    )
     return found, plain, censored
 
 
@@ -185,11 +223,10 @@ def compared(
     rng = np.random.default_rng(seed)
     edges = np.linspace(0, HORIZON, m + 1)
     plan = PrivateSurvival(edges=edges, groups=[0, 1], epsilon=epsilon).plan(n)
-    each, to_cells, _ = probabilities(Cell("exponential", n, epsilon, m))
+    each, added, _ = probabilities(Cell("exponential", n, epsilon, m))
     slow, _, _ = probabilities(Cell("slow", n, epsilon, m))
     drawn = rng.multinomial(n, np.concatenate([shares[0] * each, shares[1] * slow]), size=replications)
-    exact = drawn.reshape(replications, 2, -1) @ to_cells
-    tables = [SurvivalTable(plan, cells) for cells in released_cells(plan, exact, n, rng)]
+    tables = list_tables(plan, drawn.reshape(replications, 2, -1) @ added, rng)
     means = [(1 - np.exp(-rate * HORIZON)) / rate for rate in (1.0, 0.8)]
     half = m // 2
     alive = [np.exp(-rate * edges[half]) for rate in (1.0, 0.8)]
@@ -206,14 +243,15 @@ def competing(n: int, epsilon: float, m: int, share: float, replications: int, s
     rng = np.random.default_rng(seed)
     edges = np.linspace(0, HORIZON, m + 1)
     plan = PrivateSurvival(edges=edges, causes=[1, 2], epsilon=epsilon).plan(n)
-    each, to_cells, _ = probabilities(Cell("exponential", n, epsilon, m))
-    exact = rng.multinomial(n, each, size=replications) @ to_cells
+    each, added, _ = probabilities(Cell("exponential", n, epsilon, m))
+    exact = rng.multinomial(n, each, size=replications) @ added
     first = rng.binomial(exact[:, :m].astype(np.int64), share)
     exact = np.hstack([first, exact[:, :m] - first, exact[:, m:]])[:, None]
-    tables = [SurvivalTable(plan, cells) for cells in released_cells(plan, exact, n, rng)]
+    tables = list_tables(plan, exact, rng)
+    by_bin = each @ added[:, :m]
     found = {}
     for cause, part in enumerate((share, 1 - share)):
-        enough = n * part * each[:m].cumsum() >= 5
+        enough = n * part * by_bin.cumsum() >= 5
         limits_ = np.array([np.stack(table.incidence(0, cause, LEVEL)[1:])[:, 1:] for table in tables])
         truth = part * (1 - np.exp(-edges[1:]))
         found[f"{part:g}"] = inside(limits_[:, :, enough].swapaxes(1, 2), truth[enough])
@@ -253,11 +291,11 @@ def peers(replications: int, seed: int) -> list[tuple[str, float, float]]:
     """Return root mean squared errors over those of exact tables, and the coverage of naive intervals."""
     cell = Cell("exponential", 5000, 1.0, 50)
     rng = np.random.default_rng(seed)
-    each, to_cells, _ = probabilities(cell)
-    exact = rng.multinomial(cell.n, each, size=replications) @ to_cells
+    each, added, _ = probabilities(cell)
+    exact = rng.multinomial(cell.n, each, size=replications) @ added
     n, m, truth = cell.n, cell.m, LAWS[cell.law](edges_of(cell)[1:])
-    events, left = exact[:, :m], exact[:, m + 1 :]
-    at_risk = Curves(exact, m, 1, np.zeros((2 * m + 1, 2 * m + 1))).at_risk
+    events, left = exact[:, :m], exact[:, m + 1 : 2 * m + 1]
+    at_risk = Curves(exact[:, : 2 * m + 1], m, 1, np.zeros((2 * m + 1, 2 * m + 1))).at_risk
 
     def laplace(scale: float) -> Floats:
         return rng.laplace(scale=scale, size=events.shape)
@@ -290,7 +328,8 @@ def peers(replications: int, seed: int) -> list[tuple[str, float, float]]:
         base = base or error
         rows.append((name, error / base, float(inside.mean())))
     plan = PrivateSurvival(edges=edges_of(cell), epsilon=cell.epsilon).plan(n)
-    curves = plan.curves(released_cells(plan, exact[:, None], n, rng)[:, 0])
+    private, positions = released_tables(plan, exact[:, None], rng)
+    curves = plan.curves(private[:, 0], None if positions is None else positions[:, 0])
     error = np.sqrt(((curves.survival - truth) ** 2).mean(axis=0)).mean()
     low, high = limits(curves, critical_values(curves, plan.cell_noise[:DRAWS], LEVEL)[0])
     rows.append(("PrivateSurvival", error / base, float(((low <= truth) & (truth <= high)).mean())))
@@ -330,12 +369,16 @@ class Drawn:
         Events, rows that end in the bin, and the sum of their shares of it: 1 for an event.
     left : array of shape (datasets, groups, bins + 1)
         Censored rows, shared between the edges.
+    offsets, squares : arrays of shape (datasets, groups, bins)
+        Sums of u - 1/2 of events, and of v (1 - v) of censored rows.
     """
 
     events: Floats
     rows: Floats
     positions: Floats
     left: Floats
+    offsets: Floats
+    squares: Floats
 
     @classmethod
     def of_rows(cls, times: Floats, events: Floats, group: NDArray[np.intp], K: int, bins: int) -> Drawn:
@@ -355,17 +398,29 @@ class Drawn:
         left[..., :-1] += total(gone * (1 - position))
         left[..., 1:] += total(gone * position)
         return cls(
-            total(~gone * 1.0), total(np.ones_like(scaled)), total(np.where(gone, position, 1.0)), left
+            total(~gone * 1.0),
+            total(np.ones_like(scaled)),
+            total(np.where(gone, position, 1.0)),
+            left,
+            total(~gone * (position - 0.5)),
+            total(gone * ~beyond * position * (1 - position)),
         )
 
     @property
     def cells(self) -> Floats:
         return np.concatenate([self.events, self.left], axis=2)
 
+    @property
+    def placed(self) -> Floats:
+        return np.stack([self.offsets, self.squares], axis=2)
+
     def residual_sums(self, reference: Reference) -> Floats:
         """Return the sums of the second stage, before their noise, in the units of the residuals."""
         weights, heights = reference.weights[:, None], reference.heights[:, None]
-        expected = heights[..., :-1] * self.rows + np.diff(heights) * self.positions
+        passed = self.positions
+        if reference.shapes is not None:
+            passed = passed - reference.shapes.lost[:, None] * self.squares
+        expected = heights[..., :-1] * self.rows + np.diff(heights) * passed
         sums = (weights * self.events - expected).sum(axis=2)
         if sums.shape[1] > 2:
             return sums
@@ -384,7 +439,7 @@ def rejected(
 ) -> tuple[float, float, float]:
     """Return how often the test in two stages, that of a table and the exact one reject.
 
-    Rows are drawn one by one. Residuals are straight lines within a bin, so that sums by bin have all that tests need.
+    Rows are drawn one by one. Residuals are quadratic within a bin, so that sums by bin have all that tests need.
     """
     rng = np.random.default_rng(seed)
     K = len(shares)
@@ -403,20 +458,28 @@ def rejected(
         left = rng.exponential(size=shape) / np.array(censoring)[group]
         rows = np.minimum(times, left), times <= left, group, K
         drawn = Drawn.of_rows(*rows, 10)
-        reference = test.reference(with_noise(drawn.cells, test.levels, test.stage(TABLE), rng))
+        pooled = drawn.placed.sum(axis=1) if test.cells.position_share else None
+        reference = test.reference(with_noise(drawn.cells, test.levels, test.stage(TABLE), rng, pooled))
         sums = drawn.residual_sums(reference) / test.residuals(reference).divisor[:, None]
         own = outcome(test, reference, sums + noise_of(test.stage(RESIDUALS), sums.shape, rng)).pvalue
-        released = with_noise(drawn.cells, table.levels, table.table_stage, rng)
-        noisy = Reference(table.least_squares.cells(released, n), table.least_squares, *weights)
+        placed = drawn.placed if table.cells.position_share else None
+        cells, positions = table.estimate_cells(
+            with_noise(drawn.cells, table.levels, table.table_stage, rng, placed)
+        )
+        noisy = Reference(cells, table.least_squares, *weights, positions, table.position_std)
         exact = Reference(Drawn.of_rows(*rows, 100).cells, silent, *weights)
         found.append([own, table_log_rank(noisy)[2], table_log_rank(exact)[2]])
     own, of_table, plain = (np.hstack(found) <= 0.05).mean(axis=1)
     return float(own), float(of_table), float(plain)
 
 
-def with_noise(cells: Floats, levels: Levels, stage: Any, rng: np.random.Generator) -> Floats:
-    """Return the released sums of cells (datasets, groups, cells)."""
+def with_noise(
+    cells: Floats, levels: Levels, stage: Any, rng: np.random.Generator, positions: Floats | None = None
+) -> Floats:
+    """Return the released sums of cells (datasets, groups, cells), and of positions where they are released."""
     sums = (cells @ levels.sums.T).reshape(len(cells), -1)
+    if positions is not None:
+        sums = np.hstack([sums, positions.reshape(len(cells), -1)])
     return sums + noise_of(stage, sums.shape, rng)
 
 

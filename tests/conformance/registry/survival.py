@@ -13,7 +13,7 @@ from dpstats.data.tables import Table
 from dpstats.privacy import Plan
 from dpstats.release.session import Session
 from dpstats.survival import LogRankTest, PrivateSurvival
-from dpstats.survival.cells import CELLS
+from dpstats.survival.cells import CELLS, POSITIONS
 from dpstats.survival.levels import TABLE
 from dpstats.survival.plan import expected_cells
 from dpstats.survival.reference import Reference
@@ -24,7 +24,11 @@ from registry.reading import fit_rows, subjects, table_of
 
 LAPLACE = {"horizon": 3.0, "bins": 2, "groups": [0, 1], "causes": [1, 2], "epsilon": 1.0}
 GAUSSIAN = {"horizon": 5.0, "bins": 5, "groups": [0, 1], "causes": [1, 2], "epsilon": 3.0, "delta": 1e-2}
+PLACED = {"horizon": 3.0, "bins": 2, "groups": [0, 1], "causes": [1, 2], "epsilon": 1.0}
+PLACED_GAUSSIAN = {**PLACED, "epsilon": 3.0, "delta": 1e-2}
 FROM_ZERO = {"edges": [0, 1, 3], "discrete": True, "groups": [0, 1], "causes": [1, 2], "epsilon": 1.0}
+STAYING = [(0.5, 1, 0), (1.5, 0, 1), (2.5, 2, 1), (2.9, 0, 0)] * 60
+"""Rows of a table that is large enough for positions inside the bins."""
 TIMES = (0.0, 0.3, 1.0, 1.5, 2.99, 3.0, 4.1, 7.0)
 
 Pair = tuple[Dataset, Dataset]
@@ -111,7 +115,7 @@ class CountedTwice(PrivateSurvival):
             if code == 0 and 0 < time < cells.edges[-1]:
                 place = int(np.searchsorted(cells.edges, time))
                 counts[group, cells.n_causes * cells.n_bins + place - 1] += 1 << cells.bits
-        return {TABLE: plan.levels.steps(counts)}
+        return {TABLE: plan.levels.steps({CELLS: counts})}
 
 
 class EdgesFromTheData(PrivateSurvival):
@@ -120,7 +124,7 @@ class EdgesFromTheData(PrivateSurvival):
     def _read(self, table: Table, plan: Any) -> Any:  # type: ignore[override]
         edges = np.linspace(0.0, float(table.X[:, 0].max()), plan.cells.n_bins + 1)
         cells = replace(plan.cells, edges=tuple(edges.tolist()))
-        return {TABLE: plan.levels.steps(table.total(cells)[CELLS])}
+        return {TABLE: plan.levels.steps(table.total(cells))}
 
 
 def sizes_of_groups_are_public(data: Dataset, rng: np.random.Generator, size: int) -> np.ndarray:
@@ -129,10 +133,79 @@ def sizes_of_groups_are_public(data: Dataset, rng: np.random.Generator, size: in
     plan = estimator.plan(len(data))
     with Session.simulated(plan, rng, size) as session:
         released = session.add(TABLE, read(estimator, plan, data))
-    cells = SurvivalTable(plan, plan.least_squares.cells(released, len(data))).cells
+    cells = SurvivalTable.from_release(plan, released).cells
     counts = np.bincount(subjects(estimator, data)[2], minlength=2)
     excess = cells.sum(axis=2) - counts
     return np.asarray((cells - excess[..., None] / cells.shape[2]).sum(axis=2))
+
+
+class Uncharged(PrivateSurvival):
+    """Planted bug: positions inside the bins are not charged."""
+
+    def plan(self, n_samples: int, n_features: int = 1) -> Any:
+        plan = super().plan(n_samples, n_features)
+        (stage,) = plan.additive
+        place, one = plan.levels.position_weight, 1 << plan.cells.bits
+        steps = stage.sensitivity_steps - 2 * place * one
+        if stage.noise == "gaussian":
+            steps = round(np.sqrt(stage.sensitivity_steps**2 - 4 * (place * one) ** 2))
+        scale = stage.scale_steps * steps / stage.sensitivity_steps
+        return replace(plan, stages=(replace(stage, sensitivity_steps=steps, scale_steps=scale),))
+
+
+class Uncentered(PrivateSurvival):
+    """Planted bug: an event adds its position from the start of the bin, up to twice what one row may add."""
+
+    def _read(self, table: Table, plan: Any) -> Any:  # type: ignore[override]
+        totals = dict(table.total(plan.cells))
+        events = totals[CELLS][:, : plan.cells.n_causes * plan.cells.n_bins]
+        positions = totals[POSITIONS].copy()
+        positions[:, 0] += events.reshape(len(events), plan.cells.n_causes, -1).sum(axis=1)
+        return {TABLE: plan.levels.steps({**totals, POSITIONS: positions})}
+
+
+class FullWeight(PrivateSurvival):
+    """Planted bug: positions are released with the weight of the whole privacy."""
+
+    def _read(self, table: Table, plan: Any) -> Any:  # type: ignore[override]
+        totals = table.total(plan.cells)
+        factor = round(1 / plan.cells.position_share)
+        return {TABLE: plan.levels.steps({**totals, POSITIONS: factor * totals[POSITIONS]})}
+
+
+def placed_entries() -> Iterator[Entry]:
+    """Return the entries of tables that are large enough for positions inside the bins."""
+    pair = tuple(np.vstack([rows(kind)[:1], rows(*STAYING)]) for kind in ((1.5, 1, 0), (0.75, 0, 1)))
+    for noise, options in (("Laplace", PLACED), ("Gaussian", PLACED_GAUSSIAN)):
+        estimator = PrivateSurvival(**options)
+        plan = estimator.plan(len(pair[0]))
+        assert plan.cells.position_share
+        claim = float(options["epsilon"]), float(options.get("delta", 0.0))  # type: ignore[arg-type]
+        bugs = [PlantedBug("half the noise", likelihood(HalfNoise(**options), pair), *pair, *claim)]
+        if noise == "Laplace":
+            full = likelihood(FullWeight(**options), pair)
+            bugs.append(PlantedBug("positions at full weight", full, *pair, *claim))
+        understated = []
+        for name, kind in (("positions not charged", Uncharged), ("positions not centered", Uncentered)):
+            wrong = kind(**options)
+            own = wrong.plan(len(pair[0]))
+            understated.append(Understated(name, own, integers_of(wrong, own), pairs))
+        yield Entry(
+            name=f"survival with positions, {noise}",
+            covers=PrivateSurvival,
+            proof="survival.md",
+            plan=plan,
+            integers=integers_of(estimator, plan),
+            pairs=pairs,
+            draw=likelihood(estimator, pair),
+            dataset=pair[0],
+            neighbor=pair[1],
+            power=0.3,
+            public=public(estimator),
+            bugs=tuple(bugs),
+            understated=tuple(understated),
+            estimator=PrivateSurvival(**options),
+        )
 
 
 # Log-rank tests: a table, and residuals about what it released.
@@ -161,8 +234,15 @@ def fixed_residuals(estimator: LogRankTest, plan: Any) -> Residuals:
     each = np.array(
         [1000 * expected_cells(0.2 ** (edges / 3), 0.7 ** (edges / 3)) * (k + 1) for k in range(K)]
     )
-    reference = Reference(each[None], plan.least_squares, 0.0, 0.0)
-    return plan.residuals(reference)
+    std = None
+    positions = None
+    if plan.cells.position_share:
+        # Early events in the first bin, late ones in the others.
+        std, positions = np.ones(2), np.zeros((1, 1, 2, plan.cells.n_bins))
+        positions[:, :, 0] = 100.0
+        positions[:, :, 0, 0] = -100.0
+        positions[:, :, 1] = 30.0
+    return plan.residuals(Reference(each[None], plan.least_squares, 0.0, 0.0, positions, std))
 
 
 def both_integers(estimator: LogRankTest, plan: Any, factor: float = 1.0) -> Callable[[Dataset], list[Any]]:
@@ -275,6 +355,7 @@ def public_test(estimator: LogRankTest) -> Callable[[Dataset, Any], tuple[Plan, 
 
 def entries() -> Iterator[Entry]:
     yield from log_rank_entries()
+    yield from placed_entries()
     across = rows((1.5, 1, 0)), rows((1.5, 0, 1))
     rest = [(1.6, 1, 0)] * 6
     last = rows((2.9, 0, 0), *rest), rows((7.0, 0, 0), *rest)
