@@ -447,7 +447,16 @@ INSIDE = {
         "pictures",
         "__init__",
     ],
-    "regression.formula": ["expressions", "declared", "splines", "coding", "cells", "model", "source", "__init__"],
+    "regression.formula": [
+        "expressions",
+        "declared",
+        "splines",
+        "coding",
+        "cells",
+        "model",
+        "source",
+        "__init__",
+    ],
     "identity": [
         "whitening",
         "signs",

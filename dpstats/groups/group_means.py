@@ -264,14 +264,13 @@ class GroupMeans(_Fitted, HasMissingCodes):
         n, neighbors = self._check_size(n_samples), self._relation
         d = check_integer("n_features", n_features, at_least=1)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
-        missing = self._policy()
+        missing, randomized = self._policy(), check_flag("randomized", self.randomized)
         groups = () if self._discovers else self._categories().values
         if self.bounds is None:
             raise InvalidParameter("bounds must be given: a pair (low, high), or one per column")
         if self.adjust is not None:
             if self._discovers:
                 raise InvalidParameter("groups must be declared with adjust, got 'discover'")
-            randomized = check_flag("randomized", self.randomized)
             covariates, bounds = self.adjust, (self.bounds, self.bounds_are)
             return adjusted_means_plan(
                 groups, covariates, randomized, bounds, n, d, epsilon, delta, missing, neighbors

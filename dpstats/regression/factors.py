@@ -112,7 +112,15 @@ def cell_codes(factors: Mapping[Any, Categories]) -> dict[Any, NDArray[np.int64]
     """Return the code of each factor's level in each cell."""
     sizes = [len(levels) for levels in factors.values()]
     grid = np.indices(sizes).reshape(len(sizes), -1)
-    return dict(zip(factors, grid.astype(np.int64), strict=True))
+    return dict(zip(factors, np.asarray(grid), strict=True))
+
+
+def _label_columns(factors: Mapping[Any, Categories]) -> tuple[Column, ...]:
+    """Return the columns of the labels of factors."""
+    return tuple(
+        Column("groups", name, levels, "factors", meaning="a label for each row")
+        for name, levels in factors.items()
+    )
 
 
 def check_factors(factors: Any) -> dict[Any, Categories]:
@@ -355,23 +363,19 @@ class FactorColumns(_Fitted[SomePlan]):
 
     def _schema(self) -> Schema:
         schema = super()._schema()
-        return replace(schema, beside=(*schema.beside, *self._label_columns()))
-
-    def _label_columns(self) -> tuple[Column, ...]:
-        """Return the columns of labels. A formula reads its own."""
         if hasattr(self, "_coding"):
-            return ()
-        return tuple(
-            Column("groups", name, levels, "factors", meaning="a label for each row")
-            for name, levels in check_factors(self.factors).items()
-        )
+            # A formula reads its own labels.
+            return schema
+        # Wrong factors are refused by the plan. Rows to predict for have the factors of the fit.
+        factors = attempt(lambda: check_factors(self.factors), InvalidParameter) or {}
+        return replace(schema, beside=(*schema.beside, *_label_columns(factors)))
 
     def _linear_predictor(self, X: Any) -> tuple[Floats, Floats]:
         check_is_fitted(self)
         coding = self._fitted_coding
         if coding is None or hasattr(self, "formula_"):
             return super()._linear_predictor(X)
-        table = self._again(X, self._label_columns()).whole()
+        table = self._again(X, _label_columns(coding.factors)).whole()
         if self.missing == "error":
             check_finite(table.X)
         assert table.groups is not None

@@ -135,6 +135,7 @@ OPTIONS: dict[str, tuple[ReleaseCommand, Changes]] = {
                 ["--formula", "b ~ a + c", *NAMED[:3], "--levels", "c=x,y,z"],
                 {"x_bounds": [[0.0, 1.0]] * 3},
             ),
+            "factor": (LINEAR, [*LINEAR, "--factor", "c=x,y"], {"factors": {"c": ["x", "y"]}}),
             "counts": (LINEAR, COUNTS, {"class": "PrivateCountRegression"}),
             "gamma": (LINEAR, [*LINEAR, "--gamma"], {"class": "PrivateGammaRegression"}),
             "logistic": (LINEAR, LOGISTIC, {"class": "PrivateLogisticRegression"}),

@@ -32,6 +32,7 @@ from dpstats.privacy import Neighbors, PrivacyBudget
 from dpstats.privacy.guarantee import parse_neighbors
 from dpstats.quantiles import PrivateDistribution, PrivateQuantile
 from dpstats.regression import PrivateLinearRegression, PrivateLogisticRegression
+from dpstats.regression.curved import CurvedRegression
 from dpstats.regression.from_moments import FromMoments
 from dpstats.regression.log_linear import LogLinearRegression
 from dpstats.release.estimator import PrivateEstimator
@@ -280,7 +281,14 @@ UNDECLARED = {
         "_counted": "the released number of observed rows, for standard errors",
         "_robust": "which standard errors the fit has",
     },
-    PrivateLogisticRegression: {"_counted": "the released number of observed rows, for standard errors"},
+    CurvedRegression: {
+        "_levels": "what the fit knows of the levels of columns with two values, for intervals",
+        "_noise_hides": "which coefficients noise hides, for notes",
+    },
+    PrivateLogisticRegression: {
+        "_counted": "the released number of observed rows, for standard errors",
+        "_diverged": "whether the released steps diverged, for a note",
+    },
     LogLinearRegression: {
         "_counted": "the released number of observed rows, for standard errors",
         "_long_tailed": "whether the released excess is larger than expected, for a note",

@@ -25,7 +25,7 @@ from dpstats.privacy.plan import Plan
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.results import Summary
 from dpstats.sql import PrivateSQL
-from dpstats.statistic import check_locality
+from dpstats.statistic import PrivateStatistic, check_locality
 from dpstats.testing import CheckItem, ReleaseCheck
 from tests.nets.test_one_way_out import EVERY, fitted
 
@@ -94,6 +94,9 @@ RESULTS: dict[str, Callable[[], Any]] = {
     "ConfidenceInterval": lambda: fitted("ClippedMean").confidence_interval(),
     "Summary": lambda: fitted("ClippedMean").summary(),
     "Differences": lambda: fitted("GroupMeans").difference(0, 1),
+    "Rehearsal": lambda: PrivateStatistic(lambda block: block.mean()).rehearse(
+        np.arange(100.0)[:, None], n_replications=20
+    ),
     "AnalysisOfVariance": lambda: fitted("GroupMeans").anova(n_simulations=19),
     "SurvivalEstimate": lambda: fitted("PrivateSurvival").median(),
     "LogRankResult": lambda: fitted("PrivateSurvival").log_rank(),
