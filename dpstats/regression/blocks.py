@@ -496,5 +496,5 @@ def _blocks(table: Table, design: Design, drops: bool) -> Blocks:
         both, y = observed_pairs(np.column_stack([X, *beside.values()]) if beside else X, y)
         X, beside = both[:, :d], dict(zip(beside, both.T[d:], strict=True))
     if "groups" in beside:
-        beside["groups"] = beside["groups"].astype(np.int64)
+        beside["groups"] = as_int64(beside["groups"])
     return Blocks(X, y, design, **beside)

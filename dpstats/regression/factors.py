@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 from sklearn.utils.validation import check_is_fitted
 
-from dpstats.data.arithmetic import quiet
+from dpstats.data.arithmetic import as_int64, quiet
 from dpstats.data.levels import Categories
 from dpstats.data.parameters import check_choice
 from dpstats.data.schema import Column, Schema
@@ -112,7 +112,7 @@ def cell_codes(factors: Mapping[Any, Categories]) -> dict[Any, NDArray[np.int64]
     """Return the code of each factor's level in each cell."""
     sizes = [len(levels) for levels in factors.values()]
     grid = np.indices(sizes).reshape(len(sizes), -1)
-    return dict(zip(factors, grid.astype(np.int64), strict=True))
+    return dict(zip(factors, as_int64(grid), strict=True))
 
 
 def check_factors(factors: Any) -> dict[Any, Categories]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.data.levels import Categories
 from dpstats.regression.formula.coding import Column, Indicator, read_argument
 from dpstats.regression.formula.declared import Declared, Table
@@ -47,8 +48,8 @@ class FormulaCells:
                 table.codes(tree.id) if isinstance(tree, ast.Name) else evaluate(tree, table.number).values
             )
             missing = missing | np.isnan(codes)
-            found = found * len(levels) + np.where(np.isnan(codes), 0.0, codes).astype(np.int64)
-        return np.where(missing, -1, found).astype(np.int64)
+            found = found * len(levels) + as_int64(np.where(np.isnan(codes), 0.0, codes))
+        return as_int64(np.where(missing, -1, found))
 
 
 def find_cells(columns: Sequence[Column], declared: Declared, most: int) -> FormulaCells | None:
