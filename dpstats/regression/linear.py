@@ -170,17 +170,17 @@ class PrivateLinearRegression(FactorColumns[RegressionPlan], NewtonSteps, LeastS
     it. Every step releases the Gram matrix of the bounded rows together with the gradient, without additional
     noise.
 
-    **Factors.** A row has one level, so sums by level cost the noise of one sum, also for rare levels. As a column of
-    0 and 1, a level needs about 134/mu rows (``smallest_share`` of a plan). mu is the parameter of Gaussian
-    differential privacy, 0.237 for the default epsilon and delta. Several factors are cross-classified, and
+    **Factors.** A row has one level, so sums by level cost the noise of one sum, also for rare levels. A column of 0
+    and 1 instead needs about 134/mu rows with a 1. ``smallest_share`` of a plan is their fraction. mu is the parameter
+    of Gaussian differential privacy, 0.237 for the default epsilon and delta. Several factors are cross-classified, and
     coefficients are the least-squares fit to the means of the cells.
 
     Residuals are assumed to be about as skewed in each level as in all rows. With weights that vary, the standard
     errors of levels are conservative.
 
-    **Formulas.** `from_formula` fits factors by levels if the formula consists of factors, their interactions and
-    columns of numbers, and if a level may be too rare for a column of 0 and 1. Unless ``levels`` declares fractions of
-    the rows, as in ``{"arm": {"a": 0.5, "b": 0.5}}``, a level may have 1% of them. The choice is public.
+    **Formulas.** `from_formula` fits factors by levels if a level may be too rare for a column of 0 and 1. All other
+    columns must be numbers, without interactions with factors. Unless ``levels`` declares fractions of the rows, as in
+    ``{"arm": {"a": 0.5, "b": 0.5}}``, a level may have 1% of them. The choice is public.
 
     **Few rows.** For one column without factors, and fewer than 80/mu rows, the fit takes the single release of
     `SufficientStatisticsRegression`, because noise hides what the steps would learn. The plan says so. Standard errors
