@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from dpstats.survival.curves import LEAST_AT_RISK, LEAST_IN_NOISE, risk_sums
+from dpstats.survival.curves import LEAST_IN_NOISE, risk_sums
 from dpstats.survival.reference import LARGEST_HAZARD, Reference
 from dpstats.survival.shapes import limit_positions
 
@@ -22,6 +22,7 @@ Floats = NDArray[np.float64]
 LARGEST_LOG_RATIO = 3.0
 """Limits beyond a hazard ratio of 20, or of 1/20, are infinite, or 0."""
 _GRID = np.linspace(-LARGEST_LOG_RATIO, LARGEST_LOG_RATIO, 121)
+_LEAST_AT_RISK = 1.0  # few rows have little weight in the score, so curves need more
 _MOST_NOISE = 0.5  # relative variance of the weights
 _HALVINGS = 40
 
@@ -41,7 +42,7 @@ class _Stratum:
     @cached_property
     def usable(self) -> NDArray[np.bool_]:
         at_risk, effective = self.reference.at_risk[0], self.reference.effective[0]
-        least = np.maximum(LEAST_IN_NOISE * self._at_risk_std, LEAST_AT_RISK)
+        least = np.maximum(LEAST_IN_NOISE * self._at_risk_std, _LEAST_AT_RISK)
         enough = (np.minimum(at_risk, effective) > least) & (effective > self.events)
         return np.asarray(np.logical_and.accumulate(enough.all(axis=0)))
 
