@@ -47,6 +47,17 @@ class Rehearsal(Reported):
         Fraction of the fits whose values were located.
     n_replications, n_samples, n_blocks : int
     confidence_level : float
+    names : tuple of str
+        Names of the outputs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.statistic import PrivateStatistic
+    >>> rows = np.random.default_rng(0).normal(size=(1000, 1))
+    >>> found = PrivateStatistic(lambda block: block.mean()).rehearse(rows, n_replications=20)
+    >>> found.coverage.shape, found.n_blocks
+    ((1,), 60)
     """
 
     value: Floats

@@ -95,7 +95,7 @@ RESULTS: dict[str, Callable[[], Any]] = {
     "Summary": lambda: fitted("ClippedMean").summary(),
     "Differences": lambda: fitted("GroupMeans").difference(0, 1),
     "Rehearsal": lambda: PrivateStatistic(lambda block: block.mean()).rehearse(
-        np.arange(100.0)[:, None], n_replications=20
+        np.arange(1000.0)[:, None], n_replications=20
     ),
     "AnalysisOfVariance": lambda: fitted("GroupMeans").anova(n_simulations=19),
     "SurvivalEstimate": lambda: fitted("PrivateSurvival").median(),
