@@ -73,7 +73,7 @@ def simulate_pvalues(
     first = reference.mean_shares[:, 0]
     total = ((1 - first) * sums[:, 0] - first * sums[:, 1]) / residuals.divisor
     noisy = total[:, None] + _noise(plan, RESIDUALS, rng, (draws, 1))
-    return plan.pvalues(reference, noisy)
+    return np.asarray(plan.pvalues(reference, noisy))
 
 
 def _noise(plan: Any, name: str, rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.float64]:
