@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, Self, TypeVar
 
+import numpy as np
+
 from dpstats.data.levels import Categories
 from dpstats.data.parameters import check_integer
 from dpstats.data.schema import Column, Schema, unit_codes
@@ -130,6 +132,8 @@ def assumptions(cells: Cells) -> list[str]:
         "Events are assumed to be spread smoothly inside the bins. If they happen at the edges only, at scheduled "
         "visits say, give discrete=True."
     )
+    if bool((np.diff(cells.edges) == 1).all()):
+        smooth += " Bins of one unit are such a case if times are whole numbers."
     return [censoring] if cells.discrete else [censoring, smooth]
 
 
@@ -137,11 +141,11 @@ def crowding_notes(ends: Any, who: str = "") -> list[str]:
     """Return a warning of bins with these ends, whose events are near one end of them."""
     if not len(ends):
         return []
-    bins = f"the bin{'s' if len(ends) > 1 else ''} that end{'' if len(ends) > 1 else 's'} at"
+    bins, them = ("bins that end at", "them") if len(ends) > 1 else ("bin that ends at", "it")
     named = ", ".join(f"{end:g}" for end in ends[:4]) + (", ..." if len(ends) > 4 else "")
     return [
-        f"Warning: most events{who} of {bins} {named} are near one end of it. Rows that are censored there cannot be "
-        "placed before or after them. Use finer edges, or discrete=True if events happen at the edges only."
+        f"Warning: most events{who} in the {bins} {named} are near one end of {them}. Rows that are censored there "
+        "cannot be placed before or after them. Use finer edges, or discrete=True if events happen at the edges only."
     ]
 
 

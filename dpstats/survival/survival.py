@@ -919,9 +919,7 @@ def _draw(model: PrivateSurvival) -> tuple[str, Any] | None:
 
 def _check_weights(rho: Any, gamma: Any) -> tuple[float, float]:
     """Return the parameters of Fleming and Harrington's weights."""
-    return tuple(
-        check_real(name, value, at_least=0, at_most=10) for name, value in (("rho", rho), ("gamma", gamma))
-    )  # type: ignore[return-value]
+    return check_real("rho", rho, at_least=0, at_most=10), check_real("gamma", gamma, at_least=0, at_most=10)
 
 
 def _count(value: float, std: float) -> str:

@@ -15,6 +15,8 @@ import pytest
 from dpstats.errors import BudgetExceeded, InvalidData, InvalidParameter
 from dpstats.privacy import PrivacyBudget
 from dpstats.survival import LogRankTest, PrivateSurvival
+from dpstats.survival.base import assumptions, crowding_notes
+from dpstats.survival.cells import Cells
 
 RNG = np.random.default_rng(0)
 N = 300
@@ -163,3 +165,18 @@ def test_a_budget_that_cannot_pay_is_asked_first() -> None:
     bad = FRAME.assign(week=-1.0)
     with pytest.raises(BudgetExceeded):
         PrivateSurvival(**{**NAMED, "random_state": None, "budget": PrivacyBudget(0.5)}).fit(bad)
+
+
+def test_bins_of_one_unit_name_whole_times() -> None:
+    weeks, halves = (Cells(edges, 1, 1, 4) for edges in ((0.0, 1.0, 2.0), (0.0, 0.5, 1.0)))
+    assert "whole numbers" in assumptions(weeks)[1] and "whole numbers" not in assumptions(halves)[1]
+    assert len(assumptions(Cells((0.0, 1.0, 2.0), 1, 1, 4, discrete=True))) == 1
+
+
+def test_crowded_bins_are_named() -> None:
+    (one,) = crowding_notes(np.array([5.0]), " of a")
+    assert "most events of a in the bin that ends at 5 are near one end of it" in one
+    (many,) = crowding_notes(np.arange(1.0, 8.0))
+    assert "in the bins that end at 1, 2, 3, 4, ... are near one end of them" in many and not crowding_notes(
+        []
+    )
