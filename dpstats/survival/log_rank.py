@@ -446,7 +446,7 @@ class LogRankTest(_Fitted):
                 f"power must be one that 2^31 rows reach, got {wanted:g} at a hazard ratio of {hazard_ratio:g}"
             )
         while high - low > max(0.01 * high, 1):
-            middle = math.isqrt(low * high)
+            middle = max(math.isqrt(low * high), low + 1)
             low, high = (low, middle) if enough(middle) else (middle, high)
         return high
 

@@ -47,3 +47,9 @@ def test_the_first_stage_has_positions_where_rows_would_have_them() -> None:
     assert not small.cells.position_share
     for each in (plan, small):
         assert simulate_pvalues(each, 0.6, 0.3, 0.2, 0.5, draws=50).shape == (50,)
+
+
+def test_the_search_ends_between_neighbors() -> None:
+    # The middle of 179 and 181 rounds down to 179.
+    test = LogRankTest(groups=[0, 1], bins=4, horizon=4.0, epsilon=3.0)
+    assert 100 < test.required_samples(2.0) < 400
