@@ -102,7 +102,7 @@ def covariate_list(adjust: Any) -> tuple[Any, ...]:
 
 
 def outcome_position(adjust: Any, bounds: Any, d: int) -> int:
-    """Return the position of the only column that is no covariate."""
+    """Return the position of the outcome, which is the only column beside the covariates."""
     given = covariate_list(adjust)
     names: list[Any] = list(bounds) if isinstance(bounds, Mapping) else list(range(d))
     if any(name not in names for name in given):
@@ -156,7 +156,7 @@ class SplitRows(Rows):
         return self.rows.total(_Split(work, self.outcome, self.missing))
 
     def whole(self) -> Table:
-        return _split(self.rows.whole(), self.outcome, self.missing)
+        return _take_outcome(self.rows.whole(), self.outcome, self.missing)
 
 
 @dataclass(frozen=True)
@@ -168,10 +168,10 @@ class _Split:
     missing: str
 
     def __call__(self, table: Table) -> Sums:
-        return self.work(_split(table, self.outcome, self.missing))
+        return self.work(_take_outcome(table, self.outcome, self.missing))
 
 
-def _split(table: Table, outcome: int, missing: str) -> Table:
+def _take_outcome(table: Table, outcome: int, missing: str) -> Table:
     if missing == "error":
         check_finite(table.X)
     y = np.asarray(table.X[:, outcome], dtype=np.float64)

@@ -135,7 +135,7 @@ class GroupMeans(_Fitted, HasMissingCodes):
         their slopes, which the plan says, the fit is the fit without covariates.
     randomized : bool, default=True
         Whether the groups are randomized, so that the covariates have one distribution in all groups. Differences then
-        are right whatever the covariates explain. False: groups are compared at equal covariates, by a linear model
+        are right for any covariates. False: groups are compared at equal covariates, by a linear model
         with the same slopes in all groups. Only with ``adjust``.
     missing : {"error", "drop"}, default="error"
         Treatment of rows with a NaN or infinite entry. "error" raises `InvalidData`; the error reveals that there is
@@ -455,7 +455,7 @@ class GroupMeans(_Fitted, HasMissingCodes):
             raise InvalidParameter(f"a and b must be different groups, got {show(a)} for both")
         names = self._column_names()
         return self._differences(
-            self._apart(ratio, first, second),
+            self._compare(ratio, first, second),
             [(first, second)],
             names,
             f"the difference of the two means{' at equal covariates' * self._is_adjusted}",
@@ -490,7 +490,7 @@ class GroupMeans(_Fitted, HasMissingCodes):
         firsts, seconds = (np.array(places) for places in zip(*pairs, strict=True))
         names = [f"{self.groups_[i]} - {self.groups_[j]}" for i, j in pairs]
         return self._differences(
-            self._apart(ratio, firsts, seconds),
+            self._compare(ratio, firsts, seconds),
             pairs,
             [f"{name}: {column}" if len(columns) > 1 else name for name in names for column in columns],
             f"the differences of the means{' at equal covariates' * self._is_adjusted}",
@@ -502,7 +502,7 @@ class GroupMeans(_Fitted, HasMissingCodes):
             axis=0,
         )
 
-    def _apart(self, ratio: Ratio, first: Any, second: Any) -> DifferenceErrors:
+    def _compare(self, ratio: Ratio, first: Any, second: Any) -> DifferenceErrors:
         """Return the errors of the differences between the means of some groups and of others."""
         if self._adjusted is None:
             return DifferenceErrors(ratio[first], ratio[second], self.plan_.half)

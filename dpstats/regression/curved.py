@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dpstats.error_distributions import ErrorDistribution
 from dpstats.regression.design import Design
 from dpstats.regression.engine import NewtonSteps
-from dpstats.regression.path import Estimate, told_apart
+from dpstats.regression.path import Estimate, find_identified
 from dpstats.regression.plan import RegressionPlan
 from dpstats.regression.two_valued_errors import LevelErrors, Levels, find_one_sided
 from dpstats.release.parameters import parameters
@@ -42,9 +42,9 @@ class CurvedRegression(_Fitted, NewtonSteps):
         self._declared = described.two_valued
         return super()._fit_formula(described, data)
 
-    def _with_columns(self, design: Design) -> Design:
+    def _add_columns(self, design: Design) -> Design:
         known = self.__dict__.get("_declared", ())
-        return replace(super()._with_columns(design), two_valued=known)
+        return replace(super()._add_columns(design), two_valued=known)
 
     def _report_estimate(self, released: Released, plan: RegressionPlan, cov: str) -> Estimate:
         found = super()._report_estimate(released, plan, cov)
@@ -52,7 +52,7 @@ class CurvedRegression(_Fitted, NewtonSteps):
         assert found.settled is not None
         self._levels = found.levels
         self.one_sided_, unlimited = find_one_sided(found.levels, self.coef_.size)
-        known = told_apart(found, getattr(found, cov), plan) & ~unlimited
+        known = find_identified(found, getattr(found, cov), plan) & ~unlimited
         open_ended = self.one_sided_ != 0
         self.settled_ = found.settled | open_ended
         # An interval with one limit holds, although the likelihood may have no maximum.

@@ -78,7 +78,7 @@ class PrivateGammaRegression(LogLinearRegression):
 
     _title = "Private regression of amounts"
     _ratio = "mean ratio"
-    _unknown_level = "the mean cannot be told from 0"
+    _unknown_level = "the mean cannot be distinguished from 0"
 
     def _family(self) -> tuple[str, float]:
         return GAMMA, 1.0

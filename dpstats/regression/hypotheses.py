@@ -1,6 +1,6 @@
 """Linear hypotheses about coefficients as text: "x1 = x2", "dose = 0.5, age = weight = 0", whole terms "C(plan)".
 
-A name is found as it is, the longest one first, or in backticks as in a formula: "`-x` = `a b`".
+Names are searched for from the longest to the shortest, plain or in backticks as in a formula: "`-x` = `a b`".
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def _quote(terms: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
 
 
 def unquote(name: str, names: Sequence[str]) -> str:
-    """Return the name of the coefficient that a name, perhaps in backticks, stands for, or the name as it is."""
+    """Return the name of the coefficient that a name, perhaps in backticks, stands for, or the name unchanged."""
     return name if name in names else _quote({each: [each] for each in names}).get(name, [name])[0]
 
 

@@ -1,7 +1,7 @@
 """Means of the levels of a factor, adjusted for covariates: totals of levels around slopes by noisy Newton steps.
 
-A row has one level, so sums by level move by as much as one sum, however rare the level is. Whitening a 0/1 column
-instead makes its rows as long as the level is rare, and loses it below some share of the rows.
+A row has one level, so sums by level have the sensitivity of one sum, for rare levels too. Whitening a 0/1 column
+instead makes its rows long if the level is rare, and loses a rare level in the noise.
 
 The stages, each with a fixed fraction of mu^2:
 
@@ -38,7 +38,7 @@ from dpstats.regression.blocks import X_BITS, Block, Coordinates
 from dpstats.regression.design import Design
 from dpstats.regression.design_plan import DesignPlan
 from dpstats.regression.linear_path import LinearPath
-from dpstats.regression.path import Estimate, told_apart
+from dpstats.regression.path import Estimate, find_identified
 from dpstats.regression.plan import (
     RegressionPlan,
     describe_common,
@@ -104,7 +104,7 @@ class LevelsPlan(DesignPlan):
     randomized : bool
         Whether the covariates have the same distribution in all levels.
     steps : RegressionPlan, optional
-        The stages of the Newton steps, as a plan of their own. None if noise would hide all slopes: the only stage are
+        The stages of the Newton steps, as a separate plan. None if noise would hide all slopes: the only stage are
         then the totals of the outcomes by level.
     mu : float
         Parameter of Gaussian differential privacy of all stages together.
@@ -211,7 +211,7 @@ def levels_plan(
         found = describe_common(name, part * share, bits, n, d, own)
         return found or describe_step("linear", design, n, name, part * share, bits)
 
-    def made(bits: int) -> SomePlan:
+    def build(bits: int) -> SomePlan:
         covariates = 0.0 if randomized else _covariates_share(d, slopes)
         fractions = _fractions(share, n * mu, covariates)
         before: list[Integers | JointIntegers]
@@ -233,7 +233,7 @@ def levels_plan(
         )
         return kind(stages, guarantee, n, size, design=design, bits=bits, steps=inner, **facts)
 
-    found = finest(made, row_bits(n))
+    found = finest(build, row_bits(n))
     assert found.steps is not None
     if not found.steps.noise_only:
         return found
@@ -576,7 +576,7 @@ class LevelsFit:
         assert steps is not None
         design = plan.design
         self.found: Estimate = steps.estimate()
-        self.identified = told_apart(self.found, self.found.robust, steps.plan)
+        self.identified = find_identified(self.found, self.found.robust, steps.plan)
         per_step = design.half / design.y_half
         all_slopes = self.found.params[1:] * per_step
         units = np.outer(per_step, per_step)
@@ -840,7 +840,7 @@ class LevelsEstimate:
     def slopes_covariance(self) -> Floats:
         """Covariance of the errors of the slopes, in half-widths.
 
-        Where both centers of a level are off, its rows bend the slopes.
+        If both centers of a level have errors, its rows bias the slopes.
         """
         path, fit = self.path, self.path.fit
         if self.plan.randomized:

@@ -21,7 +21,7 @@ from dpstats.regression.factors import FactorColumns, FactorsPlan, factors_plan
 from dpstats.regression.from_moments import describe_moments, read_moments, report_moments
 from dpstats.regression.least_squares import LeastSquares
 from dpstats.regression.moments import STAGE, MomentsPlan, is_few, moments_plan
-from dpstats.regression.path import told_apart
+from dpstats.regression.path import find_identified
 from dpstats.regression.plan import RegressionPlan, regression_plan
 from dpstats.regression.row_columns import check_offset
 from dpstats.release.parameters import parameters
@@ -183,7 +183,7 @@ class PrivateLinearRegression(FactorColumns[RegressionPlan], NewtonSteps, LeastS
     ``{"arm": {"a": 0.5, "b": 0.5}}``, a level may have 1% of them. The choice is public.
 
     **Few rows.** For one column without factors, and fewer than 80/mu rows, the fit takes the single release of
-    `SufficientStatisticsRegression`, because noise hides what the steps would learn. The plan says so. Standard errors
+    `SufficientStatisticsRegression`, because noise hides what the steps would learn. The plan names it. Standard errors
     then assume homoscedastic residuals, and ``rows_`` is not set. Fits with weights or offsets always take steps.
 
     **Estimand.** If the model does not hold, coefficients describe the best fit to the weighted rows.
@@ -226,7 +226,7 @@ class PrivateLinearRegression(FactorColumns[RegressionPlan], NewtonSteps, LeastS
             Public sizes. Columns of factors do not count.
         """
         n, design = self._declared(n_samples, n_features)
-        design = self._with_columns(design)
+        design = self._add_columns(design)
         if design.offset is not None:
             design = design.subtracting(design.offset)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
@@ -306,7 +306,7 @@ class PrivateLinearRegression(FactorColumns[RegressionPlan], NewtonSteps, LeastS
             self.uneven_, self.hidden_bias_ = False, 0.0
             return
         estimate = self._report_estimate(released, plan, "robust" if self._robust else "model")
-        self.identified_ = told_apart(estimate, estimate.robust, plan)
+        self.identified_ = find_identified(estimate, estimate.robust, plan)
         self.scale_ = estimate.scale
         self._set_outside(estimate.outside, estimate.rows)
         self.uneven_ = estimate.uneven

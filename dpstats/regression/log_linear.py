@@ -37,7 +37,7 @@ class LogLinearRegression(BoundedOutcome[RegressionPlan], CurvedRegression):
     exposure: Any = None
     exposure_bounds: Any = None
 
-    _unknown_level = "events cannot be told from none"
+    _unknown_level = "events cannot be distinguished from none"
     _link = Link("the mean outcome of such rows, per unit of exposure", "mean", np.exp, np.log, np.exp)
 
     @abstractmethod
@@ -76,7 +76,7 @@ class LogLinearRegression(BoundedOutcome[RegressionPlan], CurvedRegression):
         design = Design.check(self.x_bounds, self.y_bounds, d, True)
         if design.y_center != design.y_half:
             raise InvalidParameter(f"y_bounds must be a pair (0, high), got {show(self.y_bounds)}")
-        return self._with_columns(design)
+        return self._add_columns(design)
 
     # Reading rows
 

@@ -92,7 +92,7 @@ def rate_ends() -> NDArray[np.float64]:
 def shares(n: int, mu: float, design: Design, missing: str = "error") -> list[tuple[str, float]]:
     """Return the stages in order with the fraction of mu^2 of each. They depend on sizes, roles and mu only.
 
-    Without columns, rows have no center but that of their offsets, and no directions.
+    Without columns, rows have no directions, and only their offsets have a center.
     """
     parts = [(name, _SHARES[name]) for name in first_stages(design, missing)]
     norms, scalar, columns = norms_share(n, mu), scalar_share(n, mu), design.center.size

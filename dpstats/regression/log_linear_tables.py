@@ -47,7 +47,7 @@ class Predictors:
     levels: tuple[tuple[float, float], ...] = ()
     """Effect, and fraction of rows at the upper bound, of columns with two values that have nodes of their own.
 
-    ``spread`` and ``total`` are those of the other columns.
+    ``spread`` and ``total`` describe the other columns.
     """
 
     def quadrature(self) -> tuple[Floats, Floats, Floats]:

@@ -146,7 +146,7 @@ class PrivateLogisticRegression(ClassifierMixin, CurvedRegression, OffsetColumn[
     classes: Any = (0, 1)
 
     _title = "Private logistic regression"
-    _unknown_level = "outcomes cannot be told from all or none"
+    _unknown_level = "outcomes cannot be distinguished from all or none"
     _ratio = "odds ratio"
     _link = Link("the probability of the second class for such rows", "probability", expit, logit, derivative)
 
@@ -157,7 +157,7 @@ class PrivateLogisticRegression(ClassifierMixin, CurvedRegression, OffsetColumn[
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
         self._categories()
         design = Design.check(self.x_bounds, None, d, check_flag("fit_intercept", self.fit_intercept))
-        design = self._with_columns(design)
+        design = self._add_columns(design)
         return regression_plan("logistic", design, n, epsilon, delta, self._policy())
 
     def _categories(self) -> Categories:

@@ -81,7 +81,7 @@ class MomentsPlan(DesignPlan):
         As for `DesignPlan`.
     norm : {"l2", "l1"}
         Norm that bounds the rows: "l2" under Gaussian noise, "l1" under Laplace noise.
-    few_rows
+    few_rows : bool
         Whether the fit takes one release in place of Newton steps, because it has few rows for its epsilon.
     """
 

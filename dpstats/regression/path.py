@@ -585,7 +585,7 @@ def _in_other_units(cov: Floats, matrix: Floats) -> Floats:
     return found
 
 
-def told_apart(found: Estimate, cov: NDArray[np.float64], plan: RegressionPlan) -> NDArray[np.bool_]:
+def find_identified(found: Estimate, cov: NDArray[np.float64], plan: RegressionPlan) -> NDArray[np.bool_]:
     """Return whether each slope is identified, if ``cov`` is the covariance of the errors.
 
     It is not if most of its error variance remains uncorrected. In a linear regression the error variance must also be

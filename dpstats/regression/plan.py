@@ -175,7 +175,7 @@ class RegressionPlan(DesignPlan):
         share = check_real("share", share, above=0, at_most=0.5)
         if share < self.smallest_share:
             return math.inf
-        # Squared whitened norms of rows with the rarer value, over those of rows of equal norms.
+        # Squared whitened norms of rows with the rarer value, over the squared norms of rows of equal norms.
         longer = ((1 - share) / share + self.n_features) / (_LEVERAGE**2 * (self.n_features + 1))
         return self.noise_ratio * math.sqrt(max(longer, 1.0))
 
@@ -185,7 +185,7 @@ class RegressionPlan(DesignPlan):
             return super().notes()
         share = math.ceil(1000 * self.smallest_share) / 1000
         note = (
-            f"a yes/no column needs a share of at least {100 * share:g}% of either value; its noise is then about "
+            f"a yes/no column needs at least {100 * share:g}% of the rows at either value; its noise is then about "
             f"{self.noise_ratio_of_share(share):.2g} times its sampling error"
         )
         return [*super().notes(), note]

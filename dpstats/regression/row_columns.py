@@ -43,7 +43,7 @@ class RowColumns(Regression[SomePlan]):
             raise InvalidParameter(f"{name} must be {least}, got {show(given)}")
         return low, high
 
-    def _with_columns(self, design: Design) -> Design:
+    def _add_columns(self, design: Design) -> Design:
         """Return the design with the bounds of the further columns."""
         ends: dict[str, Any] = {role: self._ends(name) for name, role in self._roles.items()}
         return replace(design, **ends)

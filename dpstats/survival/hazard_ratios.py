@@ -34,7 +34,7 @@ class _Stratum:
     reference: Reference
 
     @cached_property
-    def _at_risk_std(self) -> Floats:
+    def _number_std(self) -> Floats:
         sums = risk_sums(self.reference.n_bins, 1)
         variance = ((sums @ self.reference.noise.own) * sums).sum(axis=1)
         return np.asarray(np.sqrt(np.maximum(variance, 0.0)))
@@ -42,7 +42,7 @@ class _Stratum:
     @cached_property
     def usable(self) -> NDArray[np.bool_]:
         at_risk, effective = self.reference.at_risk[0], self.reference.effective[0]
-        least = np.maximum(LEAST_IN_NOISE * self._at_risk_std, _LEAST_AT_RISK)
+        least = np.maximum(LEAST_IN_NOISE * self._number_std, _LEAST_AT_RISK)
         enough = (np.minimum(at_risk, effective) > least) & (effective > self.events)
         return np.asarray(np.logical_and.accumulate(enough.all(axis=0)))
 
@@ -67,7 +67,7 @@ class _Stratum:
         score = (weights * (hazards[1] - ratio * hazards[0])).sum(axis=1)
         # Sampling at a common hazard, with the noise of the weights to second order.
         common = np.maximum(events.sum(axis=0), 0.0) / (first + ratio * second)
-        relative = ((self._at_risk_std / number) ** 2).sum(axis=0)
+        relative = ((self._number_std / number) ** 2).sum(axis=0)
         spread = ratio * common / second + ratio**2 * common / first
         variance = (weights**2 * (1 + np.minimum(relative, _MOST_NOISE)) * spread).sum(axis=1)
         # Noise, at fixed weights: by events, and by numbers at risk.

@@ -33,10 +33,10 @@ def fitted(kind: str) -> Any:
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
-        ("counts", "In [treated = 1] events cannot be told from none: only an upper limit"),
-        ("amounts", "In [treated = 1] the mean cannot be told from 0: only an upper limit"),
-        ("none", "In [treated = 1] outcomes cannot be told from all or none: only an upper limit"),
-        ("all", "In [treated = 1] outcomes cannot be told from all or none: only a lower limit"),
+        ("counts", "In [treated = 1] events cannot be distinguished from none: only an upper limit"),
+        ("amounts", "In [treated = 1] the mean cannot be distinguished from 0: only an upper limit"),
+        ("none", "In [treated = 1] outcomes cannot be distinguished from all or none: only an upper limit"),
+        ("all", "In [treated = 1] outcomes cannot be distinguished from all or none: only a lower limit"),
     ],
 )
 def test_a_level_without_events_has_one_limit_everywhere(kind: str, words: str) -> None:
@@ -79,7 +79,9 @@ def test_an_open_reference_level_opens_the_constant_too() -> None:
     assert made.intercept_confidence_interval().low == -np.inf
     low, high = made.t_test("Intercept + treated = 0").confidence_interval()
     assert np.isfinite([low, high]).all()
-    assert "In [treated = 0] events cannot be told from none: only a lower limit" in str(made.summary())
+    assert "In [treated = 0] events cannot be distinguished from none: only a lower limit" in str(
+        made.summary()
+    )
 
 
 def test_separation_by_another_column_is_not_blamed_on_noise() -> None:

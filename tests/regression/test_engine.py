@@ -10,7 +10,7 @@ from dpstats.data.tables import Table
 from dpstats.regression import PrivateLinearRegression, PrivateLogisticRegression
 from dpstats.regression.design import Design
 from dpstats.regression.engine import of_draw, walked
-from dpstats.regression.path import Estimate, told_apart
+from dpstats.regression.path import Estimate, find_identified
 from dpstats.regression.plan import regression_plan
 from dpstats.release.session import Session
 
@@ -50,4 +50,4 @@ def test_a_slope_is_not_identified_if_most_of_its_error_was_there_before_the_ste
     )
     for n, expected in ((100_000, [False, True, True]), (100, [False] * 3)):  # noise only, as the plan says
         plan = regression_plan("linear", design, n, 1.0, 1e-6)
-        assert told_apart(replace(estimate, rows=n), np.eye(3), plan).tolist() == expected
+        assert find_identified(replace(estimate, rows=n), np.eye(3), plan).tolist() == expected

@@ -140,7 +140,7 @@ def test_a_plan_states_the_smallest_share_of_a_yes_no_column() -> None:
         assert made.noise_ratio_of_share(least * 0.99) == math.inf
         ratios = [made.noise_ratio_of_share(share) for share in (least, 1.5 * least, 0.5)]
         assert ratios == sorted(ratios, reverse=True) and ratios[-1] == made.noise_ratio
-        assert "a yes/no column needs a share of at least" in str(made)
+        assert "a yes/no column needs at least" in str(made)
         assert made.facts()["smallest_share"] == least
     with pytest.raises(InvalidParameter, match="share must be"):
         small.noise_ratio_of_share(0.7)
