@@ -261,14 +261,15 @@ class PrivateSurvival(_Fitted):
         check_is_fitted(self)
         return list(range(self.plan_.cells.n_groups)) if group is None else [self._place("group", group)]
 
-    def _place(self, name: str, label: Any) -> int:
-        """Return the position of a declared group."""
+    def _place(self, name: str, label: Any, given: Any = None) -> int:
+        """Return the position of a declared group. An entry of a container that is ``given`` is not shown."""
         check_is_fitted(self)
         labels = self.plan_.groups
         place = -1 if labels is None else int(Categories(labels).codes([label])[0])
         if place < 0:
             known = "there are none" if labels is None else ", ".join(map(repr, labels[:6]))
-            raise InvalidParameter(f"{name} must be a declared group ({known}), got {show(label)}")
+            shown = show(label if given is None else given)
+            raise InvalidParameter(f"{name} must be a declared group ({known}), got {shown}")
         return place
 
     def _several(self, group: Any, values: list[Any]) -> Any:
@@ -713,7 +714,7 @@ class PrivateSurvival(_Fitted):
         listed = attempt(lambda: None if isinstance(labels, str | bytes) else list(labels), TypeError)
         if listed is None or len(listed) < 2:
             raise refuse("groups", given=groups, allowed="a sequence of two or more declared labels")
-        places = [self._place("groups", label) for label in listed]
+        places = [self._place("groups", label, groups) for label in listed]
         if len(set(places)) < len(places):
             raise refuse("groups", given=groups, allowed="different labels")
         return places
