@@ -271,7 +271,9 @@ class CellMeans:
         sampling = np.minimum((found.deviations[:, 0] / kept) ** 2 / rows, self.errors**2)
         own, nothing = self.errors**2, np.zeros(d)
         # Then the limit without noise is least squares over the rows.
-        self.weights = 1 / (own - sampling + float(sampling @ rows**2) / rows.sum() / rows)
+        known = own - sampling + float(sampling @ rows**2) / rows.sum() / rows
+        # Outcomes without any spread have no error. Then all rows count alike.
+        self.weights = 1 / known if (known > 0).all() else rows
         self.cov = moved @ slopes_cov @ moved.T + np.diag(np.append(own, nothing) + unsure)
         self.privacy = moved @ unseen @ moved.T + np.diag(np.append(own - sampling, nothing) + unsure)
         self.center = found.counts @ path.centers.covariates / found.counts.sum()

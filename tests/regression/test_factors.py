@@ -338,3 +338,11 @@ def test_factors_are_part_of_a_formula(rows: pd.DataFrame) -> None:
         PrivateLinearRegression.from_formula(
             "y ~ x + arm", rows, bounds={**BOUNDS, "y": (-6, 10)}, levels=ARMS, factors=ARMS
         )
+
+
+def test_outcomes_without_spread_have_coefficients() -> None:
+    rows = pd.DataFrame({"x": np.ones(200), "a": np.arange(200) % 3})
+    made = PrivateLinearRegression(
+        x_bounds={"x": (-3, 3)}, y_bounds=(-1, 1), factors={"a": [0, 1, 2]}, epsilon=1e6, random_state=0
+    ).fit(rows, np.full(200, 0.25))
+    assert np.isfinite(made.params_).all()
