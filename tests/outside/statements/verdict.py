@@ -35,10 +35,14 @@ STANDING = (
     "P-values are not adjusted",
     "Rows with a missing entry",
     "for columns",
+    "a yes/no column needs",
+    "Groups count as randomized",
+    "Groups are compared at equal covariates",
 )
 """Notes that do not say that something is off: most fits of a class have them."""
 CONDITIONAL = {
     "Slopes assume that residuals are no more skewed": "skewness depends on x",
+    "Differences assume residuals that are no more skewed": "skewness depends on x",
     "Intervals assume that the kurtosis": "long-tailed",
     "normal residuals": "other residuals",
 }
