@@ -473,7 +473,7 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan], HasMissing
         --------
         >>> import numpy as np
         >>> from dpstats.statistic import PrivateStatistic
-        >>> rows = np.random.default_rng(0).exponential(size=(4000, 1))
+        >>> rows = np.random.default_rng(0).exponential(size=(1000, 1))
         >>> found = PrivateStatistic(lambda block: block.std() / block.mean()).rehearse(rows, n_replications=20)
         >>> bool(found.coverage[0] > 0.8), found.holds
         (True, True)
