@@ -7,7 +7,7 @@ INSTALLED := $(VENV)/.installed
 DOCS := $(VENV)/.docs
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test test-quick test-slow test-oldest test-kernels record dist paper lint bench validate validate-fast validate-identity validate-regression validate-groups validate-tables validate-sql validate-statistic real searches audit audit-peers mutants outside docs examples clean
+.PHONY: demo test test-quick test-slow test-oldest test-kernels record house dist paper lint bench validate validate-fast validate-identity validate-regression validate-groups validate-tables validate-sql validate-statistic real searches audit audit-peers mutants outside docs examples clean
 
 # A stamp for what users have, and one for what tests need beside: both are made anew when their description changes.
 $(PLAIN): pyproject.toml
@@ -47,6 +47,10 @@ test-quick: $(INSTALLED)
 # What seeded calls say (tests/nets/words, readable) and return (tests/nets/recorded*.json), as it is now.
 record: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/python -W ignore -m tests.nets.recorded --write
+
+# Sizes of files and functions, imports, and what one fit walks through, beside their goals.
+house: $(INSTALLED)
+	$(BIN)/python validation/house.py
 
 # Long simulations and audits, of which `make test` has shorter ones: tests/slow.txt and the marker `kinds` name them.
 test-slow: $(INSTALLED)
