@@ -39,10 +39,11 @@ lint: $(INSTALLED)
 test: lint
 	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow"
 
-# The tests of one package, its doctests and its entries of the registry: `make test-quick PKG=groups`, in half a minute.
+# The tests of one package, its doctests, its entries of the registry, and the records and pages that it changes:
+# `make test-quick PKG=groups`, in a minute or two.
 test-quick: $(INSTALLED)
 	@test -d dpstats/$(PKG) -a -n "$(PKG)" || { echo "PKG must be a package of dpstats: make test-quick PKG=groups"; exit 2; }
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow" --package $(PKG) tests/$(PKG) dpstats/$(PKG) tests/conformance
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow" --package $(PKG) tests/$(PKG) dpstats/$(PKG) tests/conformance tests/nets/test_recorded.py tests/nets/test_recorded_words.py tests/test_docs.py tests/test_docstrings.py
 
 # What seeded calls say (tests/nets/words, readable) and return (tests/nets/recorded*.json), as it is now.
 record: $(INSTALLED)
