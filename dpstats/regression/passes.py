@@ -90,9 +90,10 @@ class NumpyPasses:
     def convert(self, X: Floats, center: Floats, scale: Floats, near: float, points: Narrow) -> bool:
         steps = apply_columns(np.subtract, X, center)
         steps = apply_columns(np.multiply, steps, scale, steps)
+        # Before rounding, as the block decides for each row whether it is far. Comparisons with NaN are false.
+        all_near = bool(steps.max(initial=0.0) <= near and steps.min(initial=0.0) >= -near)
         points[:, :-1], points[:, -1] = np.rint(steps, out=steps), 1.0
-        # Comparisons with NaN are false.
-        return bool(steps.max(initial=0.0) <= near and steps.min(initial=0.0) >= -near)
+        return all_near
 
     def clip_and_sum(self, points: Narrow, most: float) -> Floats:
         return np.asarray(np.ones(len(points)) @ np.clip(points, -most, most).astype(np.float64))
