@@ -89,6 +89,8 @@ _NOISE = 2.0
 _COVARIATE_SPREAD = 0.5
 """Prior standard deviation of the mean of a covariate in a level, in half-widths."""
 _HALVINGS = 50
+_FARTHEST = 6.0
+"""Standard deviations beyond the clip within which a mean is found from its clipped mean."""
 
 
 @dataclass(frozen=True)
@@ -723,6 +725,11 @@ class LevelMeans:
         bias = np.hypot(self.ratio.bias, np.asarray(error) * kept / self.clip)
         return replace(self, ratio=replace(self.ratio, bias=bias), middle=self.middle + by)
 
+    def widened(self) -> LevelMeans:
+        """Return the means without the limit by the bounds. What would be infinite is as far as a mean can be found."""
+        most = np.abs(self.middle) + self.clip + _FARTHEST * self.scale
+        return replace(self, most=float(np.max(most)))
+
     def _map(self, ratio: Floats) -> Floats:
         away = invert_clipped_mean(ratio * self.clip, self.clip, self.scale)
         return np.clip(self.middle + away, -self.most, self.most)
@@ -739,7 +746,7 @@ def clipped_mean(mean: Any, clip: Any, scale: Any) -> Floats:
 def invert_clipped_mean(value: Floats, clip: Any, scale: Any) -> Floats:
     """Return the mean of a normal variable whose clipped mean is ``value``: infinite at the ends."""
     clip = np.broadcast_to(clip, value.shape)
-    low, high = -clip - 6 * scale, clip + 6 * scale
+    low, high = -clip - _FARTHEST * scale, clip + _FARTHEST * scale
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         below = clipped_mean(middle, clip, scale) < value
