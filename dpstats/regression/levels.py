@@ -193,6 +193,7 @@ def levels_plan(
     Randomized levels whose slopes noise would hide are not adjusted. Others are refused, as they would be confounded.
     With ``slopes`` the slopes are wanted too, and not only as a means to adjust the levels.
     """
+    share = _steps_share(design, n, epsilon, delta, slopes)  # refuses delta = 0
     mu, guarantee = 1 / gaussian_sigma(epsilon, delta), PrivacyGuarantee(epsilon, delta)
     d = design.center.size
     facts |= {
@@ -203,7 +204,6 @@ def levels_plan(
         "slopes": slopes,
     }
     size = facts.pop("n_features", d)
-    share = _steps_share(design, n, epsilon, delta, slopes)
     own, weighted = mu * math.sqrt(share), design.weight is not None
     # Rows of undeclared levels count nowhere, so the steps count the rows that they use, as if others were missing.
     first = first_stages(design, "drop")

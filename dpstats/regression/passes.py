@@ -25,7 +25,7 @@ _RUN = 1 << 10  # entries that one operation of numpy handles with a vector repe
 _EXPONENT = 1022
 """The exponent of a float is the number in its bits minus this, as `numpy.frexp` has it."""
 _MOST_SQUARES = 256
-"""Columns up to which the squared norm of a row is an exact integer: entries are below 2^22 + 2^18."""
+"""Columns up to which the squared norm of a row is an exact integer: entries are below 2^22 + 2^19."""
 
 
 class Passes(Protocol):
