@@ -72,9 +72,7 @@ class Moments:
         covariance = covariance + np.einsum("raqc,rbqc->rab", gradients @ own, gradients)
         covariance = covariance + _position_covariance(reference, moved)
         bias, second = _second_order(reference, parts, total, at_risk)
-        return cls(
-            differences + bias, covariance + second, (gradients @ reference.noise.shared).sum(axis=2)
-        )
+        return cls(differences + bias, covariance + second, (gradients @ reference.noise.shared).sum(axis=2))
 
     def __add__(self, other: Moments) -> Moments:
         return Moments(

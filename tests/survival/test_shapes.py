@@ -38,7 +38,7 @@ def test_noise_hides_the_shape() -> None:
     positions = np.array([[30.0], [10.0]])
     silent, loud = (Shapes.fit(np.array([100.0]), np.array([1000.0]), positions, std) for std in (0.0, 1e6))
     assert silent.slopes[0] > 1 and loud.slopes[0] == pytest.approx(np.log1p(-0.1) / 2, abs=3e-3)
-    assert silent.unknown_std[0] < 0.4 < loud.unknown_std[0] <= PRIOR_STD
+    assert silent.unknown_std[0] < 0.4 < loud.hidden_std[0] <= PRIOR_STD
 
 
 def test_impossible_noise_gives_possible_numbers() -> None:
