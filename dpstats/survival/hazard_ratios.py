@@ -24,7 +24,7 @@ LARGEST_LOG_RATIO = 3.0
 _GRID = np.linspace(-LARGEST_LOG_RATIO, LARGEST_LOG_RATIO, 121)
 _LEAST_AT_RISK = 1.0  # few rows have little weight in the score, so curves need more
 _MOST_NOISE = 0.5  # relative variance of the weights
-_LARGEST_INCREMENT = 3.0  # of a cumulative hazard in one bin
+_MOST_GROUPED = 1.0  # cumulative hazard of a bin; few rows are left after a larger one
 _HALVINGS = 40
 
 
@@ -87,9 +87,9 @@ class _Stratum:
         score = (weights * (hazards[:, 1] - ratio * hazards[:, 0])).sum(axis=1)
         # Sampling at a common hazard, with the noise of the weights to second order.
         common = np.maximum(events.sum(axis=0), 0.0) / (first + ratio * second)
-        common = np.minimum(common, _LARGEST_INCREMENT / np.maximum(ratio, 1.0))
         relative = ((self._number_std / number) ** 2).sum(axis=1)
-        spread = np.expm1(ratio * common) / number[:, 1] + ratio**2 * np.expm1(common) / number[:, 0]
+        spread = ratio * common * _grouping_factor(ratio * common) / second
+        spread += ratio**2 * common * _grouping_factor(common) / first
         variance = (weights**2 * (1 + np.minimum(relative, _MOST_NOISE)) * spread).sum(axis=1)
         # Noise, at fixed weights: by events, and by numbers at risk.
         signs = np.stack([-ratio * np.ones(m), np.ones((len(ratio), m))], axis=1)
@@ -116,6 +116,12 @@ class _Stratum:
         of_slopes = 2 * (shapes.per_event[0] * std[0]) ** 2 + shapes.unknown_std[0] ** 2
         of_censored = (per_number * shapes.lost[0] * std[1]) ** 2
         return np.asarray((per_slope**2 * of_slopes).sum(axis=1) + of_censored.sum(axis=(1, 2)))
+
+
+def _grouping_factor(increments: Floats) -> Floats:
+    """Return what a large hazard L of a bin multiplies L/M by: its variance is q/(E (1 - q)) = sinh(L)/M."""
+    increments = np.clip(increments, 1e-6, _MOST_GROUPED)
+    return np.asarray(np.sinh(increments) / increments)
 
 
 @dataclass(frozen=True, eq=False)
