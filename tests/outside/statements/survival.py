@@ -232,7 +232,13 @@ class Asker:
         return PrivateSurvival(**given, groups=self.labels).fit(times, events, rows), (times, events, arms)
 
     def _cell(
-        self, question: str, about: Any, nominal: float, ask: Callable[..., Any], means: bool = False, **more: Any
+        self,
+        question: str,
+        about: Any,
+        nominal: float,
+        ask: Callable[..., Any],
+        means: bool = False,
+        **more: Any,
     ) -> Cell:
         """Return a cell whose question is asked of a fit and its sample: (missed, notes of the answer)."""
         names = [self.labels[g] for g in about]
@@ -415,7 +421,12 @@ class Asker:
         censored, share = float(draw.choice([0.0, draw.uniform(0, 0.6)])), float(draw.uniform(0.1, 0.9))
         test = LogRankTest(**self.options | {"discrete": False}, groups=["a", "b"])
         planned = test.power(self.n, ratio, survival=survival, censored=censored, share=share)
-        self.facts |= {"hazard": "constant", "arms": "two", "shares": f"{share:.2g}", "ratios": f"{ratio:.2g}"}
+        self.facts |= {
+            "hazard": "constant",
+            "arms": "two",
+            "shares": f"{share:.2g}",
+            "ratios": f"{ratio:.2g}",
+        }
         self.facts |= {"survivors": f"{survival:.2g}", "censoring": f"{censored:.2g}", "power": planned}
         self.facts["discrete"] = False
         rates = -np.log(survival) * np.array([1.0, ratio])
