@@ -473,7 +473,7 @@ class Asker:
         (g,), time = self._some(draw), self._edge(draw)
 
         def ask(model: Any, sample: Any) -> Any:
-            times, events, arms = (each[sample[2] == g] for each in sample)
+            times, events = (each[sample[2] == g] for each in sample[:2])
             if len(times) < 30:
                 return None
             known, error = _kaplan_meier(times, events > 0, time * self.horizon)
