@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dpstats.survival.curves import LEAST_AT_RISK, LEAST_IN_NOISE, risk_sums
 from dpstats.survival.levels import LeastSquares
-from dpstats.survival.shapes import Shapes
+from dpstats.survival.shapes import CROWDED, Shapes
 
 Floats = NDArray[np.float64]
 
@@ -76,6 +76,13 @@ class Reference:
             return None
         positions = self.positions.sum(axis=1)
         return Shapes.fit(self.pooled_events, self.pooled_at_risk, positions, self._position_noise)
+
+    @property
+    def crowded(self) -> NDArray[np.bool_]:
+        """In which bins most events are near one end: shape (releases, bins)."""
+        if self.shapes is None:
+            return np.zeros_like(self.usable)
+        return np.asarray(self.usable & (np.abs(self.shapes.slopes) > CROWDED))
 
     @cached_property
     def effective(self) -> Floats:

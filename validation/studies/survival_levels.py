@@ -272,7 +272,8 @@ def as_markdown(cells: int, datasets: int, seed: int, command: str) -> str:
         "## Steep hazards, with other censoring in each arm",
         "",
         "Exponential censoring at rates of 4.06, 0.52 and 1.2 a horizon. The bathtub has a third of its hazard in the "
-        "first twentieth of the horizon: with 4 bins, a straight line is not its shape. The summary says so.",
+        "first twentieth of the horizon: with 4 bins, a straight line is not its shape. Summaries, tests "
+        "and hazard ratios warn of it where noise does not hide the shape.",
         "",
         "| cell | table | `LogRankTest` | hazard ratio |",
         "|---" * 4 + "|",
