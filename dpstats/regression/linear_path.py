@@ -46,7 +46,7 @@ from dpstats.regression.rows import (
 
 Floats = NDArray[np.float64]
 
-_MEAT_KURTOSIS = 5.0
+MEAT_KURTOSIS = 5.0
 """Variance of a squared gradient over its squared mean, for normal rows with clipped residuals."""
 _ABSOLUTE = math.sqrt(math.pi / 2)  # standard deviation over mean absolute deviation, if normal
 _LEAST_SIZE = 0.02
@@ -68,8 +68,14 @@ _COMMON_TAIL = 0.08
 """Mean excess beyond 1.5 standard deviations for exponential residuals, in standard deviations."""
 _SKEWED = 2.6
 """Standard deviations of its error from which the tail of the residuals counts as asymmetric."""
+_SHORTENED = 0.15
+"""Mean of skewed columns, in standard deviations, that shortening of long rows moves, although their center is right."""
 _SPREADS = 2.0
 """Factor of the bias: it counts twice, because it is a fixed error and not a standard deviation."""
+_PEAKED = 2.0
+"""Mean square of the residuals, over that of normal ones of their size, from which a few are far larger than the rest.
+
+It is about 1.2 for exponential residuals."""
 _NOISY_COUNT = 0.03
 """Noise of a count of norms, over all rows, above which their quantile would be mostly noise."""
 _SCALES = 241
@@ -87,13 +93,14 @@ class LinearPath(Path):
     def __init__(self, plan: RegressionPlan) -> None:
         super().__init__(plan)
         self.sizes: list[float] = []
+        self.largest_size = 0.0
         self.most = 1.0
         self.width = self.clip = FIRST_WIDTH
         self.tail = _COMMON_TAIL
         self.outside = math.nan
         self.kept = 1.0
         self.meat: tuple[Floats, float] | None = None
-        self.uneven = self.pulled = False
+        self.uneven = self.pulled = self.peaked = False
         self.skewness = 0.0
         self.pull: Floats = np.zeros(self.p)
         self.unseen: Floats = np.zeros((self.p, self.p))
@@ -158,6 +165,7 @@ class LinearPath(Path):
             joint = isinstance(released, Mapping)
             size = float((released[SIZE] if joint else released)[0])
             noise = self._std(name, SIZE) if joint else self._std_of(name)
+            self.largest_size = (max(size, 0.0) + 2 * noise) * self.most
             # A size that is too small would clip more rows than the step corrects for, and attenuate the slopes.
             size = math.hypot(max(size, 0.0), _LEAST_ERRORS * noise)
             self.sizes.append(float(np.clip(_ABSOLUTE * size * self.most, _LEAST_SIZE, 1.0)))
@@ -207,7 +215,9 @@ class LinearPath(Path):
         self.pulled = size > (noise**2 + _TAIL_VARIANCE / self.n) * float(chdtri(count, _FALSE_ALARM))
         # The mean and the variance of the pull, given its release
         explained = (count + math.sqrt(2 * count)) * noise**2
-        likely = max(_LIKELY_PULL**2, (size - explained) / count)
+        # Without an intercept, slopes take what clipping changes in the mean of skewed residuals.
+        usual = _LIKELY_PULL if first else _COMMON_TAIL / math.sqrt(count)
+        likely = max(usual**2, (size - explained) / count)
         known = likely / (likely + variances)
         self.pull[first:] = vectors @ (known * seen)
         self.unseen[first:, first:] = (vectors * (known * variances)) @ vectors.T
@@ -266,7 +276,7 @@ class LinearPath(Path):
         around = inverse.of_sampling / (math.sqrt(self._spare) * self.kept)
         # The weights of bounded rows enter the meat squared. Shrinkage keeps its difference from the curvature only
         # beyond noise and sampling error.
-        sampling = _MEAT_KURTOSIS * (float(np.trace(meat)) / self.p) ** 2 / n
+        sampling = MEAT_KURTOSIS * (float(np.trace(meat)) / self.p) ** 2 / n
         one_variance = Curvature.noisy(meat, math.sqrt(meat_std**2 + sampling)).toward(even).mean
         # Asymmetric tails beyond the threshold bias the slopes. A threshold that clips no residual has no bias.
         clipped = self.sigma / self.kept if self.clip * self.sigma < 2.0 else 0.0
@@ -295,7 +305,7 @@ class LinearPath(Path):
         found = self._in_units(
             theta, [robust + privacy, model + privacy, privacy, left], scale * y_half, self.outside
         )
-        return replace(found, uneven=self.uneven or self.pulled or skewed, hidden=hidden)
+        return replace(found, uneven=self.uneven or self.pulled or skewed, peaked=self.peaked, hidden=hidden)
 
     def _set_intercept(self, theta: Floats, samples: list[Floats], noise: Floats, left: Floats) -> float:
         """Correct the intercept by the mean residual, and return the standard deviation of the residuals.
@@ -310,12 +320,21 @@ class LinearPath(Path):
         scale = most * math.sqrt(min(max(square - mean**2 + mean_noise**2, least), 1.0))
         if not self.plan.design.intercept:
             return scale
+        # In coordinates in which rows have mean 0, the mean residual does not depend on the slopes.
+        middle, blur = self._estimate_middle()
+        turn = np.eye(self.p)
+        turn[0, 1:] = middle
+        theta[0] += middle @ theta[1:]
+        for matrix in (*samples, noise, left):
+            matrix[:] = turn @ matrix @ turn.T
         error = float(samples[0][0, 0] + noise[0, 0] + left[0, 0])
         old = error + (self.tail * self.sigma) ** 2
         sampling, own = scale**2 / self.effective, (most * mean_noise) ** 2
-        # The center of the rows has noise, so wrong slopes change the mean residual.
-        tilt = self._std_of(CENTER) ** 2 * float(np.trace((samples[0] + noise + left)[1:, 1:]))
+        # This mean has noise, so wrong slopes change the mean residual.
+        tilt = float(np.trace(blur @ (samples[0] + noise + left)[1:, 1:]))
         new = sampling + own + tilt
+        # Most of the squares may be those of a few residuals, of which some are beyond the clipping threshold.
+        self.peaked = most**2 * (square - 2 * square_noise) > _PEAKED * (_ABSOLUTE * self.largest_size) ** 2
         # Tails are asymmetric if they change the mean residual by more than noise and sampling error explain.
         self.uneven = (most * mean) ** 2 > 4 * (error + new)
         weight = old / (old + new)
@@ -335,7 +354,29 @@ class LinearPath(Path):
             matrix[0, 1:] *= 1 - weight
             matrix[1:, 0] *= 1 - weight
             matrix[0, 0] = variance
+        turn[0, 1:] = -middle
+        theta[0] -= middle @ theta[1:]
+        for matrix in (*samples, noise, left):
+            matrix[:] = turn @ matrix @ turn.T
         return scale
+
+    def _estimate_middle(self) -> tuple[Floats, Floats]:
+        """Return the mean of the rows, from the curvature, and the covariance of its error.
+
+        It is not 0 where bounds cut the rows from which the center was estimated. A mean that noise explains counts
+        as 0.
+        """
+        inverse, back = self.inverse, np.linalg.inv(self.whitening)
+        assert inverse is not None
+        moments = back @ (inverse.vectors * inverse.known) @ inverse.vectors.T @ back.T
+        count, size = self.p - 1, max(float(moments[0, 0]), 1e-9)
+        mean = moments[0, 1:] / size
+        spread = moments[1:, 1:] / size - np.outer(mean, mean)
+        noise = (inverse.noise / max(float(inverse.known.mean()), 1e-9)) ** 2
+        seen = float(mean @ np.linalg.lstsq(spread, mean, rcond=None)[0])
+        explained = (count + 2 * math.sqrt(2 * count)) * noise + count * _SHORTENED**2
+        gain = max(1 - explained / max(seen, 1e-300), 0.0)
+        return gain * mean, self._std_of(CENTER) ** 2 * np.eye(count) + gain * noise * spread
 
 
 def _root(variance: float) -> float:

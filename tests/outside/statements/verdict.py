@@ -42,6 +42,7 @@ STANDING = (
 """Notes that do not say that something is off: most fits of a class have them."""
 CONDITIONAL = {
     "Slopes assume that residuals are no more skewed": "skewness depends on x",
+    "Without an intercept, slopes assume": "skewed residuals",
     "Differences assume residuals that are no more skewed": "skewness depends on x",
     "Intervals assume that the kurtosis": "long-tailed",
     "normal residuals": "other residuals",
