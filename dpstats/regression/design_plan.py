@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -33,9 +33,6 @@ class DesignPlan(ReleasePlan, ABC):
     bits: int
     missing: str = field(default="error", kw_only=True)
 
-    _columns: ClassVar[str]
-    """Description of the columns that the noise ratio assumes."""
-
     @property
     def size(self) -> int:
         """Number of coefficients, including the intercept."""
@@ -50,6 +47,11 @@ class DesignPlan(ReleasePlan, ABC):
             if isinstance(stage, JointStage)
             for block in stage.blocks
         }
+
+    @property
+    def _columns(self) -> str:
+        """The columns and residuals that the noise ratio assumes."""
+        return "columns of one scale and normal residuals"
 
     @property
     @abstractmethod

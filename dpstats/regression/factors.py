@@ -192,7 +192,7 @@ class FactorsPlan(LevelsPlan):
         ratio, share = f"{self.noise_ratio:.2g}", f"{100 * self.smallest_share:.2g}"
         return [
             *notes,
-            f"for columns of one scale, noise of a slope {ratio} times its sampling error",
+            f"for {self._columns}, noise of a slope {ratio} times its sampling error",
             f"a level with {share}% of the rows has as much noise as sampling error",
         ]
 

@@ -166,7 +166,7 @@ class LevelsPlan(DesignPlan):
             ]
         return [
             f"adjusted for {self.design.center.size} covariates; noise of a slope about {self.steps.noise_ratio:.2g} "
-            "times its sampling error, for columns of one scale",
+            f"times its sampling error, for {self._columns}",
             f"a level with {100 * self.smallest_share:.2g}% of the rows has as much noise as sampling error",
         ]
 

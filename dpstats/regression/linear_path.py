@@ -68,8 +68,8 @@ _COMMON_TAIL = 0.08
 """Mean excess beyond 1.5 standard deviations for exponential residuals, in standard deviations."""
 _SKEWED = 2.6
 """Standard deviations of its error from which the tail of the residuals counts as asymmetric."""
-_SHORTENED = 0.15
-"""Mean of skewed columns, in standard deviations, that shortening of long rows moves, although their center is right."""
+_SHORTENED = 0.3
+"""Mean of skewed columns, in standard deviations, that is left by shortening of long rows around the right center."""
 _SPREADS = 2.0
 """Factor of the bias: it counts twice, because it is a fixed error and not a standard deviation."""
 _PEAKED = 2.0

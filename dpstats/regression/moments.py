@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,8 +87,6 @@ class MomentsPlan(DesignPlan):
     norm: str
     few_rows: bool = field(default=False, kw_only=True)
 
-    _columns: ClassVar[str] = "columns that spread by a quarter of their half-widths"
-
     @property
     def question(self) -> SecondMoments:
         """The query for the second moments of the rows."""
@@ -123,6 +120,10 @@ class MomentsPlan(DesignPlan):
     def _spread(self) -> float:
         """Variance in the unit ball of columns with the assumed standard deviation."""
         return (_SPREAD * 2.0**X_BITS / self.question.bound) ** 2
+
+    @property
+    def _columns(self) -> str:
+        return "columns that spread by a quarter of their half-widths and residuals by a sixth of that of y_bounds"
 
     @property
     def noise_ratio(self) -> float:

@@ -123,7 +123,6 @@ class RegressionPlan(DesignPlan):
     family: str
     mu: float
 
-    _columns: ClassVar[str] = "columns of one scale"
     _surely: ClassVar[float] = 5.0
     """Standard deviations of its noise by which a count of norms must exceed `SEEN` to be seen in most fits."""
 
@@ -131,6 +130,10 @@ class RegressionPlan(DesignPlan):
     def norm_ends(self) -> Floats:
         """Bin edges for the counts of row norms: from 1/80 of the declared bounding box to 16 times the box."""
         return norm_ends(self.n_samples, self.n_features, self.mu)
+
+    @property
+    def _columns(self) -> str:
+        return super()._columns if self.family == "linear" else "columns of one scale"
 
     @property
     def noise_ratio(self) -> float:
