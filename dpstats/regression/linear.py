@@ -5,6 +5,7 @@ Proof: docs/proofs/regression.md.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +18,7 @@ from dpstats.errors import InvalidParameter, refuse
 from dpstats.privacy.gaussian import gaussian_sigma
 from dpstats.regression.engine import NewtonSteps, walked
 from dpstats.regression.error_laws import ErrorLaw, Robust, Student
-from dpstats.regression.factors import FactorColumns, FactorsPlan, factors_plan
+from dpstats.regression.factors import FactorColumns, FactorsPlan, check_shares, factors_plan
 from dpstats.regression.from_moments import describe_moments, read_moments, report_moments
 from dpstats.regression.least_squares import LeastSquares
 from dpstats.regression.linear_path import MEAT_KURTOSIS
@@ -216,6 +217,7 @@ class PrivateLinearRegression(FactorColumns[RegressionPlan], NewtonSteps, LeastS
     cov_type: str = "HC"
 
     _title = "Private linear regression"
+    _fewest = 0
 
     @property
     def _law(self) -> ErrorLaw:
@@ -223,14 +225,23 @@ class PrivateLinearRegression(FactorColumns[RegressionPlan], NewtonSteps, LeastS
             return Student(self._degrees)
         return Robust(2 * self._degrees / MEAT_KURTOSIS)
 
-    def plan(self, n_samples: int, n_features: int) -> Any:
+    def plan(self, n_samples: int, n_features: int, shares: Mapping[Any, float] | None = None) -> Any:
         """Return the release plan of a fit on data of this size.
 
         Parameters
         ----------
         n_samples, n_features : int
             Public sizes. Columns of factors do not count.
+        shares : mapping, optional
+            Shares of the rows that have the rarer value of a yes/no column, by the name or position of the column, such
+            as ``{"smoker": 0.02}``. For a factor, the shares of its levels: ``{"arm": {"a": 0.02}}``. The plan states
+            the noise of these coefficients in `noise_ratios` and its notes. Nothing else depends on shares: give what
+            is known without the data.
         """
+        plan = self._plan(n_samples, n_features)
+        return plan if shares is None else replace(plan, shares=check_shares(shares, plan, self.x_bounds))
+
+    def _plan(self, n_samples: int, n_features: int) -> Any:
         n, design = self._declared(n_samples, n_features)
         design = self._add_columns(design)
         if design.offset is not None:

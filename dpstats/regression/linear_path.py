@@ -209,6 +209,8 @@ class LinearPath(Path):
         """
         # In coordinates in which errors are independent; the size of the pull is in units of these errors.
         count, first = released.size, self.p - released.size
+        if count == 0:
+            return
         variances, vectors = np.linalg.eigh(noise**2 * np.eye(count) + unfit)
         seen = vectors.T @ released
         size = float(seen**2 @ (noise**2 / variances))
@@ -287,7 +289,7 @@ class LinearPath(Path):
         samples = [positive(around @ middle @ around) + unsure for middle in (mixed, one_variance)]
         # Skewed residuals bias the slopes by a part of this, if their skewness depends on the row.
         errors = np.diagonal(samples[0] + self.noise + self.left)[int(self.plan.design.intercept) :]
-        usual = math.sqrt(float(errors.mean()))
+        usual = math.sqrt(float(errors.mean())) if self.d else math.inf
         skewed = self.skewness * part > usual
         hidden = (
             self.hidden
@@ -368,6 +370,8 @@ class LinearPath(Path):
         """
         inverse, back = self.inverse, np.linalg.inv(self.whitening)
         assert inverse is not None
+        if self.d == 0:
+            return np.zeros(0), np.zeros((0, 0))
         moments = back @ (inverse.vectors * inverse.known) @ inverse.vectors.T @ back.T
         count, size = self.p - 1, max(float(moments[0, 0]), 1e-9)
         mean = moments[0, 1:] / size

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.parameters import check_real
 from dpstats.lattice.products import finest, row_bits
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.stages import Block
@@ -133,6 +134,13 @@ class MomentsPlan(DesignPlan):
         ) ** 2 / 2  # sum of squares, and also the residual variance
         noise = self.matrix_noise.above * math.sqrt(1 + slopes) / self._spread
         return noise / math.sqrt(slopes / self.n_samples)
+
+    def noise_ratio_of_share(self, share: float) -> float:
+        share = check_real("share", share, above=0, at_most=0.5)
+        # The values are one half-width from the middle of their bounds.
+        spread = 2 * math.sqrt(share * (1 - share)) / _SPREAD
+        hidden = self.matrix_noise.hides(self.size, spread**2 * self._spread)
+        return math.inf if hidden else self.noise_ratio / spread
 
     @property
     def noise_only(self) -> bool:

@@ -161,7 +161,10 @@ FAULTS: dict[str, tuple[Any, str, Any, str, str, Callable[[Cell], bool]]] = {
         Regression, "t_test", lambda model, text: Regression.wald_test(model, text + " + 1"), LOGISTIC, "combination",
         is_easy,
     ),
-    "a plan without noise": (RegressionPlan, "noise_ratio", property(lambda plan: 0.0), LINEAR, "planned", is_noisy),
+    "a plan without noise": (
+        RegressionPlan, "noise_ratio", property(lambda plan: 0.0), LINEAR, "planned",
+        lambda cell: is_noisy(cell) and not cell.facts["other residuals"],
+    ),
     "noise of means halved in the plan": (
         GroupMeansPlan, "mean_noise", lambda plan, rows: plan.half * plan.totals_noise.total / rows / 2, GROUPS,
         "planned", is_noisy,
@@ -173,7 +176,7 @@ FAULTS: dict[str, tuple[Any, str, Any, str, str, Callable[[Cell], bool]]] = {
     ),
     "levels compared in the wrong order": (
         LevelsEstimate, "compare", compare_reversed(), levels.FACTORS, "difference",
-        lambda cell: is_easy(cell) and not cell.facts["equal"],
+        lambda cell: is_easy(cell) and not cell.facts["equal"] and "and" not in cell.facts["factors"],
     ),
     "groups that are not adjusted": (
         LevelsFit, "_correct_slopes", lambda fit, path: setattr(fit, "slopes", 0 * fit.slopes), levels.ADJUSTED,

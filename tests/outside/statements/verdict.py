@@ -35,6 +35,8 @@ STANDING = (
     "P-values are not adjusted",
     "Rows with a missing entry",
     "Rows with an undeclared or missing label",
+    "factors ",
+    "a level with",
     "for columns",
     "a yes/no column needs",
     "Groups count as randomized",
