@@ -233,7 +233,7 @@ def check_shares(shares: Any, plan: DesignPlan, x_bounds: Any) -> dict[str, floa
         raise refuse("shares", given=shares, allowed="a mapping of columns to shares of the rows")
     factors = plan.coding.factors if isinstance(plan, FactorsPlan) else {}
     known = list(x_bounds) if isinstance(x_bounds, Mapping) else None
-    d, found = plan.design.center.size, {}
+    d, found = plan.design.center.size, dict[str, Any]()
     for name, share in shares.items():
         if name in factors:
             if not isinstance(share, Mapping) or any(level not in factors[name].values for level in share):

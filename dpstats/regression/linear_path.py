@@ -114,7 +114,8 @@ class LinearPath(Path):
     @property
     def most_residual(self) -> float:
         """Clipping threshold of the residuals for the correction of the intercept."""
-        reach = float(np.clip(5 * (self.n * self.plan.mu / 4700) ** (1 / 3), 4.0, 10.0))
+        sharp = math.sqrt(self.plan.share(RESIDUALS) / 0.04)
+        reach = float(np.clip(5 * (sharp * self.n * self.plan.mu / 4700) ** (1 / 3), 4.0, 10.0))
         return min(reach * self.sigma, 2.0)
 
     def _threshold(self, name: str) -> float:
@@ -334,6 +335,9 @@ class LinearPath(Path):
         sampling, own = scale**2 / self.effective, (most * mean_noise) ** 2
         # This mean has noise, so wrong slopes change the mean residual.
         tilt = float(np.trace(blur @ (samples[0] + noise + left)[1:, 1:]))
+        # Exponential residuals do not balance beyond the largest one that counts.
+        beyond = _COMMON_TAIL * self.sigma * math.exp(FIRST_WIDTH - most / self.sigma) if most < 2.0 else 0.0
+        tilt += beyond**2
         new = sampling + own + tilt
         # Most of the squares may be those of a few residuals, of which some are beyond the clipping threshold.
         self.peaked = most**2 * (square - 2 * square_noise) > _PEAKED * (_ABSOLUTE * self.largest_size) ** 2

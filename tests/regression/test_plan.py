@@ -117,7 +117,7 @@ def test_a_pure_guarantee_is_refused_with_where_to_go() -> None:
 def test_bad_sizes_are_refused(estimator: type) -> None:
     bounds = {} if estimator is PrivateLogisticRegression else {"y_bounds": (0, 1)}
     made = estimator(x_bounds=(0, 1), **bounds)
-    for n, d in ((1, 1), (10, 0), (10.5, 1)):
+    for n, d in ((1, 1), (10, -1), (10.5, 1)):
         with pytest.raises(InvalidParameter):
             made.plan(n, d)
 

@@ -130,6 +130,14 @@ def is_confounded(cell: Cell) -> bool:
     return is_easy(cell) and not cell.facts["randomized"] and "yes/no" not in cell.facts["x"]
 
 
+def is_bounded(cell: Cell) -> bool:
+    """Return whether bounds are close to the rows, and there is one factor."""
+    facts = cell.facts
+    return facts["y bounds"] == "tight" and not {"20x", "shifted"} & set(facts["x bounds"].split(", ")) and (
+        "and" not in facts["factors"]
+    )
+
+
 def is_easy(cell: Cell) -> bool:
     """Return whether noise is small and rows are few but enough."""
     facts = cell.facts
@@ -176,7 +184,7 @@ FAULTS: dict[str, tuple[Any, str, Any, str, str, Callable[[Cell], bool]]] = {
     ),
     "levels compared in the wrong order": (
         LevelsEstimate, "compare", compare_reversed(), levels.FACTORS, "difference",
-        lambda cell: is_easy(cell) and not cell.facts["equal"] and "and" not in cell.facts["factors"],
+        lambda cell: is_easy(cell) and not cell.facts["equal"] and is_bounded(cell),
     ),
     "groups that are not adjusted": (
         LevelsFit, "_correct_slopes", lambda fit, path: setattr(fit, "slopes", 0 * fit.slopes), levels.ADJUSTED,
