@@ -52,6 +52,8 @@ _ABSOLUTE = math.sqrt(math.pi / 2)  # standard deviation over mean absolute devi
 _LEAST_SIZE = 0.02
 _SLOW_DECAY = 0.3
 """The same for exponential residuals whose scale varies much with the row."""
+_SKEWED_DECAY = 0.8
+"""The same without an intercept, for tails of skewed residuals."""
 _FALSE_ALARM = 0.01
 _LIKELY_PULL = 0.0005
 """Standard deviation of the pull of asymmetric tails on a slope, in scales, where the release shows none.
@@ -241,7 +243,8 @@ class LinearPath(Path):
 
         It depends on the decay of the tails, which may be slow if there is a pull.
         """
-        fast, slow = (_extrapolate(width, rate) for rate in (DECAY, _SLOW_DECAY))
+        usual = DECAY if self.plan.design.intercept else _SKEWED_DECAY
+        fast, slow = (_extrapolate(width, rate) for rate in (usual, _SLOW_DECAY))
         return ((fast + slow) / 2, (slow - fast) / 2) if self.pulled else (fast, fast / 2)
 
     def _whiten_again(self) -> None:

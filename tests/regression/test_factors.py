@@ -346,3 +346,16 @@ def test_outcomes_without_spread_have_coefficients() -> None:
         x_bounds={"x": (-3, 3)}, y_bounds=(-1, 1), factors={"a": [0, 1, 2]}, epsilon=1e6, random_state=0
     ).fit(rows, np.full(200, 0.25))
     assert np.isfinite(made.params_).all()
+
+
+def test_plans_that_know_shares_state_the_noise_of_levels() -> None:
+    made = PrivateLinearRegression(
+        x_bounds={"age": (0, 100)}, y_bounds=(0, 1), factors={"arm": ["a", "b"], "site": [1, 2]}
+    )
+    found = made.plan(20_000, 1, shares={"arm": {"b": 0.01}, "age": 0.2})
+    assert found.noise_ratios["arm[b]"] == pytest.approx(math.sqrt(found.smallest_share / 0.01))
+    assert found.noise_ratios["age"] == found.inner.noise_ratio_of_share(0.2)
+    assert [note for note in found.notes() if note.startswith("arm[b] at 1% of the rows: noise about")]
+    for given in ({"arm": 0.1}, {"arm": {"c": 0.1}}, {"arm": {"b": 1.2}}):
+        with pytest.raises(InvalidParameter, match="share"):
+            made.plan(20_000, 1, shares=given)

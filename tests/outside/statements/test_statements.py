@@ -133,8 +133,10 @@ def is_confounded(cell: Cell) -> bool:
 def is_bounded(cell: Cell) -> bool:
     """Return whether bounds are close to the rows, and there is one factor."""
     facts = cell.facts
-    return facts["y bounds"] == "tight" and not {"20x", "shifted"} & set(facts["x bounds"].split(", ")) and (
-        "and" not in facts["factors"]
+    return (
+        facts["y bounds"] == "tight"
+        and not {"20x", "shifted"} & set(facts["x bounds"].split(", "))
+        and ("and" not in facts["factors"])
     )
 
 
