@@ -120,9 +120,10 @@ def scaled(factor: float, shift: float = 0.0) -> Callable[..., None]:
     return report
 
 
-def compare_reversed(real: Any = LevelsEstimate.compare) -> Callable[..., Any]:
-    """Return a comparison of levels in the wrong order."""
-    return lambda found, first, second: real(found, second, first)
+def compare_shifted(found: Any, first: Any, second: Any, real: Any = LevelsEstimate.compare) -> Any:
+    """Return the means of some levels, too large by a quarter of a half-width, and of others."""
+    a, b = real(found, first, second)
+    return a.shift(0.25, 0.0 * a.estimate), b
 
 
 def is_confounded(cell: Cell) -> bool:
@@ -184,9 +185,9 @@ FAULTS: dict[str, tuple[Any, str, Any, str, str, Callable[[Cell], bool]]] = {
         GroupMeans, "test", lambda model, value, **given: super(GroupMeans, model).test(1.05 * value, **given), GROUPS,
         "test", is_easy,
     ),
-    "levels compared in the wrong order": (
-        LevelsEstimate, "compare", compare_reversed(), levels.FACTORS, "difference",
-        lambda cell: is_easy(cell) and not cell.facts["equal"] and is_bounded(cell),
+    "differences of levels too large": (
+        LevelsEstimate, "compare", compare_shifted, levels.FACTORS, "difference",
+        lambda cell: is_easy(cell) and is_bounded(cell),
     ),
     "groups that are not adjusted": (
         LevelsFit, "_correct_slopes", lambda fit, path: setattr(fit, "slopes", 0 * fit.slopes), levels.ADJUSTED,
