@@ -65,7 +65,9 @@ class PrivateLinearRegression(FactorColumns[RegressionPlan], NewtonSteps, LeastS
         * "nonrobust": shrinks the released covariance toward the covariance under equal residual variances, to the
           extent that noise explains the difference. Not with factors.
 
-        XX    factors : mapping {column name: levels}, optional
+        Both divide by n - p rows, as "HC1" does. Intervals use Student's t with n - p degrees of freedom, or with two
+        fifths of them where a robust covariance is estimated. Joint tests then use Hotelling's T^2.
+    factors : mapping {column name: levels}, optional
         Columns of ``X`` with labels, and their public levels, such as ``{"arm": ["control", "a", "b"]}``. The first
         level is the reference. A column of yes and no has the levels ``[False, True]`` or ``[0, 1]``. Levels may be
         rare: see the notes. Several factors may have at most 16 combinations of levels. ``X`` must be a data frame, a
