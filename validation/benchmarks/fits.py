@@ -1,8 +1,8 @@
 """Fits and plans that once took long: over the arithmetic that they cannot do without, or in a fresh process.
 
-Fits of a million rows are divided by X'X of ten columns, or by the medians of all blocks and their folds. Small fits, totals of events and first calls
-are in milliseconds of one processor. A first call runs in a process of its own, after the imports, without files of
-earlier runs.
+Fits of a million rows are divided by X'X of ten columns, or by the medians of all blocks and their folds. Small fits,
+totals of events and first calls are in milliseconds of one processor. A first call runs in a process of its own, after
+the imports, without files of earlier runs.
 
     python validation/benchmarks/fits.py                  print the tables: five minutes
     python validation/benchmarks/fits.py --write          and write validation/results/benchmark_fits.md
@@ -183,9 +183,9 @@ def main() -> None:
             print(rows[-1], file=sys.stderr, flush=True)
     header = ["", *(["before"] if given.against else []), "now", "goal"]
     body = f"""\
-Processor time with one thread. Fits of a million rows: over the floor, X'X of 10 columns or the medians of all blocks and folds, each the
-least of several runs in one process. All others in milliseconds: the least of several runs after the first, or the
-first call of a process after the imports.
+Processor time with one thread. Fits of a million rows: over the floor, X'X of 10 columns or the medians of all blocks
+and folds, each the least of several runs in one process. All others in milliseconds: the least of several runs after
+the first, or the first call of a process after the imports.
 
 {table(header, rows)}
 """
