@@ -83,7 +83,7 @@ def block_rows(table: Table, order: NDArray[np.intp], k: int, drop: bool) -> Ite
             complete &= np.isfinite(table.y)
         rows, places = rows[complete[rows]], places[complete[rows]]
     # Rows, or units with all their rows, that are not empty, by their number.
-    numbers = np.cumsum(np.diff(places, prepend=places[:1]) > 0)
+    numbers: NDArray[np.intp] = np.cumsum(np.diff(places, prepend=places[:1]) > 0)
     limits = np.searchsorted(places, [*(slot.start for slot in slots(order.size, k)), order.size])
     for start, end in itertools.pairwise(limits.tolist()):
         own = rows[start:end]

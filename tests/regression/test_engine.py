@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import pytest
 
 from dpstats.data.tables import Table
-from dpstats.regression import PrivateLinearRegression, PrivateLogisticRegression
+from dpstats.regression import (
+    PrivateCountRegression,
+    PrivateLinearRegression,
+    PrivateLogisticRegression,
+    engine,
+)
 from dpstats.regression.design import Design
 from dpstats.regression.engine import of_draw, walked
 from dpstats.regression.path import Estimate, find_identified
