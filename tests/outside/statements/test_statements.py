@@ -17,9 +17,12 @@ from dpstats.regression import PrivateCountRegression
 from dpstats.regression.base import Regression
 from dpstats.regression.error_laws import Normal
 from dpstats.regression.plan import RegressionPlan
+from dpstats.statistic import PrivateStatistic, location
+from dpstats.statistic.errors import BlockErrors, DifferenceErrors
+from dpstats.statistic.plan import StatisticPlan
 from dpstats.together import Together
 from tests.outside.seeds import daily_seed
-from tests.outside.statements import group_means, regressions
+from tests.outside.statements import group_means, regressions, statistics
 from tests.outside.statements.net import Net, describe, draw_cell
 from tests.outside.statements.populations import KINDS, draw_bounds, draw_rows, draw_values
 from tests.outside.statements.verdict import MOST, Answer, Cell, evidence, judge, names_reason
@@ -50,6 +53,31 @@ def test_frames_have_the_drawn_values_in_every_column() -> None:
         np.testing.assert_array_equal(values, np.sort(column), kind)
         low, high = draw_bounds(draw, values, "tight", all_inside=True)
         assert low <= values.min() and values.max() <= high, kind
+
+
+@pytest.mark.parametrize("name", statistics.STATISTICS)
+def test_blocks_at_once_have_the_values_of_blocks_one_by_one(name: str) -> None:
+    statistic = statistics.STATISTICS[name]
+    draw = np.random.default_rng(3)
+    X = draw.gamma(2.0, size=(1100, len(statistic.columns)))
+    if statistics.GROUP in statistic.columns or name == "share":
+        X[:, -1] = draw.random(1100) < 0.3
+    if name in ("share", "risk difference", "relative risk"):
+        X[:, 0] = draw.random(1100) < 0.4
+    for link in set(statistic.links):
+        options: dict[str, Any] = {
+            "n_outputs": len(statistic.of),
+            "link": link,
+            "epsilon": 4.0,
+            "random_state": 0,
+        }
+        options |= {"bounds": (-3, 5), "blocks": 61 if len(statistic.of) == 1 else 70}
+        fits = [
+            kind(statistics.OneBlock(statistic), **options).fit(X)
+            for kind in (PrivateStatistic, statistics.AllAtOnce)
+        ]
+        np.testing.assert_allclose(fits[0].estimate_, fits[1].estimate_, rtol=1e-5)
+        np.testing.assert_array_equal(fits[0].failed_share_, fits[1].failed_share_)
 
 
 # The verdict
@@ -129,8 +157,35 @@ def is_noisy(cell: Cell) -> bool:
     return 0.3 < cell.facts["epsilon"] < 1 and cell.facts["n"] > 3000
 
 
+def halved(model: BlockErrors, tail: Any) -> tuple[Any, Any]:
+    """Return limits that are half as far from the estimate."""
+    low, high = LIMITS(model, tail)
+    return (low + model.start) / 2, (high + model.start) / 2
+
+
+def has_regular_blocks(cell: Cell) -> bool:
+    """Return whether blocks' values are what the intervals of `PrivateStatistic` are made for."""
+    return not (cell.facts[statistics.ALLOWANCES] or cell.facts["failed"] or cell.facts["n"] > 20_000)
+
+
+def has_tied_blocks(cell: Cell) -> bool:
+    """Return whether more than half of the blocks of a share are without a yes."""
+    facts, size = cell.facts, int(cell.facts["blocks"].split()[-1])
+    rate = float(facts["x"].split()[-1])
+    plain = (
+        facts["of"] == "share"
+        and not facts.get("link")
+        and facts["epsilon"] < 2
+        and facts["missing"] == "0.00"
+    )
+    return plain and 0.2 < rate * size < 0.6 and not facts["unit"]
+
+
+LIMITS = BlockErrors.limits
+
 LINEAR, SUFFICIENT, LOGISTIC, COUNT, _ = regressions.FAMILIES
 GROUPS = "GroupMeans"
+STATISTIC = statistics.FAMILY
 FAULTS: dict[str, tuple[Any, str, Any, str, str, Callable[[Cell], bool]]] = {
     "standard errors halved": (Regression, "_set_params", scaled(0.5), LINEAR, "interval", is_easy),
     "slopes off": (Regression, "_set_params", scaled(1.0, 2.0), SUFFICIENT, "joint", is_easy),
@@ -156,6 +211,15 @@ FAULTS: dict[str, tuple[Any, str, Any, str, str, Callable[[Cell], bool]]] = {
         GroupMeans, "test", lambda model, value, **given: super(GroupMeans, model).test(1.05 * value, **given), GROUPS,
         "test", is_easy,
     ),
+    "limits halfway to the estimate": (BlockErrors, "limits", halved, STATISTIC, "interval", has_regular_blocks),
+    "a difference with the error of one": (
+        DifferenceErrors, "limits", lambda model, tail: tuple(end - model.second.start for end in LIMITS(model.first, tail)),
+        STATISTIC, "difference", has_regular_blocks,
+    ),
+    "planned widths without noise": (
+        StatisticPlan, "planned_width", property(lambda plan: 0.8), STATISTIC, "planned", has_regular_blocks,
+    ),
+    "scales of tied blocks that collapse": (location, "_TIED", 1.0, STATISTIC, "interval", has_tied_blocks),
 }  # fmt: skip
 MOST_CELLS = 5
 """Cells in which a planted fault must show once."""
@@ -168,7 +232,9 @@ def test_planted_faults_are_found(name: str, monkeypatch: pytest.MonkeyPatch) ->
     tried: list[str] = []
     for k in range(1000):
         draw = np.random.default_rng([5, k])
-        if family == GROUPS:
+        if family == STATISTIC:
+            cell = statistics.draw_cell(draw, question, "share" if attribute == "_TIED" else None)
+        elif family == GROUPS:
             cell = group_means.draw_cell(draw, question)
         else:
             cell = regressions.draw_cell(draw, question, family)

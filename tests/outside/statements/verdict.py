@@ -38,6 +38,7 @@ STANDING = (
     "a yes/no column needs",
     "Groups count as randomized",
     "Groups are compared at equal covariates",
+    "The guarantee holds if the function uses nothing but",
 )
 """Notes that do not say that something is off: most fits of a class have them."""
 CONDITIONAL = {
@@ -45,6 +46,7 @@ CONDITIONAL = {
     "Differences assume residuals that are no more skewed": "skewness depends on x",
     "Intervals assume that the kurtosis": "long-tailed",
     "normal residuals": "other residuals",
+    "Intervals count sampling error, noise, a skewness of a row's": "beyond the allowances",
 }
 """Notes that most fits have, and the fact about the population of which they warn."""
 ABOUT_SOME = re.compile(r"^(?:Not identified[^:]*|Noise only): (?!at this n)(.*?)\. ")
