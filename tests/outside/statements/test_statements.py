@@ -157,10 +157,13 @@ def is_noisy(cell: Cell) -> bool:
     return 0.3 < cell.facts["epsilon"] < 1 and cell.facts["n"] > 3000
 
 
-def halved(model: BlockErrors, tail: Any) -> tuple[Any, Any]:
+def halve(limits: Callable[..., Any]) -> Callable[..., Any]:
     """Return limits that are half as far from the estimate."""
-    low, high = LIMITS(model, tail)
-    return (low + model.start) / 2, (high + model.start) / 2
+
+    def half(errors: Any, tail: Any) -> Any:
+        return tuple((end + errors.start) / 2 for end in limits(errors, tail))
+
+    return half
 
 
 def has_regular_blocks(cell: Cell) -> bool:
@@ -180,8 +183,6 @@ def has_tied_blocks(cell: Cell) -> bool:
     )
     return plain and 0.2 < rate * size < 0.6 and not facts["unit"]
 
-
-LIMITS = BlockErrors.limits
 
 LINEAR, SUFFICIENT, LOGISTIC, COUNT, _ = regressions.FAMILIES
 GROUPS = "GroupMeans"
@@ -211,10 +212,11 @@ FAULTS: dict[str, tuple[Any, str, Any, str, str, Callable[[Cell], bool]]] = {
         GroupMeans, "test", lambda model, value, **given: super(GroupMeans, model).test(1.05 * value, **given), GROUPS,
         "test", is_easy,
     ),
-    "limits halfway to the estimate": (BlockErrors, "limits", halved, STATISTIC, "interval", has_regular_blocks),
-    "a difference with the error of one": (
-        DifferenceErrors, "limits", lambda model, tail: tuple(end - model.second.start for end in LIMITS(model.first, tail)),
-        STATISTIC, "difference", has_regular_blocks,
+    "intervals of half the width": (
+        BlockErrors, "limits", halve(BlockErrors.limits), STATISTIC, "interval", has_regular_blocks,
+    ),
+    "differences of half the width": (
+        DifferenceErrors, "limits", halve(DifferenceErrors.limits), STATISTIC, "difference", has_regular_blocks,
     ),
     "planned widths without noise": (
         StatisticPlan, "planned_width", property(lambda plan: 0.8), STATISTIC, "planned", has_regular_blocks,
