@@ -80,6 +80,18 @@ def test_blocks_at_once_have_the_values_of_blocks_one_by_one(name: str) -> None:
         np.testing.assert_array_equal(fits[0].failed_share_, fits[1].failed_share_)
 
 
+def test_blocks_of_trimmed_means_are_biased_by_the_rounded_number_of_rows() -> None:
+    m, draw = 30, np.random.default_rng(0)
+    X, folds = draw.lognormal(size=(20_000, m, 1)), np.broadcast_to(np.arange(m) * 5 // m, (20_000, m))
+    errors = {}
+    for name in ("trimmed mean", "fractional trimmed mean"):
+        statistic = statistics.STATISTICS[name]
+        values = statistics.correct_rows(statistic, None, "jackknife", X, folds)
+        off = values.mean() - statistic(X.reshape(1, -1, 1))[0, 0]
+        errors[name] = off / values.std() * math.sqrt(166)
+    assert errors["trimmed mean"] < -6 and abs(errors["fractional trimmed mean"]) < 0.6, errors
+
+
 # The verdict
 
 
