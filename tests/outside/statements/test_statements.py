@@ -17,7 +17,7 @@ from dpstats.regression import PrivateCountRegression
 from dpstats.regression.base import Regression
 from dpstats.regression.error_laws import Normal
 from dpstats.regression.plan import RegressionPlan
-from dpstats.statistic import PrivateStatistic, location
+from dpstats.statistic import PrivateStatistic
 from dpstats.statistic.errors import BlockErrors, DifferenceErrors
 from dpstats.statistic.plan import StatisticPlan
 from dpstats.together import Together
@@ -183,19 +183,6 @@ def has_regular_blocks(cell: Cell) -> bool:
     return not (cell.facts[statistics.ALLOWANCES] or cell.facts["failed"] or cell.facts["n"] > 20_000)
 
 
-def has_tied_blocks(cell: Cell) -> bool:
-    """Return whether more than half of the blocks of a share are without a yes."""
-    facts, size = cell.facts, int(cell.facts["blocks"].split()[-1])
-    rate = float(facts["x"].split()[-1])
-    plain = (
-        facts["of"] == "share"
-        and not facts.get("link")
-        and facts["epsilon"] < 2
-        and facts["missing"] == "0.00"
-    )
-    return plain and 0.2 < rate * size < 0.6 and not facts["unit"]
-
-
 LINEAR, SUFFICIENT, LOGISTIC, COUNT, _ = regressions.FAMILIES
 GROUPS = "GroupMeans"
 STATISTIC = statistics.FAMILY
@@ -233,7 +220,6 @@ FAULTS: dict[str, tuple[Any, str, Any, str, str, Callable[[Cell], bool]]] = {
     "planned widths without noise": (
         StatisticPlan, "planned_width", property(lambda plan: 0.8), STATISTIC, "planned", has_regular_blocks,
     ),
-    "scales of tied blocks that collapse": (location, "_TIED", 1.0, STATISTIC, "interval", has_tied_blocks),
 }  # fmt: skip
 MOST_CELLS = 5
 """Cells in which a planted fault must show once."""
@@ -247,7 +233,7 @@ def test_planted_faults_are_found(name: str, monkeypatch: pytest.MonkeyPatch) ->
     for k in range(1000):
         draw = np.random.default_rng([5, k])
         if family == STATISTIC:
-            cell = statistics.draw_cell(draw, question, "share" if attribute == "_TIED" else None)
+            cell = statistics.draw_cell(draw, question)
         elif family == GROUPS:
             cell = group_means.draw_cell(draw, question)
         else:
