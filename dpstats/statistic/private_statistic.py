@@ -433,9 +433,9 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan], HasMissing
         if np.any(np.asarray(self.failed_share_) * self.n_blocks_ > many):
             found.insert(
                 0,
-                "Warning: many blocks failed, and the estimate is about the others. If the values of blocks decide which "
-                "fail, as the logarithm of 0 does, the interval may miss. Try the function on blocks of this size of "
-                "public data with check_locality.",
+                "Warning: many blocks failed, and the estimate is about the others. If the values of blocks decide "
+                "which fail, as the logarithm of 0 does, the interval may miss. Try the function on blocks of this "
+                "size of public data with check_locality.",
             )
         return found
 
