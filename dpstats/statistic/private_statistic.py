@@ -57,7 +57,8 @@ from dpstats.together import BONFERRONI
 
 _LEAST_SIZE = {None: 20, "jackknife": 16, "jackknife2": 30}  # of the blocks of a function with one parameter
 _SIZE_PER_PARAMETER = {None: 20, "jackknife": 20, "jackknife2": 30}  # rows for each further parameter
-_MANY_FAILURES = 0.05  # of blocks
+_MANY_FAILURES = 0.3  # failed blocks over the square root of all blocks
+_SURE = 2.5  # standard deviations of the noise in the number of failed blocks
 _MANY_CLIPPED = 0.1  # of blocks
 _ONE_STD = 0.158655  # beyond one standard deviation of a normal error
 _BATCH = 32  # blocks that a process is given at a time
@@ -404,7 +405,7 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan], HasMissing
         found = [
             "Intervals count sampling error, noise, a skewness of a row's influence of at most "
             f"{self.plan_.skewness:g}, and a bias of a block of at most {self.plan_.block_bias:.2g} of its standard "
-            "deviation. Give a larger skewness or remainder for heavier tails.",
+            "deviation. Test both with rehearse on public rows, and give larger ones for heavier tails.",
             "The guarantee holds if the function uses nothing but the rows of its block.",
         ]
         if not np.all(self.located_):
@@ -426,10 +427,14 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan], HasMissing
                 "The values of blocks look tied or one-sided: the interval may be too narrow. Give a resolution, fewer "
                 "blocks or a larger epsilon. For shares and their differences use PrivateProportion.",
             )
-        if np.any(np.asarray(self.failed_share_) > _MANY_FAILURES):
+        # Blocks that fail for their values, two standard deviations from the others, say, shift the mean by 0.6
+        # standard errors.
+        many = max(_MANY_FAILURES * math.sqrt(self.n_blocks_), _SURE * self.plan_.sums_noise.failures)
+        if np.any(np.asarray(self.failed_share_) * self.n_blocks_ > many):
             found.insert(
                 0,
-                "Warning: many blocks failed, and the estimate is about the others. Try the function on blocks of this "
+                "Warning: many blocks failed, and the estimate is about the others. If the values of blocks decide "
+                "which fail, as the logarithm of 0 does, the interval may miss. Try the function on blocks of this "
                 "size of public data with check_locality.",
             )
         return found

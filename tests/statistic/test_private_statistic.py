@@ -146,6 +146,22 @@ def test_failed_blocks_are_counted() -> None:
     assert "Warning: many blocks failed" in str(fit.summary())
 
 
+@pytest.mark.parametrize(("epsilon", "noted"), [(1.0, False), (50.0, True)])
+def test_failures_are_noted_where_they_may_shift_the_mean_and_noise_does_not_hide_them(
+    epsilon: float, noted: bool
+) -> None:
+    # 7 of 160 blocks fail, and the square root of 160 is 12.6.
+    data = np.zeros((3200, 1))
+    rare = np.random.default_rng(1).permutation(3200)[:7]
+    data[rare] = 1.0
+
+    def picky(block: Any) -> float:
+        return float("nan") if block.max() == 1.0 else float(block.mean())
+
+    fit = PrivateStatistic(picky, bias=None, blocks=160, random_state=0, epsilon=epsilon).fit(data)
+    assert ("Warning: many blocks failed" in str(fit.summary())) == noted
+
+
 def test_a_function_that_always_fails_has_the_bounds_as_its_interval() -> None:
     fit = PrivateStatistic(lambda block: "31", bounds=(-2, 5), random_state=0).fit(X)
     assert np.isnan(fit.estimate_) and not fit.located_

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tests.outside.seeds import replay
-from tests.outside.statements import group_means, levels, regressions, survival
+from tests.outside.statements import group_means, levels, regressions, statistics, survival
 from tests.outside.statements.populations import Draw
 from tests.outside.statements.verdict import Cell, Verdict, judge
 
@@ -20,6 +20,7 @@ FAMILIES = {
     "factors": (1, levels.draw_factors),
     "adjusted means": (1, levels.draw_adjusted),
     "survival": (2, survival.draw_cell),
+    "statistics": (2, statistics.draw_cell),
 }
 """How often a family is drawn, and what draws its cells."""
 SECONDS = 20.0
@@ -30,21 +31,23 @@ OTHERS = 100
 """Replications without privacy of a cell that states what is false."""
 
 
-def draw_cell(seed: int, k: int) -> Cell:
-    """Return cell ``k`` of a seed."""
+def draw_cell(seed: int, k: int, family: str = "") -> Cell:
+    """Return cell ``k`` of a seed, of a random family by default."""
     draw = np.random.default_rng([seed, k])
+    if family:
+        return FAMILIES[family][1](draw)
     shares = np.array([share for share, _ in FAMILIES.values()])
     _, drawn = list(FAMILIES.values())[draw.choice(len(shares), p=shares / shares.sum())]
     return drawn(draw)
 
 
-def judge_cell(seed: int, k: int, seconds: float = SECONDS) -> tuple[Cell, Verdict]:
+def judge_cell(seed: int, k: int, seconds: float = SECONDS, family: str = "") -> tuple[Cell, Verdict]:
     """Return a cell and its verdict."""
 
     def draws(replication: int) -> Draw:
         return np.random.default_rng([seed, k, replication])
 
-    cell = draw_cell(seed, k)
+    cell = draw_cell(seed, k, family)
     verdict = judge(cell, draws, seconds)
     if verdict.kind in FAULTS and cell.without_privacy:
         missed = sum(cell.without_privacy(draws(10_000 + replication)) for replication in range(OTHERS))
@@ -65,6 +68,8 @@ class Net:
 
     Attributes
     ----------
+    family : str
+        Of `FAMILIES`, to draw no other.
     counts : Counter of (family, kind)
     found : list of (number, Cell, Verdict)
         Cells that are not good.
@@ -73,6 +78,7 @@ class Net:
     """
 
     seed: int
+    family: str = ""
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     found: list[tuple[int, Cell, Verdict]] = field(default_factory=list)
     careless: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -84,7 +90,7 @@ class Net:
         for k in cells:
             if time.monotonic() - start > seconds:
                 break
-            cell, verdict = judge_cell(self.seed, k, each)
+            cell, verdict = judge_cell(self.seed, k, each, self.family)
             self.counts[cell.family, verdict.kind] += 1
             if verdict.kind == "good":
                 self.careless.update(

@@ -19,11 +19,14 @@ from dpstats.regression.base import Regression
 from dpstats.regression.error_laws import Robust
 from dpstats.regression.levels import LevelsEstimate, LevelsFit
 from dpstats.regression.plan import RegressionPlan
+from dpstats.statistic import PrivateStatistic
+from dpstats.statistic.errors import BlockErrors, DifferenceErrors
+from dpstats.statistic.plan import StatisticPlan
 from dpstats.survival.curves import Curves
 from dpstats.survival.hazard_ratios import HazardRatio
 from dpstats.together import Together
 from tests.outside.seeds import daily_seed
-from tests.outside.statements import group_means, levels, regressions, survival
+from tests.outside.statements import group_means, levels, regressions, statistics, survival
 from tests.outside.statements.net import Net, describe, draw_cell
 from tests.outside.statements.populations import KINDS, draw_bounds, draw_rows, draw_values
 from tests.outside.statements.verdict import MOST, Answer, Cell, evidence, judge, names_reason
@@ -54,6 +57,43 @@ def test_frames_have_the_drawn_values_in_every_column() -> None:
         np.testing.assert_array_equal(values, np.sort(column), kind)
         low, high = draw_bounds(draw, values, "tight", all_inside=True)
         assert low <= values.min() and values.max() <= high, kind
+
+
+@pytest.mark.parametrize("name", statistics.STATISTICS)
+def test_blocks_at_once_have_the_values_of_blocks_one_by_one(name: str) -> None:
+    statistic = statistics.STATISTICS[name]
+    draw = np.random.default_rng(3)
+    X = draw.gamma(2.0, size=(1100, len(statistic.columns)))
+    if statistics.GROUP in statistic.columns or name == "share":
+        X[:, -1] = draw.random(1100) < 0.3
+    if name in ("share", "risk difference", "relative risk"):
+        X[:, 0] = draw.random(1100) < 0.4
+    for link in set(statistic.links):
+        options: dict[str, Any] = {
+            "n_outputs": len(statistic.of),
+            "link": link,
+            "epsilon": 4.0,
+            "random_state": 0,
+        }
+        options |= {"bounds": (-3, 5), "blocks": 61 if len(statistic.of) == 1 else 70}
+        fits = [
+            kind(statistics.OneBlock(statistic), **options).fit(X)
+            for kind in (PrivateStatistic, statistics.AllAtOnce)
+        ]
+        np.testing.assert_allclose(fits[0].estimate_, fits[1].estimate_, rtol=1e-5)
+        np.testing.assert_array_equal(fits[0].failed_share_, fits[1].failed_share_)
+
+
+def test_blocks_of_trimmed_means_are_biased_by_the_rounded_number_of_rows() -> None:
+    m, draw = 30, np.random.default_rng(0)
+    X, folds = draw.lognormal(size=(20_000, m, 1)), np.broadcast_to(np.arange(m) * 5 // m, (20_000, m))
+    errors = {}
+    for name in ("trimmed mean", "fractional trimmed mean"):
+        statistic = statistics.STATISTICS[name]
+        values = statistics.correct_rows(statistic, None, "jackknife", X, folds)
+        off = values.mean() - statistic(X.reshape(1, -1, 1))[0, 0]
+        errors[name] = off / values.std() * math.sqrt(166)
+    assert errors["trimmed mean"] < -6 and abs(errors["fractional trimmed mean"]) < 0.6, errors
 
 
 # The verdict
@@ -160,11 +200,26 @@ def is_uncensored(cell: Cell) -> bool:
     return facts["epsilon"] > 1 and facts["n"] > 2000 and 0.3 < float(facts["survivors"].split()[0]) < 0.8
 
 
+def halve(limits: Callable[..., Any]) -> Callable[..., Any]:
+    """Return limits that are half as far from the estimate."""
+
+    def half(errors: Any, tail: Any) -> Any:
+        return tuple((end + errors.start) / 2 for end in limits(errors, tail))
+
+    return half
+
+
+def has_regular_blocks(cell: Cell) -> bool:
+    """Return whether blocks' values are what the intervals of `PrivateStatistic` are made for."""
+    return not (cell.facts[statistics.ALLOWANCES] or cell.facts["failed"] or cell.facts["n"] > 20_000)
+
+
 LINEAR, SUFFICIENT, LOGISTIC, COUNT, _ = regressions.FAMILIES
 GROUPS = "GroupMeans"
+STATISTIC = statistics.FAMILY
 DRAWN: dict[str, Callable[..., Cell]] = {
     GROUPS: group_means.draw_cell, levels.FACTORS: levels.draw_factors, levels.ADJUSTED: levels.draw_adjusted,
-    survival.FAMILY: survival.draw_cell,
+    survival.FAMILY: survival.draw_cell, STATISTIC: statistics.draw_cell,
 }  # fmt: skip
 FAULTS: dict[str, tuple[Any, str, Any, str, str, Callable[[Cell], bool]]] = {
     "standard errors halved": (Regression, "_set_params", scaled(0.5), LINEAR, "interval", is_easy),
@@ -209,6 +264,15 @@ FAULTS: dict[str, tuple[Any, str, Any, str, str, Callable[[Cell], bool]]] = {
     "groups that are not adjusted": (
         LevelsFit, "_correct_slopes", lambda fit, path: setattr(fit, "slopes", 0 * fit.slopes), levels.ADJUSTED,
         "difference", is_confounded,
+    ),
+    "intervals of half the width": (
+        BlockErrors, "limits", halve(BlockErrors.limits), STATISTIC, "interval", has_regular_blocks,
+    ),
+    "differences of half the width": (
+        DifferenceErrors, "limits", halve(DifferenceErrors.limits), STATISTIC, "difference", has_regular_blocks,
+    ),
+    "planned widths without noise": (
+        StatisticPlan, "planned_width", property(lambda plan: 0.8), STATISTIC, "planned", has_regular_blocks,
     ),
 }  # fmt: skip
 MOST_CELLS = 5

@@ -48,6 +48,7 @@ STANDING = (
     "N, observed and expected are of the first stage",
     "The p-value is adjusted",
     "The curve",
+    "The guarantee holds if the function uses nothing but",
 )
 """Notes that do not say that something is off: most fits of a class have them."""
 CONDITIONAL = {
@@ -58,6 +59,7 @@ CONDITIONAL = {
     "Intervals assume that the kurtosis": "long-tailed",
     "normal residuals": "other residuals",
     "residuals by a sixth": "narrow residuals",
+    "Intervals count sampling error, noise, a skewness of a row's": "beyond the allowances",
 }
 """Notes that most fits have, and the fact about the population of which they warn."""
 ABOUT_SOME = re.compile(r"^(?:Not identified[^:]*|Noise only): (?!at this n)(.*?)\. ")
