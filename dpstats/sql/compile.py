@@ -64,12 +64,9 @@ class Compiled:
         ), self._literals
 
     def places(self) -> tuple[str, list[Any]]:
-        """Return the statement for (cell, place of a value on the grid, number of rows); -1 is the cell of others."""
+        """Return the statement for (cell, place of a value on the grid, number of rows)."""
         self._literals = []
-        found = self._by_cell(["count(*)"], "v")
-        return (
-            f"SELECT coalesce(cell, -1) AS cell, v, {self._dialect.cast('n0', 'BIGINT')} AS n0 FROM ({found}) AS q"
-        ), self._literals
+        return self._by_cell(["count(*)"], "v"), self._literals
 
     def unit_places(self, limits: Iterable[tuple[int, int]]) -> tuple[str, list[Any]]:
         """Return the statement for (cell, place of a value on the grid, number of rows for each limit).
@@ -129,12 +126,13 @@ class Compiled:
             for j in powers
             for i in numbers
         ]
-        units, rows = self._of_units(part), "w JOIN u ON w.unit = u.unit"
-        first = f"WITH w AS MATERIALIZED ({units}), u AS ({self._totals('w')}) "
-        if not self._query.groups:
-            first, rows = "", f"(SELECT *, part AS t, 0 AS first FROM ({units}) AS w) AS w"
-        inner = f"SELECT {', '.join(listed)} FROM {rows}"
-        return f"{first}SELECT cell, {', '.join(sums)} FROM ({inner}) AS q GROUP BY cell", self._literals
+        units, total = self._of_units(part), self._totals("w")
+        # Without "materialized", each sum would compute its quotients again.
+        return (
+            f"WITH w AS MATERIALIZED ({units}), u AS ({total}), "
+            f"q AS MATERIALIZED (SELECT {', '.join(listed)} FROM w JOIN u ON w.unit = u.unit) "
+            f"SELECT cell, {', '.join(sums)} FROM q GROUP BY cell"
+        ), self._literals
 
     def _share(self, number: str, whole: int, most: int) -> str:
         """Return the quotient of whole * number by the total t of a unit, whose size is at most ``most``."""
@@ -157,7 +155,7 @@ class Compiled:
         measure = self._query.measure
         value = {"all": "v", "positive": "greatest(v, 0)", "negative": "greatest(-v, 0)"}[part]
         values = "*" if isinstance(measure, Several) else f"unit, cell, {value} AS v"
-        inner = f"SELECT {values} FROM ({self._rows(units=True)}) AS q WHERE cell IS NOT NULL"
+        inner = f"SELECT {values} FROM ({self._rows(units=True)}) AS q"
         cast, cell = self._dialect.cast, "cell" if self._query.groups else "0"
         sums = [f"{cast(f'coalesce({text}, 0)', 'WIDE')} AS w{i}" for i, text in enumerate(self._sums())]
         # Units are cut by their contribution. For several aggregates or quantiles, it is their number of rows that add
@@ -167,7 +165,11 @@ class Compiled:
             held = ", ".join(f"v{place}" for place in range(len(measure.columns)))
             total = f"count(coalesce({held}))" if measure.missing is None else "count(*)"
         listed = f"unit, {cell} AS cell, {', '.join(sums)}, {cast(total, 'WIDE')} AS part"
-        return f"SELECT {listed} FROM ({inner}) AS q GROUP BY unit{', cell' * bool(self._query.groups)}"
+        if not self._query.groups:
+            return f"SELECT {listed} FROM ({inner}) AS q GROUP BY unit"
+        # A condition with a number of rows does not move to them, which would compare each with the levels again.
+        inner = f"SELECT {listed}, count(*) AS n FROM ({inner}) AS q GROUP BY unit, cell"
+        return f"SELECT * FROM ({inner}) AS q WHERE coalesce(cell, -n) >= 0"
 
     # Rows: the unit, the number of the cell, the value.
 
@@ -188,6 +190,9 @@ class Compiled:
         by = ", ".join([*own, *keys])
         inner = f"SELECT {by}, {found} FROM ({self._rows(units=False, raw=True)}) AS q GROUP BY {by}"
         inner = f"SELECT {self._cell(own)} AS cell, p.* FROM ({inner}) AS p"
+        if keys:
+            # A condition with a number of rows does not move to them.
+            return f"SELECT {keyed}, n0 FROM ({inner}) AS q WHERE coalesce(cell, -n0) >= 0"
         added = ", ".join(f"sum(n{i}) AS n{i}" for i in range(len(sums)))
         return f"SELECT {keyed}, {added} FROM ({inner}) AS q GROUP BY {keyed}"
 

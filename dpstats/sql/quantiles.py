@@ -201,7 +201,7 @@ def sort_places(
 ) -> list[NDArray[np.int64]]:
     """Return the sorted places of each cell, from columns: cell, place, numbers of rows for each limit of a unit."""
     cells, places, counts = columns[0], columns[1], columns[2 + limit]
-    order = np.lexsort((places, cells))
+    order = np.argsort(cells * (query.quantiles.grid.steps + 1) + places)
     ends = np.searchsorted(cells[order], np.arange(query.cells + 1))
     rows = np.append(0, np.cumsum(counts[order]))[ends]
     repeated = np.repeat(places[order], counts[order])

@@ -143,6 +143,8 @@ def test_every_function_that_runs_is_known(connection: Any, monkeypatch: pytest.
         "with",
         "on",
         "materialized",
+        "then",
+        "else",
         "union",
         "all",
         "values",
