@@ -200,6 +200,7 @@ def sort_places(
     columns: Sequence[NDArray[np.int64]], query: Query, limit: int = 0
 ) -> list[NDArray[np.int64]]:
     """Return the sorted places of each cell, from columns: cell, place, numbers of rows for each limit of a unit."""
+    assert query.quantiles is not None
     cells, places, counts = columns[0], columns[1], columns[2 + limit]
     order = np.argsort(cells * (query.quantiles.grid.steps + 1) + places)
     ends = np.searchsorted(cells[order], np.arange(query.cells + 1))
