@@ -17,9 +17,11 @@ from dpstats.regression import PrivateCountRegression
 from dpstats.regression.base import Regression
 from dpstats.regression.error_laws import Normal
 from dpstats.regression.plan import RegressionPlan
+from dpstats.survival.curves import Curves
+from dpstats.survival.hazard_ratios import HazardRatio
 from dpstats.together import Together
 from tests.outside.seeds import daily_seed
-from tests.outside.statements import group_means, regressions
+from tests.outside.statements import group_means, regressions, survival
 from tests.outside.statements.net import Net, describe, draw_cell
 from tests.outside.statements.populations import KINDS, draw_bounds, draw_rows, draw_values
 from tests.outside.statements.verdict import MOST, Answer, Cell, evidence, judge, names_reason
@@ -28,7 +30,7 @@ SEED = daily_seed()
 
 
 def test_cells_of_the_day() -> None:
-    net = Net(SEED).run(6.0, each=3.0)
+    net = Net(SEED).run(4.0, each=3.0)
     assert not net.counts.total() or not [each for each in net.found if each[2].kind == "crash"], net.page()
     # One in a hundred is known (measured.md). More than two of some ten cells are news.
     assert len(net.faults) < 3, net.page()
@@ -129,8 +131,15 @@ def is_noisy(cell: Cell) -> bool:
     return 0.3 < cell.facts["epsilon"] < 1 and cell.facts["n"] > 3000
 
 
+def is_uncensored(cell: Cell) -> bool:
+    """Return whether noise is small and rows are enough in equal arms."""
+    facts = cell.facts
+    return facts["epsilon"] > 1 and facts["n"] > 2000 and 0.3 < float(facts["survivors"].split()[0]) < 0.8
+
+
 LINEAR, SUFFICIENT, LOGISTIC, COUNT, _ = regressions.FAMILIES
 GROUPS = "GroupMeans"
+DRAWN = {GROUPS: group_means.draw_cell, survival.FAMILY: survival.draw_cell}
 FAULTS: dict[str, tuple[Any, str, Any, str, str, Callable[[Cell], bool]]] = {
     "standard errors halved": (Regression, "_set_params", scaled(0.5), LINEAR, "interval", is_easy),
     "slopes off": (Regression, "_set_params", scaled(1.0, 2.0), SUFFICIENT, "joint", is_easy),
@@ -152,6 +161,14 @@ FAULTS: dict[str, tuple[Any, str, Any, str, str, Callable[[Cell], bool]]] = {
         "planned", is_noisy,
     ),
     "intervals one by one": (Together, "each", lambda sidak, level, count: level, GROUPS, "together", is_easy),
+    "rows of curves counted four times": (
+        Curves, "effective_size", property(lambda curves, real=Curves.effective_size.func: 4 * real(curves)),
+        survival.FAMILY, "point", is_uncensored,
+    ),
+    "limits of hazard ratios too near": (
+        HazardRatio, "limits", lambda ratio, tail, real=HazardRatio.limits: real(ratio, 6 * tail), survival.FAMILY,
+        "ratio", is_uncensored,
+    ),
     "tests of larger means": (
         GroupMeans, "test", lambda model, value, **given: super(GroupMeans, model).test(1.05 * value, **given), GROUPS,
         "test", is_easy,
@@ -168,10 +185,11 @@ def test_planted_faults_are_found(name: str, monkeypatch: pytest.MonkeyPatch) ->
     tried: list[str] = []
     for k in range(1000):
         draw = np.random.default_rng([5, k])
-        if family == GROUPS:
-            cell = group_means.draw_cell(draw, question)
-        else:
-            cell = regressions.draw_cell(draw, question, family)
+        cell = (
+            DRAWN[family](draw, question)
+            if family in DRAWN
+            else regressions.draw_cell(draw, question, family)
+        )
         if fitting(cell):
             verdict = judge(cell, draws(k), 6.0)
             if verdict.kind == "false":

@@ -38,6 +38,13 @@ STANDING = (
     "a yes/no column needs",
     "Groups count as randomized",
     "Groups are compared at equal covariates",
+    "Censoring is assumed to be independent",
+    "Events are assumed to be spread smoothly",
+    "Proportional hazards are assumed",
+    "The level is measured",
+    "N, observed and expected are of the first stage",
+    "The p-value is adjusted",
+    "The curve",
 )
 """Notes that do not say that something is off: most fits of a class have them."""
 CONDITIONAL = {
