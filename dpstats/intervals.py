@@ -13,8 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.special import erfcx, ndtr, ndtri
-from scipy.stats import t as student_t
+from scipy.special import erfcx, ndtr, ndtri, stdtrit
 
 _BITS = 52  # of a distance: its precision
 
@@ -157,7 +156,7 @@ def half_widths(
         distinct, index = np.unique(pairs, axis=0, return_inverse=True)
         widths = np.array([normal_laplace_quantile(tail, s, b) for s, b in distinct])[index.reshape(-1)]
     if degrees_of_freedom is not None:
-        widths = widths * student_t.isf(tail, degrees_of_freedom) / -ndtri(tail)
+        widths = widths * stdtrit(degrees_of_freedom, tail) / ndtri(tail)
     return np.asarray(widths)
 
 

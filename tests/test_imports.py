@@ -534,6 +534,7 @@ INSIDE = {
         "__init__",
     ],
     "cli": [
+        "deferred",
         "exits",
         "files",
         "kept",

@@ -15,6 +15,7 @@ from functools import cache
 from dpstats import __version__
 from dpstats.cli.audit import add_audit
 from dpstats.cli.budget import add_budget
+from dpstats.cli.deferred import defer
 from dpstats.cli.demo import add_demo
 from dpstats.cli.doctor import add_doctor
 from dpstats.cli.exits import EXITS, epilog, status_of
@@ -42,6 +43,9 @@ from dpstats.release.charges import state_charges
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status (see `dpstats.cli.exits`); bad input is one clear line."""
+    if arguments is None:
+        # The process is the command's own.
+        defer("pandas", "scipy.stats")
     given = sys.argv[1:] if arguments is None else arguments
     options = _parser().parse_args(join_lists(given))
     try:

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
-from scipy.stats import chi2
+from scipy.special import chdtri, gammaincinv, ndtri
 
 from dpstats.data.parameters import (
     check_choice,
@@ -457,7 +456,7 @@ class NormalSquares(ErrorDistribution):
         raw, scale = score.estimate, np.asarray(score.noise.scale)
         noise = scale * (-ndtri(tail) if score.noise.law == "gaussian" else -np.log(2 * np.asarray(tail)))
         estimate = np.maximum(raw, 0.0)
-        below = estimate * (1 - score.n / chi2.isf(tail, score.n))
-        above = estimate * (score.n / chi2.ppf(tail, score.n) - 1)
+        below = estimate * (1 - score.n / chdtri(score.n, tail))
+        above = estimate * (score.n / (2 * gammaincinv(score.n / 2, tail)) - 1)
         low, high = raw - np.hypot(below, noise), raw + np.hypot(above, noise)
         return np.clip(low, *self.box), np.clip(high, *self.box)

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.isotonic import isotonic_regression
 
 from dpstats.data.parameters import check_integer, check_level, check_privacy_parameters
 from dpstats.data.tables import Rows
@@ -256,6 +255,8 @@ class PrivateDistribution(OneColumn[DistributionPlan], HasMissingCodes):
         self._rows = max(counts[-1], plan.rows_std, 1.0) if plan.dropped else float(plan.n_samples)
         self._fit = counts / self._rows
         self.edges_ = plan.edges
+        from sklearn.isotonic import isotonic_regression
+
         shape = isotonic_regression(self._fit[:-1], y_min=0.0, y_max=1.0)
         self.cdf_ = np.append(shape, 1.0)
 

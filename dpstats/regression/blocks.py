@@ -51,8 +51,9 @@ COUNTED = 2
 COUNT_BITS = 20
 """A count of rows by bins has 2^20 steps per row."""
 
-MOST_KEPT = 1 << 31
-"""Bytes of rows that a fit keeps. If its rows take more, each query reads and converts them again."""
+MOST_KEPT = 1 << 28
+"""Bytes of rows that a fit keeps. If its rows take more, each query reads and converts them again, which takes about
+twice the time."""
 
 _PLAIN: Passes = NumpyPasses()
 _BLOCK = 3 << 17  # entries of a block of short rows

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from scipy.optimize import brentq
-from scipy.stats import t as student_t
+from scipy.special import stdtrit
 
 from dpstats.data.parameters import check_choice, check_integer, check_privacy_parameters
 from dpstats.errors import InvalidParameter, show
@@ -205,7 +205,7 @@ def noise_width(law: str, scale: float, tail: float) -> float:
         return _least(tail * (1 + math.exp(-1 / scale)) / 2, scale)
     degrees = SMOOTH_LAWS[law]
     # On the integers a tail is below the one on the line: docs/proofs/smooth-sensitivity.md.
-    return math.ceil(scale / math.sqrt(degrees) * float(student_t(degrees).isf(tail / 2)) * (1 + 1e-9))
+    return math.ceil(scale / math.sqrt(degrees) * float(-stdtrit(degrees, tail / 2)) * (1 + 1e-9))
 
 
 def _least(tail: float, scale: float) -> int:

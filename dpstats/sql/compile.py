@@ -15,6 +15,8 @@ from dpstats.sql.values import Formula, write_value
 
 _FEW_LEVELS = 8
 """Up to this number of declared values, comparing every row with them is faster than grouping rows by their values."""
+_LARGEST = 2**62
+"""Size of an integer that 64 bits hold, with room for a sum of two."""
 
 
 class Compiled:
@@ -33,32 +35,14 @@ class Compiled:
         self._query = query
         self._tables = tables
         self._aliases = 0
+        self._stored: dict[str, str] = {}
+        """Columns of doubles, by the SQL of their entries, of which those that are not finite are missing."""
         self._literals: list[Any] = []
 
     def cells(self) -> tuple[str, list[Any]]:
-        """Return the statement for (cell, exact integers of the measure ...), with one row per nonempty cell."""
+        """Return the statement for (cell, exact integers of the measure ...); no cell is that of other rows."""
         self._literals = []
-        groups, sums = self._query.groups, self._sums()
-        levels = [value for group in groups for value in group.values]
-        plain = all(isinstance(value, Literal) for value in levels)
-        if (
-            len(levels) > _FEW_LEVELS
-            and plain
-            and not any(isinstance(each.column, Choice) for each in groups)
-        ):
-            # Sum by the values first, so that only distinct values are compared with the levels.
-            keys = [f"g{i}" for i in range(len(groups))]
-            listed = ", ".join([*keys, *(f"{each} AS c{i}" for i, each in enumerate(sums))])
-            inner = (
-                f"SELECT {listed} FROM ({self._rows(units=False, raw=True)}) AS q GROUP BY {', '.join(keys)}"
-            )
-            inner = f"SELECT {self._cell(keys)} AS cell, p.* FROM ({inner}) AS p"
-            sums = [f"sum(c{i})" for i in range(len(sums))]
-        else:
-            inner = self._rows(units=False)
-        return (
-            f"SELECT cell, {', '.join(sums)} FROM ({inner}) AS q WHERE cell IS NOT NULL GROUP BY cell"
-        ), self._literals
+        return self._by_cell(self._sums()), self._literals
 
     def keys(self) -> tuple[str, list[Any]]:
         """Return the statement for (undeclared values ..., cell, rows, exact integers ...), for each key with rows.
@@ -82,10 +66,7 @@ class Compiled:
     def places(self) -> tuple[str, list[Any]]:
         """Return the statement for (cell, place of a value on the grid, number of rows)."""
         self._literals = []
-        inner = self._rows(units=False)
-        return (
-            f"SELECT cell, v, count(*) FROM ({inner}) AS q WHERE cell IS NOT NULL GROUP BY cell, v"
-        ), self._literals
+        return self._by_cell(["count(*)"], "v"), self._literals
 
     def unit_places(self, limits: Iterable[tuple[int, int]]) -> tuple[str, list[Any]]:
         """Return the statement for (cell, place of a value on the grid, number of rows for each limit).
@@ -107,10 +88,10 @@ class Compiled:
             f"{cast('min(h) OVER (PARTITION BY unit)', 'WIDE')} AS h FROM ({inner}) AS q"
         )
         sums = []
-        for t, k in limits:
+        for i, (t, k) in enumerate(limits):
             of = f"greatest(n, {t})"
             upto, before = (divide(f"{r} * {k} + mod(h, {of})", of) for r in ("r", "(r - c)"))
-            sums.append(f"sum({upto} - {before})")
+            sums.append(f"{cast(f'sum({upto} - {before})', 'BIGINT')} AS n{i}")
         return f"SELECT cell, v, {', '.join(sums)} FROM ({ranks}) AS q GROUP BY cell, v", self._literals
 
     def units_above(self, part: str, powers: Iterable[int]) -> tuple[str, list[Any]]:
@@ -122,54 +103,98 @@ class Compiled:
         counts = ", ".join(f"count(*) FILTER (WHERE t > {1 << j})" for j in powers)
         return f"SELECT {counts} FROM ({self._totals(f'({self._of_units(part)}) AS w')}) AS q", self._literals
 
-    def units_cut(self, part: str, powers: Iterable[int], finer: int = 1) -> tuple[str, list[Any]]:
-        """Return the statement for (cell, exact integers ...), with contributions of units cut to a total of 2^j.
+    def units_cut(self, part: str, powers: Sequence[int], finer: int = 1) -> tuple[str, list[Any]]:
+        """Return the statement for (cell, units above ..., exact integers ...), with units cut to a total of 2^j.
 
         The numbers of a unit are cut in proportion and rounded toward 0, in ``finer`` parts of one. The result for a
-        unit depends on this unit only.
+        unit depends on this unit only. Each unit is counted in one of its cells, if its total is above 2^j.
         """
         self._literals = []
-        if not self._query.groups and not isinstance(self._query.measure, Several):
-            # A unit has one cell, and its number is its contribution.
-            sums = ", ".join(f"sum({finer} * least(w0, {1 << j}))" for j in powers)
-            return f"SELECT cell, {sums} FROM ({self._of_units(part)}) AS w GROUP BY cell", self._literals
-        numbers = [f"w{i}" for i in range(self._query.measure.parts)]
-        sums = ", ".join(
-            f"sum(CASE WHEN t <= {1 << j} THEN {finer} * {w} "
-            f"ELSE sign({w}) * {self._dialect.divide(f'abs({w}) * {finer << j}', 't')} END)"
+        dialect, measure, last = self._dialect, self._query.measure, powers[-1]
+        numbers, whole = range(measure.parts), finer << last
+        most = whole * (measure.reach if isinstance(measure, Several) else 1)
+        listed = [
+            "cell",
+            f"{self._limited('t', 2 << last)} AS t",
+            f"CASE WHEN cell = first THEN {self._limited('t', 2 << last)} END AS once",
+            *(f"{self._limited(f'{finer} * w{i}', most)} AS w{i}" for i in numbers),
+            *(f"{self._share(f'w{i}', whole, most)} AS s{i}" for i in numbers),
+        ]
+        # A quotient by t * 2^k is a quotient of the one by t, so that a number is divided by its total only once.
+        sums = [f"count(*) FILTER (WHERE once > {1 << j})" for j in powers] + [
+            f"sum(CASE WHEN t <= {1 << j} THEN w{i} ELSE {dialect.divide(f's{i}', 1 << last - j)} END)"
             for j in powers
-            for w in numbers
-        )
-        units = self._of_units(part)
-        if not self._query.groups:
-            # A unit has one cell.
-            return (
-                f"SELECT cell, {sums} FROM (SELECT *, part AS t FROM ({units}) AS w) AS q GROUP BY cell",
-                self._literals,
-            )
+            for i in numbers
+        ]
+        units, total = self._of_units(part), self._totals("w")
+        # Without "materialized", each sum would compute its quotients again.
         return (
-            f"WITH w AS MATERIALIZED ({units}), u AS ({self._totals('w')}) "
-            f"SELECT cell, {sums} FROM w JOIN u ON w.unit = u.unit GROUP BY cell"
+            f"WITH w AS MATERIALIZED ({units}), u AS ({total}), "
+            f"q AS MATERIALIZED (SELECT {', '.join(listed)} FROM w JOIN u ON w.unit = u.unit) "
+            f"SELECT cell, {', '.join(sums)} FROM q GROUP BY cell"
         ), self._literals
+
+    def _share(self, number: str, whole: int, most: int) -> str:
+        """Return the quotient of whole * number by the total t of a unit, whose size is at most ``most``."""
+        dialect, of = self._dialect, "greatest(t, 1)"
+        share = self._limited(dialect.divide(f"{number} * {whole}", of), most)
+        small = (_LARGEST - 1) // whole
+        if not small or most >= _LARGEST:
+            return share
+        # Wide integers are divided slowly. The quotient is 0 for a larger total.
+        quick = dialect.divide(f"{self._limited(number, small)} * {whole}", self._limited(of, _LARGEST))
+        return f"CASE WHEN {number} BETWEEN {-small} AND {small} THEN {quick} ELSE {share} END"
+
+    def _limited(self, number: str, size: int) -> str:
+        """Return an integer cut to a size, in a type that holds it."""
+        kind = "BIGINT" if size <= _LARGEST else "WIDE"
+        return self._dialect.cast(self._dialect.clip(number, -size, size), kind)
 
     def _of_units(self, part: str) -> str:
         """Return (unit, cell, exact integers ..., contribution that is compared with the threshold)."""
         measure = self._query.measure
         value = {"all": "v", "positive": "greatest(v, 0)", "negative": "greatest(-v, 0)"}[part]
         values = "*" if isinstance(measure, Several) else f"unit, cell, {value} AS v"
-        inner = f"SELECT {values} FROM ({self._rows(units=True)}) AS q WHERE cell IS NOT NULL"
-        cast = self._dialect.cast
-        sums = [f"{cast(text, 'WIDE')} AS w{i}" for i, text in enumerate(self._sums())]
+        inner = f"SELECT {values} FROM ({self._rows(units=True)}) AS q"
+        cast, cell = self._dialect.cast, "cell" if self._query.groups else "0"
+        sums = [f"{cast(f'coalesce({text}, 0)', 'WIDE')} AS w{i}" for i, text in enumerate(self._sums())]
         # Units are cut by their contribution. For several aggregates or quantiles, it is their number of rows that add
         # something.
         total = "count(*)" if self._query.quantiles is not None else "sum(v)"
         if isinstance(measure, Several):
             held = ", ".join(f"v{place}" for place in range(len(measure.columns)))
             total = f"count(coalesce({held}))" if measure.missing is None else "count(*)"
-        listed = f"unit, cell, {', '.join(sums)}, {cast(total, 'WIDE')} AS part"
-        return f"SELECT {listed} FROM ({inner}) AS q GROUP BY unit, cell"
+        listed = f"unit, {cell} AS cell, {', '.join(sums)}, {cast(total, 'WIDE')} AS part"
+        if not self._query.groups:
+            return f"SELECT {listed} FROM ({inner}) AS q GROUP BY unit"
+        # A condition with a number of rows does not move to them, which would compare each with the levels again.
+        inner = f"SELECT {listed}, count(*) AS n FROM ({inner}) AS q GROUP BY unit, cell"
+        return f"SELECT * FROM ({inner}) AS q WHERE coalesce(cell, -n) >= 0"
 
     # Rows: the unit, the number of the cell, the value.
+
+    def _by_cell(self, sums: Sequence[str], *keys: str) -> str:
+        """Return (cell, keys ..., sums n0 ... of the rows). The cell is NULL for the rows of no declared cell."""
+        groups, keyed = self._query.groups, ", ".join(["cell", *keys])
+        found = ", ".join(f"{each} AS n{i}" for i, each in enumerate(sums))
+        if not groups and not keys:
+            return f"SELECT 0 AS cell, {found} FROM ({self._rows(units=False)}) AS q"
+        levels = [value for group in groups for value in group.values]
+        plain = all(isinstance(value, Literal) for value in levels)
+        if len(levels) <= _FEW_LEVELS or not plain or any(isinstance(each.column, Choice) for each in groups):
+            rows = self._rows(units=False)
+            return f"SELECT {keyed}, {found} FROM ({rows}) AS q WHERE cell IS NOT NULL GROUP BY {keyed}"
+        # Sum by the values first, so that only distinct values are compared with the levels. A condition on the cell
+        # would move to the rows, and compare each of them.
+        own = [f"g{i}" for i in range(len(groups))]
+        by = ", ".join([*own, *keys])
+        inner = f"SELECT {by}, {found} FROM ({self._rows(units=False, raw=True)}) AS q GROUP BY {by}"
+        inner = f"SELECT {self._cell(own)} AS cell, p.* FROM ({inner}) AS p"
+        if keys:
+            # A condition with a number of rows does not move to them.
+            return f"SELECT {keyed}, n0 FROM ({inner}) AS q WHERE coalesce(cell, -n0) >= 0"
+        added = ", ".join(f"sum(n{i}) AS n{i}" for i in range(len(sums)))
+        return f"SELECT {keyed}, {added} FROM ({inner}) AS q GROUP BY {keyed}"
 
     def _rows(self, units: bool, raw: bool = False) -> str:
         """Return the rows of the query; with ``raw``, with the values of their groups in place of their cell."""
@@ -180,7 +205,7 @@ class Compiled:
         if query.quantiles is not None:
             value, kept = self._place(query.quantiles, names)
         elif isinstance(query.measure, Several):
-            value = self._shares(query.measure, names)
+            value, kept = self._shares(query.measure, names)
         else:
             value, kept = self._value(query.measure, names)
             value = f"{value} AS v"
@@ -235,13 +260,25 @@ class Compiled:
         Clipped first, so that no difference overflows.
         """
         grid, dialect = quantiles.grid, self._dialect
-        number = dialect.cast(self._name(quantiles.column, names), "DOUBLE")
+        name, kept = self._held(quantiles.column, names)
         low, high, factor, steps = map(
             dialect.real, (grid.low, grid.high, grid.steps / (grid.high - grid.low), grid.steps)
         )
-        inside = dialect.flush_small(f"({dialect.clip(number, low, high)} - {low})", grid.high - grid.low)
+        clipped = self._cut(quantiles.column, dialect.cast(name, "DOUBLE"), low, high)
+        inside = dialect.flush_small(f"({clipped} - {low})", grid.high - grid.low)
         place = f"least({dialect.round(f'{inside} * {factor}', 2.0 * grid.steps)}, {steps})"
-        return f"{dialect.cast(place, 'BIGINT')} AS v", [f"{number} IS NOT NULL"]
+        return f"{dialect.cast(place, 'BIGINT')} AS v", [kept]
+
+    def _held(self, column: Column | Formula, names: Mapping[Column, str]) -> tuple[str, str]:
+        """Return the SQL of a column or of a computed value, where the condition is true that comes with it."""
+        name = self._name(column, names)
+        stored = self._stored.get(name)
+        return (name, f"{name} IS NOT NULL") if stored is None else (stored, self._dialect.is_finite(stored))
+
+    def _cut(self, column: Column | Formula, number: str, low: Any, high: Any) -> str:
+        """Return a number of a column cut to bounds. A computed value is long, and written once."""
+        cut = self._dialect.clip if isinstance(column, Formula) else self._dialect.cut
+        return cut(number, low, high)
 
     def _name(self, column: Column | Formula, names: Mapping[Column, str]) -> str:
         """Return the SQL of a column or of a computed value."""
@@ -255,8 +292,8 @@ class Compiled:
             return "1", []
         assert measure.type is not None
         dialect = self._dialect
-        name = self._name(measure.column, names)
-        kept = [f"{name} IS NOT NULL"]
+        name, held = self._held(measure.column, names)
+        kept = [held]
         if measure.kind in ("count", "distinct"):
             return "1", kept
         if isinstance(measure.column, Formula):
@@ -270,13 +307,16 @@ class Compiled:
             # Clip before the conversion, so that it cannot overflow. A step is a power of two: the bounds and the
             # quotient are exact, and rounding cannot pass a bound.
             ends = [end * measure.spacing for end in (measure.low, measure.high)]
-            inside = dialect.clip(number, *map(dialect.real, ends))
+            inside = self._cut(measure.column, number, *map(dialect.real, ends))
             return dialect.step(inside, max(map(abs, ends)), measure.spacing), kept
-        return dialect.cast(dialect.clip(number, measure.low, measure.high), "BIGINT"), kept
+        return dialect.cast(self._cut(measure.column, number, measure.low, measure.high), "BIGINT"), kept
 
-    def _shares(self, several: Several, names: Mapping[Column, str]) -> str:
-        """Return a number for every column: the part of the upper bound, or the whole; NULL if missing."""
-        listed = []
+    def _shares(self, several: Several, names: Mapping[Column, str]) -> tuple[str, list[str]]:
+        """Return a number for every column, and the conditions for a row to count.
+
+        The number is the part of the upper bound, or the whole; NULL if missing.
+        """
+        listed, conditions = [], []
         for place, column in enumerate(several.columns):
             value, kept = self._value(column, names)
             share = self._dialect.cast(str(several.whole(place)), "BIGINT")
@@ -284,8 +324,15 @@ class Compiled:
                 share = f"({value} - ({column.low}))"
             if column.kind == "mean":
                 share = f"{several.times(place)} * {share}"
-            listed.append(f"CASE WHEN {' AND '.join(kept) or 'TRUE'} THEN {share} END AS v{place}")
-        return ", ".join(listed)
+            listed.append(share)
+            conditions.append(kept)
+        if len(listed) == 1 and several.missing is None and not self._query.discovers:
+            # Rows without a value add nothing.
+            return f"{listed[0]} AS v0", conditions[0]
+        return ", ".join(
+            f"CASE WHEN {' AND '.join(kept) or 'TRUE'} THEN {share} END AS v{place}"
+            for place, (share, kept) in enumerate(zip(listed, conditions, strict=True))
+        ), []
 
     # FROM clauses
 
@@ -300,7 +347,11 @@ class Compiled:
         if isinstance(relation, Table):
             table, alias = self._tables[relation.name], self._alias()
             for name, kind in table.columns.values():
-                names[Column(relation.instance, name)] = kind.entry.format(f"{alias}.{quoted(name)}")
+                stored = f"{alias}.{quoted(name)}"
+                names[Column(relation.instance, name)] = entry = kind.entry.format(stored)
+                for double in (stored, self._dialect.cast(stored, "DOUBLE")):
+                    if entry == self._dialect.only_finite(double):
+                        self._stored[entry] = double
             return f"{table.source} AS {alias}", [self._condition(each, names) for each in given]
         if isinstance(relation, Join):
             return self._join(relation, names, given)
@@ -362,8 +413,9 @@ class Compiled:
     # Integers
 
     def _totals(self, units: str) -> str:
-        """Return (unit, t): the total contribution of each unit."""
-        return f"SELECT unit, {self._dialect.cast('sum(part)', 'WIDE')} AS t FROM {units} GROUP BY unit"
+        """Return (unit, t, first): the total contribution of each unit, and one of its cells."""
+        total = self._dialect.cast("sum(part)", "WIDE")
+        return f"SELECT unit, {total} AS t, min(cell) AS first FROM {units} GROUP BY unit"
 
     def _sums(self) -> list[str]:
         """Return the exact integers of a cell, from its values v."""

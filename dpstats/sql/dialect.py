@@ -36,7 +36,7 @@ class Dialect:
     nearest : str
         The nearest integer of a double, as a double. Ties go to the even one.
     finite : str
-        A double, or NULL where it is NaN or infinite.
+        Whether a double is neither NaN nor infinite.
     quotient : str
         Quotient of integers, rounded towards 0.
     like : str
@@ -76,6 +76,10 @@ class Dialect:
         """Return a value cut to bounds. NULL becomes the lower bound."""
         return f"least(greatest({sql}, {low}), {high})"
 
+    def cut(self, sql: str, low: Any, high: Any) -> str:
+        """Return the same of a short expression, in less time; NULL stays NULL."""
+        return f"(CASE WHEN {sql} < {low} THEN {low} WHEN {sql} > {high} THEN {high} ELSE {sql} END)"
+
     def round(self, sql: str, size: float) -> str:
         """Return the nearest integer of a double of at most this size, as a double. Ties go to the even one."""
         if size >= 2.0**50:
@@ -84,9 +88,13 @@ class Dialect:
         shift = self.real(1.5 * 2.0**52)
         return f"(({sql} + {shift}) - {shift})"
 
+    def is_finite(self, sql: str) -> str:
+        """Return whether a double is a finite number; NULL or false where it is missing."""
+        return self.finite.format(sql)
+
     def only_finite(self, sql: str) -> str:
         """Return a double, or NULL where it is NaN or infinite."""
-        return self.finite.format(sql)
+        return f"(CASE WHEN {self.is_finite(sql)} THEN {sql} END)"
 
     def divide(self, sql: str, other: Any) -> str:
         """Return the quotient of integers, rounded towards 0."""
@@ -124,7 +132,7 @@ DUCKDB = Dialect(
     {word: word for word in ("BIGINT", "DOUBLE", "VARCHAR", "BOOLEAN", "DATE", "TIMESTAMP")}
     | {"WIDE": "HUGEINT"},
     nearest="round_even({0}, 0)",
-    finite="(CASE WHEN isfinite({0}) THEN {0} END)",
+    finite="isfinite({0})",
     quotient="(({0}) // ({1}))",
     like="{0} LIKE {1}",
     hash="CAST(concat('0x', substr(md5(CAST({0} AS VARCHAR)), 1, 8)) AS BIGINT)",
@@ -142,7 +150,7 @@ POSTGRES = Dialect(
     },
     nearest="round({0})",
     # NaN is greater than infinity.
-    finite="(CASE WHEN abs({0}) < CAST('Infinity' AS double precision) THEN {0} END)",
+    finite="abs({0}) < CAST('Infinity' AS double precision)",
     quotient="div({0}, {1})",
     like="{0} LIKE {1} ESCAPE ''",
     hash="CAST(CAST(concat('x', substr(md5(CAST({0} AS text)), 1, 8)) AS bit(32)) AS bigint)",
@@ -215,13 +223,17 @@ class Probe:
 
     def _steps(self) -> Checks:
         ties = (0.5, 1.5, 2.5, -0.5, -1.5, -2.5, math.nextafter(0.5, 0), 2.0**51 + 0.5, 2.0**51 + 1.5, 5e-324)
-        found = [(self._step(x, 1.0, 2.0**60), round(x)) for x in ties]
+        found: Checks = [(self._step(x, 1.0, 2.0**60), round(x)) for x in ties]
+        ends = ((math.nan, 2.0), (math.inf, 2.0), (-math.inf, -1.0), (5e-324, 5e-324), (None, None))
+        found += [(self._cut(x, 1.0, 2.0), end) for x, end in ends]
         found += [(self._step(x / 2**29, 2.0**-29, 8.0), round(x)) for x in (2.5, 3.5, -1.5)]
         return found + [(self._step(x, 2.0**20, 1e15), round(x / 2**20)) for x in (5e-324, -5e-324, 1e15)]
 
     def _step(self, x: float, spacing: float, size: float) -> str:
-        real = self._dialect.real
-        return self._dialect.step(self._dialect.clip(self._bind(x), real(-size), real(size)), size, spacing)
+        return self._dialect.step(self._cut(x, size, size), size, spacing)
+
+    def _cut(self, x: float | None, least: float, most: float) -> str:
+        return self._dialect.cut(self._bind(x), self._dialect.real(-least), self._dialect.real(most))
 
     def _order(self) -> Checks:
         a, b, c = (self._bind(x) for x in (1e16, 1.0, 0.1))

@@ -9,6 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dpstats.data.duckdb_files import file_literal, is_parquet, parquet_table, text_reader
 from dpstats.data.duckdb_rows import check_duckdb, overridden
 from dpstats.data.labels import column_names
@@ -149,6 +152,11 @@ class DuckDBEngine:
     def execute(self, sql: str, parameters: list[Any]) -> list[tuple[Any, ...]]:
         """Return all rows of a statement, or raise an error of any kind, which may quote values."""
         return list(self.cursor.execute(sql, parameters).fetchall())
+
+    def columns(self, sql: str, parameters: list[Any]) -> list[NDArray[np.int64]]:
+        """Return the columns of a statement, whose entries are 64-bit integers, or raise an error of any kind."""
+        found = self.cursor.execute(sql, parameters).fetchnumpy()
+        return [np.asarray(column, dtype=np.int64) for column in found.values()]
 
     def confirm_unchanged(self) -> None:
         """Refuse files that have changed."""
@@ -405,7 +413,7 @@ def column_type(name: str, nullable: bool = True) -> ColumnType:
     if kind == "text" and name != "VARCHAR":
         entry = "CAST({} AS VARCHAR)"
     if name in ("FLOAT", "DOUBLE"):
-        entry, required = DUCKDB.finite, False
+        entry, required = DUCKDB.only_finite("{0}"), False
     numbers = _NUMBERS if kind == "text" else ("", "")
     return ColumnType(name, kind or "other", required, entry, numbers=numbers)
 

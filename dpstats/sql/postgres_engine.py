@@ -13,6 +13,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dpstats.errors import InvalidParameter
 from dpstats.sql.catalogue import BaseTable, ColumnType, fold, quoted
 from dpstats.sql.dialect import POSTGRES
@@ -174,6 +177,11 @@ class PostgresEngine:
     def execute(self, sql: str, parameters: list[Any]) -> list[tuple[Any, ...]]:
         """Return all rows of a statement, or raise an error of any kind, which may quote values."""
         return list(self._connection.execute(sql, parameters).fetchall())
+
+    def columns(self, sql: str, parameters: list[Any]) -> list[NDArray[np.int64]]:
+        """Return the columns of a statement, whose entries are 64-bit integers, or raise an error of any kind."""
+        found = self._connection.execute(sql, parameters)
+        return list(np.array(found.fetchall(), dtype=np.int64).reshape(-1, len(found.description)).T)
 
     def confirm_unchanged(self) -> None:
         """Refuse files that have changed: there are none."""

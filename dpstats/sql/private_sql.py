@@ -674,10 +674,11 @@ class PrivateSQL(Releasing):
                     measure, part = query.measure, "all"
                     if isinstance(measure, Measure) and measure.kind == "sum":
                         part = "positive" if measure.high > 0 else "negative"
-                rows = self._data.run(*compiled.units_above(part, truncation.each))
-                above[truncation.name] = [int(n) for n in rows[0]]
+                times = len(truncation.each)
                 rows = self._data.run(*compiled.units_cut(part, truncation.each, truncation.finer))
-                cut[truncation.name] = _by_cell(rows, query, len(truncation.each))
+                above[truncation.name] = [sum(int(row[1 + i]) for row in rows) for i in range(times)]
+                sums = [(row[0], *row[times + 1 :]) for row in rows]
+                cut[truncation.name] = _by_cell(sums, query, times)
             return _Private(above=above, cut=cut)
         if isinstance(plan, SQLQuantilesPlan):
             return self._read_places(compiled, plan)
@@ -698,9 +699,9 @@ class PrivateSQL(Releasing):
         if plan.query.discovers:
             return _sort_keys(self._data.run(*compiled.keys()), plan.query)
         if plan.threshold is None:
-            return _Private(places=[sort_places(self._data.run(*compiled.places()), plan.query)])
+            return _Private(places=[sort_places(self._data.columns(*compiled.places()), plan.query)])
         (counts,) = self._data.run(*compiled.units_above("all", plan.threshold.each))
-        rows = self._data.run(*compiled.unit_places(plan.limits))
+        rows = self._data.columns(*compiled.unit_places(plan.limits))
         places: list[Sequence[NDArray[np.int64]]]
         places = [sort_places(rows, plan.query, i) for i in range(len(plan.limits))]
         return _Private(above={plan.rows: [int(n) for n in counts]}, places=places)

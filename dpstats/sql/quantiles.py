@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -195,12 +196,17 @@ def _add_row(stage: AnyStage, groups_moved: int) -> AnyStage:
     return replace(stage, sensitivity_steps=moved, neighbors=Neighbors.ADD_OR_REMOVE_ONE)
 
 
-def sort_places(rows: list[tuple[Any, ...]], query: Query, limit: int = 0) -> list[NDArray[np.int64]]:
-    """Return the sorted places of each cell, from (cell, place, numbers of rows for each limit of a unit)."""
-    cells: list[list[tuple[int, int]]] = [[] for _ in range(query.cells)]
-    for cell, place, *counts in rows:
-        cells[int(cell)].append((int(place), int(counts[limit])))
-    return [repeat_places(own) for own in cells]
+def sort_places(
+    columns: Sequence[NDArray[np.int64]], query: Query, limit: int = 0
+) -> list[NDArray[np.int64]]:
+    """Return the sorted places of each cell, from columns: cell, place, numbers of rows for each limit of a unit."""
+    assert query.quantiles is not None
+    cells, places, counts = columns[0], columns[1], columns[2 + limit]
+    order = np.argsort(cells * (query.quantiles.grid.steps + 1) + places)
+    ends = np.searchsorted(cells[order], np.arange(query.cells + 1))
+    rows = np.append(0, np.cumsum(counts[order]))[ends]
+    repeated = np.repeat(places[order], counts[order])
+    return [repeated[first:last] for first, last in pairwise(rows)]
 
 
 def repeat_places(held: list[tuple[int, int]]) -> NDArray[np.int64]:

@@ -6,14 +6,19 @@ Frequencies come from the same snapshot as answers, and are queried once per col
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.sql.catalogue import BaseTable, fold, quoted
 from dpstats.sql.dialect import Dialect, Probe
 from dpstats.sql.duckdb_engine import DuckDBEngine
 from dpstats.sql.postgres_engine import PostgresEngine, is_postgres
+
+Result = TypeVar("Result")
 
 
 class Source:
@@ -118,14 +123,25 @@ class Source:
         self._engine.check_settings(self._ask)
         return rows
 
+    def columns(self, sql: str, parameters: list[Any]) -> list[NDArray[np.int64]]:
+        """Return the columns of compiled SQL whose entries are 64-bit integers, under the same condition."""
+        self._check_meaning(self._settings)
+        columns = self._read(self._engine.columns, sql, parameters)
+        self._engine.check_settings(self._ask)
+        return columns
+
     def _ask(self, sql: str, parameters: list[Any] | None = None) -> list[tuple[Any, ...]]:
-        """Return all rows of SQL; an error of the engine's, which may quote values, is not passed on."""
+        """Return all rows of SQL."""
+        return self._read(self._engine.execute, sql, parameters or [])
+
+    def _read(self, read: Callable[[str, list[Any]], Result], sql: str, parameters: list[Any]) -> Result:
+        """Return a result of SQL; an error of the engine's, which may quote values, is not passed on."""
         self._engine.confirm_unchanged()
         if self._over:
             raise InvalidData("an error ended the snapshot: call refresh(), which reads the tables again")
         result = None
         with contextlib.suppress(Exception):
-            result = self._engine.execute(sql, parameters or [])
+            result = read(sql, parameters)
         if result is None:
             # Its transaction has ended with it. Another one may see other data, which is for the user to begin.
             self._over = True

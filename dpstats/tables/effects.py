@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
-from scipy.stats import chi2
+from scipy.special import gammaincinv, ndtr, ndtri
 
 from dpstats.error_distributions import Limits, ScoreErrors, Tail
 from dpstats.inference import Estimates
@@ -202,7 +201,7 @@ def _range(
     first: NoisyShare, second: NoisyShare, scores: tuple[_Score, _Score], measure: Measure, level: float
 ) -> tuple[float, float]:
     """Return the smallest and the largest value of a measure over all pairs of proportions with a small score."""
-    allowed = float(chi2.ppf(level, 1))
+    allowed = float(2 * gammaincinv(0.5, level))
     x, y = (
         _grid(share, float(ndtr(-np.sqrt(allowed + score.least))))
         for share, score in zip((first, second), scores, strict=True)

@@ -112,6 +112,32 @@ def test_not_like_counts_the_rows_that_like_does_not(connection: Any, negated: s
         assert connection.sql(f'SELECT count(*) FROM "r s" WHERE {text}').fetchall() == [(found[0],)]
 
 
+@pytest.mark.parametrize("limit", [2, 2**10, 2**30])
+@pytest.mark.parametrize("groups", ["", "name, "])
+def test_units_are_cut_in_proportion_one_by_one(connection: Any, limit: int, groups: str) -> None:
+    # The largest limits need integers beyond 64 bits.
+    text = f'SELECT {groups}SUM(n) FROM "r s"' + " GROUP BY name" * bool(groups)
+    made = PrivateSQL(
+        connection, epsilon=1.0, bounds=BOUNDS, categories=CATEGORIES, unit="u", unit_limit=limit
+    )
+    query = made._parsed(text)
+    (truncation,) = made._planned(query).truncations
+    private = made._read(query, made._planned(query))
+    cell = "name" if groups else "''"
+    rows = connection.execute(
+        f'SELECT u, {cell}, sum(least(n, 100)) FROM "r s" WHERE u IS NOT NULL GROUP BY ALL'
+    ).fetchall()
+    totals: dict[int, int] = {}
+    for unit, _, number in rows:
+        totals[unit] = totals.get(unit, 0) + int(number)
+    for i, power in enumerate(truncation.each):
+        most, found = 1 << power, dict.fromkeys(NAMES, 0)
+        for unit, name, number in rows:
+            found[name] += truncation.finer * most * int(number) // max(totals[unit], most)
+        assert private.above["answer"][i] == sum(total > most for total in totals.values())
+        assert [int(n) for n in private.cut["answer"][i]] == ([*found.values()] if groups else [found[""]])
+
+
 def test_every_function_that_runs_is_known(connection: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     # Macros are refused by the names in this list.
     ran: list[str] = []
@@ -143,6 +169,8 @@ def test_every_function_that_runs_is_known(connection: Any, monkeypatch: pytest.
         "with",
         "on",
         "materialized",
+        "then",
+        "else",
         "union",
         "all",
         "values",

@@ -121,7 +121,7 @@ def test_places_are_those_of_the_grid() -> None:
         for column, expected in (("x", values), ("m", np.array([float(d) for d in decimals]))):
             query = sql._parsed(f"SELECT MEDIAN({column}) FROM t")
             compiled = Compiled(query, {"t": sql._catalogue.tables["t"]}, sql._data.dialect)
-            found = sort_places(sql._data.run(*compiled.places()), query)
+            found = sort_places(sql._data.columns(*compiled.places()), query)
             assert np.array_equal(found[0], np.sort(grid.places(expected)))
 
 
@@ -627,6 +627,6 @@ def test_numbers_that_are_none_have_no_place() -> None:
     sql = PrivateSQL(db, epsilon=1.0, bounds={"t.x": (0, 8)})
     query = sql._parsed("SELECT MEDIAN(x) FROM t")
     compiled = Compiled(query, {"t": sql._catalogue.tables["t"]}, sql._data.dialect)
-    (found,) = sort_places(sql._data.run(*compiled.places()), query)
+    (found,) = sort_places(sql._data.columns(*compiled.places()), query)
     assert query.quantiles is not None
     assert np.array_equal(found, query.quantiles.grid.places(np.array([1.0, 3.0])))

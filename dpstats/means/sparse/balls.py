@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import ndtr
-from scipy.stats import chi2
+from scipy.special import gammaincinv, ndtr
 
 _GROWTH = (1.0, 1.5, 2.2, 3.0, 4.0, 6.0, 9.0, 14.0, 20.0)  # ratio of consecutive stages' privacy
 _MAX_STAGES = 3
@@ -63,7 +62,7 @@ def release_balls(
     Intervals use the last stage. Its bias is at most about sqrt(s + r^2)/4R for any rows of these variances.
     """
     sampling = s * (1 + 2 * math.log(d / s)) / n
-    largest = float(chi2.ppf(0.95, s))
+    largest = float(2 * gammaincinv(s / 2, 0.95))
     made: list[tuple[float, Balls]] = []
     for count in range(1, most_stages + 1):
         for growth in _GROWTH if count > 1 else _GROWTH[:1]:

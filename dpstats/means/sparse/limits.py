@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import chi2, norm
+from scipy.special import chdtri, ndtri
 
 from dpstats.error_distributions import ErrorDistribution, Limits, Tail
 from dpstats.intervals import half_widths
@@ -122,7 +122,7 @@ def _half_widths(plan: SparseMeanPlan, report: Report, tail: float, population: 
         mean = np.where(np.isfinite(bias), offsets + bias, last.radius)
     if plan.private_spread:
         sampling = np.minimum(sampling, _upper_std(plan, report, tail) / math.sqrt(last.n))
-    result: Numbers = float(norm.isf(left)) * np.hypot(sampling, last.noise)
+    result: Numbers = float(-ndtri(left)) * np.hypot(sampling, last.noise)
     return result + bias if population else result
 
 
@@ -160,24 +160,24 @@ def beyond(plan: SparseMeanPlan, report: Report) -> bool:
         margin = last.noise * (s + 5 * math.sqrt(s))
     else:
         size, room = float(np.linalg.norm(last.shift)), _EDGE
-        margin = last.noise * math.sqrt(chi2.isf(1e-3, s))
+        margin = last.noise * math.sqrt(chdtri(s, 1e-3))
     return size - margin > last.radius - room
 
 
 def _ball(last: Released, sampling: Numbers, tail: float) -> tuple[Numbers, Numbers]:
     """Return bounds on the bias of every column, and upper limits of its clipped mean's distance from the center."""
     s, each = last.shift.size, tail * _FOR_PLACE / 2
-    offsets = np.abs(last.shift) + norm.isf(each / 2) * np.hypot(sampling, last.noise)
+    offsets = np.abs(last.shift) - ndtri(each / 2) * np.hypot(sampling, last.noise)
     # Sampling errors of columns may be one and the same; noises are independent.
-    distance = float(np.linalg.norm(last.shift)) + last.noise * math.sqrt(chi2.isf(each / 2, s))
-    distance += float(norm.isf(each / 4)) * float(np.linalg.norm(sampling))
+    distance = float(np.linalg.norm(last.shift)) + last.noise * math.sqrt(chdtri(s, each / 2))
+    distance -= float(ndtri(each / 4)) * float(np.linalg.norm(sampling))
     return population_bias_in_ball(distance, offsets, np.ones(s), last.radius), offsets
 
 
 def _upper_std(plan: SparseMeanPlan, report: Report, tail: float) -> Numbers:
     """Return upper limits of the standard deviations of the selected columns as clipped."""
     variance, noise = _variances(plan, report)
-    z = float(norm.isf(tail * _FOR_SPREAD))
+    z = float(-ndtri(tail * _FOR_SPREAD))
     largest = np.maximum(variance + z * noise, 0.0)
     # v <= largest + z sqrt((2R)^2 v/n), solved for v: squares are at most (2R)^2.
     slope = (2 * z * last_stage(plan, report).radius) ** 2 / plan.n_release
