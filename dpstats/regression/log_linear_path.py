@@ -68,8 +68,6 @@ _FARTHEST = 4.0
 """Largest standard deviation of the linear predictor, and of the error of its level."""
 _SEEN = 4.0
 """A bin of rates counts from this many standard deviations of its noise."""
-_UNSETTLED = 0.2
-"""Error of the linear predictor of a typical row, above which intervals by derivatives may miss."""
 _BENT = math.sqrt(3) / 2
 """Root mean square of e^2/2 over the variance of a small normal error e."""
 _SEEN_LEVEL, _LEAST_LEVEL = 3.0, 0.03
@@ -304,6 +302,9 @@ class LogLinearPath(LevelPath):
         raw = float(slopes @ self.first_shape @ slopes)
         return math.sqrt(max(raw - self._predictor_error() ** 2, 0.1 * raw, 0.0))
 
+    def _curved_error(self) -> float:
+        return self._predictor_error()
+
     def _predictor_error(self) -> float:
         """Return the root mean square over rows of the error of their linear predictors, about the level."""
         back = np.linalg.solve(self.first.T, self.whitening.T)
@@ -450,10 +451,7 @@ class LogLinearPath(LevelPath):
         found = self._in_units(
             theta, [sample + privacy, sample + privacy, privacy, left], outside=self.outside
         )
-        if levels:
-            settled = self._find_settled(levels, sample + privacy)
-        else:
-            settled = np.full(self.d, self._predictor_error() <= _UNSETTLED and not self.unsettled)
+        settled = self._find_settled(levels, sample + privacy) & (bool(levels) or not self.unsettled)
         return replace(
             found,
             separated=self.separated,

@@ -230,7 +230,7 @@ class PrivateLogisticRegression(ClassifierMixin, CurvedRegression, OffsetColumn[
         rarer = min(self.outcome_rate_, 1 - self.outcome_rate_) * self.nobs  # NaN without an intercept
         notes = super()._notes()
         if self._diverged:
-            notes.insert(0, _SEPARATED)
+            notes[: int(self.unsettled_)] = [_SEPARATED]  # it says more than that steps did not settle
         if rarer < _EVENTS * self.params_.size:
             notes.append(
                 f"Few rows ({max(rarer, 0.0):.0f}, with noise) have the rarer outcome, fewer than {_EVENTS} for each "

@@ -215,6 +215,11 @@ class LogisticPath(LevelPath):
         start = self.start * self.first_scale
         return float(inverse.known @ np.diagonal(error)) / float(derivative(start))
 
+    def _curved_error(self) -> float:
+        # At log odds a the slope p(1 - p) of a rate p changes by the factor 1 - 2p per unit.
+        start = self.start * self.first_scale
+        return abs(math.tanh(start / 2)) * math.sqrt(max(self._spread_of_index(), 0.0))
+
     def _sampling(self, inverse: Inverse) -> Floats:
         """Return the sampling covariance for one row: the inverse Hessian, or with weights the sandwich."""
         around = inverse.of_sampling
@@ -237,7 +242,5 @@ class LogisticPath(LevelPath):
         assert design.y_half == 1.0
         found = self._in_units(theta, [sample + privacy, sample + privacy, privacy, left])
         levels = self._level_ends(sample + privacy)
-        settled = (
-            self._find_settled(levels, sample + privacy) if levels else np.full(self.d, not self.separated)
-        )
+        settled = self._find_settled(levels, sample + privacy) & (bool(levels) or not self.separated)
         return replace(found, separated=self.separated, levels=levels, settled=settled)

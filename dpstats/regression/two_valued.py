@@ -45,6 +45,9 @@ _MOST_CELLS, _LEAST_EFFECT = 3, 0.1
 _LARGEST_EFFECT = 8.0
 _SETTLED = 3.0
 """Standard errors between the last gradient and the estimate of a level, or of a last move, that count as settled."""
+_UNSETTLED = 0.2
+"""Error of the linear predictor of a typical row, where its mean is an exponential, above which intervals by
+derivatives may miss."""
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 
@@ -122,6 +125,10 @@ class LevelPath(Path):
     @abstractmethod
     def _level(self, last: LastStep, std: float) -> Level:
         """Return the level with the standard error ``std`` of its linear predictor."""
+
+    @abstractmethod
+    def _curved_error(self) -> float:
+        """Return the typical error of a linear predictor, times the relative change of its slope per unit."""
 
     @abstractmethod
     def _cell_spread(self, own: list[int], rest: Floats) -> float:
@@ -238,7 +245,7 @@ class LevelPath(Path):
 
         Averaging then gives no weight to an estimate that had not arrived.
         """
-        if t == 1 or not self.has_levels:
+        if t == 1:
             return np.zeros((self.p, self.p))
         own = (inverse.vectors * (noise / inverse.raised) ** 2) @ inverse.vectors.T
         expected = self.left + self.noise + own
@@ -368,6 +375,8 @@ class LevelPath(Path):
         """
         expected = self.last_spread**2 + np.maximum(np.diagonal(covariance), 0.0)
         settled = np.abs(self.last_move) < _SETTLED * np.sqrt(expected)
+        if not levels:
+            settled[:] &= self._curved_error() <= _UNSETTLED
         for each in levels:
             settled[1 + each.place] = each.is_settled(_SETTLED)
         return np.asarray(settled[1:])
