@@ -211,7 +211,7 @@ class LevelPath(Path):
         It changes these columns and the center alone. For one column it solves the equations of both levels. For
         several it is of second order in the move, so the steps still converge as Newton's do.
         """
-        if not self.has_levels:
+        if not self.plan.design.intercept:
             return np.zeros_like(move)
         moments = self._weighted_moments(inverse)
         theta, raw, error = self.raw, self.whitening.T @ move, self.whitening.T @ inverse.matrix * noise
@@ -232,7 +232,9 @@ class LevelPath(Path):
             center += p * upper + (1 - p) * lower - middle
         fix = np.zeros(self.p)
         if own.size == 0:
-            fix[0] = center
+            # Slopes of other columns move the center too, so that a longer move may be wrong. A shorter one is not.
+            too_short = center * float(average @ raw) > 0 and not self.has_levels
+            fix[0] = 0.0 if too_short else center
             return np.asarray(np.linalg.solve(self.whitening.T, fix))
         block = positive(moments.covariance[np.ix_(own, own)])
         ridge = _RIDGE * np.maximum(np.diagonal(block), 0.1 * moments.largest[own])
