@@ -44,30 +44,29 @@ class Predictors:
     spread: float
     total: float
     largest: float
-    levels: tuple[tuple[float, float], ...] = ()
-    """Effect, and fraction of rows at the upper bound, of columns with two values that have nodes of their own.
+    cells: tuple[tuple[float, float], ...] = ((0.0, 1.0),)
+    """Shift from the center, and fraction of rows, of the cells of columns with two values that have their own nodes.
 
     ``spread`` and ``total`` describe the other columns.
     """
 
     def quadrature(self) -> tuple[Floats, Floats, Floats]:
         """Return nodes, their weights, and the part of each node that belongs to rows above the center."""
-        at, weights = min(self.total, _FARTHEST_NODES) * _NODES, WEIGHTS
-        for effect, share in self.levels:
-            at = np.concatenate([at - effect * share, at + effect * (1 - share)])
-            weights = np.concatenate([weights * (1 - share), weights * share])
+        shifts, shares = np.array(self.cells).T[..., None]
+        at = (shifts + min(self.total, _FARTHEST_NODES) * _NODES).ravel()
+        weights = (shares * WEIGHTS).ravel()
         return self.center + at, weights, np.where(np.abs(at) < 1e-9, 0.5, at > 0)
 
     @property
     def deviation(self) -> float:
         """Standard deviation over rows without offsets, at most the largest that a quadrature uses."""
-        parts = (effect * math.sqrt(share * (1 - share)) for effect, share in self.levels)
+        parts = (shift * math.sqrt(share) for shift, share in self.cells)
         return min(math.hypot(self.spread, *parts), _FARTHEST_NODES)
 
     @property
     def reach(self) -> float:
-        """The largest distance of a node from the center that is due to levels."""
-        return math.fsum(abs(effect) for effect, _ in self.levels)
+        """The largest distance of a cell from the center."""
+        return max(abs(shift) for shift, _ in self.cells)
 
 
 @dataclass(frozen=True, eq=False)

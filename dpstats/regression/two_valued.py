@@ -40,8 +40,11 @@ _UNCORRECTED = 0.1
 """Part of the correction of a move that counts as unknown."""
 _NOISE = 0.35
 """Noise of the curvature in raised eigenvalues, as a factor, if the curvature is shrunk to its expected shape."""
-_MOST_CELLS, _LEAST_EFFECT = 3, 0.1
-"""Columns with nodes of their own: at most three, with at least this variance of the linear predictor."""
+_MOST_CELLS, _LEAST_CELL, _LEAST_EFFECT = 8, 1e-3, 0.1
+"""Cells with nodes of their own: at most eight, each with this fraction of the rows, of columns whose part of the
+linear predictor has at least this variance."""
+_SCALINGS = 20
+"""Rounds of iterative proportional fitting."""
 _LARGEST_EFFECT = 8.0
 _SETTLED = 3.0
 """Standard errors between the last gradient and the estimate of a level, or of a last move, that count as settled."""
@@ -50,6 +53,25 @@ _UNSETTLED = 0.2
 derivatives may miss."""
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Combinations of the values of some columns with two values.
+
+    Attributes
+    ----------
+    own : list of int
+        The columns.
+    upper : array of shape (n_cells, n_columns)
+        1 where the column is at its upper bound, and 0 where it is at its lower one.
+    weights : array of shape (n_cells,)
+        Fractions of the rows.
+    """
+
+    own: list[int]
+    upper: Floats
+    weights: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +88,26 @@ class Moments:
         """Return the average row, with its constant, of the rows at one end of column j."""
         p = self.share[j]
         return np.append(1.0, self.mean + self.covariance[j] * (1 / (2 * p) if upper else -1 / (2 * (1 - p))))
+
+    def cells(self, own: list[int]) -> Cells:
+        """Return the cells of some columns with two values that have rows.
+
+        Their fractions have the released moments of all pairs of columns, and the largest entropy. So the levels of a
+        factor exclude each other.
+        """
+        upper = np.array(list(itertools.product((0.0, 1.0), repeat=len(own))))
+        p = self.share[own]
+        weights = np.prod(np.where(upper > 0, p, 1 - p), axis=1)
+        for _ in range(_SCALINGS if len(own) > 1 else 0):
+            for a, b in itertools.combinations(range(len(own)), 2):
+                both = p[a] * p[b] + self.covariance[own[a], own[b]] / 4
+                both = float(np.clip(both, max(p[a] + p[b] - 1, 0.0), min(p[a], p[b])))
+                wanted = (1 - p[a] - p[b] + both, p[b] - both, p[a] - both, both)
+                place = (2 * upper[:, a] + upper[:, b]).astype(int)
+                now = np.bincount(place, weights, 4)
+                weights = weights * (np.maximum(wanted, 0.0) / np.maximum(now, 1e-300))[place]
+        kept = weights > _LEAST_CELL
+        return Cells(own, upper[kept], weights[kept] / weights[kept].sum())
 
     @property
     def largest(self) -> Floats:
@@ -280,17 +322,25 @@ class LevelPath(Path):
 
     # Expected curvature
 
-    def _cells(self) -> list[int]:
-        """Return the columns with two values that move the linear predictor most."""
-        p = self._shares()
-        variances = np.where(self.two_valued, (2 * self.raw[1:]) ** 2 * p * (1 - p), 0.0)
-        return [int(j) for j in np.argsort(-variances)[:_MOST_CELLS] if variances[j] > _LEAST_EFFECT]
+    def _cells(self) -> Cells:
+        """Return the cells of the columns with two values that move the linear predictor most."""
+        moments = self._row_moments()
+        variances = np.where(self.two_valued, self.raw[1:] ** 2 * moments.largest, 0.0)
+        found = Cells([], np.zeros((1, 0)), np.ones(1))
+        for j in np.argsort(-variances):
+            if variances[j] <= _LEAST_EFFECT:
+                break
+            wider = moments.cells([*found.own, int(j)])
+            if wider.weights.size > _MOST_CELLS:
+                break
+            found = wider
+        return found
 
-    def _effects(self, own: list[int]) -> tuple[tuple[float, float], ...]:
-        """Return the effect of each of these columns, and its fraction of rows at the upper bound."""
-        theta, p = self.raw, self._shares()
-        effects = np.clip(2 * theta[1:], -_LARGEST_EFFECT, _LARGEST_EFFECT)
-        return tuple((float(effects[j]), float(p[j])) for j in own)
+    def _shifts(self, cells: Cells) -> tuple[tuple[float, float], ...]:
+        """Return the linear predictor of each cell less that of the center, and the fraction of its rows."""
+        effects = np.clip(2 * self.raw[1:][cells.own], -_LARGEST_EFFECT, _LARGEST_EFFECT)
+        shifts = (cells.upper - cells.weights @ cells.upper) @ effects
+        return tuple(zip(shifts.tolist(), cells.weights.tolist(), strict=True))
 
     def _expected_shape(self) -> Floats:
         """Return the curvature that the working model expects, up to a factor.
@@ -298,7 +348,8 @@ class LevelPath(Path):
         It is a sum over cells of the columns with two values. Within a cell the other columns are normal about their
         regression on these.
         """
-        own = self._cells()
+        cells = self._cells()
+        own = cells.own
         if not own:
             return self.shape
         covariance = self._row_covariance()
@@ -308,12 +359,10 @@ class LevelPath(Path):
         rest = positive(covariance - slopes @ within @ slopes.T)
         rest[own] = 0.0
         rest[:, own] = 0.0
-        theta, shares = self.raw, self._shares()
-        found = np.zeros((self.p, self.p))
+        theta, found = self.raw, np.zeros((self.p, self.p))
         spread = self._cell_spread(own, rest)
-        for bits in itertools.product((0, 1), repeat=len(own)):
-            at = np.array(bits) * 2.0 - 1 - self.shift[own]
-            share = math.prod(shares[j] if bit else 1 - shares[j] for j, bit in zip(own, bits, strict=True))
+        for upper, share in zip(cells.upper, cells.weights, strict=True):
+            at = 2 * upper - 1 - self.shift[own]
             linear = theta[0] + self.offset + float(theta[1:][own] @ at) + spread * _NODES
             curvature = share * float(_WEIGHTS @ self._level_curvature(linear))
             mean = np.append(1.0, slopes @ at)

@@ -139,5 +139,5 @@ def test_other_columns_leave_a_fit_as_it_is() -> None:
     rows = rng.uniform(0, 1, (5000, 2))
     y = rng.poisson(np.exp(rows @ [0.5, -0.5]))
     path = path_of(PrivateCountRegression(**DECLARED, y_bounds=(0, 20)), 1.0, rows, y)
-    assert not path.has_levels and path._cells() == [] and not path.last_steps
+    assert not path.has_levels and path._cells().own == [] and not path.last_steps
     assert not path._correct_levels(np.ones(3), 1.0, path.inverse, 2).any()  # type: ignore[arg-type]
