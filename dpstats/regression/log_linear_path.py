@@ -317,7 +317,7 @@ class LogLinearPath(LevelPath):
 
     @property
     def _predictors(self) -> Predictors:
-        offsets, cells = self.plan.design.offsets, self._cells()
+        offsets, cells = self.plan.design.offsets, self._effects()
         spread = self._cell_spread(cells.own)
         total = math.hypot(spread, 0.0 if offsets is None else min(offsets[1] / 2, 1.0))
         return Predictors(self.middle, spread, total, math.log(2 * self._half), self._shifts(cells))
@@ -382,7 +382,7 @@ class LogLinearPath(LevelPath):
         A normal linear predictor with standard deviation s has E exp(s z) = exp(s^2/2).
         """
         # The corrected move has lowered it already for columns with two values.
-        shift = min(self._cell_spread(self._cells().own), _FARTHEST / 2) ** 2 / 2
+        shift = min(self._cell_spread(self._effects().own), _FARTHEST / 2) ** 2 / 2
         constant = np.linalg.solve(self.whitening.T, np.eye(self.p)[0])
         self.b = self.b - shift * constant
         self.left = self.left + (_NOT_NORMAL * shift) ** 2 * np.outer(constant, constant)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.regression.curvature import Curvature, Inverse, positive
 from dpstats.regression.path import Path
 from dpstats.regression.plan import STEPS, RegressionPlan
@@ -43,8 +44,10 @@ _NOISE = 0.35
 _MOST_CELLS, _LEAST_CELL, _LEAST_EFFECT = 8, 1e-3, 0.1
 """Cells with nodes of their own: at most eight, each with this fraction of the rows, of columns whose part of the
 linear predictor has at least this variance."""
-_SCALINGS = 20
-"""Rounds of iterative proportional fitting."""
+_LEAST_MOVE = 0.01
+"""The same for moves."""
+_SCALINGS, _SCALED = 20, 1e-4
+"""Most rounds of iterative proportional fitting, and the change of a fraction at which it ends."""
 _LARGEST_EFFECT = 8.0
 _SETTLED = 3.0
 """Standard errors between the last gradient and the estimate of a level, or of a last move, that count as settled."""
@@ -73,6 +76,17 @@ class Cells:
     upper: Floats
     weights: Floats
 
+    @property
+    def off(self) -> Floats:
+        """The columns in half-widths, less their means over rows."""
+        found: Floats = 2 * (self.upper - self.weights @ self.upper)
+        return found
+
+    @property
+    def covariance(self) -> Floats:
+        """The covariance of the columns in half-widths."""
+        return np.asarray((self.off.T * self.weights) @ self.off)
+
 
 @dataclass(frozen=True, eq=False)
 class Moments:
@@ -98,22 +112,39 @@ class Moments:
         upper = np.array(list(itertools.product((0.0, 1.0), repeat=len(own))))
         p = self.share[own]
         weights = np.prod(np.where(upper > 0, p, 1 - p), axis=1)
-        for _ in range(_SCALINGS if len(own) > 1 else 0):
-            for a, b in itertools.combinations(range(len(own)), 2):
-                both = p[a] * p[b] + self.covariance[own[a], own[b]] / 4
-                both = float(np.clip(both, max(p[a] + p[b] - 1, 0.0), min(p[a], p[b])))
-                wanted = (1 - p[a] - p[b] + both, p[b] - both, p[a] - both, both)
-                place = (2 * upper[:, a] + upper[:, b]).astype(int)
-                now = np.bincount(place, weights, 4)
-                weights = weights * (np.maximum(wanted, 0.0) / np.maximum(now, 1e-300))[place]
+        pairs = []
+        for a, b in itertools.combinations(range(len(own)), 2):
+            both = p[a] * p[b] + self.covariance[own[a], own[b]] / 4
+            both = min(max(both, p[a] + p[b] - 1, 0.0), p[a], p[b])
+            wanted = np.array([1 - p[a] - p[b] + both, p[b] - both, p[a] - both, both])
+            place = as_int64(2 * upper[:, a] + upper[:, b])
+            pairs.append((place, np.eye(4)[:, place], np.maximum(wanted, 0.0)))
+        for _ in range(_SCALINGS):
+            before = weights
+            for place, members, wanted in pairs:
+                weights = weights * (wanted / np.maximum(members @ weights, 1e-300))[place]
+            if np.abs(weights - before).max() < _SCALED:
+                break
         kept = weights > _LEAST_CELL
         return Cells(own, upper[kept], weights[kept] / weights[kept].sum())
+
+    def rows(self, cells: Cells) -> Floats:
+        """Return the average row, with its constant, of each cell."""
+        found = self.mean + cells.off @ _regress(self.covariance, cells.own, cells.covariance).T
+        return np.column_stack([np.ones(len(found)), found])
 
     @property
     def largest(self) -> Floats:
         """The largest variances that the means allow, for columns between -1 and 1 (Bhatia and Davis)."""
         found: Floats = 4 * self.share * (1 - self.share)
         return found
+
+
+def _regress(covariance: Floats, own: list[int], within: Floats) -> Floats:
+    """Return the slopes of all columns on some of them, which have the covariance ``within``."""
+    found = covariance[:, own] @ np.linalg.pinv(positive(within), rcond=1e-6, hermitian=True)
+    found[own] = np.eye(len(own))
+    return np.asarray(found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,50 +268,63 @@ class LevelPath(Path):
         """Find the columns with two values. Noise of the curvature must not explain their variance."""
         if not self.plan.design.intercept:
             return self.two_valued
-        found, back = self._weighted_moments(inverse), np.linalg.inv(self.whitening)
-        noise = math.sqrt(float(np.diagonal(self.found[-1].variance).mean()))
-        error = noise * (back[1:] ** 2).sum(axis=1) / (found.total * found.largest)
+        found = self._weighted_moments(inverse)
+        error = self._moment_errors(found, math.sqrt(float(np.diagonal(self.found[-1].variance).mean())))
         ratio = np.diagonal(found.covariance) / found.largest
         seen = (ratio > _TWO_VALUES - error / 2) & (error < _LARGEST_ERROR)
         known = np.array(self.plan.design.two_valued or [False] * self.d, dtype=np.bool_)
         return np.asarray(seen | (known & (error < _LARGEST_KNOWN_ERROR)))
+
+    def _moment_errors(self, found: Moments, noise: float) -> Floats:
+        """Return the noise of the variance of each column over the largest one, for this noise of the curvature."""
+        back = np.linalg.inv(self.whitening)
+        return np.asarray(noise * (back[1:] ** 2).sum(axis=1) / (found.total * found.largest))
 
     # Moves
 
     def _correct_levels(self, move: Floats, noise: float, inverse: Inverse, t: int) -> Floats:
         """Return the correction of a Newton move that gives the levels of columns with two values their exact moves.
 
-        It changes these columns and the center alone. For one column it solves the equations of both levels. For
-        several it is of second order in the move, so the steps still converge as Newton's do.
+        It changes these columns and the center alone. For the levels of one factor it solves the equations of all. For
+        several factors it is of second order in the move, so the steps still converge as Newton's do. Without such
+        columns it only shortens a move of the center.
         """
         if not self.plan.design.intercept:
             return np.zeros_like(move)
         moments = self._weighted_moments(inverse)
         theta, raw, error = self.raw, self.whitening.T @ move, self.whitening.T @ inverse.matrix * noise
         average = np.append(1.0, moments.mean)
-        own, floor = np.flatnonzero(self.two_valued), FLOORS[t - 1]
+        known = self._moment_errors(moments, inverse.noise) < _LARGEST_KNOWN_ERROR
+        own, floor = np.flatnonzero(self.two_valued & known), FLOORS[t - 1]
 
-        def exact(row: Floats) -> float:
-            std = float(np.linalg.norm(row @ error))
-            return self._level_move(float(row @ theta) + self.offset, float(row @ raw), std, floor)
+        def lack(row: Floats) -> float:
+            """Return the exact move of rows, less their Newton move."""
+            std, linear = float(np.linalg.norm(row @ error)), float(row @ raw)
+            return self._level_move(float(row @ theta) + self.offset, linear, std, floor) - linear
 
-        # The average row has a part of every correction of the center. It counts once.
-        middle = exact(average)
-        covariances, center = [], middle - float(average @ raw)
-        for j in own:
+        middle = lack(average)
+        # The columns that move the most have a joint law, and each of the others its own two levels.
+        cells = self._cells(np.where(known, raw[1:], 0.0), moments, _LEAST_MOVE)
+        lacks = np.array([lack(row) for row in moments.rows(cells)])
+        center, block = float(cells.weights @ lacks), moments.covariance.copy()
+        block[np.ix_(cells.own, cells.own)] = cells.covariance
+        covariances = np.zeros(self.d)
+        covariances[cells.own] = (cells.weights * lacks) @ cells.off
+        for j in set(own) - set(cells.own):
             p = moments.share[j]
-            upper, lower = exact(moments.level(int(j), True)), exact(moments.level(int(j), False))
-            covariances.append(2 * p * (1 - p) * (upper - lower) - float(moments.covariance[j] @ raw[1:]))
+            upper, lower = lack(moments.level(int(j), True)), lack(moments.level(int(j), False))
+            covariances[j] = 2 * p * (1 - p) * (upper - lower)
+            # The average row has a part of every correction of the center. It counts once.
             center += p * upper + (1 - p) * lower - middle
         fix = np.zeros(self.p)
         if own.size == 0:
             # Slopes of other columns move the center too, so that a longer move may be wrong. A shorter one is not.
-            too_short = center * float(average @ raw) > 0 and not self.has_levels
-            fix[0] = 0.0 if too_short else center
+            longer = center * float(average @ raw) > 0 and self.d > 0
+            fix[0] = 0.0 if longer else center
             return np.asarray(np.linalg.solve(self.whitening.T, fix))
-        block = positive(moments.covariance[np.ix_(own, own)])
+        block = positive(block[np.ix_(own, own)])
         ridge = _RIDGE * np.maximum(np.diagonal(block), 0.1 * moments.largest[own])
-        fix[1 + own] = np.linalg.solve(block + np.diag(ridge), covariances)
+        fix[1 + own] = np.linalg.solve(block + np.diag(ridge), covariances[own])
         fix[0] = center - float(moments.mean @ fix[1:])
         return np.asarray(np.linalg.solve(self.whitening.T, fix))
 
@@ -322,19 +366,22 @@ class LevelPath(Path):
 
     # Expected curvature
 
-    def _cells(self) -> Cells:
-        """Return the cells of the columns with two values that move the linear predictor most."""
-        moments = self._row_moments()
-        variances = np.where(self.two_valued, self.raw[1:] ** 2 * moments.largest, 0.0)
+    def _cells(self, slopes: Floats, moments: Moments, least: float = _LEAST_EFFECT) -> Cells:
+        """Return the cells of the columns with two values for which these slopes vary most over rows."""
+        variances = np.where(self.two_valued, slopes**2 * moments.largest, 0.0)
         found = Cells([], np.zeros((1, 0)), np.ones(1))
         for j in np.argsort(-variances):
-            if variances[j] <= _LEAST_EFFECT:
+            if variances[j] <= least:
                 break
             wider = moments.cells([*found.own, int(j)])
             if wider.weights.size > _MOST_CELLS:
                 break
             found = wider
         return found
+
+    def _effects(self) -> Cells:
+        """Return the cells of the columns with the largest effects."""
+        return self._cells(self.raw[1:], self._row_moments())
 
     def _shifts(self, cells: Cells) -> tuple[tuple[float, float], ...]:
         """Return the linear predictor of each cell less that of the center, and the fraction of its rows."""
@@ -348,14 +395,13 @@ class LevelPath(Path):
         It is a sum over cells of the columns with two values. Within a cell the other columns are normal about their
         regression on these.
         """
-        cells = self._cells()
+        cells = self._effects()
         own = cells.own
         if not own:
             return self.shape
         covariance = self._row_covariance()
         within = covariance[np.ix_(own, own)]
-        slopes = covariance[:, own] @ np.linalg.pinv(positive(within), rcond=1e-6, hermitian=True)
-        slopes[own] = np.eye(len(own))
+        slopes = _regress(covariance, own, within)
         rest = positive(covariance - slopes @ within @ slopes.T)
         rest[own] = 0.0
         rest[:, own] = 0.0
@@ -430,4 +476,4 @@ class LevelPath(Path):
             settled[:] &= self._curved_error() <= _UNSETTLED
         for each in levels:
             settled[1 + each.place] = each.is_settled(_SETTLED)
-        return np.asarray(settled[1:])
+        return np.asarray(settled[int(self.plan.design.intercept) :])

@@ -134,10 +134,14 @@ def test_one_column_solves_both_levels() -> None:
     assert moved == pytest.approx(np.log([1 / 2, 1 / 3]), abs=2e-3)
 
 
-def test_other_columns_leave_a_fit_as_it_is() -> None:
+def test_other_columns_shorten_a_move_of_the_center_alone() -> None:
     rng = np.random.default_rng(7)
     rows = rng.uniform(0, 1, (5000, 2))
     y = rng.poisson(np.exp(rows @ [0.5, -0.5]))
     path = path_of(PrivateCountRegression(**DECLARED, y_bounds=(0, 20)), 1.0, rows, y)
-    assert not path.has_levels and path._cells().own == [] and not path.last_steps
-    assert not path._correct_levels(np.ones(3), 1.0, path.inverse, 2).any()  # type: ignore[arg-type]
+    assert not path.has_levels and path._effects().own == [] and not path.last_steps
+    assert path.inverse is not None
+    move = np.linalg.solve(path.whitening.T, [1.0, 0.0, 0.0])
+    fixed = path.whitening.T @ path._correct_levels(move, 0.0, path.inverse, 2)
+    assert fixed == pytest.approx([np.log(2) - 1, 0, 0], abs=0.02)
+    assert not path._correct_levels(-move, 0.0, path.inverse, 2).any()
