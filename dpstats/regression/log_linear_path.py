@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dpstats.regression.curvature import Curvature, positive
 from dpstats.regression.design import Design
-from dpstats.regression.families import make_family
+from dpstats.regression.families import Bound, make_family
 from dpstats.regression.log_linear_plan import CALIBRATION, RATES, LogLinearPlan, rate_ends
 from dpstats.regression.log_linear_rows import (
     EXCESS,
@@ -72,6 +72,8 @@ _BENT = math.sqrt(3) / 2
 """Root mean square of e^2/2 over the variance of a small normal error e."""
 _SEEN_LEVEL, _LEAST_LEVEL = 3.0, 0.03
 """Tails are long if the calibration raises the level by this many standard deviations, and by this much."""
+_SEEN_OUTSIDE = 3.0
+"""Standard deviations of its noise from which the fraction of outcomes outside their bounds is known."""
 _START_ERROR = 0.3
 """Standard deviation of the error of the log mean at the start."""
 
@@ -124,7 +126,7 @@ class LogLinearPath(LevelPath):
         self.sharp = False
         # The coordinates of the first step, in which typical rows have entries of size 1, and their covariance
         self.first, self.first_shape = np.eye(self.p), np.zeros((self.d, self.d))
-        self.outside = math.nan
+        self.outside, self.outside_noise = math.nan, 0.0
         self.offset = 0.0 if plan.design.offsets is None else plan.design.offsets[0]
         self.unsettled = self.separated = False
         self.meat: tuple[Floats, float] | None = None
@@ -245,7 +247,7 @@ class LogLinearPath(LevelPath):
     def _take_size(self, name: str, released: Any) -> None:
         """Fit the dispersion of the working distribution to the sizes of residuals below and above the middle."""
         if isinstance(released, Mapping):
-            self.outside = float(released[OUTSIDE][0])
+            self.outside, self.outside_noise = float(released[OUTSIDE][0]), self._std(name, OUTSIDE)
         block = (name, SIZE) if isinstance(released, Mapping) else None
         sizes = np.asarray(released[SIZE] if isinstance(released, Mapping) else released)
         noise = max(self._std(*block) if block else self._std_of(name), 1e-4)
@@ -325,12 +327,28 @@ class LogLinearPath(LevelPath):
     def _tabulate(self) -> None:
         """Tabulate the public functions for the present coefficients, dispersion and threshold."""
         points = _FINE if self.sharp else _POINTS
-        self.tables = tabulate(self.family, self._predictors, self.dispersion, self.width, points)
+        given = self.family, self._predictors, self.dispersion
+        self.tables = tabulate(*given, self.width, points, self._bound_outcomes(given[1]).part)
+
+    def _bound_outcomes(self, predictors: Predictors) -> Bound:
+        """Return the bound of the outcomes, with the part of those beyond that the released fraction outside shows.
+
+        Outcomes that cannot exceed their bound, such as grades, are not outside, whatever the working distribution
+        says.
+        """
+        largest, seen = 2 * self._half, self.outside
+        if not seen > _SEEN_OUTSIDE * self.outside_noise:
+            return Bound(largest, 0.0)
+        nodes, weights, _ = predictors.quadrature()
+        inside, _ = self.family.below(np.exp(nodes), self.dispersion, np.full_like(nodes, largest))
+        expected = float(weights @ (1 - inside))
+        return Bound(largest, round(min(seen / max(expected, 1e-12), 1.0), 3))
 
     def _choose_width(self, step: str) -> None:
         """Choose the clipping threshold with the least planned noise and error of the working distribution."""
         predictors = self._predictors
-        tables = tabulate(self.family, predictors, self.dispersion, _WIDTHS, 31)
+        clipped = self._bound_outcomes(predictors).part
+        tables = tabulate(self.family, predictors, self.dispersion, _WIDTHS, 31, clipped)
         unit = tables.scale * (1 + tables.most_pull) / tables.curvature
         noise = 2.06 * self.leverage * math.sqrt(self.p) * unit / (self.n * self.plan.mu)
         share = math.fsum(self.plan.share(step_name(t)) for t in range(self._averaged, STEPS + 1))
@@ -494,10 +512,10 @@ class LogLinearPath(LevelPath):
         assert self.calibration is not None
         family, dispersion, found = self.family, self.dispersion, self._levers(self.tables, self.width)
         mean, clip, reach, after = found.mean, found.clip, found.reach, found.after.copy()
-        longer = 1 + WIDER * (reach - 1)
+        longer, bound = 1 + WIDER * (reach - 1), self._bound_outcomes(self._predictors)
 
         def above(ends: float) -> Floats:
-            return family.excess(mean, dispersion, mean + ends * clip) / clip
+            return family.bounded_excess(mean, dispersion, mean + ends * clip, bound) / clip
 
         short = (above(1.0) - above(reach)) / (reach - 1)
         long = (above(1.0) - above(longer)) / (longer - 1)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.regression.families import Family
+from dpstats.regression.families import Bound, Family
 from dpstats.regression.log_linear_rows import SIZE_CLIP, Curves
 
 Floats = NDArray[np.float64]
@@ -107,8 +107,12 @@ def tabulate(
     dispersion: tuple[float, float],
     width: float | tuple[float, ...],
     points: int = 241,
+    clipped: float = 0.0,
 ) -> Tables:
     """Tabulate the public functions for one clipping threshold, or for several along a first axis.
+
+    ``clipped`` is the part of the outcomes above the largest allowed one, under the working distribution, that are
+    clipped to it.
 
     The result depends on the arguments only, so the replay of a path looks up the tables of the release.
     """
@@ -119,10 +123,11 @@ def tabulate(
     spacing = (high - low) / (points - 1)
     mean = np.exp(low + spacing * np.arange(points))
     clip, weight = family.clip(mean, widths, dispersion), family.weight(mean)
-    pull = family.clipped_mean(mean, mean, clip, dispersion) / clip
+    bound = Bound(math.exp(largest), clipped)
+    pull = family.clipped_mean(mean, mean, clip, dispersion, bound) / clip
     step = 0.02
     ahead, behind = (
-        family.clipped_mean(mean * math.exp(sign * step), mean, clip, dispersion) for sign in (1, -1)
+        family.clipped_mean(mean * math.exp(sign * step), mean, clip, dispersion, bound) for sign in (1, -1)
     )
     # Slope of the clipped residual, in thresholds
     slope = np.maximum((ahead - behind) / (2 * step) / clip, 1e-9)
