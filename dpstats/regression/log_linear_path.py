@@ -72,8 +72,8 @@ _BENT = math.sqrt(3) / 2
 """Root mean square of e^2/2 over the variance of a small normal error e."""
 _SEEN_LEVEL, _LEAST_LEVEL = 3.0, 0.03
 """Tails are long if the calibration raises the level by this many standard deviations, and by this much."""
-_SEEN_OUTSIDE = 3.0
-"""Standard deviations of its noise from which the fraction of outcomes outside their bounds is known."""
+_PARTS = np.linspace(0.0, 1.0, 101)
+"""Parts of the outcomes beyond their bound under the working distribution that may be clipped."""
 _START_ERROR = 0.3
 """Standard deviation of the error of the log mean at the start."""
 
@@ -328,26 +328,41 @@ class LogLinearPath(LevelPath):
         """Tabulate the public functions for the present coefficients, dispersion and threshold."""
         points = _FINE if self.sharp else _POINTS
         given = self.family, self._predictors, self.dispersion
-        self.tables = tabulate(*given, self.width, points, self._bound_outcomes(given[1]).part)
+        self.tables = tabulate(*given, self.width, points, self._bound_outcomes(given[1])[0].part)
 
-    def _bound_outcomes(self, predictors: Predictors) -> Bound:
-        """Return the bound of the outcomes, with the part of those beyond that the released fraction outside shows.
+    def _bound_outcomes(self, predictors: Predictors) -> tuple[Bound, float]:
+        """Return the bound of the outcomes with the part of those beyond that are clipped, and the error of the part.
 
-        Outcomes that cannot exceed their bound, such as grades, are not outside, whatever the working distribution
-        says.
+        Outcomes that cannot exceed their bound, such as grades, are not clipped, whatever the working distribution
+        says. So the part has even odds from 0 to 1 before the released fraction.
         """
-        largest, seen = 2 * self._half, self.outside
-        if not seen > _SEEN_OUTSIDE * self.outside_noise:
-            return Bound(largest, 0.0)
+        largest = 2 * self._half
+        if math.isnan(self.outside):
+            return Bound(largest, 0.0), 0.0
         nodes, weights, _ = predictors.quadrature()
         inside, _ = self.family.below(np.exp(nodes), self.dispersion, np.full_like(nodes, largest))
-        expected = float(weights @ (1 - inside))
-        return Bound(largest, round(min(seen / max(expected, 1e-12), 1.0), 3))
+        off = (self.outside - _PARTS * float(weights @ (1 - inside))) / max(self.outside_noise, 1e-12)
+        odds = np.exp((np.min(off**2) - off**2) / 2)
+        odds /= odds.sum()
+        part = float(odds @ _PARTS)
+        return Bound(largest, part), math.sqrt(float(odds @ (_PARTS - part) ** 2))
+
+    def _clipping_doubt(self) -> tuple[float, float]:
+        """Return the errors of level and slope of the linear predictor because the clipped part is not known."""
+        bound, error = self._bound_outcomes(self._predictors)
+        at, weights = self.tables.nodes, self.tables.weights
+        lost = (
+            error
+            * self.family.excess(np.exp(at), self.dispersion, np.full_like(at, bound.largest))
+            / np.exp(at)
+        )
+        level, off = float(weights @ lost), at - float(weights @ at)
+        return level, float(weights @ (lost * off)) / max(float(weights @ off**2), self._calibrated_spread**2)
 
     def _choose_width(self, step: str) -> None:
         """Choose the clipping threshold with the least planned noise and error of the working distribution."""
         predictors = self._predictors
-        clipped = self._bound_outcomes(predictors).part
+        clipped = self._bound_outcomes(predictors)[0].part
         tables = tabulate(self.family, predictors, self.dispersion, _WIDTHS, 31, clipped)
         unit = tables.scale * (1 + tables.most_pull) / tables.curvature
         noise = 2.06 * self.leverage * math.sqrt(self.p) * unit / (self.n * self.plan.mu)
@@ -463,7 +478,9 @@ class LogLinearPath(LevelPath):
         misfit = level**2 + level_std**2
         doubt = (_MODEL_BIAS * self.tables.bias) ** 2 + _MISFIT**2 * misfit
         unsure = doubt * (self.whitening.T @ self.whitening)
-        unsure[0, 0] += _LEVEL_MISFIT**2 * misfit
+        clipped, tilted = self._clipping_doubt()
+        unsure[0, 0] += _LEVEL_MISFIT**2 * misfit + clipped**2
+        unsure[1:, 1:] += tilted**2 * np.outer(theta[1:], theta[1:])
         privacy = noise + left + unsure
         levels = self._level_ends(sample + privacy)
         found = self._in_units(
@@ -512,7 +529,7 @@ class LogLinearPath(LevelPath):
         assert self.calibration is not None
         family, dispersion, found = self.family, self.dispersion, self._levers(self.tables, self.width)
         mean, clip, reach, after = found.mean, found.clip, found.reach, found.after.copy()
-        longer, bound = 1 + WIDER * (reach - 1), self._bound_outcomes(self._predictors)
+        longer, bound = 1 + WIDER * (reach - 1), self._bound_outcomes(self._predictors)[0]
 
         def above(ends: float) -> Floats:
             return family.bounded_excess(mean, dispersion, mean + ends * clip, bound) / clip
