@@ -30,7 +30,7 @@ from dpstats.regression.log_linear_rows import (
     Spread,
     WeightedNorms,
 )
-from dpstats.regression.log_linear_tables import Predictors, Tables, expect_sizes, tabulate
+from dpstats.regression.log_linear_tables import FAR, Predictors, Tables, expect_sizes, tabulate
 from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT
 from dpstats.regression.path import WIDEST, Estimate
 from dpstats.regression.plan import CENTER, LAST_NORMS, NORMS, STEPS, size_name, step_name
@@ -322,7 +322,8 @@ class LogLinearPath(LevelPath):
         offsets, cells = self.plan.design.offsets, self._effects()
         spread = self._cell_spread(cells.own)
         total = math.hypot(spread, 0.0 if offsets is None else min(offsets[1] / 2, 1.0))
-        return Predictors(self.middle, spread, total, math.log(2 * self._half), self._shifts(cells))
+        near = {"near": FAR} if self.sharp else {}
+        return Predictors(self.middle, spread, total, math.log(2 * self._half), self._shifts(cells), **near)
 
     def _tabulate(self) -> None:
         """Tabulate the public functions for the present coefficients, dispersion and threshold."""

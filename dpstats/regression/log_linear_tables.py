@@ -19,7 +19,8 @@ from dpstats.regression.log_linear_rows import SIZE_CLIP, Curves
 Floats = NDArray[np.float64]
 
 _NEAR = 2.5
-"""Rows within this many standard deviations of the center have their own curvature and expected residual."""
+FAR = 8.0
+"""Standard deviations from the center within which rows are near it, and the same if noise is negligible."""
 _FARTHEST_NODES = 2.5
 """Largest standard deviation of the linear predictor that a quadrature uses."""
 _NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
@@ -49,6 +50,9 @@ class Predictors:
 
     ``spread`` and ``total`` describe the other columns.
     """
+
+    near: float = _NEAR
+    """Rows within this many standard deviations of the center have their own curvature and expected residual."""
 
     def quadrature(self) -> tuple[Floats, Floats, Floats]:
         """Return nodes, their weights, and the part of each node that belongs to rows above the center."""
@@ -119,7 +123,8 @@ def tabulate(
     widths: Any = np.array(width)[:, None] if isinstance(width, tuple) else width
     center, largest = predictors.center, predictors.largest
     low = max(center - max(6.0, predictors.reach + 1), largest - 25)
-    high = max(min(center + max(5.0, predictors.reach + 1), largest), low + 1)
+    above = max(5.0, predictors.reach + 1, predictors.near * predictors.deviation)
+    high = max(min(center + above, largest), low + 1)
     spacing = (high - low) / (points - 1)
     mean = np.exp(low + spacing * np.arange(points))
     clip, weight = family.clip(mean, widths, dispersion), family.weight(mean)
@@ -141,7 +146,7 @@ def tabulate(
     nodes = np.clip(nodes, low, end)
     at_weight, at_slope, at_pull = curves.evaluate(nodes, "weight", "curved", "pull")
     ratio = slope / size * (scale**2)[..., None]
-    near = np.abs(curves.points() - center) <= max(_NEAR * sd, 0.1) + spacing
+    near = np.abs(curves.points() - center) <= max(predictors.near * sd, 0.1) + spacing
     most_curved = ratio[..., near].max(axis=-1)
     most_pull = np.abs(pull[..., near]).max(axis=-1)
     return Tables(
