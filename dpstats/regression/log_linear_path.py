@@ -32,10 +32,10 @@ from dpstats.regression.log_linear_rows import (
 )
 from dpstats.regression.log_linear_tables import FAR, Predictors, Tables, expect_sizes, tabulate
 from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT
-from dpstats.regression.path import WIDEST, Estimate
+from dpstats.regression.path import NEGLIGIBLE, WIDEST, Estimate
 from dpstats.regression.plan import CENTER, LAST_NORMS, NORMS, STEPS, size_name, step_name
 from dpstats.regression.rows import OUTSIDE, SIZE, Question, coordinates
-from dpstats.regression.two_valued import FLOORS, NEGLIGIBLE, LastStep, LevelPath
+from dpstats.regression.two_valued import FLOORS, LastStep, LevelPath
 from dpstats.regression.two_valued_errors import LogLevel
 
 Floats = NDArray[np.float64]
@@ -284,8 +284,10 @@ class LogLinearPath(LevelPath):
         super()._bound(counts, name)
         if name == LAST_NORMS:
             self._choose_width(step_name(STEPS))
-            if self.sharp:
-                self._cover_bin()
+
+    @property
+    def _noise_is_negligible(self) -> bool:
+        return self.sharp
 
     # Public functions of the linear predictor
 

@@ -14,9 +14,9 @@ from dpstats.regression.curvature import Curvature, Inverse, positive
 from dpstats.regression.log_odds import derivative, normal_log_odds
 from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT
 from dpstats.regression.path import Estimate, Seen
-from dpstats.regression.plan import CENTER, LAST_NORMS, RATE, STEPS, RegressionPlan, step_name
+from dpstats.regression.plan import CENTER, RATE, STEPS, RegressionPlan, step_name
 from dpstats.regression.rows import LogisticStep, Outcome, Question, coordinates
-from dpstats.regression.two_valued import NEGLIGIBLE, LastStep, LevelPath
+from dpstats.regression.two_valued import LastStep, LevelPath
 from dpstats.regression.two_valued_errors import LogitLevel
 
 Floats = NDArray[np.float64]
@@ -57,11 +57,6 @@ class LogisticPath(LevelPath):
     def _correct(self, likely: Curvature) -> Curvature:
         # The curvature changes along a move, so a move reveals little about the curvature at its endpoint.
         return likely
-
-    def _bound(self, counts: Floats, name: str) -> None:
-        super()._bound(counts, name)
-        if name == LAST_NORMS and self.plan.noise_ratio * self.leverage < NEGLIGIBLE:
-            self._cover_bin()
 
     def _own_question(self, name: str) -> Question:
         if name == RATE:

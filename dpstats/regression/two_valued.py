@@ -35,8 +35,6 @@ _LEAST_SHARE = 1e-4
 _RIDGE = 1e-3
 FLOORS = (0.15, 0.05, 0.05, 0.05)
 """Least factor of the mean of a level in each step. The first one knows no working distribution yet."""
-NEGLIGIBLE = 1e-3
-"""Planned noise over the standard error, below which rows and residuals need not be cut."""
 _UNCORRECTED = 0.1
 """Part of the correction of a move that counts as unknown."""
 _NOISE = 0.35
@@ -217,13 +215,6 @@ class LevelPath(Path):
         """The coefficients in half-widths about the center, the intercept first."""
         found: Floats = self.whitening.T @ self.b
         return found
-
-    def _cover_bin(self) -> None:
-        """Raise the bound of the rows to the end of a bin of norms, so that no row of the bin is shortened."""
-        ends = self.plan.norm_ends
-        wider = math.sqrt(ends[1] / ends[0])
-        self.radius, self.leverage = wider * self.radius, wider * self.leverage
-        self.longest = max(self.longest, self.radius)
 
     # Moments
 
