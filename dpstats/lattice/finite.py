@@ -72,10 +72,7 @@ def rows_that_count(X: NDArray[Any], missing: str) -> NDArray[np.bool_]:
 
 
 def observed(X: NDArray[Any]) -> NDArray[Any]:
-    """Return the rows without a NaN or infinite entry:
-
-    whether a row is one of them depends on that row alone.
-    """
+    """Return the rows without a NaN or infinite entry. Whether a row is one of them depends on that row alone."""
     with np.errstate(all="ignore"):
         return X if all_finite(X) else X[np.isfinite(X).all(axis=1)]
 

@@ -150,10 +150,7 @@ def sums_by_rows(X: NDArray[Any], row_map: RowMap, how: Reading, *, in_place: bo
 
 
 def sums_by_columns(X: NDArray[Any], column_map: ColumnMap, how: Reading) -> Moments:
-    """Add up a wide table as several narrow ones, whose blocks stay in cache:
-
-    columns do not know of each other.
-    """
+    """Add up a wide table as several narrow ones, whose blocks stay in cache. Columns do not know of each other."""
     # Cut along memory: runs of rows, or (Fortran order) runs of columns.
     runs = _rows_are_runs(X)
     width = 4 * _RUN if runs else max(1, how.block // max(1, min(X.shape[0], _RUN)))
@@ -313,9 +310,9 @@ def _add_powers(steps: Integers, largest: int | Integers, totals: list[Integers]
 
 
 def _divide(values: Integers, largest: int | Integers) -> None:
-    """Divide in place, rounding down:
+    """Divide in place, rounding down.
 
-    by a shift where the divisor is a power of two, which is much faster.
+    A power of two divides by a shift, which is much faster.
     """
     if isinstance(largest, int) and largest & (largest - 1) == 0:
         np.right_shift(values, largest.bit_length() - 1, out=values)
