@@ -119,9 +119,10 @@ def scaled(factor: float, shift: float = 0.0) -> Callable[..., None]:
 
 
 def is_easy(cell: Cell) -> bool:
-    """Return whether noise is small and rows are few but enough."""
+    """Return whether noise is small and rows are few but enough, also those with the rarer outcome."""
     facts = cell.facts
-    return facts["epsilon"] > 2 and 500 < facts["n"] < 5000 and "constant" not in facts["x"]
+    enough = 500 < facts["n"] < 5000 and float(facts.get("rate", 1.0)) * facts["n"] > 150
+    return facts["epsilon"] > 2 and enough and "constant" not in facts["x"]
 
 
 def is_noisy(cell: Cell) -> bool:
