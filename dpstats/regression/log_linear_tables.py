@@ -123,8 +123,8 @@ def tabulate(
     widths: Any = np.array(width)[:, None] if isinstance(width, tuple) else width
     center, largest = predictors.center, predictors.largest
     low = max(center - max(6.0, predictors.reach + 1), largest - 25)
-    above = max(5.0, predictors.reach + 1, predictors.near * predictors.deviation)
-    high = max(min(center + above, largest), low + 1)
+    farthest = max(5.0, predictors.reach + 1, predictors.near * predictors.deviation)
+    high = max(min(center + farthest, largest), low + 1)
     spacing = (high - low) / (points - 1)
     mean = np.exp(low + spacing * np.arange(points))
     clip, weight = family.clip(mean, widths, dispersion), family.weight(mean)
