@@ -76,6 +76,7 @@ bench: $(INSTALLED)
 	$(BIN)/python validation/benchmarks/adaptive_sparse.py
 	$(BIN)/python validation/benchmarks/identity.py
 	$(BIN)/python validation/benchmarks/regression.py
+	$(BIN)/python validation/benchmarks/fits.py
 	$(BIN)/python validation/benchmarks/quantiles.py
 	$(BIN)/python validation/benchmarks/queries.py
 	$(BIN)/python validation/benchmarks/simulation.py

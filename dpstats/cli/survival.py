@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from dpstats.cli.input import InputTable
-from dpstats.cli.options import add_privacy, split_list
+from dpstats.cli.options import add_privacy, numbers_of, split_list
 from dpstats.cli.release import ReleaseCommand
 from dpstats.errors import InvalidParameter
 
@@ -36,9 +36,18 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
         help="the value of --event of a censored time (default: 0)",
     )
     parser.add_argument(
-        "--horizon", type=float, required=True, metavar="T", help="the time up to which curves are released"
+        "--horizon",
+        type=float,
+        metavar="T",
+        help="the time up to which curves are released; not needed with --edges",
     )
     parser.add_argument("--bins", type=int, metavar="M", help="number of bins (default: 8 to 50)")
+    parser.add_argument(
+        "--edges",
+        metavar="T,T,...",
+        help="the right edges of the bins, in place of --bins. With --discrete and 0 as the first one, events at time "
+        "0 have a bin",
+    )
     parser.add_argument("--by", metavar="NAME", help="the column that has the groups")
     parser.add_argument(
         "--groups",
@@ -61,6 +70,12 @@ def _groups(options: argparse.Namespace) -> list[str] | None:
     if (options.by is None) != (options.groups is None):
         raise InvalidParameter("--by and --groups must be given together")
     return None if options.groups is None else split_list(options.groups)
+
+
+def _edges(options: argparse.Namespace) -> list[float] | None:
+    if options.edges is None:
+        return None
+    return numbers_of("--edges", split_list(options.edges), "increasing times, separated by commas")
 
 
 def _event_values(options: argparse.Namespace) -> tuple[Any, list[Any]]:
@@ -96,6 +111,7 @@ def _build(options: argparse.Namespace, n: int, d: int) -> Any:
     return PrivateSurvival(
         horizon=options.horizon,
         bins=options.bins,
+        edges=_edges(options),
         by=options.by,
         groups=_groups(options),
         time=options.time,

@@ -144,6 +144,8 @@ class CalibratedTest(PrivateEstimator[IdentityPlan], HasMissingCodes, ABC):
                 "missing row would count as (1, ..., 1) and not as the mean of the null hypothesis"
             )
         stages = self._stages(design, n, d)
+        each = self._seconds(n, d, design)
+        size = 0 if printed else calibration_size(level, self.n_calibration, each)
         return self._plan_class(
             stages,
             self._target(stages),
@@ -153,9 +155,8 @@ class CalibratedTest(PrivateEstimator[IdentityPlan], HasMissingCodes, ABC):
             design=design,
             level=level,
             missing=missing,
-            n_calibration=0
-            if printed
-            else calibration_size(level, self.n_calibration, self._seconds(n, d, design)),
+            n_calibration=size,
+            calibration_seconds=size * each,
             threshold=self._printed_threshold(design, n, d) if printed else math.nan,
         )
 
@@ -164,8 +165,7 @@ class CalibratedTest(PrivateEstimator[IdentityPlan], HasMissingCodes, ABC):
 
         The result is accurate within a small factor, and 0 for printed constants. A stored calibration is not repeated.
         """
-        plan = self.plan(n_samples, n_features)
-        return plan.n_calibration * self._simulation_seconds(plan)
+        return self.plan(n_samples, n_features).calibration_seconds
 
     def _check_privacy(self) -> None:
         """Check what the release may cost."""
@@ -219,6 +219,7 @@ class CalibratedTest(PrivateEstimator[IdentityPlan], HasMissingCodes, ABC):
             n_jobs=self.n_jobs,
             progress=self.progress,
             infinite=len(plan.stages) > 1,
+            seconds=plan.calibration_seconds,
         )
         if math.isinf(critical_value(null, plan.level)):
             raise InvalidParameter(

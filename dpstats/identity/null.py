@@ -14,6 +14,9 @@ import threading
 import zipfile
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +40,9 @@ _DECIMAL = re.compile(r"\d+\.\d+(?:e[-+]?\d+)?|\d+e[-+]?\d+")
 _memory: OrderedDict[tuple[str, str | None], NDArray[np.float64]] = OrderedDict()
 """Null statistics by key and cache directory. A test uses only the directory that it names."""
 
+SLOW = 5.0
+"""Seconds from which on a calibration is also kept beside the compiled code of the package, for later processes."""
+
 _lock = threading.Lock()
 
 Simulate = Callable[[int, np.random.Generator], NDArray[np.float64]]
@@ -51,6 +57,7 @@ def null_statistics(
     n_jobs: int | None = None,
     progress: bool = False,
     infinite: bool = False,
+    seconds: float = 0.0,
 ) -> NDArray[np.float64]:
     """Return ``size`` ascending draws of a released statistic under the null, from the cache if available.
 
@@ -69,6 +76,8 @@ def null_statistics(
         Whether to show a progress bar.
     infinite : bool
         Whether draws may be infinite, because an earlier stage may reject.
+    seconds : float
+        Approximate time of all draws. Slow ones are kept in a file of the package.
     """
     # Check before the cache, because a cached calibration uses neither parameter.
     check_jobs(n_jobs)
@@ -85,6 +94,9 @@ def null_statistics(
         if directory is not None:
             _check_writable(directory)
             known = _recalled((digest, None))
+        own = _own_file(digest) if seconds >= SLOW else None
+        if known is None and own is not None:
+            known = _read(own, size, infinite)
         if known is None:
             # Each distribution has a separate stream, which is the same on every processor.
             seed = np.random.default_rng(
@@ -93,10 +105,29 @@ def null_statistics(
             known = np.sort(simulate_blocks(size, simulate, seed, n_jobs, progress, "null distribution"))
             known.setflags(write=False)
             _remember((digest, None), known)
+            if own is not None:
+                with suppress(OSError):  # a package that cannot be written to keeps nothing
+                    own.parent.mkdir(exist_ok=True)
+                    _write(own, known)
         if directory is not None:
             _write(directory / f"{digest}.npy", known)
     _remember(place, known)
     return known
+
+
+def _own_file(digest: str) -> Path:
+    """Return the file for a null distribution in the folder of the package's compiled code."""
+    name = _sha256(f"{digest} {_sources()}")
+    return Path(__file__).with_name("__pycache__") / f"null-{name[:32]}.npy"
+
+
+@cache
+def _sources() -> str:
+    """Return a digest of the package and of what it draws with: another version has files of its own."""
+    found = hashlib.sha256(f"{version('numpy')} {version('scipy')}".encode())
+    for path in sorted(Path(__file__).parents[1].rglob("*.py")):
+        found.update(path.read_bytes())
+    return found.hexdigest()
 
 
 def _recalled(place: tuple[str, str | None]) -> NDArray[np.float64] | None:

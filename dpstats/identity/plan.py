@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 import dpstats
 from dpstats.identity.levels import critical_value
+from dpstats.identity.null import SLOW
 from dpstats.identity.whitening import Reference
 from dpstats.privacy.plan import ReleasePlan
 
@@ -27,6 +28,8 @@ class IdentityPlan(ReleasePlan):
     level: float
     missing: str
     n_calibration: int
+    calibration_seconds: float = field(default=0.0, repr=False, compare=False)
+    """Approximate processor time of the calibration, in seconds."""
     threshold: float = math.nan
     """Threshold of the printed constants, or NaN for a calibrated test."""
     null: NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
@@ -45,6 +48,10 @@ class IdentityPlan(ReleasePlan):
     def notes(self) -> list[str]:
         """Return the facts as text, one line each."""
         notes = [f"calibration: {self.n_calibration:,} simulated null datasets, public"]
+        if self.calibration_seconds >= SLOW:
+            notes.append(
+                f"the first calibration for these sizes takes about {self.calibration_seconds:,.0f} s of processor time"
+            )
         if not math.isnan(self.attainable_power):
             notes.append(
                 f"largest attainable power: {self.attainable_power:.3f}, against a mean that is far away"

@@ -31,6 +31,9 @@ _EXACT_BITS, _SUM_BITS, _COARSEST = 53, 62, 8
 _QUICK, _QUICK_COLUMNS = 10**6, 28
 """Multiplications of a product for which OpenBLAS is quickest, and the columns up to which this pays."""
 
+_CONVERTED = 1 << 15
+"""Entries of products that are converted to integers together."""
+
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Sums = dict[str, Integers]
@@ -69,16 +72,19 @@ def dyadic(matrix: Floats, bits: int) -> Floats:
 
 def gram(rows: Floats) -> Integers:
     """Return the sum over rows of the products of their entries: shape (p, p)."""
-    if len(rows) <= ROWS:
-        return as_int64(_square(rows))
-    return gram(rows[:ROWS]) + gram(rows[ROWS:])
+    (m, p), total = rows.shape, np.zeros((rows.shape[1],) * 2, dtype=np.int64)
+    each = _quick_rows(p) if p <= _QUICK_COLUMNS else ROWS
+    # Convert many small products at once.
+    for some in cut_rows(m, each * max(1, _CONVERTED // max(p, 1) ** 2)):
+        parts = [_square(rows[start : start + each]) for start in range(some.start, some.stop, each)]
+        total += as_int64(np.stack(parts)).sum(axis=0) if parts else 0
+    return total
 
 
 def weighted(weights: Floats, rows: Floats) -> Integers:
     """Return the sum of rows times integers of at most 2^ROW_BITS: shape (p,)."""
-    if len(rows) <= ROWS:
-        return as_int64(weights @ rows)
-    return weighted(weights[:ROWS], rows[:ROWS]) + weighted(weights[ROWS:], rows[ROWS:])
+    parts = [weights[some] @ rows[some] for some in cut_rows(len(rows))]
+    return np.asarray(as_int64(np.stack(parts)).sum(axis=0))
 
 
 def multiply(rows: NDArray[Any], matrix: Floats) -> Floats:
@@ -92,13 +98,10 @@ def multiply(rows: NDArray[Any], matrix: Floats) -> Floats:
 
 def _square(rows: Floats) -> Floats:
     """Return the exact product of integer rows with themselves."""
-    m, p = rows.shape
-    if p > _QUICK_COLUMNS or not rows.size:
+    if rows.shape[1] > _QUICK_COLUMNS or not rows.size:
         return np.asarray(rows.T @ rows)
-    each = _quick_rows(p)
     # Called by name: numpy would choose a product for symmetric results, which takes longer for few columns.
-    parts = [rows[start : start + each].T for start in range(0, m, each)]
-    return np.asarray(sum(dgemm(1.0, part, part, trans_b=True) for part in parts))
+    return np.asarray(dgemm(1.0, rows.T, rows.T, trans_b=True))
 
 
 def _quick_rows(p: int) -> int:

@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 from dpstats.queries.marginals import Table
 from dpstats.queries.residuals import closure, share
 
+Codes = NDArray[np.int64]
+Places = NDArray[np.intp] | slice
 Numbers = NDArray[np.float64]
 
 MOST_ATTRIBUTES = 20
@@ -104,13 +106,34 @@ def _best(variances: Numbers, movements: _Movements) -> Numbers:
 
 
 class _Movements:
-    """mu^2(B) of all sets B of attributes as a function of precisions, and its transpose."""
+    """mu^2(B) of all sets B of attributes as a function of precisions, and its transpose.
+
+    A set is a number with a bit for each attribute. Both sums run over one attribute after the other. A part has few
+    attributes, so few numbers differ from 0 before the last attributes, and few are needed after the first.
+    """
 
     def __init__(self, parts: Sequence[Table], used: Sequence[int], shape: Sequence[int]) -> None:
         self._levels = [shape[j] for j in used]
-        place = {j: len(used) - 1 - axis for axis, j in enumerate(used)}
+        d = len(used)
+        place = {j: d - 1 - axis for axis, j in enumerate(used)}
         self._at = np.array([sum(1 << place[j] for j in part) for part in parts], dtype=np.int64)
         self._factors = np.array([math.prod(1 - 1 / shape[j] for j in part) for part in parts])
+        self._order = np.searchsorted(np.unique(self._at), self._at)
+        # For each attribute: the numbers of sums afterwards, and where those before it go.
+        self._falling: list[tuple[int, int, Places, Places]] = []
+        self._rising: list[tuple[int, Places, Places, Places, Places]] = []
+        for axis in range(d):
+            # The ends of all parts, from this attribute on: those without it come first.
+            first = 1 << (d - 1 - axis)
+            ends = np.unique(self._at & (2 * first - 1))
+            rest, split = np.unique(ends & (first - 1)), int(np.searchsorted(ends, first))
+            without, own = _places(rest, ends[:split]), _places(rest, ends[split:] - first)
+            self._falling.append((rest.size, split, without, own))
+            # The beginnings of all parts, up to this attribute.
+            before, up_to = np.unique(self._at >> (d - axis)), np.unique(self._at >> (d - axis - 1))
+            even, odd = (up_to[up_to % 2 == bit] for bit in (0, 1))
+            sources = _places(before, even >> 1), _places(before, odd >> 1)
+            self._rising.append((up_to.size, _places(up_to, even), _places(up_to, odd), *sources))
 
     def uniform(self) -> Numbers:
         """Return equal multipliers that add up to 1."""
@@ -118,23 +141,36 @@ class _Movements:
 
     def of(self, weights: Numbers) -> Numbers:
         """Return mu^2(B) for every B."""
-        placed = np.zeros(1 << len(self._levels))
-        placed[self._at] = weights
-        # In the second row B contains the attribute: (1 - 1/n) (-1/(n - 1)) = -1/n.
-        sums = self._along(placed, lambda a, b, n: (a + (1 - 1 / n) * b, a - b / n))
-        return np.asarray(2 * float(weights @ self._factors) - 2 * sums)
+        sums = np.zeros((self._order.max() + 1, 1))
+        sums[self._order, 0] = weights
+        for (size, split, without, own), levels in zip(self._falling, self._levels, strict=True):
+            found = np.zeros((size, sums.shape[1], 2))
+            found[without] = sums[:split, :, None]
+            # At odd places B contains the attribute, too: (1 - 1/n) (-1/(n - 1)) = -1/n.
+            found[own, :, 0] += (1 - 1 / levels) * sums[split:]
+            found[own, :, 1] -= sums[split:] / levels
+            sums = found.reshape(size, -1)
+        return np.asarray(2 * float(weights @ self._factors) - 2 * sums[0])
 
     def costs(self, multipliers: Numbers) -> Numbers:
         """Return the derivative of the weighted sum of mu^2(B) by each precision. The multipliers are the weights."""
-        sums = self._along(multipliers, lambda a, b, n: (a + b, (1 - 1 / n) * a - b / n))
-        return np.asarray(2 * float(multipliers.sum()) * self._factors - 2 * sums[self._at])
+        sums = multipliers[None]
+        for (size, even, odd, some, others), levels in zip(self._rising, self._levels, strict=True):
+            pairs = sums.reshape(len(sums), 2, -1)
+            found = np.empty((size, pairs.shape[2]))
+            found[even] = pairs[some, 0] + pairs[some, 1]
+            found[odd] = (1 - 1 / levels) * pairs[others, 0] - pairs[others, 1] / levels
+            sums = found
+        return np.asarray(2 * float(multipliers.sum()) * self._factors - 2 * sums[self._order, 0])
 
-    def _along(self, values: Numbers, rule: object) -> Numbers:
-        found = values
-        for axis, levels in enumerate(self._levels):
-            pairs = found.reshape(1 << axis, 2, -1)
-            found = np.stack(rule(pairs[:, 0], pairs[:, 1], levels), axis=1).reshape(-1)  # type: ignore[operator]
-        return found
+
+def _places(among: Codes, codes: Codes) -> Places:
+    """Return the places of codes among sorted ones: as a slice if they are evenly spaced, which copies nothing."""
+    places = np.searchsorted(among, codes)
+    steps = np.diff(places)
+    if places.size and (steps == steps[:1]).all():
+        return slice(int(places[0]), int(places[-1]) + 1, int(steps[0]) if steps.size else 1)
+    return places
 
 
 def _own_movement(part: Table, shape: Sequence[int]) -> float:

@@ -126,6 +126,12 @@ class Bounded:
             self.whole = self.narrow.astype(np.float64)
         return self.whole
 
+    def select(self, some: NDArray[np.bool_]) -> Floats:
+        """Return some of the rows."""
+        rows = self.narrow if self.whole is None else self.whole
+        assert rows is not None
+        return rows[some].astype(np.float64)
+
     def copy(self) -> Bounded:
         """Return the rows in another array, if they are not kept as float32."""
         return self if self.whole is None else replace(self, whole=self.whole.copy())
@@ -135,7 +141,7 @@ class Bounded:
         if self.whole is not None or self.narrow is None:
             return weighted(weights, self.rows())
         parts = [self.passes.weigh(weights[some], self.narrow[some]) for some in cut_rows(len(weights))]
-        return np.asarray(np.sum(list(map(as_int64, parts)), axis=0))
+        return np.asarray(as_int64(np.stack(parts)).sum(axis=0))
 
     def scale(self, factors: Floats) -> Floats:
         """Return the rows times their factors, rounded. The rows cannot be used again."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -27,14 +29,14 @@ class DesignPlan(ReleasePlan, ABC):
     missing : {"error", "drop"}
         Whether a row with a missing entry raises an error or is dropped. Statements about errors assume that no row is
         missing.
+    shares : mapping of column names or positions to float
+        Declared shares of the rarer value of yes/no columns, of which the notes speak. No release depends on them.
     """
 
     design: Design = field(repr=False, compare=False)
     bits: int
     missing: str = field(default="error", kw_only=True)
-
-    _columns: ClassVar[str]
-    """Description of the columns that the noise ratio assumes."""
+    shares: Mapping[Any, float] = field(default_factory=dict, kw_only=True, repr=False, compare=False)
 
     @property
     def size(self) -> int:
@@ -52,6 +54,11 @@ class DesignPlan(ReleasePlan, ABC):
         }
 
     @property
+    def _columns(self) -> str:
+        """The columns and residuals that the noise ratio assumes."""
+        return "columns of one scale and normal residuals"
+
+    @property
     @abstractmethod
     def noise_ratio(self) -> float:
         """Ratio of the noise of a coefficient to its sampling error, for the columns that the notes name."""
@@ -61,9 +68,25 @@ class DesignPlan(ReleasePlan, ABC):
     def noise_only(self) -> bool:
         """Whether noise hides the coefficients of such columns."""
 
+    def noise_ratio_of_share(self, share: float) -> float:
+        """Return the ratio of noise to sampling error of a yes/no column with this share of its rarer value.
+
+        Parameters
+        ----------
+        share : float
+            Share of the rarer value, in (0, 0.5]. The ratio is infinite if noise hides the coefficient.
+        """
+        raise NotImplementedError
+
+    @property
+    def noise_ratios(self) -> dict[Any, float]:
+        """Ratio of noise to sampling error of each column with a declared share."""
+        return {name: self.noise_ratio_of_share(share) for name, share in self.shares.items()}
+
     def facts(self) -> dict[str, Any]:
         """Return facts about the plan that its stages do not show, by name."""
-        return {"noise_ratio": self.noise_ratio, "noise_only": self.noise_only}
+        declared = {"noise_ratios": self.noise_ratios} if self.shares else {}
+        return {"noise_ratio": self.noise_ratio, "noise_only": self.noise_only, **declared}
 
     def notes(self) -> list[str]:
         """Return remarks for a reader of the plan, one line each."""
@@ -74,7 +97,19 @@ class DesignPlan(ReleasePlan, ABC):
                 "warning: noise only: coefficients are not identified at this n and epsilon, and coverage may be "
                 "below the nominal level. Use more rows, a larger epsilon or fewer columns"
             )
-        return notes
+        return [*notes, *self.share_notes()]
+
+    def share_notes(self) -> list[str]:
+        """Return a remark about each column with a declared share."""
+        return [
+            f"{name} at {100 * share:.3g}% of the rows: "
+            + (
+                f"noise about {ratio:.2g} times its sampling error"
+                if math.isfinite(ratio)
+                else "noise hides its coefficient"
+            )
+            for (name, share), ratio in zip(self.shares.items(), self.noise_ratios.values(), strict=True)
+        ]
 
     def __str__(self) -> str:
         return "\n".join([super().__str__(), *(f"  {note}" for note in self.notes())])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -144,10 +145,20 @@ def release(rows: DesignRows, plan: DesignPlan, session: Session) -> None:
         released = session.add(stage.name, together if hasattr(stage, "blocks") else together[stage.name])
         for draw, path in enumerate(paths):
             path.take(stage.name, of_draw(released, draw) if several else released)
+    if not several:
+        _walked[:] = [(plan, session.released, paths[0])]
+
+
+_walked: list[tuple[DesignPlan, Released, Any]] = []
+"""The last release, and its path: public numbers, from which a report need not compute the path again."""
 
 
 def walked(released: Released, plan: DesignPlan) -> Any:
     """Return the path after all released values."""
+    with contextlib.suppress(IndexError):  # another thread may be first
+        same, values, path = _walked.pop()
+        if plan is same and all(released[stage.name] is values[stage.name] for stage in plan.stages):
+            return path
     path = first_path(plan)
     for stage in plan.stages:
         path.take(stage.name, released[stage.name])

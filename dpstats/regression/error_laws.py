@@ -51,7 +51,7 @@ class Normal:
 class Student(Normal):
     """Errors whose variance is estimated with ``degrees`` degrees of freedom, at least 1."""
 
-    def __init__(self, degrees: int) -> None:
+    def __init__(self, degrees: float) -> None:
         self.degrees = max(degrees, 1)
 
     def tail(self, z: Any) -> NDArray[np.float64]:
@@ -61,6 +61,18 @@ class Student(Normal):
     def reach(self, tail: float) -> float:
         """Return the upper quantile: errors exceed it with probability ``tail``."""
         return float(t_law.isf(tail, self.degrees))
+
+
+class Robust(Student):
+    """Errors whose covariance is estimated by a sandwich, with ``degrees`` degrees of freedom of its meat."""
+
+    def joint_tail(self, statistic: float, q: int, left: int) -> float:
+        """Return the probability that the Wald statistic of q errors, divided by q, exceeds ``statistic``.
+
+        The statistic has the distribution of Hotelling's T^2.
+        """
+        rest = max(self.degrees - q + 1, 1)
+        return float(f_law.sf(statistic * rest / max(self.degrees, rest), q, rest))
 
 
 class NormalAndLaplace(Normal):

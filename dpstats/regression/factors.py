@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.arithmetic import quiet
 from dpstats.data.levels import Categories
-from dpstats.data.parameters import check_choice
+from dpstats.data.parameters import check_choice, check_real
 from dpstats.data.schema import Column, Schema
 from dpstats.error_distributions import Limits, ScoreErrors, Tail
 from dpstats.errors import InvalidParameter, attempt, refuse, show, show_names
@@ -30,6 +30,7 @@ from dpstats.lattice import check_finite
 from dpstats.means.contrasts import DifferenceErrors
 from dpstats.regression.base import INTERCEPT, SomePlan
 from dpstats.regression.design import Design
+from dpstats.regression.design_plan import DesignPlan
 from dpstats.regression.levels import LevelsEstimate, LevelsPlan, levels_plan
 from dpstats.regression.linear_path import LinearPath
 from dpstats.regression.plan import RegressionPlan
@@ -94,6 +95,11 @@ class Coding:
             [levels.values[code] for code in codes[name].tolist()] for name, levels in self.factors.items()
         ]
         return tuple(parts[0]) if len(parts) == 1 else tuple(zip(*parts, strict=True))
+
+    @property
+    def labels(self) -> list[str]:
+        """The labels of all levels, as "factor[label]"."""
+        return [f"{name}[{level}]" for name, levels in self.factors.items() for level in levels.values]
 
     @property
     def shown(self) -> list[str]:
@@ -192,15 +198,25 @@ class FactorsPlan(LevelsPlan):
         ratio, share = f"{self.noise_ratio:.2g}", f"{100 * self.smallest_share:.2g}"
         return [
             *notes,
-            f"for columns of one scale, noise of a slope {ratio} times its sampling error",
+            f"for {self._columns}, noise of a slope {ratio} times its sampling error",
             f"a level with {share}% of the rows has as much noise as sampling error",
+            *self.share_notes(),
         ]
+
+    @property
+    def noise_ratios(self) -> dict[Any, float]:
+        return {
+            name: (self if name in self.coding.labels else self.inner).noise_ratio_of_share(share)
+            for name, share in self.shares.items()
+        }
 
 
 def factors_plan(
     design: Design, coding: Coding, n: int, epsilon: float, delta: float, missing: str
 ) -> FactorsPlan:
     """Return the plan of a linear regression of n rows on the columns of the design and on declared factors."""
+    if design.center.size == 0:
+        raise InvalidParameter("n_features must be at least 1 with factors: X must have a column of numbers")
     if not design.intercept:
         raise InvalidParameter(
             "fit_intercept must be True with factors: the levels of a factor have an intercept each. Or give the "
@@ -209,6 +225,35 @@ def factors_plan(
     return levels_plan(
         design, coding.cells, n, epsilon, delta, missing, False, slopes=True, kind=FactorsPlan, coding=coding
     )
+
+
+def check_shares(shares: Any, plan: DesignPlan, x_bounds: Any) -> dict[str, float]:
+    """Return declared shares by the names that notes show, or raise an error: of columns, and of levels of factors."""
+    if not isinstance(shares, Mapping):
+        raise refuse("shares", given=shares, allowed="a mapping of columns to shares of the rows")
+    factors = plan.coding.factors if isinstance(plan, FactorsPlan) else {}
+    known = list(x_bounds) if isinstance(x_bounds, Mapping) else None
+    d, found = plan.design.center.size, dict[str, Any]()
+    for name, share in shares.items():
+        if name in factors:
+            if not isinstance(share, Mapping) or any(level not in factors[name].values for level in share):
+                raise refuse(
+                    "shares", got=f"an entry for the factor {show(name)}", allowed="a mapping of its levels"
+                )
+            found |= {f"{name}[{level}]": each for level, each in share.items()}
+            continue
+        is_place = isinstance(name, int) and not isinstance(name, bool)
+        if not (0 <= name < d if is_place else known is None or name in known):
+            raise refuse(
+                "shares",
+                given=name,
+                allowed=f"names of columns or of factors, or positions of columns (n_features = {d})",
+            )
+        found[f"column {name}" if is_place else str(name)] = share
+    for label, share in found.items():
+        most = 1.0 if factors and label in plan.coding.labels else 0.5  # type: ignore[attr-defined]
+        found[label] = check_real(f"the share of {label}", share, above=0, at_most=most)
+    return found
 
 
 # Estimate

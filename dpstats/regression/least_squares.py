@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,9 @@ class LeastSquares(BoundedOutcome[SomePlan]):
 
     y_bounds: Any = None
 
+    _fewest: ClassVar[int] = 1
+    """Smallest number of columns of a model with an intercept."""
+
     @property
     def _identified(self) -> NDArray[np.bool_]:
         found = super()._identified
@@ -36,10 +39,10 @@ class LeastSquares(BoundedOutcome[SomePlan]):
     def _declared(self, n_samples: int, n_features: int) -> tuple[int, Design]:
         """Return the public facts about the rows: their number, and the design."""
         n = check_integer("n_samples", n_samples, at_least=2)
-        d = check_integer("n_features", n_features, at_least=1)
+        intercept = check_flag("fit_intercept", self.fit_intercept)
+        d = check_integer("n_features", n_features, at_least=self._fewest if intercept else 1)
         if self.y_bounds is None:
             raise InvalidParameter("y_bounds must be given: a pair (low, high)")
-        intercept = check_flag("fit_intercept", self.fit_intercept)
         return n, Design.check(self.x_bounds, self.y_bounds, d, intercept)
 
     def predict(self, X: Any) -> Floats:

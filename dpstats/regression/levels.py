@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from dpstats.data.arithmetic import as_int64
+from dpstats.data.parameters import check_real
 from dpstats.errors import InvalidParameter
 from dpstats.lattice.products import Sums, finest, row_bits
 from dpstats.means.ratio import Noise, Ratio
@@ -156,6 +157,16 @@ class LevelsPlan(DesignPlan):
         clip = 2.0 if self.steps is not None else self.design.y_half
         return min((clip * noise) ** 2 / self.n_samples, 1.0)
 
+    def noise_ratio_of_share(self, share: float) -> float:
+        """Return the ratio of noise to sampling error of the mean of a level with this share of the rows.
+
+        Parameters
+        ----------
+        share : float
+            Share of the level, in (0, 1].
+        """
+        return math.sqrt(self.smallest_share / check_real("share", share, above=0, at_most=1.0))
+
     def limit_bias(self, steps: LinearPath) -> float:
         """Return the bias by the least clip that is allowed for if the release does not show skewed residuals."""
         return _BIAS
@@ -168,7 +179,7 @@ class LevelsPlan(DesignPlan):
             ]
         return [
             f"adjusted for {self.design.center.size} covariates; noise of a slope about {self.steps.noise_ratio:.2g} "
-            "times its sampling error, for columns of one scale",
+            f"times its sampling error, for {self._columns}",
             f"a level with {100 * self.smallest_share:.2g}% of the rows has as much noise as sampling error",
         ]
 

@@ -5,6 +5,7 @@ Proof: docs/proofs/regression.md.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -16,10 +17,11 @@ from dpstats.data.tables import Rows
 from dpstats.errors import InvalidParameter, refuse
 from dpstats.privacy.gaussian import gaussian_sigma
 from dpstats.regression.engine import NewtonSteps, walked
-from dpstats.regression.error_laws import ErrorLaw, Student
-from dpstats.regression.factors import FactorColumns, FactorsPlan, factors_plan
+from dpstats.regression.error_laws import ErrorLaw, Robust, Student
+from dpstats.regression.factors import FactorColumns, FactorsPlan, check_shares, factors_plan
 from dpstats.regression.from_moments import describe_moments, read_moments, report_moments
 from dpstats.regression.least_squares import LeastSquares
+from dpstats.regression.linear_path import MEAT_KURTOSIS
 from dpstats.regression.moments import STAGE, MomentsPlan, is_few, moments_plan
 from dpstats.regression.path import find_identified
 from dpstats.regression.plan import RegressionPlan, regression_plan
@@ -63,7 +65,8 @@ class PrivateLinearRegression(FactorColumns[RegressionPlan], NewtonSteps, LeastS
         * "nonrobust": shrinks the released covariance toward the covariance under equal residual variances, to the
           extent that noise explains the difference. Not with factors.
 
-        Both divide by n - p rows, as "HC1" does. Intervals use Student's t with n - p degrees of freedom.
+        Both divide by n - p rows, as "HC1" does. Intervals use Student's t with n - p degrees of freedom, or with two
+        fifths of them where a robust covariance is estimated. Joint tests then use Hotelling's T^2.
     factors : mapping {column name: levels}, optional
         Columns of ``X`` with labels, and their public levels, such as ``{"arm": ["control", "a", "b"]}``. The first
         level is the reference. A column of yes and no has the levels ``[False, True]`` or ``[0, 1]``. Levels may be
@@ -128,9 +131,13 @@ class PrivateLinearRegression(FactorColumns[RegressionPlan], NewtonSteps, LeastS
         Whether residuals beyond the clipping threshold do not balance by more than the noise. They are skewed, or
         some rows were far from the line after the first step. If they are skewed and the skewness depends on the row,
         slopes may be biased by more than their intervals show.
+    peaked_ : bool
+        Whether a few residuals are far larger than the others, as those of a rare yes. The intercept counts each of
+        them up to a threshold only.
     hidden_bias_ : float
         The largest bias of a slope that the noise can hide, in standard errors, if the skewness of the residuals
-        depends on the row. A note names it if it is above 1 and ``uneven_`` is False.
+        depends on the row, or without an intercept if they are skewed. A note names it if it is above 1 and
+        ``uneven_`` is False.
     condition_ : float
         Condition number of the released curvature, corrected for noise.
     scale_ : float
@@ -212,19 +219,31 @@ class PrivateLinearRegression(FactorColumns[RegressionPlan], NewtonSteps, LeastS
     cov_type: str = "HC"
 
     _title = "Private linear regression"
+    _fewest = 0
 
     @property
     def _law(self) -> ErrorLaw:
-        return Student(self._degrees)
+        if not self._robust or isinstance(self.plan_, MomentsPlan):
+            return Student(self._degrees)
+        return Robust(2 * self._degrees / MEAT_KURTOSIS)
 
-    def plan(self, n_samples: int, n_features: int) -> Any:
+    def plan(self, n_samples: int, n_features: int, shares: Mapping[Any, float] | None = None) -> Any:
         """Return the release plan of a fit on data of this size.
 
         Parameters
         ----------
         n_samples, n_features : int
             Public sizes. Columns of factors do not count.
+        shares : mapping, optional
+            Shares of the rows that have the rarer value of a yes/no column, by the name or position of the column, such
+            as ``{"smoker": 0.02}``. For a factor, the shares of its levels: ``{"arm": {"a": 0.02}}``. The plan states
+            the noise of these coefficients in `noise_ratios` and its notes. Nothing else depends on shares: give what
+            is known without the data.
         """
+        plan = self._plan(n_samples, n_features)
+        return plan if shares is None else replace(plan, shares=check_shares(shares, plan, self.x_bounds))
+
+    def _plan(self, n_samples: int, n_features: int) -> Any:
         n, design = self._declared(n_samples, n_features)
         design = self._add_columns(design)
         if design.offset is not None:
@@ -282,6 +301,11 @@ class PrivateLinearRegression(FactorColumns[RegressionPlan], NewtonSteps, LeastS
 
     def _notes(self) -> list[str]:
         notes = [*super()._notes(), *self._factor_notes()]
+        if self.peaked_:
+            notes.append(
+                "A few residuals are far larger than the others. The intercept counts each of them up to a threshold, "
+                "so it may be biased by more than its interval shows. Check the rows with rare outcomes."
+            )
         if self.uneven_:
             notes.append(
                 "Residuals beyond the clipping threshold do not balance. They are skewed, or some rows were far from "
@@ -289,9 +313,14 @@ class PrivateLinearRegression(FactorColumns[RegressionPlan], NewtonSteps, LeastS
                 "show. Consider transforming the outcome."
             )
         elif self.hidden_bias_ > _HIDDEN:
+            assumed = (
+                "Slopes assume that residuals are no more skewed for some rows than for others"
+                if self._first
+                else "Without an intercept, slopes assume that residuals are hardly skewed"
+            )
             notes.append(
-                "Slopes assume that residuals are no more skewed for some rows than for others. The noise can hide a "
-                f"bias of up to {self.hidden_bias_:.1f} standard errors. Use more rows or a larger epsilon to check it."
+                f"{assumed}. The noise can hide a bias of up to {self.hidden_bias_:.1f} standard errors. Use more rows "
+                "or a larger epsilon to check it."
             )
         return notes
 
@@ -303,13 +332,14 @@ class PrivateLinearRegression(FactorColumns[RegressionPlan], NewtonSteps, LeastS
         if isinstance(plan, MomentsPlan):
             report_moments(self, released, plan)
             # No residual is clipped.
-            self.uneven_, self.hidden_bias_ = False, 0.0
+            self.uneven_ = self.peaked_ = False
+            self.hidden_bias_ = 0.0
             return
         estimate = self._report_estimate(released, plan, "robust" if self._robust else "model")
         self.identified_ = find_identified(estimate, estimate.robust, plan)
         self.scale_ = estimate.scale
         self._set_outside(estimate.outside, estimate.rows)
-        self.uneven_ = estimate.uneven
+        self.uneven_, self.peaked_ = estimate.uneven, estimate.peaked
         self.hidden_bias_ = estimate.hidden
 
     def _report_levels(self, released: Released, plan: FactorsPlan) -> None:
@@ -319,7 +349,8 @@ class PrivateLinearRegression(FactorColumns[RegressionPlan], NewtonSteps, LeastS
         self._report_counts(released, plan.inner, fit.found)
         self._set_outside(fit.found.outside, fit.found.rows)
         self.scale_ = plan.design.y_half * fit.scale
-        self.uneven_, self.hidden_bias_ = fit.found.uneven, fit.found.hidden
+        self.uneven_, self.peaked_ = fit.found.uneven, fit.found.peaked
+        self.hidden_bias_ = fit.found.hidden
 
     def _method(self) -> list[tuple[str, str]]:
         if isinstance(self.plan_, MomentsPlan):

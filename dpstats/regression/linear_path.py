@@ -46,12 +46,14 @@ from dpstats.regression.rows import (
 
 Floats = NDArray[np.float64]
 
-_MEAT_KURTOSIS = 5.0
+MEAT_KURTOSIS = 5.0
 """Variance of a squared gradient over its squared mean, for normal rows with clipped residuals."""
 _ABSOLUTE = math.sqrt(math.pi / 2)  # standard deviation over mean absolute deviation, if normal
 _LEAST_SIZE = 0.02
 _SLOW_DECAY = 0.3
 """The same for exponential residuals whose scale varies much with the row."""
+_SKEWED_DECAY = 0.8
+"""The same without an intercept, for tails of skewed residuals."""
 _FALSE_ALARM = 0.01
 _LIKELY_PULL = 0.0005
 """Standard deviation of the pull of asymmetric tails on a slope, in scales, where the release shows none.
@@ -68,8 +70,14 @@ _COMMON_TAIL = 0.08
 """Mean excess beyond 1.5 standard deviations for exponential residuals, in standard deviations."""
 _SKEWED = 2.6
 """Standard deviations of its error from which the tail of the residuals counts as asymmetric."""
+_SHORTENED = 0.3
+"""Mean of skewed columns, in standard deviations, that is left by shortening of long rows around the right center."""
 _SPREADS = 2.0
 """Factor of the bias: it counts twice, because it is a fixed error and not a standard deviation."""
+_PEAKED = 2.0
+"""Mean square of the residuals, over that of normal ones of their size, from which a few are far larger than the rest.
+
+It is about 1.2 for exponential residuals."""
 _NOISY_COUNT = 0.03
 """Noise of a count of norms, over all rows, above which their quantile would be mostly noise."""
 _SCALES = 241
@@ -87,13 +95,14 @@ class LinearPath(Path):
     def __init__(self, plan: RegressionPlan) -> None:
         super().__init__(plan)
         self.sizes: list[float] = []
+        self.largest_size = 0.0
         self.most = 1.0
         self.width = self.clip = FIRST_WIDTH
         self.tail = _COMMON_TAIL
         self.outside = math.nan
         self.kept = 1.0
         self.meat: tuple[Floats, float] | None = None
-        self.uneven = self.pulled = False
+        self.uneven = self.pulled = self.peaked = False
         self.skewness = 0.0
         self.pull: Floats = np.zeros(self.p)
         self.unseen: Floats = np.zeros((self.p, self.p))
@@ -107,7 +116,8 @@ class LinearPath(Path):
     @property
     def most_residual(self) -> float:
         """Clipping threshold of the residuals for the correction of the intercept."""
-        reach = float(np.clip(5 * (self.n * self.plan.mu / 4700) ** (1 / 3), 4.0, 10.0))
+        sharp = math.sqrt(self.plan.share(RESIDUALS) / 0.04)
+        reach = float(np.clip(5 * (sharp * self.n * self.plan.mu / 4700) ** (1 / 3), 4.0, 10.0))
         return min(reach * self.sigma, 2.0)
 
     def _threshold(self, name: str) -> float:
@@ -158,6 +168,7 @@ class LinearPath(Path):
             joint = isinstance(released, Mapping)
             size = float((released[SIZE] if joint else released)[0])
             noise = self._std(name, SIZE) if joint else self._std_of(name)
+            self.largest_size = (max(size, 0.0) + 2 * noise) * self.most
             # A size that is too small would clip more rows than the step corrects for, and attenuate the slopes.
             size = math.hypot(max(size, 0.0), _LEAST_ERRORS * noise)
             self.sizes.append(float(np.clip(_ABSOLUTE * size * self.most, _LEAST_SIZE, 1.0)))
@@ -201,13 +212,17 @@ class LinearPath(Path):
         """
         # In coordinates in which errors are independent; the size of the pull is in units of these errors.
         count, first = released.size, self.p - released.size
+        if count == 0:
+            return
         variances, vectors = np.linalg.eigh(noise**2 * np.eye(count) + unfit)
         seen = vectors.T @ released
         size = float(seen**2 @ (noise**2 / variances))
         self.pulled = size > (noise**2 + _TAIL_VARIANCE / self.n) * float(chdtri(count, _FALSE_ALARM))
         # The mean and the variance of the pull, given its release
         explained = (count + math.sqrt(2 * count)) * noise**2
-        likely = max(_LIKELY_PULL**2, (size - explained) / count)
+        # Without an intercept, slopes take what clipping changes in the mean of skewed residuals.
+        usual = _LIKELY_PULL if first else _COMMON_TAIL / math.sqrt(count)
+        likely = max(usual**2, (size - explained) / count)
         known = likely / (likely + variances)
         self.pull[first:] = vectors @ (known * seen)
         self.unseen[first:, first:] = (vectors * (known * variances)) @ vectors.T
@@ -228,7 +243,8 @@ class LinearPath(Path):
 
         It depends on the decay of the tails, which may be slow if there is a pull.
         """
-        fast, slow = (_extrapolate(width, rate) for rate in (DECAY, _SLOW_DECAY))
+        usual = DECAY if self.plan.design.intercept else _SKEWED_DECAY
+        fast, slow = (_extrapolate(width, rate) for rate in (usual, _SLOW_DECAY))
         return ((fast + slow) / 2, (slow - fast) / 2) if self.pulled else (fast, fast / 2)
 
     def _whiten_again(self) -> None:
@@ -266,7 +282,7 @@ class LinearPath(Path):
         around = inverse.of_sampling / (math.sqrt(self._spare) * self.kept)
         # The weights of bounded rows enter the meat squared. Shrinkage keeps its difference from the curvature only
         # beyond noise and sampling error.
-        sampling = _MEAT_KURTOSIS * (float(np.trace(meat)) / self.p) ** 2 / n
+        sampling = MEAT_KURTOSIS * (float(np.trace(meat)) / self.p) ** 2 / n
         one_variance = Curvature.noisy(meat, math.sqrt(meat_std**2 + sampling)).toward(even).mean
         # Asymmetric tails beyond the threshold bias the slopes. A threshold that clips no residual has no bias.
         clipped = self.sigma / self.kept if self.clip * self.sigma < 2.0 else 0.0
@@ -277,7 +293,7 @@ class LinearPath(Path):
         samples = [positive(around @ middle @ around) + unsure for middle in (mixed, one_variance)]
         # Skewed residuals bias the slopes by a part of this, if their skewness depends on the row.
         errors = np.diagonal(samples[0] + self.noise + self.left)[int(self.plan.design.intercept) :]
-        usual = math.sqrt(float(errors.mean()))
+        usual = math.sqrt(float(errors.mean())) if self.d else math.inf
         skewed = self.skewness * part > usual
         hidden = (
             self.hidden
@@ -295,7 +311,7 @@ class LinearPath(Path):
         found = self._in_units(
             theta, [robust + privacy, model + privacy, privacy, left], scale * y_half, self.outside
         )
-        return replace(found, uneven=self.uneven or self.pulled or skewed, hidden=hidden)
+        return replace(found, uneven=self.uneven or self.pulled or skewed, peaked=self.peaked, hidden=hidden)
 
     def _set_intercept(self, theta: Floats, samples: list[Floats], noise: Floats, left: Floats) -> float:
         """Correct the intercept by the mean residual, and return the standard deviation of the residuals.
@@ -310,12 +326,24 @@ class LinearPath(Path):
         scale = most * math.sqrt(min(max(square - mean**2 + mean_noise**2, least), 1.0))
         if not self.plan.design.intercept:
             return scale
+        # In coordinates in which rows have mean 0, the mean residual does not depend on the slopes.
+        middle, blur = self._estimate_middle()
+        turn = np.eye(self.p)
+        turn[0, 1:] = middle
+        theta[0] += middle @ theta[1:]
+        for matrix in (*samples, noise, left):
+            matrix[:] = turn @ matrix @ turn.T
         error = float(samples[0][0, 0] + noise[0, 0] + left[0, 0])
         old = error + (self.tail * self.sigma) ** 2
         sampling, own = scale**2 / self.effective, (most * mean_noise) ** 2
-        # The center of the rows has noise, so wrong slopes change the mean residual.
-        tilt = self._std_of(CENTER) ** 2 * float(np.trace((samples[0] + noise + left)[1:, 1:]))
+        # This mean has noise, so wrong slopes change the mean residual.
+        tilt = float(np.trace(blur @ (samples[0] + noise + left)[1:, 1:]))
+        # Exponential residuals do not balance beyond the largest one that counts.
+        beyond = _COMMON_TAIL * self.sigma * math.exp(FIRST_WIDTH - most / self.sigma) if most < 2.0 else 0.0
+        tilt += beyond**2
         new = sampling + own + tilt
+        # Most of the squares may be those of a few residuals, of which some are beyond the clipping threshold.
+        self.peaked = most**2 * (square - 2 * square_noise) > _PEAKED * (_ABSOLUTE * self.largest_size) ** 2
         # Tails are asymmetric if they change the mean residual by more than noise and sampling error explain.
         self.uneven = (most * mean) ** 2 > 4 * (error + new)
         weight = old / (old + new)
@@ -335,7 +363,31 @@ class LinearPath(Path):
             matrix[0, 1:] *= 1 - weight
             matrix[1:, 0] *= 1 - weight
             matrix[0, 0] = variance
+        turn[0, 1:] = -middle
+        theta[0] -= middle @ theta[1:]
+        for matrix in (*samples, noise, left):
+            matrix[:] = turn @ matrix @ turn.T
         return scale
+
+    def _estimate_middle(self) -> tuple[Floats, Floats]:
+        """Return the mean of the rows, from the curvature, and the covariance of its error.
+
+        It is not 0 where bounds cut the rows from which the center was estimated. A mean that noise explains counts
+        as 0.
+        """
+        inverse, back = self.inverse, np.linalg.inv(self.whitening)
+        assert inverse is not None
+        if self.d == 0:
+            return np.zeros(0), np.zeros((0, 0))
+        moments = back @ (inverse.vectors * inverse.known) @ inverse.vectors.T @ back.T
+        count, size = self.p - 1, max(float(moments[0, 0]), 1e-9)
+        mean = moments[0, 1:] / size
+        spread = moments[1:, 1:] / size - np.outer(mean, mean)
+        noise = (inverse.noise / max(float(inverse.known.mean()), 1e-9)) ** 2
+        seen = float(mean @ np.linalg.lstsq(spread, mean, rcond=None)[0])
+        explained = (count + 2 * math.sqrt(2 * count)) * noise + count * _SHORTENED**2
+        gain = max(1 - explained / max(seen, 1e-300), 0.0)
+        return gain * mean, self._std_of(CENTER) ** 2 * np.eye(count) + gain * noise * spread
 
 
 def _root(variance: float) -> float:

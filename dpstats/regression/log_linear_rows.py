@@ -17,7 +17,8 @@ from dpstats.lattice.rounding import squared_norms
 from dpstats.regression.bins import Bins
 from dpstats.regression.blocks import Block, Bounded, Coordinates
 from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT
-from dpstats.regression.rows import OUTSIDE, SIZE, Model, Question, Step, scalar_sum, triangle
+from dpstats.regression.passes import Passes
+from dpstats.regression.rows import OUTSIDE, SIZE, UNIT_BITS, Model, Question, Step, scalar_sum, triangle
 
 Floats = NDArray[np.float64]
 
@@ -70,6 +71,11 @@ class Curves:
         tables = [getattr(self, name) for name in names]
         return [table[..., left] * (1 - part) + table[..., left + 1] * part for table in tables]
 
+    def look_up(self, passes: Passes, linear: Floats, *names: str) -> Floats:
+        """Return the same for rows, each function in a row."""
+        curves = np.stack([getattr(self, name) for name in names], axis=1)
+        return passes.interpolate(linear, self.low, self.spacing, curves)
+
 
 @dataclass(frozen=True, eq=False)
 class Rates(Question):
@@ -110,11 +116,11 @@ class Spread(LogLinear):
 
     def sum_rows(self, block: Block) -> Sums:
         linear = self.predict(block)
-        mean, std = self.curves.evaluate(linear, "mean", "std")
-        sizes = np.minimum(np.abs((block.y + 1) * self.half - mean) / (SIZE_CLIP * std), 1.0)
-        sizes = block.weigh(np.where(block.far, 0.0, sizes))
-        above = linear > self.middle
-        parts = np.concatenate([scalar_sum(np.where(side, sizes, 0.0)) for side in (~above, above)])
+        curves = self.curves.look_up(block.passes, linear, "mean", "std")
+        sizes = block.passes.sizes(block.y, self.half, curves, SIZE_CLIP)
+        if block.any_far:
+            sizes[block.far] = 0.0
+        parts = as_int64(block.passes.sum_sides(block.weigh(sizes), linear, self.middle, 2.0**UNIT_BITS))
         if not self.counts:
             return {self.name: parts}
         return {SIZE: parts, OUTSIDE: scalar_sum(block.weigh(block.outside))}
@@ -129,9 +135,10 @@ class WeightedNorms(LogLinear):
     ends: Floats
 
     def sum_rows(self, block: Block) -> Sums:
-        (weight,) = self.curves.evaluate(self.predict(block), "weight")
+        (weight,) = self.curves.look_up(block.passes, self.predict(block), "weight")
         rows = block.whiten(Coordinates(self.shift, self.intercept, self.whitening))
-        squares = squared_norms(rows * weight[:, None])
+        block.passes.multiply(rows, weight)
+        squares = squared_norms(rows)
         return {self.name: block.count(squares, Bins(self.ends**2))}
 
 
@@ -153,17 +160,17 @@ class LogLinearStep(Step):
     def sum_rows(self, block: Block) -> Sums:
         names = "mean", "clip", "pull", "weight", "curved"
         linear: Floats = self.fitted(block) + block.offset
-        mean, clip, pull, weight, curved = self.curves.evaluate(linear, *names)
-        white = block.whiten(self.ball.at) * weight[:, None]
+        curves = self.curves.look_up(block.passes, linear, *names)
+        white = block.whiten(self.ball.at)
+        block.passes.multiply(white, curves[3])
         longest = block.shorten(white, squared_norms(white), self.radius, self.bits)
         bounded = Bounded(self.radius / longest, block.passes, white)
-        r = np.clip(((block.y + 1) * self.half - mean) / clip, -1.0, 1.0)
-        parts = np.clip((r - pull) / (1 + self.most_pull), -1.0, 1.0)
+        parts = block.passes.pull(block.y, self.half, curves[:3], 1 + self.most_pull)
         v = self.round(block, bounded, parts)
         found = {GRADIENT: bounded.weigh(v)}
         if self.last:
             found |= triangle(MEAT, gram(bounded.copy().scale(v * 2.0**-self.bits)))
-        roots = np.sqrt(np.clip(curved, 0.0, 1.0))
+        roots = np.sqrt(np.clip(curves[4], 0.0, 1.0))
         found |= triangle(CURVATURE, gram(bounded.scale(roots)))
         return found
 
@@ -186,7 +193,7 @@ class Excess(LogLinear):
 
     def sum_rows(self, block: Block) -> Sums:
         linear = self.predict(block)
-        mean, clip = self.curves.evaluate(linear, "mean", "clip")
+        mean, clip = self.curves.look_up(block.passes, linear, "mean", "clip")
         beyond = np.maximum(((block.y + 1) * self.half - mean) / clip - 1.0, 0.0) / (self.reach - 1.0)
         beyond = np.where(block.far, 0.0, beyond)
         tilt = np.clip((linear - self.middle) / self.spread, -1.0, 1.0)

@@ -155,10 +155,11 @@ class PrivateLogisticRegression(ClassifierMixin, CurvedRegression, OffsetColumn[
     def plan(self, n_samples: int, n_features: int) -> RegressionPlan:
         """Return the release plan of a fit on data of this size."""
         n = check_integer("n_samples", n_samples, at_least=2)
-        d = check_integer("n_features", n_features, at_least=1)
+        intercept = check_flag("fit_intercept", self.fit_intercept)
+        d = check_integer("n_features", n_features, at_least=0 if intercept else 1)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
         self._categories()
-        design = Design.check(self.x_bounds, None, d, check_flag("fit_intercept", self.fit_intercept))
+        design = Design.check(self.x_bounds, None, d, intercept)
         design = self._add_columns(design)
         return regression_plan("logistic", design, n, epsilon, delta, self._policy())
 
@@ -230,6 +231,10 @@ class PrivateLogisticRegression(ClassifierMixin, CurvedRegression, OffsetColumn[
 
     def _notes(self) -> list[str]:
         rarer = min(self.outcome_rate_, 1 - self.outcome_rate_) * self.nobs  # NaN without an intercept
+        if self.coef_.size == 0:
+            # The log odds tell more than the noisy count.
+            farthest = abs(self.intercept_) + 2 * self.intercept_standard_error_
+            rarer = min(rarer, self.nobs * float(expit(-farthest)))
         notes = super()._notes()
         if self._diverged:
             notes[: int(self.unsettled_)] = [_SEPARATED]  # it says more than that steps did not settle

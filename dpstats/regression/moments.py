@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.parameters import check_real
 from dpstats.lattice.products import finest, row_bits
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.stages import Block
@@ -88,8 +88,6 @@ class MomentsPlan(DesignPlan):
     norm: str
     few_rows: bool = field(default=False, kw_only=True)
 
-    _columns: ClassVar[str] = "columns that spread by a quarter of their half-widths"
-
     @property
     def question(self) -> SecondMoments:
         """The query for the second moments of the rows."""
@@ -125,6 +123,10 @@ class MomentsPlan(DesignPlan):
         return (_SPREAD * 2.0**X_BITS / self.question.bound) ** 2
 
     @property
+    def _columns(self) -> str:
+        return "columns that spread by a quarter of their half-widths and residuals by a sixth of that of y_bounds"
+
+    @property
     def noise_ratio(self) -> float:
         """Ratio of noise to sampling error of a coefficient, if such columns explain half of the outcome's variance."""
         slopes = (
@@ -132,6 +134,13 @@ class MomentsPlan(DesignPlan):
         ) ** 2 / 2  # sum of squares, and also the residual variance
         noise = self.matrix_noise.above * math.sqrt(1 + slopes) / self._spread
         return noise / math.sqrt(slopes / self.n_samples)
+
+    def noise_ratio_of_share(self, share: float) -> float:
+        share = check_real("share", share, above=0, at_most=0.5)
+        # The values are one half-width from the middle of their bounds.
+        spread = 2 * math.sqrt(share * (1 - share)) / _SPREAD
+        hidden = self.matrix_noise.hides(self.size, spread**2 * self._spread)
+        return math.inf if hidden else self.noise_ratio / spread
 
     @property
     def noise_only(self) -> bool:

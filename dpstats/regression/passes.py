@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.lattice.compiled import FEWEST, compile_loops
 from dpstats.lattice.rounding import squared_norms
 from dpstats.regression.bins import Bins
@@ -62,6 +63,9 @@ class Passes(Protocol):
     def scale(self, rows: Floats, factors: Floats, copy: Narrow | None = None) -> None:
         """Multiply each row by its factor and round it, in place. Also write the result to ``copy``."""
 
+    def multiply(self, rows: Floats, factors: Floats) -> None:
+        """Multiply each row by its factor, in place."""
+
     def scale_narrow(self, rows: Narrow, factors: Floats) -> Floats:
         """Return rows times their factors, rounded."""
 
@@ -79,6 +83,28 @@ class Passes(Protocol):
 
     def logistic(self, y: Floats, p: Floats, factors: Floats, unit: float) -> tuple[Floats, Floats]:
         """Return the integers nearest to ((y > 0) - p) * factors * unit, and the roots of 4p(1 - p)."""
+
+    def interpolate(self, values: Floats, low: float, spacing: float, curves: Floats) -> Floats:
+        """Return curves at some values, each curve in a row.
+
+        ``curves``, of shape (n_points, n_curves), are on an even grid from ``low``, linear in between and constant
+        outside.
+        """
+
+    def pull(self, y: Floats, half: float, curves: Floats, most: float) -> Floats:
+        """Return the clipped residual of (y + 1) half minus its expected value, over ``most``, clipped to [-1, 1].
+
+        The rows of ``curves`` are the mean, the clipping threshold and the expected value.
+        """
+
+    def sizes(self, y: Floats, half: float, curves: Floats, most: float) -> Floats:
+        """Return the absolute residuals of (y + 1) half, in ``most`` standard deviations, at most 1.
+
+        The rows of ``curves`` are the mean and the standard deviation.
+        """
+
+    def sum_sides(self, parts: Floats, values: Floats, middle: float, unit: float) -> Floats:
+        """Return the sums of the integers nearest to parts * unit, of rows with values up to ``middle`` and above."""
 
     def count(self, values: Floats, bins: Bins) -> Integers:
         """Return the number of values in each bin."""
@@ -119,10 +145,13 @@ class NumpyPasses:
         return longest, factors, ~(norms * factors <= most + 0.25)
 
     def scale(self, rows: Floats, factors: Floats, copy: Narrow | None = None) -> None:
-        np.multiply(rows, factors[:, None], out=rows)
+        self.multiply(rows, factors)
         np.rint(rows, out=rows)
         if copy is not None:
             copy[:] = rows
+
+    def multiply(self, rows: Floats, factors: Floats) -> None:
+        np.multiply(rows, factors[:, None], out=rows)
 
     def scale_narrow(self, rows: Narrow, factors: Floats) -> Floats:
         found = rows.astype(np.float64)
@@ -144,6 +173,26 @@ class NumpyPasses:
 
     def logistic(self, y: Floats, p: Floats, factors: Floats, unit: float) -> tuple[Floats, Floats]:
         return self.round((y > 0) - p, factors, unit), np.sqrt(4 * p * (1 - p))
+
+    def interpolate(self, values: Floats, low: float, spacing: float, curves: Floats) -> Floats:
+        last = len(curves) - 1
+        place = np.clip((values - low) / spacing, 0.0, float(last))
+        left = np.minimum(as_int64(place), last - 1)
+        part, curves = place - left, curves.T
+        return np.asarray(curves[:, left] * (1 - part) + curves[:, left + 1] * part)
+
+    def pull(self, y: Floats, half: float, curves: Floats, most: float) -> Floats:
+        mean, clip, pull = curves
+        r = np.clip(((y + 1) * half - mean) / clip, -1.0, 1.0)
+        return np.asarray(np.clip((r - pull) / most, -1.0, 1.0))
+
+    def sizes(self, y: Floats, half: float, curves: Floats, most: float) -> Floats:
+        mean, std = curves
+        return np.asarray(np.minimum(np.abs((y + 1) * half - mean) / (most * std), 1.0))
+
+    def sum_sides(self, parts: Floats, values: Floats, middle: float, unit: float) -> Floats:
+        steps, above = np.rint(parts * unit), values > middle
+        return np.array([steps[~above].sum(), steps[above].sum()])
 
     def count(self, values: Floats, bins: Bins) -> Integers:
         return np.asarray(np.bincount(bins.find(values), minlength=bins.size))
@@ -191,6 +240,9 @@ class CompiledPasses(NumpyPasses):
     def scale(self, rows: Floats, factors: Floats, copy: Narrow | None = None) -> None:
         self._loops.scale(rows, factors, copy)
 
+    def multiply(self, rows: Floats, factors: Floats) -> None:
+        self._loops.stretch(rows, factors)
+
     def scale_narrow(self, rows: Narrow, factors: Floats) -> Floats:
         found = np.empty(rows.shape)
         self._loops.scale_narrow(rows, factors, found)
@@ -220,6 +272,24 @@ class CompiledPasses(NumpyPasses):
         steps, roots = np.empty(len(p)), np.empty(len(p))
         self._loops.logistic(y, p, factors, unit, steps, roots)
         return steps, roots
+
+    def interpolate(self, values: Floats, low: float, spacing: float, curves: Floats) -> Floats:
+        found = np.empty((curves.shape[1], len(values)))
+        self._loops.interpolate(values, low, spacing, curves, found)
+        return found
+
+    def pull(self, y: Floats, half: float, curves: Floats, most: float) -> Floats:
+        found = np.empty(len(y))
+        self._loops.pull(y, half, curves, most, found)
+        return found
+
+    def sizes(self, y: Floats, half: float, curves: Floats, most: float) -> Floats:
+        found = np.empty(len(y))
+        self._loops.sizes(y, half, curves, most, found)
+        return found
+
+    def sum_sides(self, parts: Floats, values: Floats, middle: float, unit: float) -> Floats:
+        return np.array(self._loops.sum_sides(parts, values, middle, unit))
 
     def count(self, values: Floats, bins: Bins) -> Integers:
         if bins.tables is None:
@@ -342,6 +412,15 @@ def scale_rows(rows: Any, factors: Any, copy: Any) -> None:
                 narrow[j] = step
 
 
+def stretch_rows(rows: Any, factors: Any) -> None:
+    """Multiply rows by their factors."""
+    n, p = rows.shape
+    for i in range(n):
+        row, factor = rows[i], factors[i]
+        for j in range(p):
+            row[j] *= factor
+
+
 def scale_narrow_rows(rows: Any, factors: Any, found: Any) -> None:
     """Write rows times their factors, rounded."""
     n, p = found.shape
@@ -385,6 +464,47 @@ def logistic_parts(y: Any, p: Any, factors: Any, unit: float, steps: Any, roots:
         roots[i] = np.sqrt(4 * p[i] * (1 - p[i]))
 
 
+def interpolate_curves(values: Any, low: float, spacing: float, curves: Any, found: Any) -> None:
+    """Write curves at some values."""
+    points, size = curves.shape
+    last = points - 1
+    for i in range(values.size):
+        place = min(max((values[i] - low) / spacing, 0.0), float(last))
+        # NaN is at no place.
+        left = min(int(place), last - 1) if place >= 0.0 else 0
+        part = place - left
+        rest = 1 - part
+        for k in range(size):
+            found[k, i] = curves[left, k] * rest + curves[left + 1, k] * part
+
+
+def pull_residuals(y: Any, half: float, curves: Any, most: float, parts: Any) -> None:
+    """Write clipped residuals minus their expected values, clipped."""
+    mean, clip, pull = curves[0], curves[1], curves[2]
+    for i in range(parts.size):
+        r = min(max(((y[i] + 1) * half - mean[i]) / clip[i], -1.0), 1.0)
+        parts[i] = min(max((r - pull[i]) / most, -1.0), 1.0)
+
+
+def residual_sizes(y: Any, half: float, curves: Any, most: float, sizes: Any) -> None:
+    """Write absolute residuals in standard deviations, clipped."""
+    mean, std = curves[0], curves[1]
+    for i in range(sizes.size):
+        sizes[i] = min(abs((y[i] + 1) * half - mean[i]) / (most * std[i]), 1.0)
+
+
+def sum_two_sides(parts: Any, values: Any, middle: float, unit: float) -> tuple[float, float]:
+    """Return the sums of the nearest integers, of rows with values up to the middle and above."""
+    below, above = 0.0, 0.0
+    for i in range(parts.size):
+        step = np.rint(parts[i] * unit)
+        if values[i] > middle:
+            above += step
+        else:
+            below += step
+    return below, above
+
+
 def count_bins(values: Any, unit: float, first: int, below: Any, pivots: Any, counts: Any) -> None:
     """Count numbers that are not negative by their exponents, as `Bins.find` has it."""
     last = below.size - 1
@@ -404,12 +524,17 @@ class Loops(NamedTuple):
     multiply: Callable[..., Any]
     reach: Callable[..., Any]
     scale: Callable[..., Any]
+    stretch: Callable[..., Any]
     scale_narrow: Callable[..., Any]
     add_weighted: Callable[..., Any]
     clip: Callable[..., Any]
     clip_beyond: Callable[..., Any]
     round: Callable[..., Any]
     logistic: Callable[..., Any]
+    interpolate: Callable[..., Any]
+    pull: Callable[..., Any]
+    sizes: Callable[..., Any]
+    sum_sides: Callable[..., Any]
     count: Callable[..., Any]
 
 
@@ -421,11 +546,16 @@ UNCOMPILED = Loops(
     multiply_rows,
     reach_rows,
     scale_rows,
+    stretch_rows,
     scale_narrow_rows,
     add_weighted,
     clip_residuals,
     clip_excess,
     round_parts,
     logistic_parts,
+    interpolate_curves,
+    pull_residuals,
+    residual_sizes,
+    sum_two_sides,
     count_bins,
 )

@@ -105,6 +105,9 @@ class Estimate:
         Whether the coefficients of a logistic regression diverged.
     uneven : bool
         Whether the mean of the clipped residuals differs from the mean of all residuals.
+    peaked : bool
+        Whether a few residuals of a linear regression are far larger than the others, perhaps beyond their clipping
+        threshold.
     hidden : float
         The largest bias of a slope by clipped residuals that the noise can hide, in standard errors.
     settled : array of bool of shape (d,), optional
@@ -136,6 +139,7 @@ class Estimate:
     effective: float
     separated: bool = False
     uneven: bool = False
+    peaked: bool = False
     hidden: float = 0.0
     settled: NDArray[np.bool_] | None = None
     levels: tuple[Levels, ...] = ()

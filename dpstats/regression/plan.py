@@ -59,6 +59,8 @@ _DIRECTIONS = {"linear": (0.05, 0.10), "logistic": (0.10, 0.10)}
 _SHARP = 0.06  # noise of the directions over their average eigenvalue that is small enough
 _SHARES = {ROWS: 0.01, WEIGHT: 0.01, OFFSETS: 0.01, CENTER: 0.04, RATE: 0.01, RESIDUALS: 0.04, TAIL: 0.05}
 """Fractions of mu^2. The remainder is for the last step."""
+_RESIDUALS_ONLY = 0.3
+"""Fraction for the residuals without columns, where their mean is the last word on the only coefficient."""
 MANY = 1000.0  # rows times mu, from which the lengths of rows are counted before their directions
 _NORMS = 0.01  # smallest fraction of mu^2 for each count of norms
 SEEN = 4.5
@@ -123,7 +125,6 @@ class RegressionPlan(DesignPlan):
     family: str
     mu: float
 
-    _columns: ClassVar[str] = "columns of one scale"
     _surely: ClassVar[float] = 5.0
     """Standard deviations of its noise by which a count of norms must exceed `SEEN` to be seen in most fits."""
 
@@ -131,6 +132,10 @@ class RegressionPlan(DesignPlan):
     def norm_ends(self) -> Floats:
         """Bin edges for the counts of row norms: from 1/80 of the declared bounding box to 16 times the box."""
         return norm_ends(self.n_samples, self.n_features, self.mu)
+
+    @property
+    def _columns(self) -> str:
+        return super()._columns if self.family == "linear" else "columns of one scale"
 
     @property
     def noise_ratio(self) -> float:
@@ -159,8 +164,10 @@ class RegressionPlan(DesignPlan):
         """Smallest share of the rarer value of a yes/no column whose coefficient noise does not hide.
 
         Rows with the rarer value are far from the others, and keep their length only if a count of norms shows them.
-        Without other columns their norm must also be within the largest bound.
+        Without other columns their norm must also be within the largest bound. 0 without columns.
         """
+        if self.n_features == 0:
+            return 0.0
         count = (SEEN + self._surely) * float(np.max(self.noise(LAST_NORMS).std))
         return min(max(count, 1 / MOST_LEVERAGE if self.n_features == 1 else 0.0), 0.5)
 
@@ -181,7 +188,7 @@ class RegressionPlan(DesignPlan):
 
     def notes(self) -> list[str]:
         """Return remarks for a reader of the plan, one line each."""
-        if self.noise_only:
+        if self.noise_only or self.n_features == 0 or self.shares:
             return super().notes()
         share = math.ceil(1000 * self.smallest_share) / 1000
         note = (
@@ -281,17 +288,22 @@ def first_stages(design: Design, missing: str) -> list[str]:
 def shares(
     family: str, n: int, d: int, mu: float, intercept: bool, first: Sequence[str] = ()
 ) -> list[tuple[str, float]]:
-    """Return the stages in order with the fraction of mu^2 of each. They depend on sizes and mu only."""
+    """Return the stages in order with the fraction of mu^2 of each. They depend on sizes and mu only.
+
+    Without columns, the center is that of the outcome or of the offsets, and rows have no lengths and directions.
+    """
     parts = [(name, _SHARES[name]) for name in first]
-    parts += [(CENTER, _SHARES[CENTER])] if intercept else []
+    if intercept and (d or family == "linear" or OFFSETS in first):
+        parts.append((CENTER, _SHARES[CENTER]))
     norms, scalar = norms_share(n, mu), scalar_share(n, mu)
-    if n * mu >= MANY:
+    if d and n * mu >= MANY:
         parts.append((LENGTHS, norms))
-    parts += [(DIRECTIONS, directions_share(family, n, d, mu)), (NORMS, norms)]
+    if d:
+        parts += [(DIRECTIONS, directions_share(family, n, d, mu)), (NORMS, norms)]
     if family == "logistic" and intercept:
         parts.append((RATE, _SHARES[RATE]))
     for t, share in enumerate((*_EARLY[family], 0.0), 1):
-        if t == STEPS:
+        if t == STEPS and d:
             parts.append((LAST_NORMS, norms))
         if family == "linear":
             parts.append((size_name(t), scalar))
@@ -299,7 +311,7 @@ def shares(
                 parts.append((TAIL, max(scalar, _SHARES[TAIL])))
         parts.append((step_name(t), share))
     if family == "linear":
-        parts.append((RESIDUALS, _SHARES[RESIDUALS]))
+        parts.append((RESIDUALS, _SHARES[RESIDUALS] if d else _RESIDUALS_ONLY))
     rest = 1 - math.fsum(share for _, share in parts)
     return [(name, rest if name == step_name(STEPS) else share) for name, share in parts]
 

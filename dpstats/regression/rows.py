@@ -271,7 +271,7 @@ class LinearStep(Step):
         found = {GRADIENT: bounded.weigh(v)}
         curvature = block.gram(self.ball, bounded)
         if self.unclipped:
-            curvature = curvature - gram(bounded.rows()[~(np.abs(r) < 1.0)])
+            curvature = curvature - gram(bounded.select(~(np.abs(r) < 1.0)))
         found |= triangle(CURVATURE, curvature)
         if self.last:
             found |= triangle(MEAT, gram(bounded.scale(v * 2.0**-self.bits)))

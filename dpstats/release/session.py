@@ -429,8 +429,10 @@ class Session:
         while True:
             # Uniform keys without ties have a uniform order.
             keys = self._noise.integers(1 << 62, stage.size)
-            if np.unique(keys).size == stage.size:
-                return np.argsort(keys)
+            order = np.argsort(keys)
+            sorted_keys = keys[order]
+            if (sorted_keys[1:] > sorted_keys[:-1]).all():
+                return order
 
     def stream(self, name: str) -> Stream:
         """Return the stream of a `Comparisons`, once; it lives on when the session does not."""

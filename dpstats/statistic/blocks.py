@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,7 +35,7 @@ class BlockRows:
     names : list, optional
         Names of the columns.
     folds : int array of shape (m,)
-        The fifth of the block that each row is in; all rows of a unit are in one.
+        The fifth of the block that each row is in, in increasing order; all rows of a unit are in one.
     """
 
     X: NDArray[np.float64]
@@ -45,14 +45,17 @@ class BlockRows:
 
     def subsets(self, correction: str | None) -> Iterator[tuple[float, tuple[Any, ...]]]:
         """Yield the weight of every value that a bias correction needs, and the arguments of the function."""
+        # Folds are runs of rows.
+        ends = np.searchsorted(self.folds, np.arange(FOLDS + 1)).tolist()
+        runs = [slice(low, high) for low, high in itertools.pairwise(ends)]
         for order, weight in JACKKNIFE[correction]:
-            left_out = list(itertools.combinations(range(FOLDS), order))
-            for folds in left_out:
-                yield weight / len(left_out), self._arguments(~np.isin(self.folds, folds))
+            subsets = list(itertools.combinations(runs, FOLDS - order))
+            for kept in reversed(subsets):
+                yield weight / len(subsets), self._arguments(kept)
 
-    def _arguments(self, kept: NDArray[np.bool_]) -> tuple[Any, ...]:
-        X = frame(self.X[kept], self.names)
-        return (X,) if self.y is None else (X, self.y[kept])
+    def _arguments(self, kept: Sequence[slice]) -> tuple[Any, ...]:
+        X = frame(np.concatenate([self.X[run] for run in kept]), self.names)
+        return (X,) if self.y is None else (X, np.concatenate([self.y[run] for run in kept]))
 
 
 def slots(n: int, k: int) -> list[slice]:
@@ -73,16 +76,18 @@ def block_rows(table: Table, order: NDArray[np.intp], k: int, drop: bool) -> Ite
     drop : bool
         Whether a row with a missing entry is left out of its block. Folds are then of the other rows.
     """
-    complete = np.isfinite(table.X).all(axis=1) if drop else np.ones(len(table.X), dtype=bool)
-    if drop and table.y is not None:
-        complete &= np.isfinite(table.y)
     rows, places = _sort_rows(table, order)
-    rows, places = rows[complete[rows]], places[complete[rows]]
+    if drop:
+        complete = np.isfinite(table.X).all(axis=1)
+        if table.y is not None:
+            complete &= np.isfinite(table.y)
+        rows, places = rows[complete[rows]], places[complete[rows]]
+    # Rows, or units with all their rows, that are not empty, by their number.
+    numbers: NDArray[np.intp] = np.cumsum(np.diff(places, prepend=places[:1]) > 0)
     limits = np.searchsorted(places, [*(slot.start for slot in slots(order.size, k)), order.size])
     for start, end in itertools.pairwise(limits.tolist()):
         own = rows[start:end]
-        # Rows, or units with all their rows, that are not empty, by their number in the block.
-        number = np.cumsum(np.diff(places[start:end], prepend=places[start : start + 1]) > 0)
+        number = numbers[start:end] - numbers[start : start + 1]
         folds = number * FOLDS // (number[-1] + 1 if number.size else 1)
         X = np.array(table.X[own], dtype=np.float64)
         y = None if table.y is None else np.array(table.y[own], dtype=np.float64)

@@ -165,8 +165,7 @@ def hide_modules() -> Iterator[None]:
 
     The import statements of copies find copies of the modules that they name.
     """
-    before = dict(sys.modules)
-    hidden = _find_hidden(before)
+    before, hidden = _find_hidden()
     try:
         for name in hidden:
             del sys.modules[name]
@@ -194,12 +193,13 @@ _LAST: list[dict[str, Any]] = [{}, {}]
 """The modules that were there before the last block, and those of them that were hidden."""
 
 
-def _find_hidden(modules: dict[str, Any]) -> dict[str, Any]:
-    """Return the modules of the user, by name."""
-    if modules != _LAST[0]:
+def _find_hidden() -> list[dict[str, Any]]:
+    """Return all modules, and those of the user, by name."""
+    if sys.modules != _LAST[0]:
+        modules = dict(sys.modules)
         found = {name: module for name, module in modules.items() if not _is_of_installed(name, module)}
         _LAST[:] = modules, found
-    return _LAST[1]
+    return _LAST
 
 
 _INSTALLED: dict[str, Any] = {}

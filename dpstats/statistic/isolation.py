@@ -14,7 +14,7 @@ import random
 import signal
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from numbers import Real
 from typing import Any, Self, TypeVar
 
@@ -52,7 +52,35 @@ def value_of(
     A call fails if it raises anything, runs out of time, or does not return the right number of finite numbers. Only
     an interrupt by the user is raised.
     """
+    (value,) = values_of(frozen, [block], correction, n_outputs, link, time_limit)
+    return value
 
+
+def values_of(
+    frozen: Frozen,
+    blocks: Iterable[BlockRows],
+    correction: str | None,
+    n_outputs: int,
+    link: Link | None = None,
+    time_limit: float | None = None,
+) -> list[NDArray[np.float64]]:
+    """Return `value_of` for every block. Every block seeds the global generators, so they are restored at the end."""
+    python, of_numpy = random.getstate(), np.random.get_state()  # noqa: NPY002
+    try:
+        return [_evaluate(frozen, block, correction, n_outputs, link, time_limit) for block in blocks]
+    finally:
+        random.setstate(python)
+        np.random.set_state(of_numpy)  # noqa: NPY002
+
+
+def _evaluate(
+    frozen: Frozen,
+    block: BlockRows,
+    correction: str | None,
+    n_outputs: int,
+    link: Link | None,
+    time_limit: float | None,
+) -> NDArray[np.float64]:
     def compute() -> NDArray[np.float64]:
         seed_all()
         function = frozen.thaw()
@@ -80,9 +108,8 @@ def seed_all() -> None:
 
 @contextlib.contextmanager
 def silent() -> Iterator[None]:
-    """Let nothing be printed, warned or logged, and restore the global generators afterwards."""
-    python, disabled = random.getstate(), logging.root.manager.disable
-    of_numpy = np.random.get_state()  # noqa: NPY002
+    """Let nothing be printed, warned or logged."""
+    disabled = logging.root.manager.disable
     nowhere = io.StringIO()
     try:
         with (
@@ -96,8 +123,6 @@ def silent() -> Iterator[None]:
             yield
     finally:
         logging.disable(disabled)
-        random.setstate(python)
-        np.random.set_state(of_numpy)  # noqa: NPY002
 
 
 def check_time_limit(time_limit: float | None) -> None:

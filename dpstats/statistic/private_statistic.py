@@ -9,7 +9,7 @@ import copy
 import inspect
 import math
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -38,7 +38,7 @@ from dpstats.statistic.blocks import JACKKNIFE, BlockRows, block_rows
 from dpstats.statistic.clipped_sums import located, sums
 from dpstats.statistic.copies import Frozen
 from dpstats.statistic.errors import BlockErrors, DifferenceErrors
-from dpstats.statistic.isolation import LINKS, LONGEST, SHORTEST, check_time_limit, value_of
+from dpstats.statistic.isolation import LINKS, LONGEST, SHORTEST, check_time_limit, values_of
 from dpstats.statistic.location import Box, locations, spacing_of
 from dpstats.statistic.plan import (
     ABSOLUTE,
@@ -335,12 +335,12 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan], HasMissing
         """Return the corrected values of all blocks, of shape (n_blocks, n_outputs); NaN where a block failed."""
         blocks = block_rows(private.table, order, plan.n_blocks, self.missing == "drop")
         if check_jobs(self.n_jobs) == 1:
-            return np.array([private.work(block) for block in blocks])
+            return np.array(private.work(blocks))
         from joblib import Parallel, delayed
 
         # Threads would share the global generators.
         processes = Parallel(n_jobs=self.n_jobs, backend="loky", batch_size=_BATCH)
-        return np.array(processes(delayed(private.work)(block) for block in blocks))
+        return np.concatenate(processes(delayed(private.work)([block]) for block in blocks))
 
     # Report
 
@@ -525,7 +525,7 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan], HasMissing
 
 @dataclass(frozen=True, eq=False)
 class _Work:
-    """Computes the value of a block; can be sent to another process."""
+    """Computes the values of blocks; can be sent to another process."""
 
     function: Frozen
     bias: str | None
@@ -533,9 +533,9 @@ class _Work:
     link: str | None
     time_limit: float | None
 
-    def __call__(self, block: BlockRows) -> NDArray[np.float64]:
+    def __call__(self, blocks: Iterable[BlockRows]) -> list[NDArray[np.float64]]:
         link = LINKS[self.link][0]
-        return value_of(self.function, block, self.bias, self.n_outputs, link, self.time_limit)
+        return values_of(self.function, blocks, self.bias, self.n_outputs, link, self.time_limit)
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from scipy.special import ndtri
 
 from dpstats.survival.curves import LEAST_IN_NOISE, risk_sums
 from dpstats.survival.reference import LARGEST_HAZARD, Reference
-from dpstats.survival.shapes import limit_positions
+from dpstats.survival.shapes import limit_positions, lost_exposure
 
 Floats = NDArray[np.float64]
 
@@ -24,6 +24,7 @@ LARGEST_LOG_RATIO = 3.0
 _GRID = np.linspace(-LARGEST_LOG_RATIO, LARGEST_LOG_RATIO, 121)
 _LEAST_AT_RISK = 1.0  # few rows have little weight in the score, so curves need more
 _MOST_NOISE = 0.5  # relative variance of the weights
+_MOST_GROUPED = 1.0  # cumulative hazard of a bin; few rows are left after a larger one
 _HALVINGS = 40
 
 
@@ -50,6 +51,25 @@ class _Stratum:
     def events(self) -> Floats:
         return self.reference.cells[0, :, : self.reference.n_bins]
 
+    def _numbers(self, log_ratio: Floats) -> Floats:
+        """Return the effective numbers at risk (ratios, groups, bins) at log ratios, 1 beyond the usable range.
+
+        Both groups have the shape of all events. But the later events of a bin are fewer where its hazard is larger.
+        """
+        reference, used = self.reference, self.usable
+        number = np.where(used, reference.effective[0], 1.0)
+        shapes, positions = reference.shapes, reference.positions
+        if shapes is None or positions is None:
+            return np.repeat(number[None], len(log_ratio), axis=0)
+        pooled = reference.pooled_hazards[0]
+        ratios = np.exp(log_ratio)[:, None] ** np.array([0.0, 1.0])
+        middle = (ratios[..., None] * number).sum(axis=1, keepdims=True) / number.sum(axis=0)
+        increments = -np.log1p(-pooled) * ratios[..., None] / middle
+        hazards = np.minimum(-np.expm1(-increments), LARGEST_HAZARD)
+        slopes = shapes.slopes[0] - (increments + np.log1p(-pooled)) / 2
+        lost = lost_exposure(slopes, hazards) - shapes.lost[0]
+        return np.where(used, np.maximum(number - positions[0, :, 1] * lost, 1.0), 1.0)
+
     def moments(self, log_ratio: Floats) -> tuple[Floats, Floats, Floats]:
         """Return score, variance and common part of the noise at log ratios: each of shape (ratios,).
 
@@ -57,18 +77,19 @@ class _Stratum:
         """
         m, used, noise = self.reference.n_bins, self.usable, self.reference.noise
         ratio = np.exp(log_ratio)[:, None]
-        number = np.where(used, self.reference.effective[0], 1.0)
         events = np.where(used, self.events, 0.0)
+        number = self._numbers(log_ratio)
         share = events / number
         hazards = -np.log1p(-np.clip(share, -0.5, LARGEST_HAZARD))
         share = np.clip(share, 0.0, LARGEST_HAZARD)
-        first, second = number * (1 - share / 2)
+        first, second = np.moveaxis(number * (1 - share / 2), 1, 0)
         weights = np.where(used, first * second / (first + ratio * second), 0.0)
-        score = (weights * (hazards[1] - ratio * hazards[0])).sum(axis=1)
+        score = (weights * (hazards[:, 1] - ratio * hazards[:, 0])).sum(axis=1)
         # Sampling at a common hazard, with the noise of the weights to second order.
         common = np.maximum(events.sum(axis=0), 0.0) / (first + ratio * second)
-        relative = ((self._number_std / number) ** 2).sum(axis=0)
-        spread = ratio * common / second + ratio**2 * common / first
+        relative = ((self._number_std / number) ** 2).sum(axis=1)
+        spread = ratio * common * _grouping_factor(ratio * common) / second
+        spread += ratio**2 * common * _grouping_factor(common) / first
         variance = (weights**2 * (1 + np.minimum(relative, _MOST_NOISE)) * spread).sum(axis=1)
         # Noise, at fixed weights: by events, and by numbers at risk.
         signs = np.stack([-ratio * np.ones(m), np.ones((len(ratio), m))], axis=1)
@@ -95,6 +116,12 @@ class _Stratum:
         of_slopes = 2 * (shapes.per_event[0] * std[0]) ** 2 + shapes.unknown_std[0] ** 2
         of_censored = (per_number * shapes.lost[0] * std[1]) ** 2
         return np.asarray((per_slope**2 * of_slopes).sum(axis=1) + of_censored.sum(axis=(1, 2)))
+
+
+def _grouping_factor(increments: Floats) -> Floats:
+    """Return what a large hazard L of a bin multiplies L/M by: its variance is q/(E (1 - q)) = sinh(L)/M."""
+    increments = np.clip(increments, 1e-6, _MOST_GROUPED)
+    return np.asarray(np.sinh(increments) / increments)
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,7 +29,7 @@ from dpstats.release.additive import additive_stages
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released, Session
 from dpstats.results import HasResult
-from dpstats.survival.base import MOST_ROWS, SurvivalEstimator, assumptions
+from dpstats.survival.base import MOST_ROWS, SurvivalEstimator, assumptions, crowding_notes
 from dpstats.survival.cells import Cells
 from dpstats.survival.levels import TABLE, LeastSquares, Levels, levels_for
 from dpstats.survival.null_distribution import NullDistribution
@@ -457,6 +457,7 @@ class LogRankTest(_Fitted):
         notes: tuple[str, ...] = (
             "N, observed and expected are of the first stage. The test and O - E are of the second one.",
             "The level is measured and not proved.",
+            *crowding_notes(np.asarray(plan.cells.edges)[1:][reference.crowded[0]]),
             *assumptions(plan.cells),
         )
         if not reference.information.sum() > 0:

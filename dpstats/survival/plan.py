@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -80,13 +80,8 @@ class TablePlan(ReleasePlan):
         With positions, their noise and normal variables for the unknown part of the shapes follow: 3 bins more.
         """
         stage = self.table_stage
-        scale = np.asarray(stage.noise_scale)
-        of_cells = self.least_squares.draw(stage.noise, scale[: len(self.levels.weights)], N_DRAWS)
-        if not self.cells.position_share:
-            return of_cells
-        rng, shape = np.random.default_rng(1), (N_DRAWS, 2 * self.cells.n_bins)
-        drawn = rng.laplace(size=shape) if stage.noise == "laplace" else rng.normal(size=shape)
-        return np.hstack([of_cells, drawn * scale[-shape[1] :], rng.normal(size=(N_DRAWS, shape[1] // 2))])
+        scale, std = (tuple(np.asarray(each).tolist()) for each in (stage.noise_scale, stage.noise_std))
+        return _draw_cell_noise(self.levels, stage.noise, scale, std, self.cells.n_groups)
 
     @property
     def position_std(self) -> Floats | None:
@@ -201,6 +196,22 @@ class TablePlan(ReleasePlan):
 
     def __str__(self) -> str:
         return "\n".join([super().__str__(), *(f"  {note}" for note in self.notes())])
+
+
+@lru_cache(maxsize=4)  # fits of the same plan share the draws
+def _draw_cell_noise(
+    levels: Levels, noise: str, scale: tuple[float, ...], std: tuple[float, ...], n_groups: int
+) -> Floats:
+    """Return the noise of `TablePlan.cell_noise`."""
+    count, every = len(levels.weights), np.array(scale)
+    squares = LeastSquares.build(levels, np.array(std[:count]), n_groups)
+    found = squares.draw(noise, every[:count], N_DRAWS)
+    if levels.position_share:
+        rng, shape = np.random.default_rng(1), (N_DRAWS, 2 * levels.n_bins)
+        drawn = rng.laplace(size=shape) if noise == "laplace" else rng.normal(size=shape)
+        found = np.hstack([found, drawn * every[-shape[1] :], rng.normal(size=(N_DRAWS, shape[1] // 2))])
+    found.flags.writeable = False
+    return found
 
 
 def table_stage(cells: Cells, levels: Levels, epsilon: float, delta: float) -> Stage:

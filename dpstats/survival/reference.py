@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dpstats.survival.curves import LEAST_AT_RISK, LEAST_IN_NOISE, risk_sums
 from dpstats.survival.levels import LeastSquares
-from dpstats.survival.shapes import Shapes
+from dpstats.survival.shapes import CROWDED, Shapes
 
 Floats = NDArray[np.float64]
 
@@ -74,9 +74,15 @@ class Reference:
         """Shapes of the events of all groups inside the bins; None without positions."""
         if self.positions is None or self.position_std is None:
             return None
-        events = np.maximum(self.cells[:, :, : self.n_bins].sum(axis=1), 0.0)
         positions = self.positions.sum(axis=1)
-        return Shapes.fit(events, self.pooled_at_risk, positions, self._position_noise)
+        return Shapes.fit(self.pooled_events, self.pooled_at_risk, positions, self._position_noise)
+
+    @property
+    def crowded(self) -> NDArray[np.bool_]:
+        """In which bins most events are near one end: shape (releases, bins)."""
+        if self.shapes is None:
+            return np.zeros_like(self.usable)
+        return np.asarray(self.usable & (np.abs(self.shapes.slopes) > CROWDED))
 
     @cached_property
     def effective(self) -> Floats:
@@ -108,10 +114,14 @@ class Reference:
         return np.asarray(np.logical_and.accumulate(self.pooled_at_risk > least, axis=1))
 
     @cached_property
+    def pooled_events(self) -> Floats:
+        """Events of all groups together, not negative, 0 where the table is not usable: shape (releases, bins)."""
+        return nonnegative_events(np.where(self.usable, self.cells[:, :, : self.n_bins].sum(axis=1), 0.0))
+
+    @cached_property
     def pooled_hazards(self) -> Floats:
         """Hazards of all groups together, 0 where the table is not usable: shape (releases, bins)."""
-        events = self.cells[:, :, : self.n_bins].sum(axis=1)
-        found = events / np.where(self.usable, self.pooled_effective, 1.0)
+        found = self.pooled_events / np.where(self.usable, self.pooled_effective, 1.0)
         return np.asarray(np.where(self.usable, np.clip(found, 0.0, LARGEST_HAZARD), 0.0))
 
     @cached_property
@@ -199,6 +209,20 @@ class Reference:
         mean = np.where(total > 1e-9, mean, 1 / self.n_groups)
         clipped = np.clip(mean, _LEAST_SHARE, 1 - _LEAST_SHARE)
         return np.asarray(clipped / clipped.sum(axis=1, keepdims=True))
+
+
+def nonnegative_events(events: Floats) -> Floats:
+    """Return events (..., bins) that are not negative and have the same total, or 0 if noise makes that negative.
+
+    The cumulative number is replaced by one that never decreases. Cutting each bin at 0 would add up positive noise.
+    """
+    total = np.cumsum(events, axis=-1)
+    total = np.concatenate([np.zeros_like(total[..., :1]), total], axis=-1)
+    above = np.maximum.accumulate(total, axis=-1)
+    below = np.minimum.accumulate(total[..., ::-1], axis=-1)[..., ::-1]
+    found = np.diff((above + below) / 2, axis=-1)
+    sums = found.sum(axis=-1, keepdims=True)
+    return np.asarray(found * np.maximum(total[..., -1:], 0.0) / np.where(sums > 0, sums, 1.0))
 
 
 def expectation_gradient(weights: Floats, hazards: Floats) -> Floats:

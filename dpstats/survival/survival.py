@@ -597,6 +597,7 @@ class PrivateSurvival(_Fitted):
             *estimate.notes,
             "Proportional hazards are assumed. Otherwise the ratio is an average over the follow-up, with Cox's "
             "weights.",
+            *self._crowding(ratio.references),
             *assumptions(self.plan_.cells),
         )
         title = "Private hazard ratio"
@@ -655,8 +656,12 @@ class PrivateSurvival(_Fitted):
             describe_weights(*weights),
             self.privacy_.simulated,
             null=f"the groups have the same survival curve{' in each stratum' * (strata is not None)}",
-            notes=(*LogRankResult.notes, *assumptions(self.plan_.cells)),
+            notes=(*LogRankResult.notes, *self._crowding(references), *assumptions(self.plan_.cells)),
         )
+
+    def _crowding(self, references: Sequence[Reference]) -> list[str]:
+        crowded = np.any([reference.crowded[0] for reference in references], axis=0)
+        return crowding_notes(self._table.edges[1:][crowded])
 
     def pairwise_log_rank(
         self, adjust: str = "holm", *, rho: float = 0.0, gamma: float = 0.0

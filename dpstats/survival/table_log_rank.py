@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaincc
 
+from dpstats.survival.curves import risk_sums
 from dpstats.survival.levels import LeastSquares
 from dpstats.survival.reference import Reference, expectation_gradient
 
@@ -55,7 +56,11 @@ class Moments:
         K, m = reference.n_groups, reference.n_bins
         weights, hazards, shares = reference.weights, reference.pooled_hazards, reference.shares
         events = reference.cells[:, :, :m]
-        differences = ((events - reference.effective * hazards[:, None]) * weights[:, None]).sum(axis=2)
+        # Noisy events of all groups, not cut at 0, so that differences add up to 0.
+        total = np.where(reference.usable, events.sum(axis=1), 0.0)
+        at_risk = np.where(reference.usable, reference.pooled_effective, 1.0)
+        parts = reference.effective / at_risk[:, None]
+        differences = ((events - parts * total[:, None]) * weights[:, None]).sum(axis=2)
         information = reference.information
         alone = np.einsum("raj,rj->ra", shares, information)
         between = np.einsum("raj,rbj,rj->rab", shares, shares, information)
@@ -66,7 +71,8 @@ class Moments:
         own = reference.noise.own + np.outer(reference.noise.shared, reference.noise.shared)
         covariance = covariance + np.einsum("raqc,rbqc->rab", gradients @ own, gradients)
         covariance = covariance + _position_covariance(reference, moved)
-        return cls(differences, covariance, (gradients @ reference.noise.shared).sum(axis=2))
+        bias, second = _second_order(reference, parts, total, at_risk)
+        return cls(differences + bias, covariance + second, (gradients @ reference.noise.shared).sum(axis=2))
 
     def __add__(self, other: Moments) -> Moments:
         return Moments(
@@ -87,6 +93,35 @@ class Moments:
         solved = np.linalg.solve(used, self.differences[:, :-1, None])[:, :, 0]
         statistic = np.maximum((self.differences[:, :-1] * solved).sum(axis=1), 0.0)
         return statistic, np.asarray(gammaincc((K - 1) / 2, statistic / 2))
+
+
+def _second_order(
+    reference: Reference, parts: Floats, total: Floats, at_risk: Floats
+) -> tuple[Floats, Floats]:
+    """Return what the noise of a group's share in the number at risk takes off the differences, and its covariance.
+
+    A share p has the error e = (e_g - p e_all)/E, and the events d of all groups have the error f. The difference has
+    -e f and -d e, whose means are not 0, because d is in E, and because E is in the denominator.
+    """
+    K, m, noise = reference.n_groups, reference.n_bins, reference.noise
+    sums = risk_sums(m, 1)
+    with_pool = noise.own - (K - 1) * np.outer(noise.shared, noise.shared)
+    of_number = ((sums @ with_pool) * sums).sum(axis=1)
+    of_both = (sums @ with_pool)[:, :m].diagonal()
+    of_events = with_pool[:m, :m].diagonal()
+    weights = reference.weights
+    per_group = of_both / at_risk - total * of_number / at_risk**2
+    bias = ((1 - K * parts) * (weights * per_group)[:, None]).sum(axis=2)
+    # Covariance of the errors of the shares of groups a and b, in each bin.
+    across = -((sums @ noise.shared) ** 2)
+    own = ((sums @ noise.own) * sums).sum(axis=1)
+    p, q = parts[:, :, None], parts[:, None]
+    shares = np.where(np.eye(K, dtype=bool)[None, :, :, None], own, across)
+    shares = (shares - (p + q - K * p * q) * of_number) / at_risk[:, None, None] ** 2
+    spread = np.maximum(total, 0.0) + K * of_events
+    both = (1 - K * p) * (1 - K * q) * (of_both / at_risk)[:, None, None] ** 2
+    second = shares * spread[:, None, None] + both
+    return bias, (second * (weights**2)[:, None, None]).sum(axis=3)
 
 
 def _position_covariance(reference: Reference, moved: Floats) -> Floats | float:

@@ -313,6 +313,7 @@ OPTIONS |= {
             "censored": (TIMES, [*TIMES, "--censored", "lost"], {"censored": "lost", "causes": ["1"]}),
             "horizon": (TIMES, [*TIMES[:5], "7"], {"horizon": 7.0}),
             "bins": (TIMES, [*TIMES, "--bins", "7"], {"bins": 7}),
+            "edges": (TIMES, [*TIMES, "--edges", "1,4.5,9"], {"edges": [1.0, 4.5, 9.0]}),
             "by": (TIMES, [*TIMES, "--by", "g", "--groups", 'x,"y,z"'], {"by": "g", "groups": ["x", "y,z"]}),
             "groups": (TIMES, [*TIMES, "--by", "g", "--groups", "x,y"], {"by": "g", "groups": ["x", "y"]}),
             "unit": (TIMES, [*TIMES, "--unit", "u"], {"unit": "u"}),

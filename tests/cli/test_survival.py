@@ -63,6 +63,20 @@ def test_units_discrete_times_and_pictures(
     assert "one person replaced" in capsys.readouterr().out and picture.exists()
 
 
+def test_declared_edges_with_events_at_time_zero(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    times = ["survival", str(file), *ASKED[:4], "--seed", "1"]
+    edges = [0, *range(4, 53, 4)]
+    result = json_of([*times, "--edges", ",".join(map(str, edges)), "--discrete"], capsys)
+    model = PrivateSurvival(edges=edges, discrete=True, time="week", event="arrest", random_state=1).fit(
+        FRAME
+    )
+    assert [row["survival"] for row in result["life_table"]] == model.life_table()["survival"].tolist()
+    assert [row["end"] for row in result["life_table"]] == edges
+    assert "--edges must be increasing times" in failed([*times, "--edges", "4,x"], capsys)
+    assert "bins must be None with edges" in failed([*times, "--bins", "3", "--edges", "4,8"], capsys)
+    assert "horizon must be given" in failed(times, capsys)
+
+
 VALUES = {
     "words": (
         ("left", "relapse", "death, other"),

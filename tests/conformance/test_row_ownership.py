@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -423,3 +424,30 @@ def test_rows_that_do_not_add_up_would_be_noticed() -> None:
     for wrong in (MeanClipped(clip=1.0, std=None), SquaresOfPairs(clip=1.0)):
         with pytest.raises(AssertionError):
             check_rows_add_up(wrong, 5, 2)
+
+
+def rows_at_edges(rng: np.random.Generator, n: int, d: int) -> np.ndarray:
+    """Return rows with entries on either side of a number at which clips, reaches and bins may end."""
+    edge = rng.choice([0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 8.0, 16.0], size=(n, 1))
+    sides = np.stack([np.nextafter(edge, np.inf), edge, np.nextafter(edge, 0.0)])
+    return np.take_along_axis(np.broadcast_to(sides, (3, n, d)), rng.integers(3, size=(1, n, d)), axis=0)[0]
+
+
+@pytest.mark.kinds
+@pytest.mark.parametrize("entry", ADDITIVE, ids=lambda entry: entry.name)
+def test_rows_at_an_edge_count_alone_as_among_far_ones(entry: Entry) -> None:
+    n, d = 7, width(entry)
+    plan, rng = entry.estimator.plan(n, d), np.random.default_rng(3)
+    for far in (0.0, 1e9):
+        for _ in range(6):
+            signs = (
+                [1.0] if isinstance(entry.estimator, SparseMean) else [-1.0, 1.0]
+            )  # scores are the sizes of sums
+            X = rows_at_edges(rng, n, d) * rng.choice(signs, size=(n, d))
+            X[0] = far
+            read = partial(given, entry.estimator, plan)
+            nothing, everything = read(np.zeros((n, d))), read(X)
+            alone = [read(np.where(np.arange(n)[:, None] == i, X, 0.0)) for i in range(n)]
+            for name, total in everything.items():
+                moved = [np.subtract(one[name], nothing[name]) for one in alone]
+                assert np.add(nothing[name], np.sum(moved, axis=0)).tolist() == total, name

@@ -108,3 +108,40 @@ def test_the_last_digits_of_a_key_do_not_change_the_draws() -> None:
     assert np.array_equal(first, drawn("a 0.1.0 [(349525.3333333333, 9.53674316406249e-07)]"))
     assert not np.array_equal(first, drawn("a 0.1.0 [(349525.3433333334, 9.5367431640625e-07)]"))
     assert not np.array_equal(first, drawn("b 0.1.0 [(349525.3333333334, 9.5367431640625e-07)]"))
+
+
+def test_a_slow_calibration_is_kept_with_the_compiled_code(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(null, "_own_file", lambda digest: tmp_path / "made" / f"{digest}.npy")
+    calls: list[int] = []
+
+    def simulate(size: int, generator: np.random.Generator) -> np.ndarray:
+        calls.append(size)
+        return generator.normal(size=size)
+
+    def fetch(seconds: float) -> np.ndarray:
+        null._memory.clear()
+        return null.null_statistics("kept", 7, simulate, seconds=seconds)
+
+    quick = fetch(null.SLOW / 2)
+    assert not list(tmp_path.iterdir())
+    first = fetch(null.SLOW)
+    assert len(calls) == 2 and len(list((tmp_path / "made").iterdir())) == 1
+    assert np.array_equal(fetch(null.SLOW), first) and np.array_equal(first, quick) and len(calls) == 2
+    # A folder that cannot be written to keeps nothing.
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(null, "_own_file", lambda digest: tmp_path / "file" / "none.npy")
+    assert np.array_equal(fetch(null.SLOW), first) and len(calls) == 3
+
+
+def test_another_version_of_the_package_has_files_of_its_own(monkeypatch) -> None:
+    file = null._own_file("a")
+    assert file.parent.name == "__pycache__" and file != null._own_file("b")
+    monkeypatch.setattr(null, "_sources", lambda: "other")
+    assert null._own_file("a") != file
+
+
+def test_the_plan_says_how_long_a_slow_calibration_takes() -> None:
+    test = RowDistanceTest()
+    assert "s of processor time" in test.plan(5000, 50).notes()[1]
+    assert len(test.plan(300, 5).notes()) == 1
+    assert test.plan(5000, 50).calibration_seconds == test.calibration_seconds(5000, 50) > null.SLOW

@@ -9,6 +9,8 @@ from dp_accounting.pld import privacy_loss_distribution
 
 from dpstats.privacy import (
     compose,
+    loss_distribution,
+    optimal_composition_epsilon,
 )
 from dpstats.privacy.events import (
     Approximate,
@@ -73,3 +75,19 @@ def test_one_event_with_losses_beyond_the_grid_leaves_no_answer() -> None:
     some = [Gaussian(0.5), Pure(0.1)]
     assert loss_distribution_epsilon(some, 1e-6, 50.0) is not None
     assert loss_distribution_epsilon([*some, Pure(600.0)], 1e-6, 450.0) is None
+
+
+def test_many_distributions_in_pairs_have_the_total_of_one_after_the_other(monkeypatch) -> None:
+    events = [Pure(0.02 + 0.0004 * k) for k in range(2 * loss_distribution._IN_TURN + 1)]
+    pairs = loss_distribution_epsilon(events, 1e-6, sum(event.epsilon for event in events))
+    monkeypatch.setattr(loss_distribution, "_IN_TURN", len(events))
+    one = loss_distribution_epsilon(events, 1e-6, sum(event.epsilon for event in events))
+    assert pairs is not None and one is not None and pairs == pytest.approx(one, rel=1e-5)
+
+
+def test_thousands_of_different_events_have_a_total_by_loss_distributions() -> None:
+    """Costs that hardly differ have the total of equal ones, which is known."""
+    events = [Pure(0.001 * (1 + 1e-9 * k)) for k in range(2500)]
+    found = loss_distribution_epsilon(events, 1e-6, 2.5)
+    exact = optimal_composition_epsilon(0.001, len(events), 1e-6)
+    assert found is not None and exact <= found <= exact * 1.01

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import pytest
 
 from dpstats.data.tables import Table
-from dpstats.regression import PrivateLinearRegression, PrivateLogisticRegression
+from dpstats.regression import (
+    PrivateCountRegression,
+    PrivateLinearRegression,
+    PrivateLogisticRegression,
+    engine,
+)
 from dpstats.regression.design import Design
 from dpstats.regression.engine import of_draw, walked
 from dpstats.regression.path import Estimate, find_identified
@@ -51,3 +58,17 @@ def test_a_slope_is_not_identified_if_most_of_its_error_was_there_before_the_ste
     for n, expected in ((100_000, [False, True, True]), (100, [False] * 3)):  # noise only, as the plan says
         plan = regression_plan("linear", design, n, 1.0, 1e-6)
         assert find_identified(replace(estimate, rows=n), np.eye(3), plan).tolist() == expected
+
+
+@pytest.mark.parametrize("model", [PrivateLinearRegression, PrivateCountRegression])
+def test_a_report_has_the_path_of_the_released_values(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Empty(list[Any]):
+        def __setitem__(self, where: Any, values: Any) -> None:
+            pass
+
+    X, y = np.random.default_rng(0).normal(size=(400, 2)), np.arange(400.0) % 5
+    made = model(x_bounds=(-4, 4), y_bounds=(0, 5), random_state=0)
+    once = str(made.fit(X, y).summary())
+    assert not engine._walked
+    monkeypatch.setattr(engine, "_walked", Empty())
+    assert str(made.fit(X, y).summary()) == once

@@ -10,7 +10,7 @@ from scipy import stats
 from scipy.integrate import trapezoid
 
 from dpstats.intervals import normal_laplace_tail
-from dpstats.regression.error_laws import NORMAL, NORMAL_AND_LAPLACE, Student
+from dpstats.regression.error_laws import NORMAL, NORMAL_AND_LAPLACE, Robust, Student
 
 LEVELS = (0.5, 0.8, 0.9, 0.905, 0.92, 0.95, 0.99, 0.999)
 
@@ -80,3 +80,11 @@ def test_the_joint_tail_is_that_of_normal_errors_of_one_random_variance(q: int) 
     assert NORMAL_AND_LAPLACE.joint_tail(1e12, q, 10) < 1e-6
     if q == 1:
         assert NORMAL_AND_LAPLACE.joint_tail(9.0, 1, 10**9) == pytest.approx(2 * NORMAL_AND_LAPLACE.tail(3.0))
+
+
+def test_joint_tests_with_a_robust_covariance_have_hotellings_distribution() -> None:
+    law = Robust(20.0)
+    # T^2 = 3 * 2.0 with 20 degrees of freedom of the covariance
+    assert law.joint_tail(2.0, 3, 50) == pytest.approx(stats.f.sf(2.0 * 18 / 20, 3, 18))
+    assert law.joint_tail(2.0, 1, 50) == pytest.approx(2 * float(law.tail(np.sqrt(2.0))))
+    assert Robust(2.0).joint_tail(2.0, 5, 3) == pytest.approx(stats.f.sf(1.0, 5, 1))

@@ -348,6 +348,19 @@ def test_outcomes_without_spread_have_coefficients() -> None:
     assert np.isfinite(made.params_).all()
 
 
+def test_plans_that_know_shares_state_the_noise_of_levels() -> None:
+    made = PrivateLinearRegression(
+        x_bounds={"age": (0, 100)}, y_bounds=(0, 1), factors={"arm": ["a", "b"], "site": [1, 2]}
+    )
+    found = made.plan(20_000, 1, shares={"arm": {"b": 0.01}, "age": 0.2})
+    assert found.noise_ratios["arm[b]"] == pytest.approx(math.sqrt(found.smallest_share / 0.01))
+    assert found.noise_ratios["age"] == found.inner.noise_ratio_of_share(0.2)
+    assert [note for note in found.notes() if note.startswith("arm[b] at 1% of the rows: noise about")]
+    for given in ({"arm": 0.1}, {"arm": {"c": 0.1}}, {"arm": {"b": 1.2}}):
+        with pytest.raises(InvalidParameter, match="share"):
+            made.plan(20_000, 1, shares=given)
+
+
 def test_a_missing_number_is_refused_in_a_row_of_an_undeclared_level_too(
     rows: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:

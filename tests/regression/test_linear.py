@@ -6,6 +6,7 @@ import pickle
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 from scipy.special import expit
@@ -409,3 +410,24 @@ def test_slopes_of_few_rows_are_covered() -> None:
             hits += int((low[0] <= slope <= high[0]) & made.identified_[0])
             fits += int(made.identified_[0])
     assert fits > 150 and stats.binom.cdf(hits, fits, 0.95) > 1e-3
+
+
+def test_a_formula_without_columns_is_a_mean() -> None:
+    hits = 0
+    for seed in range(40):
+        y = np.random.default_rng(seed).exponential(size=4000)
+        made = PrivateLinearRegression.from_formula(
+            "y ~ 1", pd.DataFrame({"y": y}), bounds={}, y_bounds=(0, 10), random_state=seed
+        )
+        low, high = made.estimates("Intercept").confidence_interval()
+        hits += low[0] <= 1 <= high[0]
+        assert high[0] - low[0] < 1.7 * 3.92 / np.sqrt(4000)
+    assert hits >= 33
+    assert made.coef_.size == 0 and "Intercept" in str(made.summary())
+    assert made.predict(pd.DataFrame({"y": y[:3]})) == pytest.approx(made.intercept_)
+
+
+def test_without_columns_a_model_needs_an_intercept() -> None:
+    for options in ({"fit_intercept": False}, {"factors": {"arm": ["a", "b"]}}):
+        with pytest.raises(InvalidParameter, match="n_features"):
+            PrivateLinearRegression(x_bounds=(0, 1), y_bounds=(0, 1), **options).plan(1000, 0)

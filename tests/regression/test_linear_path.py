@@ -222,3 +222,41 @@ def test_the_size_of_residuals_is_above_its_noise() -> None:
     noise = path.plan.noise_of[size_name(1), "size"]
     path.take(size_name(1), {"size": np.array([-0.1]), "share outside": np.array([0.0])})
     assert path.sigma == pytest.approx(2 * noise * np.sqrt(np.pi / 2))
+
+
+def test_the_intercept_where_bounds_cut_most_rows_is_as_uncertain_as_the_slopes_say() -> None:
+    # Joint tests rejected the true values in half of such fits.
+    errors, truth = [], np.array([2.0, 1.0])
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(4000, 1))
+        y = 2 + X[:, 0] + rng.exponential(size=4000) - 1
+        made = PrivateLinearRegression(x_bounds=(1, 6), y_bounds=(-8, 12), epsilon=5.0, random_state=seed)
+        off = made.fit(X, y).params_ - truth
+        errors.append(off @ np.linalg.solve(made.params_cov_, off))
+    assert np.mean(errors) < 4
+
+
+def test_slopes_of_skewed_residuals_without_an_intercept_are_covered() -> None:
+    hits = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        X = rng.normal([2.0, 0.0], 1.0, size=(4000, 2))
+        y = X @ [1.0, -1.0] + rng.exponential(size=4000) - 1
+        made = PrivateLinearRegression(
+            x_bounds=(-6, 6), y_bounds=(-8, 20), fit_intercept=False, epsilon=2.0, random_state=seed
+        ).fit(X, y)
+        low, high = made.confidence_interval()
+        hits += low[0] <= 1 <= high[0]
+    assert hits >= 15
+    assert any(note.startswith("Without an intercept") for note in made.summary().notes)
+
+
+@pytest.mark.parametrize("rate", [0.01, 0.0])
+def test_few_large_residuals_are_named(rate: float) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20_000, 1))
+    y = 0.01 * X[:, 0] + 0.005 * rng.normal(size=20_000) + (rng.random(20_000) < rate)
+    made = PrivateLinearRegression(x_bounds=(-4, 4), y_bounds=(-1, 2), epsilon=3.0, random_state=0).fit(X, y)
+    assert made.peaked_ == (rate > 0)
+    assert made.peaked_ == any(note.startswith("A few residuals") for note in made.summary().notes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
@@ -135,3 +136,21 @@ def test_a_missing_outcome_of_declared_classes_drops_its_row() -> None:
     y[1] = "perhaps"
     with pytest.raises(InvalidData, match="y must be one of the declared classes"):
         PrivateLogisticRegression(missing="drop", **options).fit(X, y)
+
+
+@pytest.mark.parametrize(("n", "rate"), [(2000, 0.3), (500, 0.01)])
+def test_a_formula_without_columns_is_log_odds(n: int, rate: float) -> None:
+    hits, noted, truth = 0, 0, np.log(rate / (1 - rate))
+    for seed in range(40):
+        y = (np.random.default_rng(seed).random(n) < rate).astype(float)
+        made = PrivateLogisticRegression.from_formula(
+            "y ~ 1", pd.DataFrame({"y": y}), bounds={}, random_state=seed
+        )
+        low, high = made.estimates("Intercept").confidence_interval()
+        hits += low[0] <= truth <= high[0]
+        noted += any(note.startswith("Few rows") for note in made.summary().notes)
+    if rate == 0.3:
+        assert hits >= 33 and noted == 0
+    else:
+        # Few events may be hidden by noise, which the note says.
+        assert noted >= 36

@@ -47,6 +47,7 @@ def test_loops_have_the_results_of_numpy(loops: passes.Loops, d: int) -> None:
     shift, factors = np.rint(rng.normal(size=d) * 100), np.rint(rng.normal(size=d + 1) * 1000)
     rows, weights = points[:, :-1].astype(np.float64) * 3, rng.random(n)
     y, fitted, squares = rng.normal(size=n), rng.normal(size=n), rng.exponential(size=n)
+    curves, known = rng.random((9, 4)), rng.random((3, n))
     bins = Bins(4.0 ** np.arange(-3, 4) * 1.1)
     results: Any = [
         (
@@ -60,6 +61,11 @@ def test_loops_have_the_results_of_numpy(loops: passes.Loops, d: int) -> None:
             each.excess(y, fitted, 0.3, 0.9),
             each.round(y, weights, 2.0**20),
             *each.logistic(y, weights, squares, 2.0**20),
+            each.interpolate(y, -1.0, 0.25, curves),
+            each.interpolate(np.append(y[1:], np.nan), -1.0, 0.25, curves)[:, :-1],
+            each.pull(y, 2.0, known[:3], 1.3),
+            each.sizes(y, 2.0, known[:2], 4.0),
+            each.sum_sides(weights, y, 0.2, 2.0**30),
             each.count(squares, bins),
             *each.reach(squares, 0.8, 2.0**20)[:2],
         )
@@ -67,6 +73,10 @@ def test_loops_have_the_results_of_numpy(loops: passes.Loops, d: int) -> None:
     ]
     for first, second in zip(*results, strict=True):
         assert first.dtype == second.dtype and np.array_equal(first, second)
+    multiplied, also = rows.copy(), rows.copy()
+    one.multiply(multiplied, weights)
+    other.multiply(also, weights)
+    assert np.array_equal(multiplied, also) and np.array_equal(also, rows * weights[:, None])
     for copies in (False, True):
         scaled, again = rows.copy(), rows.copy()
         kept = (

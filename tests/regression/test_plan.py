@@ -117,7 +117,7 @@ def test_a_pure_guarantee_is_refused_with_where_to_go() -> None:
 def test_bad_sizes_are_refused(estimator: type) -> None:
     bounds = {} if estimator is PrivateLogisticRegression else {"y_bounds": (0, 1)}
     made = estimator(x_bounds=(0, 1), **bounds)
-    for n, d in ((1, 1), (10, 0), (10.5, 1)):
+    for n, d in ((1, 1), (10, -1), (10.5, 1)):
         with pytest.raises(InvalidParameter):
             made.plan(n, d)
 
@@ -158,3 +158,43 @@ def test_the_smallest_share_separates_slopes_that_noise_hides() -> None:
             errors.append(model.fit(X, 1 + X @ [1.0, 0.5] + rng.normal(size=n)).standard_errors_[1])
         widths[share] = np.median(errors) * np.sqrt(n * share)
     assert widths[least] < 2.5 < 10 < widths[0.3 * least]
+
+
+@pytest.mark.parametrize("family", ["linear", "logistic"])
+@pytest.mark.parametrize("n", [10, 1000, 10**7])
+def test_without_columns_nothing_of_rows_is_released(family: str, n: int) -> None:
+    for first in ((), ("total weight", "offsets outside")):
+        parts = shares(family, n, 0, 0.24, True, first)
+        assert math.fsum(share for _, share in parts) == pytest.approx(1, abs=1e-12)
+        assert min(share for _, share in parts) > 0
+        assert not {"directions", "lengths", "norms", "norms before the last step"} & {
+            name for name, _ in parts
+        }
+    notes = plan(max(n, 1000), 0, family=family).notes()
+    assert plan(1000, 0, family=family).smallest_share == 0 and "yes/no" not in " ".join(notes)
+
+
+def test_plans_that_know_shares_state_the_noise_of_their_columns() -> None:
+    made = PrivateLinearRegression(x_bounds={"age": (0, 100), "smoker": (0, 1)}, y_bounds=(0, 1))
+    found = made.plan(20_000, 2, shares={"smoker": 0.05, 0: 0.01})
+    assert found.noise_ratios == {
+        "smoker": found.noise_ratio_of_share(0.05), "column 0": math.inf
+    }  # fmt: skip
+    assert found.stages == made.plan(20_000, 2).stages
+    assert "smoker at 5% of the rows: noise about 0.84 times its sampling error" in found.notes()
+    assert "column 0 at 1% of the rows: noise hides its coefficient" in found.notes()
+    assert found.facts()["noise_ratios"] == found.noise_ratios
+
+
+@pytest.mark.parametrize("given", [{"weight": 0.1}, {2: 0.1}, {"age": 0.7}, {"age": "few"}, {True: 0.1}, 0.1])
+def test_wrong_shares_are_refused(given: object) -> None:
+    made = PrivateLinearRegression(x_bounds={"age": (0, 100), "smoker": (0, 1)}, y_bounds=(0, 1))
+    with pytest.raises(InvalidParameter, match="share"):
+        made.plan(20_000, 2, shares=given)  # type: ignore[arg-type]
+
+
+def test_a_share_of_one_release_counts_the_spread_of_its_column() -> None:
+    found = PrivateLinearRegression(x_bounds=(0, 1), y_bounds=(0, 1)).plan(200, 1, shares={0: 0.5})
+    # Both values are a half-width from the middle, four times the assumed spread.
+    assert found.noise_ratios["column 0"] == pytest.approx(found.noise_ratio / 4)
+    assert math.isinf(found.noise_ratio_of_share(1e-4))

@@ -12,7 +12,7 @@ import pytest
 
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.privacy import PrivacyBudget
-from dpstats.survival import LogRankTest
+from dpstats.survival import LogRankTest, PrivateSurvival
 
 RNG = np.random.default_rng(0)
 N = 3000
@@ -174,3 +174,16 @@ def test_powers_are_those_of_the_weights() -> None:
         for rho, gamma in ((0, 0), (1, 0), (0, 1))
     }
     assert found[0, 1] < found[1, 0] and found[0, 1] < found[0, 0]
+
+
+def test_events_at_one_end_of_a_bin_are_named_by_tests_and_ratios() -> None:
+    rng = np.random.default_rng(0)
+    n = 8000
+    arm = rng.integers(2, size=n)
+    times = np.where(rng.random(n) < 0.4, rng.exponential(0.03, n), rng.exponential(3.0, n))
+    rows = times, np.ones(n)
+    given: dict[str, Any] = {"horizon": 1.0, "bins": 4, "groups": [0, 1], "random_state": 0}
+    words = "most events in the bin that ends at 0.25 are near one end"
+    assert words in str(LogRankTest(**given).fit(*rows, y=arm).result_.notes)
+    model = PrivateSurvival(**given).fit(*rows, arm)
+    assert words in str(model.log_rank().notes) and words in str(model.hazard_ratio(0, 1).notes)

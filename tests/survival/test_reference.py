@@ -7,7 +7,7 @@ import pytest
 
 from dpstats.survival.levels import LeastSquares, levels_for
 from dpstats.survival.plan import expected_cells
-from dpstats.survival.reference import Reference, expectation_gradient
+from dpstats.survival.reference import Reference, expectation_gradient, nonnegative_events
 
 M = 10
 EDGES = np.linspace(0, 1, M + 1)
@@ -65,3 +65,16 @@ def test_the_gradient_of_an_expectation_is_its_derivative() -> None:
         more = cells.copy()
         more[cell] += 1
         assert excess(more) - excess(cells) == pytest.approx(gradient[cell])
+
+
+def test_noisy_events_are_not_negative_and_keep_their_total() -> None:
+    rng = np.random.default_rng(0)
+    noisy = 2.0 + 10 * rng.normal(size=(500, 40))
+    found = nonnegative_events(noisy)
+    assert (found >= 0).all()
+    assert found.sum(axis=1) == pytest.approx(np.maximum(noisy.sum(axis=1), 0.0))
+    # Cutting each bin at 0 adds up positive noise.
+    assert np.maximum(noisy, 0.0).sum(axis=1).mean() > 2.4 * noisy.sum(axis=1).mean()
+    known = rng.uniform(0, 9, size=(3, 40))
+    assert nonnegative_events(known) == pytest.approx(known)
+    assert not nonnegative_events(np.array([[1.0, -3.0]])).any()

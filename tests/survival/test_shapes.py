@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpstats.survival.shapes import LARGEST_SLOPE, PRIOR_STD, Shapes, limit_positions
+from dpstats.survival.shapes import LARGEST_SLOPE, MISFIT, PRIOR_STD, Shapes, limit_positions, lost_exposure
 
 
 def bin_of_rows(power: float, rate: float, n: int = 400_000) -> tuple[float, float, np.ndarray, float]:
@@ -38,7 +38,7 @@ def test_noise_hides_the_shape() -> None:
     positions = np.array([[30.0], [10.0]])
     silent, loud = (Shapes.fit(np.array([100.0]), np.array([1000.0]), positions, std) for std in (0.0, 1e6))
     assert silent.slopes[0] > 1 and loud.slopes[0] == pytest.approx(np.log1p(-0.1) / 2, abs=3e-3)
-    assert silent.unknown_std[0] < 0.4 < loud.unknown_std[0] <= PRIOR_STD
+    assert silent.unknown_std[0] < 0.4 < loud.hidden_std[0] <= PRIOR_STD
 
 
 def test_impossible_noise_gives_possible_numbers() -> None:
@@ -50,3 +50,13 @@ def test_impossible_noise_gives_possible_numbers() -> None:
     assert (np.abs(shapes.slopes) <= LARGEST_SLOPE).all() and (shapes.effective > 0).all()
     assert (events / shapes.effective < 1).all()
     assert (limit_positions(positions[1], at_risk) <= np.maximum(at_risk, 0) / 3).all()
+
+
+def test_exposures_are_those_of_the_fixed_point_and_no_shape_is_certain() -> None:
+    at_risk, positions = np.array([1000.0]), np.array([[-30.0], [30.0]])
+    shapes = Shapes.fit(np.array([200.0]), at_risk, positions, 0.0)
+    hazard = 200.0 / shapes.effective
+    assert shapes.lost == pytest.approx(lost_exposure(shapes.slopes, hazard), abs=1e-6)
+    assert shapes.unknown_std >= MISFIT * np.abs(shapes.slopes)
+    # Where a hazard is larger, more of the events that a censored row missed were late ones.
+    assert lost_exposure(shapes.slopes, 2 * hazard) > shapes.lost

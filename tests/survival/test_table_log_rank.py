@@ -9,8 +9,9 @@ from statsmodels.duration.survfunc import survdiff
 from dpstats.survival import PrivateSurvival
 from dpstats.survival.cells import Cells
 from dpstats.survival.levels import LeastSquares, levels_for
+from dpstats.survival.plan import expected_cells
 from dpstats.survival.reference import Reference
-from dpstats.survival.table_log_rank import pool_causes, table_log_rank
+from dpstats.survival.table_log_rank import Moments, pool_causes, table_log_rank
 
 M = 10
 
@@ -69,3 +70,23 @@ def test_the_level_holds_with_unequal_censoring(n: int, epsilon: float, delta: f
     pvalues = table_log_rank(reference)[2]
     # 400 tests at a level of 0.06 reject more than 0.105 of the time in fewer than 3e-4 of runs.
     assert (pvalues <= 0.05).mean() < 0.105
+
+
+@pytest.mark.parametrize("shares", [(0.9, 0.1), (0.4, 0.3, 0.2, 0.1)])
+def test_noise_that_exceeds_the_events_of_bins_moves_no_difference(shares: tuple[float, ...]) -> None:
+    n, m, K, draws = 1700, 36, len(shares), 2000
+    plan = PrivateSurvival(horizon=1.0, bins=m, groups=range(K), epsilon=0.4).plan(n)
+    edges = np.linspace(0, 1, m + 1)
+    each = expected_cells(np.exp(-0.07 * edges), np.exp(-0.5 * edges))
+    exact = n * np.array(shares)[:, None] * each
+    drawn = np.random.default_rng(0).laplace(size=(draws, K * len(plan.levels.weights)))
+    sums = (exact @ plan.levels.sums.T).ravel() + drawn * np.asarray(plan.table_stage.noise_scale)
+    cells, _ = plan.estimate_cells(sums)
+    reference = Reference(cells, plan.least_squares, 0.0, 0.0)
+    moments = Moments.compute(reference)
+    assert moments.differences.sum(axis=1) == pytest.approx(np.zeros(draws), abs=1e-6)
+    stated = np.sqrt(np.diagonal(moments.whole_covariance, axis1=1, axis2=2))
+    standardized = moments.differences / stated
+    # There is no sampling error here, which the stated variances have too.
+    assert (np.abs(standardized.mean(axis=0)) < 0.15).all() and (standardized.std(axis=0) < 1.05).all()
+    assert (moments.chi_square()[1] <= 0.05).mean() < 0.065

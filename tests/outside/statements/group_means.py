@@ -53,7 +53,8 @@ class Groups:
     equal: bool
 
 
-def _shares(draw: Draw, k: int) -> Floats:
+def draw_shares(draw: Draw, k: int) -> Floats:
+    """Return the shares of groups: equal ones, any, or all but one rare."""
     style = draw.integers(3)
     if style == 0:
         return np.full(k, 1 / k)
@@ -66,7 +67,7 @@ def _shares(draw: Draw, k: int) -> Floats:
 def _groups(draw: Draw, facts: dict[str, Any]) -> Groups:
     k, d = int(draw.integers(2, 7)), int(draw.choice([1, 1, 2, 4]))
     kinds = [draw_kind(draw) for _ in range(d)]
-    shares, equal = _shares(draw, k), bool(draw.random() < 0.3)
+    shares, equal = draw_shares(draw, k), bool(draw.random() < 0.3)
     base = draw_rows(draw, [draw_values(draw, kind) for kind in kinds])
     frames = np.array([base] * k)
     if not equal:

@@ -10,11 +10,17 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tests.outside.seeds import replay
-from tests.outside.statements import group_means, regressions
+from tests.outside.statements import group_means, levels, regressions, survival
 from tests.outside.statements.populations import Draw
 from tests.outside.statements.verdict import Cell, Verdict, judge
 
-FAMILIES = {"regressions": (5, regressions.draw_cell), "group means": (2, group_means.draw_cell)}
+FAMILIES = {
+    "regressions": (5, regressions.draw_cell),
+    "group means": (2, group_means.draw_cell),
+    "factors": (1, levels.draw_factors),
+    "adjusted means": (1, levels.draw_adjusted),
+    "survival": (2, survival.draw_cell),
+}
 """How often a family is drawn, and what draws its cells."""
 SECONDS = 20.0
 """Time after which a cell ends undecided."""

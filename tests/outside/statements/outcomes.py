@@ -69,7 +69,7 @@ def linear(draw: Draw, X: Floats, slopes: Floats, facts: dict[str, Any], equal: 
     level, slopes, scale = level * unit * (not facts.get("no intercept")), slopes * unit, scale * unit
     eta = level + X @ slopes
     facts |= {"residuals": kind, "spread": "equal" if np.ptp(spread) == 0 else "depends on x"}
-    facts["other residuals"] = kind != "normal"
+    facts |= {"other residuals": kind != "normal", "skewed residuals": kind in SKEWED}
     facts["skewness depends on x"] = np.ptp(spread) > 0 and kind in SKEWED
     sizes = scale * spread
 

@@ -103,11 +103,22 @@ class Asker:
         self.first = int(options.get("fit_intercept", True))
         self.truth = model.params[1 - self.first :]
         self.names = ["Intercept"] * self.first + [f"x{j}" for j in range(model.X.shape[1])]
+        if name in LINEAR:
+            low, high = options["y_bounds"]
+            facts["narrow residuals"] = bool(np.sqrt(model.meat.mean()) < (high - low) / 12)
         weights = getattr(beside, "weights", np.ones(1))
         rows = n * (1 - missing) * float(weights.mean())
-        self.rule = rule_error(
-            model, options["x_bounds"], rows, options["epsilon"], options["delta"], bool(self.first)
-        )
+        self.rule = rule_error(model, self.box, rows, options["epsilon"], options["delta"], bool(self.first))
+
+    @property
+    def box(self) -> Floats:
+        """Bounds of all columns of the model."""
+        box: Floats = self.options["x_bounds"]
+        return box
+
+    def read(self, X: Floats) -> Any:
+        """Return rows as the estimator takes them."""
+        return X
 
     def sample(self, draw: Draw) -> tuple[Floats, Floats, dict[str, Floats]]:
         """Return rows, outcomes, and what is beside them."""
@@ -120,10 +131,10 @@ class Asker:
         """Return a fit of a sample, and the sample with the generator of more rows."""
         X, y, beside = self.sample(draw)
         made = getattr(regression, self.name)(**self.options, random_state=int(draw.integers(2**31)))
-        return made.fit(X, y, **beside), (X, y, beside, draw)
+        return made.fit(self.read(X), y, **beside), (X, y, beside, draw)
 
-    def cell(self, draw: Draw, question: str) -> Cell:
-        """Return the cell of a question, by default a random one that this estimator answers."""
+    def questions(self) -> list[Callable[[Draw], Cell]]:
+        """Return what this estimator can be asked where noise is not nothing."""
         questions: list[Callable[[Draw], Cell]] = [
             self.interval,
             self.test,
@@ -139,6 +150,11 @@ class Asker:
             questions.append(self.outcome)
         if self.plain and not self.missing and not self.beside.names:
             questions = [self.planned]
+        return questions
+
+    def cell(self, draw: Draw, question: str) -> Cell:
+        """Return the cell of a question, by default a random one that this estimator answers."""
+        questions = self.questions()
         if self.options["epsilon"] >= EXACT and draw.random() < 0.5:
             questions = [self.public]
         chosen = getattr(self, question) if question else questions[draw.integers(len(questions))]
@@ -257,7 +273,7 @@ class Asker:
         )
 
         def ask(model: Any, sample: Any) -> bool:
-            return outside(model.get_prediction(row[None]).confidence_interval(1 - nominal), mean)
+            return outside(model.get_prediction(self.read(row[None])).confidence_interval(1 - nominal), mean)
 
         return self._cell(f"fitted value {1 - nominal:g}", np.flatnonzero(weights), nominal, ask)
 
@@ -268,7 +284,9 @@ class Asker:
 
         def ask(model: Any, sample: Any) -> bool:
             value = self.model.draw(sample[-1], self.model.eta[place], place)
-            return outside(model.predict_interval(self.model.X[place], 1 - nominal, of="outcome"), value)
+            return outside(
+                model.predict_interval(self.read(self.model.X[place]), 1 - nominal, of="outcome"), value
+            )
 
         return self._cell(f"one outcome {1 - nominal:g}", range(len(self.truth)), nominal, ask)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,14 @@ from dpstats.groups import GroupMeans
 from dpstats.groups.plan import GroupMeansPlan
 from dpstats.regression import PrivateCountRegression
 from dpstats.regression.base import Regression
-from dpstats.regression.error_laws import Normal
+from dpstats.regression.error_laws import Robust
+from dpstats.regression.levels import LevelsEstimate, LevelsFit
 from dpstats.regression.plan import RegressionPlan
+from dpstats.survival.curves import Curves
+from dpstats.survival.hazard_ratios import HazardRatio
 from dpstats.together import Together
 from tests.outside.seeds import daily_seed
-from tests.outside.statements import group_means, regressions
+from tests.outside.statements import group_means, levels, regressions, survival
 from tests.outside.statements.net import Net, describe, draw_cell
 from tests.outside.statements.populations import KINDS, draw_bounds, draw_rows, draw_values
 from tests.outside.statements.verdict import MOST, Answer, Cell, evidence, judge, names_reason
@@ -118,6 +122,27 @@ def scaled(factor: float, shift: float = 0.0) -> Callable[..., None]:
     return report
 
 
+def compare_shifted(found: Any, first: Any, second: Any, real: Any = LevelsEstimate.compare) -> Any:
+    """Return the means of some levels, too large by a quarter of a half-width, and of others."""
+    a, b = real(found, first, second)
+    return a.shift(0.25, 0.0 * a.estimate), b
+
+
+def is_confounded(cell: Cell) -> bool:
+    """Return whether covariates differ between groups."""
+    return is_easy(cell) and not cell.facts["randomized"] and "yes/no" not in cell.facts["x"]
+
+
+def is_bounded(cell: Cell) -> bool:
+    """Return whether bounds are close to the rows, and there is one factor."""
+    facts = cell.facts
+    return (
+        facts["y bounds"] == "tight"
+        and not {"20x", "shifted"} & set(facts["x bounds"].split(", "))
+        and ("and" not in facts["factors"])
+    )
+
+
 def is_easy(cell: Cell) -> bool:
     """Return whether noise is small and rows are few but enough, also those with the rarer outcome."""
     facts = cell.facts
@@ -130,14 +155,24 @@ def is_noisy(cell: Cell) -> bool:
     return 0.3 < cell.facts["epsilon"] < 1 and cell.facts["n"] > 3000
 
 
+def is_uncensored(cell: Cell) -> bool:
+    """Return whether noise is small and rows are enough in equal arms."""
+    facts = cell.facts
+    return facts["epsilon"] > 1 and facts["n"] > 2000 and 0.3 < float(facts["survivors"].split()[0]) < 0.8
+
+
 LINEAR, SUFFICIENT, LOGISTIC, COUNT, _ = regressions.FAMILIES
 GROUPS = "GroupMeans"
+DRAWN: dict[str, Callable[..., Cell]] = {
+    GROUPS: group_means.draw_cell, levels.FACTORS: levels.draw_factors, levels.ADJUSTED: levels.draw_adjusted,
+    survival.FAMILY: survival.draw_cell,
+}  # fmt: skip
 FAULTS: dict[str, tuple[Any, str, Any, str, str, Callable[[Cell], bool]]] = {
     "standard errors halved": (Regression, "_set_params", scaled(0.5), LINEAR, "interval", is_easy),
     "slopes off": (Regression, "_set_params", scaled(1.0, 2.0), SUFFICIENT, "joint", is_easy),
     "standard errors of log odds halved": (Regression, "_set_params", scaled(0.5), LOGISTIC, "fitted", is_easy),
     "p-values of joint tests too small": (
-        Normal, "joint_tail", lambda *given: 0.1 * float(f_law.sf(*given[1:])), LINEAR, "joint", is_easy,
+        Robust, "joint_tail", lambda *given: 0.1 * float(f_law.sf(*given[1:])), LINEAR, "joint", is_easy,
     ),
     "rate ratios of half the length": (
         PrivateCountRegression, "rate_ratio_interval",
@@ -147,15 +182,34 @@ FAULTS: dict[str, tuple[Any, str, Any, str, str, Callable[[Cell], bool]]] = {
         Regression, "t_test", lambda model, text: Regression.wald_test(model, text + " + 1"), LOGISTIC, "combination",
         is_easy,
     ),
-    "a plan without noise": (RegressionPlan, "noise_ratio", property(lambda plan: 0.0), LINEAR, "planned", is_noisy),
+    "a plan without noise": (
+        RegressionPlan, "noise_ratio", property(lambda plan: 0.0), LINEAR, "planned",
+        lambda cell: is_noisy(cell) and not cell.facts["other residuals"],
+    ),
     "noise of means halved in the plan": (
         GroupMeansPlan, "mean_noise", lambda plan, rows: plan.half * plan.totals_noise.total / rows / 2, GROUPS,
         "planned", is_noisy,
     ),
     "intervals one by one": (Together, "each", lambda sidak, level, count: level, GROUPS, "together", is_easy),
+    "rows of curves counted four times": (
+        Curves, "effective_size", property(lambda curves, real=Curves.effective_size.func: 4 * real(curves)),
+        survival.FAMILY, "point", is_uncensored,
+    ),
+    "limits of hazard ratios too near": (
+        HazardRatio, "limits", lambda ratio, tail, real=HazardRatio.limits: real(ratio, 6 * tail), survival.FAMILY,
+        "ratio", is_uncensored,
+    ),
     "tests of larger means": (
         GroupMeans, "test", lambda model, value, **given: super(GroupMeans, model).test(1.05 * value, **given), GROUPS,
         "test", is_easy,
+    ),
+    "differences of levels too large": (
+        LevelsEstimate, "compare", compare_shifted, levels.FACTORS, "difference",
+        lambda cell: is_easy(cell) and is_bounded(cell),
+    ),
+    "groups that are not adjusted": (
+        LevelsFit, "_correct_slopes", lambda fit, path: setattr(fit, "slopes", 0 * fit.slopes), levels.ADJUSTED,
+        "difference", is_confounded,
     ),
 }  # fmt: skip
 MOST_CELLS = 5
@@ -165,14 +219,12 @@ MOST_CELLS = 5
 @pytest.mark.parametrize("name", FAULTS)
 def test_planted_faults_are_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     where, attribute, fault, family, question, fitting = FAULTS[name]
+    draw_cell = DRAWN.get(family, partial(regressions.draw_cell, family=family))
     monkeypatch.setattr(where, attribute, fault)
     tried: list[str] = []
     for k in range(1000):
         draw = np.random.default_rng([5, k])
-        if family == GROUPS:
-            cell = group_means.draw_cell(draw, question)
-        else:
-            cell = regressions.draw_cell(draw, question, family)
+        cell = draw_cell(draw, question)
         if fitting(cell):
             verdict = judge(cell, draws(k), 6.0)
             if verdict.kind == "false":

@@ -34,17 +34,30 @@ STANDING = (
     "This uses the release alone",
     "P-values are not adjusted",
     "Rows with a missing entry",
+    "Rows with an undeclared or missing label",
+    "factors ",
+    "a level with",
     "for columns",
     "a yes/no column needs",
     "Groups count as randomized",
     "Groups are compared at equal covariates",
+    "Censoring is assumed to be independent",
+    "Events are assumed to be spread smoothly",
+    "Proportional hazards are assumed",
+    "The level is measured",
+    "N, observed and expected are of the first stage",
+    "The p-value is adjusted",
+    "The curve",
 )
 """Notes that do not say that something is off: most fits of a class have them."""
 CONDITIONAL = {
     "Slopes assume that residuals are no more skewed": "skewness depends on x",
+    "Without an intercept, slopes assume": "skewed residuals",
+    "Coefficients of factors assume": "skewness depends on x",
     "Differences assume residuals that are no more skewed": "skewness depends on x",
     "Intervals assume that the kurtosis": "long-tailed",
     "normal residuals": "other residuals",
+    "residuals by a sixth": "narrow residuals",
 }
 """Notes that most fits have, and the fact about the population of which they warn."""
 ABOUT_SOME = re.compile(r"^(?:Not identified[^:]*|Noise only): (?!at this n)(.*?)\. ")
@@ -156,6 +169,8 @@ def evidence(missed: int, fits: int, allowed: float) -> float:
 
 def names_reason(note: str, cell: Cell) -> bool:
     """Return whether a note names a reason for which the answers in a cell may be wrong."""
+    if note.startswith("for columns") and cell.question != "planned error":
+        return False  # a plan says for what its noise ratio is, and nothing about answers
     for words, fact in CONDITIONAL.items():
         if words in note:
             return bool(cell.facts.get(fact))
