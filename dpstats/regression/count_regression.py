@@ -112,7 +112,8 @@ class PrivateCountRegression(LogLinearRegression):
     **Method.** Rows are centered, whitened and bounded, as in `PrivateLinearRegression`. Residuals are clipped at a
     multiple of the standard deviation of the outcome, and the expected clipped residual of a negative binomial
     distribution is subtracted. Every step releases the Hessian together with the gradient. A last release measures the
-    residuals beyond the threshold, and corrects the level and the slope of the linear predictor.
+    residuals beyond the threshold, and corrects the level and the slope of the linear predictor. If the released
+    fraction shows that ``y_bounds`` clips counts, the steps allow for it as that distribution does.
 
     **Yes/no columns.** A fit recognizes a column whose only values are its bounds, such as 0 and 1 with the bounds (0,
     1). A factor of a formula is known to be one. Its interval combines two rates. A limit is infinite if a

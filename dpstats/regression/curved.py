@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -26,6 +25,7 @@ class _Fitted:
     """Attributes that a fit sets. This class has no parameters."""
 
     settled_: NDArray[np.bool_]
+    unsettled_: bool
     one_sided_: NDArray[np.int64]
     _levels: tuple[Levels, ...]
     _noise_hides: NDArray[np.bool_]
@@ -55,6 +55,7 @@ class CurvedRegression(_Fitted, NewtonSteps):
         known = find_identified(found, getattr(found, cov), plan) & ~unlimited
         open_ended = self.one_sided_ != 0
         self.settled_ = found.settled | open_ended
+        self.unsettled_ = not self.settled_.all()
         # An interval with one limit holds, although the likelihood may have no maximum.
         self.identified_ = open_ended | (known & (not found.separated))
         self._noise_hides = ~(open_ended | known | found.separated)
@@ -83,9 +84,11 @@ class CurvedRegression(_Fitted, NewtonSteps):
             if levels:
                 words = f"{self._unknown_level}: only {limit} limit of the coefficient is known."
                 notes.insert(0, f"In [{list_some(levels)}] {words}")
+        if self.unsettled_:
+            some = [name for name, settled in zip(names, self.settled_, strict=True) if not settled]
+            notes.insert(
+                0,
+                f"Warning: the steps did not settle for {list_some(some)}, and their intervals may miss. "
+                "Use tighter bounds, more rows, fewer columns or a larger epsilon.",
+            )
         return notes
-
-    def _unsettled_names(self) -> Sequence[Any]:
-        """Return the names of the slopes that have not settled."""
-        names = self._names()[self._first :]
-        return [name for name, settled in zip(names, self.settled_, strict=True) if not settled]

@@ -8,9 +8,10 @@ Source: breadth.md of the design, section 3.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,16 @@ Floats = NDArray[np.float64]
 
 Dispersion = tuple[Any, Any]
 """phi and alpha of the variance phi mu + alpha mu^2. Numbers, or arrays that broadcast with the means."""
+
+
+class Bound(NamedTuple):
+    """The largest outcome, and the part of the larger ones under the working distribution that are clipped to it."""
+
+    largest: float
+    part: float
+
+
+FREE = Bound(math.inf, 0.0)
 
 
 class Family(ABC):
@@ -71,14 +82,26 @@ class Family(ABC):
         probability, part = self.below(mean, dispersion, end)
         return (mean - part) - end * (1 - probability)
 
+    def bounded_excess(self, mean: Floats, dispersion: Dispersion, end: Floats, bound: Bound) -> Floats:
+        """Return the expected excess over ``end`` of outcomes with a bound."""
+        found = self.excess(mean, dispersion, end)
+        if bound.part:
+            found = found - bound.part * self.excess(mean, dispersion, np.maximum(end, bound.largest))
+        return found
+
     def shortfall(self, mean: Floats, dispersion: Dispersion, end: Floats) -> Floats:
         """Return the expected shortfall of the outcome below ``end``."""
         probability, part = self.below(mean, dispersion, np.maximum(end, 0.0), end > 0)
         return end * probability - part
 
-    def clipped_mean(self, mean: Floats, at: Floats, clip: Floats, dispersion: Dispersion) -> Floats:
+    def clipped_mean(
+        self, mean: Floats, at: Floats, clip: Floats, dispersion: Dispersion, bound: Bound = FREE
+    ) -> Floats:
         """Return the expected residual y - at, clipped at ``clip`` on both sides, for outcomes of mean ``mean``."""
         over = self.excess(mean, dispersion, at + clip)
+        if bound.part:
+            lower = self.excess(mean, dispersion, np.minimum(at + clip, bound.largest))
+            over = over + bound.part * (lower - over)
         under = self.shortfall(mean, dispersion, at - clip)
         return mean - at - over + under
 

@@ -22,7 +22,7 @@ from dpstats.regression.log_linear_plan import LogLinearPlan, log_linear_plan
 from dpstats.regression.plan import RegressionPlan
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
-from dpstats.results import ConfidenceInterval, list_some, significant
+from dpstats.results import ConfidenceInterval, significant
 
 Floats = NDArray[np.float64]
 
@@ -120,7 +120,6 @@ class LogLinearRegression(BoundedOutcome[RegressionPlan], CurvedRegression):
         self._set_outside(found.outside, found.rows)
         self._set_dispersion(*found.dispersion)
         self.clip_width_, self.mean_ = found.width, found.typical
-        self.unsettled_ = not self.settled_.all()
         self._long_tailed = found.long_tailed
 
     def predict(self, X: Any, exposure: Any = None) -> Floats:
@@ -180,12 +179,6 @@ class LogLinearRegression(BoundedOutcome[RegressionPlan], CurvedRegression):
             notes.append(
                 "The largest outcomes are larger than the working distribution expects. The intercept counts those "
                 "within its reach, and is too small if larger ones matter."
-            )
-        if self.unsettled_:
-            notes.insert(
-                0,
-                f"Warning: the steps did not settle for {list_some(self._unsettled_names())}, and their intervals may "
-                "miss. Use tighter bounds, more rows, fewer columns or a larger epsilon.",
             )
         return notes
 

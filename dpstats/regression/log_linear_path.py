@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dpstats.regression.curvature import Curvature, positive
 from dpstats.regression.design import Design
-from dpstats.regression.families import make_family
+from dpstats.regression.families import Bound, make_family
 from dpstats.regression.log_linear_plan import CALIBRATION, RATES, LogLinearPlan, rate_ends
 from dpstats.regression.log_linear_rows import (
     EXCESS,
@@ -30,12 +30,12 @@ from dpstats.regression.log_linear_rows import (
     Spread,
     WeightedNorms,
 )
-from dpstats.regression.log_linear_tables import Predictors, Tables, expect_sizes, tabulate
+from dpstats.regression.log_linear_tables import FAR, Predictors, Tables, expect_sizes, tabulate
 from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT
-from dpstats.regression.path import WIDEST, Estimate
+from dpstats.regression.path import NEGLIGIBLE, WIDEST, Estimate
 from dpstats.regression.plan import CENTER, LAST_NORMS, NORMS, STEPS, size_name, step_name
 from dpstats.regression.rows import OUTSIDE, SIZE, Question, coordinates
-from dpstats.regression.two_valued import FLOORS, NEGLIGIBLE, LastStep, LevelPath
+from dpstats.regression.two_valued import FLOORS, LastStep, LevelPath
 from dpstats.regression.two_valued_errors import LogLevel
 
 Floats = NDArray[np.float64]
@@ -68,12 +68,12 @@ _FARTHEST = 4.0
 """Largest standard deviation of the linear predictor, and of the error of its level."""
 _SEEN = 4.0
 """A bin of rates counts from this many standard deviations of its noise."""
-_UNSETTLED = 0.2
-"""Error of the linear predictor of a typical row, above which intervals by derivatives may miss."""
 _BENT = math.sqrt(3) / 2
 """Root mean square of e^2/2 over the variance of a small normal error e."""
 _SEEN_LEVEL, _LEAST_LEVEL = 3.0, 0.03
 """Tails are long if the calibration raises the level by this many standard deviations, and by this much."""
+_PARTS = np.linspace(0.0, 1.0, 101)
+"""Parts of the outcomes beyond their bound under the working distribution that may be clipped."""
 _START_ERROR = 0.3
 """Standard deviation of the error of the log mean at the start."""
 
@@ -126,7 +126,7 @@ class LogLinearPath(LevelPath):
         self.sharp = False
         # The coordinates of the first step, in which typical rows have entries of size 1, and their covariance
         self.first, self.first_shape = np.eye(self.p), np.zeros((self.d, self.d))
-        self.outside = math.nan
+        self.outside, self.outside_noise = math.nan, 0.0
         self.offset = 0.0 if plan.design.offsets is None else plan.design.offsets[0]
         self.unsettled = self.separated = False
         self.meat: tuple[Floats, float] | None = None
@@ -247,7 +247,7 @@ class LogLinearPath(LevelPath):
     def _take_size(self, name: str, released: Any) -> None:
         """Fit the dispersion of the working distribution to the sizes of residuals below and above the middle."""
         if isinstance(released, Mapping):
-            self.outside = float(released[OUTSIDE][0])
+            self.outside, self.outside_noise = float(released[OUTSIDE][0]), self._std(name, OUTSIDE)
         block = (name, SIZE) if isinstance(released, Mapping) else None
         sizes = np.asarray(released[SIZE] if isinstance(released, Mapping) else released)
         noise = max(self._std(*block) if block else self._std_of(name), 1e-4)
@@ -284,8 +284,10 @@ class LogLinearPath(LevelPath):
         super()._bound(counts, name)
         if name == LAST_NORMS:
             self._choose_width(step_name(STEPS))
-            if self.sharp:
-                self._cover_bin()
+
+    @property
+    def _noise_is_negligible(self) -> bool:
+        return self.sharp
 
     # Public functions of the linear predictor
 
@@ -304,6 +306,9 @@ class LogLinearPath(LevelPath):
         raw = float(slopes @ self.first_shape @ slopes)
         return math.sqrt(max(raw - self._predictor_error() ** 2, 0.1 * raw, 0.0))
 
+    def _curved_error(self) -> float:
+        return self._predictor_error()
+
     def _predictor_error(self) -> float:
         """Return the root mean square over rows of the error of their linear predictors, about the level."""
         back = np.linalg.solve(self.first.T, self.whitening.T)
@@ -316,20 +321,52 @@ class LogLinearPath(LevelPath):
 
     @property
     def _predictors(self) -> Predictors:
-        offsets, own = self.plan.design.offsets, self._cells()
-        spread = self._cell_spread(own)
+        offsets, cells = self.plan.design.offsets, self._effects()
+        spread = self._cell_spread(cells.own)
         total = math.hypot(spread, 0.0 if offsets is None else min(offsets[1] / 2, 1.0))
-        return Predictors(self.middle, spread, total, math.log(2 * self._half), self._effects(own))
+        near = {"near": FAR} if self.sharp else {}
+        return Predictors(self.middle, spread, total, math.log(2 * self._half), self._shifts(cells), **near)
 
     def _tabulate(self) -> None:
         """Tabulate the public functions for the present coefficients, dispersion and threshold."""
         points = _FINE if self.sharp else _POINTS
-        self.tables = tabulate(self.family, self._predictors, self.dispersion, self.width, points)
+        given = self.family, self._predictors, self.dispersion
+        self.tables = tabulate(*given, self.width, points, self._bound_outcomes(given[1])[0].part)
+
+    def _bound_outcomes(self, predictors: Predictors) -> tuple[Bound, float]:
+        """Return the bound of the outcomes with the part of those beyond that are clipped, and the error of the part.
+
+        Outcomes that cannot exceed their bound, such as grades, are not clipped, whatever the working distribution
+        says. So the part has even odds from 0 to 1 before the released fraction.
+        """
+        largest = 2 * self._half
+        if math.isnan(self.outside):
+            return Bound(largest, 0.0), 0.0
+        nodes, weights, _ = predictors.quadrature()
+        inside, _ = self.family.below(np.exp(nodes), self.dispersion, np.full_like(nodes, largest))
+        off = (self.outside - _PARTS * float(weights @ (1 - inside))) / max(self.outside_noise, 1e-12)
+        odds = np.exp((np.min(off**2) - off**2) / 2)
+        odds /= odds.sum()
+        part = float(odds @ _PARTS)
+        return Bound(largest, part), math.sqrt(float(odds @ (_PARTS - part) ** 2))
+
+    def _clipping_doubt(self) -> tuple[float, float]:
+        """Return the errors of level and slope of the linear predictor because the clipped part is not known."""
+        bound, error = self._bound_outcomes(self._predictors)
+        at, weights = self.tables.nodes, self.tables.weights
+        lost = (
+            error
+            * self.family.excess(np.exp(at), self.dispersion, np.full_like(at, bound.largest))
+            / np.exp(at)
+        )
+        level, off = float(weights @ lost), at - float(weights @ at)
+        return level, float(weights @ (lost * off)) / max(float(weights @ off**2), self._calibrated_spread**2)
 
     def _choose_width(self, step: str) -> None:
         """Choose the clipping threshold with the least planned noise and error of the working distribution."""
         predictors = self._predictors
-        tables = tabulate(self.family, predictors, self.dispersion, _WIDTHS, 31)
+        clipped = self._bound_outcomes(predictors)[0].part
+        tables = tabulate(self.family, predictors, self.dispersion, _WIDTHS, 31, clipped)
         unit = tables.scale * (1 + tables.most_pull) / tables.curvature
         noise = 2.06 * self.leverage * math.sqrt(self.p) * unit / (self.n * self.plan.mu)
         share = math.fsum(self.plan.share(step_name(t)) for t in range(self._averaged, STEPS + 1))
@@ -381,7 +418,7 @@ class LogLinearPath(LevelPath):
         A normal linear predictor with standard deviation s has E exp(s z) = exp(s^2/2).
         """
         # The corrected move has lowered it already for columns with two values.
-        shift = min(self._cell_spread(self._cells()), _FARTHEST / 2) ** 2 / 2
+        shift = min(self._cell_spread(self._effects().own), _FARTHEST / 2) ** 2 / 2
         constant = np.linalg.solve(self.whitening.T, np.eye(self.p)[0])
         self.b = self.b - shift * constant
         self.left = self.left + (_NOT_NORMAL * shift) ** 2 * np.outer(constant, constant)
@@ -444,16 +481,15 @@ class LogLinearPath(LevelPath):
         misfit = level**2 + level_std**2
         doubt = (_MODEL_BIAS * self.tables.bias) ** 2 + _MISFIT**2 * misfit
         unsure = doubt * (self.whitening.T @ self.whitening)
-        unsure[0, 0] += _LEVEL_MISFIT**2 * misfit
+        clipped, tilted = self._clipping_doubt()
+        unsure[0, 0] += _LEVEL_MISFIT**2 * misfit + clipped**2
+        unsure[1:, 1:] += tilted**2 * np.outer(theta[1:], theta[1:])
         privacy = noise + left + unsure
         levels = self._level_ends(sample + privacy)
         found = self._in_units(
             theta, [sample + privacy, sample + privacy, privacy, left], outside=self.outside
         )
-        if levels:
-            settled = self._find_settled(levels, sample + privacy)
-        else:
-            settled = np.full(self.d, self._predictor_error() <= _UNSETTLED and not self.unsettled)
+        settled = self._find_settled(levels, sample + privacy) & (bool(levels) or not self.unsettled)
         return replace(
             found,
             separated=self.separated,
@@ -496,10 +532,10 @@ class LogLinearPath(LevelPath):
         assert self.calibration is not None
         family, dispersion, found = self.family, self.dispersion, self._levers(self.tables, self.width)
         mean, clip, reach, after = found.mean, found.clip, found.reach, found.after.copy()
-        longer = 1 + WIDER * (reach - 1)
+        longer, bound = 1 + WIDER * (reach - 1), self._bound_outcomes(self._predictors)[0]
 
         def above(ends: float) -> Floats:
-            return family.excess(mean, dispersion, mean + ends * clip) / clip
+            return family.bounded_excess(mean, dispersion, mean + ends * clip, bound) / clip
 
         short = (above(1.0) - above(reach)) / (reach - 1)
         long = (above(1.0) - above(longer)) / (longer - 1)

@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.regression.families import Family
+from dpstats.regression.families import Bound, Family
 from dpstats.regression.log_linear_rows import SIZE_CLIP, Curves
 
 Floats = NDArray[np.float64]
 
 _NEAR = 2.5
-"""Rows within this many standard deviations of the center have their own curvature and expected residual."""
+FAR = 8.0
+"""Standard deviations from the center within which rows are near it, and the same if noise is negligible."""
 _FARTHEST_NODES = 2.5
 """Largest standard deviation of the linear predictor that a quadrature uses."""
 _NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
@@ -44,30 +45,32 @@ class Predictors:
     spread: float
     total: float
     largest: float
-    levels: tuple[tuple[float, float], ...] = ()
-    """Effect, and fraction of rows at the upper bound, of columns with two values that have nodes of their own.
+    cells: tuple[tuple[float, float], ...] = ((0.0, 1.0),)
+    """Shift from the center, and fraction of rows, of the cells of columns with two values that have their own nodes.
 
     ``spread`` and ``total`` describe the other columns.
     """
 
+    near: float = _NEAR
+    """Rows within this many standard deviations of the center have their own curvature and expected residual."""
+
     def quadrature(self) -> tuple[Floats, Floats, Floats]:
         """Return nodes, their weights, and the part of each node that belongs to rows above the center."""
-        at, weights = min(self.total, _FARTHEST_NODES) * _NODES, WEIGHTS
-        for effect, share in self.levels:
-            at = np.concatenate([at - effect * share, at + effect * (1 - share)])
-            weights = np.concatenate([weights * (1 - share), weights * share])
+        shifts, shares = np.array(self.cells).T[..., None]
+        at = (shifts + min(self.total, _FARTHEST_NODES) * _NODES).ravel()
+        weights = (shares * WEIGHTS).ravel()
         return self.center + at, weights, np.where(np.abs(at) < 1e-9, 0.5, at > 0)
 
     @property
     def deviation(self) -> float:
         """Standard deviation over rows without offsets, at most the largest that a quadrature uses."""
-        parts = (effect * math.sqrt(share * (1 - share)) for effect, share in self.levels)
+        parts = (shift * math.sqrt(share) for shift, share in self.cells)
         return min(math.hypot(self.spread, *parts), _FARTHEST_NODES)
 
     @property
     def reach(self) -> float:
-        """The largest distance of a node from the center that is due to levels."""
-        return math.fsum(abs(effect) for effect, _ in self.levels)
+        """The largest distance of a cell from the center."""
+        return max(abs(shift) for shift, _ in self.cells)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,22 +111,28 @@ def tabulate(
     dispersion: tuple[float, float],
     width: float | tuple[float, ...],
     points: int = 241,
+    clipped: float = 0.0,
 ) -> Tables:
     """Tabulate the public functions for one clipping threshold, or for several along a first axis.
+
+    ``clipped`` is the part of the outcomes above the largest allowed one, under the working distribution, that are
+    clipped to it.
 
     The result depends on the arguments only, so the replay of a path looks up the tables of the release.
     """
     widths: Any = np.array(width)[:, None] if isinstance(width, tuple) else width
     center, largest = predictors.center, predictors.largest
     low = max(center - max(6.0, predictors.reach + 1), largest - 25)
-    high = max(min(center + max(5.0, predictors.reach + 1), largest), low + 1)
+    farthest = max(5.0, predictors.reach + 1, predictors.near * predictors.deviation)
+    high = max(min(center + farthest, largest), low + 1)
     spacing = (high - low) / (points - 1)
     mean = np.exp(low + spacing * np.arange(points))
     clip, weight = family.clip(mean, widths, dispersion), family.weight(mean)
-    pull = family.clipped_mean(mean, mean, clip, dispersion) / clip
+    bound = Bound(math.exp(largest), clipped)
+    pull = family.clipped_mean(mean, mean, clip, dispersion, bound) / clip
     step = 0.02
     ahead, behind = (
-        family.clipped_mean(mean * math.exp(sign * step), mean, clip, dispersion) for sign in (1, -1)
+        family.clipped_mean(mean * math.exp(sign * step), mean, clip, dispersion, bound) for sign in (1, -1)
     )
     # Slope of the clipped residual, in thresholds
     slope = np.maximum((ahead - behind) / (2 * step) / clip, 1e-9)
@@ -137,7 +146,7 @@ def tabulate(
     nodes = np.clip(nodes, low, end)
     at_weight, at_slope, at_pull = curves.evaluate(nodes, "weight", "curved", "pull")
     ratio = slope / size * (scale**2)[..., None]
-    near = np.abs(curves.points() - center) <= max(_NEAR * sd, 0.1) + spacing
+    near = np.abs(curves.points() - center) <= max(predictors.near * sd, 0.1) + spacing
     most_curved = ratio[..., near].max(axis=-1)
     most_pull = np.abs(pull[..., near]).max(axis=-1)
     return Tables(

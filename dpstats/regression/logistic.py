@@ -99,7 +99,9 @@ class PrivateLogisticRegression(ClassifierMixin, CurvedRegression, OffsetColumn[
         Whether coefficients still grew at the last step, or a slope has one limit only. The rows may be nearly
         separated, or the outcome constant. If coefficients grew, only slopes with one limit are identified.
     settled_ : ndarray of bool of shape (n_features,)
-        Whether the last step agrees with each slope and its error.
+        Whether the last step agrees with each slope and its error. Intervals of other slopes may miss.
+    unsettled_ : bool
+        Whether some slope has not settled.
     one_sided_ : ndarray of int of shape (n_features,)
         -1 if a slope has an upper limit only, and 1 if it has a lower limit only. 0 otherwise. A limit is missing if
         all or none of a group may have the outcome.
@@ -235,7 +237,7 @@ class PrivateLogisticRegression(ClassifierMixin, CurvedRegression, OffsetColumn[
             rarer = min(rarer, self.nobs * float(expit(-farthest)))
         notes = super()._notes()
         if self._diverged:
-            notes.insert(0, _SEPARATED)
+            notes[: int(self.unsettled_)] = [_SEPARATED]  # it says more than that steps did not settle
         if rarer < _EVENTS * self.params_.size:
             notes.append(
                 f"Few rows ({max(rarer, 0.0):.0f}, with noise) have the rarer outcome, fewer than {_EVENTS} for each "

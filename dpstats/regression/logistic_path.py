@@ -14,9 +14,9 @@ from dpstats.regression.curvature import Curvature, Inverse, positive
 from dpstats.regression.log_odds import derivative, normal_log_odds
 from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT
 from dpstats.regression.path import Estimate, Seen
-from dpstats.regression.plan import CENTER, LAST_NORMS, RATE, STEPS, RegressionPlan, step_name
+from dpstats.regression.plan import CENTER, RATE, STEPS, RegressionPlan, step_name
 from dpstats.regression.rows import LogisticStep, Outcome, Question, coordinates
-from dpstats.regression.two_valued import NEGLIGIBLE, LastStep, LevelPath
+from dpstats.regression.two_valued import LastStep, LevelPath
 from dpstats.regression.two_valued_errors import LogitLevel
 
 Floats = NDArray[np.float64]
@@ -57,11 +57,6 @@ class LogisticPath(LevelPath):
     def _correct(self, likely: Curvature) -> Curvature:
         # The curvature changes along a move, so a move reveals little about the curvature at its endpoint.
         return likely
-
-    def _bound(self, counts: Floats, name: str) -> None:
-        super()._bound(counts, name)
-        if name == LAST_NORMS and self.plan.noise_ratio * self.leverage < NEGLIGIBLE:
-            self._cover_bin()
 
     def _own_question(self, name: str) -> Question:
         if name == RATE:
@@ -215,6 +210,11 @@ class LogisticPath(LevelPath):
         start = self.start * self.first_scale
         return float(inverse.known @ np.diagonal(error)) / float(derivative(start))
 
+    def _curved_error(self) -> float:
+        # At log odds a the slope p(1 - p) of a rate p changes by the factor 1 - 2p per unit.
+        start = self.start * self.first_scale
+        return abs(math.tanh(start / 2)) * math.sqrt(max(self._spread_of_index(), 0.0))
+
     def _sampling(self, inverse: Inverse) -> Floats:
         """Return the sampling covariance for one row: the inverse Hessian, or with weights the sandwich."""
         around = inverse.of_sampling
@@ -237,7 +237,5 @@ class LogisticPath(LevelPath):
         assert design.y_half == 1.0
         found = self._in_units(theta, [sample + privacy, sample + privacy, privacy, left])
         levels = self._level_ends(sample + privacy)
-        settled = (
-            self._find_settled(levels, sample + privacy) if levels else np.full(self.d, not self.separated)
-        )
+        settled = self._find_settled(levels, sample + privacy) & (bool(levels) or not self.separated)
         return replace(found, separated=self.separated, levels=levels, settled=settled)

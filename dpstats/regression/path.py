@@ -68,6 +68,8 @@ _FAR, WIDEST = 3.0, 12.0
 """A threshold is this many standard deviations of the error of a far row, if noise permits, up to the widest one."""
 _LEARNED = 0.1
 """A slope is not identified if its error variance is above this fraction of the variance unknown before the fit."""
+NEGLIGIBLE = 1e-3
+"""Planned noise over the standard error, below which rows and residuals need not be cut."""
 _CATALAN = (1, 1, 2, 5, 14)
 """Even moments of a random symmetric matrix. Repeated steps with the same curvature error accumulate like these."""
 
@@ -286,6 +288,8 @@ class Path(ABC):
             self._take_norms(released)
         elif name == LAST_NORMS:
             self._bound(released, name)
+            if self._noise_is_negligible:
+                self._cover_bin()
         else:
             self._take_own(name, released)
 
@@ -407,6 +411,18 @@ class Path(ABC):
         self.radius = self.leverage * unit
         # A row keeps its residual when it is shortened.
         self.longest = max(float(np.max(middles[counts > SEEN * noise], initial=0.0)) * unit, self.radius)
+
+    @property
+    def _noise_is_negligible(self) -> bool:
+        """Whether the last step need not shorten rows."""
+        return self.plan.noise_ratio * self.leverage < NEGLIGIBLE
+
+    def _cover_bin(self) -> None:
+        """Raise the bound of the rows to the end of a bin of norms, so that no row of the bin is shortened."""
+        ends = self.plan.norm_ends
+        wider = math.sqrt(ends[1] / ends[0])
+        self.radius, self.leverage = wider * self.radius, wider * self.leverage
+        self.longest = max(self.longest, self.radius)
 
     def _far_threshold(self, scale: float, noise: float, widest: float = WIDEST) -> float:
         """Return the clipping threshold that far rows need in a step, in scales of the residuals.

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.regression.curvature import Curvature, Inverse, positive
 from dpstats.regression.path import Path
 from dpstats.regression.plan import STEPS, RegressionPlan
@@ -34,19 +35,55 @@ _LEAST_SHARE = 1e-4
 _RIDGE = 1e-3
 FLOORS = (0.15, 0.05, 0.05, 0.05)
 """Least factor of the mean of a level in each step. The first one knows no working distribution yet."""
-NEGLIGIBLE = 1e-3
-"""Planned noise over the standard error, below which rows and residuals need not be cut."""
 _UNCORRECTED = 0.1
 """Part of the correction of a move that counts as unknown."""
 _NOISE = 0.35
 """Noise of the curvature in raised eigenvalues, as a factor, if the curvature is shrunk to its expected shape."""
-_MOST_CELLS, _LEAST_EFFECT = 3, 0.1
-"""Columns with nodes of their own: at most three, with at least this variance of the linear predictor."""
+_MOST_CELLS, _LEAST_CELL, _LEAST_EFFECT = 8, 1e-3, 0.1
+"""Cells with nodes of their own: at most eight, each with this fraction of the rows, of columns whose part of the
+linear predictor has at least this variance."""
+_LEAST_MOVE = 0.01
+"""The same for moves."""
+_SCALINGS, _SCALED = 20, 1e-4
+"""Most rounds of iterative proportional fitting, and the change of a fraction at which it ends."""
 _LARGEST_EFFECT = 8.0
 _SETTLED = 3.0
 """Standard errors between the last gradient and the estimate of a level, or of a last move, that count as settled."""
+_UNSETTLED = 0.2
+"""Error of the linear predictor of a typical row, where its mean is an exponential, above which intervals by
+derivatives may miss."""
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Combinations of the values of some columns with two values.
+
+    Attributes
+    ----------
+    own : list of int
+        The columns.
+    upper : array of shape (n_cells, n_columns)
+        1 where the column is at its upper bound, and 0 where it is at its lower one.
+    weights : array of shape (n_cells,)
+        Fractions of the rows.
+    """
+
+    own: list[int]
+    upper: Floats
+    weights: Floats
+
+    @property
+    def off(self) -> Floats:
+        """The columns in half-widths, less their means over rows."""
+        found: Floats = 2 * (self.upper - self.weights @ self.upper)
+        return found
+
+    @property
+    def covariance(self) -> Floats:
+        """The covariance of the columns in half-widths."""
+        return np.asarray((self.off.T * self.weights) @ self.off)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,11 +101,48 @@ class Moments:
         p = self.share[j]
         return np.append(1.0, self.mean + self.covariance[j] * (1 / (2 * p) if upper else -1 / (2 * (1 - p))))
 
+    def cells(self, own: list[int]) -> Cells:
+        """Return the cells of some columns with two values that have rows.
+
+        Their fractions have the released moments of all pairs of columns, and the largest entropy. So the levels of a
+        factor exclude each other.
+        """
+        upper = np.array(list(itertools.product((0.0, 1.0), repeat=len(own))))
+        p = self.share[own]
+        weights = np.prod(np.where(upper > 0, p, 1 - p), axis=1)
+        pairs = []
+        for a, b in itertools.combinations(range(len(own)), 2):
+            both = p[a] * p[b] + self.covariance[own[a], own[b]] / 4
+            both = min(max(both, p[a] + p[b] - 1, 0.0), p[a], p[b])
+            wanted = np.array([1 - p[a] - p[b] + both, p[b] - both, p[a] - both, both])
+            place = as_int64(2 * upper[:, a] + upper[:, b])
+            pairs.append((place, np.eye(4)[:, place], np.maximum(wanted, 0.0)))
+        for _ in range(_SCALINGS):
+            before = weights
+            for place, members, wanted in pairs:
+                weights = weights * (wanted / np.maximum(members @ weights, 1e-300))[place]
+            if np.abs(weights - before).max() < _SCALED:
+                break
+        kept = weights > _LEAST_CELL
+        return Cells(own, upper[kept], weights[kept] / weights[kept].sum())
+
+    def rows(self, cells: Cells) -> Floats:
+        """Return the average row, with its constant, of each cell."""
+        found = self.mean + cells.off @ _regress(self.covariance, cells.own, cells.covariance).T
+        return np.column_stack([np.ones(len(found)), found])
+
     @property
     def largest(self) -> Floats:
         """The largest variances that the means allow, for columns between -1 and 1 (Bhatia and Davis)."""
         found: Floats = 4 * self.share * (1 - self.share)
         return found
+
+
+def _regress(covariance: Floats, own: list[int], within: Floats) -> Floats:
+    """Return the slopes of all columns on some of them, which have the covariance ``within``."""
+    found = covariance[:, own] @ np.linalg.pinv(positive(within), rcond=1e-6, hermitian=True)
+    found[own] = np.eye(len(own))
+    return np.asarray(found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +198,10 @@ class LevelPath(Path):
         """Return the level with the standard error ``std`` of its linear predictor."""
 
     @abstractmethod
+    def _curved_error(self) -> float:
+        """Return the typical error of a linear predictor, times the relative change of its slope per unit."""
+
+    @abstractmethod
     def _cell_spread(self, own: list[int], rest: Floats) -> float:
         """Return the standard deviation of the linear predictor within the cells of the columns ``own``."""
 
@@ -137,13 +215,6 @@ class LevelPath(Path):
         """The coefficients in half-widths about the center, the intercept first."""
         found: Floats = self.whitening.T @ self.b
         return found
-
-    def _cover_bin(self) -> None:
-        """Raise the bound of the rows to the end of a bin of norms, so that no row of the bin is shortened."""
-        ends = self.plan.norm_ends
-        wider = math.sqrt(ends[1] / ends[0])
-        self.radius, self.leverage = wider * self.radius, wider * self.leverage
-        self.longest = max(self.longest, self.radius)
 
     # Moments
 
@@ -188,48 +259,63 @@ class LevelPath(Path):
         """Find the columns with two values. Noise of the curvature must not explain their variance."""
         if not self.plan.design.intercept:
             return self.two_valued
-        found, back = self._weighted_moments(inverse), np.linalg.inv(self.whitening)
-        noise = math.sqrt(float(np.diagonal(self.found[-1].variance).mean()))
-        error = noise * (back[1:] ** 2).sum(axis=1) / (found.total * found.largest)
+        found = self._weighted_moments(inverse)
+        error = self._moment_errors(found, math.sqrt(float(np.diagonal(self.found[-1].variance).mean())))
         ratio = np.diagonal(found.covariance) / found.largest
         seen = (ratio > _TWO_VALUES - error / 2) & (error < _LARGEST_ERROR)
         known = np.array(self.plan.design.two_valued or [False] * self.d, dtype=np.bool_)
         return np.asarray(seen | (known & (error < _LARGEST_KNOWN_ERROR)))
+
+    def _moment_errors(self, found: Moments, noise: float) -> Floats:
+        """Return the noise of the variance of each column over the largest one, for this noise of the curvature."""
+        back = np.linalg.inv(self.whitening)
+        return np.asarray(noise * (back[1:] ** 2).sum(axis=1) / (found.total * found.largest))
 
     # Moves
 
     def _correct_levels(self, move: Floats, noise: float, inverse: Inverse, t: int) -> Floats:
         """Return the correction of a Newton move that gives the levels of columns with two values their exact moves.
 
-        It changes these columns and the center alone. For one column it solves the equations of both levels. For
-        several it is of second order in the move, so the steps still converge as Newton's do.
+        It changes these columns and the center alone. For the levels of one factor it solves the equations of all. For
+        several factors it is of second order in the move, so the steps still converge as Newton's do. Without such
+        columns it only shortens a move of the center.
         """
-        if not self.has_levels:
+        if not self.plan.design.intercept:
             return np.zeros_like(move)
         moments = self._weighted_moments(inverse)
         theta, raw, error = self.raw, self.whitening.T @ move, self.whitening.T @ inverse.matrix * noise
         average = np.append(1.0, moments.mean)
-        own, floor = np.flatnonzero(self.two_valued), FLOORS[t - 1]
+        known = self._moment_errors(moments, inverse.noise) < _LARGEST_KNOWN_ERROR
+        own, floor = np.flatnonzero(self.two_valued & known), FLOORS[t - 1]
 
-        def exact(row: Floats) -> float:
-            std = float(np.linalg.norm(row @ error))
-            return self._level_move(float(row @ theta) + self.offset, float(row @ raw), std, floor)
+        def lack(row: Floats) -> float:
+            """Return the exact move of rows, less their Newton move."""
+            std, linear = float(np.linalg.norm(row @ error)), float(row @ raw)
+            return self._level_move(float(row @ theta) + self.offset, linear, std, floor) - linear
 
-        # The average row has a part of every correction of the center. It counts once.
-        middle = exact(average)
-        covariances, center = [], middle - float(average @ raw)
-        for j in own:
+        middle = lack(average)
+        # The columns that move the most have a joint law, and each of the others its own two levels.
+        cells = self._cells(np.where(known, raw[1:], 0.0), moments, _LEAST_MOVE)
+        lacks = np.array([lack(row) for row in moments.rows(cells)])
+        center, block = float(cells.weights @ lacks), moments.covariance.copy()
+        block[np.ix_(cells.own, cells.own)] = cells.covariance
+        covariances = np.zeros(self.d)
+        covariances[cells.own] = (cells.weights * lacks) @ cells.off
+        for j in set(own) - set(cells.own):
             p = moments.share[j]
-            upper, lower = exact(moments.level(int(j), True)), exact(moments.level(int(j), False))
-            covariances.append(2 * p * (1 - p) * (upper - lower) - float(moments.covariance[j] @ raw[1:]))
+            upper, lower = lack(moments.level(int(j), True)), lack(moments.level(int(j), False))
+            covariances[j] = 2 * p * (1 - p) * (upper - lower)
+            # The average row has a part of every correction of the center. It counts once.
             center += p * upper + (1 - p) * lower - middle
         fix = np.zeros(self.p)
         if own.size == 0:
-            fix[0] = center
+            # Slopes of other columns move the center too, so that a longer move may be wrong. A shorter one is not.
+            longer = center * float(average @ raw) > 0 and self.d > 0
+            fix[0] = 0.0 if longer else center
             return np.asarray(np.linalg.solve(self.whitening.T, fix))
-        block = positive(moments.covariance[np.ix_(own, own)])
+        block = positive(block[np.ix_(own, own)])
         ridge = _RIDGE * np.maximum(np.diagonal(block), 0.1 * moments.largest[own])
-        fix[1 + own] = np.linalg.solve(block + np.diag(ridge), covariances)
+        fix[1 + own] = np.linalg.solve(block + np.diag(ridge), covariances[own])
         fix[0] = center - float(moments.mean @ fix[1:])
         return np.asarray(np.linalg.solve(self.whitening.T, fix))
 
@@ -238,7 +324,7 @@ class LevelPath(Path):
 
         Averaging then gives no weight to an estimate that had not arrived.
         """
-        if t == 1 or not self.has_levels:
+        if t == 1:
             return np.zeros((self.p, self.p))
         own = (inverse.vectors * (noise / inverse.raised) ** 2) @ inverse.vectors.T
         expected = self.left + self.noise + own
@@ -271,17 +357,28 @@ class LevelPath(Path):
 
     # Expected curvature
 
-    def _cells(self) -> list[int]:
-        """Return the columns with two values that move the linear predictor most."""
-        p = self._shares()
-        variances = np.where(self.two_valued, (2 * self.raw[1:]) ** 2 * p * (1 - p), 0.0)
-        return [int(j) for j in np.argsort(-variances)[:_MOST_CELLS] if variances[j] > _LEAST_EFFECT]
+    def _cells(self, slopes: Floats, moments: Moments, least: float = _LEAST_EFFECT) -> Cells:
+        """Return the cells of the columns with two values for which these slopes vary most over rows."""
+        variances = np.where(self.two_valued, slopes**2 * moments.largest, 0.0)
+        found = Cells([], np.zeros((1, 0)), np.ones(1))
+        for j in np.argsort(-variances):
+            if variances[j] <= least:
+                break
+            wider = moments.cells([*found.own, int(j)])
+            if wider.weights.size > _MOST_CELLS:
+                break
+            found = wider
+        return found
 
-    def _effects(self, own: list[int]) -> tuple[tuple[float, float], ...]:
-        """Return the effect of each of these columns, and its fraction of rows at the upper bound."""
-        theta, p = self.raw, self._shares()
-        effects = np.clip(2 * theta[1:], -_LARGEST_EFFECT, _LARGEST_EFFECT)
-        return tuple((float(effects[j]), float(p[j])) for j in own)
+    def _effects(self) -> Cells:
+        """Return the cells of the columns with the largest effects."""
+        return self._cells(self.raw[1:], self._row_moments())
+
+    def _shifts(self, cells: Cells) -> tuple[tuple[float, float], ...]:
+        """Return the linear predictor of each cell less that of the center, and the fraction of its rows."""
+        effects = np.clip(2 * self.raw[1:][cells.own], -_LARGEST_EFFECT, _LARGEST_EFFECT)
+        shifts = (cells.upper - cells.weights @ cells.upper) @ effects
+        return tuple(zip(shifts.tolist(), cells.weights.tolist(), strict=True))
 
     def _expected_shape(self) -> Floats:
         """Return the curvature that the working model expects, up to a factor.
@@ -289,22 +386,20 @@ class LevelPath(Path):
         It is a sum over cells of the columns with two values. Within a cell the other columns are normal about their
         regression on these.
         """
-        own = self._cells()
+        cells = self._effects()
+        own = cells.own
         if not own:
             return self.shape
         covariance = self._row_covariance()
         within = covariance[np.ix_(own, own)]
-        slopes = covariance[:, own] @ np.linalg.pinv(positive(within), rcond=1e-6, hermitian=True)
-        slopes[own] = np.eye(len(own))
+        slopes = _regress(covariance, own, within)
         rest = positive(covariance - slopes @ within @ slopes.T)
         rest[own] = 0.0
         rest[:, own] = 0.0
-        theta, shares = self.raw, self._shares()
-        found = np.zeros((self.p, self.p))
+        theta, found = self.raw, np.zeros((self.p, self.p))
         spread = self._cell_spread(own, rest)
-        for bits in itertools.product((0, 1), repeat=len(own)):
-            at = np.array(bits) * 2.0 - 1 - self.shift[own]
-            share = math.prod(shares[j] if bit else 1 - shares[j] for j, bit in zip(own, bits, strict=True))
+        for upper, share in zip(cells.upper, cells.weights, strict=True):
+            at = 2 * upper - 1 - self.shift[own]
             linear = theta[0] + self.offset + float(theta[1:][own] @ at) + spread * _NODES
             curvature = share * float(_WEIGHTS @ self._level_curvature(linear))
             mean = np.append(1.0, slopes @ at)
@@ -368,6 +463,8 @@ class LevelPath(Path):
         """
         expected = self.last_spread**2 + np.maximum(np.diagonal(covariance), 0.0)
         settled = np.abs(self.last_move) < _SETTLED * np.sqrt(expected)
+        if not levels:
+            settled[:] &= self._curved_error() <= _UNSETTLED
         for each in levels:
             settled[1 + each.place] = each.is_settled(_SETTLED)
-        return np.asarray(settled[1:])
+        return np.asarray(settled[int(self.plan.design.intercept) :])

@@ -7,7 +7,7 @@ import pytest
 from scipy import special, stats
 
 from dpstats.errors import InvalidParameter
-from dpstats.regression.families import COUNTS, GAMMA, Counts, Gamma, _evaluate, make_family
+from dpstats.regression.families import COUNTS, GAMMA, Bound, Counts, Gamma, _evaluate, make_family
 
 MEANS = np.array([0.05, 0.7, 3.0, 40.0])
 
@@ -85,3 +85,22 @@ def test_families_by_name() -> None:
     assert isinstance(make_family(COUNTS), Counts) and isinstance(make_family(GAMMA), Gamma)
     with pytest.raises(InvalidParameter, match="family must be 'counts' or 'gamma', got 'linear'"):
         make_family("linear")
+
+
+@pytest.mark.parametrize("part", [0.0, 0.4, 1.0])
+def test_outcomes_with_a_bound_have_the_moments_of_clipped_ones(part: float) -> None:
+    mean, bound, y = np.array([3.0]), Bound(5.0, part), np.arange(200)
+    probabilities = stats.poisson.pmf(y, 3.0)
+    law, dispersion = Counts(1.0), (1.0, 1e-9)
+
+    def expected(values: np.ndarray) -> float:
+        """Return the mean of values for free outcomes, and for clipped ones."""
+        return float(probabilities @ values)
+
+    free, cut = (expected(np.clip(each - 3.0, -4, 4)) for each in (y, np.minimum(y, 5)))
+    found = law.clipped_mean(mean, mean, np.array([4.0]), dispersion, bound)
+    assert found[0] == pytest.approx(part * cut + (1 - part) * free, abs=1e-3)
+    for end in (4.0, 6.0):
+        free, cut = (expected(np.maximum(each - end, 0)) for each in (y, np.minimum(y, 5)))
+        over = law.bounded_excess(mean, dispersion, np.array([end]), bound)
+        assert over[0] == pytest.approx(part * cut + (1 - part) * free, abs=1e-3)

@@ -16,7 +16,7 @@ from dpstats.regression.engine import walked
 from dpstats.regression.log_linear_path import LogLinearPath
 from dpstats.regression.log_linear_plan import log_linear_plan
 from dpstats.regression.logistic_path import LogisticPath
-from dpstats.regression.two_valued import LevelPath
+from dpstats.regression.two_valued import LevelPath, Moments
 
 N = 20_000
 GENERATOR = np.random.default_rng(5)
@@ -134,10 +134,54 @@ def test_one_column_solves_both_levels() -> None:
     assert moved == pytest.approx(np.log([1 / 2, 1 / 3]), abs=2e-3)
 
 
-def test_other_columns_leave_a_fit_as_it_is() -> None:
+def test_other_columns_shorten_a_move_of_the_center_alone() -> None:
     rng = np.random.default_rng(7)
     rows = rng.uniform(0, 1, (5000, 2))
     y = rng.poisson(np.exp(rows @ [0.5, -0.5]))
     path = path_of(PrivateCountRegression(**DECLARED, y_bounds=(0, 20)), 1.0, rows, y)
-    assert not path.has_levels and path._cells() == [] and not path.last_steps
-    assert not path._correct_levels(np.ones(3), 1.0, path.inverse, 2).any()  # type: ignore[arg-type]
+    assert not path.has_levels and path._effects().own == [] and not path.last_steps
+    assert path.inverse is not None
+    move = np.linalg.solve(path.whitening.T, [1.0, 0.0, 0.0])
+    fixed = path.whitening.T @ path._correct_levels(move, 0.0, path.inverse, 2)
+    assert fixed == pytest.approx([np.log(2) - 1, 0, 0], abs=0.02)
+    assert not path._correct_levels(-move, 0.0, path.inverse, 2).any()
+
+
+def test_levels_of_a_factor_exclude_each_other_in_its_cells() -> None:
+    rng = np.random.default_rng(0)
+    code = rng.choice(3, 10_000, p=[0.5, 0.3, 0.2])
+    rows = np.stack([code == 1, code == 2, rng.random(10_000) < 0.4], axis=1).astype(float)
+    share = rows.mean(axis=0)
+    found = Moments(np.zeros(3), 4 * np.cov(rows.T, bias=True), share).cells([0, 1, 2])
+    assert found.upper[:, :2].sum(axis=1).max() == 1 and len(found.weights) == 6
+    seen = [np.mean((rows == cell).all(axis=1)) for cell in found.upper]
+    assert found.weights == pytest.approx(seen, abs=0.005)
+    assert found.covariance == pytest.approx(4 * np.cov(rows.T, bias=True), abs=0.01)
+
+
+def test_moves_of_the_levels_of_a_factor_are_exact() -> None:
+    plan = log_linear_plan("counts", 1.0, Design.check((-1, 1), (0, 20), 2, True), 1000, 1e6, 1e-6)
+    path = LogLinearPath(plan)
+    path.two_valued[:] = True
+    ends = np.array([[-1.0, -1], [1, -1], [-1, 1]])
+    weights = np.array([0.5, 0.3, 0.2])
+    path.shift = weights @ ends
+    rows = np.column_stack([np.ones(3), ends - path.shift])
+    curvature = rows.T @ (weights[:, None] * rows)
+    changes = np.array([0.5, 0.1, 6.0]) - 1
+    move = np.linalg.solve(curvature, rows.T @ (weights * changes))
+    inverse = Curvature(curvature, np.zeros((3, 3))).inverted(1e-9)
+    moved = rows @ (move + path._correct_levels(move, 0.0, inverse, 2))
+    assert moved == pytest.approx(np.log([0.5, 0.1, 6.0]), abs=0.02)
+
+
+def test_a_last_move_that_errors_do_not_explain_is_not_settled() -> None:
+    # A rare outcome and a strong slope of a long-tailed column: four steps are not enough, and the fit says so.
+    rng = np.random.default_rng(1)
+    rows = rng.standard_t(3, (10_000, 2))
+    y = rng.random(10_000) < 1 / (1 + np.exp(6.2 + rows @ [1.2, 0.3]))
+    model = PrivateLogisticRegression(x_bounds=(-40, 40), epsilon=1e4, random_state=0).fit(rows, y)
+    assert not model.settled_.all() and model.unsettled_
+    assert any("did not settle" in note for note in model.summary().notes)
+    best = sm.Logit(y, sm.add_constant(rows)).fit(disp=0)
+    assert np.all(np.abs(model.coef_ - best.params[1:]) < 2 * model.standard_errors_)

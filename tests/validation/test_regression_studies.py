@@ -14,6 +14,7 @@ import pytest
 import statsmodels.api as sm
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "validation" / "studies"))
+import beside_statsmodels as beside
 import regression_cells as cells
 import regression_report as report
 import regression_tests as tests
@@ -278,3 +279,12 @@ def test_the_test_without_privacy_has_its_level_and_power(
     assert abs(ours[0].several - 0.05) < 5 * math.sqrt(0.0475 / 150) and ours[4].several > 0.9
     text = tests.as_markdown(found, "python validation/studies/regression_tests.py", 1.0)
     assert text.count("| isotropic | 2,000 | 3 |") == 2
+
+
+def test_without_noise_random_designs_have_the_coefficients_of_statsmodels() -> None:
+    # Steps that end early leave at most a tenth of a standard error, and in most designs nearly nothing.
+    found = [beside.differ(design, 1e10) for design in beside.draw_designs(10, 2026)]
+    off = np.array([each.coefficient for each in found if each.exists])
+    assert off.size >= 8 and off.max() < 0.1 and np.median(off) < beside.NEAR
+    text = beside.page(beside.draw_designs(4, 2026))
+    assert all(f"| {family} | 1e+06 | " in text for family in beside.FAMILIES)

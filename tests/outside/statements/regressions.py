@@ -323,7 +323,9 @@ class Asker:
 
         kept = np.isfinite(X).all(axis=1) & np.isfinite(y)
         low, high = self.options.get("y_bounds", (-np.inf, np.inf))
-        y, X = y[kept].clip(low, high), np.column_stack([np.ones(len(X))] * self.first + [X])[kept]
+        if self.name in LINEAR:  # the others allow for clipped outcomes
+            y = y.clip(low, high)
+        y, X = y[kept], np.column_stack([np.ones(len(X))] * self.first + [X])[kept]
         beside = {name: values[kept] for name, values in beside.items()}
         weights = beside.get("weights", np.ones(len(y)))
         offset = beside.get(

@@ -184,9 +184,10 @@ def is_bounded(cell: Cell) -> bool:
 
 
 def is_easy(cell: Cell) -> bool:
-    """Return whether noise is small and rows are few but enough."""
+    """Return whether noise is small and rows are few but enough, also those with the rarer outcome."""
     facts = cell.facts
-    return facts["epsilon"] > 2 and 500 < facts["n"] < 5000 and "constant" not in facts["x"]
+    enough = 500 < facts["n"] < 5000 and float(facts.get("rate", 1.0)) * facts["n"] > 150
+    return facts["epsilon"] > 2 and enough and "constant" not in facts["x"]
 
 
 def is_noisy(cell: Cell) -> bool:
