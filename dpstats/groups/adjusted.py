@@ -190,8 +190,8 @@ def wald_test(found: LevelsEstimate) -> tuple[Floats, Floats]:
     """Return Wald's statistic of equal adjusted means, and its p-value by the chi-squared distribution."""
     means = found.means
     if isinstance(means, LevelMeans):
-        # A mean that is moved to a bound of the outcomes, with both of its ends, would have no error.
-        means = means.widened()
+        # A mean that is moved to a bound of the outcomes, with both of its limits, would have no error.
+        means = means.widen()
     low, high = means.ends(1.0)
     estimate = means.estimate[:, 0]
     cov = np.diag(((high - low)[:, 0] / 2) ** 2) + found.covariance

@@ -122,8 +122,8 @@ class RowDistanceTest(PrivateTest):
         Public codes of missing entries, such as ``[-999, "unk"]``, in all columns. Numbers are compared by value, words
         by text.
     cache_dir : path, optional
-        Directory in which to store calibrations for other processes. Those of more than five seconds are also kept with
-        the compiled code of the package, if its folder can be written to. They are public.
+        Directory in which to store calibrations for other processes. If they take more than five seconds, they are
+        also kept with the compiled code of the package, if its folder can be written to. They are public.
     n_jobs : int, optional
         Threads for calibrations, `power` and `distance_interval`; None is one, -1 one per core. No number depends
         on it.

@@ -41,7 +41,7 @@ _memory: OrderedDict[tuple[str, str | None], NDArray[np.float64]] = OrderedDict(
 """Null statistics by key and cache directory. A test uses only the directory that it names."""
 
 SLOW = 5.0
-"""Seconds from which on a calibration is also kept beside the compiled code of the package, for later processes."""
+"""Seconds from which on a calibration is also kept with the compiled code of the package, for later processes."""
 
 _lock = threading.Lock()
 
@@ -123,7 +123,7 @@ def _own_file(digest: str) -> Path:
 
 @cache
 def _sources() -> str:
-    """Return a digest of the package and of what it draws with: another version has files of its own."""
+    """Return a digest of this package, NumPy and SciPy: each combination of versions has its own files."""
     found = hashlib.sha256(f"{version('numpy')} {version('scipy')}".encode())
     for path in sorted(Path(__file__).parents[1].rglob("*.py")):
         found.update(path.read_bytes())

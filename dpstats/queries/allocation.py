@@ -123,7 +123,7 @@ class _Movements:
         self._falling: list[tuple[int, int, Places, Places]] = []
         self._rising: list[tuple[int, Places, Places, Places, Places]] = []
         for axis in range(d):
-            # The ends of all parts, from this attribute on: those without it come first.
+            # The last attributes of all parts, from this one on: parts without it come first.
             first = 1 << (d - 1 - axis)
             ends = np.unique(self._at & (2 * first - 1))
             rest, split = np.unique(ends & (first - 1)), int(np.searchsorted(ends, first))

@@ -251,7 +251,7 @@ class Regression(HasEstimates, _Fitted[SomePlan], HasMissingCodes):
         found = self._inferred(self.params_[at], self._errors()[at], [names[place] for place in at], weights)
         return replace(found, null=0.0, title="Private coefficients", tested=self._identified[at])
 
-    def _combined(self, weights: Floats, names: Sequence[str]) -> Estimates:
+    def _combine(self, weights: Floats, names: Sequence[str]) -> Estimates:
         """Return linear combinations of the parameters."""
         self._errors()
         with quiet():
@@ -352,7 +352,7 @@ class Regression(HasEstimates, _Fitted[SomePlan], HasMissingCodes):
             ``estimate``, ``statistic`` and ``pvalue``, of shape (n_hypotheses,), and ``confidence_interval()``.
         """
         asked = self._hypotheses("hypotheses", hypotheses)
-        found, words = self._combined(asked.matrix, asked.names), "linear combinations of the coefficients"
+        found, words = self._combine(asked.matrix, asked.names), "linear combinations of the coefficients"
         return replace(found, null=asked.values, title="Private tests of coefficients", estimand=words)
 
     def _hypotheses(self, parameter: str, asked: Any) -> Hypotheses:
@@ -444,38 +444,38 @@ class Regression(HasEstimates, _Fitted[SomePlan], HasMissingCodes):
     def params(self) -> Any:
         """All parameters, the intercept first. A Series if the columns have names."""
         check_is_fitted(self)
-        return self._labeled(self.params_)
+        return self._label_values(self.params_)
 
     @property
     def bse(self) -> Any:
         """Standard errors of `params`. They include sampling error and privacy noise."""
-        return self._labeled(self._errors())
+        return self._label_values(self._errors())
 
     @property
     def tvalues(self) -> Any:
         """Estimates divided by their standard errors. NaN for a coefficient that is not identified."""
-        return self._labeled(self._all_estimates().statistic)
+        return self._label_values(self._all_estimates().statistic)
 
     @property
     def pvalues(self) -> Any:
         """Two-sided p-values of the null hypothesis 0. NaN for a coefficient that is not identified."""
-        return self._labeled(self._all_estimates().pvalue)
+        return self._label_values(self._all_estimates().pvalue)
 
     def conf_int(self, alpha: float = 0.05) -> Any:
         """Return intervals of level ``1 - alpha`` for all parameters, of shape (n_parameters, 2)."""
         found = self._all_estimates().confidence_interval(1 - check_level("alpha", alpha))
-        return self._labeled(np.stack([np.asarray(end) for end in found], axis=1))
+        return self._label_values(np.stack([np.asarray(end) for end in found], axis=1))
 
     def cov_params(self) -> Any:
         """Return the covariance of the errors of all parameters, the intercept first."""
         self._errors()
-        return self._labeled(np.asarray(self.params_cov_), square=True)
+        return self._label_values(np.asarray(self.params_cov_), square=True)
 
     def _all_estimates(self) -> Estimates:
         self._errors()
         return self._estimates_at(range(self.params_.size))
 
-    def _labeled(self, values: Floats, *, square: bool = False) -> Any:
+    def _label_values(self, values: Floats, *, square: bool = False) -> Any:
         """Return an array or Series with a number per parameter, labeled if the columns of the fit had names."""
         if getattr(self, "feature_names_in_", None) is None and getattr(self, "formula_", None) is None:
             return np.array(values)
@@ -505,7 +505,7 @@ class Regression(HasEstimates, _Fitted[SomePlan], HasMissingCodes):
         """
         rows, link = self._linear_predictor(X)[0], self._link
         index = X.index if hasattr(X, "iloc") else range(len(rows))
-        found = self._combined(rows, [str(label) for label in index])
+        found = self._combine(rows, [str(label) for label in index])
         if link.forward is not None:
             with quiet():
                 found = replace(
@@ -546,7 +546,7 @@ class Regression(HasEstimates, _Fitted[SomePlan], HasMissingCodes):
         with quiet():
             return rows, rows @ self.params_
 
-    def _scored(self, X: Any, y: Any) -> tuple[Floats, Floats]:
+    def _score_rows(self, X: Any, y: Any) -> tuple[Floats, Floats]:
         """Return the linear predictor of private rows, and their outcomes."""
         if y is None:
             raise InvalidData("y must be given: an outcome for each row of X")

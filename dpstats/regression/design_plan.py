@@ -30,7 +30,7 @@ class DesignPlan(ReleasePlan, ABC):
         Whether a row with a missing entry raises an error or is dropped. Statements about errors assume that no row is
         missing.
     shares : mapping of column names or positions to float
-        Declared shares of the rarer value of yes/no columns, of which the notes speak. No release depends on them.
+        Declared fractions of the rarer value of yes/no columns, for the notes. No release depends on them.
     """
 
     design: Design = field(repr=False, compare=False)

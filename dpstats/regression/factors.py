@@ -566,7 +566,7 @@ class FactorColumns(_Fitted[SomePlan]):
                 axis=0
             )
             weights[0, 1 + coding.find_places(self.plan_.n_features)[1]] = average
-            found = self._combined(weights, shown)
+            found = self._combine(weights, shown)
         words = "the difference of the mean outcomes of two levels, at equal other columns"
         return replace(
             found,

@@ -80,7 +80,7 @@ class LeastSquares(BoundedOutcome[SomePlan]):
         """
         if sample_weight is not None:
             raise InvalidParameter("sample_weight must be None: rows have one weight")
-        return self._determination(X, *self._scored(X, y))
+        return self._determination(X, *self._score_rows(X, y))
 
     def _noise_only(self) -> bool:
         return self.plan_.noise_only

@@ -91,7 +91,7 @@ _COVARIATE_SPREAD = 0.5
 """Prior standard deviation of the mean of a covariate in a level, in half-widths."""
 _HALVINGS = 50
 _FARTHEST = 6.0
-"""Standard deviations beyond the clip within which a mean is found from its clipped mean."""
+"""Distance beyond the clip, in standard deviations, where the search for a mean by its clipped mean ends."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ class LevelsPlan(DesignPlan):
         return min((clip * noise) ** 2 / self.n_samples, 1.0)
 
     def noise_ratio_of_share(self, share: float) -> float:
-        """Return the ratio of noise to sampling error of the mean of a level with this share of the rows.
+        """Return the ratio of noise to sampling error of the mean of a level with this fraction of the rows.
 
         Parameters
         ----------
@@ -736,8 +736,8 @@ class LevelMeans:
         bias = np.hypot(self.ratio.bias, np.asarray(error) * kept / self.clip)
         return replace(self, ratio=replace(self.ratio, bias=bias), middle=self.middle + by)
 
-    def widened(self) -> LevelMeans:
-        """Return the means without the limit by the bounds. What would be infinite is as far as a mean can be found."""
+    def widen(self) -> LevelMeans:
+        """Return the means without the limit by the bounds. The largest mean of the search replaces infinite ones."""
         most = np.abs(self.middle) + self.clip + _FARTHEST * self.scale
         return replace(self, most=float(np.max(most)))
 

@@ -132,11 +132,11 @@ class PrivateLinearRegression(FactorColumns[RegressionPlan], NewtonSteps, LeastS
         some rows were far from the line after the first step. If they are skewed and the skewness depends on the row,
         slopes may be biased by more than their intervals show.
     peaked_ : bool
-        Whether a few residuals are far larger than the others, as those of a rare yes. The intercept counts each of
-        them up to a threshold only.
+        Whether a few residuals are far larger than the others, for example where a yes is rare. The intercept counts
+        each of them up to a threshold only.
     hidden_bias_ : float
-        The largest bias of a slope that the noise can hide, in standard errors, if the skewness of the residuals
-        depends on the row, or without an intercept if they are skewed. A note names it if it is above 1 and
+        The largest bias of a slope that the noise can hide, in standard errors. Skewed residuals cause it, if their
+        skewness depends on the row or the model has no intercept. A note names it if it is above 1 and
         ``uneven_`` is False.
     condition_ : float
         Condition number of the released curvature, corrected for noise.
@@ -235,10 +235,10 @@ class PrivateLinearRegression(FactorColumns[RegressionPlan], NewtonSteps, LeastS
         n_samples, n_features : int
             Public sizes. Columns of factors do not count.
         shares : mapping, optional
-            Shares of the rows that have the rarer value of a yes/no column, by the name or position of the column, such
-            as ``{"smoker": 0.02}``. For a factor, the shares of its levels: ``{"arm": {"a": 0.02}}``. The plan states
-            the noise of these coefficients in `noise_ratios` and its notes. Nothing else depends on shares: give what
-            is known without the data.
+            Fractions of the rows that have the rarer value of a yes/no column, by the name or position of the column,
+            such as ``{"smoker": 0.02}``. For a factor, give the fraction of each level: ``{"arm": {"a": 0.02}}``. The
+            plan states the noise of these coefficients in `noise_ratios` and its notes. Nothing else depends on
+            ``shares``. Give public knowledge, not fractions of the data.
         """
         plan = self._plan(n_samples, n_features)
         return plan if shares is None else replace(plan, shares=check_shares(shares, plan, self.x_bounds))
@@ -284,7 +284,7 @@ class PrivateLinearRegression(FactorColumns[RegressionPlan], NewtonSteps, LeastS
         """
         if sample_weight is not None:
             raise InvalidParameter("sample_weight must be None: rows have one weight")
-        fitted, outcomes = self._scored(X, y)
+        fitted, outcomes = self._score_rows(X, y)
         return self._determination(X, fitted + check_offset(offset, fitted.size), outcomes)
 
     def _read(self, rows: Rows, plan: RegressionPlan | MomentsPlan) -> Any:

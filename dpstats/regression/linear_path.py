@@ -71,11 +71,11 @@ _COMMON_TAIL = 0.08
 _SKEWED = 2.6
 """Standard deviations of its error from which the tail of the residuals counts as asymmetric."""
 _SHORTENED = 0.3
-"""Mean of skewed columns, in standard deviations, that is left by shortening of long rows around the right center."""
+"""Mean of skewed columns, in standard deviations, that remains if long rows are shortened around the right center."""
 _SPREADS = 2.0
 """Factor of the bias: it counts twice, because it is a fixed error and not a standard deviation."""
 _PEAKED = 2.0
-"""Mean square of the residuals, over that of normal ones of their size, from which a few are far larger than the rest.
+"""Mean square of residuals from which a few are far larger, over its value for normal residuals of the same size.
 
 It is about 1.2 for exponential residuals."""
 _NOISY_COUNT = 0.03
@@ -148,7 +148,7 @@ class LinearPath(Path):
         The quantile adds up the noise of all bins below it, and one scale averages over them. A typical norm that is
         wrong by a factor makes the curvature small against its noise, and attenuates the slopes.
         """
-        if self._std_of(NORMS) <= _NOISY_COUNT:
+        if self._stage_std(NORMS) <= _NOISY_COUNT:
             return super()._quantile(counts)
         ends = self.plan.norm_ends
         scales = np.geomspace(ends[0] / 2, ends[-1], _SCALES)
@@ -167,7 +167,7 @@ class LinearPath(Path):
                 self.outside = float(released[OUTSIDE][0])
             joint = isinstance(released, Mapping)
             size = float((released[SIZE] if joint else released)[0])
-            noise = self._std(name, SIZE) if joint else self._std_of(name)
+            noise = self._std(name, SIZE) if joint else self._stage_std(name)
             self.largest_size = (max(size, 0.0) + 2 * noise) * self.most
             # A size that is too small would clip more rows than the step corrects for, and attenuate the slopes.
             size = math.hypot(max(size, 0.0), _LEAST_ERRORS * noise)
@@ -184,7 +184,7 @@ class LinearPath(Path):
         """
         plan, first = self.plan, int(self.plan.design.intercept)
         unit = REACH * self.radius  # in scales of the residuals
-        noise, pulls = unit * self._std_of(TAIL), unit * released
+        noise, pulls = unit * self._stage_std(TAIL), unit * released
         unfit = self._pull_of_errors()
         self._take_pull(pulls[first:], noise, unfit[first:, first:])
         tail = float(pulls[:first].sum())
@@ -321,7 +321,7 @@ class LinearPath(Path):
         """
         most = self.most_residual
         mean, square = self.moments
-        mean_noise, square_noise = (self._std_of(name) for name in (MEAN, SQUARES))
+        mean_noise, square_noise = (self._stage_std(name) for name in (MEAN, SQUARES))
         least = max(square_noise, _LEAST_SIZE**2 * self.sigma**2 / most**2)
         scale = most * math.sqrt(min(max(square - mean**2 + mean_noise**2, least), 1.0))
         if not self.plan.design.intercept:
@@ -342,7 +342,7 @@ class LinearPath(Path):
         beyond = _COMMON_TAIL * self.sigma * math.exp(FIRST_WIDTH - most / self.sigma) if most < 2.0 else 0.0
         tilt += beyond**2
         new = sampling + own + tilt
-        # Most of the squares may be those of a few residuals, of which some are beyond the clipping threshold.
+        # A few residuals may have most of the squares. Some of these residuals are beyond the clipping threshold.
         self.peaked = most**2 * (square - 2 * square_noise) > _PEAKED * (_ABSOLUTE * self.largest_size) ** 2
         # Tails are asymmetric if they change the mean residual by more than noise and sampling error explain.
         self.uneven = (most * mean) ** 2 > 4 * (error + new)
@@ -387,7 +387,7 @@ class LinearPath(Path):
         seen = float(mean @ np.linalg.lstsq(spread, mean, rcond=None)[0])
         explained = (count + 2 * math.sqrt(2 * count)) * noise + count * _SHORTENED**2
         gain = max(1 - explained / max(seen, 1e-300), 0.0)
-        return gain * mean, self._std_of(CENTER) ** 2 * np.eye(count) + gain * noise * spread
+        return gain * mean, self._stage_std(CENTER) ** 2 * np.eye(count) + gain * noise * spread
 
 
 def _root(variance: float) -> float:

@@ -150,7 +150,7 @@ class LogLinearRegression(BoundedOutcome[RegressionPlan], CurvedRegression):
         """
         if sample_weight is not None:
             raise InvalidParameter("sample_weight must be None: rows have one weight")
-        linear, outcomes = self._scored(X, y)
+        linear, outcomes = self._score_rows(X, y)
         with np.errstate(over="ignore"):
             fitted = np.exp(linear)
         if exposure is not None:

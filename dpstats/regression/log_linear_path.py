@@ -233,7 +233,7 @@ class LogLinearPath(LevelPath):
 
     def _take_rates(self, counts: Floats) -> None:
         """Start the intercept at the logarithm of the mean rate, from counts between powers of 2."""
-        noise, largest = self._std_of(RATES), 2 * self._half
+        noise, largest = self._stage_std(RATES), 2 * self._half
         ends = rate_ends()
         middles = np.concatenate([[0.0], ends[1:] / math.sqrt(2), [1.0]])
         kept = np.where(counts > _SEEN * noise, counts, 0.0)
@@ -250,7 +250,7 @@ class LogLinearPath(LevelPath):
             self.outside, self.outside_noise = float(released[OUTSIDE][0]), self._std(name, OUTSIDE)
         block = (name, SIZE) if isinstance(released, Mapping) else None
         sizes = np.asarray(released[SIZE] if isinstance(released, Mapping) else released)
-        noise = max(self._std(*block) if block else self._std_of(name), 1e-4)
+        noise = max(self._std(*block) if block else self._stage_std(name), 1e-4)
         linear, quadratic = self.family.dispersions()
         at, off = (self.family, self.tables, self.dispersion), self._level_error
         expected = expect_sizes(*at, every=True)
@@ -336,8 +336,8 @@ class LogLinearPath(LevelPath):
     def _bound_outcomes(self, predictors: Predictors) -> tuple[Bound, float]:
         """Return the bound of the outcomes with the part of those beyond that are clipped, and the error of the part.
 
-        Outcomes that cannot exceed their bound, such as grades, are not clipped, whatever the working distribution
-        says. So the part has even odds from 0 to 1 before the released fraction.
+        Outcomes that cannot exceed their bound, such as grades, are never clipped, regardless of the working
+        distribution. So the part has even odds from 0 to 1 before the released fraction.
         """
         largest = 2 * self._half
         if math.isnan(self.outside):

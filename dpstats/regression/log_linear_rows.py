@@ -71,7 +71,7 @@ class Curves:
         tables = [getattr(self, name) for name in names]
         return [table[..., left] * (1 - part) + table[..., left + 1] * part for table in tables]
 
-    def look_up(self, passes: Passes, linear: Floats, *names: str) -> Floats:
+    def interpolate(self, passes: Passes, linear: Floats, *names: str) -> Floats:
         """Return the same for rows, each function in a row."""
         curves = np.stack([getattr(self, name) for name in names], axis=1)
         return passes.interpolate(linear, self.low, self.spacing, curves)
@@ -116,7 +116,7 @@ class Spread(LogLinear):
 
     def sum_rows(self, block: Block) -> Sums:
         linear = self.predict(block)
-        curves = self.curves.look_up(block.passes, linear, "mean", "std")
+        curves = self.curves.interpolate(block.passes, linear, "mean", "std")
         sizes = block.passes.sizes(block.y, self.half, curves, SIZE_CLIP)
         if block.any_far:
             sizes[block.far] = 0.0
@@ -135,7 +135,7 @@ class WeightedNorms(LogLinear):
     ends: Floats
 
     def sum_rows(self, block: Block) -> Sums:
-        (weight,) = self.curves.look_up(block.passes, self.predict(block), "weight")
+        (weight,) = self.curves.interpolate(block.passes, self.predict(block), "weight")
         rows = block.whiten(Coordinates(self.shift, self.intercept, self.whitening))
         block.passes.multiply(rows, weight)
         squares = squared_norms(rows)
@@ -160,7 +160,7 @@ class LogLinearStep(Step):
     def sum_rows(self, block: Block) -> Sums:
         names = "mean", "clip", "pull", "weight", "curved"
         linear: Floats = self.fitted(block) + block.offset
-        curves = self.curves.look_up(block.passes, linear, *names)
+        curves = self.curves.interpolate(block.passes, linear, *names)
         white = block.whiten(self.ball.at)
         block.passes.multiply(white, curves[3])
         longest = block.shorten(white, squared_norms(white), self.radius, self.bits)
@@ -193,7 +193,7 @@ class Excess(LogLinear):
 
     def sum_rows(self, block: Block) -> Sums:
         linear = self.predict(block)
-        mean, clip = self.curves.look_up(block.passes, linear, "mean", "clip")
+        mean, clip = self.curves.interpolate(block.passes, linear, "mean", "clip")
         beyond = np.maximum(((block.y + 1) * self.half - mean) / clip - 1.0, 0.0) / (self.reach - 1.0)
         beyond = np.where(block.far, 0.0, beyond)
         tilt = np.clip((linear - self.middle) / self.spread, -1.0, 1.0)

@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 
 _NEAR = 2.5
 FAR = 8.0
-"""Standard deviations from the center within which rows are near it, and the same if noise is negligible."""
+"""Largest distance of near rows from the center, in standard deviations, and the same if noise is negligible."""
 _FARTHEST_NODES = 2.5
 """Largest standard deviation of the linear predictor that a quadrature uses."""
 _NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(9)

@@ -221,7 +221,7 @@ class PrivateLogisticRegression(ClassifierMixin, CurvedRegression, OffsetColumn[
         """
         if sample_weight is not None:
             raise InvalidParameter("sample_weight must be None: rows have one weight")
-        fitted, outcomes = self._scored(X, y)
+        fitted, outcomes = self._score_rows(X, y)
         fitted = fitted + check_offset(offset, fitted.size)
         plan = accuracy_plan(fitted.size, self.epsilon, self.delta)
         session = self._session(plan, f"{type(self).__name__} score", X)

@@ -74,7 +74,7 @@ class LogisticPath(LevelPath):
 
     def _take_own(self, name: str, released: Any) -> None:
         if name == RATE:
-            noise = self._std_of(name)
+            noise = self._stage_std(name)
             least = max(noise, 1 / self.n)
             rate = float(np.clip(released[0], min(least, 0.5), max(1 - least, 0.5)))
             # The intercept comes first and has a separate coordinate.

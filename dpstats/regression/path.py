@@ -165,7 +165,7 @@ class Seen:
     noise: float
     curvature: Curvature
 
-    def turned(self, back: Floats, turned: Floats, even: float) -> Seen:
+    def rotate(self, back: Floats, turned: Floats, even: float) -> Seen:
         """Return the same in other coordinates."""
         curvature = Curvature(turned @ self.curvature.mean @ turned.T, even**4 * self.curvature.variance)
         return Seen(back @ self.b, turned @ self.gradient, even * self.noise, curvature)
@@ -251,7 +251,7 @@ class Path(ABC):
     @property
     def center_noise(self) -> float:
         """Standard deviation of the noise in the center of the rows, in half-widths."""
-        return self._std_of(CENTER)
+        return self._stage_std(CENTER)
 
     def _center_question(self, name: str) -> Question:
         return Center(name, False, self.plan.design.offsets)
@@ -278,7 +278,7 @@ class Path(ABC):
             self.shift = inside[: self.d]
             # Start the intercept at the mean outcome, so that the initial error of the slopes has the size of the
             # slopes. Shrink the start, to zero below two standard deviations of its noise.
-            start, seen = inside[self.d :], 2 * self._std_of(CENTER)
+            start, seen = inside[self.d :], 2 * self._stage_std(CENTER)
             self.b[: start.size] = start * (1 - (seen / np.maximum(np.abs(start), seen)) ** 2)
         elif name == LENGTHS:
             self._take_lengths(released)
@@ -318,7 +318,7 @@ class Path(ABC):
             return {name: self.each * values for name, values in released.items()}
         return self.each * released
 
-    def _std_of(self, name: str) -> float:
+    def _stage_std(self, name: str) -> float:
         """Return the standard deviation of the noise of a stage, or of a block, per observed row."""
         return self.each * float(np.max(self.plan.noise(name).std))
 
@@ -330,7 +330,7 @@ class Path(ABC):
         differences of the other rows.
         """
         ends = self.plan.norm_ends
-        seen = np.where(counts > SEEN * self._std_of(LENGTHS), counts, 0.0)
+        seen = np.where(counts > SEEN * self._stage_std(LENGTHS), counts, 0.0)
         middles = np.append(ends[0], ends) * (ends[1] / ends[0]) ** np.append(0.0, np.full(ends.size, 0.5))
         noise = self._std(DIRECTIONS, f"{CURVATURE}, diagonal") * math.sqrt(2 * self.d) * self.d
         longest = float(np.max(middles[seen > 0], initial=0.0))
@@ -368,7 +368,7 @@ class Path(ABC):
     def _root_mean_square(self, counts: Floats, name: str) -> float:
         """Return the root mean square of the row norms."""
         ends = self.plan.norm_ends
-        seen = np.where(counts > SEEN * self._std_of(name), counts, 0.0)
+        seen = np.where(counts > SEEN * self._stage_std(name), counts, 0.0)
         middles = np.append(ends[0], ends * math.sqrt(ends[1] / ends[0]))
         return math.sqrt(float(seen @ middles**2) / max(float(seen.sum()), 0.5))
 
@@ -395,7 +395,7 @@ class Path(ABC):
         plan, typical = self.plan, self._typical(counts, name)
         ends = self.plan.norm_ends / typical
         middles = np.append(ends[0], ends * math.sqrt(ends[1] / ends[0]))
-        noise = self._std_of(name)
+        noise = self._stage_std(name)
         # A bound below the upper quartile would remove most of the information.
         shortest = self._quantile(counts) / typical
         factors = shortest * _LEVERAGES
@@ -516,7 +516,7 @@ class Path(ABC):
         back = np.linalg.solve(self.whitening.T, old.T)
         turned = np.linalg.inv(back).T
         even = float(np.linalg.norm(turned)) / math.sqrt(self.p)
-        self.seen = [seen.turned(np.asarray(back), np.asarray(turned), even) for seen in self.seen]
+        self.seen = [seen.rotate(np.asarray(back), np.asarray(turned), even) for seen in self.seen]
         self.b = back @ self.b
         self.left, self.noise = back @ self.left @ back.T, back @ self.noise @ back.T
         self.unknown = back @ self.unknown @ back.T

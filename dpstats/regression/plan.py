@@ -290,7 +290,7 @@ def shares(
 ) -> list[tuple[str, float]]:
     """Return the stages in order with the fraction of mu^2 of each. They depend on sizes and mu only.
 
-    Without columns, the center is that of the outcome or of the offsets, and rows have no lengths and directions.
+    Without columns, only the outcome or the offsets have a center, and rows have no lengths and directions.
     """
     parts = [(name, _SHARES[name]) for name in first]
     if intercept and (d or family == "linear" or OFFSETS in first):
@@ -384,12 +384,12 @@ def made_plan(
         )
     mu, d = 1 / gaussian_sigma(epsilon, delta), design.center.size
 
-    def described(name: str, share: float, bits: int) -> Integers | JointIntegers:
+    def describe(name: str, share: float, bits: int) -> Integers | JointIntegers:
         return describe_common(name, share, bits, n, d, mu) or integers(name, share, bits)
 
-    def made(bits: int) -> SomePlan:
+    def make(bits: int) -> SomePlan:
         return kind(
-            additive_stages([described(*part, bits) for part in parts(mu)], epsilon, delta),
+            additive_stages([describe(*part, bits) for part in parts(mu)], epsilon, delta),
             PrivacyGuarantee(epsilon, delta),
             n,
             d,
@@ -400,7 +400,7 @@ def made_plan(
             **facts,
         )
 
-    return finest(made, row_bits(n))
+    return finest(make, row_bits(n))
 
 
 def describe_common(

@@ -75,7 +75,7 @@ class Cells:
     weights: Floats
 
     @property
-    def off(self) -> Floats:
+    def centered(self) -> Floats:
         """The columns in half-widths, less their means over rows."""
         found: Floats = 2 * (self.upper - self.weights @ self.upper)
         return found
@@ -83,7 +83,7 @@ class Cells:
     @property
     def covariance(self) -> Floats:
         """The covariance of the columns in half-widths."""
-        return np.asarray((self.off.T * self.weights) @ self.off)
+        return np.asarray((self.centered.T * self.weights) @ self.centered)
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +128,7 @@ class Moments:
 
     def rows(self, cells: Cells) -> Floats:
         """Return the average row, with its constant, of each cell."""
-        found = self.mean + cells.off @ _regress(self.covariance, cells.own, cells.covariance).T
+        found = self.mean + cells.centered @ _regress(self.covariance, cells.own, cells.covariance).T
         return np.column_stack([np.ones(len(found)), found])
 
     @property
@@ -294,13 +294,13 @@ class LevelPath(Path):
             return self._level_move(float(row @ theta) + self.offset, linear, std, floor) - linear
 
         middle = lack(average)
-        # The columns that move the most have a joint law, and each of the others its own two levels.
+        # The columns that move the most have a joint distribution, and each of the others its own two levels.
         cells = self._cells(np.where(known, raw[1:], 0.0), moments, _LEAST_MOVE)
         lacks = np.array([lack(row) for row in moments.rows(cells)])
         center, block = float(cells.weights @ lacks), moments.covariance.copy()
         block[np.ix_(cells.own, cells.own)] = cells.covariance
         covariances = np.zeros(self.d)
-        covariances[cells.own] = (cells.weights * lacks) @ cells.off
+        covariances[cells.own] = (cells.weights * lacks) @ cells.centered
         for j in set(own) - set(cells.own):
             p = moments.share[j]
             upper, lower = lack(moments.level(int(j), True)), lack(moments.level(int(j), False))
@@ -375,7 +375,7 @@ class LevelPath(Path):
         return self._cells(self.raw[1:], self._row_moments())
 
     def _shifts(self, cells: Cells) -> tuple[tuple[float, float], ...]:
-        """Return the linear predictor of each cell less that of the center, and the fraction of its rows."""
+        """Return the linear predictor of each cell, less its value at the center, and the fraction of its rows."""
         effects = np.clip(2 * self.raw[1:][cells.own], -_LARGEST_EFFECT, _LARGEST_EFFECT)
         shifts = (cells.upper - cells.weights @ cells.upper) @ effects
         return tuple(zip(shifts.tolist(), cells.weights.tolist(), strict=True))

@@ -36,13 +36,13 @@ class Compiled:
         self._tables = tables
         self._aliases = 0
         self._stored: dict[str, str] = {}
-        """Columns of doubles, by the SQL of their entries, of which those that are not finite are missing."""
+        """Columns of doubles, by the SQL of their entries. Entries that are not finite are missing."""
         self._literals: list[Any] = []
 
     def cells(self) -> tuple[str, list[Any]]:
-        """Return the statement for (cell, exact integers of the measure ...); no cell is that of other rows."""
+        """Return the statement for (cell, exact integers of the measure ...); other rows have the cell NULL."""
         self._literals = []
-        return self._by_cell(self._sums()), self._literals
+        return self._sum_by_cell(self._sums()), self._literals
 
     def keys(self) -> tuple[str, list[Any]]:
         """Return the statement for (undeclared values ..., cell, rows, exact integers ...), for each key with rows.
@@ -66,7 +66,7 @@ class Compiled:
     def places(self) -> tuple[str, list[Any]]:
         """Return the statement for (cell, place of a value on the grid, number of rows)."""
         self._literals = []
-        return self._by_cell(["count(*)"], "v"), self._literals
+        return self._sum_by_cell(["count(*)"], "v"), self._literals
 
     def unit_places(self, limits: Iterable[tuple[int, int]]) -> tuple[str, list[Any]]:
         """Return the statement for (cell, place of a value on the grid, number of rows for each limit).
@@ -115,9 +115,9 @@ class Compiled:
         most = whole * (measure.reach if isinstance(measure, Several) else 1)
         listed = [
             "cell",
-            f"{self._limited('t', 2 << last)} AS t",
-            f"CASE WHEN cell = first THEN {self._limited('t', 2 << last)} END AS once",
-            *(f"{self._limited(f'{finer} * w{i}', most)} AS w{i}" for i in numbers),
+            f"{self._clip_integer('t', 2 << last)} AS t",
+            f"CASE WHEN cell = first THEN {self._clip_integer('t', 2 << last)} END AS once",
+            *(f"{self._clip_integer(f'{finer} * w{i}', most)} AS w{i}" for i in numbers),
             *(f"{self._share(f'w{i}', whole, most)} AS s{i}" for i in numbers),
         ]
         # A quotient by t * 2^k is a quotient of the one by t, so that a number is divided by its total only once.
@@ -137,15 +137,17 @@ class Compiled:
     def _share(self, number: str, whole: int, most: int) -> str:
         """Return the quotient of whole * number by the total t of a unit, whose size is at most ``most``."""
         dialect, of = self._dialect, "greatest(t, 1)"
-        share = self._limited(dialect.divide(f"{number} * {whole}", of), most)
+        share = self._clip_integer(dialect.divide(f"{number} * {whole}", of), most)
         small = (_LARGEST - 1) // whole
         if not small or most >= _LARGEST:
             return share
         # Wide integers are divided slowly. The quotient is 0 for a larger total.
-        quick = dialect.divide(f"{self._limited(number, small)} * {whole}", self._limited(of, _LARGEST))
+        quick = dialect.divide(
+            f"{self._clip_integer(number, small)} * {whole}", self._clip_integer(of, _LARGEST)
+        )
         return f"CASE WHEN {number} BETWEEN {-small} AND {small} THEN {quick} ELSE {share} END"
 
-    def _limited(self, number: str, size: int) -> str:
+    def _clip_integer(self, number: str, size: int) -> str:
         """Return an integer cut to a size, in a type that holds it."""
         kind = "BIGINT" if size <= _LARGEST else "WIDE"
         return self._dialect.cast(self._dialect.clip(number, -size, size), kind)
@@ -173,7 +175,7 @@ class Compiled:
 
     # Rows: the unit, the number of the cell, the value.
 
-    def _by_cell(self, sums: Sequence[str], *keys: str) -> str:
+    def _sum_by_cell(self, sums: Sequence[str], *keys: str) -> str:
         """Return (cell, keys ..., sums n0 ... of the rows). The cell is NULL for the rows of no declared cell."""
         groups, keyed = self._query.groups, ", ".join(["cell", *keys])
         found = ", ".join(f"{each} AS n{i}" for i, each in enumerate(sums))
@@ -260,25 +262,25 @@ class Compiled:
         Clipped first, so that no difference overflows.
         """
         grid, dialect = quantiles.grid, self._dialect
-        name, kept = self._held(quantiles.column, names)
+        name, kept = self._write_entry(quantiles.column, names)
         low, high, factor, steps = map(
             dialect.real, (grid.low, grid.high, grid.steps / (grid.high - grid.low), grid.steps)
         )
-        clipped = self._cut(quantiles.column, dialect.cast(name, "DOUBLE"), low, high)
+        clipped = self._clip(quantiles.column, dialect.cast(name, "DOUBLE"), low, high)
         inside = dialect.flush_small(f"({clipped} - {low})", grid.high - grid.low)
         place = f"least({dialect.round(f'{inside} * {factor}', 2.0 * grid.steps)}, {steps})"
         return f"{dialect.cast(place, 'BIGINT')} AS v", [kept]
 
-    def _held(self, column: Column | Formula, names: Mapping[Column, str]) -> tuple[str, str]:
-        """Return the SQL of a column or of a computed value, where the condition is true that comes with it."""
+    def _write_entry(self, column: Column | Formula, names: Mapping[Column, str]) -> tuple[str, str]:
+        """Return the SQL of a column or of a computed value, and the condition that it is present."""
         name = self._name(column, names)
         stored = self._stored.get(name)
         return (name, f"{name} IS NOT NULL") if stored is None else (stored, self._dialect.is_finite(stored))
 
-    def _cut(self, column: Column | Formula, number: str, low: Any, high: Any) -> str:
+    def _clip(self, column: Column | Formula, number: str, low: Any, high: Any) -> str:
         """Return a number of a column cut to bounds. A computed value is long, and written once."""
-        cut = self._dialect.clip if isinstance(column, Formula) else self._dialect.cut
-        return cut(number, low, high)
+        clip = self._dialect.clip if isinstance(column, Formula) else self._dialect.clip_short
+        return clip(number, low, high)
 
     def _name(self, column: Column | Formula, names: Mapping[Column, str]) -> str:
         """Return the SQL of a column or of a computed value."""
@@ -292,7 +294,7 @@ class Compiled:
             return "1", []
         assert measure.type is not None
         dialect = self._dialect
-        name, held = self._held(measure.column, names)
+        name, held = self._write_entry(measure.column, names)
         kept = [held]
         if measure.kind in ("count", "distinct"):
             return "1", kept
@@ -307,9 +309,9 @@ class Compiled:
             # Clip before the conversion, so that it cannot overflow. A step is a power of two: the bounds and the
             # quotient are exact, and rounding cannot pass a bound.
             ends = [end * measure.spacing for end in (measure.low, measure.high)]
-            inside = self._cut(measure.column, number, *map(dialect.real, ends))
+            inside = self._clip(measure.column, number, *map(dialect.real, ends))
             return dialect.step(inside, max(map(abs, ends)), measure.spacing), kept
-        return dialect.cast(self._cut(measure.column, number, measure.low, measure.high), "BIGINT"), kept
+        return dialect.cast(self._clip(measure.column, number, measure.low, measure.high), "BIGINT"), kept
 
     def _shares(self, several: Several, names: Mapping[Column, str]) -> tuple[str, list[str]]:
         """Return a number for every column, and the conditions for a row to count.

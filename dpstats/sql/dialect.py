@@ -76,8 +76,8 @@ class Dialect:
         """Return a value cut to bounds. NULL becomes the lower bound."""
         return f"least(greatest({sql}, {low}), {high})"
 
-    def cut(self, sql: str, low: Any, high: Any) -> str:
-        """Return the same of a short expression, in less time; NULL stays NULL."""
+    def clip_short(self, sql: str, low: Any, high: Any) -> str:
+        """Return a short expression clipped to bounds, faster than `clip`. NULL stays NULL."""
         return f"(CASE WHEN {sql} < {low} THEN {low} WHEN {sql} > {high} THEN {high} ELSE {sql} END)"
 
     def round(self, sql: str, size: float) -> str:
@@ -225,15 +225,15 @@ class Probe:
         ties = (0.5, 1.5, 2.5, -0.5, -1.5, -2.5, math.nextafter(0.5, 0), 2.0**51 + 0.5, 2.0**51 + 1.5, 5e-324)
         found: Checks = [(self._step(x, 1.0, 2.0**60), round(x)) for x in ties]
         ends = ((math.nan, 2.0), (math.inf, 2.0), (-math.inf, -1.0), (5e-324, 5e-324), (None, None))
-        found += [(self._cut(x, 1.0, 2.0), end) for x, end in ends]
+        found += [(self._clip(x, 1.0, 2.0), end) for x, end in ends]
         found += [(self._step(x / 2**29, 2.0**-29, 8.0), round(x)) for x in (2.5, 3.5, -1.5)]
         return found + [(self._step(x, 2.0**20, 1e15), round(x / 2**20)) for x in (5e-324, -5e-324, 1e15)]
 
     def _step(self, x: float, spacing: float, size: float) -> str:
-        return self._dialect.step(self._cut(x, size, size), size, spacing)
+        return self._dialect.step(self._clip(x, size, size), size, spacing)
 
-    def _cut(self, x: float | None, least: float, most: float) -> str:
-        return self._dialect.cut(self._bind(x), self._dialect.real(-least), self._dialect.real(most))
+    def _clip(self, x: float | None, least: float, most: float) -> str:
+        return self._dialect.clip_short(self._bind(x), self._dialect.real(-least), self._dialect.real(most))
 
     def _order(self) -> Checks:
         a, b, c = (self._bind(x) for x in (1e16, 1.0, 0.1))

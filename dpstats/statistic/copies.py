@@ -194,7 +194,7 @@ _LAST: list[dict[str, Any]] = [{}, {}]
 
 
 def _find_hidden() -> list[dict[str, Any]]:
-    """Return all modules, and those of the user, by name."""
+    """Return all modules, and the user's modules, by name."""
     if sys.modules != _LAST[0]:
         modules = dict(sys.modules)
         found = {name: module for name, module in modules.items() if not _is_of_installed(name, module)}

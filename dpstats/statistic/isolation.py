@@ -52,11 +52,11 @@ def value_of(
     A call fails if it raises anything, runs out of time, or does not return the right number of finite numbers. Only
     an interrupt by the user is raised.
     """
-    (value,) = values_of(frozen, [block], correction, n_outputs, link, time_limit)
+    (value,) = evaluate_blocks(frozen, [block], correction, n_outputs, link, time_limit)
     return value
 
 
-def values_of(
+def evaluate_blocks(
     frozen: Frozen,
     blocks: Iterable[BlockRows],
     correction: str | None,

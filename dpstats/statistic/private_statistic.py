@@ -38,7 +38,7 @@ from dpstats.statistic.blocks import JACKKNIFE, BlockRows, block_rows
 from dpstats.statistic.clipped_sums import located, sums
 from dpstats.statistic.copies import Frozen
 from dpstats.statistic.errors import BlockErrors, DifferenceErrors
-from dpstats.statistic.isolation import LINKS, LONGEST, SHORTEST, check_time_limit, values_of
+from dpstats.statistic.isolation import LINKS, LONGEST, SHORTEST, check_time_limit, evaluate_blocks
 from dpstats.statistic.location import Box, locations, spacing_of
 from dpstats.statistic.plan import (
     ABSOLUTE,
@@ -540,7 +540,7 @@ class _Work:
 
     def __call__(self, blocks: Iterable[BlockRows]) -> list[NDArray[np.float64]]:
         link = LINKS[self.link][0]
-        return values_of(self.function, blocks, self.bias, self.n_outputs, link, self.time_limit)
+        return evaluate_blocks(self.function, blocks, self.bias, self.n_outputs, link, self.time_limit)
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,7 +24,7 @@ LARGEST_LOG_RATIO = 3.0
 _GRID = np.linspace(-LARGEST_LOG_RATIO, LARGEST_LOG_RATIO, 121)
 _LEAST_AT_RISK = 1.0  # few rows have little weight in the score, so curves need more
 _MOST_NOISE = 0.5  # relative variance of the weights
-_MOST_GROUPED = 1.0  # cumulative hazard of a bin; few rows are left after a larger one
+_MOST_GROUPED = 1.0  # cumulative hazard of a bin; few rows remain after a larger one
 _HALVINGS = 40
 
 
@@ -119,7 +119,7 @@ class _Stratum:
 
 
 def _grouping_factor(increments: Floats) -> Floats:
-    """Return what a large hazard L of a bin multiplies L/M by: its variance is q/(E (1 - q)) = sinh(L)/M."""
+    """Return sinh(L)/L, the factor of L/M in the variance q/(E (1 - q)) = sinh(L)/M of a large hazard L of a bin."""
     increments = np.clip(increments, 1e-6, _MOST_GROUPED)
     return np.asarray(np.sinh(increments) / increments)
 

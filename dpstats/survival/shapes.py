@@ -86,7 +86,7 @@ class Shapes:
 
     @property
     def unknown_std(self) -> Floats:
-        """Standard deviation of the slope that remains unknown: what noise hides, and what is not a straight line."""
+        """Standard deviation of the slope that remains unknown, due to noise and shapes other than a straight line."""
         return np.hypot(self.hidden_std, MISFIT * self.slopes)
 
 

@@ -98,10 +98,10 @@ class Moments:
 def _second_order(
     reference: Reference, parts: Floats, total: Floats, at_risk: Floats
 ) -> tuple[Floats, Floats]:
-    """Return what the noise of a group's share in the number at risk takes off the differences, and its covariance.
+    """Return the bias that noise in a group's proportion at risk takes off the differences, and its covariance.
 
-    A share p has the error e = (e_g - p e_all)/E, and the events d of all groups have the error f. The difference has
-    -e f and -d e, whose means are not 0, because d is in E, and because E is in the denominator.
+    A proportion p has the error e = (e_g - p e_all)/E, and the events d of all groups have the error f. The difference
+    has -e f and -d e, whose means are not 0, because d is in E, and because E is in the denominator.
     """
     K, m, noise = reference.n_groups, reference.n_bins, reference.noise
     sums = risk_sums(m, 1)
@@ -112,7 +112,7 @@ def _second_order(
     weights = reference.weights
     per_group = of_both / at_risk - total * of_number / at_risk**2
     bias = ((1 - K * parts) * (weights * per_group)[:, None]).sum(axis=2)
-    # Covariance of the errors of the shares of groups a and b, in each bin.
+    # Covariance of the errors of the proportions of groups a and b, in each bin.
     across = -((sums @ noise.shared) ** 2)
     own = ((sums @ noise.own) * sums).sum(axis=1)
     p, q = parts[:, :, None], parts[:, None]
