@@ -7,7 +7,7 @@ Results at a fixed seed are compared: a change that is for speed only changes no
     python validation/benchmarks/memory.py OLDER NEWER            print the table
     python validation/benchmarks/memory.py OLDER NEWER --write    and write validation/results/benchmark_memory.md
 
-Each version is a folder with the package in it, a worktree of git for example. It takes four minutes and 1 GB.
+Each version is a folder with the package in it, a worktree of git for example. It takes eight minutes and 1 GB.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-ROWS, GROUPS, ROUNDS = 1_000_000, 50, 3
+ROWS, GROUPS, ROUNDS = 1_000_000, 50, 2
 SECONDS = 0.5  # of runs of a case in a round, and at least three
 BOUNDS = (-4.0, 4.0)
 
