@@ -7,7 +7,7 @@ INSTALLED := $(VENV)/.installed
 DOCS := $(VENV)/.docs
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test test-quick test-slow test-oldest test-kernels dist paper lint bench validate validate-fast validate-identity validate-regression validate-groups validate-tables validate-sql validate-statistic real searches audit audit-peers mutants outside docs examples clean
+.PHONY: demo test test-quick test-slow test-oldest test-kernels record house dist paper lint bench validate validate-fast validate-identity validate-regression validate-groups validate-tables validate-sql validate-statistic real searches audit audit-peers mutants outside docs examples clean
 
 # A stamp for what users have, and one for what tests need beside: both are made anew when their description changes.
 $(PLAIN): pyproject.toml
@@ -39,10 +39,19 @@ lint: $(INSTALLED)
 test: lint
 	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow"
 
-# The tests of one package, its doctests and its entries of the registry: `make test-quick PKG=groups`, in half a minute.
+# The tests of one package, its doctests, its entries of the registry, and the records and pages that it changes:
+# `make test-quick PKG=groups`, in a minute or two.
 test-quick: $(INSTALLED)
 	@test -d dpstats/$(PKG) -a -n "$(PKG)" || { echo "PKG must be a package of dpstats: make test-quick PKG=groups"; exit 2; }
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow" --package $(PKG) tests/$(PKG) dpstats/$(PKG) tests/conformance
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow" --package $(PKG) tests/$(PKG) dpstats/$(PKG) tests/conformance tests/nets/test_recorded.py tests/nets/test_recorded_words.py tests/test_docs.py tests/test_docstrings.py
+
+# What seeded calls say (tests/nets/words, readable) and return (tests/nets/recorded*.json), as it is now.
+record: $(INSTALLED)
+	OMP_NUM_THREADS=1 $(BIN)/python -W ignore -m tests.nets.recorded --write
+
+# Sizes of files and functions, imports, and what one fit walks through, beside their goals.
+house: $(INSTALLED)
+	$(BIN)/python validation/house.py
 
 # Long simulations and audits, of which `make test` has shorter ones: tests/slow.txt and the marker `kinds` name them.
 test-slow: $(INSTALLED)

@@ -126,10 +126,12 @@ class BudgetExceeded(DPStatsError, RuntimeError):
 
 
 class ChargedError(DPStatsError, RuntimeError):
-    """The release was charged, and failed afterwards. The message states the charge.
+    """The release was charged, and failed afterwards.
 
     Attributes
     ----------
+    message : str
+        It states the charge.
     released : dict
         Values that were released before the failure, by the names of their stages. They are public.
 

@@ -44,10 +44,7 @@ _IN_WORDS = {"two-sided": "is not", "less": "is less than", "greater": "is great
 
 
 class StandardErrors:
-    """Field of `Estimates` that is computed when it is first read, where None was given:
-
-    tests may not need it.
-    """
+    """Field of `Estimates` that is computed when it is first read, where None was given. Tests may not need it."""
 
     def __get__(self, estimates: Estimates, owner: type[Estimates]) -> Floats:
         state = estimates.__dict__
@@ -483,10 +480,7 @@ class HasEstimates(Inference, ABC):
 
     @abstractmethod
     def estimates(self, *args: Any, **options: Any) -> Estimates:
-        """Return the estimates with the distribution of their errors:
-
-        they can be pickled without the estimator.
-        """
+        """Return the estimates with the distribution of their errors. They can be pickled alone."""
 
     @property
     def estimate_(self) -> Any:

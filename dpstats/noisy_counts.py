@@ -119,9 +119,8 @@ class CountNoise:
 
 @lru_cache(maxsize=64)
 def _summed(scale: float, times: int) -> tuple[Numbers, Numbers]:
-    """Return P(S = k) and P(S > k), k = 0, 1, ..., of a sum of discrete Laplace noise:
-
-    by Fourier transform.
+    """Return P(S = k) and P(S > k), k = 0, 1, ..., of a sum of discrete Laplace noise, by a
+    Fourier transform.
     """
     decay = math.exp(-1 / scale)
     rate = 1 / (2 * scale)
@@ -138,10 +137,7 @@ def _summed(scale: float, times: int) -> tuple[Numbers, Numbers]:
 
 
 def _binomial(n: int, share: float) -> tuple[Numbers, Numbers]:
-    """Return the counts that are at all likely, and their probabilities:
-
-    the others have less than 4e-18 in all.
-    """
+    """Return the counts that are at all likely, and their probabilities. The others have less than 4e-18 in all."""
     mean, third = n * share, _LOG_LEFT_OUT / 3
     # Bernstein's inequality.
     reach = third + math.sqrt(third**2 + 2 * _LOG_LEFT_OUT * mean * (1 - share))

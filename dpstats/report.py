@@ -166,10 +166,7 @@ def picture_of(thing: Any) -> tuple[str, Figure] | None:
 
 @singledispatch
 def draw(thing: Any, ax: Any = None, **options: Any) -> Any:
-    """Draw a result on matplotlib Axes (default:
-
-    Axes of a new figure), and return them. Packages register theirs.
-    """
+    """Draw a result on matplotlib Axes, by default those of a new figure, and return them. Packages register theirs."""
     raise TypeError(
         f"thing must be a result that has a picture, got {type(thing).__name__}. Use its summary()"
     )

@@ -16,7 +16,7 @@ from dpstats.data.labels import printable
 from dpstats.errors import attempt, refuse
 from dpstats.exports import Records
 from dpstats.renames import renamed
-from dpstats.report import SIMULATED, Reported
+from dpstats.report import SIMULATED, Printed, Reported
 
 __all__ = ["ConfidenceInterval", "JointTest", "Summary", "TermTests", "about_missing", "with_missing"]
 
@@ -55,7 +55,7 @@ def plain(values: Any) -> Any:
     return array.view(OneNumber) if array.size == 1 and array.dtype == np.float64 else array
 
 
-class HypothesisTest(Reported):
+class HypothesisTest(Printed):
     """Base of the results of tests.
 
     `_numbers` names the attributes that have a number for each row of the table, and `_facts_of_all` those about all

@@ -6,6 +6,7 @@ Tests are slow that are listed, and of tests marked with ``kinds`` the entries w
 from __future__ import annotations
 
 import gc
+import re
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ GONE = pytest.StashKey[set[str]]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--package",
-        help="of tests/conformance run what is about entries of this package of dpstats, and no more",
+        help="of tests/conformance, of records and of pages run what is about this package of dpstats, and no more",
     )
 
 
@@ -36,11 +37,25 @@ def find_entries(item: pytest.Item) -> list[Any]:
     return [param for param in params.params.values() if hasattr(param, "covers")] if params else []
 
 
+def is_record(item: pytest.Item) -> bool:
+    """Return whether a test compares what seeded calls say or return with a record of it."""
+    return item.path.name in ("test_recorded.py", "test_recorded_words.py")
+
+
 def is_about(item: pytest.Item, package: str) -> bool:
-    """Return whether a test of the registry is about an entry of a package; True for all other tests."""
-    if "conformance" not in item.path.parts:
-        return True
-    return any(entry.covers.__module__.split(".")[1:2] == [package] for entry in find_entries(item))
+    """Return whether a test of the registry, of a record or of a page is about a package; True for all other tests."""
+    given = getattr(getattr(item, "callspec", None), "params", {})
+    if "conformance" in item.path.parts:
+        return any(entry.covers.__module__.split(".")[1:2] == [package] for entry in find_entries(item))
+    if is_record(item):
+        from tests.nets.recorded_words import package_of
+
+        # A scene of numbers begins with the class that it is about.
+        scene = given.get("scene") or re.split(r",| at ", given.get("name", ""))[0].removeprefix("told of ")
+        return package_of(scene) == package
+    if "page" in given:
+        return f"dpstats.{package}" in given["page"].read_text(encoding="utf-8")
+    return item.path.name != "test_docs.py"
 
 
 def find_kinds(item: pytest.Item) -> set[Any]:
@@ -66,8 +81,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     seen: dict[str, set[Any]] = {}  # kinds that an earlier entry has
     for item in items:
         if item.nodeid in slow:
-            item.add_marker(pytest.mark.slow)
             slow.remove(item.nodeid)
+            if package is None or not is_record(item):
+                item.add_marker(pytest.mark.slow)
         elif item.get_closest_marker("kinds"):
             kinds, before = find_kinds(item), seen.setdefault(name_case(item), set())
             if kinds <= before:

@@ -168,3 +168,15 @@ def test_a_list_says_how_many_names_it_leaves_out() -> None:
     names = ["a", "b", "c", "d", "e"]
     texts = [list_some(names, most) for most in (6, 5, 4, 3)]
     assert texts == ["a, b, c, d, e", "a, b, c, d, e", "a, b, c, d and 1 more", "a, b, c and 2 more"]
+
+
+def test_every_result_prints_its_table() -> None:
+    from tests.nets.parts import list_public
+
+    silent = {
+        name
+        for _, name, thing in list_public()
+        if isinstance(thing, type) and hasattr(thing, "summary") and not hasattr(thing, "fit")
+        if thing.__str__ is object.__str__
+    }
+    assert silent == {"ConfidenceInterval", "PrivacyBudget"}  # their repr says all in a line

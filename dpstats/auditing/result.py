@@ -40,7 +40,9 @@ class AuditResult(_Audit):
     epsilon_lower : float
         Lower confidence bound on the epsilon of the release at ``delta``.
     epsilon_claimed, delta : float
-        The claim. violated : bool Whether the bound exceeds the claim.
+        The claim.
+    violated : bool
+        Whether the bound exceeds the claim.
     confidence : float
         The bound exceeds the truth with probability at most 1 - confidence.
     n_trials : int
@@ -111,8 +113,9 @@ class ExactAuditResult(_Audit):
     epsilon_lower : float
         The exact epsilon of the worst pair at ``delta``: of the release, where all pairs were given.
     epsilon_claimed, delta : float
-        The claim. violated : bool Whether the exact epsilon exceeds the claim by more than the rounding
-        tolerance.
+        The claim.
+    violated : bool
+        Whether the exact epsilon exceeds the claim by more than the rounding tolerance.
     confidence : float
         1.
     pair : tuple

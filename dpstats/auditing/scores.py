@@ -217,10 +217,7 @@ def _repeats(keys: list[Any]) -> bool:
 
 
 def _sum(pair: Pair, bins: int) -> Score:
-    """Return the sum of the learned log-likelihood ratios of all components:
-
-    the best score, if independent.
-    """
+    """Return the sum of the learned log-likelihood ratios of all components, the best score if they are independent."""
     terms = [_term(first, second, bins) for first, second in zip(*pair, strict=True)]
 
     def function(sample: Sample) -> Floats:

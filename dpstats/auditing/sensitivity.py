@@ -41,8 +41,9 @@ def check_sensitivity(
     sensitivity : float, optional
         Declared sensitivity of a statistic that ``release(data)`` returns.
     norm : {"l1", "l2", "linf"}, default="l1"
-        Norm of ``sensitivity``. rows_apart : int, default=1 Largest number of rows in which the tables of an
-        estimator may differ: more than one if a person has several.
+        Norm of ``sensitivity``.
+    rows_apart : int, default=1
+        Largest number of rows in which the tables of an estimator may differ: more than one if a person has several.
     seed : int, default=0
         Seed of the simulated noise, which both runs share.
 

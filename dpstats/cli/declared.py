@@ -15,10 +15,7 @@ DISCOVER = "discover"
 
 
 def bounds_of(given: list[list[str]] | None) -> tuple[Pairs, dict[str, Pair]]:
-    """Parse the arguments of ``--bounds``:
-
-    return the pair without a name (LO HI), and the named ones (NAME=LO,HI).
-    """
+    """Parse the arguments of ``--bounds`` into the pair without a name (LO HI) and the named ones (NAME=LO,HI)."""
     pairs: Pairs = []
     named: dict[str, Pair] = {}
     for words in given or []:

@@ -1,7 +1,4 @@
-"""What the commands write:
-
-opened before the work, whole or not at all, and one clear line where that fails.
-"""
+"""What the commands write: opened before the work, whole or not at all, one clear line where that fails."""
 
 from __future__ import annotations
 

@@ -80,10 +80,7 @@ class KeptResults:
             return int(number or 0)
 
     def change(self, number: int, column: str, value: str) -> bool:
-        """Keep something more of a result:
-
-        its releases, its text or its facts; return whether it is there still.
-        """
+        """Keep the releases, the text or the facts of a result, and return whether it is still there."""
         with self._connection() as connection:
             done = connection.execute(f"UPDATE results SET {column} = ? WHERE id = ?", (value, number))
             return bool(done.rowcount)

@@ -199,10 +199,7 @@ def _release(options: argparse.Namespace) -> None:
 
 
 def _check_missing_words(options: argparse.Namespace) -> None:
-    """Refuse words that mean missing where a missing entry is an error:
-
-    it would say whether a word is in the table.
-    """
+    """Refuse words that mean missing where a missing entry is an error. It would say whether a word is in the table."""
     if options.na_values is None:
         return
     codes = text_format(options).missing

@@ -20,7 +20,7 @@ from dpstats.means.ratio import RatioErrors
 from dpstats.means.region import Region
 from dpstats.privacy.guarantee import Neighbors
 from dpstats.regression.design import Design
-from dpstats.regression.levels import LevelsEstimate, LevelsPlan, levels_plan
+from dpstats.regression.levels import LevelMeans, LevelsEstimate, LevelsPlan, levels_plan
 
 Floats = NDArray[np.float64]
 
@@ -188,8 +188,12 @@ def mean_errors(found: LevelsEstimate) -> RatioErrors:
 
 def wald_test(found: LevelsEstimate) -> tuple[Floats, Floats]:
     """Return Wald's statistic of equal adjusted means, and its p-value by the chi-squared distribution."""
-    low, high = found.means.ends(1.0)
-    estimate = found.means.estimate[:, 0]
+    means = found.means
+    if isinstance(means, LevelMeans):
+        # A mean that is moved to a bound of the outcomes, with both of its ends, would have no error.
+        means = means.widened()
+    low, high = means.ends(1.0)
+    estimate = means.estimate[:, 0]
     cov = np.diag(((high - low)[:, 0] / 2) ** 2) + found.covariance
     inverse = np.linalg.inv(cov)
     center = inverse.sum(axis=0) @ estimate / inverse.sum()

@@ -23,7 +23,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class BallLattice(NormedLattice):
-    """Rows projected on a ball: the l2 norm of a row is at most ``radius`` steps."""
+    """Rows projected on a ball.
+
+    Attributes
+    ----------
+    radius : int
+        Largest l2 norm of a row, in steps.
+    """
 
     spacing: float
     radius: int
@@ -165,10 +171,7 @@ class BallLattice(NormedLattice):
     def _project_huge(
         self, out: NDArray[np.float64], rows: NDArray[np.intp], factors: NDArray[np.float64], inside: float
     ) -> None:
-        """Prepare rows whose squares, or whose shift to the center, overflow:
-
-        first scale them to size one.
-        """
+        """Prepare rows whose squares, or whose shift to the center, overflow. They are scaled to size one first."""
         huge = np.clip(out[rows], -1e300, 1e300)
         huge /= np.abs(huge).max(axis=1, keepdims=True)
         out[rows] = huge
@@ -204,7 +207,7 @@ class BallLattice(NormedLattice):
 
 @dataclass(frozen=True, eq=False)
 class CrossLattice(BallLattice):
-    """Rows scaled to an l1 ball (a cross-polytope): the l1 norm of a row is at most ``radius`` steps."""
+    """Rows scaled to an l1 ball (a cross-polytope): ``radius`` bounds the l1 norm of a row, in steps."""
 
     def sensitivity(self, norm: str) -> int:
         # Two opposite corners, in either norm. The squares' sensitivity is the ball's: between two corners.

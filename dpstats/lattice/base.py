@@ -1,7 +1,4 @@
-"""What every lattice of rows is:
-
-public numbers, a bound on the distance of two rows, a row map, exact sums.
-"""
+"""What a lattice of rows is: public numbers, a bound on the distance of two rows, a row map, exact sums."""
 
 from __future__ import annotations
 

@@ -48,9 +48,14 @@ Steps = int | NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class BoxLattice(RowLattice):
-    """Each column clipped separately: an entry is at most ``bound`` steps from its center.
+    """Each column clipped separately.
 
-    ``low`` and ``high`` are the declared bounds. Entries outside are counted by these bounds, not by steps.
+    Attributes
+    ----------
+    bound : int or int64 array of shape (n_features,)
+        Largest distance of an entry from its center, in steps.
+    low, high : float or array of shape (n_features,)
+        The declared bounds. Entries outside are counted by these bounds, not by steps.
     """
 
     bound: Steps

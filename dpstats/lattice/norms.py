@@ -100,9 +100,9 @@ class NormedLattice(RowLattice):
         return NormSums(*summed_by(rows, lambda X: self.norm_sums(X, missing=missing)))
 
     def norm_rows(self, X: NDArray[Any]) -> NDArray[np.int64]:
-        """Return the terms of `norm_sums` for each row:
+        """Return the terms of `norm_sums` for each row, of shape (n, n_features + 2).
 
-        shape (n, n_features + 2). Entries should be finite.
+        Entries should be finite.
         """
         return rounded(_WithNorms(self), X)
 

@@ -137,9 +137,9 @@ def compute_room(p: int, norm: str) -> float:
 
 
 def powered_norms(rows: Floats, norm: str) -> Floats:
-    """Return the squared "l2" norm of each row, or its "l1" norm:
+    """Return the squared "l2" norm of each row, or its "l1" norm.
 
-    exact for integers whose sums are below 2^53.
+    They are exact for integers whose sums are below 2^53.
     """
     return squared_norms(rows) if norm == "l2" else np.einsum("ij->i", np.abs(rows))
 

@@ -165,9 +165,9 @@ def sums_by_rows(
 
 
 def sums_by_columns(X: NDArray[Any], column_map: ColumnMap, how: Reading) -> Moments:
-    """Add up a wide table as several narrow ones, whose blocks stay in cache:
+    """Add up a wide table as several narrow ones, whose blocks stay in cache.
 
-    columns do not know of each other, unless a row is dropped for one of its entries.
+    Columns do not know of each other, unless a row is dropped for one of its entries.
     """
     if how.missing == "drop":
         return sums_by_rows(X, column_map, how)
@@ -384,9 +384,9 @@ def _group_sums(values: Integers, codes: Integers | None, n_groups: int) -> Inte
 
 
 def _divide(values: Integers, largest: int | Integers) -> None:
-    """Divide in place, rounding down:
+    """Divide in place, rounding down.
 
-    by a shift where the divisor is a power of two, which is much faster.
+    A power of two divides by a shift, which is much faster.
     """
     if isinstance(largest, int) and largest & (largest - 1) == 0:
         np.right_shift(values, largest.bit_length() - 1, out=values)

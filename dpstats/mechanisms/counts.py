@@ -17,7 +17,7 @@ from dpstats.inference import Estimates, HasEstimates
 from dpstats.key_noise import KeyNoise
 from dpstats.noisy_counts import CountNoise, limits
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.report import SIMULATED
+from dpstats.report import SIMULATED, Printed
 from dpstats.results import ConfidenceInterval, Summary, print_rounded
 
 
@@ -51,7 +51,7 @@ class CountErrors(ErrorDistribution):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CountEstimate(HasEstimates):
+class CountEstimate(HasEstimates, Printed):
     """Released counts, with the distribution of their noise.
 
     Attributes

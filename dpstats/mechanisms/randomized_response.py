@@ -26,13 +26,14 @@ from dpstats.privacy.plan import Plan
 from dpstats.privacy.stages import Responses
 from dpstats.release.charges import state_charges
 from dpstats.release.mechanism import Mechanism
+from dpstats.report import Printed
 from dpstats.together import BONFERRONI
 
 _RESPONSES = "responses"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ProportionEstimate(HasEstimates):
+class ProportionEstimate(HasEstimates, Printed):
     """Estimated proportions of the categories, from randomized responses.
 
     Attributes

@@ -117,6 +117,7 @@ def advanced_composition(
         The theorem's delta', in (0, 1).
     delta : float, default=0.0
         Delta of each release.
+    neighbors : Neighbors, default=Neighbors.REPLACE_ONE
 
     Examples
     --------

@@ -19,6 +19,13 @@ _MOST_BITS, _MOST_PARITIES = 26, 1 << 24
 class ParityQueries(LinearQueries, name="parities"):
     """Numbers of rows with an odd number of ones in a set of bits; see `LinearQueries.parities`.
 
+    Parameters
+    ----------
+    d : int
+        Number of bits of a point.
+    k : int
+        Largest number of bits of a query.
+
     Attributes
     ----------
     sets : tuple of tuples of int

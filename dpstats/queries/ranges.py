@@ -19,6 +19,13 @@ _MOST_RANGES = 1 << 26
 class RangeQueries(LinearQueries, name="ranges"):
     """Numbers of rows between two points, both included; see `LinearQueries.ranges`.
 
+    Parameters
+    ----------
+    size : int
+        Number of points.
+    ends : sequence of pairs of int, optional
+        First and last point of each range. Default: all ranges.
+
     Attributes
     ----------
     ends : int64 array of shape (n_queries, 2)

@@ -443,6 +443,8 @@ class DesignRows:
         blocks: list[Block] = []
 
         def convert(table: Table) -> Sums:
+            if table.groups is not None and not self.drops:
+                check_finite(table.X)  # also rows of undeclared levels
             blocks.extend(_blocks(table, self.design, self.drops).convert())
             return {}
 

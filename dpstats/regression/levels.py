@@ -89,6 +89,8 @@ _NOISE = 2.0
 _COVARIATE_SPREAD = 0.5
 """Prior standard deviation of the mean of a covariate in a level, in half-widths."""
 _HALVINGS = 50
+_FARTHEST = 6.0
+"""Standard deviations beyond the clip within which a mean is found from its clipped mean."""
 
 
 @dataclass(frozen=True)
@@ -191,6 +193,7 @@ def levels_plan(
     Randomized levels whose slopes noise would hide are not adjusted. Others are refused, as they would be confounded.
     With ``slopes`` the slopes are wanted too, and not only as a means to adjust the levels.
     """
+    share = _steps_share(design, n, epsilon, delta, slopes)  # refuses delta = 0
     mu, guarantee = 1 / gaussian_sigma(epsilon, delta), PrivacyGuarantee(epsilon, delta)
     d = design.center.size
     facts |= {
@@ -201,7 +204,6 @@ def levels_plan(
         "slopes": slopes,
     }
     size = facts.pop("n_features", d)
-    share = _steps_share(design, n, epsilon, delta, slopes)
     own, weighted = mu * math.sqrt(share), design.weight is not None
     # Rows of undeclared levels count nowhere, so the steps count the rows that they use, as if others were missing.
     first = first_stages(design, "drop")
@@ -723,6 +725,11 @@ class LevelMeans:
         bias = np.hypot(self.ratio.bias, np.asarray(error) * kept / self.clip)
         return replace(self, ratio=replace(self.ratio, bias=bias), middle=self.middle + by)
 
+    def widened(self) -> LevelMeans:
+        """Return the means without the limit by the bounds. What would be infinite is as far as a mean can be found."""
+        most = np.abs(self.middle) + self.clip + _FARTHEST * self.scale
+        return replace(self, most=float(np.max(most)))
+
     def _map(self, ratio: Floats) -> Floats:
         away = invert_clipped_mean(ratio * self.clip, self.clip, self.scale)
         return np.clip(self.middle + away, -self.most, self.most)
@@ -739,7 +746,7 @@ def clipped_mean(mean: Any, clip: Any, scale: Any) -> Floats:
 def invert_clipped_mean(value: Floats, clip: Any, scale: Any) -> Floats:
     """Return the mean of a normal variable whose clipped mean is ``value``: infinite at the ends."""
     clip = np.broadcast_to(clip, value.shape)
-    low, high = -clip - 6 * scale, clip + 6 * scale
+    low, high = -clip - _FARTHEST * scale, clip + _FARTHEST * scale
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         below = clipped_mean(middle, clip, scale) < value

@@ -25,7 +25,7 @@ _RUN = 1 << 10  # entries that one operation of numpy handles with a vector repe
 _EXPONENT = 1022
 """The exponent of a float is the number in its bits minus this, as `numpy.frexp` has it."""
 _MOST_SQUARES = 256
-"""Columns up to which the squared norm of a row is an exact integer: entries are below 2^22 + 2^18."""
+"""Columns up to which the squared norm of a row is an exact integer: entries are below 2^22 + 2^19."""
 
 
 class Passes(Protocol):
@@ -90,9 +90,10 @@ class NumpyPasses:
     def convert(self, X: Floats, center: Floats, scale: Floats, near: float, points: Narrow) -> bool:
         steps = apply_columns(np.subtract, X, center)
         steps = apply_columns(np.multiply, steps, scale, steps)
+        # Before rounding, as the block decides for each row whether it is far. Comparisons with NaN are false.
+        all_near = bool(steps.max(initial=0.0) <= near and steps.min(initial=0.0) >= -near)
         points[:, :-1], points[:, -1] = np.rint(steps, out=steps), 1.0
-        # Comparisons with NaN are false.
-        return bool(steps.max(initial=0.0) <= near and steps.min(initial=0.0) >= -near)
+        return all_near
 
     def clip_and_sum(self, points: Narrow, most: float) -> Floats:
         return np.asarray(np.ones(len(points)) @ np.clip(points, -most, most).astype(np.float64))

@@ -118,9 +118,7 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
 
     _min_samples = 2
     _per_column: tuple[str, ...] = ()
-    """Parameters that may have an entry per column:
-
-    a fit matches their labels with the names of the columns.
+    """Parameters that may have an entry per column. A fit matches their labels with the names of the columns.
     """
 
     def plan(self, n_samples: int, n_features: int) -> Plan:
@@ -138,10 +136,7 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         return replace(self._schema(), codes=check_codes(getattr(self, "missing_codes", None)))
 
     def _prepare(self, plan: Plan) -> Plan:
-        """Return the plan with slow public computations done:
-
-        before the charge, so that an interrupt is free.
-        """
+        """Return the plan with slow public computations done: before the charge, so that an interrupt is free."""
         return plan
 
     def _read(self, rows: Rows, plan: Plan) -> Private:
@@ -460,10 +455,7 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         return [("Estimator", type(self).__name__), ("Rows", rows), *more, *self.privacy_.facts()]
 
     def _count_rows(self) -> list[tuple[str, str]]:
-        """Return the facts of a summary on the rows:
-
-        their public size, and how many complete ones were used.
-        """
+        """Return the facts of a summary on the rows: their public size, and how many complete ones were used."""
         plan = self.plan_
         if plan.has_private_size:
             return [("Rows", self._released_size.words), ("Columns", f"{plan.n_features:,} (public)")]

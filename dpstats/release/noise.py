@@ -62,9 +62,9 @@ class Noise(Protocol):
         """
 
     def cauchy(self, scale: float, size: Size) -> NDArray[Any]:
-        """Draw P(k) proportional to 1/(scale^2 + k^2):
+        """Draw P(k) proportional to 1/(scale^2 + k^2).
 
-        integers of any size, Python's where noise is exact.
+        They may have any size, and are Python's integers where noise is exact.
         """
 
     def student(self, scale: float, size: Size) -> NDArray[Any]:

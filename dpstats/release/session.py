@@ -401,10 +401,7 @@ class Session:
         return released
 
     def respond(self, name: str, answers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return a randomized response to every answer in 0, ..., n_categories - 1:
-
-        shape (n,), or (size, n).
-        """
+        """Return a randomized response to every answer in 0, ..., n_categories - 1, of shape (n,) or (size, n)."""
         stage: Responses = self._stage(name, Responses)
         self._take(name)
         flat = answers if self._size is None else np.tile(answers, self._size)
@@ -426,10 +423,7 @@ class Session:
         return signs
 
     def shuffle(self, name: str) -> NDArray[np.intp]:
-        """Return a uniform order of the units of a `Shuffle`:
-
-        shape (k,), one for all draws of a simulation.
-        """
+        """Return a uniform order of the units of a `Shuffle`, of shape (k,). All draws of a simulation share it."""
         stage: Shuffle = self._stage(name, Shuffle)
         self._take(name)
         while True:

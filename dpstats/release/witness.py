@@ -45,7 +45,8 @@ class Declared:
     sensitivity : float
         Largest change of the statistic between neighboring datasets.
     scale : float
-        Scale of its noise. selection : bool
+        Scale of its noise.
+    selection : bool
         Whether the best of scores is selected.
     monotone : bool
         Whether a row changes all scores in the same direction.
@@ -77,7 +78,8 @@ class Witness(StandIn):
     Parameters
     ----------
     seed : int
-        Seed of the simulated noise. first : sequence of Seen, optional
+        Seed of the simulated noise.
+    first : sequence of Seen, optional
         A run whose releases are repeated.
     """
 

@@ -68,10 +68,7 @@ class ElasticSensitivity:
 
     @property
     def constant(self) -> bool:
-        """Whether it is the same at every distance:
-
-        no private table is joined by a column of a private one.
-        """
+        """Whether it is the same at every distance: no private table is joined by a column of a private one."""
         return ", k)" not in self.formula
 
     @property

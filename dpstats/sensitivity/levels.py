@@ -21,14 +21,10 @@ from dpstats.release.noise import check_scale
 
 LEVEL = "level of the noise"
 LEVEL_SHARE = {"laplace": 0.2, "cauchy": 0.4, "student": 0.4}
-"""Part of epsilon that the level is released for, where there is an interval:
-
-what makes it shortest, about.
+"""Part of epsilon that the level is released for, where there is an interval. It makes the interval about the shortest.
 """
 _STEADY = 0.5
-"""Part of the best ratio of levels that is taken where the level is released:
-
-an interval is many levels up.
+"""Part of the best ratio of levels that is taken where the level is released. An interval is many levels up.
 """
 _LEVEL_TAIL = 0.2
 """Part of the error probability of an interval that is for the level."""
@@ -188,7 +184,8 @@ def half_width(
     Parameters
     ----------
     stage : Smooth
-        Stage of the integers. level : float
+        Stage of the integers.
+    level : float
         The level as it was released, with noise of ``level_scale``.
     confidence_level : float
         Level for one integer, or for ``numbers`` integers together.

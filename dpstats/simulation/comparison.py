@@ -40,8 +40,10 @@ class Check(Printed):
         "equal", "at_most" or "at_least".
     lines : tuple of (parameters, measured, interval, stated, agrees)
         Named tuples; the last says whether the interval agrees with the stated value.
+    confidence_level : float
+        Level of the intervals of all cells together.
     verdict : str
-        "reproduced" if every cell agrees; intervals hold for all cells together.
+        "reproduced" if every cell agrees.
     loss : str
         Name of the compared loss.
     failures : str

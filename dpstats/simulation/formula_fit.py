@@ -47,7 +47,9 @@ class FormulaFit(Printed):
         Largest relative deviation of a cell from the fitted formula.
     n_cells : int
     confidence_level : float
-        Level of the verdict. failures : str Description of the failed replications.
+        Level of the verdict.
+    failures : str
+        Description of the failed replications.
 
     Examples
     --------

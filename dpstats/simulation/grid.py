@@ -20,10 +20,7 @@ NAME = "estimator"
 
 
 def cells_of(grid: Any) -> list[dict[str, Any]]:
-    """Return the parameters of every cell:
-
-    a mapping of lists is their product, the last one varying fastest.
-    """
+    """Return the parameters of every cell. A mapping of lists is their product, the last one varying fastest."""
     if isinstance(grid, Mapping):
         for values in grid.values():
             if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray):

@@ -1,7 +1,4 @@
-"""Measured risks as a fit uses them:
-
-cells with few failures, logs of means, terms of a formula in every cell.
-"""
+"""Measured risks as a fit uses them: cells with few failures, logs of means, terms of a formula in every cell."""
 
 from __future__ import annotations
 

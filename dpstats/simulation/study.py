@@ -354,10 +354,7 @@ def _blocks(missing: Mapping[int, list[int]], seconds: Mapping[int, float]) -> l
 
 
 def _emptied(waiting: list[Finished]) -> list[Finished]:
-    """Return the blocks that wait to be written and forget them:
-
-    if writing fails, they are not written again.
-    """
+    """Return the blocks that wait to be written and forget them. If writing fails, they are not written again."""
     taken = waiting.copy()
     waiting.clear()
     return taken

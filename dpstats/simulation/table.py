@@ -183,10 +183,7 @@ class StudyResults(Printed):
         return tuple(cell for cell in self.cells if cell.failures)
 
     def table(self) -> NDArray[np.void]:
-        """Return a structured array with one row per cell:
-
-        parameters, replications, failures, means and errors.
-        """
+        """Return a structured array with one row per cell: parameters, replications, failures, means and errors."""
         names = list(dict.fromkeys(key for cell in self.cells for key in cell.parameters))
         columns: dict[str, NDArray[Any]] = {}
         for name in names:

@@ -220,6 +220,8 @@ class PrivateTable(HasEstimates, Printed):
     thresholds : tuple of float
         Largest contributions of a unit, in the units of the data, for positive and for negative values. They are
         chosen privately.
+    text : str
+        The query.
 
     Examples
     --------

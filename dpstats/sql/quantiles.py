@@ -282,6 +282,12 @@ class QuantileAnswers(CellAnswers):
     rows : ndarray of shape (n_cells,)
         Noisy numbers of rows that have a value.
     guarantee : PrivacyGuarantee
+    text : str
+        The query.
+    method : str
+        "ranks": points are selected by their ranks.
+    thresholds : tuple of float
+        How many rows a unit adds at most: chosen privately.
 
     Examples
     --------

@@ -103,6 +103,8 @@ class PrivateAnswers(CellAnswers):
         What the noise is scaled by: a public bound, the smooth sensitivity, or a threshold for every unit.
     thresholds : tuple of float
         How many rows a unit adds at most: chosen privately.
+    text : str
+        The query.
 
     Examples
     --------

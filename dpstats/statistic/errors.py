@@ -47,10 +47,7 @@ class BlockErrors(ErrorDistribution):
     bias: float = 0.0
 
     def mapped(self, values: Floats) -> Floats:
-        """Return numbers on the scale of the link as numbers of the statistic:
-
-        without an axis for one output.
-        """
+        """Return numbers on the scale of the link as numbers of the statistic, without an axis for one output."""
         inverse = LINKS[self.link][1]
         found = np.array([inverse(value) for value in np.ravel(values)])
         return found.reshape(() if found.size == 1 else np.shape(values))

@@ -13,7 +13,7 @@ from dpstats.data.opening import open_source
 from dpstats.data.parameters import check_integer
 from dpstats.errors import InvalidData
 from dpstats.exports import Records
-from dpstats.report import Reported
+from dpstats.report import Printed
 from dpstats.results import Summary
 from dpstats.statistic.blocks import BlockRows, block_rows
 from dpstats.statistic.copies import Frozen, hide_modules
@@ -22,7 +22,7 @@ from dpstats.statistic.private_statistic import PrivateStatistic
 
 
 @dataclass(frozen=True, slots=True)
-class LocalityCheck(Reported):
+class LocalityCheck(Printed):
     """Result of `check_locality`.
 
     Attributes

@@ -379,10 +379,7 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan], HasMissing
         return with_missing(words, about_missing(self.missing))
 
     def estimates(self) -> Estimates:
-        """Return the estimates with the distribution of their errors:
-
-        they can be pickled without the estimator.
-        """
+        """Return the estimates with the distribution of their errors. They can be pickled alone."""
         check_is_fitted(self)
         low, high = self._errors.limits(_ONE_STD)
         name, p = self._label, self.plan_.n_outputs
@@ -473,7 +470,7 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan], HasMissing
         --------
         >>> import numpy as np
         >>> from dpstats.statistic import PrivateStatistic
-        >>> rows = np.random.default_rng(0).exponential(size=(4000, 1))
+        >>> rows = np.random.default_rng(0).exponential(size=(1000, 1))
         >>> found = PrivateStatistic(lambda block: block.std() / block.mean()).rehearse(rows, n_replications=20)
         >>> bool(found.coverage[0] > 0.8), found.holds
         (True, True)

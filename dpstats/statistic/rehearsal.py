@@ -16,7 +16,7 @@ from dpstats.data.tables import Table
 from dpstats.error_distributions import usual_level
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.exports import Records
-from dpstats.report import Reported
+from dpstats.report import Printed
 from dpstats.results import Summary
 from dpstats.statistic.blocks import block_rows
 from dpstats.statistic.copies import Frozen
@@ -30,7 +30,7 @@ _LOW = 0.02
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rehearsal(Reported):
+class Rehearsal(Printed):
     """Result of `PrivateStatistic.rehearse`, for each output.
 
     Attributes

@@ -86,6 +86,13 @@ def test_equal_groups_are_rejected_as_often_as_stated() -> None:
     assert np.mean(np.array(pvalues) < 0.05) <= 0.15
 
 
+def test_groups_at_a_bound_are_compared() -> None:
+    # The limits of their means are moved to the bound too, which left no error for the test.
+    frame = trial(1000).assign(y=200.0)
+    found = [estimator(random_state=seed, epsilon=5.0).fit(frame).anova() for seed in range(5)]
+    assert all(np.isfinite(test.statistic[0]) and test.pvalue[0] > 1e-3 for test in found)
+
+
 def test_other_groups_are_compared_at_equal_covariates() -> None:
     rng = np.random.default_rng(2)
     k = rng.integers(0, 2, 20_000)

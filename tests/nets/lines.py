@@ -43,7 +43,7 @@ def run(command: Sequence[str]) -> list[Any]:
             status = end.code
     table_lines, errors = (one.getvalue().replace(table(), "FILE") for one in (out, err))
     kept = written.read_text(encoding="utf-8").replace(table(), "FILE") if written.exists() else ""
-    return [status, [" ".join(line.split()) for line in table_lines.splitlines()], errors, kept]
+    return [status, "\n".join(" ".join(line.split()) for line in table_lines.splitlines()), errors, kept]
 
 
 def whole(command: Sequence[str]) -> list[str]:

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from tests.nets import recorded_words
 from tests.nets.calls import ESTIMATORS, OTHERS
 from tests.nets.parts import list_public
 from tests.nets.recorded_words import SCENES, changes, record
+from tests.nets.told import Said
 
 ELSEWHERE = {
     "dpstats.data": "columns and tables behind estimators: tests/nets/test_forms.py, tests/data",
@@ -49,8 +51,31 @@ def names_of_estimators() -> set[str]:
 @pytest.mark.parametrize("scene", SCENES)
 def test_words_are_as_recorded(scene: str) -> None:
     found = list(changes(scene))
-    assert not found, "\n".join([*found[:20], "If this is meant: python -m tests.nets.recorded --write"])
+    assert not found, "\n".join([*found[:20], "If this is meant: make record"])
 
 
 def test_every_recorded_scene_is_played() -> None:
     assert record().keys() == SCENES.keys()
+
+
+def scenes(words: str) -> dict[str, Any]:
+    """Return two scenes that say the same sentence, in a list and in a table."""
+    told: dict[str, list[Said]] = {
+        "ClippedMean": [("", f"{words} count."), ("", 2.0)],
+        "queries, rows": [("", f"g | mean\n[#] {words}\n    count.\n[#] Other words."), ("", 3.0)],
+    }
+    return {scene: lambda said=said: {"": said} for scene, said in told.items()}
+
+
+def test_a_changed_word_is_told_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    monkeypatch.setattr(recorded_words, "RECORD", tmp_path / "record.json")
+    monkeypatch.setattr(recorded_words, "WORDS", tmp_path / "words")
+    monkeypatch.setattr(recorded_words, "SCENES", scenes("Intervals"))
+    for kept in (record, recorded_words.words):
+        monkeypatch.setattr(recorded_words, kept.__name__, kept.__wrapped__)
+    recorded_words.write()
+    assert (tmp_path / "words" / "sql.txt").read_text() == "\n== queries, rows\ng | mean\nOther words.\n"
+    assert not [*changes("ClippedMean"), *changes("queries, rows")]
+    monkeypatch.setattr(recorded_words, "SCENES", scenes("Bands"))
+    assert [*changes("ClippedMean")] == ["- Intervals count.", "+ Bands count."]
+    assert not [*changes("queries, rows")]

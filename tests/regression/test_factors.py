@@ -14,7 +14,7 @@ from sklearn.base import clone
 
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.privacy import PrivacyBudget
-from dpstats.regression import PrivateLinearRegression
+from dpstats.regression import PrivateLinearRegression, blocks
 from dpstats.regression.blocks import Block
 from dpstats.regression.factors import Coding, FactorsPlan, check_factors
 from dpstats.regression.levels import COVARIATES, LEVELS, CovariateSums, OutcomeTotals
@@ -346,3 +346,19 @@ def test_outcomes_without_spread_have_coefficients() -> None:
         x_bounds={"x": (-3, 3)}, y_bounds=(-1, 1), factors={"a": [0, 1, 2]}, epsilon=1e6, random_state=0
     ).fit(rows, np.full(200, 0.25))
     assert np.isfinite(made.params_).all()
+
+
+def test_a_missing_number_is_refused_in_a_row_of_an_undeclared_level_too(
+    rows: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed = rows.iloc[:5000].copy()
+    changed.loc[0, ["x", "arm"]] = np.nan, "nobody"
+    for kept in (blocks.MOST_KEPT, 1):
+        monkeypatch.setattr(blocks, "MOST_KEPT", kept)
+        with pytest.raises(InvalidData, match="NaN"):
+            PrivateLinearRegression(factors=ARMS, **GIVEN).fit(changed, changed["y"])
+
+
+def test_pure_privacy_is_refused_with_another_estimator() -> None:
+    with pytest.raises(InvalidParameter, match="FunctionalMechanismRegression"):
+        PrivateLinearRegression(factors=ARMS, delta=0, **GIVEN).plan(5000, 2)

@@ -172,6 +172,16 @@ def test_rows_beyond_reach_add_nothing() -> None:
     assert answer(questions()[8], near, np.ones(1))[GRADIENT].any()
 
 
+@pytest.mark.parametrize("side", [-1.0, 1.0])
+def test_a_row_at_the_reach_counts_as_it_does_among_others(side: float) -> None:
+    # Half-widths of 1 about 0: this row is beyond the reach by less than half a step.
+    design = Design.check([(-1.0, 1.0)] * 2, (-1.0, 1.0), 2, True)
+    at_reach, beyond = [side * np.nextafter(2.0**COUNTED, np.inf), 0.5], [0.5, 2.0 * 2.0**COUNTED]
+    alone = Blocks(np.array([at_reach]), np.ones(1), design).block(slice(None))
+    among = Blocks(np.array([at_reach, beyond]), np.ones(2), design).block(slice(None))
+    assert alone.far.tolist() == [True] and among.far.tolist() == [True, True]
+
+
 def test_outcomes_beyond_their_bounds_are_counted_and_moved() -> None:
     block = Blocks(np.zeros((3, D)), np.array([-4.0, 5.0, 6.0]), DESIGN).block(slice(None))
     assert block.y.tolist() == [-1, 1, 1]

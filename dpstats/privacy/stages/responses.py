@@ -26,6 +26,8 @@ class Responses:
         The probability to keep an answer, in multiples of ``1/GRAIN``.
     neighbors
         The same as in `Stage`. Rows answer independently, so all rows together have the cost of one row.
+    part : str, default=""
+        The same as in `Stage`.
 
     Examples
     --------
@@ -81,6 +83,8 @@ class Coins:
         Shape of the array of signs.
     released : bool, default=False
         Whether the report gets the signs, as in a randomized test. Otherwise they are private.
+    part : str, default=""
+        The same as in `Stage`.
 
     Examples
     --------
@@ -120,6 +124,8 @@ class Shuffle:
         Name of the stage.
     size : int
         Number of items.
+    part : str, default=""
+        The same as in `Stage`.
 
     Examples
     --------

@@ -36,7 +36,8 @@ class Comparisons:
         Whether the noise of the threshold is redrawn after each answer above it, or drawn once for the whole stream.
     answer_noise : {"laplace", "gaussian"}, default="laplace"
         Distribution of the noise of a released value.
-    neighbors
+    neighbors : Neighbors, default=Neighbors.REPLACE_ONE
+    part : str, default=""
         The same as in `Stage`.
 
     Examples

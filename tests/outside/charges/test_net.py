@@ -18,7 +18,7 @@ from tests.outside.charges.failpoints import CANARY, Failpoint, ours
 from tests.outside.charges.net import Net, judge
 from tests.outside.seeds import daily_seed
 
-SECONDS = 7.0
+SECONDS = 4.0
 """Of each of two shares."""
 
 

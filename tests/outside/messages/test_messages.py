@@ -32,7 +32,7 @@ def check(count: Count) -> None:
 
 
 def test_no_slot_shows_an_entry() -> None:
-    check(Net(SEED, 1, time.monotonic() + 9).walk())
+    check(Net(SEED, 1, time.monotonic() + 5).walk())
 
 
 def test_no_fit_keeps_an_odd_row() -> None:

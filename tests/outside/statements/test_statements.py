@@ -28,7 +28,7 @@ SEED = daily_seed()
 
 
 def test_cells_of_the_day() -> None:
-    net = Net(SEED).run(6.0, each=3.0)
+    net = Net(SEED).run(4.0, each=3.0)
     assert not net.counts.total() or not [each for each in net.found if each[2].kind == "crash"], net.page()
     # One in a hundred is known (measured.md). More than two of some ten cells are news.
     assert len(net.faults) < 3, net.page()
