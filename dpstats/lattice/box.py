@@ -259,7 +259,10 @@ class BoxLattice(RowLattice):
             self.low,
             self.high,
             self.center,
-            how,
+            how.powers,
+            how.outside,
+            how.missing,
+            how.shares,
         )
 
     def _is_scalar(self) -> bool:

@@ -22,7 +22,6 @@ from dpstats.lattice.rounding import SHIFT, pattern
 
 if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
-    from dpstats.lattice.sums import Reading
 
 FEWEST = 1 << 21
 """Entries of a table from which the import of numba pays."""
@@ -89,7 +88,8 @@ class BoxKernel:
         Declared bounds.
     center : float or array
         What an entry counts as that is not finite.
-    how : Reading
+    powers, outside, missing, shares
+        As in `dpstats.lattice.sums.Reading`.
     """
 
     scale: Columns
@@ -99,7 +99,10 @@ class BoxKernel:
     low: Columns
     high: Columns
     center: Columns
-    how: Reading
+    powers: int
+    outside: bool
+    missing: str
+    shares: bool
 
     def __call__(self, rows: Floats, groups: Groups | None = None) -> tuple[list[Integers], Floats]:
         n, d = rows.shape
@@ -115,7 +118,7 @@ class BoxKernel:
         """Return the sums over lines of rows, laid side by side."""
         codes, n_groups = groups or (np.empty(0, np.int64), 1)
         width = lines.shape[1]
-        d, how = width // beside, self.how
+        d = width // beside
 
         def tile(value: Columns) -> Floats:
             return np.tile(np.broadcast_to(np.asarray(value, dtype=np.float64), (d,)), beside)
@@ -123,9 +126,9 @@ class BoxKernel:
         numbers = tuple(map(tile, (self.scale, self.shift, self.low, self.high, self.center)))
         sums = np.zeros((3, n_groups, width), dtype=np.int64)
         kept, lost = np.zeros((2, n_groups), dtype=np.int64)
-        parts = SHARES if how.shares else how.powers
+        parts = SHARES if self.shares else self.powers
         loop = (loops() or UNCOMPILED)[0]
-        drops, entries, steps = how.missing == "drop", np.empty(width), np.empty(width, np.int64)
+        drops, entries, steps = self.missing == "drop", np.empty(width), np.empty(width, np.int64)
         bad = loop(
             lines,
             codes,
@@ -134,7 +137,7 @@ class BoxKernel:
             self.zero,
             self.bits,
             parts,
-            how.outside,
+            self.outside,
             drops,
             entries,
             steps,
@@ -142,16 +145,16 @@ class BoxKernel:
             lost,
             sums,
         )
-        if bad and how.missing == "error":
+        if bad and self.missing == "error":
             raise not_finite(center=None) if groups else not_finite()
         powers = sums.reshape(3, n_groups, beside, d).sum(axis=2)
         if lost.any():
             # Rows that were left out were added as rows at the center.
             center = np.array(np.broadcast_to(self.center, (1, d)))
-            one = self._sums(center, None, 1)[: how.powers]
-            powers[: how.powers] -= lost[:, None] * np.array(one)
-        counts = powers[2] if how.outside else powers[2, :, :0]
-        return [*powers[: how.powers], counts, (beside * kept - lost)[:, None]]
+            one = self._sums(center, None, 1)[: self.powers]
+            powers[: self.powers] -= lost[:, None] * np.array(one)
+        counts = powers[2] if self.outside else powers[2, :, :0]
+        return [*powers[: self.powers], counts, (beside * kept - lost)[:, None]]
 
 
 @dataclass(frozen=True)
