@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_columns
 from dpstats.data.tables import Rows, Table
-from dpstats.lattice.products import Sums, above_diagonal, gram, row_bits, summed
+from dpstats.lattice.products import Sums, above_diagonal, by_columns, gram, row_bits, summed
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Block
 from dpstats.release.additive import JointIntegers
@@ -153,10 +153,18 @@ class _Moments:
     def _block(self, X: Floats) -> Sums:
         plan = self.plan
         one = 2.0**plan.bits
-        fine = np.rint(np.clip((X - plan.center) / plan.half * one, -one, one))
-        coarse = np.rint(fine * 2.0 ** (plan.coarse - plan.bits))
-        squares = coarse**2
+        # One allocation: the memory of several is given back to the system, and cleared again, after every block.
+        fine, coarse, squares, cubes = np.empty((4, *X.shape))
+        fine[:] = X
+        by_columns(np.subtract, fine, plan.center)
+        by_columns(np.divide, fine, plan.half)
+        fine *= one
+        np.clip(fine, -one, one, out=fine)
+        np.rint(fine, out=fine)
+        np.multiply(fine, 2.0 ** (plan.coarse - plan.bits), out=coarse)
+        np.rint(coarse, out=coarse)
         d = X.shape[1]
+        np.multiply(coarse, coarse, out=squares)
         sums = {
             SUMS: as_int64(fine.sum(axis=0)),
             THIRDS: as_int64(squares.T @ coarse).ravel(),
@@ -164,7 +172,8 @@ class _Moments:
             **split(SQUARES, gram(squares)),
         }
         if d > 1:
-            sums[FOURTHS] = as_int64((squares * coarse).T @ coarse)[~np.eye(d, dtype=bool)]
+            np.multiply(squares, coarse, out=cubes)
+            sums[FOURTHS] = as_int64(cubes.T @ coarse)[~np.eye(d, dtype=bool)]
         return sums
 
 

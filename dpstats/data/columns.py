@@ -7,6 +7,7 @@ item.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
@@ -17,7 +18,11 @@ from dpstats.data.arithmetic import as_int64
 from dpstats.data.frames import frame_of, in_memory, series_of
 from dpstats.data.values import Instant, bool_of
 from dpstats.data.words import Words
-from dpstats.errors import InvalidData
+from dpstats.errors import InvalidData, attempt
+
+_DENSE = 1 << 16
+"""Range of whole numbers that are listed rather than sorted."""
+_LONGEST = 64  # bytes of a text from which sorting is as quick
 
 
 def distinct(name: str, data: Any) -> tuple[Sequence[Any], NDArray[np.int64] | None]:
@@ -78,6 +83,10 @@ def _is_iterable(data: Any) -> bool:
 def _of_series(series: Any) -> tuple[Sequence[Any], NDArray[np.int64] | None]:
     import narwhals as nw
 
+    if series.dtype == nw.String and "pyarrow" in sys.modules:
+        coded = attempt(lambda: _of_text(series), Exception)  # not every text of Python is one of pyarrow
+        if coded is not None:
+            return coded
     if not isinstance(series.dtype, nw.Datetime | nw.Duration):
         return series.to_list(), None
     # Times of Python have no nanoseconds. Times of numpy have no zone, and are in UTC.
@@ -87,6 +96,16 @@ def _of_series(series: Any) -> tuple[Sequence[Any], NDArray[np.int64] | None]:
     return values, where
 
 
+def _of_text(series: Any) -> tuple[Sequence[Any], NDArray[np.int64]]:
+    """Return the dictionary of a column that is declared as text, and None; and the place of each row."""
+    column = series.to_arrow()
+    column = column.combine_chunks() if hasattr(column, "combine_chunks") else column
+    coded = column.dictionary_encode()
+    values = [*coded.dictionary.to_pylist(), None]
+    places = coded.indices.fill_null(len(values) - 1).to_numpy(zero_copy_only=False)
+    return values, places.astype(np.int64)
+
+
 def _of_array(array: NDArray[Any]) -> tuple[Sequence[Any], NDArray[np.int64] | None]:
     mask: NDArray[Any] | None = np.asarray(np.ma.getmaskarray(array)) if np.ma.isMaskedArray(array) else None
     array = np.asarray(np.ma.getdata(array))
@@ -94,18 +113,60 @@ def _of_array(array: NDArray[Any]) -> tuple[Sequence[Any], NDArray[np.int64] | N
         raise ValueError("not 1-d")
     if array.dtype.kind not in "biufcSUmM":
         if mask is None:
-            return list(array), None
+            return (array.tolist() if array.dtype.kind == "O" else list(array)), None
         # A record has a mask for each field. It is missing if any field is masked.
         hidden = [any(entry) if isinstance(entry, tuple) else entry for entry in mask.tolist()]
         return [None if gone else item for item, gone in zip(array, hidden, strict=True)], None
-    values, where = np.unique(array, return_inverse=True)
-    where = as_int64(where).reshape(array.shape)
+    values, where = _unique(array)
     # Keep times of numpy: nanoseconds would become integers as Python items.
     found: list[Any] = list(values) if array.dtype.kind in "mM" else values.tolist()
     if mask is not None:
         where[mask] = len(found)
         found.append(None)
     return found, where
+
+
+def _unique(array: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the sorted distinct entries of an array and the place of each entry among them, as numpy's ``unique``.
+
+    Whole numbers of a small range are listed, and texts ranked character by character: without sorting the rows.
+    """
+    array = np.array(array)  # looked at several times
+    where = None
+    if array.size and array.dtype.kind in "biu":
+        where = _ranked(array)
+    elif array.size and array.dtype.kind in "US" and 0 < array.dtype.itemsize <= _LONGEST:
+        where = _ranked_texts(array)
+    if where is None:
+        values, places = np.unique(array, return_inverse=True)
+        return values, as_int64(places).reshape(array.shape)
+    row = np.empty(int(where.max()) + 1, dtype=np.int64)
+    row[where] = np.arange(array.size)
+    return array[row], where
+
+
+def _ranked_texts(array: NDArray[Any]) -> NDArray[np.int64] | None:
+    """Return the rank of each text among the distinct ones, or None if these are not few."""
+    unit = np.dtype(np.uint8 if array.dtype.kind == "S" else np.uint32).newbyteorder(array.dtype.byteorder)
+    where: NDArray[np.int64] | None = np.zeros(array.size, dtype=np.int64)
+    for letters in array.view(unit).reshape(array.size, -1).T:
+        own = _ranked(letters)
+        if own is None or where is None:
+            return None
+        if own.any():
+            where = _ranked(where * (int(own.max()) + 1) + own)
+    return where
+
+
+def _ranked(numbers: NDArray[Any]) -> NDArray[np.int64] | None:
+    """Return the rank of whole numbers among the distinct ones, or None if their range is not small."""
+    low, high = int(numbers.min()), int(numbers.max())
+    if high - low >= _DENSE or abs(low) >= 1 << 62:
+        return None
+    shifted = numbers.astype(np.int64) - low
+    present = np.zeros(high - low + 1, dtype=np.bool_)
+    present[shifted] = True
+    return shifted if present.all() else as_int64((np.cumsum(present) - 1)[shifted])
 
 
 _KINDS = {

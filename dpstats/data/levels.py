@@ -13,7 +13,7 @@ The declaration alone decides which labels have a value.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any, ClassVar, Protocol
 
@@ -167,11 +167,12 @@ class Categories:
         InvalidData
             If ``data`` is not 1-d.
         """
-        if isinstance(data, Words):
-            known = {word: self._code_of(word) for word in dict.fromkeys(data)}
-            return np.fromiter(map(known.__getitem__, data), dtype=np.int64, count=len(data))
-        values, where = distinct(name, data)
-        codes = np.fromiter(map(self._code_of, values), dtype=np.int64, count=len(values))
+        values, where = (data, None) if isinstance(data, Words) else distinct(name, data)
+        code: Callable[[Any], int] = self._code_of
+        if where is None and {*map(type, values)} <= _BUILT_IN:
+            # Equal entries are looked up once. No foreign class is asked whether two entries are equal.
+            code = _Known(self._code_of).__getitem__
+        codes = np.fromiter(map(code, values), dtype=np.int64, count=len(values))
         return codes if where is None else codes[where]
 
     def _code_of(self, value: Any) -> int:
@@ -186,6 +187,20 @@ class Categories:
             return -1 if key is None else self._code.get(key, -1)
         except Exception:  # a comparison of a foreign class
             return -1
+
+
+_BUILT_IN = {str, int, type(None)}
+
+
+class _Known(dict[Any, int]):
+    """Codes of entries, each computed once."""
+
+    def __init__(self, code_of: Callable[[Any], int]) -> None:
+        self._code_of = code_of
+
+    def __missing__(self, value: Any) -> int:
+        self[value] = code = self._code_of(value)
+        return code
 
 
 def _plain(value: Any) -> Any:

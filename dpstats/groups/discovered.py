@@ -126,7 +126,7 @@ def labeled_totals(table: Table, plan: DiscoveredMeansPlan) -> tuple[list[Any], 
     code = {label: place for place, label in enumerate(found)}
     codes = np.fromiter((code.get(label, -1) for label in labels), dtype=np.int64, count=len(labels))
     totals = plan.make_totals(len(found))
-    sums = group_sums(table.X, codes, plan.lattice, totals)
+    sums = group_sums(table.X, codes, plan.lattice, totals, plan.missing)
     widths = {COUNTS: 1, SUMS: plan.n_features, SQUARES: plan.n_features}
     return found, {name: sums[name].reshape(len(found), width) for name, width in widths.items()}
 

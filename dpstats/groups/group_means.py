@@ -52,7 +52,6 @@ from dpstats.groups.discovered import (
 from dpstats.groups.plan import GroupMeansPlan, group_means_plan
 from dpstats.groups.results import AnalysisOfVariance
 from dpstats.inference import ALTERNATIVES
-from dpstats.lattice.finite import rows_that_count
 from dpstats.means.contrasts import DifferenceErrors, Tukey
 from dpstats.means.ratio import Ratio, RatioErrors
 from dpstats.means.region import Region
@@ -91,8 +90,7 @@ class _Totals:
     def __call__(self, table: Table) -> dict[str, NDArray[np.int64]]:
         plan = self.plan
         assert table.groups is not None
-        codes = np.where(rows_that_count(table.X, plan.missing), table.groups, -1)
-        return group_sums(table.X, codes, plan.lattice, plan.totals)
+        return group_sums(table.X, table.groups, plan.lattice, plan.totals, plan.missing)
 
 
 @parameters

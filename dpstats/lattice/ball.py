@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.lattice.base import BITS, RowLattice, check_region
-from dpstats.lattice.compiled import NARROW, BallKernel, accepted_norm
+from dpstats.lattice.compiled import BallKernel, accepted_norm
 from dpstats.lattice.joint import FREE_SQUARES, FREE_SQUARES_BALL, ball_movement, box_movement, free_weight
 from dpstats.lattice.norms import NormedLattice
 from dpstats.lattice.rounding import SHIFT, isqrt_up, squared_norms
@@ -151,7 +151,7 @@ class BallLattice(NormedLattice):
         return max(self.radius * (1 - self._norm_error()) - self._rounding() - 1, 0.0)
 
     def _kernel(self, how: Reading) -> BallKernel | None:
-        if how.powers > 2 or self.n_features < NARROW or self.radius != 2**self.bits:
+        if how.powers > 2 or self.radius != 2**self.bits:
             return None
         return BallKernel(
             self.center,

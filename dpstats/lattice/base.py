@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from dpstats.data.tables import Rows
 from dpstats.errors import DPStatsError, InvalidData, InvalidParameter, show
 from dpstats.lattice.compiled import Kernel
-from dpstats.lattice.finite import observed
 from dpstats.lattice.rounding import SHIFT, pattern
 from dpstats.lattice.sums import (
     BLOCK,
@@ -189,8 +188,8 @@ class RowLattice(ABC):
             Up to which power, at most 4: see `Moments`.
         outside : bool
             Also count entries strictly beyond the region.
-        missing : {"error", "center"}
-            What a NaN or infinite entry does: raise, or count as the center.
+        missing : {"error", "center", "drop"}
+            What a NaN or infinite entry does: raise, count as the center, or leave out its row.
         threads, block : int
             Number of threads (default: the processors, at most 8) and entries in a block. The
             sums do not depend on either.
@@ -207,24 +206,16 @@ class RowLattice(ABC):
     def row_moments(
         self, rows: Rows, *, powers: int = 1, outside: bool = False, missing: str = "error"
     ) -> Moments:
-        """Return `moments` of private rows from any source, equal to the moments of the same rows in an array.
-
-        With ``missing="drop"`` they are the moments of the observed rows, with their number.
-        """
+        """Return `moments` of private rows from any source, equal to the moments of the same rows in an array."""
         self._check_count(rows.shape[0])
-        drops = missing == "drop"
-        queried = None if drops else self._query(rows, powers, outside, missing)
+        queried = None if missing == "drop" else self._query(rows, powers, outside, missing)
         if queried is not None:
             return queried
 
         def work(X: NDArray[Any]) -> list[Integers]:
-            if drops:
-                X = observed(X)
-            found = self.moments(X, powers=powers, outside=outside, missing="error" if drops else missing)
-            return [np.array([len(X)]), *found.all()] if drops else found.all()
+            return self.moments(X, powers=powers, outside=outside, missing=missing).all()
 
-        sums = summed_by(rows, work)
-        return replace(Moments.of(sums[1:]), rows=int(sums[0][0])) if drops else Moments.of(sums)
+        return Moments.of(summed_by(rows, work))
 
     def _query(self, rows: Rows, powers: int, outside: bool, missing: str) -> Moments | None:
         """Return `moments` by a query of a database, or None if the rows are read."""

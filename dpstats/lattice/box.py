@@ -16,7 +16,7 @@ from dpstats.data.tables import Rows
 from dpstats.errors import InvalidParameter
 from dpstats.lattice.base import BITS, RowLattice, check_region
 from dpstats.lattice.box_sql import power_sums
-from dpstats.lattice.compiled import BoxKernel
+from dpstats.lattice.compiled import BoxKernel, Groups
 from dpstats.lattice.finite import not_finite
 from dpstats.lattice.joint import (
     FREE_SQUARES,
@@ -26,7 +26,15 @@ from dpstats.lattice.joint import (
     free_weight,
 )
 from dpstats.lattice.rounding import SHIFT, isqrt_up, pattern
-from dpstats.lattice.sums import Moments, Reading, stored_sums, sums_by_columns
+from dpstats.lattice.sums import (
+    BLOCK,
+    Moments,
+    Reading,
+    default_threads,
+    stored_sums,
+    sums_by_columns,
+    sums_by_rows,
+)
 
 if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
@@ -168,6 +176,17 @@ class BoxLattice(RowLattice):
             raise InvalidParameter("sparse tables need a lattice with center 0")
         return stored_sums(X, self, missing)
 
+    def moments_by(
+        self, X: NDArray[Any], groups: Groups | None, *, missing: str, shares: bool = False
+    ) -> Moments:
+        """Return the sums of the steps of each group and of their squares, or with ``shares`` of `end_shares`.
+
+        A row whose code is -1 adds nothing. Without groups, the rows are one, and all of them add.
+        """
+        self._check_count(len(X))
+        how = Reading(2, False, missing, default_threads(X.size), BLOCK, shares)
+        return self._moments(X, how) if groups is None else sums_by_rows(X, self, how, groups)
+
     def _moments(self, X: NDArray[Any], how: Reading) -> Moments:
         return sums_by_columns(X, self, how)
 
@@ -192,7 +211,7 @@ class BoxLattice(RowLattice):
         sums, counts, bad = found
         if bad and missing == "error":
             raise not_finite()
-        return Moments(tuple(sums), counts)
+        return Moments(tuple(sums), counts, np.array([rows.shape[0]]))
 
     def _offset(self) -> tuple[Columns, bool]:
         """Return the center in steps, and whether it is so far away that it is subtracted before precision is lost."""
@@ -239,8 +258,11 @@ class BoxLattice(RowLattice):
             self.bits,
             self.low,
             self.high,
-            how.powers > 1,
+            self.center,
+            how.powers,
             how.outside,
+            how.missing,
+            how.shares,
         )
 
     def _is_scalar(self) -> bool:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.lattice.finite import not_finite
 from dpstats.lattice.rounding import SHIFT, pattern
 
 if TYPE_CHECKING:
@@ -25,24 +26,29 @@ if TYPE_CHECKING:
 FEWEST = 1 << 21
 """Entries of a table from which the import of numba pays."""
 
-_GROUP = 4  # rows that a loop over the columns adds at a time
-_WIDTH = 64  # columns at which a loop over them is fast
-NARROW = 8
-"""Columns below which rows of a ball are too short for a loop over them."""
+_FEW = 1 << 16  # entries from which the loops pay once they are imported
+SHARES = 3
+"""What `add_box` adds up for shares (see `dpstats.lattice.sums.end_shares`); 1 and 2 are powers."""
+_WIDTH = 256  # columns at which a loop over them is fast: narrow rows are added side by side
 _REACH = 1 << 31  # steps that a compiled square holds: d squares of fewer are checked against overflow
 _ROOM = 2.0**62
 _LARGEST = float(np.finfo(np.float64).max)
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
-Kernel = Callable[[Floats], tuple[list[Integers], Floats]]
-"""Returns sums over some rows, in the order of `Moments.all`, and the rows that these leave out."""
+Groups = tuple[Integers, int]
+"""The group of each row, or -1 for a row in none; and the number of groups."""
+Kernel = Callable[[Floats, Groups | None], tuple[list[Integers], Floats]]
+"""Returns sums over some rows of a C-contiguous table, and the rows that these leave out.
+
+The sums are in the order of `Moments.all`, of shape (n_groups, ...) with groups.
+"""
 
 
 def is_compiled(X: NDArray[Any]) -> bool:
     """Return whether compiled loops are available for a table, and worth their import."""
-    plain = X.dtype == np.float64 and X.flags.c_contiguous and X.flags.aligned
-    return plain and X.size >= FEWEST and loops() is not None
+    worth = X.size >= FEWEST or (X.size >= _FEW and loops.cache_info().currsize > 0)
+    return worth and loops() is not None
 
 
 @cache
@@ -80,8 +86,10 @@ class BoxKernel:
         Pattern of zero steps; the largest number of steps is 2^bits.
     low, high : float or array
         Declared bounds.
-    squares, outside : bool
-        Whether to return sums of squares, and counts of entries outside the bounds.
+    center : float or array
+        What an entry counts as that is not finite.
+    powers, outside, missing, shares
+        As in `dpstats.lattice.sums.Reading`.
     """
 
     scale: Columns
@@ -90,36 +98,63 @@ class BoxKernel:
     bits: int
     low: Columns
     high: Columns
-    squares: bool
+    center: Columns
+    powers: int
     outside: bool
+    missing: str
+    shares: bool
 
-    def __call__(self, rows: Floats) -> tuple[list[Integers], Floats]:
+    def __call__(self, rows: Floats, groups: Groups | None = None) -> tuple[list[Integers], Floats]:
         n, d = rows.shape
-        beside = max(1, _WIDTH // d)
-        lines = n // (beside * _GROUP) * _GROUP
-        whole = lines * beside
-        wide = np.asarray(rows[:whole]).reshape(lines, beside * d)
+        beside = 1 if groups else max(1, _WIDTH // d)
+        whole = n - n % beside
+        found = self._sums(rows[:whole].reshape(whole // beside, beside * d), groups, beside)
+        if whole < n:
+            rest = self._sums(rows[whole:], None, 1)
+            found = [one + other for one, other in zip(found, rest, strict=True)]
+        return found if groups else [sums[0] for sums in found], rows[:0]
+
+    def _sums(self, lines: Floats, groups: Groups | None, beside: int) -> list[Integers]:
+        """Return the sums over lines of rows, laid side by side."""
+        codes, n_groups = groups or (np.empty(0, np.int64), 1)
+        width = lines.shape[1]
+        d = width // beside
 
         def tile(value: Columns) -> Floats:
             return np.tile(np.broadcast_to(np.asarray(value, dtype=np.float64), (d,)), beside)
 
-        sums = np.zeros((3, beside * d), dtype=np.int64)
-        numbers = (
-            tile(self.scale),
-            tile(self.shift),
+        numbers = tuple(map(tile, (self.scale, self.shift, self.low, self.high, self.center)))
+        sums = np.zeros((3, n_groups, width), dtype=np.int64)
+        kept, lost = np.zeros((2, n_groups), dtype=np.int64)
+        parts = SHARES if self.shares else self.powers
+        loop = (loops() or UNCOMPILED)[0]
+        drops, entries, steps = self.missing == "drop", np.empty(width), np.empty(width, np.int64)
+        bad = loop(
+            lines,
+            codes,
+            d,
+            *numbers,
             self.zero,
             self.bits,
-            tile(self.low),
-            tile(self.high),
+            parts,
+            self.outside,
+            drops,
+            entries,
+            steps,
+            kept,
+            lost,
+            sums,
         )
-        # The loop is compiled for the sums that are wanted.
-        wanted = sums[0], sums[1] if self.squares else None, sums[2] if self.outside else None
-        bad = (loops() or UNCOMPILED)[0](wide, *numbers, *wanted)
-        if bad:
-            sums[:], whole = 0, 0
-        first, second, counts = sums.reshape(3, beside, d).sum(axis=1)
-        counts = counts if self.outside else counts[:0]
-        return [first, *[second] * self.squares, counts], rows[whole:]
+        if bad and self.missing == "error":
+            raise not_finite(center=None) if groups else not_finite()
+        powers = sums.reshape(3, n_groups, beside, d).sum(axis=2)
+        if lost.any():
+            # Rows that were left out were added as rows at the center.
+            center = np.array(np.broadcast_to(self.center, (1, d)))
+            one = self._sums(center, None, 1)[: self.powers]
+            powers[: self.powers] -= lost[:, None] * np.array(one)
+        counts = powers[2] if self.outside else powers[2, :, :0]
+        return [*powers[: self.powers], counts, (beside * kept - lost)[:, None]]
 
 
 @dataclass(frozen=True)
@@ -150,7 +185,7 @@ class BallKernel:
     norms: bool
     n_counts: int
 
-    def __call__(self, rows: Floats) -> tuple[list[Integers], Floats]:
+    def __call__(self, rows: Floats, groups: Groups | None = None) -> tuple[list[Integers], Floats]:
         n, d = rows.shape
         center, factor = (
             np.array(np.broadcast_to(np.asarray(value, dtype=np.float64), (d,)))
@@ -162,7 +197,8 @@ class BallKernel:
         numbers = center, factor, self.scale, SHIFT, pattern(SHIFT), self.bits, most, self.squares
         count = (loops() or UNCOMPILED)[1](np.asarray(rows), *numbers, steps, first, second, norms, left)
         first = np.concatenate([first, norms]) if self.norms else first
-        return [first, *[second] * self.squares, np.zeros(self.n_counts, np.int64)], rows[left[:count]]
+        found = [first, *[second] * self.squares, np.zeros(self.n_counts, np.int64), np.array([n - count])]
+        return found, rows[left[:count]]
 
 
 def accepted_norm(inside: float, n_features: int, error: float) -> float:
@@ -177,38 +213,76 @@ def accepted_norm(inside: float, n_features: int, error: float) -> float:
 
 
 def add_box(
-    rows: Any,
+    lines: Any,
+    codes: Any,
+    d: int,
     scale: Any,
     shift: Any,
-    zero: Any,
-    bits: Any,
     low: Any,
     high: Any,
-    first: Any,
-    second: Any,
-    counts: Any,
+    center: Any,
+    zero: Any,
+    bits: Any,
+    parts: int,
+    outside: bool,
+    drops: bool,
+    entries: Any,
+    steps: Any,
+    kept: Any,
+    lost: Any,
+    sums: Any,
 ) -> int:
-    """Add the steps of whole groups of rows, their squares, and the entries outside; return how many are not finite."""
-    n, d = rows.shape
-    least, most = zero - (1 << bits), zero + (1 << bits)
+    """Add lines of rows of d entries to their groups; return how many entries are not finite.
+
+    Sums are those of the steps; of their squares too, if ``parts`` is 2; or of the shares of both ends, if it is
+    `SHARES`; and of the entries outside. An entry that is not finite counts as the center. With ``drops`` its whole row
+    does, which ``lost`` counts. A line whose code is -1 adds nothing, and no codes are one group.
+    """
+    n, width = lines.shape
+    whole = 1 << bits
+    least, most = zero - whole, zero + whole
     bad = 0
-    for i in range(0, n, _GROUP):
-        for j in range(d):
-            total, square, count = 0, 0, 0
-            for r in range(_GROUP):
-                x = rows[i + r, j]
-                k = min(max(np.float64(x * scale[j] + shift[j]).view(np.int64), least), most) - zero
-                total += k
-                if second is not None:
-                    square += (k * k) >> bits
-                if counts is not None:
-                    count += int(x < low[j]) | int(x > high[j])
-                bad += int(not abs(x) <= _LARGEST)
-            first[j] += total
-            if second is not None:
-                second[j] += square
-            if counts is not None:
-                counts[j] += count
+    for i in range(n):
+        # Each entry is read once: another process may write to the memory.
+        missing = 0
+        for j in range(width):
+            x = lines[i, j]
+            entries[j] = x
+            missing += int(not abs(x) <= _LARGEST)
+        bad += missing
+        g = codes[i] if codes.size else 0
+        if g < 0:
+            continue
+        kept[g] += 1
+        if missing:
+            for start in range(0, width, d):
+                gone = False
+                for j in range(start, start + d):
+                    gone |= not abs(entries[j]) <= _LARGEST
+                gone &= drops
+                lost[g] += int(gone)
+                for j in range(start, start + d):
+                    if gone or not abs(entries[j]) <= _LARGEST:
+                        entries[j] = center[j]
+        for j in range(width):
+            steps[j] = (
+                min(max(np.float64(entries[j] * scale[j] + shift[j]).view(np.int64), least), most) - zero
+            )
+        if parts == 1:
+            for j in range(width):
+                sums[0, g, j] += steps[j]
+        elif parts == 2:
+            for j in range(width):
+                sums[0, g, j] += steps[j]
+                sums[1, g, j] += (steps[j] * steps[j]) >> bits
+        else:
+            for j in range(width):
+                down, up = whole - steps[j], whole + steps[j]
+                sums[0, g, j] += (down * down) >> (bits + 2)
+                sums[1, g, j] += (up * up) >> (bits + 2)
+        if outside:
+            for j in range(width):
+                sums[2, g, j] += int(entries[j] < low[j]) | int(entries[j] > high[j])
     return bad
 
 

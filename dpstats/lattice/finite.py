@@ -71,12 +71,6 @@ def rows_that_count(X: NDArray[Any], missing: str) -> NDArray[np.bool_]:
     return finite
 
 
-def observed(X: NDArray[Any]) -> NDArray[Any]:
-    """Return the rows without a NaN or infinite entry. Whether a row is one of them depends on that row alone."""
-    with np.errstate(all="ignore"):
-        return X if all_finite(X) else X[np.isfinite(X).all(axis=1)]
-
-
 def observed_pairs(X: NDArray[Any], y: NDArray[np.float64]) -> tuple[NDArray[Any], NDArray[np.float64]]:
     """Return the rows whose entries and outcome are all finite, and their outcomes."""
     with np.errstate(all="ignore"):

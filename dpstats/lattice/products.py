@@ -6,6 +6,7 @@ of their partial sums reaches this limit. Block sums are added in 64-bit integer
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
@@ -28,6 +29,7 @@ ROW_BITS = 20
 """A row's norm is at most 2^20 steps: 2^12 products of two such rows add up to less than 2^53."""
 
 _EXACT_BITS, _SUM_BITS, _COARSEST = 53, 62, 8
+_BESIDE = 128  # rows, a power of two
 _QUICK, _QUICK_COLUMNS = 10**6, 28
 """Multiplications of a product for which OpenBLAS is quickest, and the columns up to which this pays."""
 
@@ -94,6 +96,16 @@ def multiply(rows: NDArray[Any], matrix: Floats) -> Floats:
     for some in cut_rows(len(rows), _quick_rows(p) if p <= _QUICK_COLUMNS else ROWS):
         np.matmul(rows[some].astype(np.float64, copy=False), turned, out=products[some])
     return products
+
+
+def by_columns(operation: np.ufunc, rows: Floats, values: Floats) -> None:
+    """Overwrite contiguous rows by ``operation(rows, values)``, with one value per column.
+
+    Many rows are laid side by side, because numpy's loops over a few columns are slow.
+    """
+    beside = math.gcd(len(rows), _BESIDE)
+    lines = rows.reshape(-1, beside * rows.shape[1]) if rows.size else rows
+    operation(lines, np.tile(values, beside), out=lines)
 
 
 def _square(rows: Floats) -> Floats:

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import numpy as np
@@ -19,8 +18,8 @@ from numpy.typing import NDArray
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.tables import Rows
 from dpstats.errors import InvalidData, InvalidParameter
-from dpstats.lattice.compiled import Kernel, is_compiled
-from dpstats.lattice.finite import finite_or_center
+from dpstats.lattice.compiled import Groups, Kernel, is_compiled
+from dpstats.lattice.finite import finite_or_center, rows_that_count
 
 if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
@@ -47,22 +46,24 @@ class Moments:
         K``, of that times ``k`` over K, and of its square over K. Sums of further integers follow the first.
     outside : array of shape (n_features,), (1,) or (0,)
         Number of entries (for a ball, rows) beyond the region, on request.
-    rows : int
-        Number of observed rows, if others were dropped.
+    rows : array of shape (1,)
+        Number of rows that were added: of the observed ones, if others were dropped.
+
+    Of several groups, each array has one row per group.
     """
 
     powers: tuple[Integers, ...]
     outside: Integers
-    rows: int = 0
+    rows: Integers
 
     def all(self) -> list[Integers]:
         """Return every sum over the rows."""
-        return [*self.powers, self.outside]
+        return [*self.powers, self.outside, self.rows]
 
     @classmethod
     def of(cls, sums: Sequence[Integers]) -> Moments:
         """Return moments from the values of `all`."""
-        return cls(tuple(sums[:-1]), sums[-1])
+        return cls(tuple(sums[:-2]), *sums[-2:])
 
 
 class RowMap(Protocol):
@@ -111,13 +112,14 @@ class ColumnMap(RowMap, Protocol):
 
 @dataclass(frozen=True)
 class Reading:
-    """How a table is read: see `RowLattice.moments`."""
+    """How a table is read: see `RowLattice.moments`. With ``shares``, the two powers are `end_shares` instead."""
 
     powers: int
     outside: bool
     missing: str
     threads: int
     block: int
+    shares: bool = False
 
     def __post_init__(self) -> None:
         if self.threads < 1:
@@ -138,31 +140,54 @@ def summed_by(rows: Rows, work: Callable[[NDArray[Any]], Sequence[Integers]]) ->
     return [found[str(place)] for place in range(len(found))]
 
 
-def sums_by_rows(X: NDArray[Any], row_map: RowMap, how: Reading, *, in_place: bool = False) -> Moments:
+def sums_by_rows(
+    X: NDArray[Any],
+    row_map: RowMap,
+    how: Reading,
+    groups: Groups | None = None,
+    *,
+    in_place: bool = False,
+    compiled: bool | None = None,
+) -> Moments:
     """Add up blocks of whole rows; with ``in_place`` these are read without copying, and otherwise side by side."""
+    kernel = row_map._kernel(how) if (is_compiled(X) if compiled is None else compiled) else None
     rows_per_block = max(1, how.block // max(1, row_map.n_features))
     pieces = _split(X.shape[0], how.threads, rows_per_block)
 
     def work(piece: tuple[int, int]) -> Moments:
-        return _sum_piece(X[piece[0] : piece[1]], row_map, rows_per_block, how, in_place)
+        some = slice(*piece)
+        own = groups and (groups[0][some], groups[1])
+        if kernel is None:
+            return _sum_blocks(X[some], row_map, rows_per_block, how, own, in_place)
+        return _sum_compiled(X[some], kernel, row_map, rows_per_block, how, own)
 
-    return _in_parts(work, pieces, len(pieces), partial(np.sum, axis=0))
+    return _stacked(_in_parts(work, pieces, len(pieces)))
 
 
 def sums_by_columns(X: NDArray[Any], column_map: ColumnMap, how: Reading) -> Moments:
-    """Add up a wide table as several narrow ones, whose blocks stay in cache. Columns do not know of each other."""
+    """Add up a wide table as several narrow ones, whose blocks stay in cache.
+
+    Columns do not know of each other, unless a row is dropped for one of its entries.
+    """
+    if how.missing == "drop":
+        return sums_by_rows(X, column_map, how)
     # Cut along memory: runs of rows, or (Fortran order) runs of columns.
-    runs = _rows_are_runs(X)
+    runs, compiled = _rows_are_runs(X), is_compiled(X) and column_map._kernel(how) is not None
     width = 4 * _RUN if runs else max(1, how.block // max(1, min(X.shape[0], _RUN)))
+    if compiled and not runs and X.shape[0] >= _RUN:
+        width = 1  # a long column is contiguous
     tiles = cut_columns(column_map.n_features, width, how.threads, _RUN if runs else 1)
     alone = how if len(tiles) == 1 else replace(how, threads=1)
 
     def work(tile: slice) -> Moments:
         part, own = X[:, tile], column_map if len(tiles) == 1 else column_map.columns(tile)
         in_place = not runs or (part.shape[1] >= _RUN and X.strides[1] == X.itemsize)
-        return sums_by_rows(part, own, alone, in_place=in_place)
+        return sums_by_rows(part, own, alone, in_place=in_place, compiled=compiled)
 
-    return _in_parts(work, tiles, min(how.threads, len(tiles)), np.concatenate)
+    found = _in_parts(work, tiles, min(how.threads, len(tiles)))
+    powers = zip(*(part.powers for part in found), strict=True)
+    outside = np.concatenate([part.outside for part in found])
+    return Moments(tuple(map(np.concatenate, powers)), outside, found[0].rows)
 
 
 def stored_sums(X: Any, column_map: ColumnMap, missing: str) -> NDArray[np.int64]:
@@ -239,74 +264,123 @@ def sums_about(
     return sums
 
 
-def _sum_piece(
-    X: NDArray[Any], row_map: RowMap, rows_per_block: int, how: Reading, in_place: bool
+def _sum_compiled(
+    X: NDArray[Any], kernel: Kernel, row_map: RowMap, rows_per_block: int, how: Reading, groups: Groups | None
 ) -> Moments:
-    kernel = row_map._kernel(how) if is_compiled(X) else None
-    if kernel is None:
-        return _sum_blocks(X, row_map, rows_per_block, how, in_place)
-    step = max(1, _COMPILED_BLOCK // X.shape[1] // 8) * 8
+    """Add up rows by compiled loops, and the rows that these leave out by blocks."""
+    step = max(1, _COMPILED_BLOCK // X.shape[1])
     parts: list[Moments] = []
     for start in range(0, X.shape[0], step):
-        rows = X[start : start + step]
+        some = slice(start, start + step)
         with np.errstate(all="ignore"):
-            found, left = kernel(rows)
+            rows = np.ascontiguousarray(X[some], dtype=np.float64)
+            found, left = kernel(rows, groups and (groups[0][some], groups[1]))
         if 2 * len(left) > len(rows):
-            parts.append(_sum_blocks(X[start:], row_map, rows_per_block, how, in_place))
+            parts.append(_sum_blocks(X[start:], row_map, rows_per_block, how, groups, False))
             break
         parts.append(Moments.of(found))
         if len(left):
-            parts.append(_sum_blocks(left, row_map, rows_per_block, how, in_place))
-    return _join(parts, partial(np.sum, axis=0))
+            parts.append(_sum_blocks(left, row_map, rows_per_block, how, groups, False))
+    return _stacked(parts)
 
 
 def _sum_blocks(
-    X: NDArray[Any], row_map: RowMap, rows_per_block: int, how: Reading, in_place: bool
+    X: NDArray[Any],
+    row_map: RowMap,
+    rows_per_block: int,
+    how: Reading,
+    groups: Groups | None,
+    in_place: bool,
 ) -> Moments:
-    totals = [np.zeros(row_map.n_features, dtype=np.int64) for _ in range(how.powers)]
+    d, (codes, n_groups) = row_map.n_features, groups or (None, 1)
+    totals = np.zeros((max(how.powers, 1), n_groups, d), dtype=np.int64)
     total_extra = np.zeros(row_map.n_extra, dtype=np.int64)
-    outside = np.zeros(0, dtype=np.int64)
+    count = np.zeros((n_groups, 1), dtype=np.int64)
     order: Literal["C", "F"] = "F" if in_place and not _rows_are_runs(X) else "C"
-    buffer = np.empty((min(rows_per_block, X.shape[0]), row_map.n_features), order=order)
+    buffer = np.empty((min(rows_per_block, X.shape[0]), d), order=order)
     zero = row_map._zero_pattern
+    # Steps of which nothing but the sum is wanted are added up as patterns, and zeros taken off at the end.
+    plain = groups is None and how.powers == 1
     # errstate belongs to the thread: it has to be set where the arithmetic runs.
     with np.errstate(all="ignore"):
-        if how.outside:
-            outside = np.zeros(row_map._outside(X[:0]).shape[1], dtype=np.int64)
+        outside = np.zeros((n_groups, row_map._outside(X[:0]).shape[1] if how.outside else 0), dtype=np.int64)
         for start in range(0, X.shape[0], rows_per_block):
-            rows = X[start : start + rows_per_block]
-            rows = rows if in_place else np.ascontiguousarray(rows)
-            rows = finite_or_center(rows, row_map.center, how.missing)
+            some = slice(start, start + rows_per_block)
+            rows = X[some] if in_place else np.ascontiguousarray(X[some])
+            own = None if codes is None else codes[some]
+            rows, own = _counted(rows, own, row_map.center, how.missing)
             out = buffer[: rows.shape[0]]
             extra = row_map._round_block(rows, out)
             patterns = out.view(np.int64)
-            totals[0] += _column_sums(patterns)
-            if how.powers > 1:
+            if not plain:
                 patterns -= zero
-                _add_powers(patterns, row_map.largest, totals)
+            for total, values in zip(totals, _parts(patterns, row_map.largest, how), strict=True):
+                total += _group_sums(values, own, n_groups)
             if extra is not None:
                 total_extra += extra.sum(axis=1)
             if how.outside:
-                outside += row_map._outside(rows).sum(axis=0)
-    # Sums wrap around modulo 2^64 and come back: the true sum is below 2^62.
-    totals[0] -= np.int64(_wrap(X.shape[0] * zero))
-    totals[0] = np.concatenate([totals[0], total_extra])
-    return Moments(tuple(totals), outside)
+                outside += _group_sums(row_map._outside(rows).astype(np.int64), own, n_groups)
+            count[:, 0] += len(rows) if own is None else np.bincount(own, minlength=n_groups)
+    found = list(totals)
+    if plain:
+        # Sums wrap around modulo 2^64 and come back: the true sum is below 2^62.
+        found[0] -= np.int64(_wrap(int(count[0, 0]) * zero))
+    if row_map.n_extra:
+        found[0] = np.concatenate([found[0], total_extra[None]], axis=1)
+    sums = [*found, outside, count]
+    return Moments.of(sums if groups else [each[0] for each in sums])
 
 
-def _add_powers(steps: Integers, largest: int | Integers, totals: list[Integers]) -> None:
-    """Add the sums of the higher powers of the steps, each over the largest so that it stays below that."""
-    second = steps * steps if len(totals) > 2 else np.multiply(steps, steps, out=steps)
-    _divide(second, largest)
-    totals[1] += _column_sums(second)
-    if len(totals) > 2:
+def _counted(
+    rows: NDArray[Any], codes: Integers | None, center: Columns, missing: str
+) -> tuple[NDArray[Any], Integers | None]:
+    """Return the rows that count, with finite numbers, and their groups."""
+    if codes is None and missing != "drop":
+        return finite_or_center(rows, center, missing), None
+    rows = np.asarray(rows, dtype=np.float64)
+    kept = rows_that_count(rows, missing)
+    if codes is not None:
+        kept &= codes >= 0
+    return (rows, codes) if kept.all() else (rows[kept], codes if codes is None else codes[kept])
+
+
+def _parts(steps: Integers, largest: int | Integers, how: Reading) -> Iterator[Integers]:
+    """Yield what is added up of steps, which are overwritten: their powers, each over the largest, or `end_shares`."""
+    if how.shares:
+        assert isinstance(largest, int)
+        yield from end_shares(steps, largest.bit_length() - 1)
+        return
+    yield steps
+    if how.powers > 1:
+        second = steps * steps if how.powers > 2 else np.multiply(steps, steps, out=steps)
+        _divide(second, largest)
+        yield second
+    if how.powers > 2:
         third = np.multiply(steps, second, out=steps)
         _divide(third, largest)
-        totals[2] += _column_sums(third)
-    if len(totals) > 3:
+        yield third
+    if how.powers > 3:
         fourth = np.multiply(second, second, out=second)
         _divide(fourth, largest)
-        totals[3] += _column_sums(fourth)
+        yield fourth
+
+
+def end_shares(steps: Integers, bits: int) -> tuple[Integers, Integers]:
+    """Return the shares (1-y)^2 and y^2 of the ends of the box, in units of 2^bits, for steps of 2^bits (2y - 1)."""
+    whole, shift = 1 << bits, bits + 2
+    down, up = whole - steps, whole + steps
+    return down * down >> shift, up * up >> shift
+
+
+def _group_sums(values: Integers, codes: Integers | None, n_groups: int) -> Integers:
+    """Return the column sums of each group: shape (n_groups, d)."""
+    if codes is None:
+        return _column_sums(values)[None]
+    # Floats add up exactly below 2^53: a block has at most 2^17 entries of at most 2^30 steps.
+    width = values.shape[1]
+    place = codes[:, None] * width + np.arange(width)
+    sums = np.bincount(place.ravel(), weights=values.ravel().astype(np.float64), minlength=n_groups * width)
+    return as_int64(sums).reshape(n_groups, width)
 
 
 def _divide(values: Integers, largest: int | Integers) -> None:
@@ -320,22 +394,19 @@ def _divide(values: Integers, largest: int | Integers) -> None:
         np.floor_divide(values, largest, out=values)
 
 
-def _in_parts(
-    work: Callable[[Item], Moments], parts: Sequence[Item], threads: int, join: Callable[[Any], Integers]
-) -> Moments:
-    """Return the moments of parts of a table, joined."""
+def _in_parts(work: Callable[[Item], Moments], parts: Sequence[Item], threads: int) -> list[Moments]:
+    """Return the moments of each part of a table."""
+    if len(parts) == 1 or threads == 1:
+        return [work(part) for part in parts]
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(work, parts))
+
+
+def _stacked(parts: Sequence[Moments]) -> Moments:
+    """Return the moments of rows from those of parts of them."""
     if len(parts) == 1:
-        return work(parts[0])
-    if threads == 1:
-        found = [work(part) for part in parts]
-    else:
-        with ThreadPoolExecutor(threads) as pool:
-            found = list(pool.map(work, parts))
-    return _join(found, join)
-
-
-def _join(parts: Sequence[Moments], join: Callable[[Any], Integers]) -> Moments:
-    return Moments.of([join(each) for each in zip(*(part.all() for part in parts), strict=True)])
+        return parts[0]
+    return Moments.of([np.sum(each, axis=0) for each in zip(*(part.all() for part in parts), strict=True)])
 
 
 def _split(n: int, threads: int, rows_per_block: int) -> list[tuple[int, int]]:

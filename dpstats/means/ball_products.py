@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
-from dpstats.lattice.products import Sums, above_diagonal
+from dpstats.lattice.products import Sums, above_diagonal, gram
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Block
 from dpstats.release.additive import JointIntegers
@@ -120,13 +121,17 @@ class Extension:
     def sums(self, name: str, rows: Floats, signs: Floats | None = None) -> Sums:
         """Return the sums of a stage over rows of shape (..., rows, n_features), of the unit ball."""
         inside, outside = _integer_rows(rows, self.radius)
-        extended = np.empty((*inside.shape[:-1], self.size))
-        extended[..., 0] = self.constants[0]
+        fixed = np.empty((*rows.shape[:-1], len(self.constants)))
+        fixed[..., 0] = self.constants[0]
         if self.sign:
             assert signs is not None
-            extended[..., 1] = self.constants[1] * signs
-        extended[..., len(self.constants) :] = inside
-        found = _split_matrix(name, np.swapaxes(extended, -1, -2) @ extended)
+            fixed[..., 1] = self.constants[1] * signs
+        turned = np.swapaxes(fixed, -1, -2)
+        corner, cross = as_int64(turned @ fixed), as_int64(turned @ inside)
+        inner = gram(inside) if inside.ndim == 2 else as_int64(np.swapaxes(inside, -1, -2) @ inside)
+        above, below = (corner, cross), (np.swapaxes(cross, -1, -2), inner)
+        matrix = np.concatenate([np.concatenate(parts, axis=-1) for parts in (above, below)], axis=-2)
+        found = _split_matrix(name, matrix)
         if self.sign:
             assert signs is not None
             found |= _split_matrix(f"{name}, signed", np.swapaxes(inside * signs[:, None], -1, -2) @ inside)
@@ -236,17 +241,21 @@ def _integer_rows(rows: Floats, steps: int) -> tuple[Floats, NDArray[np.bool_]]:
 
     These are moved to its sphere.
     """
-    room = math.sqrt(rows.shape[-1]) / 2 + 1
+    size = steps - (math.sqrt(rows.shape[-1]) / 2 + 1)
     with np.errstate(all="ignore"):
         norms = np.sqrt(np.einsum("...ij,...ij->...i", rows, rows))
-        rounded = np.rint(rows * ((steps - room) / np.maximum(norms, 1.0))[..., None])
+        far = ~(norms <= 1.0)
+        # Most rows have one scale.
+        rounded = rows * size
+        rounded[far] = rows[far] * (size / norms[far])[:, None]
+        np.rint(rounded, out=rounded)
         # Privacy rests on this check alone. A row that fails it, or is not a number, becomes zero.
         outside = ~(np.einsum("...ij,...ij->...i", rounded, rounded) <= float(steps) ** 2)
     rounded[outside] = 0.0
-    return np.asarray(rounded), ~(norms <= 1.0)
+    return rounded, far
 
 
-def _split_matrix(name: str, matrix: Floats) -> Sums:
+def _split_matrix(name: str, matrix: NDArray[Any]) -> Sums:
     """Return the released parts of symmetric matrices: the diagonals, and the entries above them."""
     d = matrix.shape[-1]
     parts = {f"{name}, diagonal": as_int64(np.diagonal(matrix, axis1=-2, axis2=-1))}

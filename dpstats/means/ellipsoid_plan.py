@@ -19,7 +19,7 @@ from dpstats.data.tables import Rows, Table
 from dpstats.errors import InvalidParameter
 from dpstats.lattice import check_finite_rows
 from dpstats.lattice.base import check_region
-from dpstats.lattice.products import Sums, finest, row_bits, summed
+from dpstats.lattice.products import Sums, by_columns, finest, row_bits, summed
 from dpstats.means.ball_products import BallProducts, Extension
 from dpstats.means.ellipsoids import ROUND_SHARES, Ellipsoid, round_extension, round_names
 from dpstats.means.region import Region
@@ -146,12 +146,17 @@ class _ShrunkRows:
 
     def _block(self, X: Floats, signs: Floats | None) -> Sums:
         frame, step = self.frame, self.step
-        Z = (X - frame.center) / frame.half
+        # One allocation: the memory of several is given back to the system, and cleared again, after every block.
+        Z, *work = np.empty((3, *X.shape))
+        Z[:] = X
+        by_columns(np.subtract, Z, frame.center)
+        by_columns(np.divide, Z, frame.half)
         if frame.filled:
             Z = np.where(np.isfinite(X), Z, step.ellipsoid.center[..., None, :])
         if frame.clipped:
-            Z = np.clip(Z, -1.0, 1.0)
-        return step.extension.sums(step.name, step.ellipsoid.white_rows(Z, step.radius), signs)
+            np.clip(Z, -1.0, 1.0, out=Z)
+        own = work if step.ellipsoid.whitening.shape == 2 * X.shape[1:] else (None, None)
+        return step.extension.sums(step.name, step.ellipsoid.white_rows(Z, step.radius, own), signs)
 
 
 def shrunk_sums(rows: Rows, frame: Frame, step: Step) -> Sums:

@@ -6,11 +6,13 @@ All of it follows from released numbers and public ones. Proof: docs/proofs/ball
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.lattice.products import by_columns
 from dpstats.means.ball_products import BallProducts, Extension
 
 Floats = NDArray[np.float64]
@@ -57,10 +59,16 @@ class Ellipsoid:
         """Return the squared radius of a ball for white rows: ``factor`` times their expected squared norm."""
         return np.asarray(factor * np.maximum(self.signal, LEAST_SIGNAL * self.n_features))
 
-    def white_rows(self, Z: Floats, radius: Floats) -> Floats:
-        """Return rows as white rows in units of ``radius``: shape (..., rows, d)."""
-        shifted = np.clip(Z, -_MOST, _MOST) - self.center[..., None, :]
-        return np.asarray(shifted @ np.swapaxes(self.whitening, -1, -2) / radius[..., None, None])
+    def white_rows(self, Z: Floats, radius: Floats, work: Sequence[Floats | None] = (None, None)) -> Floats:
+        """Return rows as white rows in units of ``radius``: shape (..., rows, d). ``work`` is overwritten."""
+        shifted = np.clip(Z, -_MOST, _MOST, out=work[0])
+        if self.center.ndim == 1:
+            by_columns(np.subtract, shifted.reshape(-1, self.n_features), self.center)
+        else:
+            shifted = shifted - self.center[..., None, :]
+        white = np.asarray(np.matmul(shifted, np.swapaxes(self.whitening, -1, -2), out=work[1]))
+        white /= radius[..., None, None]
+        return white
 
     def follow(self, found: BallProducts, radius: Floats, fixed: bool) -> Ellipsoid:
         """Return the next ellipsoid, from the products that a round released; ``fixed`` keeps the center."""

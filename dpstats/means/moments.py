@@ -100,7 +100,7 @@ class Weights:
             if weight
         }
         if self.rows:
-            found[ROWS] = np.array([moments.rows << lattice.bits])
+            found[ROWS] = moments.rows << lattice.bits
         if self.outside:
             found[OUTSIDE] = moments.outside << lattice.bits
         return found if len(found) == 1 else {TOGETHER: found}

@@ -16,12 +16,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.data.arithmetic import as_int64
 from dpstats.data.tables import Table
 from dpstats.lattice import BoxLattice
-from dpstats.lattice.finite import finite_or_center, rows_that_count
 from dpstats.lattice.joint import box_movement
-from dpstats.lattice.products import summed
+from dpstats.lattice.sums import end_shares
 from dpstats.means.ratio import Noise, Ratio
 from dpstats.means.region import Region
 from dpstats.privacy.guarantee import Neighbors
@@ -85,8 +83,11 @@ class GaussianTotals:
 
     def rows(self, steps: Steps) -> dict[str, Steps]:
         """Return the contributions of rows of lattice points, each a function of the row alone."""
-        count = np.full((len(steps), 1), 1 << self.bits, dtype=np.int64)
-        return {COUNTS: count, SUMS: steps, SQUARES: (steps * steps >> self.bits) - self.center}
+        return self.of(np.ones((len(steps), 1), dtype=np.int64), steps, steps * steps >> self.bits)
+
+    def of(self, rows: Steps, sums: Steps, squares: Steps) -> dict[str, Steps]:
+        """Return the totals of groups from their rows, and the sums of their steps and squares."""
+        return {COUNTS: rows << self.bits, SUMS: sums, SQUARES: squares - self.center * rows}
 
     def noise(self, stage: JointStage) -> Noise:
         """Return the noise of T, N and Q, in half-widths."""
@@ -122,11 +123,12 @@ class LaplaceTotals:
 
     def rows(self, steps: Steps) -> dict[str, Steps]:
         """Return the contributions of rows of lattice points, each a function of the row alone."""
-        whole, shift = 1 << self.bits, self.bits + 2
-        up, down = steps + whole, whole - steps
-        first, last = down * down >> shift, up * up >> shift
+        return self.of(np.ones((len(steps), 1), dtype=np.int64), *end_shares(steps, self.bits))
+
+    def of(self, rows: Steps, first: Steps, last: Steps) -> dict[str, Steps]:
+        """Return the totals of groups from their rows, and the sums of their shares of both ends."""
         # The difference, so that the three add up to exactly one row.
-        return {FIRST: first, MIDDLE: whole - first - last, LAST: last}
+        return {FIRST: first, MIDDLE: (rows << self.bits) - first - last, LAST: last}
 
     def noise(self, stage: JointStage) -> Noise:
         """Return the noise of T, N and Q, in half-widths: each of the three shares has the same."""
@@ -172,33 +174,13 @@ class OneGroup:
     missing: str
 
     def __call__(self, table: Table) -> dict[str, Steps]:
-        X = table.X
-        if self.missing == "drop":
-            codes = np.where(rows_that_count(X, self.missing), 0, -1)
-        else:
-            X = finite_or_center(X, self.lattice.center, self.missing)
-            codes = np.zeros(len(X), dtype=np.int64)
-        return group_sums(X, codes, self.lattice, self.totals)
+        return group_sums(table.X, None, self.lattice, self.totals, self.missing)
 
 
-def group_sums(X: NDArray[np.generic], codes: Steps, lattice: BoxLattice, totals: Totals) -> dict[str, Steps]:
-    """Return the exact totals of every group; a row whose code is -1 adds nothing.
-
-    Blocks are added up as floats below 2^53, which is exact in any order, and then as 64-bit integers.
-    """
-    K = totals.n_groups
-
-    def work(part: slice) -> dict[str, Steps]:
-        inside = codes[part] >= 0
-        own = codes[part][inside]
-        found = totals.rows(lattice.round_rows(X[part][inside]))
-        return {name: _sum_groups(values, own, K) for name, values in found.items()}
-
-    return summed(work, len(X), totals.n_features)
-
-
-def _sum_groups(values: Steps, codes: Steps, n_groups: int) -> Steps:
-    width = values.shape[1]
-    place = codes[:, None] * width + np.arange(width)
-    sums = np.bincount(place.ravel(), weights=values.ravel().astype(np.float64), minlength=n_groups * width)
-    return as_int64(sums)
+def group_sums(
+    X: NDArray[np.generic], codes: Steps | None, lattice: BoxLattice, totals: Totals, missing: str = "error"
+) -> dict[str, Steps]:
+    """Return the exact totals of every group; a row whose code is -1 adds nothing, and no codes are one group."""
+    groups = None if codes is None else (codes, totals.n_groups)
+    found = lattice.moments_by(X, groups, missing=missing, shares=isinstance(totals, LaplaceTotals))
+    return {name: sums.ravel() for name, sums in totals.of(found.rows, *found.powers).items()}

@@ -277,8 +277,6 @@ class PrivateVariance(_Fitted, HasMissingCodes):
 
     def _read(self, rows: Rows, plan: PrivateVariancePlan) -> Mapping[str, Any]:
         moments = plan.lattice.row_moments(rows, powers=len(plan.weights.powers), missing=plan.missing)
-        if plan.has_private_size and plan.missing != "drop":
-            moments = replace(moments, rows=rows.shape[0])
         return plan.weights.exact(plan.lattice, moments)
 
     def _report(self, released: Released, plan: PrivateVariancePlan) -> None:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.rows import as_float64
 from dpstats.lattice import BallLattice
+from dpstats.lattice.finite import all_finite
 from dpstats.means.sparse.plan import SQUARES, SUPPORT, RunningMean, SparseMeanPlan
 from dpstats.privacy.stages import JointStage
 from dpstats.release.session import Session
@@ -73,10 +74,13 @@ def _center_sums(
 
 def columns_of(rows: Any, support: NDArray[np.intp], plan: SparseMeanPlan) -> NDArray[np.float64]:
     """Return the selected columns, dense and finite, in standard deviations where these differ."""
-    chosen = rows[:, support]
-    dense = as_float64(chosen if isinstance(chosen, np.ndarray) else chosen.toarray())
-    dense = np.where(np.isfinite(dense), dense, 0.0)
+    # Gathered row by row: a selection by brackets would be in the order of columns.
+    chosen = np.take(rows, support, axis=1) if isinstance(rows, np.ndarray) else rows[:, support].toarray()
+    dense = as_float64(chosen)
     with np.errstate(all="ignore"):
-        scaled = dense if plan.scales is None else dense / plan.scales[support]
-    # A quotient may overflow, or underflow: nothing is refused after the charge.
-    return np.clip(scaled, -1e300, 1e300)
+        if not all_finite(dense):
+            dense[~np.isfinite(dense)] = 0.0
+        if plan.scales is not None:
+            dense /= plan.scales[support]
+        # A quotient may overflow, or underflow: nothing is refused after the charge.
+        return np.asarray(np.clip(dense, -1e300, 1e300, out=dense))
