@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_columns
 from dpstats.data.tables import Rows, Table
-from dpstats.lattice.products import Sums, above_diagonal, by_columns, gram, row_bits, summed
+from dpstats.lattice.products import Sums, above_diagonal, apply_columns, gram, row_bits, summed
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Block
 from dpstats.release.additive import JointIntegers
@@ -156,8 +156,8 @@ class _Moments:
         # One allocation: the memory of several is given back to the system, and cleared again, after every block.
         fine, coarse, squares, cubes = np.empty((4, *X.shape))
         fine[:] = X
-        by_columns(np.subtract, fine, plan.center)
-        by_columns(np.divide, fine, plan.half)
+        apply_columns(np.subtract, fine, plan.center)
+        apply_columns(np.divide, fine, plan.half)
         fine *= one
         np.clip(fine, -one, one, out=fine)
         np.rint(fine, out=fine)

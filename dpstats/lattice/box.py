@@ -176,7 +176,7 @@ class BoxLattice(RowLattice):
             raise InvalidParameter("sparse tables need a lattice with center 0")
         return stored_sums(X, self, missing)
 
-    def moments_by(
+    def sum_groups(
         self, X: NDArray[Any], groups: Groups | None, *, missing: str, shares: bool = False
     ) -> Moments:
         """Return the sums of the steps of each group and of their squares, or with ``shares`` of `end_shares`.

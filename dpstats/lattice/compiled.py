@@ -28,7 +28,7 @@ FEWEST = 1 << 21
 
 _FEW = 1 << 16  # entries from which the loops pay once they are imported
 SHARES = 3
-"""What `add_box` adds up for shares (see `dpstats.lattice.sums.end_shares`); 1 and 2 are powers."""
+"""The kind of sums in `add_box` for shares (see `dpstats.lattice.sums.end_shares`). The kinds 1 and 2 are powers."""
 _WIDTH = 256  # columns at which a loop over them is fast: narrow rows are added side by side
 _REACH = 1 << 31  # steps that a compiled square holds: d squares of fewer are checked against overflow
 _ROOM = 2.0**62
@@ -114,14 +114,14 @@ class BoxKernel:
             found = [one + other for one, other in zip(found, rest, strict=True)]
         return found if groups else [sums[0] for sums in found], rows[:0]
 
-    def _sums(self, lines: Floats, groups: Groups | None, beside: int) -> list[Integers]:
+    def _sums(self, lines: Floats, groups: Groups | None, rows_per_line: int) -> list[Integers]:
         """Return the sums over lines of rows, laid side by side."""
         codes, n_groups = groups or (np.empty(0, np.int64), 1)
         width = lines.shape[1]
-        d = width // beside
+        d = width // rows_per_line
 
         def tile(value: Columns) -> Floats:
-            return np.tile(np.broadcast_to(np.asarray(value, dtype=np.float64), (d,)), beside)
+            return np.tile(np.broadcast_to(np.asarray(value, dtype=np.float64), (d,)), rows_per_line)
 
         numbers = tuple(map(tile, (self.scale, self.shift, self.low, self.high, self.center)))
         sums = np.zeros((3, n_groups, width), dtype=np.int64)
@@ -147,14 +147,14 @@ class BoxKernel:
         )
         if bad and self.missing == "error":
             raise not_finite(center=None) if groups else not_finite()
-        powers = sums.reshape(3, n_groups, beside, d).sum(axis=2)
+        powers = sums.reshape(3, n_groups, rows_per_line, d).sum(axis=2)
         if lost.any():
             # Rows that were left out were added as rows at the center.
             center = np.array(np.broadcast_to(self.center, (1, d)))
             one = self._sums(center, None, 1)[: self.powers]
             powers[: self.powers] -= lost[:, None] * np.array(one)
         counts = powers[2] if self.outside else powers[2, :, :0]
-        return [*powers[: self.powers], counts, (beside * kept - lost)[:, None]]
+        return [*powers[: self.powers], counts, (rows_per_line * kept - lost)[:, None]]
 
 
 @dataclass(frozen=True)
@@ -234,9 +234,10 @@ def add_box(
 ) -> int:
     """Add lines of rows of d entries to their groups; return how many entries are not finite.
 
-    Sums are those of the steps; of their squares too, if ``parts`` is 2; or of the shares of both ends, if it is
-    `SHARES`; and of the entries outside. An entry that is not finite counts as the center. With ``drops`` its whole row
-    does, which ``lost`` counts. A line whose code is -1 adds nothing, and no codes are one group.
+    Steps are added up, and entries outside are counted. If ``parts`` is 2, squares of steps are added up too. If it is
+    `SHARES`, the shares of both bounds are added up instead. An entry that is not finite counts as the center. With
+    ``drops`` its whole row does, which ``lost`` counts. A line whose code is -1 adds nothing, and no codes are one
+    group.
     """
     n, width = lines.shape
     whole = 1 << bits

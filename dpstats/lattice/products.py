@@ -98,7 +98,7 @@ def multiply(rows: NDArray[Any], matrix: Floats) -> Floats:
     return products
 
 
-def by_columns(operation: np.ufunc, rows: Floats, values: Floats) -> None:
+def apply_columns(operation: np.ufunc, rows: Floats, values: Floats) -> None:
     """Overwrite contiguous rows by ``operation(rows, values)``, with one value per column.
 
     Many rows are laid side by side, because numpy's loops over a few columns are slow.

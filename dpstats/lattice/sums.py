@@ -161,7 +161,7 @@ def sums_by_rows(
             return _sum_blocks(X[some], row_map, rows_per_block, how, own, in_place)
         return _sum_compiled(X[some], kernel, row_map, rows_per_block, how, own)
 
-    return _stacked(_in_parts(work, pieces, len(pieces)))
+    return _add_moments(_in_parts(work, pieces, len(pieces)))
 
 
 def sums_by_columns(X: NDArray[Any], column_map: ColumnMap, how: Reading) -> Moments:
@@ -281,7 +281,7 @@ def _sum_compiled(
         parts.append(Moments.of(found))
         if len(left):
             parts.append(_sum_blocks(left, row_map, rows_per_block, how, groups, False))
-    return _stacked(parts)
+    return _add_moments(parts)
 
 
 def _sum_blocks(
@@ -299,7 +299,7 @@ def _sum_blocks(
     order: Literal["C", "F"] = "F" if in_place and not _rows_are_runs(X) else "C"
     buffer = np.empty((min(rows_per_block, X.shape[0]), d), order=order)
     zero = row_map._zero_pattern
-    # Steps of which nothing but the sum is wanted are added up as patterns, and zeros taken off at the end.
+    # If only the sum of the steps is needed, add up patterns, and subtract the zeros at the end.
     plain = groups is None and how.powers == 1
     # errstate belongs to the thread: it has to be set where the arithmetic runs.
     with np.errstate(all="ignore"):
@@ -308,7 +308,7 @@ def _sum_blocks(
             some = slice(start, start + rows_per_block)
             rows = X[some] if in_place else np.ascontiguousarray(X[some])
             own = None if codes is None else codes[some]
-            rows, own = _counted(rows, own, row_map.center, how.missing)
+            rows, own = _select_counted(rows, own, row_map.center, how.missing)
             out = buffer[: rows.shape[0]]
             extra = row_map._round_block(rows, out)
             patterns = out.view(np.int64)
@@ -331,7 +331,7 @@ def _sum_blocks(
     return Moments.of(sums if groups else [each[0] for each in sums])
 
 
-def _counted(
+def _select_counted(
     rows: NDArray[Any], codes: Integers | None, center: Columns, missing: str
 ) -> tuple[NDArray[Any], Integers | None]:
     """Return the rows that count, with finite numbers, and their groups."""
@@ -345,7 +345,7 @@ def _counted(
 
 
 def _parts(steps: Integers, largest: int | Integers, how: Reading) -> Iterator[Integers]:
-    """Yield what is added up of steps, which are overwritten: their powers, each over the largest, or `end_shares`."""
+    """Yield the terms to add up: powers of steps, each over the largest, or `end_shares`. Steps are overwritten."""
     if how.shares:
         assert isinstance(largest, int)
         yield from end_shares(steps, largest.bit_length() - 1)
@@ -366,7 +366,7 @@ def _parts(steps: Integers, largest: int | Integers, how: Reading) -> Iterator[I
 
 
 def end_shares(steps: Integers, bits: int) -> tuple[Integers, Integers]:
-    """Return the shares (1-y)^2 and y^2 of the ends of the box, in units of 2^bits, for steps of 2^bits (2y - 1)."""
+    """Return the bounds' shares (1-y)^2 and y^2, in units of 2^bits, for steps of 2^bits (2y - 1)."""
     whole, shift = 1 << bits, bits + 2
     down, up = whole - steps, whole + steps
     return down * down >> shift, up * up >> shift
@@ -402,8 +402,8 @@ def _in_parts(work: Callable[[Item], Moments], parts: Sequence[Item], threads: i
         return list(pool.map(work, parts))
 
 
-def _stacked(parts: Sequence[Moments]) -> Moments:
-    """Return the moments of rows from those of parts of them."""
+def _add_moments(parts: Sequence[Moments]) -> Moments:
+    """Return the moments of rows, given the moments of the parts."""
     if len(parts) == 1:
         return parts[0]
     return Moments.of([np.sum(each, axis=0) for each in zip(*(part.all() for part in parts), strict=True)])

@@ -19,7 +19,7 @@ from dpstats.data.tables import Rows, Table
 from dpstats.errors import InvalidParameter
 from dpstats.lattice import check_finite_rows
 from dpstats.lattice.base import check_region
-from dpstats.lattice.products import Sums, by_columns, finest, row_bits, summed
+from dpstats.lattice.products import Sums, apply_columns, finest, row_bits, summed
 from dpstats.means.ball_products import BallProducts, Extension
 from dpstats.means.ellipsoids import ROUND_SHARES, Ellipsoid, round_extension, round_names
 from dpstats.means.region import Region
@@ -149,8 +149,8 @@ class _ShrunkRows:
         # One allocation: the memory of several is given back to the system, and cleared again, after every block.
         Z, *work = np.empty((3, *X.shape))
         Z[:] = X
-        by_columns(np.subtract, Z, frame.center)
-        by_columns(np.divide, Z, frame.half)
+        apply_columns(np.subtract, Z, frame.center)
+        apply_columns(np.divide, Z, frame.half)
         if frame.filled:
             Z = np.where(np.isfinite(X), Z, step.ellipsoid.center[..., None, :])
         if frame.clipped:

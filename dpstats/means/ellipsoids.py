@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.lattice.products import by_columns
+from dpstats.lattice.products import apply_columns
 from dpstats.means.ball_products import BallProducts, Extension
 
 Floats = NDArray[np.float64]
@@ -63,7 +63,7 @@ class Ellipsoid:
         """Return rows as white rows in units of ``radius``: shape (..., rows, d). ``work`` is overwritten."""
         shifted = np.clip(Z, -_MOST, _MOST, out=work[0])
         if self.center.ndim == 1:
-            by_columns(np.subtract, shifted.reshape(-1, self.n_features), self.center)
+            apply_columns(np.subtract, shifted.reshape(-1, self.n_features), self.center)
         else:
             shifted = shifted - self.center[..., None, :]
         white = np.asarray(np.matmul(shifted, np.swapaxes(self.whitening, -1, -2), out=work[1]))

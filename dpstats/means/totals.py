@@ -182,5 +182,5 @@ def group_sums(
 ) -> dict[str, Steps]:
     """Return the exact totals of every group; a row whose code is -1 adds nothing, and no codes are one group."""
     groups = None if codes is None else (codes, totals.n_groups)
-    found = lattice.moments_by(X, groups, missing=missing, shares=isinstance(totals, LaplaceTotals))
+    found = lattice.sum_groups(X, groups, missing=missing, shares=isinstance(totals, LaplaceTotals))
     return {name: sums.ravel() for name, sums in totals.of(found.rows, *found.powers).items()}

@@ -131,14 +131,14 @@ def test_totals_of_groups_are_those_of_blocks(d: int, order: str) -> None:
             (holes, "drop", True, None),
             (holes, "center", True, None),
         ):
-            work = partial(lattice.moments_by, table, groups, missing=missing, shares=shares)
+            work = partial(lattice.sum_groups, table, groups, missing=missing, shares=shares)
             assert_same(work(), in_blocks(work))
 
 
 @pytest.mark.usefixtures("fast")
 def test_a_missing_entry_is_refused_in_rows_of_no_group() -> None:
     lattice = BoxLattice.build(1.0, 0.0, 1, common=False)
-    work = partial(lattice.moments_by, np.array([[1.0], [np.nan]]), (np.array([0, -1]), 1), missing="error")
+    work = partial(lattice.sum_groups, np.array([[1.0], [np.nan]]), (np.array([0, -1]), 1), missing="error")
     for run in (work, partial(in_blocks, work)):
         with pytest.raises(InvalidData, match="drop"):
             run()
