@@ -103,7 +103,7 @@ def _of_text(series: Any) -> tuple[Sequence[Any], NDArray[np.int64]]:
     coded = column.dictionary_encode()
     values = [*coded.dictionary.to_pylist(), None]
     places = coded.indices.fill_null(len(values) - 1).to_numpy(zero_copy_only=False)
-    return values, places.astype(np.int64)
+    return values, as_int64(places)
 
 
 def _of_array(array: NDArray[Any]) -> tuple[Sequence[Any], NDArray[np.int64] | None]:
@@ -163,7 +163,7 @@ def _ranked(numbers: NDArray[Any]) -> NDArray[np.int64] | None:
     low, high = int(numbers.min()), int(numbers.max())
     if high - low >= _DENSE or abs(low) >= 1 << 62:
         return None
-    shifted = numbers.astype(np.int64) - low
+    shifted = as_int64(numbers) - low
     present = np.zeros(high - low + 1, dtype=np.bool_)
     present[shifted] = True
     return shifted if present.all() else as_int64((np.cumsum(present) - 1)[shifted])

@@ -319,7 +319,7 @@ def _sum_blocks(
             if extra is not None:
                 total_extra += extra.sum(axis=1)
             if how.outside:
-                outside += _group_sums(row_map._outside(rows).astype(np.int64), own, n_groups)
+                outside += _group_sums(as_int64(row_map._outside(rows)), own, n_groups)
             count[:, 0] += len(rows) if own is None else np.bincount(own, minlength=n_groups)
     found = list(totals)
     if plain:
