@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,6 +15,7 @@ from dpstats.error_distributions import ErrorDistribution, Limits, Tail
 from dpstats.inference import Estimates
 from dpstats.report import SIMULATED, Printed
 from dpstats.results import FREE, HypothesisTest, Summary, significant
+from dpstats.survival.curves import PlacedCurves
 from dpstats.survival.hazard_ratios import LARGEST_LOG_RATIO, HazardRatio
 from dpstats.survival.table import SurvivalTable
 
@@ -21,6 +23,8 @@ Floats = NDArray[np.float64]
 
 _FAR = 40.0  # standard deviations
 _HALVINGS = 60
+_CRITICAL = np.arange(0.0, 8.01, 0.125)
+"""Standard deviations at which the limits of quantiles are computed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,6 +126,27 @@ class QuantileErrors(TableErrors):
     q: float
 
     def _limits(self, row: int, tail: float) -> tuple[float, float]:
+        if not isinstance(self.table.curves(self.places[row]), PlacedCurves):
+            return self._one_by_one(row, tail)
+        # Near an edge the shape of a bin is known better, so that the limit of a higher level may be nearer. Limits are
+        # the farthest of all lower levels: a value in an interval is in all longer ones, as its p-value says.
+        critical = min(max(float(-ndtri(tail)), 0.0), float(_CRITICAL[-1]))
+        place = min(int(np.searchsorted(_CRITICAL, critical, side="right")), len(_CRITICAL) - 1)
+        part = (critical - _CRITICAL[place - 1]) / (_CRITICAL[place] - _CRITICAL[place - 1])
+        first, last = self._farthest[row][:, place - 1 : place + 1].tolist()
+        low, high = (a if a == b or part == 0 else (1 - part) * a + part * b for a, b in (first, last))
+        return low, high
+
+    @cached_property
+    def _farthest(self) -> list[Floats]:
+        """The lowest and highest limits of all levels up to each of the grid, for each estimate: shape (2, grid)."""
+        found = []
+        for row in range(len(self.places)):
+            low, high = np.array([self._one_by_one(row, float(ndtr(-each))) for each in _CRITICAL]).T
+            found.append(np.stack([np.minimum.accumulate(low), np.maximum.accumulate(high)]))
+        return found
+
+    def _one_by_one(self, row: int, tail: float) -> tuple[float, float]:
         return self.table.quantile_limits(self.places[row], self.q, 1 - 2 * tail)
 
 
