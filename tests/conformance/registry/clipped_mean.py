@@ -133,7 +133,9 @@ def clip_skipped(kind: type) -> type:
             second = k * k // lattice.largest
             powers = [k, second, k * second // lattice.largest, second * second // lattice.largest]
             sums = tuple(power.sum(axis=0).astype(np.int64) for power in powers[: len(plan.weights.powers)])
-            return plan.weights.exact(lattice, Moments(sums, np.zeros(lattice.n_counts, dtype=np.int64), np.array([len(k)])))
+            return plan.weights.exact(
+                lattice, Moments(sums, np.zeros(lattice.n_counts, dtype=np.int64), np.array([len(k)]))
+            )
 
     return ClipSkipped
 
