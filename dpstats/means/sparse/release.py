@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from dpstats.data.rows import as_float64
 from dpstats.lattice import BallLattice
@@ -75,8 +76,8 @@ def _center_sums(
 def columns_of(rows: Any, support: NDArray[np.intp], plan: SparseMeanPlan) -> NDArray[np.float64]:
     """Return the selected columns, dense and finite, in standard deviations where these differ."""
     # Gathered row by row: a selection by brackets would be in the order of columns.
-    chosen = np.take(rows, support, axis=1) if isinstance(rows, np.ndarray) else rows[:, support].toarray()
-    dense = as_float64(chosen)
+    chosen = np.take(rows, support, axis=1) if isinstance(rows, np.ndarray) else rows[:, support]
+    dense = as_float64(chosen.toarray() if issparse(chosen) else chosen)
     with np.errstate(all="ignore"):
         if not all_finite(dense):
             dense[~np.isfinite(dense)] = 0.0
