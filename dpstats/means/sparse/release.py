@@ -76,7 +76,7 @@ def _center_sums(
 def columns_of(rows: Any, support: NDArray[np.intp], plan: SparseMeanPlan) -> NDArray[np.float64]:
     """Return the selected columns, dense and finite, in standard deviations where these differ."""
     # Gathered row by row: a selection by brackets would be in the order of columns.
-    chosen = np.take(rows, support, axis=1) if isinstance(rows, np.ndarray) else rows[:, support]
+    chosen: Any = np.take(rows, support, axis=1) if isinstance(rows, np.ndarray) else rows[:, support]
     dense = as_float64(chosen.toarray() if issparse(chosen) else chosen)
     with np.errstate(all="ignore"):
         if not all_finite(dense):
