@@ -12,7 +12,7 @@ import numpy as np
 from dpstats.data.columns import distinct
 from dpstats.data.values import Key, label_key, single_precision
 from dpstats.data.words import MISSING_WORDS, Words, exact_number
-from dpstats.errors import InvalidParameter, show
+from dpstats.errors import InvalidParameter, attempt, refuse_data, show
 
 
 class MissingCodes:
@@ -75,7 +75,9 @@ class MissingCodes:
             cleared = numbers.copy()
             cleared.data = self.clear_numbers(numbers.data)
             return cleared
-        found = np.array(numbers, dtype=np.float64)
+        found = attempt(lambda: np.array(numbers, dtype=np.float64), TypeError, ValueError)
+        if found is None:
+            raise refuse_data("numbers", got=show(numbers), allowed="an array of numbers")
         found[np.isin(found, self.numbers)] = math.nan
         return found
 

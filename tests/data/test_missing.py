@@ -263,3 +263,9 @@ def test_words_of_a_file() -> None:
     words = check_codes(CODES).clear_entries("y", Words(["unk", "-999.0", "a", ""]))
     assert isinstance(words, Words) and words == ["", "", "a", ""]
     assert dpstats.__version__
+
+
+def test_an_entry_that_is_no_number_is_not_shown() -> None:
+    with pytest.raises(InvalidData, match="^numbers must be an array of numbers, got an array of 2$") as caught:
+        check_codes([-999]).clear_numbers(np.array(["zvx", 1.0], dtype=object))
+    assert caught.value.__context__ is None
