@@ -267,7 +267,7 @@ def test_words_of_a_file() -> None:
 
 def test_an_entry_that_is_no_number_is_not_shown() -> None:
     with pytest.raises(
-        InvalidData, match="^numbers must be an array of numbers, got an array of 2$"
+        InvalidData, match=r"^numbers must be an array of numbers, got an array of 2$"
     ) as caught:
         check_codes([-999]).clear_numbers(np.array(["zvx", 1.0], dtype=object))
     assert caught.value.__context__ is None
