@@ -197,6 +197,8 @@ class JointTest(HypothesisTest):
         Names of the coefficients, or the hypotheses as text.
     simulated : bool
         Whether the noise of the release was simulated.
+    remarks : tuple of str
+        What p-values count beside the degrees of freedom of the residuals.
 
     Examples
     --------
@@ -218,6 +220,7 @@ class JointTest(HypothesisTest):
     df_denom: int
     names: tuple[str, ...]
     simulated: bool = field(default=False, kw_only=True)
+    remarks: tuple[str, ...] = field(default=(), kw_only=True)
 
     def summary(self) -> Summary:
         """Return a table. It prints as text, and shows as HTML in a notebook."""
@@ -232,7 +235,7 @@ class JointTest(HypothesisTest):
             [("Null hypothesis", self.null)],
             ["F", "df", "df of residuals", "p-value"],
             [row],
-            [FREE, *[SIMULATED] * self.simulated],
+            [FREE, *self.remarks, *[SIMULATED] * self.simulated],
         )
 
     @property
@@ -258,6 +261,8 @@ class TermTests(HypothesisTest):
         The terms.
     simulated : bool
         Whether the noise of the release was simulated.
+    remarks : tuple of str
+        What p-values count beside the degrees of freedom of the residuals.
 
     Examples
     --------
@@ -280,6 +285,7 @@ class TermTests(HypothesisTest):
     df_denom: int
     names: tuple[str, ...]
     simulated: bool = field(default=False, kw_only=True)
+    remarks: tuple[str, ...] = field(default=(), kw_only=True)
 
     def summary(self) -> Summary:
         """Return a table. It prints as text, and shows as HTML in a notebook."""
@@ -292,7 +298,7 @@ class TermTests(HypothesisTest):
             ],
             ["", "F", "P>F", "df constraint"],
             [(name, f"{f:.3f}", f"{p:.4g}", str(df)) for name, f, p, df in numbers],
-            [FREE, *[SIMULATED] * self.simulated],
+            [FREE, *self.remarks, *[SIMULATED] * self.simulated],
         )
 
 

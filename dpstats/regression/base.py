@@ -388,7 +388,8 @@ class Regression(HasEstimates, _Fitted[SomePlan], HasMissingCodes):
         q, left = len(off), self._degrees
         statistic = float(off @ np.linalg.lstsq(cov, off, rcond=None)[0]) / q
         pvalue = self._law.joint_tail(statistic, q, left)
-        return JointTest(statistic, pvalue, q, left, hypotheses.names, simulated=self.privacy_.simulated)
+        simulated, remarks = self.privacy_.simulated, self._law.remarks
+        return JointTest(statistic, pvalue, q, left, hypotheses.names, simulated=simulated, remarks=remarks)
 
     def wald_test(self, hypotheses: Any) -> JointTest:
         """Test whether all hypotheses hold. The same as `f_test`."""
@@ -425,6 +426,7 @@ class Regression(HasEstimates, _Fitted[SomePlan], HasMissingCodes):
             self._degrees,
             tuple(term for term, _ in terms),
             simulated=self.privacy_.simulated,
+            remarks=self._law.remarks,
         )
 
     # Names that statsmodels uses

@@ -68,6 +68,7 @@ class DesignPlan(ReleasePlan, ABC):
     def noise_only(self) -> bool:
         """Whether noise hides the coefficients of such columns."""
 
+    @abstractmethod
     def noise_ratio_of_share(self, share: float) -> float:
         """Return the ratio of noise to sampling error of a yes/no column with this share of its rarer value.
 
@@ -76,7 +77,6 @@ class DesignPlan(ReleasePlan, ABC):
         share : float
             Share of the rarer value, in (0, 0.5]. The ratio is infinite if noise hides the coefficient.
         """
-        raise NotImplementedError
 
     @property
     def noise_ratios(self) -> dict[Any, float]:

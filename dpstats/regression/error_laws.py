@@ -22,6 +22,10 @@ Floats = NDArray[np.float64]
 class ErrorLaw(Protocol):
     """The functions of an error distribution that intervals and tests use."""
 
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What p-values of joint tests count beside the degrees of freedom of the residuals, as sentences."""
+
     def tail(self, z: Any) -> NDArray[np.float64]:
         """Return the probability of an error above z."""
 
@@ -34,6 +38,11 @@ class ErrorLaw(Protocol):
 
 class Normal:
     """Normal errors."""
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """No remarks: joint tests have F distributions."""
+        return ()
 
     def tail(self, z: Any) -> NDArray[np.float64]:
         """Return the probability of an error above z."""
@@ -66,6 +75,14 @@ class Student(Normal):
 class Robust(Student):
     """Errors whose covariance is estimated by a sandwich, with ``degrees`` degrees of freedom of its meat."""
 
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """That the covariance has fewer degrees of freedom than the residuals."""
+        return (
+            f"The p-value is of Hotelling's T-squared: a robust covariance has about {self.degrees:,.0f} degrees of "
+            "freedom.",
+        )
+
     def joint_tail(self, statistic: float, q: int, left: int) -> float:
         """Return the probability that the Wald statistic of q errors, divided by q, exceeds ``statistic``.
 
@@ -82,6 +99,11 @@ class NormalAndLaplace(Normal):
     between the normal and the Laplace distribution. This class uses the larger of their two tails. The tail of a sum
     exceeds it by at most one part in ten thousand (tests/regression/test_error_laws.py).
     """
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """That tails are those of Laplace noise where these are heavier."""
+        return ("The p-value is the larger of those for normal errors and for Laplace noise.",)
 
     def tail(self, z: Any) -> NDArray[np.float64]:
         """Return the probability of an error above z."""

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from dpstats.errors import InvalidData, InvalidParameter
@@ -19,13 +20,16 @@ DEGREES = 2 * 4996 / MEAT_KURTOSIS
 """Of the robust covariance of 5,000 rows and four coefficients."""
 
 
-@pytest.fixture(scope="module")
-def model() -> PrivateLinearRegression:
+def rows() -> tuple[pd.DataFrame, np.ndarray]:
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.normal(size=(5000, 3)), columns=["age", "dose", "weight"])
-    y = 1 + X.to_numpy() @ [0.5, -0.5, 0.0] + rng.normal(size=5000)
+    return X, 1 + X.to_numpy() @ [0.5, -0.5, 0.0] + rng.normal(size=5000)
+
+
+@pytest.fixture(scope="module")
+def model() -> PrivateLinearRegression:
     bounds = {"weight": (-4, 4), "age": (-4, 4), "dose": (-5, 5)}
-    return PrivateLinearRegression(x_bounds=bounds, y_bounds=(-6, 8), random_state=1).fit(X, y)
+    return PrivateLinearRegression(x_bounds=bounds, y_bounds=(-6, 8), random_state=1).fit(*rows())
 
 
 def test_everything_is_about_the_same_coefficients(model: PrivateLinearRegression) -> None:
@@ -68,6 +72,10 @@ def test_an_f_test_of_one_is_the_square_of_its_test(model: PrivateLinearRegressi
     assert several.pvalue < 1e-10
     assert several.names == ("age", "dose")
     assert model.f_test().df_num == 3
+    hotelling = stats.f.sf(several.statistic * (DEGREES - 1) / DEGREES, 2, DEGREES - 1)
+    assert several.pvalue == pytest.approx(hotelling) and len(several.remarks) == 1
+    plain = clone(model).set_params(cov_type="nonrobust").fit(*rows())
+    assert plain.f_test().remarks == ()
     assert "age, dose" in str(several.summary())
     assert "<table" in several._repr_html_()
 
