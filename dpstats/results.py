@@ -198,7 +198,7 @@ class JointTest(HypothesisTest):
     simulated : bool
         Whether the noise of the release was simulated.
     remarks : tuple of str
-        What p-values count beside the degrees of freedom of the residuals.
+        They name the distribution of p-values, if it is not F with these degrees of freedom.
 
     Examples
     --------
@@ -262,7 +262,7 @@ class TermTests(HypothesisTest):
     simulated : bool
         Whether the noise of the release was simulated.
     remarks : tuple of str
-        What p-values count beside the degrees of freedom of the residuals.
+        They name the distribution of p-values, if it is not F with these degrees of freedom.
 
     Examples
     --------
