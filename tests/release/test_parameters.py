@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import pytest
 from sklearn.base import BaseEstimator, clone
 
-from dpstats.release.parameters import parameters
+from dpstats.release.parameters import fitted, parameters
 
 
 @parameters
@@ -75,3 +75,25 @@ def test_a_field_can_be_positional() -> None:
     assert First(0.25).get_params() == {"q": 0.25, "step": 1.0} and First().q == 0.5
     with pytest.raises(TypeError, match="positional"):
         First(0.25, 2.0)
+
+
+def test_every_signature_has_the_one_order_and_no_results_of_a_fit() -> None:
+    @parameters
+    class Late(Own):
+        y_bounds: Any
+        option: int = 3
+        coef_: Any = fitted()
+
+    assert [*inspect.signature(Late).parameters] == [
+        "y_bounds",
+        "clip",
+        "option",
+        "epsilon",
+        "delta",
+        "budget",
+    ]
+    assert next(iter(inspect.signature(Late.__init__).parameters)) == "self"
+    made = Late(y_bounds=(0, 1))
+    assert (
+        not hasattr(made, "coef_") and made.get_params()["y_bounds"] == (0, 1) and "coef_" not in repr(made)
+    )
