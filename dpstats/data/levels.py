@@ -26,7 +26,7 @@ from dpstats.data.keys import read_labels
 from dpstats.data.rows import column_of
 from dpstats.data.values import MISSING, Key, label_key, single_precision
 from dpstats.data.words import Words, exact_number
-from dpstats.errors import InvalidParameter, attempt, show
+from dpstats.errors import attempt, refuse, show
 
 
 class Levels(Protocol):
@@ -118,17 +118,17 @@ class Categories:
         except TypeError:  # also an array without a dimension
             given = None
         if given is None:
-            raise InvalidParameter(f"{name} must be a sequence of distinct values, got a single one")
+            raise refuse(name, got="a single one", allowed="a sequence of distinct values")
         self.values: tuple[Any, ...] = tuple(map(_plain, given))
         self._code: dict[Key, int] = {}
         for code, value in enumerate(self.values):
             key = label_key(value)
             if key is None:
-                raise InvalidParameter(f"{name} must be hashable values, got {type(value).__name__}")
+                raise refuse(name, got=type(value).__name__, allowed="hashable values")
             if self._code.setdefault(key, code) != code:
-                raise InvalidParameter(f"{name} must be distinct, got {show(values)} with one twice")
+                raise refuse(name, got=f"{show(values)} with one twice", allowed="distinct")
         if not self.values:
-            raise InvalidParameter(f"{name} must not be empty")
+            raise refuse(name, allowed="not be empty")
         declared, valued = list(self._code), value_keys(self.values)
         self.by_value = valued is not None
         for code, key in enumerate(valued or ()):
@@ -238,8 +238,10 @@ class Bins:
         self.edges: NDArray[np.float64] = np.zeros(0) if converted is None else converted
         increasing = self.edges.ndim == 1 and self.edges.size >= 2 and bool((np.diff(self.edges) > 0).all())
         if not increasing or not np.isfinite(self.edges).all():
-            raise InvalidParameter(
-                f"bins must be the edges of bins, two finite and increasing numbers or more, got {show(edges)}"
+            raise refuse(
+                "bins",
+                given=edges,
+                allowed="the edges of bins, two finite and increasing numbers or more",
             )
         pairs = list(zip(self.edges[:-1], self.edges[1:], strict=True))
         self.values = tuple(

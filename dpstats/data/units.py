@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.errors import InvalidData
+from dpstats.errors import refuse_data
 
 Codes = NDArray[np.int64]
 
@@ -19,8 +19,10 @@ Codes = NDArray[np.int64]
 def check_labels(units: NDArray[np.object_]) -> NDArray[np.object_]:
     """Return the labels of units, or refuse a missing one."""
     if any(label is None for label in units):
-        raise InvalidData(
-            "units must be text, numbers or times, got at least one entry that is missing or something else"
+        raise refuse_data(
+            "units",
+            got="at least one entry that is missing or something else",
+            allowed="text, numbers or times",
         )
     return units
 
