@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.tables import Rows
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
 from dpstats.lattice.base import BITS, RowLattice, check_region
 from dpstats.lattice.box_sql import power_sums
 from dpstats.lattice.compiled import BoxKernel, Groups
@@ -173,7 +173,7 @@ class BoxLattice(RowLattice):
         """
         self._check_count(X.shape[0])
         if np.any(self.center):
-            raise InvalidParameter("sparse tables need a lattice with center 0")
+            raise refuse("center", given=self.center, allowed="0 for a sparse table")
         return stored_sums(X, self, missing)
 
     def sum_groups(

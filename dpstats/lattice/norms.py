@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.tables import Rows
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
 from dpstats.lattice.base import RowLattice
 from dpstats.lattice.compiled import BallKernel
 from dpstats.lattice.rounding import SHIFT, isqrt_up, squared_norms
@@ -127,11 +127,11 @@ class NormedLattice(RowLattice):
         radius, w, v = 2**self.bits, Fraction(weight), Fraction(count_weight)
         if norm == "l1":
             if 4 * w * w > self.n_features:
-                raise InvalidParameter(f"weight must be at most sqrt(n_features)/2, got {weight:g}")
+                raise refuse("weight", given=weight, allowed="at most sqrt(n_features)/2")
             # ||t||_1 + w|q - q'| <= sqrt(d) T + w T(2K - T)/K + w, which is largest at T = 2K.
             return up(isqrt_up(4 * self.n_features * radius**2) + w + v * radius)
         if w * w >= _FREE:
-            raise InvalidParameter(f"weight must be below 1.66509, got {weight:g}")
+            raise refuse("weight", given=weight, allowed="below 1.66509")
         # (|a| + 1)^2 <= (1 + theta) a^2 + 1 + 1/theta for the rounding of q, and w^2 (1 + theta) = phi^5/4.
         rounding = w * w * _FREE / (_FREE - w * w) if w else Fraction(0)
         square = (4 + v * v) * radius**2 + rounding

@@ -59,11 +59,11 @@ def usable_rows(plan: ReleasePlan, rows: float) -> int:
 
 def count_complete(rows: Rows) -> NDArray[np.int64]:
     """Return the exact number of complete rows: private."""
-    return rows.total(_count)[ROWS]
 
+    def count(table: Table) -> dict[str, NDArray[np.int64]]:
+        return {ROWS: np.array([np.count_nonzero(complete_rows(table))], dtype=np.int64)}
 
-def _count(table: Table) -> dict[str, NDArray[np.int64]]:
-    return {ROWS: np.array([np.count_nonzero(complete_rows(table))], dtype=np.int64)}
+    return rows.total(count)[ROWS]
 
 
 def complete_rows(table: Table) -> NDArray[np.bool_]:

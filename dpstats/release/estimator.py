@@ -29,7 +29,7 @@ from dpstats.data.parameters import check_integer, check_missing, check_real
 from dpstats.data.schema import Column, Schema, check_columns_again, check_names, record_columns
 from dpstats.data.source import Source
 from dpstats.data.tables import Rows
-from dpstats.errors import InvalidData, InvalidParameter, is_public, show
+from dpstats.errors import InvalidData, InvalidParameter, is_public, refuse_data, show
 from dpstats.exports import Records
 from dpstats.privacy.budget import PrivacyBudget, check_budget
 from dpstats.privacy.guarantee import PrivacyGuarantee
@@ -327,7 +327,9 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         """Refuse too few rows."""
         if n is not None and n < self._min_samples:
             least = "one row" if self._min_samples == 1 else f"{self._min_samples} rows"
-            raise InvalidData(f"X must have at least {least}, got n_samples = {n} (n is public and fixed)")
+            raise refuse_data(
+                "X", got=f"n_samples = {n} (n is public and fixed)", allowed=f"have at least {least}"
+            )
 
     def _affordable(
         self, source: Source, schema: Schema, budget: PrivacyBudget | None, unit: str, simulated: bool

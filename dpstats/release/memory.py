@@ -32,14 +32,11 @@ def available_memory() -> int | None:
 
         limit, _ = resource.getrlimit(resource.RLIMIT_AS)
         if limit != resource.RLIM_INFINITY:
-            found.append(max(limit - _read_used(), 0))
+            # The address space that this process has already, where Linux states it.
+            with open("/proc/self/statm", encoding="ascii") as file:
+                used = int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+            found.append(max(limit - used, 0))
     return min(found) if found else None
-
-
-def _read_used() -> int:
-    """Return the bytes of address space of this process, where Linux states them."""
-    with open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def check_memory(plan: Plan) -> None:

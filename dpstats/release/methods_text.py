@@ -40,11 +40,8 @@ def write_methods(
     null : str, optional
         Null hypothesis of a test.
     """
-    given = (
-        f" Its parameters were {', '.join(f'{key} = {value}' for key, value in parameters)}."
-        if parameters
-        else ""
-    )
+    given = ", ".join(f"{key} = {value}" for key, value in parameters)
+    given = given and f" Its parameters were {given}."
     sentences = [
         f"We used {name} of dpstats {__version__}.{given}",
         f"The fit satisfies differential privacy with {replace(guarantee, simulated=False)}.",

@@ -213,7 +213,7 @@ def test_stored_sums_are_those_of_the_dense_table():
     assert np.array_equal(
         lattice.stored_sums(table, missing="center"), lattice.sums(dense, missing="center")[0]
     )
-    with pytest.raises(InvalidParameter, match="with center 0"):
+    with pytest.raises(InvalidParameter, match="center must be 0"):
         BoxLattice.build(1.0, 3.0, 50, common=False).stored_sums(table)
 
 
