@@ -1,14 +1,3 @@
-"""Receipts of releases, which anybody can check without the data.
-
-A receipt states the plan of a fit, its privacy cost, the released numbers, the versions and the hashes of the
-proof pages. A check recomputes the cost from the plan's events. It cannot show that the release followed the
-plan, or that the declared bounds did not come from the data.
-
-A signature is an HMAC with SHA-256 and a secret key. It proves that a holder of the key wrote the receipt and
-that it has not changed since. Every holder can sign, the one who checks too: it proves nothing to a third
-person.
-"""
-
 from __future__ import annotations
 
 import hashlib
@@ -35,6 +24,9 @@ from dpstats.privacy.totals import covers
 if TYPE_CHECKING:
     from dpstats.privacy.events import Event
     from dpstats.privacy.plan import Plan
+
+# Receipts
+
 
 __all__ = ["Receipt", "verify_receipt"]
 

@@ -1,9 +1,3 @@
-"""Private columns of any container, read item by item, so that a row depends on this row only.
-
-``numpy.asarray`` gives all rows of a list one type, so a single row of text would turn every number into text. A
-container with one declared type is read by that type, which is public; any other container is read item by item.
-"""
-
 from __future__ import annotations
 
 import sys
@@ -18,6 +12,9 @@ from dpstats.data.frames import frame_of, in_memory, series_of
 from dpstats.data.values import Instant, bool_of
 from dpstats.data.words import Words
 from dpstats.errors import attempt, refuse_data
+
+# Columns
+
 
 _DENSE = 1 << 16
 """Range of whole numbers that are listed rather than sorted."""

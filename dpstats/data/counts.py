@@ -1,4 +1,8 @@
-"""Private counts of the points of a universe: given instead of rows, or counted from rows of any source."""
+"""The source of a container, chosen by its type: rows in memory, counts of a universe, or an engine.
+
+Rows in memory are an array, a list, a data frame, a column, or a sparse table, read by their declared types. Messages
+of scikit-learn are repeated only if they mention just shapes and names.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,3 @@
-"""Rows of a Dask array or data frame: a pure task for each partition, on any scheduler of Dask.
-
-The scheduler runs a lost task again, and it returns the same integers. Budgets are charged outside of tasks.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -30,6 +25,10 @@ from dpstats.data.missing import MissingCodes
 from dpstats.data.schema import Schema
 from dpstats.data.tables import Integers, add_sums
 from dpstats.errors import InvalidData, refuse_data
+
+# Dask: a pure task for each partition of an array or a data frame, on any scheduler. The scheduler runs a lost task
+# again, and it returns the same integers. Budgets are charged outside of tasks.
+
 
 _SUMS = 8  # partial sums that one task adds up
 

@@ -1,4 +1,7 @@
-"""Files as tables in the SQL of DuckDB: Parquet, and delimited text whose records were verified."""
+"""Out-of-core rows that DuckDB reads: of relations, Parquet files, and text whose records were verified.
+
+Every number is cast to DOUBLE independently. Error messages of DuckDB may quote rows, so they are not passed on.
+"""
 
 from __future__ import annotations
 

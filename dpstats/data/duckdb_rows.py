@@ -1,8 +1,3 @@
-"""Out-of-core rows that DuckDB reads: of a relation, of a Parquet file, or of plain delimited text.
-
-Every number is cast to DOUBLE independently. Error messages of DuckDB may quote rows, so they are not passed on.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -22,6 +17,9 @@ from dpstats.data.duckdb_files import Scan, parquet_table, quote_name, text_read
 from dpstats.data.tables import Integers, added
 from dpstats.data.words import NO_NUMBER, Words, number_sql
 from dpstats.errors import InvalidData, refuse_data
+
+# Rows
+
 
 _NUMBERS = ("BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOUBLE", "DECIMAL")
 _UNSIGNED = ("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT")

@@ -1,4 +1,8 @@
-"""A common interface to columns and data frames of other libraries, and selection of columns by name."""
+"""Private columns of any container, read item by item, so that a row depends on this row only.
+
+``numpy.asarray`` gives all rows of a list one type, so a single row of text would turn every number into text. A
+container with one declared type is read by that type, which is public; any other container is read item by item.
+"""
 
 from __future__ import annotations
 

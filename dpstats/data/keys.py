@@ -1,5 +1,3 @@
-"""Undeclared labels: a canonical form of each value, and an order. Both depend on the value only."""
-
 from __future__ import annotations
 
 import datetime
@@ -15,6 +13,9 @@ from numpy.typing import NDArray
 from dpstats.data.columns import distinct
 from dpstats.data.values import key_of
 from dpstats.errors import attempt
+
+# Undeclared labels: a canonical form of each value, and an order. Both depend on the value only.
+
 
 DISCOVER = "discover"
 """In place of declared labels: labels of many rows are found."""

@@ -1,4 +1,7 @@
-"""The names of columns, which are public. They match labeled parameters to columns."""
+"""Public parameters: labels, which match the names of columns, and checks. Their values appear in messages.
+
+numpy is imported only to check arrays, so that a process that only charges a budget starts without it.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,3 @@
-"""Rows that a library computes in batches: a lazy frame of polars, a table of ibis, or a dataset of pyarrow.
-
-Each pass runs the query again, so no more than one batch is in memory.
-"""
-
 from __future__ import annotations
 
 from abc import abstractmethod
@@ -17,6 +12,10 @@ from dpstats.data.batches import Beside, Engine, Part, Work, chosen_columns, rea
 from dpstats.data.columns import kind_of
 from dpstats.data.tables import Integers, added
 from dpstats.errors import refuse_data
+
+# Rows that a library computes in batches: a lazy frame of polars, a table of ibis, or a dataset of pyarrow. Each pass
+# runs the query again, so that one batch is in memory.
+
 
 _ENTRIES = 1 << 20  # of a batch
 

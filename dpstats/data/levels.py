@@ -1,13 +1,12 @@
-"""Declared public levels, and the category or bin of each private row. It depends on this row only.
+"""Declared public descriptions of private rows, known before any entry is read: levels, columns, and sources.
 
-Labels and entries are compared by one rule in every container and source:
+Labels and entries are compared by one rule in every container and source. The declaration alone decides which labels
+have a value.
 
-* An entry of text is the label with the same text. Otherwise it is the label with its value (`dpstats.data.words`).
-* Any other entry is the label with its value (`dpstats.data.values.label_key`).
+* An entry of text is the label with the same text. Otherwise it is the label with its value (`exact_number`).
+* Any other entry is the label with its value (`label_key`).
 * A label of text has a value only if all labels read as distinct numbers, truth values or missing entries, and at
   least one as a number. So "1" is the entry 1 among the labels "0", "1", but not among the labels "1", "north".
-
-The declaration alone decides which labels have a value.
 """
 
 from __future__ import annotations

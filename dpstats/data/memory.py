@@ -1,8 +1,3 @@
-"""Rows in memory: an array, a list, a data frame, a column, or a sparse table, read by their declared types.
-
-Messages of scikit-learn are repeated only if they mention just shapes and names.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
@@ -33,6 +28,9 @@ from dpstats.data.schema import Schema, add_column
 from dpstats.data.source import Source
 from dpstats.data.tables import Narrow, Rows, Table
 from dpstats.errors import InvalidData, refuse_data
+
+# Rows in memory
+
 
 _LABELS = "a table of labels: a data frame, an array (n_samples, {}), or a list of rows of as many entries"
 _REAL = "a 2-d table of real numbers"

@@ -1,4 +1,9 @@
-"""Public codes of missing entries, such as -999 or "unk". Whether an entry is one depends on this entry only."""
+"""Private rows of numbers of any container, read so that a row does not depend on other rows, and tables of them.
+
+A row has the same float64 values as if it were the only row in a table of the same kind. If a container declares a type
+(of an array or a column), the type is public and all entries are converted together. Otherwise entries are read one by
+one. Whether an entry is a code of a missing entry, such as -999 or "unk", depends on this entry only.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,3 @@
-"""The source of a container, chosen by the type of the container."""
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -10,6 +8,9 @@ from dpstats.data.duckdb_files import is_parquet
 from dpstats.data.memory import Memory
 from dpstats.data.source import Source
 from dpstats.errors import refuse_data
+
+# Containers of all kinds
+
 
 Opener = Callable[[Any], Source | None]
 

@@ -1,8 +1,3 @@
-"""Checks of parameters, which are public: their values appear in messages.
-
-numpy is imported only to check arrays, so that a process that only charges a budget starts without it.
-"""
-
 from __future__ import annotations
 
 import contextlib
@@ -19,6 +14,8 @@ if TYPE_CHECKING:
 
     Columns: TypeAlias = float | NDArray[np.float64]
     """A public number for all columns, or an array with one number per column."""
+
+# Checks
 
 
 def _range_words(

@@ -1,10 +1,3 @@
-"""Private rows of numbers of any container, read so that a row does not depend on other rows.
-
-A row has the same float64 values as if it were the only row in a table of the same kind. If a container declares a type
-(of an array or a column), the type is public and all entries are converted together. Otherwise entries are read one by
-one.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
@@ -20,6 +13,9 @@ from dpstats.data.values import float_of
 from dpstats.data.words import NO_NUMBER, Words
 from dpstats.data.words import numbers as read_words
 from dpstats.errors import InvalidData, attempt, refuse_data
+
+# Numbers
+
 
 _PLAIN = {float, int, bool, type(None)}
 """Types that numpy converts to floats one by one, with the same result as `float_of`."""

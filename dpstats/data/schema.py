@@ -1,5 +1,3 @@
-"""Schemas: declared public descriptions of the columns of private rows, known before any entry is read."""
-
 from __future__ import annotations
 
 import warnings
@@ -17,6 +15,8 @@ from dpstats.data.rows import InvalidType, column_of
 from dpstats.data.tables import ROLES
 from dpstats.data.values import MISSING, is_built_in, is_missing, key_of
 from dpstats.errors import InvalidData, attempt, refuse, refuse_data, show, show_names
+
+# Columns and schemas
 
 
 @dataclass(frozen=True)
@@ -198,7 +198,7 @@ class Schema:
 
     def _check_codes(self) -> None:
         """Raise an error for a declared label that is a code of missing entries: no row could have it."""
-        for levels in (*(self.levels or ()), *(column.levels for column in self.beside)):
+        for levels in (*(self.levels or ()), *(part.levels for part in self.beside)):
             for label in getattr(levels, "values", ()) if self.codes else ():
                 if not is_missing(label) and self.codes.matches(label):
                     raise refuse(

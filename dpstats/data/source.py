@@ -1,5 +1,3 @@
-"""Sources of private rows, one per kind of container. Opening a source reads no entry."""
-
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
@@ -11,6 +9,8 @@ from dpstats.data.frames import column
 from dpstats.data.schema import Column, Schema
 from dpstats.data.tables import Rows
 from dpstats.errors import InvalidData, refuse, refuse_data, show_names
+
+# Sources of private rows, one per kind of container. Opening a source reads no entry.
 
 
 class Source(ABC):

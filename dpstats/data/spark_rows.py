@@ -1,9 +1,3 @@
-"""Rows of a Spark data frame: one row of exact sums for each partition.
-
-Spark runs a lost task again, and it returns the same integers: a task returns its sums as a row, and changes nothing
-else. Tasks raise no error, because Spark writes errors to its logs. Budgets are charged outside of tasks.
-"""
-
 from __future__ import annotations
 
 import pickle
@@ -31,6 +25,11 @@ from dpstats.data.batches import (
 from dpstats.data.missing import NO_CODES, MissingCodes
 from dpstats.data.tables import Integers, add_sums, added
 from dpstats.errors import InvalidData, refuse_data
+
+# Spark: one row of exact sums for each partition of a data frame. Spark runs a lost task again, and it returns the
+# same integers: a task returns its sums as a row, and changes nothing else. Tasks raise no error, because Spark writes
+# errors to its logs. Budgets are charged outside of tasks.
+
 
 _FAN = 64  # rows of sums that the driver adds up
 _RESULT = "result binary"

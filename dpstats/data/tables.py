@@ -1,5 +1,3 @@
-"""Private rows after reading by a schema: in memory, or as a stream of blocks."""
-
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
@@ -12,6 +10,9 @@ from numpy.typing import NDArray
 
 from dpstats.data.rows import as_float64
 from dpstats.errors import refuse_data
+
+# Rows after reading by a schema: in memory, or as a stream of blocks.
+
 
 ROLES = ("y", "groups", "labels", "units", "weight", "time", "event", "exposure", "offset")
 """The columns of a `Table` beside its numbers."""

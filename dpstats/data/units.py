@@ -1,8 +1,3 @@
-"""The rows that count of protected units, such as people: of each unit a limited number, by its own rows alone.
-
-Proof: docs/proofs/private-size.md.
-"""
-
 from __future__ import annotations
 
 import hashlib
@@ -12,6 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.errors import refuse_data
+
+# Protected units, such as people: of each unit a limited number of rows counts, chosen by its own rows alone.
+# Proof: docs/proofs/private-size.md.
+
 
 Codes = NDArray[np.int64]
 

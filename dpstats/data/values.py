@@ -1,9 +1,3 @@
-"""Properties of a single private value: whether it is missing, its equality, and its number.
-
-Functions of one value never raise an error, because an exception of a foreign class may quote data. Arrays of numbers
-lose no digit, and no message shows a number.
-"""
-
 from __future__ import annotations
 
 import datetime
@@ -20,6 +14,9 @@ from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.errors import refuse_data
+
+# Values
+
 
 Key: TypeAlias = tuple[Any, ...]
 """Key of a value, the same for equal values: a kind, and a hashable built-in value with exact equality."""

@@ -1,5 +1,3 @@
-"""Balls: rows scaled towards the center, so that a norm of the whole row is bounded."""
-
 from __future__ import annotations
 
 import math
@@ -19,6 +17,8 @@ from dpstats.lattice.sums import Reading, sums_about
 
 if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
+
+# Balls
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,5 +1,3 @@
-"""What a lattice of rows is: public numbers, a bound on the distance of two rows, a row map, exact sums."""
-
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
@@ -27,6 +25,9 @@ from dpstats.lattice.sums import (
 
 if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
+
+# Lattices
+
 
 BITS = 30
 """Steps from the center to the bound, as a power of two: rounding moves an entry by at most 2^-31 of its

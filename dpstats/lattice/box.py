@@ -1,5 +1,3 @@
-"""The box: each column clipped separately."""
-
 from __future__ import annotations
 
 import math
@@ -38,6 +36,9 @@ from dpstats.lattice.sums import (
 
 if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
+
+# Lattices
+
 
 # Centers up to this many steps from the origin are taken off in steps.
 _MAX_OFFSET = 2.0**40

@@ -1,8 +1,7 @@
-"""Sums of rows in a ball, of their squared norms, and counts of rows outside.
+"""Balls: rows scaled towards the center, so that a norm of the whole row is bounded, with sums of squared norms.
 
-If a row changes much, its squared norm changes little, so the squared norm is free next to the row.
-
-Proof: docs/proofs/lattice.md, "Squared norms and rows outside".
+If a row changes much, its squared norm changes little, so the squared norm is free next to the row. Proof:
+docs/proofs/lattice.md, "Squared norms and rows outside".
 """
 
 from __future__ import annotations

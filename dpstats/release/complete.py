@@ -1,9 +1,10 @@
-"""Rows without a missing entry, for releases whose number of rows is public.
+"""How many rows count: samples of complete rows where their number is public, and private numbers of rows.
 
 The number of complete rows is released first. A random sample of complete rows follows, of a public size and
-in random order.
+in random order. Proof: docs/proofs/complete-cases.md.
 
-Proof: docs/proofs/complete-cases.md.
+The number of rows is private if neighboring datasets differ by one row added or removed. The plan, charge and errors
+then do not depend on it, and no number of rows is too small. Proof: docs/proofs/private-size.md.
 """
 
 from __future__ import annotations

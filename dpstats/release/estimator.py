@@ -1,10 +1,3 @@
-"""The one place where a fit opens the data, plans, charges, releases and reports.
-
-Every estimator of the package is a `PrivateEstimator`. It states its columns (`_schema`) and its release
-(`plan`), reads the rows (`_read`), releases through a session (`_release`), and sets the fitted attributes
-(`_report`). Their order, and the charge, are defined here only.
-"""
-
 from __future__ import annotations
 
 import contextlib
@@ -45,6 +38,9 @@ from dpstats.release.session import Released, Session
 from dpstats.release.witness import session_of
 from dpstats.report import Background, Reported, told_parameters, told_value
 from dpstats.results import Summary, about_missing, observed_rows, with_missing
+
+# Estimators
+
 
 Plan = TypeVar("Plan", bound=ReleasePlan)
 

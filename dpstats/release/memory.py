@@ -1,4 +1,9 @@
-"""The memory that a release needs, compared with the available memory before it is charged."""
+"""A session: the only access to noise. It is charged for a plan, and then draws each stage of the plan once.
+
+The arguments of a source of noise come from the stages of the plan, which also determine the cost. Neither
+can be changed without the other. The noise is drawn after the charge, by the name of a stage. An unknown
+name, a second use, a wrong length and a forgotten stage are errors.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,3 @@
-"""Estimators for which the number of rows is private, if neighboring datasets differ by one row added or removed.
-
-Their plan, charge and errors do not depend on the number of rows, and no number of rows is too small.
-Proof: docs/proofs/private-size.md.
-"""
-
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
@@ -16,6 +10,8 @@ from dpstats.error_distributions import usual_level
 from dpstats.errors import InvalidParameter, refuse, refuse_data
 from dpstats.privacy.guarantee import Neighbors, parse_neighbors
 from dpstats.results import ConfidenceInterval, observed_rows
+
+# Private numbers of rows
 
 
 class SizeNoise(Protocol):
