@@ -120,11 +120,9 @@ def _of_array(array: NDArray[Any]) -> tuple[Sequence[Any], NDArray[np.int64] | N
 
 
 def _unique(array: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return the sorted distinct entries of an array and the place of each entry among them, as numpy's ``unique``.
-
-    Whole numbers of a small range are listed, and texts ranked character by character: without sorting the rows.
-    """
+    """Return the sorted distinct entries of an array and the place of each entry among them, as numpy's ``unique``."""
     array = np.array(array)  # looked at several times
+    # Whole numbers of a small range are listed, and texts ranked character by character: without sorting the rows.
     where = None
     if array.size and array.dtype.kind in "biu":
         where = _ranked(array)

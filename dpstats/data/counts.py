@@ -53,9 +53,7 @@ def read_counts(X: Any, cells: tuple[int, ...] | None = None) -> Counts:
         array = array.ravel()
     if array.ndim != 1 or array.size == 0:
         raise refuse_data(
-            "X",
-            got=f"shape {array.shape}",
-            allowed="a histogram, one count for each point of the universe",
+            "X", got=f"shape {array.shape}", allowed="a histogram, one count for each point of the universe"
         )
     whole = bool(np.isfinite(floats_among(array)).all() and np.all((array >= 0) & (array <= MOST_ROWS)))
     counts = as_int64(array) if whole else np.zeros(0, dtype=np.int64)

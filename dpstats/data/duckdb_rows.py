@@ -133,10 +133,8 @@ class DuckRows(Engine):
         return total
 
     def _entry_and_gap(self, name: str) -> list[str]:
-        """Return the SQL of an additional column in its own type, and of its missing entries.
-
-        Integers would become floats if one of them is missing. One row would then change how others are read.
-        """
+        """Return the SQL of an additional column in its own type, and of its missing entries."""
+        # Integers would become floats if one of them is missing. One row would then change how others are read.
         kind = self.types[name]
         if kind == TEXT:
             return [f"coalesce({quote_name(name)}, '')", "FALSE"]

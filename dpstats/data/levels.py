@@ -72,13 +72,11 @@ def value_keys(labels: Sequence[Any]) -> list[Key] | None:
 
 
 def _other_keys(label: Any, key: Key) -> list[Key]:
-    """Return further keys of a number: of its decimal text if it is a float, and of its single precision.
-
-    A file shows the float 1e23 as 1e+23, which is not its exact value. A column of single precision shows 0.1 as
-    0.10000000149011612.
-    """
+    """Return further keys of a number: of its decimal text if it is a float, and of its single precision."""
     if key[0] != "number":
         return []
+    # A file shows the float 1e23 as 1e+23, which is not its exact value. A column of single precision shows 0.1 as
+    # 0.10000000149011612.
     others: list[Any] = [Decimal(repr(label))] if type(label) is float and math.isfinite(label) else []
     if (single := single_precision(key[1])) is not None:
         others.append(single)
@@ -112,10 +110,8 @@ class Categories:
     kind: ClassVar[str] = "categories"
 
     def __init__(self, values: Any, name: str = "categories") -> None:
-        try:
-            given = None if isinstance(values, str | bytes) else iter(values)
-        except TypeError:  # also an array without a dimension
-            given = None
+        # An array without a dimension cannot be iterated over either.
+        given = None if isinstance(values, str | bytes) else attempt(lambda: iter(values), TypeError)
         if given is None:
             raise refuse(name, got="a single one", allowed="a sequence of distinct values")
         self.values: tuple[Any, ...] = tuple(map(_plain, given))
@@ -238,9 +234,7 @@ class Bins:
         increasing = self.edges.ndim == 1 and self.edges.size >= 2 and bool((np.diff(self.edges) > 0).all())
         if not increasing or not np.isfinite(self.edges).all():
             raise refuse(
-                "bins",
-                given=edges,
-                allowed="the edges of bins, two finite and increasing numbers or more",
+                "bins", given=edges, allowed="the edges of bins, two finite and increasing numbers or more"
             )
         pairs = list(zip(self.edges[:-1], self.edges[1:], strict=True))
         self.values = tuple(

@@ -192,11 +192,9 @@ class Narrow(Rows):
 
     def total(self, work: Callable[[Table], Sums]) -> dict[str, Integers]:
         n, d = self._table.X.shape
-        total: dict[str, Integers] = {}
         rows = max(1, self._ENTRIES // max(1, d))
-        for start in range(0, max(1, n), rows):
-            added(total, work(self._part(slice(start, start + rows))))
-        return total
+        starts = range(0, max(1, n), rows)
+        return add_sums(work(self._part(slice(start, start + rows))) for start in starts)
 
     def whole(self) -> Table:
         return self._part(slice(None))

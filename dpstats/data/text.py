@@ -50,7 +50,7 @@ from dpstats.data.columns import WORDS
 from dpstats.data.duckdb_files import Scan
 from dpstats.data.missing import NO_CODES, MissingCodes
 from dpstats.data.schema import Schema
-from dpstats.data.tables import Integers, added
+from dpstats.data.tables import Integers, add_sums
 from dpstats.data.words import FOREIGN, NO_NUMBER, Words, numbers
 from dpstats.errors import InvalidData, refuse, refuse_data
 
@@ -126,10 +126,11 @@ class TextRows(Engine):
         if text := [name for name in self.columns if name in self._words]:
             raise refuse_data("X", got=f"the column {text[0]!r} of text", allowed="a 2-d table of numbers")
         places = [self._places[name] for name in self.columns]
-        total: dict[str, Integers] = {}
-        for block in self._blocks(max(1, _ENTRIES // max(1, len(self._places)))):
-            added(total, work(Part(block[:, places], [self._column(name, block) for name in self.beside])))
-        return total
+        blocks = self._blocks(max(1, _ENTRIES // max(1, len(self._places))))
+        return add_sums(
+            work(Part(block[:, places], [self._column(name, block) for name in self.beside]))
+            for block in blocks
+        )
 
     def frame(self) -> Any:
         """Return all rows as a pandas data frame: numbers as float64, text as it stands in the file."""
@@ -137,13 +138,12 @@ class TextRows(Engine):
 
         self._check()
         (table,) = self._blocks(max(1, self._rows))
-        columns = {name: self._column(name, table) for name in self.columns}
         # Store text as objects, so that pandas does not turn an entry into a missing value.
-        made = {
-            name: pd.Series(found, dtype=object if name in self._words else None)
-            for name, found in columns.items()
+        columns = {
+            name: pd.Series(self._column(name, table), dtype=object if name in self._words else None)
+            for name in self.columns
         }
-        return pd.DataFrame(made, columns=self.columns)
+        return pd.DataFrame(columns, columns=self.columns)
 
     def _check(self) -> None:
         if self.wrong:
@@ -338,10 +338,8 @@ class _Records:
             raise _Refused(_OPEN)
 
     def _check_return(self) -> None:
-        """Refuse a carriage return outside quotes if one ends lines: it may end each line of another system.
-
-        The line feed of the header line then begins the first record.
-        """
+        """Refuse a carriage return outside quotes if one ends lines: it may end each line of another system."""
+        # The line feed of the header line would then begin the first record.
         if self._ending == "\r\n":
             raise _Refused(_RETURN_ALONE)
 
@@ -487,10 +485,7 @@ def distinct_names(header: list[str], file: str) -> list[str]:
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise refuse_data(
-            file,
-            got=f"{twice[0]!r} twice",
-            allowed="have different names of columns",
-            remedy="Rename one.",
+            file, got=f"{twice[0]!r} twice", allowed="have different names of columns", remedy="Rename one."
         )
     return names
 

@@ -16,13 +16,7 @@ from dpstats.lattice.base import BITS, RowLattice, check_region
 from dpstats.lattice.box_sql import power_sums
 from dpstats.lattice.compiled import BoxKernel, Groups
 from dpstats.lattice.finite import not_finite
-from dpstats.lattice.joint import (
-    FREE_SQUARES,
-    FREE_SQUARES_L1,
-    box_movement,
-    dropped_movement,
-    free_weight,
-)
+from dpstats.lattice.joint import FREE_SQUARES, FREE_SQUARES_L1, box_movement, dropped_movement, free_weight
 from dpstats.lattice.rounding import SHIFT, isqrt_up, pattern
 from dpstats.lattice.sums import (
     BLOCK,
@@ -226,10 +220,8 @@ class BoxLattice(RowLattice):
 
     @cached_property
     def _unit(self) -> float:
-        """A step, in the units of the rounded values: entries are not scaled to steps by a power of two.
-
-        Scaling by it is exact, so that rounding in the units of the data gives the same steps.
-        """
+        """A step, in the units of the rounded values: entries are not scaled to steps by a power of two."""
+        # Scaling by it is exact, so that rounding in the units of the data gives the same steps.
         spacing = self.spacing
         return spacing if isinstance(spacing, float) and math.frexp(spacing)[0] == 0.5 else 1.0
 

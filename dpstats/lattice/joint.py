@@ -84,11 +84,9 @@ def ball_movement(weight: float, radius: int, n_features: int) -> float:
 
 
 def _largest(weights: Sequence[float], power: int) -> float:
-    """Return sup over z' of sum_b (w_b (1 - z'^b))^power, from above.
-
-    At an inner maximum the derivative is 0. The error of the grid is at most half of the largest second
-    derivative times the square of half a step. The second derivative of (1 - x^b)^power is at most 6 b^2.
-    """
+    """Return sup over z' of sum_b (w_b (1 - z'^b))^power, from above."""
+    # At an inner maximum the derivative is 0. The error of the grid is at most half of the largest second
+    # derivative times the square of half a step. The second derivative of (1 - x^b)^power is at most 6 b^2.
     x = np.linspace(-1, 1, _GRID + 1)
     values = sum((w * (1 - x**b)) ** power for b, w in enumerate(weights, 1))
     missed = sum(6 * b**2 * w**power for b, w in enumerate(weights, 1)) / (2 * _GRID**2)

@@ -76,12 +76,7 @@ class NormedLattice(RowLattice):
         """Return a bound on the relative error of a computed norm."""
 
     def norm_sums(
-        self,
-        X: Any,
-        *,
-        missing: str = "error",
-        threads: int | None = None,
-        block: int = BLOCK,
+        self, X: Any, *, missing: str = "error", threads: int | None = None, block: int = BLOCK
     ) -> NormSums:
         """Return exact sums of the rows' lattice points, of their squared norms, and of who was outside.
 
@@ -194,10 +189,8 @@ class _WithNorms:
         return found
 
     def _counts(self, rows: NDArray[Any], norms: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Return 1 for each row that `_outside` calls outside.
-
-        Only rows that are not clearly inside are looked at.
-        """
+        """Return 1 for each row that `_outside` calls outside."""
+        # Only rows that are not clearly inside are looked at.
         unclear = np.flatnonzero(~(norms <= self.lattice.largest * (1 - 8 * self.lattice._norm_error())))
         found = np.zeros(len(rows), dtype=np.int64)
         if self.lattice._same_anywhere:

@@ -286,12 +286,7 @@ def _sum_compiled(
 
 
 def _sum_blocks(
-    X: NDArray[Any],
-    row_map: RowMap,
-    rows_per_block: int,
-    how: Reading,
-    groups: Groups | None,
-    in_place: bool,
+    X: NDArray[Any], row_map: RowMap, rows_per_block: int, how: Reading, groups: Groups | None, in_place: bool
 ) -> Moments:
     d, (codes, n_groups) = row_map.n_features, groups or (None, 1)
     totals = np.zeros((max(how.powers, 1), n_groups, d), dtype=np.int64)
@@ -385,10 +380,8 @@ def _group_sums(values: Integers, codes: Integers | None, n_groups: int) -> Inte
 
 
 def _divide(values: Integers, largest: int | Integers) -> None:
-    """Divide in place, rounding down.
-
-    A power of two divides by a shift, which is much faster.
-    """
+    """Divide in place, rounding down."""
+    # A power of two divides by a shift, which is much faster.
     if isinstance(largest, int) and largest & (largest - 1) == 0:
         np.right_shift(values, largest.bit_length() - 1, out=values)
     else:

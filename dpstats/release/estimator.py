@@ -158,10 +158,8 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         return self._policy(*others) == "drop"
 
     def _plan_on_sample(self, n: int, d: int) -> Plan:
-        """Return the plan for ``missing="drop"`` where n is public: a count, then a release from a random sample.
-
-        The size of the sample is the size that follows if all rows are complete and the count has no noise.
-        """
+        """Return the plan for ``missing="drop"`` where n is public: a count, then a release from a random sample."""
+        # The size of the sample is the size that follows if all rows are complete and the count has no noise.
         counting = plan_count(n, d, check_real("epsilon", self.epsilon, above=0))
         size = usable_rows(counting, float(n))
         if size < self._min_samples:
@@ -181,10 +179,8 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         return made
 
     def _plan_sample(self, size: int, planned: int, d: int) -> Plan:
-        """Return the plan of a sample after its count. If its size cannot be planned, it has the planned size.
-
-        The planned size could be planned before the charge, and noise can make the sample larger.
-        """
+        """Return the plan of a sample after its count. If its size cannot be planned, it has the planned size."""
+        # The planned size could be planned before the charge, and noise can make the sample larger.
         try:
             return self.plan(size, d)
         except InvalidParameter:
@@ -197,10 +193,8 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         return 0.0
 
     def _sort_parameters(self, names: list[Any] | None) -> Self:
-        """Return the estimator with its labeled parameters in the order of the columns ``names``: itself, or a copy.
-
-        Only planning needs it: later steps use the plan.
-        """
+        """Return the estimator with its labeled parameters in the order of the columns ``names``: itself, or a copy."""
+        # Only planning needs it: later steps use the plan.
         given = {name: getattr(self, name) for name in self._per_column}
         ordered = {
             name: (pairs_by_name if name.endswith("bounds") else by_name)(name, value, names)
@@ -330,10 +324,8 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
     def _affordable(
         self, source: Source, schema: Schema, budget: PrivacyBudget | None, unit: str, simulated: bool
     ) -> Plan | None:
-        """Return the plan for the size that the container states, which the budget can pay; None without a size.
-
-        No entry has been looked at, so that a refusal depends on public facts only.
-        """
+        """Return the plan for the size that the container states, which the budget can pay; None without a size."""
+        # No entry has been looked at, so that a refusal depends on public facts only.
         if budget is None:
             return None
         stated = source.size(schema)
