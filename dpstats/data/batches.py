@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.data.columns import check_kind, items_of
+from dpstats.data.columns import check_kind, list_items
 from dpstats.data.missing import NO_CODES, MissingCodes
 from dpstats.data.rows import as_float64, rows_of
 from dpstats.data.schema import Schema, add_column
@@ -231,7 +231,7 @@ def _concatenate(columns: Sequence[Any]) -> Any:
     if isinstance(columns[0], list):
         return type(columns[0])(entry for column in columns for entry in column)
     # Columns of a data frame are read item by item, as from rows in memory.
-    return [entry for column in columns for entry in items_of("X", column)]
+    return [entry for column in columns for entry in list_items("X", column)]
 
 
 def names_of(beside: Beside) -> tuple[str, ...]:

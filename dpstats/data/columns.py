@@ -48,7 +48,7 @@ def distinct(name: str, data: Any) -> tuple[Sequence[Any], NDArray[np.int64] | N
     raise refuse_data(name, got=f"a {failure} on reading it", allowed="a 1-d sequence of values")
 
 
-def items_of(name: str, data: Any) -> Sequence[Any]:
+def list_items(name: str, data: Any) -> Sequence[Any]:
     """Return the value of each row of a 1-d container: see `distinct`."""
     values, where = distinct(name, data)
     return values if where is None else [values[place] for place in where]

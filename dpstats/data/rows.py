@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.data.columns import distinct, items_of
+from dpstats.data.columns import distinct, list_items
 from dpstats.data.frames import frame_of, in_memory, series_of
 from dpstats.data.missing import NO_CODES, MissingCodes
 from dpstats.data.values import float_of
@@ -51,11 +51,11 @@ def times_found(name: str, allowed: str = TABLE) -> InvalidData:
 
 
 def object_found(name: str, allowed: str = TABLE) -> InvalidType:
-    """Return the error for an object in place of a number, in the words of scikit-learn and without the object."""
+    """Return the error for an object in place of a number, as scikit-learn states it but without the object."""
     return InvalidType(f"{name} must be {allowed}; an entry's argument must be a string or a real number")
 
 
-def _numbers_of(
+def _convert_numbers(
     items: Sequence[Any], codes: MissingCodes, name: str = "X", allowed: str = TABLE
 ) -> NDArray[np.float64]:
     """Return the nearest float64 of each item, NaN for a missing one or a text that is a code of missing entries."""
@@ -108,7 +108,7 @@ def rows_of(X: Any, codes: MissingCodes = NO_CODES) -> Any:
             return array
         if array.ndim != 2:
             return np.broadcast_to(0.0, array.shape)
-        return _numbers_of(array.ravel().tolist(), codes).reshape(array.shape)
+        return _convert_numbers(array.ravel().tolist(), codes).reshape(array.shape)
     return X
 
 
@@ -154,7 +154,7 @@ def _of_series(
     if kind.is_temporal():
         raise times_found(name, allowed)
     if not _is_plain(kind) and kind != nw.Boolean:
-        return _numbers_of(series.to_list(), codes, name, allowed)
+        return _convert_numbers(series.to_list(), codes, name, allowed)
     # Keep the type of the column, so that an integer is rounded once and in the same way if another value is missing.
     values: NDArray[Any] = series.fill_null(False if kind == nw.Boolean else 0).to_numpy()
     return np.where(series.is_null().to_numpy(), np.nan, values.astype(np.float64))
@@ -170,9 +170,9 @@ def _of_list(X: Sequence[Any], codes: MissingCodes) -> NDArray[np.float64]:
     step = max(1, _BLOCK // max(1, width))
     for start in range(0, len(X), step):
         block = X[start : start + step]
-        parts = [row if isinstance(row, list | tuple) else items_of("X", row) for row in block]
+        parts = [row if isinstance(row, list | tuple) else list_items("X", row) for row in block]
         items = [item for row in parts for item in row]
-        rows[start : start + step] = _numbers_of(items, codes).reshape(len(block), width)
+        rows[start : start + step] = _convert_numbers(items, codes).reshape(len(block), width)
     return rows
 
 
@@ -213,7 +213,7 @@ def _column(name: str, data: Any, codes: MissingCodes) -> NDArray[np.float64]:
     if isinstance(dtype, np.dtype) and dtype.kind in "mM":
         raise times_found(name, _SEQUENCE)
     values, where = distinct(name, data)
-    numbers = _numbers_of(values, codes, name, _SEQUENCE)
+    numbers = _convert_numbers(values, codes, name, _SEQUENCE)
     return numbers if where is None else numbers[where]
 
 

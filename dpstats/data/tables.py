@@ -15,7 +15,7 @@ from dpstats.errors import refuse_data
 
 
 ROLES = ("y", "groups", "labels", "units", "weight", "time", "event", "exposure", "offset")
-"""The columns of a `Table` beside its numbers."""
+"""The columns of a `Table` next to its numbers."""
 
 Integers = NDArray[np.int64]
 Sums = Mapping[str, Integers]

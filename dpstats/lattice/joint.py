@@ -1,9 +1,10 @@
 """What a lattice of rows is: public numbers, a bound on the distance of two rows, a row map, exact sums.
 
-Replacing a row moves the sums of several powers together, so that squares beside sums cost nothing. A column is scaled
-to z in [-1, 1], its largest step K to 1. Of z and z' let t = z - z' and s = z + z', so that |t| + |s| <= 2. The powers
-change by t, ts, t(3s^2 + t^2)/4 and ts(s^2 + t^2)/2. All grow in |s|, so the worst pairs have z = 1, and only one
-number, z', remains. Rounding is accounted for. Proof: docs/proofs/free-squares.md.
+Replacing a row moves the sums of several powers together, so that squares next to sums cost nothing.
+
+A column is scaled to z in [-1, 1], its largest step K to 1. Of z and z' let t = z - z' and s = z + z', so that
+|t| + |s| <= 2. The powers change by t, ts, t(3s^2 + t^2)/4 and ts(s^2 + t^2)/2. All grow in |s|, so the worst pairs
+have z = 1, and only one number, z', remains. Rounding is accounted for. Proof: docs/proofs/free-squares.md.
 """
 
 from __future__ import annotations

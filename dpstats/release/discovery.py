@@ -10,7 +10,7 @@ from dpstats.privacy.stages import Block, Discovery, JointStage, KeyCounts
 from dpstats.privacy.stages.discovery import count_keys
 from dpstats.release.additive import JointIntegers, additive_stages
 
-# Undeclared keys: their noise, and the thresholds of what is shown. Proof: docs/proofs/discovery.md.
+# Undeclared keys: their noise, and the thresholds of their counts. Proof: docs/proofs/discovery.md.
 
 
 THRESHOLD_SHARE = 0.5
