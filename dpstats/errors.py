@@ -344,7 +344,7 @@ def refuse_data(parameter: str, *, got: str | None = None, allowed: str, remedy:
     return _refusal(InvalidData, parameter, got, allowed, remedy)
 
 
-_VERBS = ("be", "give", "hold", "have", "lead", "name", "not", "return")
+_VERBS = ("be", "give", "hold", "have", "lead", "make", "name", "not", "return")
 _Refusal = TypeVar("_Refusal", bound=Refusal)
 
 

@@ -21,7 +21,6 @@ from dpstats.error_distributions import ErrorDistribution
 from dpstats.errors import attempt, refuse
 from dpstats.exports import Records, free_names
 from dpstats.figures import draw_intervals, new_figure
-from dpstats.renames import renamed
 from dpstats.report import SIMULATED, Printed, Reported
 from dpstats.results import FREE, ConfidenceInterval, Summary, plain, significant
 from dpstats.together import SIDAK, Together
@@ -30,16 +29,6 @@ Floats = NDArray[np.float64]
 
 ALTERNATIVES = ("two-sided", "less", "greater")
 
-_DISTRIBUTIONS = (
-    "ErrorDistribution",
-    "ScoreErrors",
-    "NormalErrors",
-    "NoLimits",
-    "ChosenLimits",
-    "chosen_limits",
-)
-_TOGETHER = ("Together", "AtOnce", "SIDAK", "BONFERRONI", "HOLM")
-"""Names that were here before."""
 _IN_WORDS = {"two-sided": "is not", "less": "is less than", "greater": "is greater than"}
 
 
@@ -604,12 +593,3 @@ def _checked_value(value: Any, shape: tuple[int, ...]) -> Floats:
 def _json(label: Any) -> Any:
     """Return a label as JSON has it."""
     return label if label is None or isinstance(label, str | bool | int | float) else str(label)
-
-
-__getattr__ = renamed(
-    __name__,
-    {
-        **{name: f"dpstats.error_distributions.{name}" for name in _DISTRIBUTIONS},
-        **{name: f"dpstats.together.{name}" for name in _TOGETHER},
-    },
-)

@@ -1,14 +1,3 @@
-"""Receipts of releases, which anybody can check without the data.
-
-A receipt states the plan of a fit, its privacy cost, the released numbers, the versions and the hashes of the
-proof pages. A check recomputes the cost from the plan's events. It cannot show that the release followed the
-plan, or that the declared bounds did not come from the data.
-
-A signature is an HMAC with SHA-256 and a secret key. It proves that a holder of the key wrote the receipt and
-that it has not changed since. Every holder can sign, the one who checks too: it proves nothing to a third
-person.
-"""
-
 from __future__ import annotations
 
 import hashlib
@@ -24,9 +13,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import dpstats
 from dpstats import __version__
 from dpstats.checks import Check
-from dpstats.errors import DPStatsError, InvalidParameter
+from dpstats.errors import DPStatsError, refuse
 from dpstats.privacy import events as kinds
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.totals import covers
@@ -34,6 +24,9 @@ from dpstats.privacy.totals import covers
 if TYPE_CHECKING:
     from dpstats.privacy.events import Event
     from dpstats.privacy.plan import Plan
+
+# Receipts
+
 
 __all__ = ["Receipt", "verify_receipt"]
 
@@ -162,8 +155,11 @@ def verify_receipt(text: str, key: bytes | str | None = None) -> list[Check]:
 
 def _parse(text: str) -> tuple[dict[str, Any], str, str | None]:
     """Return the content, the hash and the signature of a receipt, or refuse the text."""
-    refusal = InvalidParameter(
-        "receipt must be a file that receipt().to_json() made, got other text. Check the name of the file."
+    refusal = refuse(
+        "receipt",
+        got="other text",
+        allowed="a file that receipt().to_json() made",
+        remedy="Check the name of the file.",
     )
     try:
         found = json.loads(text, object_pairs_hook=_refuse_repetition) if len(text) <= _LARGEST else None
@@ -256,7 +252,7 @@ def proof_hashes(module: str) -> dict[str, str]:
 
 def _pages() -> Iterator[tuple[Path, str]]:
     """Yield the proof pages, of an installation or of the sources, in the order of their names."""
-    package = Path(__file__).parent
+    package = Path(dpstats.__file__).parent
     folders = (package / "proofs", package.parent / "docs" / "proofs")
     folder = next((folder for folder in folders if folder.is_dir()), folders[0])
     for page in sorted(folder.glob("*.md")):
@@ -297,7 +293,9 @@ def _as_event(stated: Mapping[str, Any]) -> Event:
     """Return the event of `_as_dict`, or raise what its class raises for other numbers."""
     numbers = {name: value for name, value in stated.items() if name not in ("event", "neighbors")}
     if stated["event"] not in _KINDS:
-        raise InvalidParameter(f"event must be one of {', '.join(_KINDS)}, got another. Check the receipt.")
+        raise refuse(
+            "event", got="another", allowed=f"one of {', '.join(_KINDS)}", remedy="Check the receipt."
+        )
     event: Event = getattr(kinds, stated["event"])(**numbers, neighbors=Neighbors[stated["neighbors"]])
     return event
 
@@ -318,8 +316,10 @@ def _sign(text: bytes, key: bytes) -> str:
 def _checked_key(key: bytes | str) -> bytes:
     found = key.encode() if isinstance(key, str) else key
     if not isinstance(found, bytes) or len(found) < _SHORTEST_KEY:
-        raise InvalidParameter(
-            f"key must be text or bytes of at least {_SHORTEST_KEY} bytes, got another value. "
-            "Make one with secrets.token_hex(32)."
+        raise refuse(
+            "key",
+            got="another value",
+            allowed=f"text or bytes of at least {_SHORTEST_KEY} bytes",
+            remedy="Make one with secrets.token_hex(32).",
         )
     return found

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from dpstats.data.labels import printable
 from dpstats.errors import attempt, refuse
 from dpstats.exports import Records
-from dpstats.renames import renamed
 from dpstats.report import SIMULATED, Printed, Reported
 
 __all__ = ["ConfidenceInterval", "JointTest", "Summary", "TermTests", "about_missing", "with_missing"]
@@ -556,6 +555,3 @@ def significant(value: float, reference: float | None = None) -> str:
     if digits > 12 or abs(value) >= 1e15:
         return f"{value:.6g}"
     return f"{value:,.{max(digits, 0)}f}"
-
-
-__getattr__ = renamed(__name__, {"ValueTest": "dpstats.inference.Test"})

@@ -10,7 +10,6 @@ import importlib
 import inspect
 import re
 import sys
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -52,13 +51,11 @@ def present() -> dict[str, list[str]]:
 
 
 def broken(names: dict[str, list[str]]) -> list[str]:
-    """Return the promised names and parameters that are gone. A former name that warns is still there."""
+    """Return the promised names and parameters that are gone."""
     found = []
     for name, words in names.items():
         module, _, public = name.rpartition(".")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)
-            thing = getattr(importlib.import_module(module), public, None)
+        thing = getattr(importlib.import_module(module), public, None)
         if thing is None:
             found.append(name)
             continue

@@ -21,7 +21,6 @@ PACKAGE = Path(dpstats.__file__).parent
 # The order of the architecture: a module may import from entries before its own, and inside its own.
 ORDER = [
     "errors",
-    "renames",
     "checks",
     "data",
     "parallel",
@@ -152,8 +151,8 @@ INSIDE = {
         "units",
         "rows",
         "levels",
-        "schema",
         "tables",
+        "schema",
         "source",
         "counts",
         "memory",

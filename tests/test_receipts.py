@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import dpstats
 from dpstats import receipts
 from dpstats.errors import InvalidParameter
 from dpstats.groups import one_row_per_unit
@@ -140,7 +141,7 @@ def test_a_wheel_has_the_pages(tmp_path: Path) -> None:
     (package / "proofs").mkdir(parents=True)
     (package / "proofs" / "a.md").write_text("`dpstats/means/clipped.py`")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(receipts, "__file__", str(package / "receipts.py"))
+        patch.setattr(dpstats, "__file__", str(package / "__init__.py"))
         assert set(receipts.proof_hashes("dpstats.means.clipped")) == {"a.md"}
 
 

@@ -1,4 +1,8 @@
-"""Arithmetic on private numbers: defined for every float, and without warnings, which would reveal a row."""
+"""A single private value: its arithmetic, the meaning of a word of text, its equality, and its number.
+
+Functions of one value never raise an error and never warn: an exception of a foreign class may quote data, and a
+warning would reveal a row. Arrays of numbers lose no digit, and no message shows a number.
+"""
 
 from __future__ import annotations
 

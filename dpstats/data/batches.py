@@ -16,13 +16,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.data.columns import check_kind, distinct
+from dpstats.data.columns import check_kind, list_items
 from dpstats.data.missing import NO_CODES, MissingCodes
 from dpstats.data.rows import as_float64, rows_of
 from dpstats.data.schema import Schema, add_column
 from dpstats.data.source import Source
 from dpstats.data.tables import Integers, Rows, Sums, Table
-from dpstats.errors import InvalidData
+from dpstats.errors import InvalidData, refuse_data
 
 Beside = str | tuple[str, ...] | None
 """Name of the additional column next to the numbers, or several names."""
@@ -96,12 +96,13 @@ class Engine(Source):
 
     def read(self, schema: Schema, given: Mapping[str, Any] | None = None) -> Rows:
         if schema.ordered:
-            raise InvalidData(
-                "X must be in memory for an estimator that uses the order of the rows: relations, files, lazy "
-                "frames and rows of a cluster have none"
+            raise refuse_data(
+                "X",
+                allowed="in memory for an estimator that uses the order of the rows",
+                remedy="Relations, files, lazy frames and rows of a cluster have no order.",
             )
         if schema.counted:
-            raise InvalidData("X must be in memory: a histogram, one count for each point of the universe")
+            raise refuse_data("X", allowed="in memory: a histogram, one count for each point of the universe")
         labels: list[tuple[str, Any, Any]] = [
             ("data" if schema.plain else "X", name, kind)
             for name, kind in zip(schema.numbers or (), schema.levels or (), strict=False)
@@ -110,37 +111,42 @@ class Engine(Source):
         for parameter, name, levels in labels:
             if levels is not None:
                 check_kind(parameter, self.kind(name), levels)
-        rows = Stream(self._chosen(schema)._declare_codes(schema.codes), schema)
+        chosen = self._chosen(schema)
+        if schema.codes:
+            chosen = copy.copy(chosen)
+            vars(chosen)["codes"] = schema.codes
+        rows = Stream(chosen, schema)
         # Grouping rows by unit, or by undeclared label, requires all rows at the same time.
         at_once = any(part.role in ("labels", "units") for part in schema.beside)
         return rows.whole() if at_once else rows
 
-    def _declare_codes(self, codes: MissingCodes) -> Engine:
-        """Return the same rows, read with codes of missing entries."""
-        if not codes:
-            return self
-        made = copy.copy(self)
-        vars(made)["codes"] = codes
-        return made
-
     def _chosen(self, schema: Schema) -> Engine:
         if self.columns is None:
             if schema.levels is not None:
-                raise InvalidData("X must be a data frame for its columns to be attributes, got an array")
+                raise refuse_data(
+                    "X", got="an array", allowed="a data frame for its columns to be attributes"
+                )
             return self
         beside = tuple(column.name for column in schema.named_columns)
         if schema.levels is None:
             return self.having(schema.numbers, beside)
         return self.having([], (*(schema.numbers or ()), *beside))
 
-    def collect(self, keep: Callable[[Part], Any]) -> None:
-        """Pass all parts to a function that stores them, in this process."""
+    def collect(self) -> list[Part]:
+        """Return all parts, in this process."""
+        parts: list[Part] = []
+
+        def keep(part: Part) -> Sums:
+            parts.append(part)
+            return {}
+
         self.total(keep)
+        return parts
 
     def check_count(self, n: int) -> None:
         """Raise an error if the number of rows that were read differs from the counted number."""
         if n != self.shape[0]:
-            raise InvalidData("X must have as many rows whenever it is read: it changed meanwhile")
+            raise refuse_data("X", allowed="have as many rows whenever it is read: it changed meanwhile")
 
     def aggregates(self, expressions: Sequence[str], of: Sequence[str]) -> list[int] | None:
         """Return the integers that SQL aggregates give; None from engines that do not speak SQL.
@@ -179,16 +185,10 @@ class Stream(Rows):
         return self._engine.total(_AsTable(self._schema, self.names, work))
 
     def whole(self) -> Table:
-        parts: list[Part] = []
-
-        def keep(part: Part) -> Sums:
-            parts.append(part)
-            return {}
-
-        self._engine.collect(keep)
+        parts = self._engine.collect()
         X = np.concatenate([part.X for part in parts])
         columns = zip(*(part.beside for part in parts), strict=True)
-        return _AsTable(self._schema, self.names, _nothing).table(Part(X, list(map(_concatenate, columns))))
+        return _read_part(Part(X, list(map(_concatenate, columns))), self._schema, self.names)
 
     def aggregates(self, expressions: Sequence[str], of: Sequence[str]) -> list[int] | None:
         return self._engine.aggregates(expressions, of)
@@ -198,34 +198,30 @@ class Stream(Rows):
         return None if found is None else self._schema.codes.clear_sql(found)
 
 
-def _nothing(table: Table) -> Sums:
-    return {}
-
-
 @dataclass(frozen=True)
 class _AsTable:
-    """Work on tables, for an engine that has parts."""
+    """Work on tables, for an engine that has parts. It is pickled where the parts are elsewhere."""
 
     schema: Schema
     names: list[Any] | None
     work: Callable[[Table], Any]
 
     def __call__(self, part: Part) -> Any:
-        return self.work(self.table(part))
+        return self.work(_read_part(part, self.schema, self.names))
 
-    def table(self, part: Part) -> Table:
-        """Return some rows as the schema reads them, each independently."""
-        schema, entries = self.schema, iter(part.beside)
-        codes = schema.codes
-        X: Any = codes.clear_numbers(part.X)
-        if schema.levels is not None:
-            X = np.column_stack(
-                [kind.codes(codes.clear_entries("X", next(entries)), "X") for kind in schema.levels]
-            )
-        beside: dict[str, Any] = {}
-        for column in schema.named_columns:
-            add_column(beside, column, column.read(next(entries), schema.missing, codes))
-        return Table(X, **beside, names=self.names)
+
+def _read_part(part: Part, schema: Schema, names: list[Any] | None) -> Table:
+    """Return some rows as the schema reads them, each independently."""
+    codes, entries = schema.codes, iter(part.beside)
+    X: Any = codes.clear_numbers(part.X)
+    if schema.levels is not None:
+        X = np.column_stack(
+            [kind.codes(codes.clear_entries("X", next(entries)), "X") for kind in schema.levels]
+        )
+    beside: dict[str, Any] = {}
+    for column in schema.named_columns:
+        add_column(beside, column, column.read(next(entries), schema.missing, codes))
+    return Table(X, **beside, names=names)
 
 
 def _concatenate(columns: Sequence[Any]) -> Any:
@@ -234,13 +230,8 @@ def _concatenate(columns: Sequence[Any]) -> Any:
         return np.concatenate(columns)
     if isinstance(columns[0], list):
         return type(columns[0])(entry for column in columns for entry in column)
-    return [entry for column in columns for entry in _items(column)]
-
-
-def _items(column: Any) -> Sequence[Any]:
-    """Return the entries of a column of a data frame as a reader of rows in memory does."""
-    values, where = distinct("X", column)
-    return values if where is None else [values[place] for place in where]
+    # Columns of a data frame are read item by item, as from rows in memory.
+    return [entry for column in columns for entry in list_items("X", column)]
 
 
 def names_of(beside: Beside) -> tuple[str, ...]:
@@ -253,30 +244,31 @@ def chosen_columns(
 ) -> tuple[list[str], tuple[str, ...]]:
     """Return the names of the columns of numbers and of the additional columns, or raise an error for unknown names."""
     if len(set(given)) < len(given):
-        raise InvalidData("X must have a different name for every column")
+        raise refuse_data("X", allowed="have a different name for every column")
     others = names_of(beside)
     wanted = [name for name in given if name not in others] if columns is None else list(columns)
     for name in [*wanted, *others]:
         if name not in given:
-            raise InvalidData("X must have a column of every name that is given, got one without")
+            raise refuse_data("X", got="one without", allowed="have a column of every name that is given")
     return wanted, others
 
 
 def refusal() -> InvalidData:
     """Return the error for rows that a library cannot read. The library's own message may quote data."""
-    return InvalidData("X must be rows that can be read; read them without dpstats to see why they cannot")
+    return refuse_data(
+        "X", allowed="rows that can be read", remedy="Read them without dpstats to see why they cannot."
+    )
 
 
 def run_query(query: Callable[[], Any]) -> Any:
     """Return the result of a query to another library. Replace its errors, because their messages may quote data."""
-    failed = False
     try:
         return query()
     except (InvalidData, MemoryError):
         raise
     except Exception:
         failed = True
-    if failed:
+    if failed:  # outside of the handler, so that the error has no context
         raise refusal()
 
 
@@ -284,7 +276,7 @@ def read_numbers(frame: Any, codes: MissingCodes = NO_CODES) -> NDArray[np.float
     """Return the rows of a data frame of numbers, which may have no columns."""
     X = rows_of(frame, codes) if frame.shape[1] else np.empty((len(frame), 0))
     if getattr(X, "ndim", 0) != 2 or X.dtype.kind not in "fiub":
-        raise InvalidData("X must be a 2-d table of numbers")
+        raise refuse_data("X", allowed="a 2-d table of numbers")
     return as_float64(X)  # type: ignore[no-any-return]
 
 

@@ -1,10 +1,3 @@
-"""Private columns of any container, read item by item, so that a row depends on this row only.
-
-``numpy.asarray`` gives all rows of a list one type, so a single row of text would turn every number into text. This
-module reads a container with one declared type by that type, which is public. It reads any other container item by
-item.
-"""
-
 from __future__ import annotations
 
 import sys
@@ -18,7 +11,10 @@ from dpstats.data.arithmetic import as_int64
 from dpstats.data.frames import frame_of, in_memory, series_of
 from dpstats.data.values import Instant, bool_of
 from dpstats.data.words import Words
-from dpstats.errors import InvalidData, attempt
+from dpstats.errors import attempt, refuse_data
+
+# Columns
+
 
 _DENSE = 1 << 16
 """Range of whole numbers that are listed rather than sorted."""
@@ -34,21 +30,28 @@ def distinct(name: str, data: Any) -> tuple[Sequence[Any], NDArray[np.int64] | N
     if isinstance(data, Words):
         # The empty word is missing. Without declared levels, every other word is text.
         return [word or None for word in data], None
-    data = _only_column(in_memory(data))
+    data = in_memory(data)
+    frame = frame_of(data)
+    if frame is not None and frame.shape[1] == 1:
+        data = next(frame.iter_columns()).to_native()
     shape = getattr(data, "shape", None)
     shaped = isinstance(shape, tuple) and len(shape) != 1
-    if shaped or isinstance(data, str | bytes | bytearray | Mapping | Set) or not _is_iterable(data):
-        raise InvalidData(f"{name} must be a 1-d sequence of values, one for each row")
-    failure = ""
+    iterable = hasattr(type(data), "__iter__") or hasattr(type(data), "__array__")
+    if shaped or isinstance(data, str | bytes | bytearray | Mapping | Set) or not iterable:
+        raise refuse_data(name, allowed="a 1-d sequence of values, one for each row")
     try:
-        found = _distinct(data)
+        return _distinct(data)
     except MemoryError:
         raise
     except Exception as error:  # an error of a foreign container may quote data
         failure = type(error).__name__
-    if failure:
-        raise InvalidData(f"{name} must be a 1-d sequence of values, got a {failure} on reading it")
-    return found
+    raise refuse_data(name, got=f"a {failure} on reading it", allowed="a 1-d sequence of values")
+
+
+def list_items(name: str, data: Any) -> Sequence[Any]:
+    """Return the value of each row of a 1-d container: see `distinct`."""
+    values, where = distinct(name, data)
+    return values if where is None else [values[place] for place in where]
 
 
 def _distinct(data: Any) -> tuple[Sequence[Any], NDArray[np.int64] | None]:
@@ -68,16 +71,6 @@ def _distinct(data: Any) -> tuple[Sequence[Any], NDArray[np.int64] | None]:
     if hasattr(data, "__array__") and not hasattr(data, "isna"):  # pandas arrays can be read item by item
         return _of_array(np.asarray(data))
     return list(data), None
-
-
-def _only_column(data: Any) -> Any:
-    """Return the column of a data frame with one column, and anything else unchanged."""
-    frame = frame_of(data)
-    return data if frame is None or frame.shape[1] != 1 else next(frame.iter_columns()).to_native()
-
-
-def _is_iterable(data: Any) -> bool:
-    return hasattr(type(data), "__iter__") or hasattr(type(data), "__array__")
 
 
 def _of_series(series: Any) -> tuple[Sequence[Any], NDArray[np.int64] | None]:
@@ -127,11 +120,9 @@ def _of_array(array: NDArray[Any]) -> tuple[Sequence[Any], NDArray[np.int64] | N
 
 
 def _unique(array: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return the sorted distinct entries of an array and the place of each entry among them, as numpy's ``unique``.
-
-    Whole numbers of a small range are listed, and texts ranked character by character: without sorting the rows.
-    """
+    """Return the sorted distinct entries of an array and the place of each entry among them, as numpy's ``unique``."""
     array = np.array(array)  # looked at several times
+    # Whole numbers of a small range are listed, and texts ranked character by character: without sorting the rows.
     where = None
     if array.size and array.dtype.kind in "biu":
         where = _ranked(array)
@@ -169,17 +160,7 @@ def _ranked(numbers: NDArray[Any]) -> NDArray[np.int64] | None:
     return shifted if present.all() else as_int64((np.cumsum(present) - 1)[shifted])
 
 
-_KINDS = {
-    "b": "number",
-    "i": "number",
-    "u": "number",
-    "f": "number",
-    "c": "number",
-    "U": "text",
-    "S": "bytes",
-    "M": "time",
-    "m": "duration",
-}
+_KINDS = {**dict.fromkeys("biufc", "number"), "U": "text", "S": "bytes", "M": "time", "m": "duration"}
 _SAME = {"complex": "number", "instant": "time", "months": "duration"}
 
 
@@ -216,9 +197,11 @@ def check_kind(name: str, found: str | None, levels: Any) -> None:
     possible = {"text", "number"} if found == WORDS else {found}
     if found is None or not kinds or possible & kinds or not kinds <= set(_KINDS.values()):
         return
-    raise InvalidData(
-        f"{name} must hold entries of the type of the declared levels ({', '.join(sorted(kinds))}), got entries of "
-        f"type {found}. Declare the levels in the type of the column, or convert the column."
+    raise refuse_data(
+        name,
+        got=f"entries of type {found}",
+        allowed=f"hold entries of the type of the declared levels ({', '.join(sorted(kinds))})",
+        remedy="Declare the levels in the type of the column, or convert the column.",
     )
 
 
@@ -227,9 +210,10 @@ def truths(name: str, data: Any) -> NDArray[np.bool_]:
     values, where = distinct(name, data)
     found = [bool_of(value) for value in values]
     if None in found:
-        raise InvalidData(
-            f"{name} must be a 1-d sequence of booleans (one that is missing counts as not true), got at least one "
-            "entry of another type"
+        raise refuse_data(
+            name,
+            got="at least one entry of another type",
+            allowed="a 1-d sequence of booleans (one that is missing counts as not true)",
         )
     array = np.array(found, dtype=bool)
     return array if where is None else array[where]

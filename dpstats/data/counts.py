@@ -1,4 +1,8 @@
-"""Private counts of the points of a universe: given instead of rows, or counted from rows of any source."""
+"""The source of a container, chosen by its type: rows in memory, counts of a universe, or an engine.
+
+Rows in memory are an array, a list, a data frame, a column, or a sparse table, read by their declared types. Messages
+of scikit-learn are repeated only if they mention just shapes and names.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ from dpstats.data.arithmetic import as_int64
 from dpstats.data.schema import Schema
 from dpstats.data.tables import Counts, Rows, Table
 from dpstats.data.values import exact_numbers, floats_among
-from dpstats.errors import InvalidData
+from dpstats.errors import refuse_data
 
 MOST_ROWS = 2**31
 
@@ -41,20 +45,21 @@ def read_counts(X: Any, cells: tuple[int, ...] | None = None) -> Counts:
     array = exact_numbers("X", X)
     if cells is not None:
         if array.shape not in ((math.prod(cells),), cells):
-            raise InvalidData(
-                f"X must be counts of the declared cells, whole numbers of shape ({math.prod(cells)},) or {cells}, got "
-                f"an array of shape {array.shape}"
+            raise refuse_data(
+                "X",
+                got=f"an array of shape {array.shape}",
+                allowed=f"counts of the declared cells, whole numbers of shape ({math.prod(cells)},) or {cells}",
             )
         array = array.ravel()
     if array.ndim != 1 or array.size == 0:
-        raise InvalidData(
-            f"X must be a histogram, one count for each point of the universe, got shape {array.shape}"
+        raise refuse_data(
+            "X", got=f"shape {array.shape}", allowed="a histogram, one count for each point of the universe"
         )
     whole = bool(np.isfinite(floats_among(array)).all() and np.all((array >= 0) & (array <= MOST_ROWS)))
     counts = as_int64(array) if whole else np.zeros(0, dtype=np.int64)
     if not whole or not np.all(counts == array) or not 1 <= sum(counts.tolist()) <= MOST_ROWS:
-        raise InvalidData(
-            "X must be a histogram: whole counts, none negative, of at least one row and at most 2^31"
+        raise refuse_data(
+            "X", allowed="a histogram: whole counts, none negative, of at least one row and at most 2^31"
         )
     return Counts(counts)
 

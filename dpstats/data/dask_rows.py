@@ -1,11 +1,6 @@
-"""Rows of a Dask array or data frame: a pure task for each partition, on any scheduler of Dask.
-
-The scheduler runs a lost task again, and it returns the same integers. Budgets are charged outside of tasks.
-"""
-
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -28,10 +23,14 @@ from dpstats.data.batches import (
 from dpstats.data.columns import kind_of
 from dpstats.data.missing import MissingCodes
 from dpstats.data.schema import Schema
-from dpstats.data.tables import Integers, added
-from dpstats.errors import InvalidData
+from dpstats.data.tables import Integers, add_sums
+from dpstats.errors import InvalidData, refuse_data
 
-_FAN = 8  # partial sums that one task adds up
+# Dask: a pure task for each partition of an array or a data frame, on any scheduler. The scheduler runs a lost task
+# again, and it returns the same integers. Budgets are charged outside of tasks.
+
+
+_SUMS = 8  # partial sums that one task adds up
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -65,7 +64,7 @@ class DaskRows(Engine):
 
     def having(self, columns: Sequence[str] | None, beside: Beside = None) -> DaskRows:
         if self.columns is None:
-            raise InvalidData("X must be a data frame for its columns to have names, got an array")
+            raise refuse_data("X", got="an array", allowed="a data frame for its columns to have names")
         chosen, others = chosen_columns([str(name) for name in self.collection.columns], columns, beside)
         return replace(self, columns=chosen, beside=others)
 
@@ -79,11 +78,10 @@ class DaskRows(Engine):
         self.check_count(int(found.pop(N_ROWS)))
         return found
 
-    def collect(self, keep: Callable[[Part], Any]) -> None:
+    def collect(self) -> list[Part]:
         parts = _compute(self._tasks(return_rows))
         self.check_count(sum(len(part.X) for part in parts))
-        for part in parts:
-            keep(part)
+        return parts
 
     def _tasks(self, work: Any) -> list[Any]:
         from dask.delayed import delayed
@@ -104,29 +102,23 @@ def _on_block(
     return work(Part(read_numbers(block[columns], codes), [block[name] for name in beside]))
 
 
-def _sum(parts: Sequence[Any]) -> Any:
-    total: dict[str, Integers] = {}
-    for part in parts:
-        added(total, part)
-    return total
-
-
 def _run(tasks: list[Any]) -> dict[str, Any]:
+    """Return the sum of the results of tasks, added up in a tree."""
     from dask.delayed import delayed
 
-    plus = delayed(_sum, pure=True)
+    plus = delayed(add_sums, pure=True)
     while len(tasks) > 1 or not tasks:
-        tasks = [plus(tasks[i : i + _FAN]) for i in range(0, len(tasks), _FAN)] or [plus([])]
+        tasks = [plus(tasks[i : i + _SUMS]) for i in range(0, len(tasks), _SUMS)] or [plus([])]
     return dict(_compute(tasks)[0])
 
 
-def _compute(tasks: list[Any]) -> tuple[Any, ...]:
+def _compute(tasks: list[Any]) -> list[Any]:
     """Return the results of tasks, or raise an error if rows cannot be read."""
     from dask.base import compute
 
     failed: InvalidData | None = None
     try:
-        return tuple(compute(*tasks))
+        return list(compute(*tasks))
     except InvalidData as error:
         failed = InvalidData(*error.args)
     except Exception:  # an error of the graph may quote rows
@@ -137,7 +129,9 @@ def _compute(tasks: list[Any]) -> tuple[Any, ...]:
 def open_array(array: Any) -> DaskRows:
     """Return the rows of a dask array."""
     if array.ndim != 2:
-        raise InvalidData(f"X must be a 2-d table (n_samples, n_features), got {array.ndim} dimension(s)")
+        raise refuse_data(
+            "X", got=f"{array.ndim} dimension(s)", allowed="a 2-d table (n_samples, n_features)"
+        )
     return DaskRows(array, None)
 
 

@@ -1,4 +1,7 @@
-"""Files as tables in the SQL of DuckDB: Parquet, and delimited text whose records were verified."""
+"""Out-of-core rows that DuckDB reads: of relations, Parquet files, and text whose records were verified.
+
+Every number is cast to DOUBLE independently. Error messages of DuckDB may quote rows, so they are not passed on.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dpstats.errors import InvalidData
+from dpstats.errors import refuse_data
 
 Ask = Callable[[str], Sequence[Sequence[Any]]]
 """SQL -> its rows, on a connection of DuckDB."""
@@ -38,8 +41,11 @@ def parquet_table(ask: Ask, path: Path) -> str:
     stored = list(_stored_names(ask, path))
     if names != stored:
         changed = next((old for old, new in zip(stored, names, strict=False) if old != new), "")
-        raise InvalidData(
-            f"{path.name}: two columns are named {changed!r} (names ignore case). Rename one of them."
+        raise refuse_data(
+            path.name,
+            got=f"{changed!r} twice (names ignore case)",
+            allowed="have different names of columns",
+            remedy="Rename one of them.",
         )
     durations = [name for name in _duration_names(ask, path) if name in names]
     if not durations:
@@ -164,8 +170,11 @@ def file_literal(path: Path) -> str:
     """
     name = os.path.abspath(path)
     if "\\" in name and set("[]*?") & set(name):
-        raise InvalidData(
-            f"X must be the path of a file without a backslash beside one of []*?, got {str(path)!r}. Rename the file."
+        raise refuse_data(
+            "X",
+            got=repr(str(path)),
+            allowed="the path of a file without a backslash beside one of []*?",
+            remedy="Rename the file.",
         )
     escaped = "".join(f"[{letter}]" if letter in "[]*?" else letter for letter in name)
     return text_literal(escaped)

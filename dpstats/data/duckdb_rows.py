@@ -1,8 +1,3 @@
-"""Out-of-core rows that DuckDB reads: of a relation, of a Parquet file, or of plain delimited text.
-
-Every number is cast to DOUBLE independently. Error messages of DuckDB may quote rows, so they are not passed on.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -15,14 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpstats.data.batches import Beside, Engine, Part, Work, chosen_columns, refusal
 from dpstats.data.columns import WORDS
 from dpstats.data.duckdb_files import Scan, parquet_table, quote_name, text_reader
 from dpstats.data.tables import Integers, added
 from dpstats.data.words import NO_NUMBER, Words, number_sql
-from dpstats.errors import InvalidData
+from dpstats.errors import InvalidData, refuse_data
+
+# Rows
+
 
 _NUMBERS = ("BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOUBLE", "DECIMAL")
 _UNSIGNED = ("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT")
@@ -75,25 +72,21 @@ class DuckRows(Engine):
         return replace(self, columns=chosen, beside=others)
 
     def kind(self, name: Any) -> str | None:
-        declared = self.types[name]
         if self.is_number(name):
             return "number"
-        return next(
-            (
-                kind
-                for start, kind in _KINDS.items()
-                if declared.startswith(start) and not declared.endswith("]")
-            ),
-            None,
-        )
+        declared = self.types[name]
+        kinds = [kind for start, kind in _KINDS.items() if declared.startswith(start)]
+        return kinds[0] if kinds and not declared.endswith("]") else None
 
     def expression(self, column: int) -> str:
         name = self.columns[column]
         kind = self.types[name]
         if not self.is_number(name):
-            raise InvalidData(
-                f"X must be a 2-d table of numbers, got a column {name!r} of the type {kind.partition('(')[0]}; "
-                "project the relation, or cast it"
+            raise refuse_data(
+                "X",
+                got=f"a column {name!r} of the type {kind.partition('(')[0]}",
+                allowed="a 2-d table of numbers",
+                remedy="Project the relation, or cast the column.",
             )
         return f"CAST({quote_name(name)} AS DOUBLE)"
 
@@ -106,13 +99,7 @@ class DuckRows(Engine):
         """Return the rows as a pandas data frame, with numbers as float64 and additional columns as objects."""
         import pandas as pd
 
-        parts: list[Part] = []
-
-        def keep(part: Part) -> dict[str, Integers]:
-            parts.append(part)
-            return {}
-
-        self.total(keep)
+        parts = self.collect()
         found = {
             name: np.concatenate([part.X[:, j] for part in parts]) for j, name in enumerate(self.columns)
         }
@@ -129,22 +116,25 @@ class DuckRows(Engine):
 
     def total(self, work: Work) -> dict[str, Integers]:
         expressions = [self.expression(j) for j in range(len(self.columns))]
-        expressions += [sql for name in self.beside for sql in self._beside(name)]
+        expressions += [sql for name in self.beside for sql in self._entry_and_gap(name)]
         total: dict[str, Integers] = {}
         seen = 0
-        for part in self._parts(expressions):
-            seen += len(part.X)
-            added(total, work(part))
+        d = len(self.columns)
+        blocks = self.source(expressions, max(_VECTOR, _ENTRIES // max(1, len(expressions))))
+        while (block := _asked(lambda: next(blocks, None))) is not None:
+            X = np.empty((len(block[0]), d), dtype=np.float64)
+            for j in range(d):
+                X[:, j] = block[j]
+            seen += len(X)
+            added(total, work(Part(X, self._others(block))))
         if not total:
-            added(total, work(Part(np.empty((0, len(self.columns))), self._others([[]] * len(expressions)))))
+            added(total, work(Part(np.empty((0, d)), self._others([[]] * len(expressions)))))
         self.check_count(seen)
         return total
 
-    def _beside(self, name: str) -> list[str]:
-        """Return the SQL of an additional column in its own type, and of its missing entries.
-
-        Integers would become floats if one of them is missing. One row would then change how others are read.
-        """
+    def _entry_and_gap(self, name: str) -> list[str]:
+        """Return the SQL of an additional column in its own type, and of its missing entries."""
+        # Integers would become floats if one of them is missing. One row would then change how others are read.
         kind = self.types[name]
         if kind == TEXT:
             return [f"coalesce({quote_name(name)}, '')", "FALSE"]
@@ -154,45 +144,29 @@ class DuckRows(Engine):
         return [quote_name(name), f"{quote_name(name)} IS NULL"]
 
     def _others(self, block: Sequence[Any]) -> list[Any]:
-        """Return the additional columns of a block."""
-        d = len(self.columns)
-        return [
-            self._entries(name, block[d + 2 * j], block[d + 2 * j + 1]) for j, name in enumerate(self.beside)
-        ]
-
-    def _entries(self, name: str, values: Any, missing: Any) -> Any:
-        """Return the entries of an additional column, with None for missing entries."""
-        if self.types[name] == TEXT:
-            return Words(values)
-        if any(list(missing)):
-            pairs = zip(list(values), list(missing), strict=True)
-            return [None if absent else value for value, absent in pairs]
-        return values
-
-    def _parts(self, expressions: Sequence[str]) -> Iterator[Part]:
-        d = len(self.columns)
-        rows = max(_VECTOR, _ENTRIES // max(1, len(expressions)))
-        blocks = self.source(expressions, rows)
-        while (block := _asked(lambda: next(blocks, None))) is not None:
-            X = np.empty((len(block[0]), d), dtype=np.float64)
-            for j in range(d):
-                X[:, j] = block[j]
-            yield Part(X, self._others(block))
+        """Return the additional columns of a block, with None for missing entries."""
+        found: list[Any] = []
+        pairs = block[len(self.columns) :]
+        for name, values, missing in zip(self.beside, pairs[::2], pairs[1::2], strict=True):
+            if self.types[name] == TEXT:
+                found.append(Words(values))
+            elif any(list(missing)):
+                both = zip(list(values), list(missing), strict=True)
+                found.append([None if absent else value for value, absent in both])
+            else:
+                found.append(values)
+        return found
 
 
 def _asked(ask: Callable[[], Any]) -> Any:
     """Run a query of DuckDB. Replace its errors, because their messages may quote rows."""
-    failed, is_word = True, False
     try:
-        found = ask()
-        failed = False
+        return ask()
     except InvalidData:
         raise
     except Exception as error:
         is_word = NO_NUMBER in str(error)
-    if failed:
-        raise InvalidData(f"X: {NO_NUMBER}") if is_word else refusal()
-    return found
+    raise InvalidData(f"X: {NO_NUMBER}") if is_word else refusal()
 
 
 TEXT = "TEXT"
@@ -218,14 +192,13 @@ def of_relation(relation: Any) -> DuckRows:
     check_duckdb()
     types = {str(name): str(kind) for name, kind in zip(relation.columns, relation.types, strict=True)}
     if len(types) < len(relation.columns):
-        raise InvalidData("X must have a different name for every column")
+        raise refuse_data("X", allowed="have a different name for every column")
 
     def source(expressions: Sequence[str], rows: int) -> Iterator[Any]:
         _check_functions(relation)
         asked = relation.project(_numbered(expressions))
-        reader = _arrow_reader(asked, rows)
-        if reader is not None:
-            for batch in reader:
+        if find_spec("pyarrow") is not None:
+            for batch in asked.to_arrow_reader(rows):
                 yield [_array_of(column) for column in batch.columns]
             return
         # Without pyarrow, read numbers of Python, which takes ten times as long.
@@ -248,9 +221,11 @@ def _check_functions(relation: Any) -> None:
     """Raise an error if the connection overrides functions that this package uses, such as a clip without effect."""
     name = overridden(lambda sql: relation.query("dpstats_relation", sql).fetchall(), FUNCTIONS)
     if name is not None:
-        raise InvalidData(
-            f"The connection of X must not redefine a function that sums use, got a macro or a Python function "
-            f"{name!r}. Remove it, or open another connection."
+        raise refuse_data(
+            "The connection of X",
+            got=f"a macro or a Python function {name!r}",
+            allowed="not redefine a function that sums use",
+            remedy="Remove it, or open another connection.",
         )
 
 
@@ -268,7 +243,7 @@ def of_parquet(path: Path) -> DuckRows:
         raise InvalidData("X is a Parquet file, which needs DuckDB: pip install 'dpstats[sql]'")
     check_duckdb()
     if not path.is_file():
-        raise InvalidData(f"X must be a file that is there, got {str(path)!r}")
+        raise refuse_data("X", got=repr(str(path)), allowed="a file that is there")
     connection = _connect()
     return _of_table(connection, _asked(lambda: parquet_table(_ask(connection), path)))
 
@@ -325,10 +300,6 @@ def _of_table(
     return DuckRows(known or count, source, aggregate, types, list(types))
 
 
-def _arrow_reader(relation: Any, rows: int) -> Any:
-    return None if find_spec("pyarrow") is None else relation.to_arrow_reader(rows)
-
-
 def _array_of(column: Any) -> Any:
     """Return a column of a block: numbers as an array with NaN for missing entries, and others as a list."""
     kind = str(getattr(column, "type", getattr(column, "dtype", "")))
@@ -339,10 +310,8 @@ def _array_of(column: Any) -> Any:
 
 
 def _floats(column: Sequence[Any]) -> Any:
-    if all(type(value) in (float, type(None)) for value in column):
-        found: NDArray[np.float64] = np.array(column, dtype=np.float64)
-        return found
-    return list(column)
+    plain = all(type(value) in (float, type(None)) for value in column)
+    return np.array(column, dtype=np.float64) if plain else list(column)
 
 
 # The query does not depend on the search path. A macro of another schema counts, too.

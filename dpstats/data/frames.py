@@ -1,4 +1,8 @@
-"""A common interface to columns and data frames of other libraries, and selection of columns by name."""
+"""Private columns of any container, read item by item, so that a row depends on this row only.
+
+``numpy.asarray`` gives all rows of a list one type, so a single row of text would turn every number into text. A
+container with one declared type is read by that type, which is public; any other container is read item by item.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dpstats.errors import InvalidData, refuse, show, show_names
+from dpstats.errors import attempt, refuse, refuse_data, show, show_names
 
 
 def refuse_unknown(parameter: str, wanted: Sequence[Any], names: Sequence[Any]) -> None:
@@ -70,9 +74,10 @@ def check_indexes(columns: Mapping[str, Any]) -> None:
         if first is None:
             first = name, column.index
         elif len(column) == len(first[1]) and not column.index.equals(first[1]):
-            raise InvalidData(
-                f"{name} must have the index of {first[0]}, with equal labels in the same order, because rows are "
-                "paired by position. Align them by label, or give both the same new index with reset_index(drop=True)."
+            raise refuse_data(
+                name,
+                allowed=f"have the index of {first[0]}, because rows are paired by position",
+                remedy="Align the rows by label, or give both the same new index with reset_index(drop=True).",
             )
 
 
@@ -81,12 +86,11 @@ def in_memory(X: Any) -> Any:
     polars = sys.modules.get("polars")
     if polars is None or not isinstance(X, polars.LazyFrame):
         return X
-    try:
-        collected = X.collect()
-    except Exception:  # the message may quote rows
-        collected = None
+    collected = attempt(X.collect, Exception)
     if collected is None:
-        raise InvalidData("X must be a lazy frame that can be collected; collect it to see why it cannot")
+        raise refuse_data(
+            "X", allowed="a lazy frame that can be collected", remedy="Collect it to see why it cannot."
+        )
     return collected
 
 

@@ -1,5 +1,3 @@
-"""Undeclared labels: a canonical form of each value, and an order. Both depend on the value only."""
-
 from __future__ import annotations
 
 import datetime
@@ -14,11 +12,15 @@ from numpy.typing import NDArray
 
 from dpstats.data.columns import distinct
 from dpstats.data.values import key_of
+from dpstats.errors import attempt
+
+# Undeclared labels: a canonical form of each value, and an order. Both depend on the value only.
+
 
 DISCOVER = "discover"
 """In place of declared labels: labels of many rows are found."""
 
-_LONGEST = 400  # digits of a decimal number; a longer fraction would take too long
+_MOST_DIGITS = 400  # of a decimal number; a longer fraction would take too long
 _MICROSECOND = 10**12  # in attoseconds
 _START = datetime.datetime(1970, 1, 1)
 
@@ -43,11 +45,11 @@ def read_labels(entries: Any, name: str = "y") -> NDArray[np.object_]:
 
 def in_order(labels: Iterable[Any]) -> list[Any]:
     """Return distinct labels in order: numbers, then times, then text."""
-    return sorted(labels, key=lambda label: (_kind(label), label))
 
+    def place(label: Any) -> tuple[int, Any]:
+        return 2 if isinstance(label, str) else 1 if isinstance(label, datetime.datetime) else 0, label
 
-def _kind(label: Any) -> int:
-    return 2 if isinstance(label, str) else 1 if isinstance(label, datetime.datetime) else 0
+    return sorted(labels, key=place)
 
 
 def _label(value: Any) -> Any:
@@ -59,11 +61,13 @@ def _label(value: Any) -> Any:
     if key[0] == "text":
         return key[1]
     if key[0] == "number":
-        return _number(key[1])
-    return _time(key[1]) if key[0] == "time" else None
+        return _exact_label(key[1])
+    if key[0] != "time" or key[1] % _MICROSECOND:
+        return None
+    return attempt(lambda: _START + datetime.timedelta(microseconds=key[1] // _MICROSECOND), OverflowError)
 
 
-def _number(number: Any) -> Any:
+def _exact_label(number: Any) -> Any:
     """Return a number as an integer, a float or a fraction: the first that is exact."""
     if isinstance(number, bool | int):
         return int(number)
@@ -71,28 +75,14 @@ def _number(number: Any) -> Any:
         if not math.isfinite(number):
             return None
         return int(number) if number.is_integer() else number
-    if isinstance(number, Decimal) and not _is_short(number):
+    if isinstance(number, Decimal) and (
+        not number.is_finite()
+        or abs(number.adjusted()) > _MOST_DIGITS
+        or len(number.as_tuple().digits) > _MOST_DIGITS
+    ):
         return None
     exact = Fraction(number)
     if exact.denominator == 1:
         return int(exact)
-    try:
-        nearest = float(exact)
-    except OverflowError:
-        return exact
-    return nearest if Fraction(nearest) == exact else exact
-
-
-def _is_short(number: Decimal) -> bool:
-    if not number.is_finite():
-        return False
-    return abs(number.adjusted()) <= _LONGEST and len(number.as_tuple().digits) <= _LONGEST
-
-
-def _time(attoseconds: int) -> Any:
-    if attoseconds % _MICROSECOND:
-        return None
-    try:
-        return _START + datetime.timedelta(microseconds=attoseconds // _MICROSECOND)
-    except OverflowError:
-        return None
+    nearest = attempt(lambda: float(exact), OverflowError)
+    return nearest if nearest is not None and Fraction(nearest) == exact else exact

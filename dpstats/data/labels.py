@@ -1,4 +1,7 @@
-"""The names of columns, which are public. They match labeled parameters to columns."""
+"""Public parameters: labels, which match the names of columns, and checks. Their values appear in messages.
+
+numpy is imported only to check arrays, so that a process that only charges a budget starts without it.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from dpstats.errors import InvalidParameter, show_names
+from dpstats.errors import refuse, show_names
 
 
 def column_names(X: Any) -> list[Any] | None:
@@ -19,7 +22,7 @@ def column_names(X: Any) -> list[Any] | None:
     if pyarrow is not None and isinstance(X, pyarrow.Table):
         return list(X.column_names)
     name = getattr(X, "name", None)
-    if hasattr(X, "to_frame") and isinstance(name, str) and name:
+    if hasattr(X, "to_frame") and isinstance(name, str) and name:  # a column
         return [name]
     # An object without a shape is not a table.
     return _labels(getattr(X, "columns", None)) if hasattr(X, "shape") else None
@@ -84,8 +87,10 @@ def pairs_by_name(name: str, value: Any, names: list[Any] | None) -> Any:
 
     if isinstance(value, Mapping):
         if names is None:
-            raise InvalidParameter(
-                f"{name} has labels, but X has no column names. Give {name} as an array, in the order of the columns"
+            raise refuse(
+                name,
+                allowed="have no labels where X has no column names",
+                remedy=f"Give {name} as an array, in the order of the columns.",
             )
         order = _order(name, list(value), names)
         pairs = list(value.values())
@@ -125,9 +130,10 @@ def _order(name: str, labels: list[Any] | None, names: list[Any]) -> list[int] |
         return [place[column] for column in names]
     if labels == default or names == list(range(len(names))):
         return None
-    raise InvalidParameter(
-        f"{name} must have the columns of X as its labels, in any order, or no labels, got "
-        f"{len(labels)} other labels for the columns {show_names(names)}"
+    raise refuse(
+        name,
+        got=f"{len(labels)} other labels for the columns {show_names(names)}",
+        allowed="have the columns of X as its labels, in any order, or no labels",
     )
 
 

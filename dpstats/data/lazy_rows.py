@@ -1,8 +1,3 @@
-"""Rows that a library computes in batches: a lazy frame of polars, a table of ibis, or a dataset of pyarrow.
-
-Each pass runs the query again, so no more than one batch is in memory.
-"""
-
 from __future__ import annotations
 
 from abc import abstractmethod
@@ -16,7 +11,11 @@ import numpy as np
 from dpstats.data.batches import Beside, Engine, Part, Work, chosen_columns, read_numbers, run_query
 from dpstats.data.columns import kind_of
 from dpstats.data.tables import Integers, added
-from dpstats.errors import InvalidData
+from dpstats.errors import refuse_data
+
+# Rows that a library computes in batches: a lazy frame of polars, a table of ibis, or a dataset of pyarrow. Each pass
+# runs the query again, so that one batch is in memory.
+
 
 _ENTRIES = 1 << 20  # of a batch
 
@@ -57,13 +56,11 @@ class LazyRows(Engine):
             if batch is None:
                 batch = run_query(lambda: self._nothing(wanted))
             seen += len(batch)
-            X = (
-                read_numbers(batch.select(self.columns), self.codes)
-                if self.columns
-                else np.empty((len(batch), 0))
-            )
+            X = np.empty((len(batch), 0))
+            if self.columns:
+                X = read_numbers(batch.select(self.columns), self.codes)
             added(total, work(Part(X, [batch[name] for name in self.beside])))
-            if not len(batch) and not seen:
+            if not seen:
                 break
         self.check_count(seen)
         return total
@@ -164,21 +161,12 @@ class DatasetRows(LazyRows):
         return self.frame.schema.empty_table().select(names)
 
 
-def open_dataset(dataset: Any) -> LazyRows:
-    """Return the rows of a dataset of pyarrow."""
-    return DatasetRows(dataset, list(dataset.schema.names))
-
-
 def open_lazy_frame(frame: Any) -> LazyRows:
     """Return the rows of a lazy frame of polars."""
     if not hasattr(frame, "collect_batches"):
-        raise InvalidData(
-            "X must be a lazy frame that polars can read in batches (polars 1.34 or newer). Collect the frame, or "
-            "write it as a Parquet file and give the path."
+        raise refuse_data(
+            "X",
+            allowed="a lazy frame that polars can read in batches (polars 1.34 or newer)",
+            remedy="Collect the frame, or write it as a Parquet file and give the path.",
         )
     return PolarsRows(frame, list(run_query(frame.collect_schema)))
-
-
-def open_ibis_table(table: Any) -> LazyRows:
-    """Return the rows of a table of ibis."""
-    return IbisRows(table, [str(name) for name in table.columns])

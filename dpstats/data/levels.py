@@ -1,13 +1,12 @@
-"""Declared public levels, and the category or bin of each private row. It depends on this row only.
+"""Declared public descriptions of private rows, known before any entry is read: levels, columns, and sources.
 
-Labels and entries are compared by one rule in every container and source:
+Labels and entries are compared by one rule in every container and source. The declaration alone decides which labels
+have a value.
 
-* An entry of text is the label with the same text. Otherwise it is the label with its value (`dpstats.data.words`).
-* Any other entry is the label with its value (`dpstats.data.values.label_key`).
+* An entry of text is the label with the same text. Otherwise it is the label with its value (`exact_number`).
+* Any other entry is the label with its value (`label_key`).
 * A label of text has a value only if all labels read as distinct numbers, truth values or missing entries, and at
   least one as a number. So "1" is the entry 1 among the labels "0", "1", but not among the labels "1", "north".
-
-The declaration alone decides which labels have a value.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from dpstats.data.keys import read_labels
 from dpstats.data.rows import column_of
 from dpstats.data.values import MISSING, Key, label_key, single_precision
 from dpstats.data.words import Words, exact_number
-from dpstats.errors import InvalidParameter, attempt, show
+from dpstats.errors import attempt, refuse, show
 
 
 class Levels(Protocol):
@@ -73,13 +72,11 @@ def value_keys(labels: Sequence[Any]) -> list[Key] | None:
 
 
 def _other_keys(label: Any, key: Key) -> list[Key]:
-    """Return further keys of a number: of its decimal text if it is a float, and of its single precision.
-
-    A file shows the float 1e23 as 1e+23, which is not its exact value. A column of single precision shows 0.1 as
-    0.10000000149011612.
-    """
+    """Return further keys of a number: of its decimal text if it is a float, and of its single precision."""
     if key[0] != "number":
         return []
+    # A file shows the float 1e23 as 1e+23, which is not its exact value. A column of single precision shows 0.1 as
+    # 0.10000000149011612.
     others: list[Any] = [Decimal(repr(label))] if type(label) is float and math.isfinite(label) else []
     if (single := single_precision(key[1])) is not None:
         others.append(single)
@@ -113,22 +110,20 @@ class Categories:
     kind: ClassVar[str] = "categories"
 
     def __init__(self, values: Any, name: str = "categories") -> None:
-        try:
-            given = None if isinstance(values, str | bytes) else iter(values)
-        except TypeError:  # also an array without a dimension
-            given = None
+        # An array without a dimension cannot be iterated over either.
+        given = None if isinstance(values, str | bytes) else attempt(lambda: iter(values), TypeError)
         if given is None:
-            raise InvalidParameter(f"{name} must be a sequence of distinct values, got a single one")
+            raise refuse(name, got="a single one", allowed="a sequence of distinct values")
         self.values: tuple[Any, ...] = tuple(map(_plain, given))
         self._code: dict[Key, int] = {}
         for code, value in enumerate(self.values):
             key = label_key(value)
             if key is None:
-                raise InvalidParameter(f"{name} must be hashable values, got {type(value).__name__}")
+                raise refuse(name, got=type(value).__name__, allowed="hashable values")
             if self._code.setdefault(key, code) != code:
-                raise InvalidParameter(f"{name} must be distinct, got {show(values)} with one twice")
+                raise refuse(name, got=f"{show(values)} with one twice", allowed="distinct")
         if not self.values:
-            raise InvalidParameter(f"{name} must not be empty")
+            raise refuse(name, allowed="not be empty")
         declared, valued = list(self._code), value_keys(self.values)
         self.by_value = valued is not None
         for code, key in enumerate(valued or ()):
@@ -238,8 +233,8 @@ class Bins:
         self.edges: NDArray[np.float64] = np.zeros(0) if converted is None else converted
         increasing = self.edges.ndim == 1 and self.edges.size >= 2 and bool((np.diff(self.edges) > 0).all())
         if not increasing or not np.isfinite(self.edges).all():
-            raise InvalidParameter(
-                f"bins must be the edges of bins, two finite and increasing numbers or more, got {show(edges)}"
+            raise refuse(
+                "bins", given=edges, allowed="the edges of bins, two finite and increasing numbers or more"
             )
         pairs = list(zip(self.edges[:-1], self.edges[1:], strict=True))
         self.values = tuple(

@@ -1,9 +1,3 @@
-"""Rows in memory: an array, a list, a data frame, a column, or a sparse table, read by their declared types.
-
-This module writes every message about data. Messages of scikit-learn are used only if they mention just shapes and
-names.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
@@ -19,22 +13,27 @@ from dpstats.data.frames import check_indexes, column, frame_of, select, series_
 from dpstats.data.labels import column_names, unit_of
 from dpstats.data.missing import MissingCodes
 from dpstats.data.rows import (
-    TEXT_FOUND,
-    TIMES_FOUND,
     InvalidType,
     as_float64,
     as_table,
     canonical,
     column_of,
+    object_found,
     refuse_copies,
     rows_of,
+    text_found,
+    times_found,
 )
 from dpstats.data.schema import Schema, add_column
 from dpstats.data.source import Source
 from dpstats.data.tables import Narrow, Rows, Table
-from dpstats.errors import InvalidData
+from dpstats.errors import InvalidData, refuse_data
 
-_LABELS = "X must be a table of labels: a data frame, an array (n_samples, {}), or a list of rows of as many entries"
+# Rows in memory
+
+
+_LABELS = "a table of labels: a data frame, an array (n_samples, {}), or a list of rows of as many entries"
+_REAL = "a 2-d table of real numbers"
 
 
 class Memory(Source):
@@ -70,27 +69,27 @@ class Memory(Source):
             entries = given[part.role] if part.name is None else column(self._X, part.name)
             read = part.read(entries, schema.missing, schema.codes)
             if read.shape != X.shape[:1]:
-                words = f"{part.parameter} must have an entry for each row of X"
-                if schema.private_size:
-                    raise InvalidData(words)
-                raise InvalidData(f"{words} (n_samples = {X.shape[0]}), got shape {read.shape}")
+                allowed, got = "have an entry for each row of X", None
+                if not schema.private_size:
+                    allowed, got = f"{allowed} (n_samples = {X.shape[0]})", f"shape {read.shape}"
+                raise refuse_data(part.parameter, got=got, allowed=allowed)
             add_column(beside, part, read)
-        table = Table(X, **beside, names=self._names(schema))
+        names = None if self.names is None else list(schema.numbers or self.names)
+        table = Table(X, **beside, names=names)
         narrow = schema.levels is None and X.dtype != np.float64 and isinstance(X, np.ndarray)
         return Narrow(table) if narrow else table
-
-    def _names(self, schema: Schema) -> list[Any] | None:
-        return None if self.names is None else list(schema.numbers or self.names)
 
     def _check_swapped(self, given: Mapping[str, Any], schema: Schema) -> None:
         shape = stated_shape(self._X)
         for entries in given.values():
             other = getattr(entries, "shape", ())
             if shape is not None and len(shape) == 1 and len(other) == 2:
-                shapes = f", got X of shape {shape} and y of shape {tuple(other)}"
-                raise InvalidData(
-                    f"X must be the rows and y one entry for each of them{'' if schema.private_size else shapes}. X "
-                    "comes first, then y; one column is X.reshape(-1, 1)."
+                got = f"X of shape {shape} and y of shape {tuple(other)}"
+                raise refuse_data(
+                    "X",
+                    got=None if schema.private_size else got,
+                    allowed="the rows and y one entry for each of them",
+                    remedy="X comes first, then y; one column is X.reshape(-1, 1).",
                 )
 
     # Numbers
@@ -98,7 +97,11 @@ class Memory(Source):
     def _numbers(self, schema: Schema) -> Any:
         X = self._X
         if np.ma.isMaskedArray(X):
-            raise InvalidData("X must not be a masked array. Make masked entries NaN, and set missing='drop'")
+            raise refuse_data(
+                "X",
+                allowed="not be a masked array",
+                remedy="Make masked entries NaN, and set missing='drop'.",
+            )
         if self.names is not None and schema.numbers is not None and list(schema.numbers) != self.names:
             X = select(X, list(schema.numbers))
         # Read the rows first: scikit-learn would parse text, and give the rows of a list one type. It only checks.
@@ -106,9 +109,9 @@ class Memory(Source):
         least = 0 if schema.private_size else 1
         rows = _refusing(lambda: _checked(read, schema.sparse, least), repeat=True)
         if rows.dtype.kind in "mM":
-            raise InvalidData(f"X must be a 2-d table of real numbers, got {TIMES_FOUND}")
+            raise times_found("X", _REAL)
         if rows.dtype.kind not in "fiub":
-            raise InvalidData(f"X must be a 2-d table of real numbers, got an array of dtype {rows.dtype}")
+            raise refuse_data("X", got=f"an array of dtype {rows.dtype}", allowed=_REAL)
         return schema.codes.clear_numbers(rows)
 
     # Labels
@@ -124,11 +127,11 @@ class Memory(Source):
             for kind, entries in zip(levels, columns, strict=True)
         ]
         if len(set(map(len, codes))) > 1:
-            raise InvalidData("X must have columns of one length")
+            raise refuse_data("X", allowed="have columns of one length")
         return np.column_stack(codes)
 
     def _columns(self, k: int, names: Sequence[Any] | None, plain: bool) -> list[Any]:
-        refusal, X = _LABELS.format(k), self._X
+        refusal, X = refuse_data("X", allowed=_LABELS.format(k)), self._X
         frame = frame_of(X)
         if frame is not None:
             chosen = list(frame.columns) if names is None else names
@@ -136,18 +139,18 @@ class Memory(Source):
         if plain:
             return [X]
         if isinstance(X, str | bytes | Mapping | Set) or hasattr(X, "sparse") or hasattr(X, "tocsr"):
-            raise InvalidData(refusal)
+            raise refusal
         shape = getattr(X, "shape", None)
         if isinstance(shape, tuple):
             if len(shape) == 1 and k == 1:
                 return [X]
             if len(shape) != 2 or shape[1] != k:
                 rest = " " + ", ".join(map(str, shape[1:])) if shape[1:] else ""
-                raise InvalidData(f"{refusal}, got shape (n,{rest})")
+                raise refuse_data("X", got=f"shape (n,{rest})", allowed=_LABELS.format(k))
             array = X if isinstance(X, np.ndarray) else np.asarray(X)
             return [array[:, j] for j in range(k)]
         if not hasattr(type(X), "__iter__"):
-            raise InvalidData(refusal)
+            raise refusal
         if k == 1 and series_of(X) is not None:
             return [X]  # a column without a shape, such as an array of pyarrow
         if k == 1:
@@ -155,7 +158,9 @@ class Memory(Source):
             return [[_alone(row) for row in X]]
         rows = [_entries(row) for row in X]
         if any(row is None or len(row) != k for row in rows):
-            raise InvalidData(f"{refusal}, got at least one row that is none of {k} entries")
+            raise refuse_data(
+                "X", got=f"at least one row that is none of {k} entries", allowed=_LABELS.format(k)
+            )
         return [[row[j] for row in rows] for j in range(k)]  # type: ignore[index]
 
 
@@ -227,7 +232,6 @@ def _checked(read: Any, sparse: bool, min_rows: int) -> Any:
 
 def _refusing(read: Callable[[], Any], *, repeat: bool = False) -> Any:
     """Call a reader. On any error, raise an error without data and without the original as its context."""
-    refusal = None
     try:
         return read()
     except (InvalidData, MemoryError):
@@ -262,16 +266,15 @@ _PUBLIC_MESSAGES = (
 
 def _without_data(error: Exception, message: str) -> InvalidData:
     """Return an error without data to replace another. Repeat a message of scikit-learn if it contains no entry."""
-    kind = InvalidType if isinstance(error, TypeError) else InvalidData
     if message.startswith(_PUBLIC_MESSAGES):
         # The message about complex data continues with the array itself.
+        kind = InvalidType if isinstance(error, TypeError) else InvalidData
         return kind("X: Complex data not supported" if message.startswith("Complex") else message)
     if message.startswith(("Expected 2D array", "Expected a 2-dimensional")):
-        return kind(
-            "X must be a 2-d table (n_samples, n_features), got an array of another dimension. Reshape your data "
-            "with X.reshape(-1, 1) if it has a single column."
+        return refuse_data(
+            "X",
+            got="an array of another dimension",
+            allowed="a 2-d table (n_samples, n_features)",
+            remedy="Reshape your data with X.reshape(-1, 1) if it has a single column.",
         )
-    if isinstance(error, TypeError):
-        # This is the wording of scikit-learn for a non-numeric object, without the object.
-        return kind("X must be a 2-d table of numbers; an entry's argument must be a string or a real number")
-    return kind(f"X must be a 2-d table of numbers: {TEXT_FOUND}")
+    return object_found("X") if isinstance(error, TypeError) else text_found("X")

@@ -1,4 +1,9 @@
-"""Public codes of missing entries, such as -999 or "unk". Whether an entry is one depends on this entry only."""
+"""Private rows of numbers of any container, read so that a row does not depend on other rows, and tables of them.
+
+A row has the same float64 values as if it were the only row in a table of the same kind. If a container declares a type
+(of an array or a column), the type is public and all entries are converted together. Otherwise entries are read one by
+one. Whether an entry is a code of a missing entry, such as -999 or "unk", depends on this entry only.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +17,7 @@ import numpy as np
 from dpstats.data.columns import distinct
 from dpstats.data.values import Key, label_key, single_precision
 from dpstats.data.words import MISSING_WORDS, Words, exact_number
-from dpstats.errors import InvalidParameter, attempt, refuse_data, show
+from dpstats.errors import attempt, refuse, refuse_data, show
 
 
 class MissingCodes:
@@ -68,9 +73,10 @@ class MissingCodes:
             return numbers
         if issparse(numbers):
             if 0 in self.numbers:
-                raise InvalidParameter(
-                    "missing_codes must not have 0 for a sparse table, whose other entries are all 0. Convert the "
-                    "table with X.toarray()."
+                raise refuse(
+                    "missing_codes",
+                    allowed="not have 0 for a sparse table, whose other entries are all 0",
+                    remedy="Convert the table with X.toarray().",
                 )
             cleared = numbers.copy()
             cleared.data = self.clear_numbers(numbers.data)
@@ -117,9 +123,9 @@ def check_codes(value: Any, name: str = "missing_codes") -> MissingCodes:
     """Return the codes of missing entries, or raise an error for anything but numbers and words."""
     if value is None:
         return NO_CODES
-    allowed = f"{name} must be a list of finite numbers and of words, such as [-999, 'unk']"
+    allowed = "a list of finite numbers and of words, such as [-999, 'unk']"
     if isinstance(value, str | bytes | Real) or not isinstance(value, Sequence | Set | np.ndarray):
-        raise InvalidParameter(f"{allowed}, got {show(value)}. Write codes in brackets.")
+        raise refuse(name, given=value, allowed=allowed, remedy="Write codes in brackets.")
     words, numbers = set(), []
     for code in value.tolist() if isinstance(value, np.ndarray) else value:
         read = _number(code)
@@ -128,19 +134,15 @@ def check_codes(value: Any, name: str = "missing_codes") -> MissingCodes:
         elif isinstance(code, str) and code.strip():
             words.add(str(code).strip())
         else:
-            raise InvalidParameter(f"{allowed}, got an entry of type {type(code).__name__}.")
+            raise refuse(name, got=f"an entry of type {type(code).__name__}", allowed=allowed)
     return MissingCodes(frozenset(words), numbers)
 
 
 def _number(code: Any) -> Any:
     """Return the number that a code stands for, or None. Truth values, and the words true and false, have none."""
     if isinstance(code, str):
-        read = exact_number(code)
-        return (
-            None
-            if read is None or not math.isfinite(read) or code.strip().lower() in ("true", "false")
-            else read
-        )
-    if isinstance(code, bool | np.bool_) or not isinstance(code, Real | np.floating):
-        return None
-    return code if math.isfinite(code) else None
+        found: Any = None if code.strip().lower() in ("true", "false") else exact_number(code)
+    else:
+        is_number = isinstance(code, Real | np.floating) and not isinstance(code, bool | np.bool_)
+        found = code if is_number else None
+    return None if found is None or not math.isfinite(found) else found

@@ -1,5 +1,3 @@
-"""The source of a container, chosen by the type of the container."""
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -9,7 +7,10 @@ from typing import Any
 from dpstats.data.duckdb_files import is_parquet
 from dpstats.data.memory import Memory
 from dpstats.data.source import Source
-from dpstats.errors import InvalidData
+from dpstats.errors import refuse_data
+
+# Containers of all kinds
+
 
 Opener = Callable[[Any], Source | None]
 
@@ -57,9 +58,10 @@ def open_source(X: Any) -> Source:
 
 def _file(X: str | Path) -> Source:
     if not str(X).lower().endswith(_FILES):
-        raise InvalidData(
-            "X must be a table of numbers, or the path of a file that ends in .parquet, .pq, .csv, .tsv or .txt, the "
-            f"last three also compressed ({', '.join(_PACKED[1:])})"
+        raise refuse_data(
+            "X",
+            allowed="a table of numbers, or the path of a file that ends in .parquet, .pq, .csv, .tsv or .txt, the "
+            f"last three also compressed ({', '.join(_PACKED[1:])})",
         )
     path = Path(X)
     if not is_parquet(path):
@@ -71,61 +73,56 @@ def _file(X: str | Path) -> Source:
     return of_parquet(path)
 
 
-def _duckdb(X: Any) -> Source | None:
-    if not hasattr(X, "aggregate"):
-        return None
+# The modules of the libraries are imported by the first container of each. A container without the methods is one in
+# memory, such as a column.
+
+
+def _open_relation(X: Any) -> Source | None:
     from dpstats.data.duckdb_rows import of_relation
 
-    return of_relation(X)
+    return of_relation(X) if hasattr(X, "aggregate") else None
 
 
-def _dask(X: Any) -> Source | None:
-    if not hasattr(X, "to_delayed"):
-        return None
+def _open_dask(X: Any) -> Source | None:
     from dpstats.data.dask_rows import open_array, open_frame
 
+    if not hasattr(X, "to_delayed"):
+        return None
     return open_frame(X) if hasattr(X, "columns") else open_array(X)
 
 
-def _polars(X: Any) -> Source | None:
-    if not hasattr(X, "collect_schema") or not hasattr(X, "collect"):
-        return None
+def _open_polars(X: Any) -> Source | None:
     from dpstats.data.lazy_rows import open_lazy_frame
 
-    return open_lazy_frame(X)
+    return open_lazy_frame(X) if hasattr(X, "collect_schema") and hasattr(X, "collect") else None
 
 
-def _ibis(X: Any) -> Source | None:
+def _open_ibis(X: Any) -> Source | None:
+    from dpstats.data.lazy_rows import IbisRows
+
     if not hasattr(X, "to_pyarrow_batches") or not hasattr(X, "columns"):
         return None
-    from dpstats.data.lazy_rows import open_ibis_table
-
-    return open_ibis_table(X)
+    return IbisRows(X, [str(name) for name in X.columns])
 
 
-def _arrow(X: Any) -> Source | None:
-    if not hasattr(X, "count_rows") or not hasattr(X, "schema"):  # a table or a column
-        return None
-    from dpstats.data.lazy_rows import open_dataset
+def _open_arrow(X: Any) -> Source | None:
+    from dpstats.data.lazy_rows import DatasetRows
 
-    return open_dataset(X)
+    return DatasetRows(X, list(X.schema.names)) if hasattr(X, "count_rows") and hasattr(X, "schema") else None
 
 
-def _spark(X: Any) -> Source | None:
-    frame = X.to_spark() if hasattr(X, "to_spark") else X  # pandas on Spark
-    if not hasattr(frame, "mapInArrow"):
-        return None
+def _open_spark(X: Any) -> Source | None:
     from dpstats.data.spark_rows import open_spark_frame
 
-    return open_spark_frame(frame)
+    frame = X.to_spark() if hasattr(X, "to_spark") else X  # pandas on Spark
+    return open_spark_frame(frame) if hasattr(frame, "mapInArrow") else None
 
 
-for _library, _opener in (
-    ("duckdb", _duckdb),
-    ("dask", _dask),
-    ("polars", _polars),
-    ("ibis", _ibis),
-    ("pyspark", _spark),
-    ("pyarrow", _arrow),
-):
-    register(_library, _opener)
+_OPENERS.update(
+    duckdb=_open_relation,
+    dask=_open_dask,
+    polars=_open_polars,
+    ibis=_open_ibis,
+    pyspark=_open_spark,
+    pyarrow=_open_arrow,
+)

@@ -1,8 +1,3 @@
-"""Checks of parameters, which are public: their values appear in messages.
-
-numpy is imported only to check arrays, so a process that only charges a budget starts without it.
-"""
-
 from __future__ import annotations
 
 import contextlib
@@ -11,7 +6,7 @@ from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from dpstats.errors import InvalidParameter, attempt, refuse
+from dpstats.errors import attempt, refuse
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,20 +15,14 @@ if TYPE_CHECKING:
     Columns: TypeAlias = float | NDArray[np.float64]
     """A public number for all columns, or an array with one number per column."""
 
+# Checks
+
 
 def _range_words(
     above: float | None, at_least: float | None, below: float | None, at_most: float | None
 ) -> str:
-    words = []
-    if above is not None:
-        words.append(f"greater than {above:g}")
-    if at_least is not None:
-        words.append(f"at least {at_least:g}")
-    if below is not None:
-        words.append(f"less than {below:g}")
-    if at_most is not None:
-        words.append(f"at most {at_most:g}")
-    return " and ".join(words)
+    limits = {"greater than": above, "at least": at_least, "less than": below, "at most": at_most}
+    return " and ".join(f"{words} {limit:g}" for words, limit in limits.items() if limit is not None)
 
 
 def check_real(
@@ -160,14 +149,11 @@ def check_columns(
     import numpy as np
 
     if value is None:
-        raise InvalidParameter(f"{name} must be given: a number or one number per column")
+        raise refuse(name, allowed="be given: a number or one number per column")
     if isinstance(value, Real | str):
         return check_real(name, value, above=above, at_least=at_least)
-    words = (
-        f"one number per column, each finite and {_range_words(above, at_least, None, None)}".removesuffix(
-            " and "
-        )
-    )
+    limits = _range_words(above, at_least, None, None)
+    words = f"one number per column, each finite{f' and {limits}' if limits else ''}"
     converted = attempt(lambda: np.array(value), Exception)
     array = np.array(None) if converted is None else converted
     if array.ndim == 0 and array.dtype.kind in "fiu":

@@ -1,10 +1,3 @@
-"""Private rows of numbers of any container, read so that a row does not depend on other rows.
-
-A row has the same float64 values as if it were the only row in a table of the same kind. If a container declares a type
-(of an array or a column), the type is public and all entries are converted together. Otherwise entries are read one by
-one.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
@@ -13,13 +6,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.data.columns import distinct
+from dpstats.data.columns import distinct, list_items
 from dpstats.data.frames import frame_of, in_memory, series_of
 from dpstats.data.missing import NO_CODES, MissingCodes
 from dpstats.data.values import float_of
 from dpstats.data.words import NO_NUMBER, Words
 from dpstats.data.words import numbers as read_words
-from dpstats.errors import InvalidData
+from dpstats.errors import InvalidData, attempt, refuse_data
+
+# Numbers
+
 
 _PLAIN = {float, int, bool, type(None)}
 """Types that numpy converts to floats one by one, with the same result as `float_of`."""
@@ -29,46 +25,53 @@ class InvalidType(InvalidData, TypeError):
     """Data of a wrong type. It is a TypeError by the conventions of scikit-learn."""
 
 
-TEXT_FOUND = (
-    "at least one column holds text or other objects. Select numeric columns, or convert text entry by entry. For "
-    "numbers: pandas.to_numeric(column, errors='coerce') makes other words missing. For answers such as yes and no: "
-    "column == 'yes'."
-)
-"""The end of an error about text in place of numbers."""
+TABLE = "a 2-d table of numbers"
+_SEQUENCE = "a 1-d sequence of numbers"
 
 
-TIMES_FOUND = (
-    "dates, times or durations. Convert a duration to a number, such as seconds: column.dt.total_seconds() in pandas "
-    "and polars."
-)
-"""The end of an error about times in place of numbers."""
+def text_found(name: str, allowed: str = TABLE) -> InvalidData:
+    """Return the error for text in place of numbers."""
+    return refuse_data(
+        name,
+        got="at least one column that holds text or other objects",
+        allowed=allowed,
+        remedy="Select numeric columns, or convert text entry by entry. For numbers: pandas.to_numeric(column, "
+        "errors='coerce') makes other words missing. For answers such as yes and no: column == 'yes'.",
+    )
 
 
-def numbers_of(items: Sequence[Any], refusal: str, codes: MissingCodes = NO_CODES) -> NDArray[np.float64]:
-    """Return the nearest float64 of each item, NaN for a missing one or a text that is a code of missing entries.
+def times_found(name: str, allowed: str = TABLE) -> InvalidData:
+    """Return the error for times in place of numbers."""
+    return refuse_data(
+        name,
+        got="at least one column that holds dates, times or durations",
+        allowed=allowed,
+        remedy="Convert a duration to a number, such as seconds: column.dt.total_seconds() in pandas and polars.",
+    )
 
-    Anything else raises the error ``refusal``.
-    """
+
+def object_found(name: str, allowed: str = TABLE) -> InvalidType:
+    """Return the error for an object in place of a number, as scikit-learn states it but without the object."""
+    return InvalidType(f"{name} must be {allowed}; an entry's argument must be a string or a real number")
+
+
+def _convert_numbers(
+    items: Sequence[Any], codes: MissingCodes, name: str = "X", allowed: str = TABLE
+) -> NDArray[np.float64]:
+    """Return the nearest float64 of each item, NaN for a missing one or a text that is a code of missing entries."""
     items = codes.clear_items(items)
     if set(map(type, items)) <= _PLAIN:
-        array = _plain_floats(items)
+        # An integer may be beyond the largest float.
+        array = attempt(lambda: np.array(items, dtype=np.float64), OverflowError)
         if array is not None:
             return array
     numbers = list(map(float_of, items))
     for number, item in zip(numbers, items, strict=True):
         if number is None and issubclass(type(item), str | bytes):
-            raise InvalidData(f"{refusal}: {TEXT_FOUND}")
+            raise text_found(name, allowed)
         if number is None:
-            # This is the wording of scikit-learn for a non-numeric object, without the object.
-            raise InvalidType(f"{refusal}; an entry's argument must be a string or a real number")
+            raise object_found(name, allowed)
     return np.array(numbers, dtype=np.float64)
-
-
-def _plain_floats(items: Sequence[Any]) -> NDArray[np.float64] | None:
-    try:
-        return np.array(items, dtype=np.float64)
-    except OverflowError:  # an integer beyond the largest float
-        return None
 
 
 def as_float64(rows: Any) -> Any:
@@ -83,7 +86,6 @@ def as_float64(rows: Any) -> Any:
     return np.asarray(rows, dtype=np.float64)
 
 
-_TABLE = "X must be a 2-d table of numbers"
 _BLOCK = 1 << 16  # entries
 
 
@@ -106,7 +108,7 @@ def rows_of(X: Any, codes: MissingCodes = NO_CODES) -> Any:
             return array
         if array.ndim != 2:
             return np.broadcast_to(0.0, array.shape)
-        return numbers_of(array.ravel().tolist(), _TABLE, codes).reshape(array.shape)
+        return _convert_numbers(array.ravel().tolist(), codes).reshape(array.shape)
     return X
 
 
@@ -116,7 +118,7 @@ def as_table(X: Any, codes: MissingCodes = NO_CODES) -> Any:
     if series is None:
         return X
     named = isinstance(series.name, str) and series.name
-    return series.to_frame().to_native() if named else _of_series(series, _TABLE, codes)[:, None]
+    return series.to_frame().to_native() if named else _of_series(series, codes)[:, None]
 
 
 def _of_frame(X: Any, frame: Any, codes: MissingCodes) -> NDArray[Any]:
@@ -132,7 +134,7 @@ def _of_frame(X: Any, frame: Any, codes: MissingCodes) -> NDArray[Any]:
             return np.asarray(X.to_numpy())
     rows = np.empty(frame.shape, dtype=np.float64, order="F")
     for j, column in enumerate(frame.iter_columns()):
-        rows[:, j] = _of_series(column, _TABLE, codes)
+        rows[:, j] = _of_series(column, codes)
     return rows
 
 
@@ -143,14 +145,16 @@ def _is_plain(kind: Any) -> bool:
     return kind.is_numeric() and not kind.is_decimal() and kind not in (nw.Int128, nw.UInt128)
 
 
-def _of_series(series: Any, refusal: str, codes: MissingCodes) -> NDArray[np.float64]:
+def _of_series(
+    series: Any, codes: MissingCodes, name: str = "X", allowed: str = TABLE
+) -> NDArray[np.float64]:
     import narwhals as nw
 
     kind = series.dtype
     if kind.is_temporal():
-        raise InvalidData(f"{refusal}: at least one column holds {TIMES_FOUND}")
+        raise times_found(name, allowed)
     if not _is_plain(kind) and kind != nw.Boolean:
-        return numbers_of(series.to_list(), refusal, codes)
+        return _convert_numbers(series.to_list(), codes, name, allowed)
     # Keep the type of the column, so that an integer is rounded once and in the same way if another value is missing.
     values: NDArray[Any] = series.fill_null(False if kind == nw.Boolean else 0).to_numpy()
     return np.where(series.is_null().to_numpy(), np.nan, values.astype(np.float64))
@@ -161,13 +165,14 @@ def _of_list(X: Sequence[Any], codes: MissingCodes) -> NDArray[np.float64]:
         return np.broadcast_to(0.0, len(X))  # of one dimension
     width = len(X[0])
     if any(len(row) != width for row in X):
-        raise InvalidData(f"{_TABLE}, got rows of different lengths")
+        raise refuse_data("X", got="rows of different lengths", allowed=TABLE)
     rows = np.empty((len(X), width), dtype=np.float64)
     step = max(1, _BLOCK // max(1, width))
     for start in range(0, len(X), step):
         block = X[start : start + step]
-        items = [item for row in block for item in (row if isinstance(row, list | tuple) else _items(row))]
-        rows[start : start + step] = numbers_of(items, _TABLE, codes).reshape(len(block), width)
+        parts = [row if isinstance(row, list | tuple) else list_items("X", row) for row in block]
+        items = [item for row in parts for item in row]
+        rows[start : start + step] = _convert_numbers(items, codes).reshape(len(block), width)
     return rows
 
 
@@ -179,33 +184,25 @@ def _is_row(row: Any) -> bool:
     )
 
 
-def _items(row: Any) -> Sequence[Any]:
-    values, where = distinct("X", row)
-    return values if where is None else [values[place] for place in where]
-
-
 def column_of(name: str, data: Any, codes: MissingCodes = NO_CODES) -> NDArray[np.float64]:
     """Return a 1-d container of numbers, or a table with a single column, as float64 with NaN for missing entries."""
     return codes.clear_numbers(_column(name, data, codes))  # type: ignore[no-any-return]
 
 
 def _column(name: str, data: Any, codes: MissingCodes) -> NDArray[np.float64]:
-    refusal = f"{name} must be a 1-d sequence of numbers"
     if isinstance(data, Words):
         found, wrong = read_words(data, codes.missing_words)
         if wrong is not None:
-            raise InvalidData(f"{refusal}: {NO_NUMBER}")
+            raise refuse_data(name, allowed=f"{_SEQUENCE}: {NO_NUMBER}")
         return found
     data = in_memory(data)
     frame = frame_of(data)
     if frame is not None and frame.shape[1] == 1:
-        return _of_series(next(frame.iter_columns()), refusal, codes)
+        return _of_series(next(frame.iter_columns()), codes, name, _SEQUENCE)
     if getattr(data, "shape", ())[1:] == (1,) and isinstance(data, np.ndarray):
         data = data[:, 0]
-    if (
-        isinstance(data, list | tuple)
-        and data
-        and all(isinstance(row, list | tuple) and len(row) == 1 for row in data)
+    if isinstance(data, list | tuple) and all(
+        isinstance(row, list | tuple) and len(row) == 1 for row in data
     ):
         data = [row[0] for row in data]
     dtype = getattr(data, "dtype", None)
@@ -214,9 +211,9 @@ def _column(name: str, data: Any, codes: MissingCodes) -> NDArray[np.float64]:
         if array.ndim == 1:
             return np.asarray((as_float64(array) if dtype.itemsize > 8 else array).astype(np.float64))
     if isinstance(dtype, np.dtype) and dtype.kind in "mM":
-        raise InvalidData(f"{refusal}, got {TIMES_FOUND}")
+        raise times_found(name, _SEQUENCE)
     values, where = distinct(name, data)
-    numbers = numbers_of(values, refusal, codes)
+    numbers = _convert_numbers(values, codes, name, _SEQUENCE)
     return numbers if where is None else numbers[where]
 
 
@@ -256,14 +253,16 @@ def refuse_copies(table: Any) -> None:
     elif table.format == "coo" and table.ndim == 2:
         for indices, size in zip((table.row, table.col), table.shape, strict=True):
             if indices.size and not 0 <= indices.min() <= indices.max() < size:
-                raise InvalidData("X must not store an entry outside its shape")
+                raise refuse_data("X", allowed="not store an entry outside its shape")
         order = np.lexsort((table.col, table.row))
         row, column = table.row[order], table.col[order]
         twice = bool(((row[1:] == row[:-1]) & (column[1:] == column[:-1])).any())
     elif table.format == "dia":
         twice = bool(np.unique(table.offsets).size < table.offsets.size)
     if twice:
-        raise InvalidData(
-            "X must not store an entry twice. X.sum_duplicates() adds the copies up, which is safe where their sums "
-            "are exact (counts): the rounding of one row's sums may depend on how other rows are stored"
+        raise refuse_data(
+            "X",
+            allowed="not store an entry twice",
+            remedy="X.sum_duplicates() adds the copies up. This is safe where their sums are exact, as of counts: the "
+            "rounding of one row's sums may depend on how other rows are stored.",
         )

@@ -1,5 +1,3 @@
-"""Schemas: declared public descriptions of the columns of private rows, known before any entry is read."""
-
 from __future__ import annotations
 
 import warnings
@@ -14,10 +12,11 @@ from dpstats.data.keys import read_labels
 from dpstats.data.levels import Categories, Levels
 from dpstats.data.missing import NO_CODES, MissingCodes
 from dpstats.data.rows import InvalidType, column_of
+from dpstats.data.tables import ROLES
 from dpstats.data.values import MISSING, is_built_in, is_missing, key_of
-from dpstats.errors import InvalidData, InvalidParameter, attempt, refuse, show, show_names
+from dpstats.errors import InvalidData, attempt, refuse, refuse_data, show, show_names
 
-ROLES = ("y", "groups", "labels", "units", "weight", "time", "event", "exposure", "offset")
+# Columns and schemas
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ class Column:
 
     def __post_init__(self) -> None:
         if self.role not in ROLES:
-            raise InvalidParameter(f"role must be one of {', '.join(ROLES)}, got {show(self.role)}")
+            raise refuse("role", given=self.role, allowed=f"one of {', '.join(ROLES)}")
         if attempt(lambda: [hash(self.name)], TypeError) is None:
             raise refuse(self.parameter, given=self.name, allowed="the name of one column of X")
 
@@ -68,7 +67,7 @@ class Column:
         elif self.role not in ("labels", "units"):
             found: Any = column_of(self.parameter, entries, codes)
             if missing == "error" and not np.isfinite(found).all():
-                raise InvalidData(f"{self.parameter} must be finite, got at least one NaN or infinite entry")
+                raise refuse_data(self.parameter, got="at least one NaN or infinite entry", allowed="finite")
             return found if self.convert is None else self.convert(found)
         entries = codes.clear_entries(self.parameter, entries)
         if self.role == "units":
@@ -85,10 +84,11 @@ class Column:
         if len(shape) < 2:
             return entries
         if shape[1:] != (1,):
-            raise InvalidData(
-                f"{self.parameter} must be one column, {self.meaning}, got an array of shape "
-                f"(n, {', '.join(map(str, shape[1:]))}). "
-                "X comes first, then y."
+            raise refuse_data(
+                self.parameter,
+                got=f"an array of shape (n, {', '.join(map(str, shape[1:]))})",
+                allowed=f"one column, {self.meaning}",
+                remedy="X comes first, then y.",
             )
         if not isinstance(entries, np.ndarray):
             return entries
@@ -164,48 +164,48 @@ class Schema:
             needed = [*roles, *(() if self.levels is not None or self.counted else self.numbers or ())]
             if needed:
                 parameter = roles.get(needed[0], "columns")
-                raise InvalidData(
-                    f"X must be a data frame with the column that {parameter} names, got columns without names"
+                raise refuse_data(
+                    "X",
+                    got="columns without names",
+                    allowed=f"a data frame with the column that {parameter} names",
                 )
             return self
         if len(set(map(str, names))) < len(names):
-            raise InvalidData(f"X must have a different name for every column, got {show_names(names)}")
+            raise refuse_data("X", got=show_names(names), allowed="have a different name for every column")
         numbers = self._chosen(names, roles)
         parameter = "columns" if self.levels is None else "levels"
-        wanted_names: list[tuple[str, Sequence[Any]]] = [
-            *((given, (name,)) for name, given in roles.items()),
-            (parameter, numbers),
-        ]
-        for given, wanted in wanted_names:
-            for name in wanted:
-                if list(names).count(name) != 1:
-                    # A single name is a parameter; several are a container, which may hold entries.
-                    got = (
-                        show(name) if given in roles.values() else f"another at position {wanted.index(name)}"
-                    )
-                    raise refuse(given, got=got, allowed=f"name columns of X ({show_names(names)})")
+        allowed = f"name columns of X ({show_names(names)})"
+        # A role is a single name, which is a parameter. Several names are a container, which may hold entries.
+        for name, role in roles.items():
+            if list(names).count(name) != 1:
+                raise refuse(role, given=name, allowed=allowed)
+        for place, name in enumerate(numbers):
+            if list(names).count(name) != 1:
+                raise refuse(parameter, got=f"another at position {place}", allowed=allowed)
         if len(set(numbers)) < len(numbers):
-            raise InvalidParameter(f"{parameter} must name each column once")
+            raise refuse(parameter, allowed="name each column once")
         if twice := [name for name in numbers if name in roles]:
-            raise InvalidParameter(
-                f"{parameter} must not have {show(twice[0])}, which is given as {roles[twice[0]]}"
-            )
+            raise refuse(parameter, allowed=f"not have {show(twice[0])}, which is given as {roles[twice[0]]}")
         if not numbers and roles:
-            raise InvalidParameter(f"{parameter} must name at least one column")
+            raise refuse(parameter, allowed="name at least one column")
         if self.levels is not None and len(numbers) != len(self.levels):
-            raise InvalidData(
-                f"X must have {len(self.levels)} columns, as levels are declared for, got {len(numbers)}"
+            raise refuse_data(
+                "X",
+                got=str(len(numbers)),
+                allowed=f"have {len(self.levels)} columns, as levels are declared for",
             )
         return replace(self, numbers=numbers)
 
     def _check_codes(self) -> None:
         """Raise an error for a declared label that is a code of missing entries: no row could have it."""
-        for levels in (*(self.levels or ()), *(column.levels for column in self.beside)):
+        for levels in (*(self.levels or ()), *(part.levels for part in self.beside)):
             for label in getattr(levels, "values", ()) if self.codes else ():
                 if not is_missing(label) and self.codes.matches(label):
-                    raise InvalidParameter(
-                        f"missing_codes must not have a declared label, got {show(label)}. Declare None as the label "
-                        "of missing entries."
+                    raise refuse(
+                        "missing_codes",
+                        given=label,
+                        allowed="not have a declared label",
+                        remedy="Declare None as the label of missing entries.",
                     )
 
     def _chosen(self, names: Sequence[Any], roles: Mapping[Any, str]) -> tuple[Any, ...]:
@@ -255,9 +255,10 @@ def unit_codes(units: Any) -> Any:
         # An array of one type has its distinct values in sorted order, and only values that occur.
         keys = [keys[place] for place in where]
     if any(key is None or key == MISSING or not is_built_in(key) for key in keys):
-        raise InvalidData(
-            "units must be text, numbers, bytes, times or tuples of these, got at least one entry that is missing or "
-            "something else"
+        raise refuse_data(
+            "units",
+            got="at least one entry that is missing or something else",
+            allowed="text, numbers, bytes, times or tuples of these",
         )
     code: dict[Any, int] = {}
     return np.array([code.setdefault(key, len(code)) for key in keys], dtype=np.int64)
@@ -286,9 +287,11 @@ def check_columns_again(
 ) -> None:
     """Raise the error of scikit-learn if columns differ from the fit; ``shape`` is the stated shape of the data."""
     if shape is not None and len(shape) == 1 and estimator.n_features_in_ != 1:
-        raise InvalidData(
-            f"X must be a 2-d table of {estimator.n_features_in_} columns, got an array of one dimension. Reshape your "
-            "data with X.reshape(1, -1) if it is a single row."
+        raise refuse_data(
+            "X",
+            got="an array of one dimension",
+            allowed=f"a 2-d table of {estimator.n_features_in_} columns",
+            remedy="Reshape your data with X.reshape(1, -1) if it is a single row.",
         )
     from sklearn.utils.validation import validate_data
 
@@ -297,10 +300,9 @@ def check_columns_again(
         import pandas as pd
 
         facts = pd.DataFrame(facts, columns=names)
-    refusal = ""
     try:
         validate_data(estimator, facts, reset=False, skip_check_array=True)
+        return
     except ValueError as error:  # of names and their number, which are public
         refusal = str(error)
-    if refusal:
-        raise InvalidData(refusal)
+    raise InvalidData(refusal)

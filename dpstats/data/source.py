@@ -1,5 +1,3 @@
-"""Sources of private rows, one per kind of container. Opening a source reads no entry."""
-
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
@@ -10,7 +8,9 @@ from typing import Any
 from dpstats.data.frames import column
 from dpstats.data.schema import Column, Schema
 from dpstats.data.tables import Rows
-from dpstats.errors import InvalidData, InvalidParameter, refuse, show_names
+from dpstats.errors import InvalidData, refuse, refuse_data, show_names
+
+# Sources of private rows, one per kind of container. Opening a source reads no entry.
 
 
 class Source(ABC):
@@ -76,8 +76,8 @@ class Source(ABC):
         if not open_columns:
             if schema.beside and y is not None:
                 parameter = schema.beside[0].parameter
-                raise InvalidParameter(
-                    f"y must not be given with {parameter}: {parameter} names the column of X to use"
+                raise refuse(
+                    "y", allowed=f"not be given with {parameter}: {parameter} names the column of X to use"
                 )
             return schema.resolve(self.names), {}
         named = self.beside if y is None else _named(y, len(open_columns))
@@ -97,9 +97,11 @@ class Source(ABC):
             )
             return replace(schema, beside=beside).resolve(self.names), {}
         if not self.ordered:
-            raise InvalidData(
-                "y must be the name of a column of X where X is a relation, a file, a lazy frame, or a data frame of "
-                "Dask or Spark: their rows have no order that another container could follow"
+            raise refuse_data(
+                "y",
+                allowed="the name of a column of X where X is a relation, a file, a lazy frame, or a data frame of "
+                "Dask or Spark",
+                remedy="Their rows have no order that another container could follow.",
             )
         return schema.resolve(self.names), self._entries_given(open_columns, y)
 
@@ -111,10 +113,11 @@ class Source(ABC):
         if parts is None:
             words = ", ".join(column.role for column in columns)
             others = " and ".join(column.parameter for column in columns if column.parameter != "y")
-            raise InvalidData(
-                f"y must be {len(columns)} columns ({words}): a data frame or an array of as many columns, a tuple of "
-                "sequences, or a list of the names of columns of X"
-                + (f". Or pass {others} by keyword" if others else "")
+            raise refuse_data(
+                "y",
+                allowed=f"{len(columns)} columns ({words}): a data frame or an array of as many columns, a tuple of "
+                "sequences, or a list of the names of columns of X",
+                remedy=f"Or pass {others} by keyword." if others else "",
             )
         return {column.role: part for column, part in zip(columns, parts, strict=True)}
 
@@ -127,14 +130,8 @@ def _named(y: Any, count: int) -> tuple[str, ...] | None:
     """Return the names of columns in ``y``, or None if it contains entries."""
     if isinstance(y, str):
         return (y,) if count == 1 else None
-    if (
-        count > 1
-        and isinstance(y, list | tuple)
-        and len(y) == count
-        and all(isinstance(name, str) for name in y)
-    ):
-        return tuple(y)
-    return None
+    several = count > 1 and isinstance(y, list | tuple) and len(y) == count
+    return tuple(y) if several and all(isinstance(name, str) for name in y) else None
 
 
 def _split(y: Any, count: int) -> list[Any] | None:

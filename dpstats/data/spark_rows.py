@@ -1,9 +1,3 @@
-"""Rows of a Spark data frame: one row of exact sums for each partition.
-
-Spark runs a lost task again, and it returns the same integers: a task returns its sums as a row, and changes nothing
-else. Tasks raise no error, because Spark writes errors to its logs. Budgets are charged outside of tasks.
-"""
-
 from __future__ import annotations
 
 import pickle
@@ -29,8 +23,13 @@ from dpstats.data.batches import (
     run_query,
 )
 from dpstats.data.missing import NO_CODES, MissingCodes
-from dpstats.data.tables import Integers, added
-from dpstats.errors import InvalidData
+from dpstats.data.tables import Integers, add_sums, added
+from dpstats.errors import InvalidData, refuse_data
+
+# Spark: one row of exact sums for each partition of a data frame. Spark runs a lost task again, and it returns the
+# same integers: a task returns its sums as a row, and changes nothing else. Tasks raise no error, because Spark writes
+# errors to its logs. Budgets are charged outside of tasks.
+
 
 _FAN = 64  # rows of sums that the driver adds up
 _RESULT = "result binary"
@@ -70,7 +69,7 @@ class SparkRows(Engine):
     def having(self, columns: Sequence[str] | None, beside: Beside = None) -> SparkRows:
         chosen, others = chosen_columns([field.name for field in self.frame.schema.fields], columns, beside)
         if any(self.kind(name) != "number" for name in chosen):
-            raise InvalidData("X must be a 2-d table of numbers")
+            raise refuse_data("X", allowed="a 2-d table of numbers")
         return replace(self, columns=chosen, beside=others)
 
     def kind(self, name: Any) -> str | None:
@@ -78,35 +77,30 @@ class SparkRows(Engine):
         return _KINDS.get(kinds[name])
 
     def total(self, work: Work) -> dict[str, Integers]:
-        total: dict[str, Integers] = {}
-        for found in self._results(Counted(work), grouped=len(self._counts) > _FAN):
-            added(total, found)
+        total = add_sums(self._results(Counted(work), grouped=len(self._counts) > _FAN))
         self.check_count(int(total.pop(N_ROWS, 0)))
         return total
 
-    def collect(self, keep: Callable[[Part], Any]) -> None:
+    def collect(self) -> list[Part]:
         parts = self._results(return_rows)
         self.check_count(sum(len(part.X) for part in parts))
-        for part in parts:
-            keep(part)
+        return parts
 
     def _results(self, work: Any, *, counting: bool = False, grouped: bool = False) -> list[Any]:
         """Return the results of each partition that has rows, or of several together."""
-        wanted = [] if counting else [*self.columns, *self.beside]
+        names = [] if counting else [*self.columns, *self.beside]
         numbers = 0 if counting else len(self.columns)
-        rows = self._select(wanted).mapInArrow(_Task(work, numbers, self.codes), _RESULT)
-        if grouped:
-            rows = rows.repartition(_FAN).mapInArrow(_sum, _RESULT)
-        found = [_read_result(row[0]) for row in run_query(rows.collect)]
-        return found or [work(Part(np.empty((0, numbers)), [[] for _ in wanted[numbers:]]))]
-
-    def _select(self, names: list[str]) -> Any:
-        """Return the frame of some columns, named by their positions: Spark ignores the case of names."""
+        # Columns are named by their positions, because Spark ignores the case of names.
         given = [field.name for field in self.frame.schema.fields]
         # A partition without columns has no batches, so that its rows are counted by its first column.
         places = [given.index(name) for name in names] or [0]
-        renamed = self.frame.toDF(*(f"c{place}" for place in range(len(given))))
-        return renamed.selectExpr(*(f"c{place} AS d{j}" for j, place in enumerate(places)))
+        frame = self.frame.toDF(*(f"c{place}" for place in range(len(given))))
+        frame = frame.selectExpr(*(f"c{place} AS d{j}" for j, place in enumerate(places)))
+        rows = frame.mapInArrow(_Task(work, numbers, self.codes), _RESULT)
+        if grouped:
+            rows = rows.repartition(_FAN).mapInArrow(_sum_partitions, _RESULT)
+        found = [_read_result(row[0]) for row in run_query(rows.collect)]
+        return found or [work(Part(np.empty((0, numbers)), [[] for _ in names[numbers:]]))]
 
 
 @dataclass(frozen=True)
@@ -118,22 +112,18 @@ class _Task:
     codes: MissingCodes = NO_CODES
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        return _answer(lambda: self._total(batches))
-
-    def _total(self, batches: Iterable[Any]) -> list[Any]:
         import pyarrow
 
-        table = pyarrow.Table.from_batches
-        parts = (self.work(self._part(table([batch]))) for batch in batches if batch.num_rows)
-        return _together(parts)
+        def result(batch: Any) -> Any:
+            table = pyarrow.Table.from_batches([batch])
+            names = table.column_names
+            X = read_numbers(table.select(names[: self.numbers]), self.codes)
+            return self.work(Part(X, [table[name] for name in names[self.numbers :]]))
 
-    def _part(self, table: Any) -> Part:
-        names = table.column_names
-        X = read_numbers(table.select(names[: self.numbers]), self.codes)
-        return Part(X, [table[name] for name in names[self.numbers :]])
+        return _answer(lambda: _together(result(batch) for batch in batches if batch.num_rows))
 
 
-def _sum(batches: Iterable[Any]) -> Iterator[Any]:
+def _sum_partitions(batches: Iterable[Any]) -> Iterator[Any]:
     """Add up the results of several partitions."""
     return _answer(lambda: _together(_read_result(row) for batch in batches for row in batch[0].to_pylist()))
 
@@ -167,9 +157,11 @@ def _read_result(cell: bytes) -> Any:
     """Return a result of a worker, or raise its error."""
     version, kind, found = pickle.loads(bytes(cell))
     if version != __version__:
-        raise InvalidData(
-            f"X must be read by workers of Spark with this version of dpstats ({__version__}), got {version}. Install "
-            "the same version on all workers."
+        raise refuse_data(
+            "X",
+            got=str(version),
+            allowed=f"be read by workers of Spark with this version of dpstats ({__version__})",
+            remedy="Install the same version on all workers.",
         )
     if kind == "refused":
         raise InvalidData(*found)
@@ -179,5 +171,5 @@ def _read_result(cell: bytes) -> Any:
 def open_spark_frame(frame: Any) -> SparkRows:
     """Return the rows of a Spark data frame."""
     if frame.isStreaming:
-        raise InvalidData("X must be a Spark data frame of finitely many rows, got a stream")
+        raise refuse_data("X", got="a stream", allowed="a Spark data frame of finitely many rows")
     return SparkRows(frame, [field.name for field in frame.schema.fields])

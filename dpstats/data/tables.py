@@ -1,9 +1,7 @@
-"""Private rows after reading by a schema: in memory, or as a stream of blocks."""
-
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.rows import as_float64
-from dpstats.errors import InvalidData
+from dpstats.errors import refuse_data
+
+# Rows after reading by a schema: in memory, or as a stream of blocks.
+
+
+ROLES = ("y", "groups", "labels", "units", "weight", "time", "event", "exposure", "offset")
+"""The columns of a `Table` next to its numbers."""
 
 Integers = NDArray[np.int64]
 Sums = Mapping[str, Integers]
@@ -121,34 +125,28 @@ class Table(Rows):
     def __post_init__(self) -> None:
         for name, column in self.beside().items():
             if column.shape != (len(self),):
-                raise InvalidData(
-                    f"{name} must have an entry for each row of X (n_samples = {len(self)}), got shape {column.shape}"
+                raise refuse_data(
+                    name,
+                    got=f"shape {column.shape}",
+                    allowed=f"have an entry for each row of X (n_samples = {len(self)})",
                 )
         if self.names is not None and len(self.names) != self.X.shape[1]:
-            raise InvalidData(
-                f"names must have an entry for each column of X (n_features = {self.X.shape[1]}), got {len(self.names)}"
+            raise refuse_data(
+                "names",
+                got=str(len(self.names)),
+                allowed=f"have an entry for each column of X (n_features = {self.X.shape[1]})",
             )
 
     def beside(self) -> dict[str, Any]:
         """Return the additional columns by their roles."""
-        columns = {
-            "y": self.y,
-            "groups": self.groups,
-            "labels": self.labels,
-            "units": self.units,
-            "weight": self.weight,
-            "time": self.time,
-            "event": self.event,
-            "exposure": self.exposure,
-            "offset": self.offset,
-        }
+        columns = {role: getattr(self, role) for role in ROLES}
         return {role: column for role, column in columns.items() if column is not None}
 
     @property
     def shape(self) -> tuple[int, int]:
         """Number of rows and of columns, which are public; with units the number of units."""
         n_samples, n_features = self.X.shape
-        return n_samples if self.units is None else _count_units(self.units), n_features
+        return n_samples if self.units is None else int(self.units.max(initial=-1)) + 1, n_features
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
@@ -161,10 +159,6 @@ class Table(Rows):
 
     def __repr__(self) -> str:
         return f"Table({', '.join([f'X of shape {self.X.shape}', *self.beside()])})"
-
-
-def _count_units(units: NDArray[np.int64]) -> int:
-    return int(units.max(initial=-1)) + 1
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -198,11 +192,9 @@ class Narrow(Rows):
 
     def total(self, work: Callable[[Table], Sums]) -> dict[str, Integers]:
         n, d = self._table.X.shape
-        total: dict[str, Integers] = {}
         rows = max(1, self._ENTRIES // max(1, d))
-        for start in range(0, max(1, n), rows):
-            added(total, work(self._part(slice(start, start + rows))))
-        return total
+        starts = range(0, max(1, n), rows)
+        return add_sums(work(self._part(slice(start, start + rows))) for start in starts)
 
     def whole(self) -> Table:
         return self._part(slice(None))
@@ -214,6 +206,14 @@ class Narrow(Rows):
         table = self._table
         beside = {role: column[where] for role, column in table.beside().items()}
         return Table(as_float64(table.X[where]), **beside, names=table.names)
+
+
+def add_sums(parts: Iterable[Sums]) -> dict[str, Integers]:
+    """Return the sums of all parts."""
+    total: dict[str, Integers] = {}
+    for part in parts:
+        added(total, part)
+    return total
 
 
 def added(total: dict[str, Integers], more: Sums) -> dict[str, Integers]:

@@ -50,9 +50,9 @@ from dpstats.data.columns import WORDS
 from dpstats.data.duckdb_files import Scan
 from dpstats.data.missing import NO_CODES, MissingCodes
 from dpstats.data.schema import Schema
-from dpstats.data.tables import Integers, added
+from dpstats.data.tables import Integers, add_sums
 from dpstats.data.words import FOREIGN, NO_NUMBER, Words, numbers
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.errors import InvalidData, refuse, refuse_data
 
 _TEXT_ENTRIES = 1 << 16  # of a block of text
 _ENTRIES = 1 << 18  # of a block of numbers
@@ -124,12 +124,13 @@ class TextRows(Engine):
     def total(self, work: Work) -> dict[str, Integers]:
         self._check()
         if text := [name for name in self.columns if name in self._words]:
-            raise InvalidData(f"X must be a 2-d table of numbers, got the column {text[0]!r} of text")
+            raise refuse_data("X", got=f"the column {text[0]!r} of text", allowed="a 2-d table of numbers")
         places = [self._places[name] for name in self.columns]
-        total: dict[str, Integers] = {}
-        for block in self._blocks(max(1, _ENTRIES // max(1, len(self._places)))):
-            added(total, work(Part(block[:, places], [self._column(name, block) for name in self.beside])))
-        return total
+        blocks = self._blocks(max(1, _ENTRIES // max(1, len(self._places))))
+        return add_sums(
+            work(Part(block[:, places], [self._column(name, block) for name in self.beside]))
+            for block in blocks
+        )
 
     def frame(self) -> Any:
         """Return all rows as a pandas data frame: numbers as float64, text as it stands in the file."""
@@ -137,13 +138,12 @@ class TextRows(Engine):
 
         self._check()
         (table,) = self._blocks(max(1, self._rows))
-        columns = {name: self._column(name, table) for name in self.columns}
         # Store text as objects, so that pandas does not turn an entry into a missing value.
-        made = {
-            name: pd.Series(found, dtype=object if name in self._words else None)
-            for name, found in columns.items()
+        columns = {
+            name: pd.Series(self._column(name, table), dtype=object if name in self._words else None)
+            for name in self.columns
         }
-        return pd.DataFrame(made, columns=self.columns)
+        return pd.DataFrame(columns, columns=self.columns)
 
     def _check(self) -> None:
         if self.wrong:
@@ -338,10 +338,8 @@ class _Records:
             raise _Refused(_OPEN)
 
     def _check_return(self) -> None:
-        """Refuse a carriage return outside quotes if one ends lines: it may end each line of another system.
-
-        The line feed of the header line then begins the first record.
-        """
+        """Refuse a carriage return outside quotes if one ends lines: it may end each line of another system."""
+        # The line feed of the header line would then begin the first record.
         if self._ending == "\r\n":
             raise _Refused(_RETURN_ALONE)
 
@@ -402,7 +400,6 @@ class _Store:
         self._places = [names.index(column) for column in columns]
         self._words: dict[str, dict[str, int]] = {column: {} for column in columns if column in text}
         self._empty = missing
-        self._missing = missing.missing_words
         self._wrong = ""
         self._count = 0
         self._spool = _Spool()
@@ -410,25 +407,24 @@ class _Store:
     def add(self, records: list[list[str]]) -> None:
         """Keep the rows of a block; where one cannot be used, count them."""
         self._count += len(records)
-        if not self._wrong:
-            self._wrong = self._keep(records)
-
-    def _keep(self, records: list[list[str]]) -> str:
-        """Store records, or return the reason why one of them cannot be used."""
+        if self._wrong:
+            return
         if set(map(len, records)) != {self._width}:
-            return f"{self._name}: a record must have as many entries as the first line has names ({self._width})"
+            allowed = f"as many entries as the first line has names ({self._width})"
+            self._wrong = f"{self._name}: a record must have {allowed}"
+            return
         table = np.full((len(records), len(self._columns)), np.nan)
         for j, (name, place) in enumerate(zip(self._columns, self._places, strict=True)):
             words = [record[place] for record in records]
             if name in self._words:
                 table[:, j] = self._codes(self._words[name], words)
                 continue
-            found, wrong = numbers(words, self._missing)
+            found, wrong = numbers(words, self._empty.missing_words)
             table[:, j] = self._empty.clear_numbers(found)
             if wrong is not None:
-                return f"{self._name}, column {name!r}: {NO_NUMBER}"
+                self._wrong = f"{self._name}, column {name!r}: {NO_NUMBER}"
+                return
         self._spool.write(table.tobytes())
-        return ""
 
     def rows(self) -> TextRows:
         """Return the stored rows."""
@@ -472,9 +468,9 @@ def check_names(wanted: list[str], names: list[str], file: str, option: str) -> 
     """Raise an error for columns that are named twice, or unknown."""
     distinct_names(names, file)
     if len(set(wanted)) < len(wanted):
-        raise InvalidParameter(f"{option} must name each column once")
+        raise refuse(option, allowed="name each column once")
     if missing := [name for name in wanted if name not in names]:
-        raise InvalidParameter(f"{option} must name columns of {file} ({some(names)}), got {some(missing)}")
+        raise refuse(option, got=some(missing), allowed=f"name columns of {file} ({some(names)})")
 
 
 def some(names: Sequence[str]) -> str:
@@ -488,7 +484,9 @@ def distinct_names(header: list[str], file: str) -> list[str]:
     names = [name or f"column {place}" for place, name in enumerate(header, start=1)]
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
-        raise InvalidData(f"{file} must have different names of columns, got {twice[0]!r} twice. Rename one.")
+        raise refuse_data(
+            file, got=f"{twice[0]!r} twice", allowed="have different names of columns", remedy="Rename one."
+        )
     return names
 
 
@@ -599,10 +597,8 @@ class TextFile(Engine):
             return scan(stream, len(self.header), _format(self.path).sep)
 
     def _defined_rows(self) -> Engine:
-        others = self.beside
-        wanted = list(dict.fromkeys([*self.columns, *others])) or self.header[:1]
-        rows = self._read(wanted, others)
-        return rows.having(self.columns, self.beside)
+        wanted = list(dict.fromkeys([*self.columns, *self.beside])) or self.header[:1]
+        return self._read(wanted, self.beside).having(self.columns, self.beside)
 
     def words(self) -> Any:
         """Return all entries as text, in a pandas data frame."""
@@ -617,7 +613,7 @@ class TextFile(Engine):
 def of_text_file(path: Path) -> TextFile:
     """Return the rows of a file of delimited text. This reads the first line only."""
     if not path.is_file():
-        raise InvalidData(f"X must be a file that is there, got {str(path)!r}")
+        raise refuse_data("X", got=repr(str(path)), allowed="a file that is there")
     with _reading(path) as stream:
         names = read_header(stream, _name(path), _format(path))
     return TextFile(path, names, names)
@@ -708,7 +704,7 @@ def _reading(path: Path) -> BinaryIO:
         return open(path, "rb")
     except OSError as error:
         reason = error.strerror
-    raise InvalidData(f"{_name(path)} must be a file that can be read ({reason})")
+    raise refuse_data(_name(path), allowed=f"a file that can be read ({reason})")
 
 
 def _name(path: Path) -> str:

@@ -1,8 +1,3 @@
-"""The rows that count of protected units, such as people: of each unit a limited number, by its own rows alone.
-
-Proof: docs/proofs/private-size.md.
-"""
-
 from __future__ import annotations
 
 import hashlib
@@ -11,7 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.errors import InvalidData
+from dpstats.errors import refuse_data
+
+# Protected units, such as people: of each unit a limited number of rows counts, chosen by its own rows alone.
+# Proof: docs/proofs/private-size.md.
+
 
 Codes = NDArray[np.int64]
 
@@ -19,8 +18,10 @@ Codes = NDArray[np.int64]
 def check_labels(units: NDArray[np.object_]) -> NDArray[np.object_]:
     """Return the labels of units, or refuse a missing one."""
     if any(label is None for label in units):
-        raise InvalidData(
-            "units must be text, numbers or times, got at least one entry that is missing or something else"
+        raise refuse_data(
+            "units",
+            got="at least one entry that is missing or something else",
+            allowed="text, numbers or times",
         )
     return units
 

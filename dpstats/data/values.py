@@ -1,9 +1,3 @@
-"""Properties of a single private value: whether it is missing, its equality, and its number.
-
-Functions of one value never raise an error, because an exception of a foreign class may quote data. Arrays of numbers
-lose no digit, and no message shows a number.
-"""
-
 from __future__ import annotations
 
 import datetime
@@ -19,7 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
-from dpstats.errors import InvalidData
+from dpstats.errors import refuse_data
+
+# Values
+
 
 Key: TypeAlias = tuple[Any, ...]
 """Key of a value, the same for equal values: a kind, and a hashable built-in value with exact equality."""
@@ -317,12 +314,11 @@ def array_of(value: Any) -> NDArray[Any]:
 
     dtype = getattr(value, "dtype", None)
     declared = isinstance(dtype, np.dtype) or hasattr(value, "__array__")
-    array: NDArray[Any] | None
     try:
         array = np.asarray(value, dtype=None if declared else object)
     except Exception:
-        array = None
-    return np.array(None) if array is None else array
+        array = np.array(None)
+    return array
 
 
 def _is_masked(value: Any) -> bool:
@@ -338,7 +334,6 @@ def exact_numbers(name: str, value: Any) -> NDArray[Any]:
     Numbers with a type of numpy have at most 64 bits. Integers and fractions of Python may have any size. Each number
     is read independently of the others.
     """
-
     array = array_of(value)
     refused = array.dtype.kind not in "biufO" or array.itemsize > 8
     if not refused and array.dtype.kind == "O":
@@ -346,9 +341,7 @@ def exact_numbers(name: str, value: Any) -> NDArray[Any]:
         refused = any(item is None for item in items)
         array = _as_they_are(items if not refused else []).reshape(array.shape if not refused else 0)
     if refused:
-        raise InvalidData(
-            f"{name} must be a real number or an array of real numbers, of at most 64 bits each"
-        )
+        raise refuse_data(name, allowed="a real number or an array of real numbers, of at most 64 bits each")
     return array
 
 

@@ -1,9 +1,3 @@
-"""The meaning of one word of text: a number, a missing entry, or text. Python and SQL give the same result.
-
-This is the rule for every reader of text. A word is a number if Python's ``float`` accepts it, if it is ASCII, and if
-it has no underscore. The words true and false are 1 and 0, and `MISSING_WORDS` are missing.
-"""
-
 from __future__ import annotations
 
 import math
@@ -12,6 +6,12 @@ from decimal import Decimal
 
 import numpy as np
 from numpy.typing import NDArray
+
+# Words of text
+#
+# A word is a number if Python's ``float`` accepts it, if it is ASCII, and if it has no underscore. The words true and
+# false are 1 and 0, and `MISSING_WORDS` are missing. Every reader of text follows this rule, in Python and in SQL.
+
 
 _MISSING = "#N/A|#N/A N/A|#NA|-1.#IND|-1.#QNAN|1.#IND|1.#QNAN|<NA>|N/A|NA|NULL|None|n/a|null"
 MISSING_WORDS = frozenset(["", *_MISSING.split("|")])

@@ -1,5 +1,3 @@
-"""Balls: rows scaled towards the center, so that a norm of the whole row is bounded."""
-
 from __future__ import annotations
 
 import math
@@ -19,6 +17,8 @@ from dpstats.lattice.sums import Reading, sums_about
 
 if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
+
+# Balls
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,10 +144,8 @@ class BallLattice(NormedLattice):
 
     @property
     def _inner_radius(self) -> float:
-        """A row up to this norm stays inside after rounding, and longer rows are scaled to it.
-
-        Their factors are accuracy; their check after rounding is what privacy rests on.
-        """
+        """A row up to this norm stays inside after rounding, and longer rows are scaled to it."""
+        # Their factors are accuracy; their check after rounding is what privacy rests on.
         return max(self.radius * (1 - self._norm_error()) - self._rounding() - 1, 0.0)
 
     def _kernel(self, how: Reading) -> BallKernel | None:
@@ -190,11 +188,9 @@ class BallLattice(NormedLattice):
         return (self.n_features + 4) * 2.0**-52
 
     def _enforce(self, out: NDArray[np.float64]) -> None:
-        """Shrink every integer row that is not certainly inside the ball.
-
-        A row is accepted only if the computed sum of squares, enlarged by a bound on its rounding error, is
-        at most radius^2. So accepted rows are inside, regardless of earlier computations.
-        """
+        """Shrink every integer row that is not certainly inside the ball."""
+        # A row is accepted only if the computed sum of squares, enlarged by a bound on its rounding error, is
+        # at most radius^2. So accepted rows are inside, regardless of earlier computations.
         while True:
             outside = np.flatnonzero(~self._certainly_inside(out))
             if not outside.size:

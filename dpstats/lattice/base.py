@@ -1,5 +1,3 @@
-"""What a lattice of rows is: public numbers, a bound on the distance of two rows, a row map, exact sums."""
-
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
@@ -11,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.tables import Rows
-from dpstats.errors import DPStatsError, InvalidData, InvalidParameter, show
+from dpstats.errors import DPStatsError, refuse, refuse_data
 from dpstats.lattice.compiled import Kernel
 from dpstats.lattice.rounding import SHIFT, pattern
 from dpstats.lattice.sums import (
@@ -27,6 +25,9 @@ from dpstats.lattice.sums import (
 
 if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
+
+# Lattices
+
 
 BITS = 30
 """Steps from the center to the bound, as a power of two: rounding moves an entry by at most 2^-31 of its
@@ -44,16 +45,16 @@ def check_region(
 ) -> None:
     """Refuse a region whose numbers leave no room in floating point. The words begin the sentence of a refusal."""
     sizes = np.atleast_1d(clip)
-    if not np.all((sizes >= _SMALLEST) & (sizes <= _LARGEST)):
-        raise InvalidParameter(
-            f"{clip_must} between {_SMALLEST:g} and {_LARGEST:g} for exact arithmetic, got {show(clip)}; "
-            "change the units of the data"
-        )
-    if not np.all(np.abs(center) <= _LARGEST):
-        raise InvalidParameter(
-            f"{center_must} between -{_LARGEST:g} and {_LARGEST:g} for exact arithmetic, got {show(center)}. "
-            "Change the units of the data."
-        )
+    clip_inside = bool(np.all((sizes >= _SMALLEST) & (sizes <= _LARGEST)))
+    center_inside = bool(np.all(np.abs(center) <= _LARGEST))
+    for inside, value, words, least in (
+        (clip_inside, clip, clip_must, _SMALLEST),
+        (center_inside, center, center_must, -_LARGEST),
+    ):
+        if not inside:
+            name, _, verb = words.partition(" must ")
+            allowed = f"{verb} between {least:g} and {_LARGEST:g} for exact arithmetic"
+            raise refuse(name, given=value, allowed=allowed, remedy="Change the units of the data.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,8 +224,10 @@ class RowLattice(ABC):
 
     def _check_count(self, n: int) -> None:
         if n << self.bits > _MAX_SUM:
-            raise InvalidData(
-                f"X must have at most {_MAX_SUM >> self.bits} rows, for exact 64-bit sums. Fit parts of the rows."
+            raise refuse_data(
+                "X",
+                allowed=f"have at most {_MAX_SUM >> self.bits} rows, for exact 64-bit sums",
+                remedy="Fit parts of the rows.",
             )
 
     def _moments(self, X: NDArray[Any], how: Reading) -> Moments:

@@ -1,5 +1,3 @@
-"""The box: each column clipped separately."""
-
 from __future__ import annotations
 
 import math
@@ -13,18 +11,12 @@ from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.tables import Rows
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
 from dpstats.lattice.base import BITS, RowLattice, check_region
 from dpstats.lattice.box_sql import power_sums
 from dpstats.lattice.compiled import BoxKernel, Groups
 from dpstats.lattice.finite import not_finite
-from dpstats.lattice.joint import (
-    FREE_SQUARES,
-    FREE_SQUARES_L1,
-    box_movement,
-    dropped_movement,
-    free_weight,
-)
+from dpstats.lattice.joint import FREE_SQUARES, FREE_SQUARES_L1, box_movement, dropped_movement, free_weight
 from dpstats.lattice.rounding import SHIFT, isqrt_up, pattern
 from dpstats.lattice.sums import (
     BLOCK,
@@ -38,6 +30,9 @@ from dpstats.lattice.sums import (
 
 if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
+
+# Lattices
+
 
 # Centers up to this many steps from the origin are taken off in steps.
 _MAX_OFFSET = 2.0**40
@@ -173,7 +168,7 @@ class BoxLattice(RowLattice):
         """
         self._check_count(X.shape[0])
         if np.any(self.center):
-            raise InvalidParameter("sparse tables need a lattice with center 0")
+            raise refuse("center", given=self.center, allowed="0 for a sparse table")
         return stored_sums(X, self, missing)
 
     def sum_groups(
@@ -225,10 +220,8 @@ class BoxLattice(RowLattice):
 
     @cached_property
     def _unit(self) -> float:
-        """A step, in the units of the rounded values: entries are not scaled to steps by a power of two.
-
-        Scaling by it is exact, so that rounding in the units of the data gives the same steps.
-        """
+        """A step, in the units of the rounded values: entries are not scaled to steps by a power of two."""
+        # Scaling by it is exact, so that rounding in the units of the data gives the same steps.
         spacing = self.spacing
         return spacing if isinstance(spacing, float) and math.frexp(spacing)[0] == 0.5 else 1.0
 

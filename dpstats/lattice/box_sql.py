@@ -1,6 +1,6 @@
-"""The box lattice in SQL: a database rounds, clips and adds up, with the same sums as for rows in memory.
+"""The box: each column clipped separately, in memory or by a database.
 
-The operations on doubles are the operations of the row map, in its order, so that every entry gives the same
+In SQL, the operations on doubles are the operations of the row map, in its order, so that every entry gives the same
 integer. Integers add up exactly. Adding `SHIFT` rounds; SQL's round() would round ties away from zero.
 """
 

@@ -1,11 +1,3 @@
-"""Sums of lattice points in one pass over memory, by loops that numba compiles where it is installed.
-
-The loops do the arithmetic of the row maps, entry by entry, so that their integers are the same. They leave out rows
-that need more care, such as rows outside a ball, and `dpstats.lattice.sums` adds these.
-
-Proof: docs/proofs/lattice.md, "Compiled sums".
-"""
-
 from __future__ import annotations
 
 import math
@@ -22,6 +14,11 @@ from dpstats.lattice.rounding import SHIFT, pattern
 
 if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
+
+# Loops that numba compiles where it is installed. They do the arithmetic of the row maps, entry by entry, so that
+# their integers are the same. They leave out rows that need more care, such as rows outside a ball, and
+# `dpstats.lattice.sums` adds these. Proof: docs/proofs/lattice.md, "Compiled sums".
+
 
 FEWEST = 1 << 21
 """Entries of a table from which the import of numba pays."""

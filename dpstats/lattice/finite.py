@@ -1,5 +1,3 @@
-"""NaN and infinite entries: found in one fast pass, and rejected or replaced by the center."""
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
@@ -12,6 +10,8 @@ from dpstats.errors import InvalidData
 
 if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
+
+# NaN and infinite entries: found in one fast pass, and rejected or replaced by the center.
 
 
 def check_finite(X: Any) -> None:

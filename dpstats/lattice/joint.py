@@ -1,9 +1,10 @@
-"""What replacing a row moves the sums of several powers by, together: squares beside sums cost nothing.
+"""What a lattice of rows is: public numbers, a bound on the distance of two rows, a row map, exact sums.
 
-A column is scaled to z in [-1, 1], its largest step K to 1. Of z and z' let t = z - z' and s = z + z', so
-that |t| + |s| <= 2. The powers change by t, ts, t(3s^2 + t^2)/4 and ts(s^2 + t^2)/2. All grow in |s|, so the
-worst pairs have z = 1, and only one number, z', remains. Rounding is state_charges for. Proof:
-docs/proofs/free-squares.md.
+Replacing a row moves the sums of several powers together, so that squares next to sums cost nothing.
+
+A column is scaled to z in [-1, 1], its largest step K to 1. Of z and z' let t = z - z' and s = z + z', so that
+|t| + |s| <= 2. The powers change by t, ts, t(3s^2 + t^2)/4 and ts(s^2 + t^2)/2. All grow in |s|, so the worst pairs
+have z = 1, and only one number, z', remains. Rounding is accounted for. Proof: docs/proofs/free-squares.md.
 """
 
 from __future__ import annotations
@@ -84,11 +85,9 @@ def ball_movement(weight: float, radius: int, n_features: int) -> float:
 
 
 def _largest(weights: Sequence[float], power: int) -> float:
-    """Return sup over z' of sum_b (w_b (1 - z'^b))^power, from above.
-
-    At an inner maximum the derivative is 0. The error of the grid is at most half of the largest second
-    derivative times the square of half a step. The second derivative of (1 - x^b)^power is at most 6 b^2.
-    """
+    """Return sup over z' of sum_b (w_b (1 - z'^b))^power, from above."""
+    # At an inner maximum the derivative is 0. The error of the grid is at most half of the largest second
+    # derivative times the square of half a step. The second derivative of (1 - x^b)^power is at most 6 b^2.
     x = np.linspace(-1, 1, _GRID + 1)
     values = sum((w * (1 - x**b)) ** power for b, w in enumerate(weights, 1))
     missed = sum(6 * b**2 * w**power for b, w in enumerate(weights, 1)) / (2 * _GRID**2)

@@ -1,8 +1,7 @@
-"""Sums of rows in a ball, of their squared norms, and counts of rows outside.
+"""Balls: rows scaled towards the center, so that a norm of the whole row is bounded, with sums of squared norms.
 
-If a row changes much, its squared norm changes little, so the squared norm is free next to the row.
-
-Proof: docs/proofs/lattice.md, "Squared norms and rows outside".
+If a row changes much, its squared norm changes little, so the squared norm is free next to the row. Proof:
+docs/proofs/lattice.md, "Squared norms and rows outside".
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.tables import Rows
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
 from dpstats.lattice.base import RowLattice
 from dpstats.lattice.compiled import BallKernel
 from dpstats.lattice.rounding import SHIFT, isqrt_up, squared_norms
@@ -77,12 +76,7 @@ class NormedLattice(RowLattice):
         """Return a bound on the relative error of a computed norm."""
 
     def norm_sums(
-        self,
-        X: Any,
-        *,
-        missing: str = "error",
-        threads: int | None = None,
-        block: int = BLOCK,
+        self, X: Any, *, missing: str = "error", threads: int | None = None, block: int = BLOCK
     ) -> NormSums:
         """Return exact sums of the rows' lattice points, of their squared norms, and of who was outside.
 
@@ -127,11 +121,11 @@ class NormedLattice(RowLattice):
         radius, w, v = 2**self.bits, Fraction(weight), Fraction(count_weight)
         if norm == "l1":
             if 4 * w * w > self.n_features:
-                raise InvalidParameter(f"weight must be at most sqrt(n_features)/2, got {weight:g}")
+                raise refuse("weight", given=weight, allowed="at most sqrt(n_features)/2")
             # ||t||_1 + w|q - q'| <= sqrt(d) T + w T(2K - T)/K + w, which is largest at T = 2K.
             return up(isqrt_up(4 * self.n_features * radius**2) + w + v * radius)
         if w * w >= _FREE:
-            raise InvalidParameter(f"weight must be below 1.66509, got {weight:g}")
+            raise refuse("weight", given=weight, allowed="below 1.66509")
         # (|a| + 1)^2 <= (1 + theta) a^2 + 1 + 1/theta for the rounding of q, and w^2 (1 + theta) = phi^5/4.
         rounding = w * w * _FREE / (_FREE - w * w) if w else Fraction(0)
         square = (4 + v * v) * radius**2 + rounding
@@ -195,10 +189,8 @@ class _WithNorms:
         return found
 
     def _counts(self, rows: NDArray[Any], norms: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Return 1 for each row that `_outside` calls outside.
-
-        Only rows that are not clearly inside are looked at.
-        """
+        """Return 1 for each row that `_outside` calls outside."""
+        # Only rows that are not clearly inside are looked at.
         unclear = np.flatnonzero(~(norms <= self.lattice.largest * (1 - 8 * self.lattice._norm_error())))
         found = np.zeros(len(rows), dtype=np.int64)
         if self.lattice._same_anywhere:

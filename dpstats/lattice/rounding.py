@@ -1,4 +1,7 @@
-"""Exact rounding: of numbers to steps of a lattice, and of roots to integers."""
+"""Exact rounding: of entries to steps of a lattice, with care for missing ones, and of roots to integers.
+
+Compiled loops do the same in one pass over memory where numba is installed.
+"""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.tables import Rows
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.errors import refuse, refuse_data
 from dpstats.lattice.compiled import Groups, Kernel, is_compiled
 from dpstats.lattice.finite import finite_or_center, rows_that_count
 
@@ -123,7 +123,7 @@ class Reading:
 
     def __post_init__(self) -> None:
         if self.threads < 1:
-            raise InvalidParameter(f"threads must be at least 1, got {self.threads}")
+            raise refuse("threads", given=self.threads, allowed="at least 1")
 
 
 def default_threads(entries: int) -> int:
@@ -224,9 +224,10 @@ def stored_sums(X: Any, column_map: ColumnMap, missing: str) -> NDArray[np.int64
 
 def _check_stored(sound: bool) -> None:
     if not sound:
-        raise InvalidData(
-            "X must be a sparse table in CSR form with sorted rows that store no entry twice, and must not change "
-            "while it is read"
+        raise refuse_data(
+            "X",
+            allowed="a sparse table in CSR form with sorted rows that store no entry twice",
+            remedy="It must not change while it is read.",
         )
 
 
@@ -285,12 +286,7 @@ def _sum_compiled(
 
 
 def _sum_blocks(
-    X: NDArray[Any],
-    row_map: RowMap,
-    rows_per_block: int,
-    how: Reading,
-    groups: Groups | None,
-    in_place: bool,
+    X: NDArray[Any], row_map: RowMap, rows_per_block: int, how: Reading, groups: Groups | None, in_place: bool
 ) -> Moments:
     d, (codes, n_groups) = row_map.n_features, groups or (None, 1)
     totals = np.zeros((max(how.powers, 1), n_groups, d), dtype=np.int64)
@@ -384,10 +380,8 @@ def _group_sums(values: Integers, codes: Integers | None, n_groups: int) -> Inte
 
 
 def _divide(values: Integers, largest: int | Integers) -> None:
-    """Divide in place, rounding down.
-
-    A power of two divides by a shift, which is much faster.
-    """
+    """Divide in place, rounding down."""
+    # A power of two divides by a shift, which is much faster.
     if isinstance(largest, int) and largest & (largest - 1) == 0:
         np.right_shift(values, largest.bit_length() - 1, out=values)
     else:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import overload
 
-from dpstats.errors import InvalidParameter, NotPrivate
+from dpstats.errors import NotPrivate, refuse
 from dpstats.privacy.events import lattice_slack
 from dpstats.privacy.gaussian import (
     LARGEST_LATTICE_SHARE,
@@ -187,7 +187,7 @@ def _total_variation(sizes: list[tuple[int, float]]) -> float:
 def _textbook_scale(items: Sequence[Integers | JointIntegers], epsilon: float, delta: float) -> float:
     """Return algorithm 9.2.1's noise, sensitivity * sqrt(log(1/delta))/epsilon, where it is private."""
     if len(items) > 1:
-        raise InvalidParameter("calibration='textbook' covers a single release; use calibration='exact'")
+        raise refuse("calibration", given="textbook", allowed="'exact' for more than a single release")
     item = items[0]
     scale = item.l2 * math.sqrt(math.log(1 / delta)) / epsilon
     actual = math.inf

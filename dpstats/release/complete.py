@@ -1,9 +1,10 @@
-"""Rows without a missing entry, for releases whose number of rows is public.
+"""How many rows count: samples of complete rows where their number is public, and private numbers of rows.
 
 The number of complete rows is released first. A random sample of complete rows follows, of a public size and
-in random order.
+in random order. Proof: docs/proofs/complete-cases.md.
 
-Proof: docs/proofs/complete-cases.md.
+The number of rows is private if neighboring datasets differ by one row added or removed. The plan, charge and errors
+then do not depend on it, and no number of rows is too small. Proof: docs/proofs/private-size.md.
 """
 
 from __future__ import annotations
@@ -59,11 +60,11 @@ def usable_rows(plan: ReleasePlan, rows: float) -> int:
 
 def count_complete(rows: Rows) -> NDArray[np.int64]:
     """Return the exact number of complete rows: private."""
-    return rows.total(_count)[ROWS]
 
+    def count(table: Table) -> dict[str, NDArray[np.int64]]:
+        return {ROWS: np.array([np.count_nonzero(complete_rows(table))], dtype=np.int64)}
 
-def _count(table: Table) -> dict[str, NDArray[np.int64]]:
-    return {ROWS: np.array([np.count_nonzero(complete_rows(table))], dtype=np.int64)}
+    return rows.total(count)[ROWS]
 
 
 def complete_rows(table: Table) -> NDArray[np.bool_]:

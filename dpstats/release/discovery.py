@@ -1,8 +1,3 @@
-"""The stages that release numbers, or counts alone, of undeclared keys: their noise, and their thresholds.
-
-Proof: docs/proofs/discovery.md.
-"""
-
 from __future__ import annotations
 
 import math
@@ -14,6 +9,9 @@ from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.stages import Block, Discovery, JointStage, KeyCounts
 from dpstats.privacy.stages.discovery import count_keys
 from dpstats.release.additive import JointIntegers, additive_stages
+
+# Undeclared keys: their noise, and the thresholds of their counts. Proof: docs/proofs/discovery.md.
+
 
 THRESHOLD_SHARE = 0.5
 """Fraction of delta for the threshold. It nearly minimizes the threshold."""

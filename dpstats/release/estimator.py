@@ -1,10 +1,3 @@
-"""The one place where a fit opens the data, plans, charges, releases and reports.
-
-Every estimator of the package is a `PrivateEstimator`. It states its columns (`_schema`) and its release
-(`plan`), reads the rows (`_read`), releases through a session (`_release`), and sets the fitted attributes
-(`_report`). Their order, and the charge, are defined here only.
-"""
-
 from __future__ import annotations
 
 import contextlib
@@ -29,7 +22,7 @@ from dpstats.data.parameters import check_integer, check_missing, check_real
 from dpstats.data.schema import Column, Schema, check_columns_again, check_names, record_columns
 from dpstats.data.source import Source
 from dpstats.data.tables import Rows
-from dpstats.errors import InvalidData, InvalidParameter, is_public, show
+from dpstats.errors import InvalidData, InvalidParameter, is_public, refuse_data, show
 from dpstats.exports import Records
 from dpstats.privacy.budget import PrivacyBudget, check_budget
 from dpstats.privacy.guarantee import PrivacyGuarantee
@@ -45,6 +38,9 @@ from dpstats.release.session import Released, Session
 from dpstats.release.witness import session_of
 from dpstats.report import Background, Reported, told_parameters, told_value
 from dpstats.results import Summary, about_missing, observed_rows, with_missing
+
+# Estimators
+
 
 Plan = TypeVar("Plan", bound=ReleasePlan)
 
@@ -162,10 +158,8 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         return self._policy(*others) == "drop"
 
     def _plan_on_sample(self, n: int, d: int) -> Plan:
-        """Return the plan for ``missing="drop"`` where n is public: a count, then a release from a random sample.
-
-        The size of the sample is the size that follows if all rows are complete and the count has no noise.
-        """
+        """Return the plan for ``missing="drop"`` where n is public: a count, then a release from a random sample."""
+        # The size of the sample is the size that follows if all rows are complete and the count has no noise.
         counting = plan_count(n, d, check_real("epsilon", self.epsilon, above=0))
         size = usable_rows(counting, float(n))
         if size < self._min_samples:
@@ -185,10 +179,8 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         return made
 
     def _plan_sample(self, size: int, planned: int, d: int) -> Plan:
-        """Return the plan of a sample after its count. If its size cannot be planned, it has the planned size.
-
-        The planned size could be planned before the charge, and noise can make the sample larger.
-        """
+        """Return the plan of a sample after its count. If its size cannot be planned, it has the planned size."""
+        # The planned size could be planned before the charge, and noise can make the sample larger.
         try:
             return self.plan(size, d)
         except InvalidParameter:
@@ -201,10 +193,8 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         return 0.0
 
     def _sort_parameters(self, names: list[Any] | None) -> Self:
-        """Return the estimator with its labeled parameters in the order of the columns ``names``: itself, or a copy.
-
-        Only planning needs it: later steps use the plan.
-        """
+        """Return the estimator with its labeled parameters in the order of the columns ``names``: itself, or a copy."""
+        # Only planning needs it: later steps use the plan.
         given = {name: getattr(self, name) for name in self._per_column}
         ordered = {
             name: (pairs_by_name if name.endswith("bounds") else by_name)(name, value, names)
@@ -327,15 +317,15 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         """Refuse too few rows."""
         if n is not None and n < self._min_samples:
             least = "one row" if self._min_samples == 1 else f"{self._min_samples} rows"
-            raise InvalidData(f"X must have at least {least}, got n_samples = {n} (n is public and fixed)")
+            raise refuse_data(
+                "X", got=f"n_samples = {n} (n is public and fixed)", allowed=f"have at least {least}"
+            )
 
     def _affordable(
         self, source: Source, schema: Schema, budget: PrivacyBudget | None, unit: str, simulated: bool
     ) -> Plan | None:
-        """Return the plan for the size that the container states, which the budget can pay; None without a size.
-
-        No entry has been looked at, so that a refusal depends on public facts only.
-        """
+        """Return the plan for the size that the container states, which the budget can pay; None without a size."""
+        # No entry has been looked at, so that a refusal depends on public facts only.
         if budget is None:
             return None
         stated = source.size(schema)

@@ -476,11 +476,9 @@ def _precision(level: int) -> int:
 def _weights(
     lower: Integers, upper: Integers, rows: Powers, columns: Powers
 ) -> tuple[NDArray[np.float64], Integers]:
-    """Return the products of windows' lengths and powers, of shape (rows, columns), each row over a power of 2.
-
-    Exponents of 2 are split off meanwhile, so that nothing overflows. Underflow is far below the largest
-    value of the row.
-    """
+    """Return the products of windows' lengths and powers, of shape (rows, columns), each row over a power of 2."""
+    # Exponents of 2 are split off meanwhile, so that nothing overflows. Underflow is far below the largest
+    # value of the row.
     found = rows.mantissas[:, None] * columns.mantissas[None, :]
     exponents = rows.exponents[:, None] + columns.exponents[None, :]
     for j, (low, high) in enumerate(zip(lower, upper, strict=True)):
@@ -499,10 +497,8 @@ def _split_lengths(lower: Integers, upper: Integers) -> tuple[Integers, Integers
 
 
 def _sum_products(weights: NDArray[Any], up: NDArray[Any], down: NDArray[Any]) -> Any:
-    """Return the sums over b of weights_b prod_j (up_jb + down_ja), for each a.
-
-    Products are expanded: for m factors this takes 2^m times the time of one sum, for all a together.
-    """
+    """Return the sums over b of weights_b prod_j (up_jb + down_ja), for each a."""
+    # Products are expanded: for m factors this takes 2^m times the time of one sum, for all a together.
     if len(up) == 0:
         return weights.sum()
     return _sum_products(weights * up[0], up[1:], down[1:]) + down[0] * _sum_products(
@@ -536,11 +532,9 @@ def _with_rest(weights: tuple[Sequence[int], Sequence[int]], rest: int) -> Bound
 
 
 def _widened(cumulative: NDArray[np.float64], rest: float, terms: int, size: int) -> Bounds:
-    """Return bounds of cumulative weights in floats that leave out no more than a rest.
-
-    All terms are positive: of k products of s lengths and two powers, added up in any order, each within
-    (2 s + 12 + k) 2^-53 of itself.
-    """
+    """Return bounds of cumulative weights in floats that leave out no more than a rest."""
+    # All terms are positive: of k products of s lengths and two powers, added up in any order, each within
+    # (2 s + 12 + k) 2^-53 of itself.
     error = (2 * size + 16 + terms) * 2.0**-52
     lost = (terms + 2.0) ** 2 * size * _TINY
     return Bounds(np.maximum(cumulative * (1 - error) - lost, 0.0), cumulative * (1 + error) + lost + rest)

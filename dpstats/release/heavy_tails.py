@@ -1,7 +1,16 @@
-"""Integers with heavy tails, P(k) proportional to (s^2 + k^2)^-m: Cauchy's law for m = 1, Student's of 2m - 1 degrees.
+"""Noise on the integers: exact for a release, reproducible for a simulation.
 
-The sampler draws from boxes about 0 that double in width, box i with probability proportional to 2^-(2m -
-1)i. It accepts with the remaining probability: docs/proofs/smooth-sensitivity.md.
+Both sources have the same methods and return int64 steps:
+
+* `ExactNoise` draws discrete Laplace and discrete Gaussian noise from the operating system's
+  entropy with OpenDP's samplers (Canonne, Kamath and Steinke 2020), and noise with heavy tails with a
+  separate sampler, in rational arithmetic. The distribution is exactly the stated one.
+* `SimulatedNoise` draws from a numpy Generator, in floating point. It is fast and reproducible, with the same
+  distribution up to the resolution of a double. It is not private.
+
+Heavy tails are P(k) proportional to (s^2 + k^2)^-m: Cauchy's law for m = 1, Student's of 2m - 1 degrees. The sampler
+draws from boxes about 0 that double in width, box i with probability proportional to 2^-(2m - 1)i. It accepts with the
+remaining probability: docs/proofs/smooth-sensitivity.md.
 """
 
 from __future__ import annotations

@@ -1,5 +1,3 @@
-"""What every primitive release shares: a plan, a source of noise and a budget, fixed together."""
-
 from __future__ import annotations
 
 from dataclasses import replace
@@ -14,6 +12,8 @@ from dpstats.privacy.stages import AnyStage
 from dpstats.release.noise import noise_source
 from dpstats.release.session import Session
 from dpstats.release.witness import session_of
+
+# What every primitive release shares: a plan, a source of noise and a budget, fixed together.
 
 
 class Releasing:

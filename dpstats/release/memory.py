@@ -1,4 +1,9 @@
-"""The memory that a release needs, compared with the available memory before it is charged."""
+"""A session: the only access to noise. It is charged for a plan, and then draws each stage of the plan once.
+
+The arguments of a source of noise come from the stages of the plan, which also determine the cost. Neither
+can be changed without the other. The noise is drawn after the charge, by the name of a stage. An unknown
+name, a second use, a wrong length and a forgotten stage are errors.
+"""
 
 from __future__ import annotations
 
@@ -32,14 +37,11 @@ def available_memory() -> int | None:
 
         limit, _ = resource.getrlimit(resource.RLIMIT_AS)
         if limit != resource.RLIM_INFINITY:
-            found.append(max(limit - _read_used(), 0))
+            # The address space that this process has already, where Linux states it.
+            with open("/proc/self/statm", encoding="ascii") as file:
+                used = int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+            found.append(max(limit - used, 0))
     return min(found) if found else None
-
-
-def _read_used() -> int:
-    """Return the bytes of address space of this process, where Linux states them."""
-    with open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def check_memory(plan: Plan) -> None:

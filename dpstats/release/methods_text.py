@@ -1,4 +1,13 @@
-"""The paragraph on methods that a paper needs, from the public facts of one fit."""
+"""What a fit says to others: a paragraph on methods, and receipts, which anybody can check without the data.
+
+A receipt states the plan of a fit, its privacy cost, the released numbers, the versions and the hashes of the
+proof pages. A check recomputes the cost from the plan's events. It cannot show that the release followed the
+plan, or that the declared bounds did not come from the data.
+
+A signature is an HMAC with SHA-256 and a secret key. It proves that a holder of the key wrote the receipt and
+that it has not changed since. Every holder can sign, the one who checks too: it proves nothing to a third
+person.
+"""
 
 from __future__ import annotations
 
@@ -40,11 +49,8 @@ def write_methods(
     null : str, optional
         Null hypothesis of a test.
     """
-    given = (
-        f" Its parameters were {', '.join(f'{key} = {value}' for key, value in parameters)}."
-        if parameters
-        else ""
-    )
+    given = ", ".join(f"{key} = {value}" for key, value in parameters)
+    given = given and f" Its parameters were {given}."
     sentences = [
         f"We used {name} of dpstats {__version__}.{given}",
         f"The fit satisfies differential privacy with {replace(guarantee, simulated=False)}.",

@@ -1,14 +1,3 @@
-"""Noise on the integers: exact for a release, reproducible for a simulation.
-
-Both sources have the same methods and return int64 steps:
-
-* `ExactNoise` draws discrete Laplace and discrete Gaussian noise from the operating system's
-  entropy with OpenDP's samplers (Canonne, Kamath and Steinke 2020), and noise with heavy tails with a
-  separate sampler, in rational arithmetic. The distribution is exactly the stated one.
-* `SimulatedNoise` draws from a numpy Generator, in floating point. It is fast and reproducible, with the same
-  distribution up to the resolution of a double. It is not private.
-"""
-
 from __future__ import annotations
 
 import math
@@ -27,6 +16,9 @@ from dpstats.data.parameters import check_random_state
 from dpstats.errors import NoiseUnavailable, ScaleOutOfRange
 from dpstats.release.groups import Groups, Windows, choose
 from dpstats.release.heavy_tails import exact_heavy, simulated_heavy
+
+# Sources of noise
+
 
 MIN_SCALE = 1e-3
 MAX_SCALE = 1e16

@@ -1,5 +1,3 @@
-"""Secret orders, drawn as noise is: they depend on no row, and cost nothing."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -13,6 +11,8 @@ from dpstats.privacy.plan import Plan
 from dpstats.privacy.stages import Shuffle
 from dpstats.release.noise import Noise, noise_source
 from dpstats.release.witness import session_of
+
+# Secret orders, drawn as noise is: they depend on no row, and cost nothing.
 
 
 def draw_orders(sizes: Sequence[int], random_state: Any) -> list[NDArray[np.intp]]:

@@ -1,4 +1,9 @@
-"""Parameters of an estimator, declared once where they are shared, and their one order."""
+"""The one place where a fit opens the data, plans, charges, releases and reports.
+
+Every estimator of the package is a `PrivateEstimator`. It states its columns (`_schema`) and its release
+(`plan`), reads the rows (`_read`), releases through a session (`_release`), and sets the fitted attributes
+(`_report`). Their order, and the charge, are defined here only.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,3 @@
-"""Estimators for which the number of rows is private, if neighboring datasets differ by one row added or removed.
-
-Their plan, charge and errors do not depend on the number of rows, and no number of rows is too small.
-Proof: docs/proofs/private-size.md.
-"""
-
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
@@ -13,9 +7,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.schema import Schema
 from dpstats.error_distributions import usual_level
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.errors import InvalidParameter, refuse, refuse_data
 from dpstats.privacy.guarantee import Neighbors, parse_neighbors
 from dpstats.results import ConfidenceInterval, observed_rows
+
+# Private numbers of rows
 
 
 class SizeNoise(Protocol):
@@ -70,9 +66,11 @@ def has_private_size(estimator: Any) -> bool:
 def check_container(X: Any, schema: Schema) -> Schema:
     """Return the schema of a private number of rows, or refuse a container that has no columns without rows."""
     if schema.levels is None and isinstance(X, list | tuple):
-        raise InvalidData(
-            "X must be an array, a data frame, a file or a relation with neighbors='add_or_remove', got a "
-            f"{type(X).__name__}. Convert it with numpy.array, because a list without rows has no columns."
+        raise refuse_data(
+            "X",
+            got=f"a {type(X).__name__}",
+            allowed="an array, a data frame, a file or a relation with neighbors='add_or_remove'",
+            remedy="Convert it with numpy.array, because a list without rows has no columns.",
         )
     return replace(schema, private_size=True)
 
@@ -112,8 +110,10 @@ class PrivateSize:
         """
         check_is_fitted(self)
         if self._relation is Neighbors.REPLACE_ONE:
-            raise InvalidParameter(
-                "neighbors must be 'add_or_remove' for n_interval, got 'replace_one', for which n is public. Use "
-                "plan_.n_samples instead."
+            raise refuse(
+                "neighbors",
+                given="replace_one",
+                allowed="'add_or_remove' for n_interval",
+                remedy="The number of rows is public: plan_.n_samples.",
             )
         return self._released_size.interval(confidence_level)

@@ -1,10 +1,3 @@
-"""A session: the only access to noise. It is charged for a plan, and then draws each stage of the plan once.
-
-The arguments of a source of noise come from the stages of the plan, which also determine the cost. Neither
-can be changed without the other. The noise is drawn after the charge, by the name of a stage. An unknown
-name, a second use, a wrong length and a forgotten stage are errors.
-"""
-
 from __future__ import annotations
 
 import contextlib
@@ -45,6 +38,9 @@ from dpstats.release.groups import Groups
 from dpstats.release.memory import check_memory
 from dpstats.release.noise import Noise, SimulatedNoise
 from dpstats.release.stream import Stream
+
+# Sessions
+
 
 Released = Mapping[str, Any]
 """Released values by the name of the stage, in its units. They are public, and the only input of a report."""

@@ -1,8 +1,3 @@
-"""A stream of comparisons with a noisy threshold: new noise for every question, and a limit.
-
-Proof: docs/proofs/sparse-vector.md.
-"""
-
 from __future__ import annotations
 
 import os
@@ -13,6 +8,10 @@ from typing import NamedTuple, NoReturn
 from dpstats.errors import DPStatsError, Exhausted
 from dpstats.privacy.stages import Comparisons
 from dpstats.release.noise import Noise
+
+# Streams of comparisons with a noisy threshold: new noise for every question, and a limit.
+# Proof: docs/proofs/sparse-vector.md.
+
 
 _AHEAD = 4096  # noise drawn ahead of the questions, which costs a draw's setup once
 

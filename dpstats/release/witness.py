@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_choice, check_real
-from dpstats.errors import DPStatsError, InvalidParameter, attempt
+from dpstats.errors import DPStatsError, attempt, refuse
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.guarantee import Neighbors
 from dpstats.privacy.plan import Plan
@@ -319,16 +319,14 @@ def _numbers(name: str, value: Any) -> NDArray[Any]:
     """Return floats; Python's numbers, where an integer is too large to be a float exactly."""
     given = attempt(lambda: np.asarray(value), Exception)
     if given is not None and np.iscomplexobj(given):
-        raise InvalidParameter(
-            f"{name} must be real numbers, got complex ones: give both parts as two columns"
+        raise refuse(
+            name, got="complex ones", allowed="real numbers", remedy="Give both parts as two columns."
         )
     numbers = attempt(lambda: np.asarray(given).astype(np.float64), Exception)
-    if given is None or numbers is None:
-        raise InvalidParameter(f"{name} must be finite numbers")
+    if given is None or numbers is None or not np.isfinite(numbers).all():
+        raise refuse(name, allowed="finite numbers")
     if not isinstance(value, np.ndarray):
         given = np.asarray(value, dtype=object)  # integers next to a float stay integers
-    if not np.isfinite(numbers).all():
-        raise InvalidParameter(f"{name} must be finite numbers")
     if given.dtype.kind in "iuO" and (np.abs(numbers) >= 2**53).any():
         return given.astype(object)
     return numbers

@@ -1,6 +1,5 @@
 """Private proportions and contingency tables: counts of declared levels, with valid tests and intervals."""
 
-from dpstats.renames import renamed
 from dpstats.tables import pictures as pictures  # what pages draw
 from dpstats.tables.contingency import ContingencyTable
 from dpstats.tables.proportion import PrivateProportion
@@ -11,6 +10,3 @@ __all__ = ["ContingencyTable", "PrivateProportion", "TableTest"]
 
 def __dir__() -> list[str]:
     return sorted(__all__)
-
-
-__getattr__ = renamed(__name__, {"Effect": "dpstats.inference.Estimates"})

@@ -192,10 +192,10 @@ def test_a_prediction_that_is_no_number_is_the_largest_residual(far: float) -> N
 @pytest.mark.parametrize("name", ["linear", "sufficient", "functional", "logistic"])
 def test_half_widths_whose_squares_are_no_floats_are_refused(name: str, half: float) -> None:
     made = GIVEN[name][0]().set_params(x_bounds=(0.0, 2 * half))
-    with pytest.raises(InvalidParameter, match="x_bounds must have half-widths of at least 1e-140"):
+    with pytest.raises(InvalidParameter, match="x_bounds must"):
         made.plan(N, 2)
     if name != "logistic":
-        with pytest.raises(InvalidParameter, match="y_bounds must have half-widths of at least 1e-140"):
+        with pytest.raises(InvalidParameter, match="y_bounds must"):
             made.set_params(x_bounds=(0, 1), y_bounds=(0.0, 2 * half)).plan(N, 2)
         with pytest.raises(InvalidParameter, match="differ by a factor of at most"):
             made.set_params(x_bounds=(0, 1e-20), y_bounds=(0.0, 1e130)).plan(N, 2)

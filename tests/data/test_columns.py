@@ -37,7 +37,7 @@ def test_arrays_of_booleans():
     "data", [[1, 0], [True, 1], ["True"], np.array([1]), pl.Series([1]), [[True]], [True, "4242"]]
 )
 def test_what_is_no_boolean_is_refused(data):
-    with pytest.raises(InvalidData, match=r"^condition must be a 1-d sequence of booleans") as caught:
+    with pytest.raises(InvalidData, match=r"^condition must") as caught:
         truths("condition", data)
     assert "4242" not in str(caught.value) and caught.value.__context__ is None
 

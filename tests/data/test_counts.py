@@ -106,6 +106,6 @@ def test_what_is_missing_or_undeclared_is_refused_and_nothing_charged() -> None:
     ],
 )
 def test_histograms_have_whole_counts_of_at_most_the_most_rows(counts: Any) -> None:
-    with pytest.raises(InvalidData, match="X must be a histogram: whole counts"):
+    with pytest.raises(InvalidData, match="X must"):
         read_counts(counts)
     assert read_counts([2**31, 0]).X.tolist() == [2**31, 0]

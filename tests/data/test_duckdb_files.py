@@ -62,7 +62,7 @@ def test_names_that_differ_in_case_only_are_refused(tmp_path: Path) -> None:
     pq.write_table(pa.table([nested, pa.array([1.0, 2.0])], names=["n", "a"]), path)
     assert open_source(path).names == ["n", "a"]
     pq.write_table(pa.table([pa.array([1.0]), pa.array([2.0])], names=["A", "a"]), path)
-    with pytest.raises(InvalidData, match=r"x\.parquet: two columns are named 'a'"):
+    with pytest.raises(InvalidData, match=r"x\.parquet must have different names of columns, got 'a' twice"):
         open_source(path)
 
 

@@ -124,7 +124,7 @@ def test_types_that_are_no_numbers_are_refused_by_name(connection):
         with pytest.raises(InvalidData, match="a column 'u' of the type"):
             ClippedMean(bounds=(0, 1)).fit(connection.sql(f"SELECT {value}::{kind} AS u FROM range(3)"))
     # Values of an ENUM are in its type's name, and may be those of the rows.
-    with pytest.raises(InvalidData, match="of the type ENUM; project"):
+    with pytest.raises(InvalidData, match=r"of the type ENUM\."):
         ClippedMean(bounds=(0, 1)).fit(
             connection.sql("SELECT 'secret'::ENUM('secret', 'b') AS u FROM range(3)")
         )
@@ -264,7 +264,7 @@ def test_a_python_function_is_found_by_its_types(name: str, kinds: list[str]) ->
 def test_lists_of_numbers_are_no_numbers() -> None:
     rows = duckdb.sql("SELECT [1.0, 2.0]::DOUBLE[] AS a, 1.5 AS b FROM range(9)")
     assert ClippedMean(bounds={"b": (0, 2)}, random_state=0, epsilon=1e6).fit(rows).mean_.shape == (1,)
-    with pytest.raises(InvalidData, match=r"got a column 'a' of the type DOUBLE\[\]; project"):
+    with pytest.raises(InvalidData, match=r"got a column 'a' of the type DOUBLE\[\]\."):
         ClippedMean(bounds=(0, 2), random_state=0).fit(rows)
 
 

@@ -43,7 +43,7 @@ def test_parameters_by_name():
     assert by_name("mean", row, ["b", "a"]) is row
     with pytest.raises(
         InvalidParameter,
-        match=r"^mean must have the columns of X .* got 2 other labels for the columns \['b', 'c'\]",
+        match=r"^mean must",
     ):
         by_name("mean", given, ["b", "c"])
 

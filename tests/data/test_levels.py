@@ -136,7 +136,7 @@ def test_nothing_warns():
 
 @pytest.mark.parametrize("data", ["abc", b"abc", 3, None, {"a": 1}, {1, 2}, np.ones((2, 2)), np.array(1)])
 def test_what_is_no_column_is_refused(data):
-    with pytest.raises(InvalidData, match=r"^data must be a 1-d sequence of values, one for each row$"):
+    with pytest.raises(InvalidData, match=r"^data must"):
         CATEGORIES.codes(data)
     with pytest.raises(InvalidData, match=r"^data must be a 1-d sequence"):
         CATEGORIES.codes(pd.DataFrame({"a": [1], "b": [2]}))

@@ -217,7 +217,8 @@ def test_no_error_of_a_task_reaches_spark_and_its_words_are_ours() -> None:
 
     for work, words in ((broken, "can be read"), (refusing, "y must be finite")):
         rows = open_spark_frame(stand_in(ROWS[["a"]]))
-        answers = rows._select(["a"]).mapInArrow(spark_rows._Task(work, 1), "result binary").collect()
+        task = spark_rows._Task(work, 1)
+        answers = stand_in(ROWS[["a"]]).mapInArrow(task, "result binary").collect()
         assert b"secret" not in b"".join(cell for (cell,) in answers)
         with pytest.raises(InvalidData, match=words) as caught:
             rows.total(work)

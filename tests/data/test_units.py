@@ -50,7 +50,7 @@ def test_equal_labels_are_one_unit_and_missing_ones_are_refused() -> None:
     labels = check_labels(read_labels([1, 1.0, True, "1"]))
     assert len(cut_units(labels, np.zeros(4, dtype=np.int64), 1)) == 2
     for entry in (None, float("nan"), [1]):
-        with pytest.raises(InvalidData, match="units must be text, numbers or times"):
+        with pytest.raises(InvalidData, match="units must"):
             check_labels(read_labels(["a", entry]))
 
 

@@ -142,7 +142,7 @@ def test_every_numeric_type_equals_its_float64_conversion(lattice, dtype):
 
 @pytest.mark.parametrize("threads", [-1, 0])
 def test_bad_thread_counts_are_refused(threads):
-    with pytest.raises(InvalidParameter, match=f"threads must be at least 1, got {threads}"):
+    with pytest.raises(InvalidParameter, match="threads must"):
         LATTICES["box"].sums(np.zeros((2, 4)), threads=threads)
 
 
@@ -213,7 +213,7 @@ def test_stored_sums_are_those_of_the_dense_table():
     assert np.array_equal(
         lattice.stored_sums(table, missing="center"), lattice.sums(dense, missing="center")[0]
     )
-    with pytest.raises(InvalidParameter, match="with center 0"):
+    with pytest.raises(InvalidParameter, match="center must be 0"):
         BoxLattice.build(1.0, 3.0, 50, common=False).stored_sums(table)
 
 

@@ -165,7 +165,7 @@ def test_a_rank_test_of_complete_rows_keeps_its_level_and_finds_a_shift() -> Non
         for place, shift in enumerate((0.0, 1.0)):
             rejected[place] += test.fit(values + shift * (labels == "new"), labels).pvalue_ <= 0.05
     assert rejected[0] <= binom.ppf(1 - 1e-4, 60, 0.05) and rejected[1] > 50
-    with pytest.raises(InvalidParameter, match="sizes must be None with missing='drop'"):
+    with pytest.raises(InvalidParameter, match="sizes must"):
         clone(test).set_params(sizes=(200, 200)).fit(values, labels)
 
 
@@ -187,7 +187,7 @@ def test_too_few_rows_are_refused() -> None:
     made = AdaptiveMean(epsilon=0.05, bound=9.0, std=1.0, missing="drop", random_state=0)
     with pytest.raises(InvalidParameter, match="missing='drop' needs more rows, or a larger epsilon"):
         made.plan(100, 1)
-    with pytest.raises(InvalidData, match="X must have more complete rows: their noisy number is"):
+    with pytest.raises(InvalidData, match="X must"):
         made.set_params(epsilon=1.0).fit(np.full((500, 1), np.nan))
 
 

@@ -154,7 +154,7 @@ def test_a_stage_that_cannot_be_accounted_for_is_refused():
         with pytest.raises(InvalidParameter, match="touched must"):
             replace(stage, touched=touched)
     for row_steps, threshold in ((0, 30), (30, 30)):
-        with pytest.raises(InvalidParameter, match="threshold_steps must exceed row_steps"):
+        with pytest.raises(InvalidParameter, match="threshold_steps must"):
             Discovery(stage.touched, row_steps, threshold)
 
 
@@ -181,7 +181,7 @@ def test_the_threshold_is_the_lowest_that_the_guarantee_allows(epsilon, delta):
 
 
 def test_a_delta_that_no_lattice_has_is_refused():
-    with pytest.raises(ScaleOutOfRange, match="delta must be larger to discover labels, got 1e-200"):
+    with pytest.raises(ScaleOutOfRange, match="delta must"):
         discovery_stage(integers(30), 1 << 30, 1.0, 1e-200)
 
 

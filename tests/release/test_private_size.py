@@ -48,5 +48,5 @@ def test_the_relation_of_an_estimator() -> None:
     assert has_private_size(ClippedMean(**BOX)) and not has_private_size(ClippedMean(bounds=(0, 1)))
     assert not has_private_size(object())
     public = ClippedMean(bounds=(0, 1), random_state=0).fit(np.zeros((5, 1)))
-    with pytest.raises(InvalidParameter, match="for which n is public"):
+    with pytest.raises(InvalidParameter, match="neighbors must"):
         public.n_interval()
