@@ -19,6 +19,7 @@ from dpstats.error_distributions import ErrorDistribution
 from dpstats.errors import InvalidData, InvalidParameter, show
 from dpstats.inference import Estimates, HasEstimates, Test
 from dpstats.lattice import check_finite
+from dpstats.regression.bins import Floats
 from dpstats.regression.design_plan import DesignPlan
 from dpstats.regression.error_laws import NORMAL, ErrorLaw, MappedErrors, ScaledErrors
 from dpstats.regression.hypotheses import Hypotheses, unquote
@@ -40,7 +41,6 @@ from dpstats.results import (
 )
 from dpstats.together import BONFERRONI
 
-Floats = NDArray[np.float64]
 Transform = Callable[[Any], Any]
 SomePlan = TypeVar("SomePlan", bound=DesignPlan)
 

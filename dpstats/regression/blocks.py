@@ -32,11 +32,10 @@ from dpstats.lattice.products import (
     weighted,
 )
 from dpstats.lattice.rounding import squared_norms
-from dpstats.regression.bins import Bins
+from dpstats.regression.bins import Bins, Floats
 from dpstats.regression.design import Design
 from dpstats.regression.passes import NumpyPasses, Passes, apply_columns, choose_passes
 
-Floats = NDArray[np.float64]
 Result = TypeVar("Result")
 
 X_BITS = 18

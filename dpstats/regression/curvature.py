@@ -9,11 +9,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpstats.lattice.products import above_diagonal
-
-Floats = NDArray[np.float64]
+from dpstats.regression.bins import Floats
 
 _KNOWN = 0.02
 """Eigenvalues below this fraction of a typical one are too small to show the scale of a direction."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.error_distributions import ErrorDistribution
+from dpstats.regression.bins import Floats
 from dpstats.regression.design import Design
 from dpstats.regression.engine import NewtonSteps
 from dpstats.regression.path import Estimate, find_identified
@@ -17,8 +18,6 @@ from dpstats.regression.two_valued_errors import LevelErrors, Levels, find_one_s
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
 from dpstats.results import list_some
-
-Floats = NDArray[np.float64]
 
 
 class _Fitted:

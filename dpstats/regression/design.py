@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from dpstats.errors import InvalidParameter
 from dpstats.means.region import check_bounds
-
-Floats = NDArray[np.float64]
+from dpstats.regression.bins import Floats
 
 _LARGEST = 1e140
 """Limit for bounds, for the ratio of half-widths, and for the inverse of a half-width.

@@ -14,7 +14,8 @@ from dpstats.lattice import check_finite_rows
 from dpstats.regression.base import MANY_OUTSIDE
 from dpstats.regression.blocks import DesignRows
 from dpstats.regression.design_plan import DesignPlan
-from dpstats.regression.levels import LevelsPath, LevelsPlan
+from dpstats.regression.levels import LevelsPath
+from dpstats.regression.levels_plan import LevelsPlan
 from dpstats.regression.linear_path import LinearPath
 from dpstats.regression.log_linear_path import LogLinearPath
 from dpstats.regression.log_linear_plan import LogLinearPlan

@@ -14,12 +14,10 @@ from functools import cache
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betainc, gammainc
 
 from dpstats.errors import InvalidParameter, show
-
-Floats = NDArray[np.float64]
+from dpstats.regression.bins import Floats
 
 Dispersion = tuple[Any, Any]
 """phi and alpha of the variance phi mu + alpha mu^2. Numbers, or arrays that broadcast with the means."""

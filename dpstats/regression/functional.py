@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dpstats.data.parameters import check_privacy_parameters
 from dpstats.regression.error_laws import NORMAL_AND_LAPLACE, ErrorLaw
-from dpstats.regression.from_moments import FromMoments
 from dpstats.regression.moments import MomentsPlan, moments_plan
+from dpstats.regression.sufficient import FromMoments
 from dpstats.release.parameters import parameters
 
 

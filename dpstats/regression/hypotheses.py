@@ -12,11 +12,9 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpstats.errors import InvalidParameter, refuse, show
-
-Floats = NDArray[np.float64]
+from dpstats.regression.bins import Floats
 
 _NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 _SHOWN = 8

@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 from dpstats.data.parameters import check_choice, check_flag, check_integer
 from dpstats.errors import InvalidParameter
 from dpstats.regression.base import SomePlan
+from dpstats.regression.bins import Floats
 from dpstats.regression.bounded_outcome import BoundedOutcome
 from dpstats.regression.design import Design
 from dpstats.release.parameters import parameters
 from dpstats.results import ConfidenceInterval, significant
-
-Floats = NDArray[np.float64]
 
 
 @parameters

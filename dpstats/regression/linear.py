@@ -9,16 +9,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from dpstats.data.parameters import check_choice, check_privacy_parameters
 from dpstats.data.tables import Rows
 from dpstats.errors import InvalidParameter, refuse
 from dpstats.privacy.gaussian import gaussian_sigma
+from dpstats.regression.bins import Floats
 from dpstats.regression.engine import NewtonSteps, walked
 from dpstats.regression.error_laws import ErrorLaw, Robust, Student
-from dpstats.regression.factors import FactorColumns, FactorsPlan, check_shares, factors_plan
+from dpstats.regression.factors import FactorColumns
+from dpstats.regression.factors_plan import FactorsPlan, check_shares, factors_plan
 from dpstats.regression.from_moments import describe_moments, read_moments, report_moments
 from dpstats.regression.least_squares import LeastSquares
 from dpstats.regression.linear_path import MEAT_KURTOSIS
@@ -28,8 +27,6 @@ from dpstats.regression.plan import RegressionPlan, regression_plan
 from dpstats.regression.row_columns import check_offset
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released, Session
-
-Floats = NDArray[np.float64]
 
 _HIDDEN = 1.0
 """Bias in standard errors that a note names: intervals of level 0.95 then cover 0.83."""

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import chdtr, chdtri, ndtr
 
+from dpstats.regression.bins import Floats
 from dpstats.regression.curvature import Curvature, positive
 from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT
 from dpstats.regression.path import QUANTILE, Estimate, Path, Seen
@@ -43,8 +43,6 @@ from dpstats.regression.rows import (
     Tail,
     coordinates,
 )
-
-Floats = NDArray[np.float64]
 
 MEAT_KURTOSIS = 5.0
 """Variance of a squared gradient over its squared mean, for normal rows with clipped residuals."""

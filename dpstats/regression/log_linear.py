@@ -9,12 +9,12 @@ from abc import abstractmethod
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_flag, check_integer, check_privacy_parameters
 from dpstats.data.rows import column_of
 from dpstats.errors import InvalidData, InvalidParameter, show
 from dpstats.regression.base import Link
+from dpstats.regression.bins import Floats
 from dpstats.regression.bounded_outcome import BoundedOutcome
 from dpstats.regression.curved import CurvedRegression
 from dpstats.regression.design import Design
@@ -23,8 +23,6 @@ from dpstats.regression.plan import RegressionPlan
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
 from dpstats.results import ConfidenceInterval, significant
-
-Floats = NDArray[np.float64]
 
 
 @parameters

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpstats.regression.bins import Floats
 from dpstats.regression.curvature import Curvature, positive
 from dpstats.regression.design import Design
 from dpstats.regression.families import Bound, make_family
@@ -37,8 +37,6 @@ from dpstats.regression.plan import CENTER, LAST_NORMS, NORMS, STEPS, size_name,
 from dpstats.regression.rows import OUTSIDE, SIZE, Question, coordinates
 from dpstats.regression.two_valued import FLOORS, LastStep, LevelPath
 from dpstats.regression.two_valued_errors import LogLevel
-
-Floats = NDArray[np.float64]
 
 _WIDTHS = (1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0, 8.0)
 """Clipping thresholds that a step chooses from, in standard deviations."""

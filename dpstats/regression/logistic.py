@@ -18,6 +18,7 @@ from dpstats.data.parameters import check_flag, check_integer, check_privacy_par
 from dpstats.data.schema import Column
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.regression.base import Link
+from dpstats.regression.bins import Floats
 from dpstats.regression.curved import CurvedRegression
 from dpstats.regression.design import Design
 from dpstats.regression.log_odds import derivative
@@ -28,8 +29,6 @@ from dpstats.release.charges import state_charges
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
 from dpstats.results import ConfidenceInterval
-
-Floats = NDArray[np.float64]
 
 _SEPARATED = (
     "Warning: coefficients still grew at the last step, and their intervals may miss. The rows may be nearly "

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, logit
 
+from dpstats.regression.bins import Floats
 from dpstats.regression.curvature import Curvature, Inverse, positive
 from dpstats.regression.log_odds import derivative, normal_log_odds
 from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT
@@ -18,8 +18,6 @@ from dpstats.regression.plan import CENTER, RATE, STEPS, RegressionPlan, step_na
 from dpstats.regression.rows import LogisticStep, Outcome, Question, coordinates
 from dpstats.regression.two_valued import LastStep, LevelPath
 from dpstats.regression.two_valued_errors import LogitLevel
-
-Floats = NDArray[np.float64]
 
 _MOST_LOG_ODDS, _MOST_LEVEL = 12.0, 30.0
 _LEAST_SHARE = 0.08

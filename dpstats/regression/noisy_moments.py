@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from dpstats.regression.bins import Floats
 
 KNOWN = 0.9
 """A coefficient is identified if at least this fraction of its divisor was released. The remainder is the ridge."""

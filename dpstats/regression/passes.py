@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from dpstats.data.arithmetic import as_int64
 from dpstats.lattice.compiled import FEWEST, compile_loops
 from dpstats.lattice.rounding import squared_norms
-from dpstats.regression.bins import Bins
+from dpstats.regression.bins import Bins, Floats
 
-Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Narrow = NDArray[np.float32]
 

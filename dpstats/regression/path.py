@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.regression.bins import Floats
 from dpstats.regression.blocks import X_BITS
 from dpstats.regression.curvature import Curvature, Inverse, pooled, positive, symmetric
 from dpstats.regression.design import Design
@@ -54,8 +55,6 @@ from dpstats.regression.rows import (
     coordinates,
 )
 from dpstats.regression.two_valued_errors import Levels
-
-Floats = NDArray[np.float64]
 
 QUANTILE = 0.75
 """Level of the quantile of the row norms that is a typical norm."""

@@ -9,7 +9,6 @@ from functools import cache, cached_property
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from dpstats.data.parameters import check_real
@@ -18,7 +17,8 @@ from dpstats.lattice.joint import FREE_SQUARES, box_movement, free_weight
 from dpstats.lattice.products import finest, row_bits
 from dpstats.privacy.gaussian import gaussian_sigma
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.privacy.stages import Block
+from dpstats.privacy.stages import Block as StageBlock
+from dpstats.regression.bins import Floats
 from dpstats.regression.blocks import COUNT_BITS, X_BITS
 from dpstats.regression.design import Design
 from dpstats.regression.design_plan import DesignPlan
@@ -33,8 +33,6 @@ from dpstats.regression.movement import (
 )
 from dpstats.regression.rows import OUTSIDE, SIZE, UNIT_BITS
 from dpstats.release.additive import Integers, JointIntegers, additive_stages
-
-Floats = NDArray[np.float64]
 
 ROWS, WEIGHT, OFFSETS = "observed rows", "total weight", "offsets outside"
 CENTER, LENGTHS, DIRECTIONS, NORMS, LAST_NORMS, RATE, TAIL, RESIDUALS = (
@@ -440,9 +438,9 @@ def size_integers(name: str, n: int, sizes: int, share: float) -> JointIntegers:
     return JointIntegers(name, blocks, math.inf, moved, share)
 
 
-def unit_block(name: str, n: int, weight: float, size: int = 1) -> Block:
+def unit_block(name: str, n: int, weight: float, size: int = 1) -> StageBlock:
     """Return the block of sums of numbers in [-1, 1]."""
-    return Block(name, size, 2.0**-UNIT_BITS / n, weight * 2.0**UNIT_BITS)
+    return StageBlock(name, size, 2.0**-UNIT_BITS / n, weight * 2.0**UNIT_BITS)
 
 
 def scalar_integers(name: str, n: int, share: float) -> Integers:

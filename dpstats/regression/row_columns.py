@@ -6,17 +6,15 @@ from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpstats.data.rows import column_of
 from dpstats.data.schema import Column, Schema
 from dpstats.errors import InvalidData, InvalidParameter, show
 from dpstats.means.region import check_bounds
 from dpstats.regression.base import Regression, SomePlan
+from dpstats.regression.bins import Floats
 from dpstats.regression.design import Design
 from dpstats.release.parameters import parameters
-
-Floats = NDArray[np.float64]
 
 
 @parameters

@@ -24,11 +24,9 @@ from dpstats.lattice.products import (
     inside_ball,
     powered_norms,
 )
-from dpstats.regression.bins import Bins
+from dpstats.regression.bins import Bins, Floats
 from dpstats.regression.blocks import COUNT_BITS, REACH, X_BITS, Ball, Block, Bounded, Coordinates
 from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT, MOMENTS
-
-Floats = NDArray[np.float64]
 
 UNIT_BITS = 30
 """Scalars and counts are at most 2^30 steps."""

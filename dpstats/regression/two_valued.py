@@ -18,12 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
+from dpstats.regression.bins import Floats
 from dpstats.regression.curvature import Curvature, Inverse, positive
 from dpstats.regression.path import Path
 from dpstats.regression.plan import STEPS, RegressionPlan
 from dpstats.regression.two_valued_errors import Level, Levels
-
-Floats = NDArray[np.float64]
 
 _TWO_VALUES = 0.9
 """A column has two values if its variance is this fraction of the largest that its mean and bounds allow."""

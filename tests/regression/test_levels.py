@@ -14,18 +14,8 @@ from dpstats.errors import InvalidParameter
 from dpstats.privacy import JointStage
 from dpstats.regression import engine
 from dpstats.regression.design import Design
-from dpstats.regression.levels import (
-    COVARIATES,
-    LEVELS,
-    OUTCOMES,
-    RESIDUALS,
-    LevelMeans,
-    LevelsEstimate,
-    LevelsPlan,
-    clipped_mean,
-    invert_clipped_mean,
-    levels_plan,
-)
+from dpstats.regression.levels import LevelMeans, LevelsEstimate, clipped_mean, invert_clipped_mean
+from dpstats.regression.levels_plan import COVARIATES, LEVELS, OUTCOMES, RESIDUALS, LevelsPlan, levels_plan
 from dpstats.release.session import Session
 
 LABELS = ("a", "b", "c")

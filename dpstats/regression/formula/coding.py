@@ -13,7 +13,14 @@ import numpy as np
 
 from dpstats.data.levels import Categories
 from dpstats.errors import InvalidParameter, show
-from dpstats.regression.formula.declared import Declared, Table, are_truths, empty_table, is_truth, listed
+from dpstats.regression.formula.declared import (
+    Declared,
+    DeclaredTable,
+    are_truths,
+    empty_table,
+    is_truth,
+    listed,
+)
 from dpstats.regression.formula.expressions import Span, applied, evaluate, expression
 from dpstats.regression.formula.splines import Spline, SplineColumn, read_spline
 
@@ -31,7 +38,7 @@ class Number:
         tree = expression(self.source)
         return tree.id if isinstance(tree, ast.Name) else None
 
-    def of(self, table: Table) -> Span:
+    def of(self, table: DeclaredTable) -> Span:
         return evaluate(expression(self.source), table.number)
 
 
@@ -43,7 +50,7 @@ class Indicator:
     source: str
     code: int
 
-    def of(self, table: Table) -> Span:
+    def of(self, table: DeclaredTable) -> Span:
         tree = read_argument(expression(self.source))
         if isinstance(tree, ast.Name):
             codes, low, high = table.codes(tree.id), 0.0, 1.0
@@ -88,7 +95,7 @@ class Column:
     def text(self) -> str:
         return ":".join(part.text for part in self.parts)
 
-    def of(self, table: Table) -> Span:
+    def of(self, table: DeclaredTable) -> Span:
         times = functools.partial(applied, self.text, np.multiply)
         return functools.reduce(times, [part.of(table) for part in self.parts])
 

@@ -127,7 +127,7 @@ def listed(names: Iterable[Any]) -> str:
     return show_names(names)
 
 
-class Table:
+class DeclaredTable:
     """The declared columns of private data. Each column is read at its first use.
 
     Raises
@@ -186,9 +186,9 @@ class Table:
         self._length = length
 
 
-def empty_table(declared: Declared) -> Table:
+def empty_table(declared: Declared) -> DeclaredTable:
     """Return a table without rows, in which the bounds of expressions can be read."""
-    return Table(declared, dict.fromkeys([*declared.bounds, *declared.levels], ()))
+    return DeclaredTable(declared, dict.fromkeys([*declared.bounds, *declared.levels], ()))
 
 
 def reader(data: Any) -> Callable[[str], Any]:

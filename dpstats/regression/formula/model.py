@@ -18,7 +18,14 @@ from dpstats.data.missing import NO_CODES, MissingCodes
 from dpstats.errors import DPStatsError, InvalidParameter, show
 from dpstats.regression.formula.cells import FormulaCells, find_cells
 from dpstats.regression.formula.coding import Column, Indicator, Number, list_columns, read_response
-from dpstats.regression.formula.declared import Declared, Table, check_declared, empty_table, is_truth, listed
+from dpstats.regression.formula.declared import (
+    Declared,
+    DeclaredTable,
+    check_declared,
+    empty_table,
+    is_truth,
+    listed,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,7 +112,7 @@ class Formula:
             If a column is missing or cannot be read, or if a row has an undeclared level of a factor. The error
             reveals that such a row exists, but not its value. To avoid it, declare every level that may occur.
         """
-        table = Table(self._declared, data, codes)
+        table = DeclaredTable(self._declared, data, codes)
         y = None if self._response is None else self._response.of(table).values
         return _matrix(self._columns, table), y
 
@@ -114,7 +121,7 @@ class Formula:
         if not self._columns:
             first = next(iter(data.values()), ()) if isinstance(data, Mapping) else data
             return np.empty((len(first), 0))
-        return _matrix(self._columns, Table(self._declared, data, codes))
+        return _matrix(self._columns, DeclaredTable(self._declared, data, codes))
 
     def find_cells(self, most: int) -> FormulaCells | None:
         """Return the cells of the factors, or None if the design does not consist of factors and columns of numbers."""
@@ -124,7 +131,7 @@ class Formula:
         self, cells: FormulaCells, data: Any, codes: MissingCodes = NO_CODES
     ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None, NDArray[np.int64]]:
         """Return the columns of numbers of a private table, its response, and the code of the cell of each row."""
-        table = Table(self._declared, data, codes)
+        table = DeclaredTable(self._declared, data, codes)
         y = None if self._response is None else self._response.of(table).values
         numbers = [
             column for column, factor in zip(self._columns, cells.is_factor, strict=True) if not factor
@@ -234,14 +241,14 @@ def parse(
     )
 
 
-def _matrix(columns: Sequence[Column], table: Table) -> NDArray[np.float64]:
+def _matrix(columns: Sequence[Column], table: DeclaredTable) -> NDArray[np.float64]:
     X = np.empty((len(columns[0].of(table).values) if columns else len(table), len(columns)))
     for j, column in enumerate(columns):
         X[:, j] = column.of(table).values
     return X
 
 
-def _bounds(column: Column | Number, empty: Table) -> tuple[float, float]:
+def _bounds(column: Column | Number, empty: DeclaredTable) -> tuple[float, float]:
     span = column.of(empty)
     if not 0 < span.high - span.low < math.inf:
         raise InvalidParameter(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_integer, check_real
 from dpstats.errors import InvalidParameter, show
-from dpstats.regression.formula.declared import Table
+from dpstats.regression.formula.declared import DeclaredTable
 from dpstats.regression.formula.expressions import Span, evaluate, expression
 
 
@@ -27,7 +27,7 @@ class SplineColumn:
     degree: int
     position: int
 
-    def of(self, table: Table) -> Span:
+    def of(self, table: DeclaredTable) -> Span:
         call = expression(self.source)
         assert isinstance(call, ast.Call)
         x = evaluate(call.args[0], table.number).clipped()

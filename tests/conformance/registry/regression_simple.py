@@ -16,7 +16,7 @@ from dpstats.regression import (
     SufficientStatisticsRegression,
 )
 from dpstats.regression.blocks import Block
-from dpstats.regression.from_moments import FromMoments
+from dpstats.regression.sufficient import FromMoments
 from dpstats.regression.moments import STAGE
 from dpstats.regression.movement import MOMENTS
 from dpstats.regression.rows import SecondMoments

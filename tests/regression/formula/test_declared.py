@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from dpstats.errors import InvalidData, InvalidParameter
-from dpstats.regression.formula.declared import Table, check_declared
+from dpstats.regression.formula.declared import DeclaredTable, check_declared
 from tests.data.awkward import beside
 
 DECLARED = check_declared({"x": (-1, 2), "big": (0, 1)}, {"plan": ["a", 1, None]})
@@ -53,7 +53,7 @@ def test_a_row_is_read_as_it_is_alone(kind):
         name = "x" if read == "number" else "plan"
 
         def found(rows, read=read, name=name):
-            column = getattr(Table(DECLARED, kind({name: rows})), read)(name)
+            column = getattr(DeclaredTable(DECLARED, kind({name: rows})), read)(name)
             return getattr(column, "values", column)
 
         alone = {id(value): found([value]).tobytes() for value in values}
@@ -77,7 +77,7 @@ def test_frames_of_declared_types():
         (lazy.collect(), [1, math.nan], [0, 2]),
         (masked, [1, math.nan], [0, 0]),
     ]:
-        table = Table(DECLARED, data)
+        table = DeclaredTable(DECLARED, data)
         np.testing.assert_array_equal(table.number("x").values, x)
         assert table.codes("plan").tolist() == codes
 
@@ -87,7 +87,7 @@ def test_a_column_is_read_once():
         def __getitem__(self, name):
             return self.pop(name)
 
-    table = Table(DECLARED, Once(x=[1.0], plan=["a"]))
+    table = DeclaredTable(DECLARED, Once(x=[1.0], plan=["a"]))
     assert table.number("x") is table.number("x") and table.codes("plan") is table.codes("plan")
 
 
@@ -130,7 +130,7 @@ def frame(**columns):
 )
 def test_bad_data_are_refused_and_not_shown(data, read, words):
     def ask():
-        table = Table(DECLARED, data)
+        table = DeclaredTable(DECLARED, data)
         return table.number(read) if read == "x" else table.codes(read)
 
     with pytest.raises(InvalidData, match=words) as caught:
@@ -142,7 +142,7 @@ def test_bad_data_are_refused_and_not_shown(data, read, words):
 
 def test_columns_of_different_lengths_are_refused():
     # One row would otherwise be that of all.
-    table = Table(DECLARED, {"x": [1.0, 2.0], "plan": ["a"]})
+    table = DeclaredTable(DECLARED, {"x": [1.0, 2.0], "plan": ["a"]})
     table.number("x")
     with pytest.raises(
         InvalidData, match="data must have columns of one length, got 1 rows of 'plan' beside 2"
@@ -186,7 +186,7 @@ def test_good_declarations():
     declared = check_declared({"x": np.array([0, 1]), "z": [np.float32(0.5), 2]}, None)
     assert declared.bounds == {"x": (0.0, 1.0), "z": (0.5, 2.0)} and declared.levels == {}
     with pytest.raises(InvalidParameter, match=r"bounds must have the \(low, high\) of 'age' \(or levels"):
-        Table(declared, {"age": [1]}).number("age")
+        DeclaredTable(declared, {"age": [1]}).number("age")
 
 
 @pytest.mark.parametrize("name", ["bounds", "levels"])
