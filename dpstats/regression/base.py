@@ -16,7 +16,7 @@ from dpstats.data.missing import check_codes
 from dpstats.data.parameters import check_flag, check_level, check_real
 from dpstats.data.schema import Column, Schema
 from dpstats.error_distributions import ErrorDistribution
-from dpstats.errors import InvalidData, InvalidParameter, show
+from dpstats.errors import InvalidParameter, refuse, refuse_data
 from dpstats.inference import Estimates, HasEstimates, Test
 from dpstats.lattice import check_finite
 from dpstats.regression.bins import Floats
@@ -179,9 +179,10 @@ class Regression(HasEstimates, _Fitted[SomePlan], HasMissingCodes):
     def _check_columns(self, names: Sequence[Any] | None) -> None:
         """Refuse a column that has the name of the intercept."""
         if check_flag("fit_intercept", self.fit_intercept) and INTERCEPT in (names or ()):
-            raise InvalidData(
-                f"X must have no column named {INTERCEPT!r}, the name of the constant term. Rename or drop the column, "
-                "or set fit_intercept=False."
+            raise refuse_data(
+                "X",
+                allowed=f"have no column named {INTERCEPT!r}, the name of the constant term",
+                remedy="Rename or drop the column, or set fit_intercept=False.",
             )
 
     # Public results
@@ -199,18 +200,16 @@ class Regression(HasEstimates, _Fitted[SomePlan], HasMissingCodes):
         names, first = self._names(), self._first
         if isinstance(coefficient, str):
             if (coefficient := unquote(coefficient, names)) not in names:
-                raise InvalidParameter(
-                    f"coefficient must be the name of one ({', '.join(names[:8])}{', ...' if len(names) > 8 else ''}), "
-                    f"got {show(of)}"
-                )
+                known = f"{', '.join(names[:8])}{', ...' if len(names) > 8 else ''}"
+                raise refuse("coefficient", given=of, allowed=f"the name of one ({known})")
             return names.index(coefficient)
         if isinstance(coefficient, bool) or not isinstance(coefficient, int | np.integer):
-            raise InvalidParameter(
-                f"coefficient must be a name or a position in coef_, got {type(coefficient).__name__}"
+            raise refuse(
+                "coefficient", got=type(coefficient).__name__, allowed="a name or a position in coef_"
             )
         if not -self.coef_.size <= coefficient < self.coef_.size:
-            raise InvalidParameter(
-                f"coefficient must be a position in coef_ (n_features = {self.coef_.size}), got {show(of)}"
+            raise refuse(
+                "coefficient", given=of, allowed=f"a position in coef_ (n_features = {self.coef_.size})"
             )
         return first + int(coefficient) % self.coef_.size
 
@@ -548,17 +547,18 @@ class Regression(HasEstimates, _Fitted[SomePlan], HasMissingCodes):
         with quiet():
             return rows, rows @ self.params_
 
-    def _score_rows(self, X: Any, y: Any) -> tuple[Floats, Floats]:
+    def _score_rows(self, X: Any, y: Any, sample_weight: None) -> tuple[Floats, Floats]:
         """Return the linear predictor of private rows, and their outcomes."""
+        if sample_weight is not None:
+            raise refuse("sample_weight", allowed="None: rows have one weight")
         if y is None:
-            raise InvalidData("y must be given: an outcome for each row of X")
+            raise refuse_data("y", allowed="given: an outcome for each row of X")
         rows, fitted = self._linear_predictor(X)
         check_finite(rows)
         outcomes = self._outcome_column().read(y)
         if outcomes.shape != fitted.shape:
-            raise InvalidData(
-                f"y must have an entry for each row of X (n_samples = {fitted.size}), got {outcomes.size}"
-            )
+            allowed = f"have an entry for each row of X (n_samples = {fitted.size})"
+            raise refuse_data("y", got=str(outcomes.size), allowed=allowed)
         return fitted, outcomes
 
     # Parts of the summary

@@ -34,7 +34,7 @@ from dpstats.lattice.products import (
 from dpstats.lattice.rounding import squared_norms
 from dpstats.regression.bins import Bins, Floats
 from dpstats.regression.design import Design
-from dpstats.regression.passes import NumpyPasses, Passes, apply_columns, choose_passes
+from dpstats.regression.passes import Passes, apply_columns, choose_passes
 
 Result = TypeVar("Result")
 
@@ -54,7 +54,7 @@ MOST_KEPT = 1 << 28
 """Bytes of rows that a fit keeps. If its rows take more, each query reads and converts them again, which takes about
 twice the time."""
 
-_PLAIN: Passes = NumpyPasses()
+_PLAIN = Passes()
 _BLOCK = 3 << 17  # entries of a block of short rows
 
 

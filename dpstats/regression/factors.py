@@ -14,7 +14,7 @@ from dpstats.data.levels import Categories
 from dpstats.data.parameters import check_choice
 from dpstats.data.schema import Schema
 from dpstats.error_distributions import Limits, ScoreErrors, Tail
-from dpstats.errors import InvalidParameter, attempt, refuse, show, show_names
+from dpstats.errors import InvalidParameter, attempt, refuse, show_names
 from dpstats.inference import ALTERNATIVES, Estimates
 from dpstats.lattice import check_finite
 from dpstats.means.contrasts import DifferenceErrors
@@ -109,9 +109,8 @@ class FactorColumns(_FittedFactors[SomePlan]):
         from dpstats.regression.formula import FormulaRows
 
         if self.factors is not None:
-            raise InvalidParameter(
-                "factors must not be given with a formula. Name them in it, with their levels."
-            )
+            allowed = "not be given with a formula"
+            raise refuse("factors", allowed=allowed, remedy="Name them in it, with their levels.")
         levels = described.has_intercept and self.cov_type == "HC"
         cells = described.find_cells(MOST_CELLS) if levels else None
         size = None if cells is None else FormulaRows(described, data, cells).size(Schema())
@@ -202,14 +201,13 @@ class FactorColumns(_FittedFactors[SomePlan]):
         check_is_fitted(self)
         side, coding = check_choice("alternative", alternative, ALTERNATIVES), self._fitted_coding
         if coding is None:
-            raise InvalidParameter(
-                "factors must be declared for difference, or be part of the formula. For columns of X, use t_test."
-            )
+            allowed = "declared for difference, or be part of the formula"
+            raise refuse("factors", allowed=allowed, remedy="For columns of X, use t_test.")
         name = _check_factor(factor, coding)
         levels = coding.factors[name]
         first, second = (_find_level(label, levels, which) for label, which in ((a, "a"), (b, "b")))
         if first == second:
-            raise InvalidParameter(f"a and b must be different levels, got {show(a)} for both")
+            raise refuse("b", given=b, allowed="another level than a")
         shown = (f"{levels.values[first]} - {levels.values[second]}",)
         codes = cell_codes(coding.factors)[name]
         if len(coding.factors) == 1:

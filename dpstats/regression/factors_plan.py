@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from dpstats.data.levels import Categories
 from dpstats.data.parameters import check_real
 from dpstats.data.schema import Column
-from dpstats.errors import InvalidParameter, refuse, show, show_names
+from dpstats.errors import refuse, show, show_names
 from dpstats.regression.bins import Floats
 from dpstats.regression.design import Design
 from dpstats.regression.design_plan import DesignPlan
@@ -119,7 +119,7 @@ def check_factors(factors: Any) -> dict[Any, Categories]:
         entry = f"the entry of factors at position {place}"
         found[name] = Categories(levels, entry)
         if len(found[name]) < 2:
-            raise InvalidParameter(f"{entry} must have at least two levels, got {show(levels)}")
+            raise refuse(entry, given=levels, allowed="have at least two levels")
     check_cells(found)
     return found
 
@@ -128,9 +128,12 @@ def check_cells(factors: Mapping[Any, Categories]) -> None:
     """Refuse factors with too many combinations of levels."""
     count = math.prod(len(levels) for levels in factors.values())
     if count > MOST_CELLS:
-        raise InvalidParameter(
-            f"factors must have at most {MOST_CELLS} combinations of levels, got {count}. Declare the factors with "
-            "rare levels, and leave others as columns of 0 and 1 in X, with x_bounds (0, 1)."
+        raise refuse(
+            "factors",
+            got=str(count),
+            allowed=f"have at most {MOST_CELLS} combinations of levels",
+            remedy="Declare the factors with rare levels, and leave others as columns of 0 and 1 in X, with x_bounds "
+            "(0, 1).",
         )
 
 
@@ -195,11 +198,12 @@ def factors_plan(
 ) -> FactorsPlan:
     """Return the plan of a linear regression of n rows on the columns of the design and on declared factors."""
     if design.center.size == 0:
-        raise InvalidParameter("n_features must be at least 1 with factors: X must have a column of numbers")
+        raise refuse("n_features", allowed="at least 1 with factors: X must have a column of numbers")
     if not design.intercept:
-        raise InvalidParameter(
-            "fit_intercept must be True with factors: the levels of a factor have an intercept each. Or give the "
-            "factors as columns of 0 and 1 in X."
+        raise refuse(
+            "fit_intercept",
+            allowed="True with factors: the levels of a factor have an intercept each",
+            remedy="Or give the factors as columns of 0 and 1 in X.",
         )
     return levels_plan(
         design, coding.cells, n, epsilon, delta, missing, False, slopes=True, kind=FactorsPlan, coding=coding

@@ -16,7 +16,6 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from scipy.special import betainc, gammainc
 
-from dpstats.errors import InvalidParameter, show
 from dpstats.regression.bins import Floats
 
 Dispersion = tuple[Any, Any]
@@ -174,8 +173,4 @@ COUNTS, GAMMA = "counts", "gamma"
 @cache
 def make_family(name: str, overdispersion: float = 1.0) -> Family:
     """Return the family of a plan."""
-    if name == COUNTS:
-        return Counts(overdispersion)
-    if name == GAMMA:
-        return Gamma()
-    raise InvalidParameter(f"family must be {COUNTS!r} or {GAMMA!r}, got {show(name)}")
+    return Gamma() if name == GAMMA else Counts(overdispersion)

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_real
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
 from dpstats.lattice.products import Sums, finest, row_bits
 from dpstats.means.ratio import Noise
 from dpstats.means.totals import GaussianTotals
@@ -229,9 +229,11 @@ def levels_plan(
     if not found.steps.noise_only:
         return found
     if not randomized:
-        raise InvalidParameter(
-            f"epsilon and n_samples must be large enough to adjust for {d} covariates: at epsilon = {epsilon:g} and "
-            f"n_samples = {n} noise hides their slopes. Use more rows, a larger epsilon or fewer covariates."
+        raise refuse(
+            "epsilon",
+            given=epsilon,
+            allowed=f"large enough to adjust n_samples = {n} rows for {d} covariates: noise hides their slopes",
+            remedy="Use more rows, a larger epsilon or fewer covariates.",
         )
 
     stages = additive_stages([_totals(LEVELS, len(levels), 1.0, weighted)], epsilon, delta)

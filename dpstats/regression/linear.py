@@ -11,7 +11,7 @@ from typing import Any
 
 from dpstats.data.parameters import check_choice, check_privacy_parameters
 from dpstats.data.tables import Rows
-from dpstats.errors import InvalidParameter, refuse
+from dpstats.errors import refuse
 from dpstats.privacy.gaussian import gaussian_sigma
 from dpstats.regression.bins import Floats
 from dpstats.regression.engine import NewtonSteps, walked
@@ -279,9 +279,7 @@ class PrivateLinearRegression(FactorColumns[RegressionPlan], NewtonSteps, LeastS
         if noise makes the variance of the outcomes 0 or negative. ``offset`` has the offsets of the rows. The default
         is 0 for each.
         """
-        if sample_weight is not None:
-            raise InvalidParameter("sample_weight must be None: rows have one weight")
-        fitted, outcomes = self._score_rows(X, y)
+        fitted, outcomes = self._score_rows(X, y, sample_weight)
         return self._determination(X, fitted + check_offset(offset, fitted.size), outcomes)
 
     def _read(self, rows: Rows, plan: RegressionPlan | MomentsPlan) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 
 from dpstats.data.parameters import check_flag, check_integer, check_privacy_parameters
 from dpstats.data.rows import column_of
-from dpstats.errors import InvalidData, InvalidParameter, show
+from dpstats.errors import refuse, refuse_data
 from dpstats.regression.base import Link
 from dpstats.regression.bins import Floats
 from dpstats.regression.bounded_outcome import BoundedOutcome
@@ -66,14 +66,13 @@ class LogLinearRegression(BoundedOutcome[RegressionPlan], CurvedRegression):
 
     def _design(self, d: int) -> Design:
         if not check_flag("fit_intercept", self.fit_intercept):
-            raise InvalidParameter(
-                f"fit_intercept must be True for {type(self).__name__}: the level of the outcome is not known"
-            )
+            allowed = f"True for {type(self).__name__}: the level of the outcome is not known"
+            raise refuse("fit_intercept", allowed=allowed)
         if self.y_bounds is None:
-            raise InvalidParameter("y_bounds must be given: a pair (0, high)")
+            raise refuse("y_bounds", allowed="given: a pair (0, high)")
         design = Design.check(self.x_bounds, self.y_bounds, d, True)
         if design.y_center != design.y_half:
-            raise InvalidParameter(f"y_bounds must be a pair (0, high), got {show(self.y_bounds)}")
+            raise refuse("y_bounds", given=self.y_bounds, allowed="a pair (0, high)")
         return self._add_columns(design)
 
     # Reading rows
@@ -137,7 +136,7 @@ class LogLinearRegression(BoundedOutcome[RegressionPlan], CurvedRegression):
     def _exposures(self, exposure: Any, n: int) -> Floats:
         found = column_of("exposure", exposure)
         if found.shape != (n,) or not (np.isfinite(found) & (found > 0)).all():
-            raise InvalidData(f"exposure must be {n} numbers greater than 0, one for each row of X")
+            raise refuse_data("exposure", allowed=f"{n} numbers greater than 0, one for each row of X")
         return found
 
     def score(self, X: Any, y: Any, sample_weight: None = None, exposure: Any = None) -> float:
@@ -146,9 +145,7 @@ class LogLinearRegression(BoundedOutcome[RegressionPlan], CurvedRegression):
         Outcomes are clipped to ``y_bounds``, and residuals at twice the half-width of these bounds. The result is NaN
         if noise makes the variance of the outcomes 0 or negative. ``exposure`` has the exposures of the rows.
         """
-        if sample_weight is not None:
-            raise InvalidParameter("sample_weight must be None: rows have one weight")
-        linear, outcomes = self._score_rows(X, y)
+        linear, outcomes = self._score_rows(X, y, sample_weight)
         with np.errstate(over="ignore"):
             fitted = np.exp(linear)
         if exposure is not None:

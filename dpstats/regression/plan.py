@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from dpstats.data.parameters import check_real
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
 from dpstats.lattice.joint import FREE_SQUARES, box_movement, free_weight
 from dpstats.lattice.products import finest, row_bits
 from dpstats.privacy.gaussian import gaussian_sigma
@@ -375,11 +375,7 @@ def made_plan(
     ``integers`` describes a stage by its name, its fraction and the bits of a row. Stages that all plans share are
     described here.
     """
-    if delta == 0:
-        raise InvalidParameter(
-            "delta must be greater than 0 for Gaussian noise, got 0. For delta = 0, use "
-            "FunctionalMechanismRegression"
-        )
+    check_gaussian_delta(delta)
     mu, d = 1 / gaussian_sigma(epsilon, delta), design.center.size
 
     def describe(name: str, share: float, bits: int) -> Integers | JointIntegers:
@@ -399,6 +395,16 @@ def made_plan(
         )
 
     return finest(make, row_bits(n))
+
+
+def check_gaussian_delta(delta: float) -> None:
+    """Refuse delta = 0, for which there is no Gaussian noise."""
+    if delta == 0:
+        allowed, remedy = (
+            "greater than 0 for Gaussian noise",
+            "For delta = 0, use FunctionalMechanismRegression",
+        )
+        raise refuse("delta", got="0", allowed=allowed, remedy=remedy)
 
 
 def describe_common(

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from dpstats.data.parameters import check_privacy_parameters
 from dpstats.data.tables import Rows
-from dpstats.errors import InvalidParameter
 from dpstats.lattice.products import Sums
 from dpstats.regression.from_moments import describe_moments, read_moments, report_moments
 from dpstats.regression.least_squares import LeastSquares
 from dpstats.regression.moments import MomentsPlan, moments_plan
+from dpstats.regression.plan import check_gaussian_delta
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
 
@@ -143,11 +143,7 @@ class SufficientStatisticsRegression(FromMoments):
         """
         n, design = self._declared(n_samples, n_features)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
-        if delta == 0:
-            raise InvalidParameter(
-                "delta must be greater than 0 for Gaussian noise, got 0. For delta = 0, use "
-                "FunctionalMechanismRegression"
-            )
+        check_gaussian_delta(delta)
         return moments_plan("l2", design, n, epsilon, delta, self._policy())
 
     def _method(self) -> list[tuple[str, str]]:

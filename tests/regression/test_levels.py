@@ -178,7 +178,7 @@ def test_differences_count_the_errors_of_the_slopes() -> None:
 
 
 def test_levels_that_are_not_randomized_are_not_compared_without_slopes() -> None:
-    with pytest.raises(InvalidParameter, match="large enough to adjust"):
+    with pytest.raises(InvalidParameter, match="epsilon must"):
         plan_of(300, epsilon=0.5, randomized=False)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dpstats.data.levels import Categories
-from dpstats.errors import InvalidParameter, show
+from dpstats.errors import InvalidParameter, refuse, show
 from dpstats.regression.formula.declared import (
     Declared,
     DeclaredTable,
@@ -157,7 +157,7 @@ def read_part(factor: Any, declared: Declared) -> Number | Spline | Factor:
     """Return a formulaic factor, that is anything multiplied in a term, as a number, a spline or a factor."""
     text, kind = factor.expr, factor.eval_method.value
     if kind == "literal":
-        raise InvalidParameter(f"formula must have no numbers but 0 and 1 outside of I(), got {text}")
+        raise refuse("formula", got=text, allowed="have no numbers but 0 and 1 outside of I()")
     source = f"`{text}`" if kind == "lookup" else text
     tree, levels = expression(source), declared.levels
     coding: list[ast.expr] = []
@@ -169,9 +169,11 @@ def read_part(factor: Any, declared: Declared) -> Number | Spline | Factor:
                 return Number(text, source)
         case ast.Call(func=ast.Name(id="C"), args=[ast.Name(id=name), *coding], keywords=[]):
             if name not in levels:
-                raise InvalidParameter(
-                    f"levels must have the categories of {show(name)}, got levels of {listed(levels)}. "
-                    f"Declare levels={{{show(name)}: [...]}}"
+                raise refuse(
+                    "levels",
+                    got=f"levels of {listed(levels)}",
+                    allowed=f"have the categories of {show(name)}",
+                    remedy=f"Declare levels={{{show(name)}: [...]}}",
                 )
         case ast.Call(func=ast.Name(id="C"), args=[condition, *coding], keywords=[]):
             if not _is_truth(condition, declared):
@@ -220,10 +222,11 @@ def _reference(coding: list[ast.expr], levels: Categories) -> int:
             if len(base) == 1 and isinstance(base[0], ast.Constant):
                 code = int(levels.codes([base[0].value])[0])
     if code < 0:
-        got = ", ".join(map(ast.unparse, coding))
-        raise InvalidParameter(
-            "C() must have the name of a column, and after it nothing or contr.treatment(level) with one of the levels "
-            f"{listed(levels.values)}, got {got}"
+        raise refuse(
+            "C()",
+            got=", ".join(map(ast.unparse, coding)),
+            allowed="have the name of a column, and after it nothing or contr.treatment(level) with one of the levels "
+            f"{listed(levels.values)}",
         )
     return code
 

@@ -17,7 +17,7 @@ from dpstats.data.missing import NO_CODES, MissingCodes
 from dpstats.data.parameters import check_real
 from dpstats.data.rows import column_of
 from dpstats.data.values import is_missing
-from dpstats.errors import InvalidData, InvalidParameter, refuse, show, show_names
+from dpstats.errors import refuse, refuse_data, show, show_names
 from dpstats.regression.formula.expressions import Span
 
 _ROUNDING = 1e-9
@@ -53,9 +53,9 @@ def check_declared(bounds: Any, levels: Any, data: Any = None) -> Declared:
     levels = {} if levels is None else levels
     for name, value in (("bounds", bounds), ("levels", levels)):
         if not isinstance(value, Mapping):
-            raise InvalidParameter(f"{name} must be a mapping by the names of columns, got {show(value)}")
+            raise refuse(name, given=value, allowed="a mapping by the names of columns")
         if not all(isinstance(key, str) for key in value):
-            raise InvalidParameter(f"{name} must have the names of columns as keys, which are text")
+            raise refuse(name, allowed="have the names of columns as keys, which are text")
     pairs = {
         key: _check_pair(_name_entry("bounds", k), pair, bounds)
         for k, (key, pair) in enumerate(bounds.items())
@@ -96,7 +96,7 @@ def _name_entry(parameter: str, place: int) -> str:
 def _check_pair(name: str, pair: Any, bounds: Mapping[Any, Any]) -> tuple[float, float]:
     pair = pair.tolist() if isinstance(pair, np.ndarray) else pair
     if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
-        raise InvalidParameter(f"{name} must be a pair (low, high), got bounds as {show(bounds)}")
+        raise refuse(name, got=f"bounds as {show(bounds)}", allowed="a pair (low, high)")
     low, high = (check_real(f"{name}, side {side}", end, of=pair) for side, end in enumerate(pair))
     if not low < high:
         raise refuse(name, given=pair, allowed="have low < high")
@@ -106,7 +106,7 @@ def _check_pair(name: str, pair: Any, bounds: Mapping[Any, Any]) -> tuple[float,
 def _check_levels(name: str, values: Any) -> Categories:
     categories = Categories(values, name)
     if len(categories) < 2:
-        raise InvalidParameter(f"{name} must be at least two values, got {show(values)}")
+        raise refuse(name, given=values, allowed="at least two values")
     return categories
 
 
@@ -116,9 +116,8 @@ def _check_shares(name: str, shares: Mapping[Any, Any]) -> float:
         check_real(f"{name}, share {place}", share, above=0) for place, share in enumerate(shares.values())
     ]
     if sum(found) > 1 + _ROUNDING:
-        raise InvalidParameter(
-            f"{name} must have fractions of the rows that add up to at most 1, got {sum(found):g}"
-        )
+        allowed = "have fractions of the rows that add up to at most 1"
+        raise refuse(name, got=f"{sum(found):g}", allowed=allowed)
     return min(found)
 
 
@@ -153,9 +152,10 @@ class DeclaredTable:
             codes = self.codes(name)
             return Span(0.0, 1.0, codes if self._declared.levels[name].values[1] else 1.0 - codes, truth=True)
         if name not in bounds:
-            raise InvalidParameter(
-                f"bounds must have the (low, high) of {show(name)} (or levels its categories, if it is a factor), got "
-                f"bounds of {listed(bounds)} and levels of {listed(self._declared.levels)}"
+            raise refuse(
+                "bounds",
+                got=f"bounds of {listed(bounds)} and levels of {listed(self._declared.levels)}",
+                allowed=f"have the (low, high) of {show(name)} (or levels its categories, if it is a factor)",
             )
         values = column_of(f"data[{name!r}]", self._read(name), self._missing)
         self._check_length(name, len(values))
@@ -172,17 +172,17 @@ class DeclaredTable:
         codes = known.codes(self._missing.clear_entries(what, self._read(name)), what)
         self._check_length(name, len(codes))
         if (codes < 0).any():
-            raise InvalidData(
-                f"data[{show(name)}] must be one of its {len(levels)} declared levels in every row, got at least one "
-                "row in none of them (a missing category is a level if None is declared)"
+            raise refuse_data(
+                f"data[{show(name)}]",
+                got="at least one row in none of them (a missing category is a level if None is declared)",
+                allowed=f"one of its {len(levels)} declared levels in every row",
             )
         return np.where(codes < len(levels), codes, np.nan)
 
     def _check_length(self, name: str, length: int) -> None:
         if self._length not in (None, length):
-            raise InvalidData(
-                f"data must have columns of one length, got {length} rows of {show(name)} beside {self._length}"
-            )
+            got = f"{length} rows of {show(name)} beside {self._length}"
+            raise refuse_data("data", got=got, allowed="have columns of one length")
         self._length = length
 
 
@@ -203,24 +203,25 @@ def _open(data: Any) -> tuple[Sequence[str], Callable[[str], Any]]:
         check_indexes({f"data[{name!r}]": column for name, column in data.items()})
     names = list(data) if isinstance(data, Mapping) else column_names(data) or []
     if len(set(names)) < len(names):
-        raise InvalidData(f"data must have a different name for every column, got {listed(names)}")
+        raise refuse_data("data", got=listed(names), allowed="have a different name for every column")
     frame = frame_of(data) if names and not isinstance(data, Mapping) else None
     if frame is None and not isinstance(data, Mapping):
         kind = type(data)
         module = kind.__module__.partition(".")[0]
         found = kind.__name__ if module in ("builtins", "numpy") else f"{module}.{kind.__name__}"
-        raise InvalidData(
-            f"data must be a data frame in memory or a mapping of names to columns, got {found}. Collect it first."
-        )
+        allowed = "a data frame in memory or a mapping of names to columns"
+        raise refuse_data("data", got=found, allowed=allowed, remedy="Collect it first.")
     if frame is None and any(
         isinstance(column, str) or not hasattr(column, "__len__") for column in data.values()
     ):
         # The keys may then be entries, and are not shown as names of columns.
-        raise InvalidData("data must be a mapping of names to columns, got one to single entries")
+        raise refuse_data("data", got="one to single entries", allowed="a mapping of names to columns")
 
     def read(name: str) -> Any:
         if name not in names:
-            raise InvalidData(f"data must have the column {show(name)} of the formula, got {listed(names)}")
+            raise refuse_data(
+                "data", got=listed(names), allowed=f"have the column {show(name)} of the formula"
+            )
         return data[name] if frame is None else frame.get_column(name).to_native()
 
     return names, read

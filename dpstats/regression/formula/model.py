@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.missing import NO_CODES, MissingCodes
-from dpstats.errors import DPStatsError, InvalidParameter, show
+from dpstats.errors import DPStatsError, refuse, show
 from dpstats.regression.formula.cells import FormulaCells, find_cells
 from dpstats.regression.formula.coding import Column, Indicator, Number, list_columns, read_response
 from dpstats.regression.formula.declared import (
@@ -215,9 +215,8 @@ def parse(
     names = tuple(column.text for column in columns)
     has_intercept = any(term.degree == 0 for term in right)
     if not (names or (has_intercept and left is not None)) or len(set(names)) < len(names):
-        raise InvalidParameter(
-            f"formula must give columns with different names, got {show(formula)}, which gives {listed(names)}"
-        )
+        got = f"{show(formula)}, which gives {listed(names)}"
+        raise refuse("formula", got=got, allowed="give columns with different names")
     empty = empty_table(declared)
     x_bounds = np.array([_bounds(column, empty) for column in columns]).reshape(len(columns), 2)
     response = None if left is None else _response(left, declared)
@@ -251,17 +250,15 @@ def _matrix(columns: Sequence[Column], table: DeclaredTable) -> NDArray[np.float
 def _bounds(column: Column | Number, empty: DeclaredTable) -> tuple[float, float]:
     span = column.of(empty)
     if not 0 < span.high - span.low < math.inf:
-        raise InvalidParameter(
-            f"formula must have columns that vary within finite bounds, got {show(column.text)} within "
-            f"[{span.low:g}, {span.high:g}]"
-        )
+        got = f"{show(column.text)} within [{span.low:g}, {span.high:g}]"
+        raise refuse("formula", got=got, allowed="have columns that vary within finite bounds")
     return span.low, span.high
 
 
 def _terms(formula: Any) -> tuple[list[Any] | None, list[Any]]:
     """Return formulaic's terms of the left side (None without one), and of the right side ordered by degree."""
     if not isinstance(formula, str):
-        raise InvalidParameter(f"formula must be a str, got {show(formula)}")
+        raise refuse("formula", given=formula, allowed="a str")
     try:
         from formulaic.parser import DefaultFormulaParser
     except ImportError:
@@ -272,11 +269,11 @@ def _terms(formula: Any) -> tuple[list[Any] | None, list[Any]]:
         # The reason quotes the formula, which is not shown if it is long.
         shown = show(formula)
         why = f": {str(error).splitlines()[0].split('. ')[0]}" if shown[0] in "'\"" else ""
-        raise InvalidParameter(f"formula must be like 'y ~ x + C(plan)', got {shown}{why}") from None
+        raise refuse("formula", got=f"{shown}{why}", allowed="like 'y ~ x + C(plan)'") from None
     left = getattr(sides, "lhs", None)
     right = sides.root if left is None else sides.rhs
     if isinstance(left, tuple) or isinstance(right, tuple):
-        raise InvalidParameter(f"formula must be like 'y ~ x + C(plan)', without |, got {show(formula)}")
+        raise refuse("formula", given=formula, allowed="like 'y ~ x + C(plan)', without |")
     return None if left is None else list(left), sorted(right, key=lambda term: term.degree)
 
 
@@ -286,5 +283,5 @@ def _response(terms: list[Any], declared: Declared) -> Number:
     part = read_response(factors[0], declared) if one else None
     if part is None:
         written = " + ".join(map(str, terms))
-        raise InvalidParameter(f"formula must have one number as its response, got {show(written)}")
+        raise refuse("formula", given=written, allowed="have one number as its response")
     return part

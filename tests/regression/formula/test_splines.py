@@ -96,7 +96,7 @@ def test_all_basis_functions_add_up_to_one():
         ("bs(x, knots=[1], degree=0)", "degree in bs.* must be an integer at least 1 and at most 5, got 0"),
         ("bs(x, knots=[1], degree=y)", "degree must be public numbers"),
         ("bs(z, knots=[1])", "bounds must have the .* of 'z'"),
-        ("bs(3, knots=[])", "must have an argument with finite bounds"),
+        ("bs(3, knots=[])", "formula must have splines"),
         ("bs(log(x), knots=[1])", r"finite for all numbers within bounds, which log\(x\) is not"),
         ("ns(x, knots=[1])", r"formula must not have ns\(\)"),
     ],
