@@ -292,8 +292,11 @@ class Regression(HasEstimates, _Fitted[SomePlan], HasMissingCodes):
         """Return a table of coefficients in the layout of statsmodels, with a privacy block and the assumptions."""
         table = self._table_of(confidence_level)
         if self._ratio:
-            table[self._ratio] = self._ratio_column()
-        table["privacy"] = [f"{100 * share:.0f}%" for share in self._all_shares()]
+            with np.errstate(over="ignore"):
+                ratios = np.exp(self.params_)
+                table[self._ratio] = print_rounded(ratios, ratios * self._errors())
+        shares = [*[self.intercept_privacy_share_] * self._first, *self.privacy_share_]
+        table["privacy"] = [f"{100 * share:.0f}%" for share in shares]
         return Summary(
             self._title,
             [*self._facts(), *self._method_facts()],
@@ -526,12 +529,6 @@ class Regression(HasEstimates, _Fitted[SomePlan], HasMissingCodes):
             low, high = np.exp(found.low), np.exp(found.high)
         return ConfidenceInterval(low, high, found.confidence_level, words, found.simultaneous)
 
-    def _ratio_column(self) -> list[str]:
-        """Return the exponential of each parameter as text."""
-        with np.errstate(over="ignore"):
-            ratios = np.exp(self.params_)
-            return print_rounded(ratios, ratios * self._errors())
-
     def _linear_predictor(self, X: Any) -> tuple[Floats, Floats]:
         """Return the checked rows with the constant column, and their linear predictor."""
         check_is_fitted(self)
@@ -590,26 +587,14 @@ class Regression(HasEstimates, _Fitted[SomePlan], HasMissingCodes):
         }
 
     def _facts(self) -> list[tuple[str, str]]:
-        return [
-            *self._table_facts(),
-            *(
-                [("Rows observed", observed_rows(self.rows_, self.rows_noise_std_))]
-                if hasattr(self, "rows_")
-                else []
-            ),
-            *([("Total weight", self._weight_words())] if hasattr(self, "total_weight_") else []),
-        ]
-
-    def _weight_words(self) -> str:
-        """Return the total weight with its noise, and the effective number of rows."""
-        total, noise = self.total_weight_, self.total_weight_noise_std_
-        words = f"{significant(total, noise)} (noise sd {significant(noise, noise / 10)})"
-        return f"{words}, as {self.effective_rows_:,.0f} equal rows"
-
-    def _all_shares(self) -> Floats:
-        """Return the fraction of each parameter's squared standard error due to privacy, intercept first."""
-        intercept = [self.intercept_privacy_share_] * self._first
-        return np.append(intercept, self.privacy_share_)
+        facts = list(self._table_facts())
+        if hasattr(self, "rows_"):
+            facts.append(("Rows observed", observed_rows(self.rows_, self.rows_noise_std_)))
+        if hasattr(self, "total_weight_"):
+            total, noise = self.total_weight_, self.total_weight_noise_std_
+            words = f"{significant(total, noise)} (noise sd {significant(noise, noise / 10)})"
+            facts.append(("Total weight", f"{words}, as {self.effective_rows_:,.0f} equal rows"))
+        return facts
 
     def _notes(self) -> list[str]:
         """Return the assumptions of the coefficients, and advice if noise hides some of them."""

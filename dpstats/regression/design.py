@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.errors import refuse
+from dpstats.errors import attempt, refuse
 from dpstats.means.region import check_bounds
 from dpstats.regression.bins import Floats
 
@@ -18,13 +18,6 @@ _LARGEST = 1e140
 """Limit for bounds, for the ratio of half-widths, and for the inverse of a half-width.
 
 Within it, squares of coefficients and errors in the units of the data are finite floats that are not 0."""
-
-
-def _is_pair(bounds: Any) -> bool:
-    try:
-        return bool(np.shape(bounds) == (2,))
-    except ValueError:  # entries of several lengths
-        return False
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +66,7 @@ class Design:
         if y_bounds is None:
             y_low, y_high = -1.0, 1.0
         else:
-            if isinstance(y_bounds, Mapping) or not _is_pair(y_bounds):
+            if isinstance(y_bounds, Mapping) or attempt(lambda: np.shape(y_bounds), ValueError) != (2,):
                 raise refuse("y_bounds", allowed="a pair (low, high) of numbers")
             y_ends = check_bounds("y_bounds", y_bounds, 1)
             y_low, y_high = float(np.ravel(y_ends[0])[0]), float(np.ravel(y_ends[1])[0])

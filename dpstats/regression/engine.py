@@ -54,7 +54,7 @@ class NewtonSteps(RowColumns[RegressionPlan]):
         return found
 
     def _report_counts(self, released: Released, plan: RegressionPlan, found: Estimate) -> None:
-        """Set the number of rows, their total weight, and the fraction of offsets outside their bounds."""
+        """Set the number of rows, their total weight, and the fractions of further columns outside their bounds."""
         self.condition_ = found.condition
         if plan.count_stage is not None:
             count, noise = (
@@ -68,10 +68,6 @@ class NewtonSteps(RowColumns[RegressionPlan]):
                 largest = plan.design.weight[1]
                 self.total_weight_, self.total_weight_noise_std_ = largest * count, largest * noise
                 self.effective_rows_ = found.effective
-        self._set_clipped_columns(plan, found)
-
-    def _set_clipped_columns(self, plan: RegressionPlan, found: Estimate) -> None:
-        """Set the fraction of the offsets, exposures and weights outside their bounds, if rows have them."""
         for role in _EFFECTS:
             share, std = f"clipped_{role}_share_", f"clipped_{role}_share_std_"
             for name in (share, std):  # of an earlier fit

@@ -38,10 +38,13 @@ def report_moments(model: LeastSquares[Any], released: Released, plan: MomentsPl
         model._counted = said.share * plan.n_samples
 
 
-def describe_moments(model: LeastSquares[Any], reason: str = "") -> list[tuple[str, str]]:
+GAUSSIAN_MOMENTS = "second moments of (1, x, y) with Gaussian noise, released once; bounded rows"
+
+
+def describe_moments(model: LeastSquares[Any], method: str) -> list[tuple[str, str]]:
     """Return the methods for coefficients and covariance, as lines of a summary."""
     return [
-        ("Method", f"second moments of (1, x, y) with Gaussian noise, released once; bounded rows{reason}"),
+        ("Method", method),
         ("Covariance", "nonrobust (residuals of one variance)"),
         ("Condition of the design", f"{model.condition_:.3g} (released)"),
     ]

@@ -18,7 +18,7 @@ from scipy.special import ndtr
 from dpstats.means.ratio import Ratio
 from dpstats.means.totals import COUNTS
 from dpstats.regression.bins import Floats
-from dpstats.regression.blocks import X_BITS, Coordinates
+from dpstats.regression.blocks import X_BITS, Coordinates, Question
 from dpstats.regression.levels_plan import (
     BIAS,
     COVARIATES,
@@ -34,7 +34,7 @@ from dpstats.regression.levels_plan import (
 )
 from dpstats.regression.linear_path import LinearPath
 from dpstats.regression.path import Estimate, find_identified
-from dpstats.regression.rows import Question, coordinates
+from dpstats.regression.rows import coordinates
 
 _RANGE = 3.0
 """Half-width of the range of most outcomes, in standard deviations."""

@@ -35,7 +35,7 @@ from dpstats.privacy.gaussian import gaussian_sigma
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.stages import JointStage
 from dpstats.regression.bins import Floats
-from dpstats.regression.blocks import X_BITS, Block, Coordinates
+from dpstats.regression.blocks import X_BITS, Block, Coordinates, Question
 from dpstats.regression.design import Design
 from dpstats.regression.design_plan import DesignPlan
 from dpstats.regression.plan import (
@@ -46,7 +46,7 @@ from dpstats.regression.plan import (
     regression_plan,
     shares,
 )
-from dpstats.regression.rows import UNIT_BITS, Question
+from dpstats.regression.rows import UNIT_BITS
 from dpstats.release.additive import Integers, JointIntegers, additive_stages
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.special import chdtr, chdtri, ndtr
 
 from dpstats.regression.bins import Floats
+from dpstats.regression.blocks import Question
 from dpstats.regression.curvature import Curvature, positive
 from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT
 from dpstats.regression.path import QUANTILE, Estimate, Path, Seen
@@ -32,17 +33,7 @@ from dpstats.regression.plan import (
     size_name,
     step_name,
 )
-from dpstats.regression.rows import (
-    OUTSIDE,
-    SIZE,
-    Center,
-    LinearStep,
-    Moments,
-    Question,
-    Size,
-    Tail,
-    coordinates,
-)
+from dpstats.regression.rows import OUTSIDE, SIZE, LinearStep, Moments, Size, Tail, coordinates
 
 MEAT_KURTOSIS = 5.0
 """Variance of a squared gradient over its squared mean, for normal rows with clipped residuals."""
@@ -87,6 +78,7 @@ _LEAST_ERRORS = 2.0
 class LinearPath(Path):
     """Least squares with bounded rows and residuals (Mallows weights, Huber's psi)."""
 
+    _centers_outcome = True
     _averaged = STEPS - 1
     _changes = 0.3  # which rows are clipped changes with the coefficients
 
@@ -123,9 +115,6 @@ class LinearPath(Path):
         noise = self._std(name, GRADIENT) * self.radius * self.sigma
         return max(self.width, self._far_threshold(self.sigma, noise))
 
-    def _center_question(self, name: str) -> Question:
-        return Center(name, True)
-
     def _own_question(self, name: str) -> Question:
         if name == TAIL:
             white = coordinates(self.whitening, self.p)
@@ -133,9 +122,8 @@ class LinearPath(Path):
             return Tail(*self._model(), white, self.radius, self.plan.bits, name, clip, reach)
         if name == RESIDUALS:
             return Moments(*self._model(), MEAN, SQUARES, self.most_residual)
-        for t in range(1, STEPS + 1):
-            if name == size_name(t):
-                return Size(*self._model(), name, self.most, t == 1)
+        if name.startswith("residual size"):
+            return Size(*self._model(), name, self.most, name == size_name(1))
         unclipped, last = is_unclipped(name), name == step_name(STEPS)
         white, clip = coordinates(self.whitening, self.p), self._threshold(name) * self.sigma
         return LinearStep(*self._model(), white, self.radius, self.plan.bits, clip, unclipped, last)

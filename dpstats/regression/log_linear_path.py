@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from dpstats.regression.bins import Floats
+from dpstats.regression.blocks import Question
 from dpstats.regression.curvature import Curvature, positive
 from dpstats.regression.design import Design
 from dpstats.regression.families import Bound, make_family
@@ -33,9 +34,9 @@ from dpstats.regression.log_linear_rows import (
 from dpstats.regression.log_linear_tables import FAR, Predictors, Tables, expect_sizes, tabulate
 from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT
 from dpstats.regression.path import NEGLIGIBLE, WIDEST, Estimate
-from dpstats.regression.plan import CENTER, LAST_NORMS, NORMS, STEPS, size_name, step_name
-from dpstats.regression.rows import OUTSIDE, SIZE, Question, coordinates
-from dpstats.regression.two_valued import FLOORS, LastStep, LevelPath
+from dpstats.regression.plan import LAST_NORMS, NORMS, STEPS, size_name, step_name, step_number
+from dpstats.regression.rows import OUTSIDE, SIZE, coordinates
+from dpstats.regression.two_valued import FLOORS, LARGEST_EFFECT, LastStep, LevelPath
 from dpstats.regression.two_valued_errors import LogLevel
 
 _WIDTHS = (1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0, 8.0)
@@ -110,8 +111,6 @@ class LogLinearPath(LevelPath):
     """Estimating equations of a log-linear model with bounded rows and clipped residuals."""
 
     _averaged = STEPS - 1
-    _changes = 0.3
-    _model_off = 0.3
     _model_error = 0.01
     plan: LogLinearPlan
 
@@ -131,17 +130,9 @@ class LogLinearPath(LevelPath):
         self.calibration: Mapping[str, Floats] | None = None
 
     @property
-    def _caps(self) -> tuple[float, ...]:
-        return _LEVEL_CAPS if self.has_levels else _CAPS
-
-    @property
     def _least_size(self) -> float:
         # A level with a mean of 1/100 has little curvature, and its steps would stay short.
         return 0.005 if self.has_levels else 0.05
-
-    def _correct(self, likely: Curvature) -> Curvature:
-        # The estimating equations change from step to step, so a move does not show the curvature.
-        return likely
 
     def _bent(self, before: Floats) -> Floats:
         """Return the covariance of the error that a step leaves because the mean is an exponential.
@@ -156,9 +147,6 @@ class LogLinearPath(LevelPath):
         found = np.asarray((vectors * (variances * (error / (1 + error)) ** 2)) @ vectors.T)
         # Corrected moves are exact for levels, and leave an error within these only.
         return found / 4 if self.has_levels else found
-
-    def _resize(self, part: Curvature, now: Curvature) -> Curvature:
-        return part.no_larger_than(now)
 
     @property
     def _half(self) -> float:
@@ -190,9 +178,9 @@ class LogLinearPath(LevelPath):
         if name == CALIBRATION:
             reach, spread = float(self._reach(self.width)), _TILT * self._calibrated_spread
             return Excess(*model, self.tables.curves, self._half, reach, self.middle, spread)
-        for t in range(1, STEPS + 1):
-            if name == size_name(t):
-                return Spread(*model, self.tables.curves, self._half, name, self.middle, t == 1)
+        if name.startswith("residual size"):
+            first = name == size_name(1)
+            return Spread(*model, self.tables.curves, self._half, name, self.middle, first)
         return LogLinearStep(
             *model,
             coordinates(self.whitening, self.p),
@@ -207,11 +195,6 @@ class LogLinearPath(LevelPath):
     # Updates
 
     def take(self, name: str, released: Any) -> None:
-        if name == CENTER and self.plan.design.offsets is not None:
-            middle, half = self.plan.design.offsets
-            self.offset = middle + half * float(np.clip(self._rescale(released)[-1], -1.0, 1.0))
-            self.shift = np.clip(self._rescale(released)[:-1], -1.0, 1.0)
-            return
         super().take(name, released)
         if name == NORMS:
             # The coordinates of the first step, in which typical rows have entries of size 1, and their covariance.
@@ -267,7 +250,7 @@ class LogLinearPath(LevelPath):
         self.fitness = fitness
         best = np.unravel_index(int(np.argmin(fitness)), fitness.shape)
         self.dispersion = float(linear[best]), float(quadratic[best])
-        t = next(t for t in range(1, STEPS + 1) if name == size_name(t))
+        t = step_number(name)
         self._tabulate() if t == 1 else self._choose_width(step_name(t))
 
     @property
@@ -302,12 +285,9 @@ class LogLinearPath(LevelPath):
     def _measure_spread(self, slopes: Floats) -> float:
         """Return the same for slopes in the coordinates of the first step."""
         raw = float(slopes @ self.first_shape @ slopes)
-        return math.sqrt(max(raw - self._predictor_error() ** 2, 0.1 * raw, 0.0))
+        return math.sqrt(max(raw - self._curved_error() ** 2, 0.1 * raw, 0.0))
 
     def _curved_error(self) -> float:
-        return self._predictor_error()
-
-    def _predictor_error(self) -> float:
         """Return the root mean square over rows of the error of their linear predictors, about the level."""
         back = np.linalg.solve(self.first.T, self.whitening.T)
         error = (back @ (self.noise + self.left) @ back.T)[1:, 1:]
@@ -320,10 +300,13 @@ class LogLinearPath(LevelPath):
     @property
     def _predictors(self) -> Predictors:
         offsets, cells = self.plan.design.offsets, self._effects()
+        effects = np.clip(2 * self.raw[1:][cells.own], -LARGEST_EFFECT, LARGEST_EFFECT)
+        shifts = (cells.upper - cells.weights @ cells.upper) @ effects
+        each = tuple(zip(shifts.tolist(), cells.weights.tolist(), strict=True))
         spread = self._cell_spread(cells.own)
         total = math.hypot(spread, 0.0 if offsets is None else min(offsets[1] / 2, 1.0))
         near = {"near": FAR} if self.sharp else {}
-        return Predictors(self.middle, spread, total, math.log(2 * self._half), self._shifts(cells), **near)
+        return Predictors(self.middle, spread, total, math.log(2 * self._half), each, **near)
 
     def _tabulate(self) -> None:
         """Tabulate the public functions for the present coefficients, dispersion and threshold."""
@@ -386,7 +369,7 @@ class LogLinearPath(LevelPath):
     # Steps
 
     def _take_step(self, name: str, released: Mapping[str, Floats]) -> None:
-        t = next(t for t in range(1, STEPS + 1) if name == step_name(t))
+        t = step_number(name)
         unit = self.radius * self.tables.scale * (1 + self.tables.most_pull) / self.tables.curvature
         gradient, noise = released[GRADIENT] * unit, self._std(name, GRADIENT) * unit
         matrix, std = self._matrix(name, CURVATURE, released, self.p)
@@ -400,7 +383,8 @@ class LogLinearPath(LevelPath):
         if t == STEPS:
             meat, meat_std = self._matrix(name, MEAT, released, self.p)
             self.meat = meat * unit**2, meat_std * unit**2
-        far = self._take_level_step(name, gradient, noise, inverse, t, self._caps[t - 1])
+        caps = _LEVEL_CAPS if self.has_levels else _CAPS
+        far = self._take_level_step(name, gradient, noise, inverse, t, caps[t - 1])
         if t == 1:
             self._center()
         self.unsettled = t == STEPS and far > 1

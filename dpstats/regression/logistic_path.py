@@ -10,12 +10,13 @@ import numpy as np
 from scipy.special import expit, logit
 
 from dpstats.regression.bins import Floats
+from dpstats.regression.blocks import Question
 from dpstats.regression.curvature import Curvature, Inverse, positive
 from dpstats.regression.log_odds import derivative, normal_log_odds
 from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT
 from dpstats.regression.path import Estimate, Seen
-from dpstats.regression.plan import CENTER, RATE, STEPS, RegressionPlan, step_name
-from dpstats.regression.rows import LogisticStep, Outcome, Question, coordinates
+from dpstats.regression.plan import RATE, STEPS, RegressionPlan, step_name, step_number
+from dpstats.regression.rows import LogisticStep, Outcome, coordinates
 from dpstats.regression.two_valued import LastStep, LevelPath
 from dpstats.regression.two_valued_errors import LogitLevel
 
@@ -28,9 +29,6 @@ _NOT_NORMAL = 0.5
 
 class LogisticPath(LevelPath):
     """The logistic likelihood with bounded rows."""
-
-    _changes = 0.3
-    _model_off = 0.3
 
     def __init__(self, plan: RegressionPlan) -> None:
         super().__init__(plan)
@@ -52,23 +50,12 @@ class LogisticPath(LevelPath):
         # A level with a rate near 0 or 1 has little curvature.
         return (_LEAST_SHARE / 10 if self.has_levels else _LEAST_SHARE) * self._common_size
 
-    def _correct(self, likely: Curvature) -> Curvature:
-        # The curvature changes along a move, so a move reveals little about the curvature at its endpoint.
-        return likely
-
     def _own_question(self, name: str) -> Question:
         if name == RATE:
             return Outcome(name)
         white = coordinates(self.whitening, self.p)
         meat = self.plan.design.weight is not None and name == step_name(STEPS)
         return LogisticStep(*self._model(), white, self.radius, self.plan.bits, meat)
-
-    def take(self, name: str, released: Any) -> None:
-        if name == CENTER and self.plan.design.offsets is not None:
-            middle, half = self.plan.design.offsets
-            self.offset = middle + half * float(np.clip(self._rescale(released)[-1], -1.0, 1.0))
-            released = released[:-1]
-        super().take(name, released)
 
     def _take_own(self, name: str, released: Any) -> None:
         if name == RATE:
@@ -88,7 +75,7 @@ class LogisticPath(LevelPath):
         size = self.radius**2 / 4
         self.found.append(Curvature.noisy(matrix * size, std * size))
         self.seen.append(Seen(self.b, gradient, noise, self.found[-1]))
-        t = next(t for t in range(1, STEPS + 1) if name == step_name(t))
+        t = step_number(name)
         # Assume that the log odds of typical rows have standard deviation 1.
         spread = math.sqrt(self._common_size)
         inverse = self._prepare(t, spread)
@@ -107,9 +94,6 @@ class LogisticPath(LevelPath):
         if reached > _MOST_LOG_ODDS:
             self.b = self.b * _MOST_LOG_ODDS / reached
             self.separated |= t == STEPS
-
-    def _resize(self, part: Curvature, now: Curvature) -> Curvature:
-        return part.no_larger_than(now)
 
     def _stretch(self, inverse: Inverse) -> None:
         """Lengthen the first step to the length that normal log odds imply.

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.regression.bins import Floats
-from dpstats.regression.blocks import X_BITS
+from dpstats.regression.blocks import X_BITS, Question
 from dpstats.regression.curvature import Curvature, Inverse, pooled, positive, symmetric
 from dpstats.regression.design import Design
 from dpstats.regression.movement import CURVATURE
@@ -43,6 +43,7 @@ from dpstats.regression.plan import (
     WEIGHT,
     RegressionPlan,
     step_name,
+    step_number,
 )
 from dpstats.regression.rows import (
     Center,
@@ -50,7 +51,6 @@ from dpstats.regression.rows import (
     Norms,
     Observed,
     OutsideOffsets,
-    Question,
     TotalWeight,
     coordinates,
 )
@@ -173,6 +173,7 @@ class Seen:
 class Path(ABC):
     """Everything that a fit has learned from its releases so far."""
 
+    _centers_outcome = False
     _averaged = STEPS
     """The first step whose coefficients are averaged with those before it."""
     _changes = 0.0
@@ -212,7 +213,8 @@ class Path(ABC):
         if name == OFFSETS:
             return OutsideOffsets(name)
         if name == CENTER:
-            return self._center_question(name)
+            outcome = self._centers_outcome
+            return Center(name, outcome, None if outcome else self.plan.design.offsets)
         if name == DIRECTIONS:
             return Directions(shift, max(np.rint(self.least * 2.0**X_BITS), 1.0), self.plan.bits)
         if name == LENGTHS:
@@ -252,9 +254,6 @@ class Path(ABC):
         """Standard deviation of the noise in the center of the rows, in half-widths."""
         return self._stage_std(CENTER)
 
-    def _center_question(self, name: str) -> Question:
-        return Center(name, False, self.plan.design.offsets)
-
     @abstractmethod
     def _own_question(self, name: str) -> Question: ...
 
@@ -284,11 +283,18 @@ class Path(ABC):
         elif name == DIRECTIONS:
             self._take_directions(name, released)
         elif name == NORMS:
-            self._take_norms(released)
+            # Scale rows to a typical length, and choose their bound.
+            first = int(self.plan.design.intercept)
+            self.whitening[first:, first:] *= math.sqrt(self.d) / self._typical(released, NORMS)
+            self._round_whitening()
+            self._bound(released, NORMS)
         elif name == LAST_NORMS:
             self._bound(released, name)
             if self._noise_is_negligible:
-                self._cover_bin()
+                # Raise the bound of the rows to the end of a bin of norms, so that no row of the bin is shortened.
+                wider = math.sqrt(self.plan.norm_ends[1] / self.plan.norm_ends[0])
+                self.radius, self.leverage = wider * self.radius, wider * self.leverage
+                self.longest = max(self.longest, self.radius)
         else:
             self._take_own(name, released)
 
@@ -353,13 +359,6 @@ class Path(ABC):
         self.shape = np.eye(self.p)
         self.shape[first:, first:] = np.diag(known / raised)
 
-    def _take_norms(self, counts: Floats) -> None:
-        """Scale rows to a typical length, and choose their bound."""
-        first = int(self.plan.design.intercept)
-        self.whitening[first:, first:] *= math.sqrt(self.d) / self._typical(counts, NORMS)
-        self._round_whitening()
-        self._bound(counts, NORMS)
-
     def _typical(self, counts: Floats, name: str) -> float:
         """Return the upper quartile of the row norms, or their root mean square if that is larger."""
         return max(self._quantile(counts), self._root_mean_square(counts, name))
@@ -415,13 +414,6 @@ class Path(ABC):
     def _noise_is_negligible(self) -> bool:
         """Whether the last step need not shorten rows."""
         return self.plan.noise_ratio * self.leverage < NEGLIGIBLE
-
-    def _cover_bin(self) -> None:
-        """Raise the bound of the rows to the end of a bin of norms, so that no row of the bin is shortened."""
-        ends = self.plan.norm_ends
-        wider = math.sqrt(ends[1] / ends[0])
-        self.radius, self.leverage = wider * self.radius, wider * self.leverage
-        self.longest = max(self.longest, self.radius)
 
     def _far_threshold(self, scale: float, noise: float, widest: float = WIDEST) -> float:
         """Return the clipping threshold that far rows need in a step, in scales of the residuals.
@@ -524,7 +516,7 @@ class Path(ABC):
     def _step(self, name: str, gradient: Floats, noise: float, inverse: Inverse) -> None:
         """Take a Newton step. ``gradient`` has noise of standard deviation ``noise``."""
         before = self.left + self.noise
-        t = next(t for t in range(1, STEPS + 1) if name == step_name(t))
+        t = step_number(name)
         left, own = inverse.error_after(before, noise, _CATALAN[t] / _CATALAN[t - 1], self._mistake())
         bent = self._bent(before)
         left = left + bent
@@ -575,10 +567,14 @@ class Path(ABC):
         matrix, offset = self._units.to_units(np.rint(self.shift * 2.0**X_BITS) * 2.0**-X_BITS)
         params = matrix @ b + offset
         unknown = self.whitening.T @ self.unknown @ self.whitening
-        robust, model, privacy, left, unknown = (
-            _in_other_units(cov, matrix) for cov in (*covariances, unknown)
-        )
-        condition = float(inverse.raised.max() / inverse.raised.min())
+        units = []
+        for cov in (*covariances, unknown):
+            found = matrix @ cov @ matrix.T
+            # A variance is at least its rounding error.
+            least = _ROUNDING * np.abs(cov).max(initial=0.0) * np.abs(matrix).sum(axis=1) ** 2
+            np.fill_diagonal(found, np.maximum(np.diagonal(found), least))
+            units.append(found)
+        robust, model, privacy, left, unknown = units
         return Estimate(
             params,
             robust,
@@ -586,22 +582,14 @@ class Path(ABC):
             privacy,
             left,
             unknown,
-            condition,
-            scale,
-            outside,
-            self.n,
-            self.effective,
+            condition=float(inverse.raised.max() / inverse.raised.min()),
+            scale=scale,
+            outside=outside,
+            rows=self.n,
+            effective=self.effective,
             offset_outside=self.offset_outside,
             weight_outside=self.weight_outside,
         )
-
-
-def _in_other_units(cov: Floats, matrix: Floats) -> Floats:
-    """Return the covariance of a product with ``matrix``. A variance is at least its rounding error."""
-    found: Floats = matrix @ cov @ matrix.T
-    least = _ROUNDING * np.abs(cov).max(initial=0.0) * np.abs(matrix).sum(axis=1) ** 2
-    np.fill_diagonal(found, np.maximum(np.diagonal(found), least))
-    return found
 
 
 def find_identified(found: Estimate, cov: NDArray[np.float64], plan: RegressionPlan) -> NDArray[np.bool_]:

@@ -100,6 +100,11 @@ def is_unclipped(name: str) -> bool:
     return name != step_name(1)
 
 
+def step_number(name: str) -> int:
+    """Return the number of a step, by the name of its stage or of the stage of its residual size."""
+    return int(name.rpartition(" ")[2])
+
+
 @cache
 def size_name(t: int) -> str:
     """Return the name of the stage that releases the size of the residuals before step t."""
@@ -266,12 +271,6 @@ def _blur(n: int, d: int, mu: float) -> float:
     return math.sqrt(2 * d) * d * math.sqrt(2) / (n * mu)
 
 
-def directions_share(family: str, n: int, d: int, mu: float) -> float:
-    """Return the fraction of mu^2 for the directions: less if they are sharp with less."""
-    least, most = _DIRECTIONS[family]
-    return min(max((_blur(n, d, mu) / _SHARP) ** 2, least), most)
-
-
 def count_name(design: Design, missing: str) -> str | None:
     """Return the name of the stage that counts rows: the observed ones, or each with its weight. None without one."""
     return WEIGHT if design.weight else ROWS if missing == "drop" else None
@@ -297,7 +296,10 @@ def shares(
     if d and n * mu >= MANY:
         parts.append((LENGTHS, norms))
     if d:
-        parts += [(DIRECTIONS, directions_share(family, n, d, mu)), (NORMS, norms)]
+        least, most = _DIRECTIONS[family]
+        # Less for the directions if they are sharp with less
+        directions = min(max((_blur(n, d, mu) / _SHARP) ** 2, least), most)
+        parts += [(DIRECTIONS, directions), (NORMS, norms)]
     if family == "logistic" and intercept:
         parts.append((RATE, _SHARES[RATE]))
     for t, share in enumerate((*_EARLY[family], 0.0), 1):

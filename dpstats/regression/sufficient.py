@@ -8,7 +8,7 @@ from __future__ import annotations
 from dpstats.data.parameters import check_privacy_parameters
 from dpstats.data.tables import Rows
 from dpstats.lattice.products import Sums
-from dpstats.regression.from_moments import describe_moments, read_moments, report_moments
+from dpstats.regression.from_moments import GAUSSIAN_MOMENTS, describe_moments, read_moments, report_moments
 from dpstats.regression.least_squares import LeastSquares
 from dpstats.regression.moments import MomentsPlan, moments_plan
 from dpstats.regression.plan import check_gaussian_delta
@@ -147,4 +147,4 @@ class SufficientStatisticsRegression(FromMoments):
         return moments_plan("l2", design, n, epsilon, delta, self._policy())
 
     def _method(self) -> list[tuple[str, str]]:
-        return describe_moments(self)
+        return describe_moments(self, GAUSSIAN_MOMENTS)

@@ -13,6 +13,7 @@ import itertools
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ from dpstats.data.arithmetic import as_int64
 from dpstats.regression.bins import Floats
 from dpstats.regression.curvature import Curvature, Inverse, positive
 from dpstats.regression.path import Path
-from dpstats.regression.plan import STEPS, RegressionPlan
+from dpstats.regression.plan import CENTER, STEPS, RegressionPlan
 from dpstats.regression.two_valued_errors import Level, Levels
 
 _TWO_VALUES = 0.9
@@ -45,7 +46,7 @@ _LEAST_MOVE = 0.01
 """The same for moves."""
 _SCALINGS, _SCALED = 20, 1e-4
 """Most rounds of iterative proportional fitting, and the change of a fraction at which it ends."""
-_LARGEST_EFFECT = 8.0
+LARGEST_EFFECT = 8.0
 _SETTLED = 3.0
 """Standard errors between the last gradient and the estimate of a level, or of a last move, that count as settled."""
 _UNSETTLED = 0.2
@@ -171,7 +172,10 @@ class LastStep:
 class LevelPath(Path):
     """Base of the paths whose mean is a curve of the linear predictor."""
 
+    _changes = 0.3
+    _model_off = 0.3
     offset: float
+    """Mean offset over rows."""
 
     def __init__(self, plan: RegressionPlan) -> None:
         super().__init__(plan)
@@ -179,6 +183,20 @@ class LevelPath(Path):
         # The last move in half-widths, and the standard deviations that were expected of it
         self.last_move, self.last_spread = np.zeros(self.p), np.zeros(self.p)
         self.last_steps: list[tuple[LastStep, LastStep]] = []
+
+    def take(self, name: str, released: Any) -> None:
+        if name == CENTER and self.plan.design.offsets is not None:
+            middle, half = self.plan.design.offsets
+            self.offset = middle + half * float(np.clip(self._rescale(released)[-1], -1.0, 1.0))
+            released = released[:-1]
+        super().take(name, released)
+
+    def _correct(self, likely: Curvature) -> Curvature:
+        # The curvature changes along a move, so a move reveals little about the curvature at its endpoint.
+        return likely
+
+    def _resize(self, part: Curvature, now: Curvature) -> Curvature:
+        return part.no_larger_than(now)
 
     @abstractmethod
     def _row_covariance(self) -> Floats:
@@ -244,7 +262,16 @@ class LevelPath(Path):
         if t > 1 and self.has_levels:
             self.shape = self._expected_shape()
         inverse = self._inverse()
-        found = self.two_valued | self._find_levels(inverse)
+        found = self.two_valued
+        if self.plan.design.intercept:
+            # A column has two values if noise of the curvature does not explain its variance.
+            moments = self._weighted_moments(inverse)
+            noise = math.sqrt(float(np.diagonal(self.found[-1].variance).mean()))
+            error = self._moment_errors(moments, noise)
+            ratio = np.diagonal(moments.covariance) / moments.largest
+            seen = (ratio > _TWO_VALUES - error / 2) & (error < _LARGEST_ERROR)
+            known = np.array(self.plan.design.two_valued or [False] * self.d, dtype=np.bool_)
+            found = found | seen | (known & (error < _LARGEST_KNOWN_ERROR))
         if (found != self.two_valued).any():
             self.two_valued = found
             if t > 1:
@@ -253,17 +280,6 @@ class LevelPath(Path):
             # A slope is identified if its error is a small part of its variance before the first step.
             self.unknown = inverse.unknown(spread)
         return inverse
-
-    def _find_levels(self, inverse: Inverse) -> NDArray[np.bool_]:
-        """Find the columns with two values. Noise of the curvature must not explain their variance."""
-        if not self.plan.design.intercept:
-            return self.two_valued
-        found = self._weighted_moments(inverse)
-        error = self._moment_errors(found, math.sqrt(float(np.diagonal(self.found[-1].variance).mean())))
-        ratio = np.diagonal(found.covariance) / found.largest
-        seen = (ratio > _TWO_VALUES - error / 2) & (error < _LARGEST_ERROR)
-        known = np.array(self.plan.design.two_valued or [False] * self.d, dtype=np.bool_)
-        return np.asarray(seen | (known & (error < _LARGEST_KNOWN_ERROR)))
 
     def _moment_errors(self, found: Moments, noise: float) -> Floats:
         """Return the noise of the variance of each column over the largest one, for this noise of the curvature."""
@@ -372,12 +388,6 @@ class LevelPath(Path):
     def _effects(self) -> Cells:
         """Return the cells of the columns with the largest effects."""
         return self._cells(self.raw[1:], self._row_moments())
-
-    def _shifts(self, cells: Cells) -> tuple[tuple[float, float], ...]:
-        """Return the linear predictor of each cell, less its value at the center, and the fraction of its rows."""
-        effects = np.clip(2 * self.raw[1:][cells.own], -_LARGEST_EFFECT, _LARGEST_EFFECT)
-        shifts = (cells.upper - cells.weights @ cells.upper) @ effects
-        return tuple(zip(shifts.tolist(), cells.weights.tolist(), strict=True))
 
     def _expected_shape(self) -> Floats:
         """Return the curvature that the working model expects, up to a factor.

@@ -12,14 +12,13 @@ from typing import Any
 import numpy as np
 
 from dpstats.data.levels import Categories
-from dpstats.errors import InvalidParameter, refuse, show
+from dpstats.errors import InvalidParameter, refuse, show, show_names
 from dpstats.regression.formula.declared import (
     Declared,
     DeclaredTable,
     are_truths,
     empty_table,
     is_truth,
-    listed,
 )
 from dpstats.regression.formula.expressions import Span, applied, evaluate, expression
 from dpstats.regression.formula.splines import Spline, SplineColumn, read_spline
@@ -116,26 +115,19 @@ def list_columns(terms: list[Any], declared: Declared) -> list[Column]:
         new = [subset for subset in subsets if (numbers, frozenset(subset)) not in spanned]
         spanned |= {(numbers, frozenset(subset)) for subset in new}
         for coding in _joined(new) if parts else []:
-            choices = [
-                _list_columns_of_part(part, coding)
-                for part in parts
-                if not isinstance(part, Factor) or (part.name in coding and part is factors[part.name])
-            ]
+            choices: list[Sequence[Number | SplineColumn | Indicator]] = []
+            for part in parts:
+                match part:
+                    case Factor(name=name) if name in coding and part is factors[name]:
+                        choices.append(part.indicators(coding[name]))
+                    case Spline():
+                        choices.append(part.columns)
+                    case Number():
+                        choices.append([part])
             # The levels of the first factor change fastest.
             name = ":".join(part.text for part in parts)
             columns += [Column(choice[::-1], name) for choice in itertools.product(*reversed(choices))]
     return columns
-
-
-def _list_columns_of_part(
-    part: Number | Spline | Factor, coding: dict[str, bool]
-) -> Sequence[Number | SplineColumn | Indicator]:
-    match part:
-        case Factor():
-            return part.indicators(coding[part.name])
-        case Spline():
-            return part.columns
-    return [part]
 
 
 def _joined(subsets: Iterable[tuple[str, ...]]) -> list[dict[str, bool]]:
@@ -171,7 +163,7 @@ def read_part(factor: Any, declared: Declared) -> Number | Spline | Factor:
             if name not in levels:
                 raise refuse(
                     "levels",
-                    got=f"levels of {listed(levels)}",
+                    got=f"levels of {show_names(levels)}",
                     allowed=f"have the categories of {show(name)}",
                     remedy=f"Declare levels={{{show(name)}: [...]}}",
                 )
@@ -226,7 +218,7 @@ def _reference(coding: list[ast.expr], levels: Categories) -> int:
             "C()",
             got=", ".join(map(ast.unparse, coding)),
             allowed="have the name of a column, and after it nothing or contr.treatment(level) with one of the levels "
-            f"{listed(levels.values)}",
+            f"{show_names(levels.values)}",
         )
     return code
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,17 +57,18 @@ def check_declared(bounds: Any, levels: Any, data: Any = None) -> Declared:
         if not all(isinstance(key, str) for key in value):
             raise refuse(name, allowed="have the names of columns as keys, which are text")
     pairs = {
-        key: _check_pair(_name_entry("bounds", k), pair, bounds)
-        for k, (key, pair) in enumerate(bounds.items())
+        key: _check_pair(f"the entry of bounds at position {place}", pair, bounds)
+        for place, (key, pair) in enumerate(bounds.items())
     }
-    known = {
-        key: _check_levels(_name_entry("levels", k), values) for k, (key, values) in enumerate(levels.items())
-    }
-    shares = {
-        key: _check_shares(_name_entry("levels", k), values)
-        for k, (key, values) in enumerate(levels.items())
-        if isinstance(values, Mapping)
-    }
+    known, shares = {}, {}
+    for place, (key, values) in enumerate(levels.items()):
+        # A key is not shown before its entry is checked.
+        entry = f"the entry of levels at position {place}"
+        known[key] = Categories(values, entry)
+        if len(known[key]) < 2:
+            raise refuse(entry, given=values, allowed="at least two values")
+        if isinstance(values, Mapping):
+            shares[key] = _check_shares(entry, values)
     boolean = {name: Categories((False, True)) for name in _boolean_columns(data)}
     return Declared(pairs, boolean | known, shares)
 
@@ -78,7 +79,7 @@ def _boolean_columns(data: Any) -> list[str]:
 
     if data is None:
         return []
-    names, read = _open(data)
+    names, read = open_table(data)
     columns = [read(name) for name in names]
     types = [getattr(series_of(column), "dtype", getattr(column, "dtype", None)) for column in columns]
     return [
@@ -86,11 +87,6 @@ def _boolean_columns(data: Any) -> list[str]:
         for name, kind in zip(names, types, strict=True)
         if kind == nw.Boolean or (isinstance(kind, np.dtype) and kind == np.bool_)
     ]
-
-
-def _name_entry(parameter: str, place: int) -> str:
-    """Return the name of an entry of a mapping in a message. Its key is not shown before the entry is checked."""
-    return f"the entry of {parameter} at position {place}"
 
 
 def _check_pair(name: str, pair: Any, bounds: Mapping[Any, Any]) -> tuple[float, float]:
@@ -101,13 +97,6 @@ def _check_pair(name: str, pair: Any, bounds: Mapping[Any, Any]) -> tuple[float,
     if not low < high:
         raise refuse(name, given=pair, allowed="have low < high")
     return low, high
-
-
-def _check_levels(name: str, values: Any) -> Categories:
-    categories = Categories(values, name)
-    if len(categories) < 2:
-        raise refuse(name, given=values, allowed="at least two values")
-    return categories
 
 
 def _check_shares(name: str, shares: Mapping[Any, Any]) -> float:
@@ -121,11 +110,6 @@ def _check_shares(name: str, shares: Mapping[Any, Any]) -> float:
     return min(found)
 
 
-def listed(names: Iterable[Any]) -> str:
-    """Return public names as text for a message. A long list shows the first names only."""
-    return show_names(names)
-
-
 class DeclaredTable:
     """The declared columns of private data. Each column is read at its first use.
 
@@ -136,7 +120,7 @@ class DeclaredTable:
     """
 
     def __init__(self, declared: Declared, data: Any, codes: MissingCodes = NO_CODES) -> None:
-        self._declared, self._read, self._missing = declared, reader(data), codes
+        self._declared, self._read, self._missing = declared, open_table(data)[1], codes
         self._length: int | None = None
         self.number = functools.cache(self._number)
         self.codes = functools.cache(self._codes)
@@ -154,7 +138,7 @@ class DeclaredTable:
         if name not in bounds:
             raise refuse(
                 "bounds",
-                got=f"bounds of {listed(bounds)} and levels of {listed(self._declared.levels)}",
+                got=f"bounds of {show_names(bounds)} and levels of {show_names(self._declared.levels)}",
                 allowed=f"have the (low, high) of {show(name)} (or levels its categories, if it is a factor)",
             )
         values = column_of(f"data[{name!r}]", self._read(name), self._missing)
@@ -191,19 +175,14 @@ def empty_table(declared: Declared) -> DeclaredTable:
     return DeclaredTable(declared, dict.fromkeys([*declared.bounds, *declared.levels], ()))
 
 
-def reader(data: Any) -> Callable[[str], Any]:
-    """Return the function that reads a column of a table by name."""
-    return _open(data)[1]
-
-
-def _open(data: Any) -> tuple[Sequence[str], Callable[[str], Any]]:
+def open_table(data: Any) -> tuple[Sequence[str], Callable[[str], Any]]:
     """Return the names of the columns of a table, and the function that reads one."""
     data = in_memory(data)
     if isinstance(data, Mapping):
         check_indexes({f"data[{name!r}]": column for name, column in data.items()})
     names = list(data) if isinstance(data, Mapping) else column_names(data) or []
     if len(set(names)) < len(names):
-        raise refuse_data("data", got=listed(names), allowed="have a different name for every column")
+        raise refuse_data("data", got=show_names(names), allowed="have a different name for every column")
     frame = frame_of(data) if names and not isinstance(data, Mapping) else None
     if frame is None and not isinstance(data, Mapping):
         kind = type(data)
@@ -220,7 +199,7 @@ def _open(data: Any) -> tuple[Sequence[str], Callable[[str], Any]]:
     def read(name: str) -> Any:
         if name not in names:
             raise refuse_data(
-                "data", got=listed(names), allowed=f"have the column {show(name)} of the formula"
+                "data", got=show_names(names), allowed=f"have the column {show(name)} of the formula"
             )
         return data[name] if frame is None else frame.get_column(name).to_native()
 

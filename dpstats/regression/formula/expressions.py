@@ -169,14 +169,6 @@ def _negate(condition: Any) -> Any:
     return 1.0 - condition
 
 
-def _both(left: Any, right: Any) -> Any:
-    return np.minimum(left, right)
-
-
-def _either(left: Any, right: Any) -> Any:
-    return np.maximum(left, right)
-
-
 def _name(function: ast.expr) -> str:
     return ast.unparse(function).removeprefix("np.")
 
@@ -213,7 +205,10 @@ _COMPARISONS: dict[type[ast.cmpop], Callable[..., Any]] = {
     ast.Lt: _compare(np.less),
     ast.LtE: _compare(np.less_equal),
 }
-_LOGICAL: dict[type[ast.operator], Callable[..., Any]] = {ast.BitAnd: _both, ast.BitOr: _either}
+_LOGICAL: dict[type[ast.operator], Callable[..., Any]] = {
+    ast.BitAnd: lambda left, right: np.minimum(left, right),  # other functions than minimum(x, z) of numbers
+    ast.BitOr: lambda left, right: np.maximum(left, right),
+}
 _OF_CONDITIONS = (_negate, _choose, *_LOGICAL.values())
 _KEEP_TRUTH = (_negate, *_LOGICAL.values(), np.minimum, np.maximum, np.multiply, np.positive, np.abs)
 """Functions whose result is a truth value if all their arguments are: numpy decides."""

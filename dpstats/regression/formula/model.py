@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.missing import NO_CODES, MissingCodes
-from dpstats.errors import DPStatsError, refuse, show
+from dpstats.errors import DPStatsError, refuse, show, show_names
 from dpstats.regression.formula.cells import FormulaCells, find_cells
 from dpstats.regression.formula.coding import Column, Indicator, Number, list_columns, read_response
 from dpstats.regression.formula.declared import (
@@ -24,7 +24,6 @@ from dpstats.regression.formula.declared import (
     check_declared,
     empty_table,
     is_truth,
-    listed,
 )
 
 
@@ -215,7 +214,7 @@ def parse(
     names = tuple(column.text for column in columns)
     has_intercept = any(term.degree == 0 for term in right)
     if not (names or (has_intercept and left is not None)) or len(set(names)) < len(names):
-        got = f"{show(formula)}, which gives {listed(names)}"
+        got = f"{show(formula)}, which gives {show_names(names)}"
         raise refuse("formula", got=got, allowed="give columns with different names")
     empty = empty_table(declared)
     x_bounds = np.array([_bounds(column, empty) for column in columns]).reshape(len(columns), 2)

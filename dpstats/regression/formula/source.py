@@ -14,7 +14,7 @@ from dpstats.data.source import Source
 from dpstats.data.tables import Rows, Table
 from dpstats.errors import refuse, refuse_data
 from dpstats.regression.formula.cells import FormulaCells
-from dpstats.regression.formula.declared import reader
+from dpstats.regression.formula.declared import open_table
 from dpstats.regression.formula.model import Formula
 
 
@@ -57,7 +57,7 @@ class FormulaRows(Source):
         return schema, {}
 
     def read(self, schema: Schema, given: Mapping[str, Any] | None = None) -> Rows:
-        named = reader(self._data)
+        _, named = open_table(self._data)
         beside: dict[str, Any] = {}
         if self._cells is None:
             X, response = self._formula.rows(self._data, schema.codes)

@@ -144,9 +144,7 @@ def test_columns_of_different_lengths_are_refused():
     # One row would otherwise be that of all.
     table = DeclaredTable(DECLARED, {"x": [1.0, 2.0], "plan": ["a"]})
     table.number("x")
-    with pytest.raises(
-        InvalidData, match="data must have columns"
-    ):
+    with pytest.raises(InvalidData, match="data must have columns"):
         table.codes("plan")
 
 
