@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,37 +66,8 @@ class Link(NamedTuple):
     slope: Transform = np.ones_like
 
 
-class _Fitted(PrivateEstimator[SomePlan], ABC):
-    """Attributes that a fit of a regression sets. This class has no parameters."""
-
-    params_: Floats
-    params_cov_: Floats | None
-    coef_: Floats
-    intercept_: float
-    standard_errors_: Floats
-    intercept_standard_error_: float
-    cov_params_: Floats
-    privacy_share_: Floats
-    identified_: NDArray[np.bool_]
-    intercept_identified_: bool
-    """Whether the intercept is identified. Only of fits from second moments."""
-    condition_: float
-    scale_: float
-    clipped_share_: float
-    clipped_share_std_: float
-    formula_: Any
-    intercept_privacy_share_: float
-    rows_: float
-    rows_noise_std_: float
-    total_weight_: float
-    total_weight_noise_std_: float
-    effective_rows_: float
-    _counted: float
-    """Number of rows that errors of the estimate assume, if rows may be dropped or have weights."""
-
-
 @parameters
-class Regression(HasEstimates, _Fitted[SomePlan], HasMissingCodes):
+class Regression(HasEstimates, PrivateEstimator[SomePlan], HasMissingCodes, ABC):
     """Base class of the regressions that report estimates and the covariance of their errors.
 
     A fit sets ``params_`` and ``params_cov_``, the intercept first if there is one. All results derive from them.
@@ -108,6 +79,14 @@ class Regression(HasEstimates, _Fitted[SomePlan], HasMissingCodes):
     missing: str = "error"
     random_state: Any = None
     budget: Any = None
+
+    if TYPE_CHECKING:  # set by the fit of a subclass, and no parameters
+        identified_: NDArray[np.bool_]
+        rows_: float
+        rows_noise_std_: float
+        total_weight_: float
+        total_weight_noise_std_: float
+        effective_rows_: float
 
     _per_column = ("x_bounds",)
     _title: ClassVar[str]

@@ -39,18 +39,8 @@ RARE = 0.01
 _SHOWN = 6
 
 
-class _FittedFactors(OffsetColumn[SomePlan]):
-    """Attributes that a fit with factors sets. This class has no parameters."""
-
-    levels_: dict[Any, dict[str, float]]
-    counts_noise_std_: float
-    _found: LevelsEstimate
-    _coding: Coding
-    """The coding of a formula, during its fit only."""
-
-
 @parameters
-class FactorColumns(_FittedFactors[SomePlan]):
+class FactorColumns(OffsetColumn[SomePlan]):
     """Base class of the linear regression whose rows may have labels of declared factors."""
 
     factors: Any = None

@@ -21,8 +21,8 @@ from dpstats.regression.two_valued import LastStep, LevelPath
 from dpstats.regression.two_valued_errors import LogitLevel
 
 _MOST_LOG_ODDS, _MOST_LEVEL = 12.0, 30.0
-_LEAST_SHARE = 0.08
-_UNSETTLED = 0.03
+_LEAST_CURVATURE = 0.08
+_STILL_MOVING = 0.03
 _NOT_NORMAL = 0.5
 """Relative error of the lengthening of the first step, because log odds are not normal."""
 
@@ -48,7 +48,7 @@ class LogisticPath(LevelPath):
     @property
     def _least_size(self) -> float:
         # A level with a rate near 0 or 1 has little curvature.
-        return (_LEAST_SHARE / 10 if self.has_levels else _LEAST_SHARE) * self._common_size
+        return (_LEAST_CURVATURE / 10 if self.has_levels else _LEAST_CURVATURE) * self._common_size
 
     def _own_question(self, name: str) -> Question:
         if name == RATE:
@@ -131,7 +131,7 @@ class LogisticPath(LevelPath):
         turned = back @ inverse.matrix
         error = back @ self.noise @ back.T + noise**2 * turned @ turned.T
         seen = math.sqrt(float(along @ error @ along))
-        self.separated = farther > 1.5 * seen + _UNSETTLED * (spread + 2)
+        self.separated = farther > 1.5 * seen + _STILL_MOVING * (spread + 2)
         direction = np.linalg.solve(back, slopes) * (1.5 * max(farther**2 - seen**2, 0.0) / (spread + 2))
         self.left = self.left + np.outer(direction, direction) / 4
         return gradient + inverse.vectors @ (inverse.raised * (inverse.vectors.T @ direction))
