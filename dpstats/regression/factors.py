@@ -92,10 +92,8 @@ class FactorColumns(OffsetColumn[SomePlan]):
     # Formulas
 
     def _fit_formula(self, described: Any, data: Any) -> Self:
-        """Fit a formula: its factors by levels, if it consists of factors and numbers and has rare levels.
-
-        The choice depends on public facts only: sizes, epsilon and delta, and the declared fractions of levels.
-        """
+        """Fit a formula: its factors by levels, if it consists of factors and numbers and has rare levels."""
+        # The choice depends on public facts only: sizes, epsilon and delta, and the declared fractions of levels.
         from dpstats.regression.formula import FormulaRows
 
         if self.factors is not None:

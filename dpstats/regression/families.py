@@ -110,10 +110,8 @@ class Family(ABC):
 
 
 def _evaluate(function: np.ufunc, where: Any, *arguments: Any) -> Floats:
-    """Return values of a function that is slow, where they count, and 0 elsewhere.
-
-    The parameter ``where`` of scipy's functions writes beyond their arrays (numpy 2.4 with scipy 1.17).
-    """
+    """Return values of a function that is slow, where they count, and 0 elsewhere."""
+    # The parameter `where` of scipy's functions writes beyond their arrays (numpy 2.4 with scipy 1.17).
     counts, *given = np.broadcast_arrays(where, *arguments)
     found: Floats = np.zeros(counts.shape)
     found[counts] = function(*(argument[counts] for argument in given))

@@ -164,10 +164,8 @@ class LevelsPath:
         self.mean_error *= math.sqrt(1 - weight)
 
     def _take_covariates(self, released: Floats) -> None:
-        """Center the covariates of each level at their mean, shrunk toward the mean of all rows.
-
-        Within levels, covariates are not correlated with what the centers of the outcomes miss.
-        """
+        """Center the covariates of each level at their mean, shrunk toward the mean of all rows."""
+        # Within levels, covariates are not correlated with what the centers of the outcomes miss.
         sums = released.reshape(self.unsure.shape)
         noise = float(np.max(self.plan.noise(COVARIATES).std)) / self.counts[:, None]
         grand = sums.sum(axis=0) / self.counts.sum()
@@ -251,10 +249,8 @@ class LevelsFit:
         self.coordinates = Coordinates(np.zeros(design.center.size), True, coordinates(theta, design.size))
 
     def _correct_slopes(self, path: LevelsPath) -> None:
-        """Undo half of the largest attenuation by errors in the centers of the covariates, and keep it as an error.
-
-        These errors move the rows of a level, but not their outcomes. If rows are clipped, it is less.
-        """
+        """Undo half of the largest attenuation by errors in the centers of the covariates, and keep it as an error."""
+        # These errors move the rows of a level, but not their outcomes. If rows are clipped, it is less.
         moved = np.minimum(path.counts / self.found.rows, 1.0) @ path.unsure
         inverse = self.sampling * self.found.rows / self.scale**2
         half = inverse @ (moved * self.slopes) / 2
@@ -262,10 +258,8 @@ class LevelsFit:
         self.cov = self.cov + np.outer(half, half)
 
     def _choose_clips(self, path: LevelsPath, steps: LinearPath) -> None:
-        """Choose the clip of the residuals of each level. The noise is in proportion to it.
-
-        Either it is near their scale, with a bias by skewness that decays with the clip, or it clips no outcome.
-        """
+        """Choose the clip of the residuals of each level. The noise is in proportion to it."""
+        # Either it is near their scale, with a bias by skewness that decays with the clip, or it clips no outcome.
         noise, last = path.plan.totals_noise(LEVELS), path.plan.totals_noise(RESIDUALS)
         count = np.maximum(path.released[LEVELS][COUNTS], noise.count)[:, None]
         away = path.centers.outcomes + self.intercept
@@ -284,10 +278,8 @@ class LevelsFit:
 
 
 def _skewness_bias(clip: Any, skewed: bool = False, least: float = BIAS) -> Any:
-    """Return the bias of the mean of residuals by a clip, both in standard deviations, that is allowed for.
-
-    ``least`` is the bias by the least clip if the release does not show that residuals are skewed.
-    """
+    """Return the bias of the mean of residuals by a clip, both in standard deviations, that is allowed for."""
+    # `least` is the bias by the least clip if the release does not show that residuals are skewed.
     bias, decay = (_SKEWED_BIAS, _SKEWED_DECAY) if skewed else (least, _DECAY)
     return bias * np.exp(-decay * (clip - _CLIPS[0]))
 

@@ -256,10 +256,8 @@ def _covariates_share(d: int, slopes: bool) -> float:
 
 
 def _fractions(steps: float, size: float, covariates: float) -> dict[str, float]:
-    """Return the fractions of mu^2 of the totals.
-
-    Given are the fraction of the steps, rows times mu, and the fraction of the covariates, 0 for randomized levels.
-    """
+    """Return the fractions of mu^2 of the totals."""
+    # Given are the fraction of the steps, rows times mu, and the fraction of the covariates, 0 for randomized levels.
     levels = _LEVELS_SHARE
     if not covariates:
         levels *= min(max(_ROUGH / size, _LEAST_LEVELS), 1.0)
@@ -275,11 +273,9 @@ def _shares(plan: LevelsPlan) -> dict[str, float]:
 
 
 def _totals(name: str, levels: int, share: float, weighted: bool) -> JointIntegers:
-    """Return the integers of a stage of totals: of all rows, or by level.
-
-    A weight in [0, 1] multiplies what a row adds. The distance of two rows is convex in their weights, so it is largest
-    at weights of 0 or 1. Rounding moves the three numbers of both rows by half a step each.
-    """
+    """Return the integers of a stage of totals: of all rows, or by level."""
+    # A weight in [0, 1] multiplies what a row adds. The distance of two rows is convex in their weights, so it is
+    # largest at weights of 0 or 1. Rounding moves the three numbers of both rows by half a step each.
     count = 1 if name == OUTCOMES else levels
     found = GaussianTotals(count, 1, UNIT_BITS).integers()
     return replace(found, name=name, share=share, l2=found.l2 + 2.0 * weighted)

@@ -135,11 +135,9 @@ class LogLinearPath(LevelPath):
         return 0.005 if self.has_levels else 0.05
 
     def _bent(self, before: Floats) -> Floats:
-        """Return the covariance of the error that a step leaves because the mean is an exponential.
-
-        An error e of the linear predictor leaves e - 1 + exp(-e), which is e^2/2 for a small one. These do not cancel
-        between rows in a column with few large entries, so the longest rows count.
-        """
+        """Return the covariance of the error that a step leaves because the mean is an exponential."""
+        # An error e of the linear predictor leaves e - 1 + exp(-e), which is e^2/2 for a small one. These do not cancel
+        # between rows in a column with few large entries, so the longest rows count.
         if self.inverse is None:  # all coefficients are unknown before the first step
             return np.zeros_like(before)
         variances, vectors = np.linalg.eigh(before)
@@ -315,11 +313,9 @@ class LogLinearPath(LevelPath):
         self.tables = tabulate(*given, self.width, points, self._bound_outcomes(given[1])[0].part)
 
     def _bound_outcomes(self, predictors: Predictors) -> tuple[Bound, float]:
-        """Return the bound of the outcomes with the part of those beyond that are clipped, and the error of the part.
-
-        Outcomes that cannot exceed their bound, such as grades, are never clipped, regardless of the working
-        distribution. So the part has even odds from 0 to 1 before the released fraction.
-        """
+        """Return the bound of the outcomes with the part of those beyond that are clipped, and its error."""
+        # Outcomes that cannot exceed their bound, such as grades, are never clipped, regardless of the working
+        # distribution. So the part has even odds from 0 to 1 before the released fraction.
         largest = 2 * self._half
         if math.isnan(self.outside):
             return Bound(largest, 0.0), 0.0
@@ -395,10 +391,8 @@ class LogLinearPath(LevelPath):
         self._tabulate()
 
     def _center(self) -> None:
-        """Lower the intercept from the logarithm of the mean outcome to the mean of its logarithm.
-
-        A normal linear predictor with standard deviation s has E exp(s z) = exp(s^2/2).
-        """
+        """Lower the intercept from the logarithm of the mean outcome to the mean of its logarithm."""
+        # A normal linear predictor with standard deviation s has E exp(s z) = exp(s^2/2).
         # The corrected move has lowered it already for columns with two values.
         shift = min(self._cell_spread(self._effects().own), _FARTHEST / 2) ** 2 / 2
         constant = np.linalg.solve(self.whitening.T, np.eye(self.p)[0])
@@ -437,10 +431,8 @@ class LogLinearPath(LevelPath):
         return LogLevel(last.before, after, moved, std, last.seen, last.noise, sampling)
 
     def _second_order(self, inverse: Any) -> Floats:
-        """Return the gradient that the errors of the coefficients add.
-
-        An error e of the linear predictor multiplies the mean by exp(e), which is on average 1 + E[e^2]/2.
-        """
+        """Return the gradient that the errors of the coefficients add."""
+        # An error e of the linear predictor multiplies the mean by exp(e), which is on average 1 + E[e^2]/2.
         before = inverse.vectors.T @ (self.left + self.noise) @ inverse.vectors
         variance = float(inverse.known @ np.diagonal(before)) / 2
         constant = np.linalg.solve(self.whitening.T, np.eye(self.p)[0]) * variance
@@ -505,12 +497,10 @@ class LogLinearPath(LevelPath):
         )
 
     def _calibrate(self, theta: Floats, left: Floats) -> tuple[Floats, Floats, float, float]:
-        """Correct level and slope of the linear predictor by the excess of residuals over the threshold.
-
-        The working distribution predicts the excess. The difference from the released excess estimates the error
-        a0 + a1 t of the log mean, for the tilt t. Noise shrinks both numbers. The last two results are a0 and its
-        standard deviation.
-        """
+        """Correct level and slope of the linear predictor by the excess of residuals over the threshold."""
+        # The working distribution predicts the excess. The difference from the released excess estimates the error a0 +
+        # a1 t of the log mean, for the tilt t. Noise shrinks both numbers. The last two results are a0 and its standard
+        # deviation.
         assert self.calibration is not None
         family, dispersion, found = self.family, self.dispersion, self._levers(self.tables, self.width)
         mean, clip, reach, after = found.mean, found.clip, found.reach, found.after.copy()

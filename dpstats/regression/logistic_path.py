@@ -96,11 +96,9 @@ class LogisticPath(LevelPath):
             self.separated |= t == STEPS
 
     def _stretch(self, inverse: Inverse) -> None:
-        """Lengthen the first step to the length that normal log odds imply.
-
-        The step uses the curvature at coefficients of 0 only, and is too short if log odds are large. Their variance is
-        taken one standard deviation of its noise smaller, because later steps lengthen better than they shorten.
-        """
+        """Lengthen the first step to the length that normal log odds imply."""
+        # The step uses the curvature at coefficients of 0 only, and is too short if log odds are large. Their variance
+        # is taken one standard deviation of its noise smaller, because later steps lengthen better than they shorten.
         first = int(self.plan.design.intercept)
         slopes: Floats = np.zeros(self.p)
         slopes[first:] = self.b[first:]
@@ -116,11 +114,9 @@ class LogisticPath(LevelPath):
         self.left = self.left + (_NOT_NORMAL * (farther - 1)) ** 2 * np.outer(slopes, slopes)
 
     def _bend(self, gradient: Floats, noise: float, inverse: Inverse) -> Floats:
-        """Return the gradient of a step lengthened for large log odds, and check whether the steps converge.
-
-        The curvature along log odds of standard deviation s falls with s^3. A step of length e toward them leaves an
-        error of 1.5 e^2 / s. Half of this is treated as unknown.
-        """
+        """Return the gradient of a step lengthened for large log odds, and check whether the steps converge."""
+        # The curvature along log odds of standard deviation s falls with s^3. A step of length e toward them leaves an
+        # error of 1.5 e^2 / s. Half of this is treated as unknown.
         back = np.linalg.solve(self.first.T, self.whitening.T)
         slopes = back @ self.b
         slopes[: int(self.plan.design.intercept)] = 0.0
@@ -137,12 +133,10 @@ class LogisticPath(LevelPath):
         return gradient + inverse.vectors @ (inverse.raised * (inverse.vectors.T @ direction))
 
     def _bent(self, before: Floats) -> Floats:
-        """Return the covariance of the error that remains because the curvature changes within the error ``before``.
-
-        Let the error be e, and its log odds have variance v over normal rows. To third order a Newton step leaves
-        k v e, where k is the third derivative of the outcome's rate over its first. For rare outcomes k is 1, and a
-        step leaves v / (1 + v) of e for every v.
-        """
+        """Return the covariance of the error that remains because the curvature changes within the error ``before``."""
+        # Let the error be e, and its log odds have variance v over normal rows. To third order a Newton step leaves k v
+        # e, where k is the third derivative of the outcome's rate over its first. For rare outcomes k is 1, and a step
+        # leaves v / (1 + v) of e for every v.
         back = np.linalg.solve(self.first.T, self.whitening.T)
         variance = float(np.einsum("ij,ij->", back.T @ self.moments @ back, before))
         changed = abs(1 - 6 * self._common_size) * variance
@@ -182,10 +176,8 @@ class LogisticPath(LevelPath):
         return LogitLevel(last.before, after, moved, std, rate, noise, sampling)
 
     def _spread_of_index(self) -> float:
-        """Return the variance of the log odds due to errors of the slopes. The intercept compensates for half of it.
-
-        For rare outcomes E exp(a + z) = exp(a + v/2), for normal z of variance v.
-        """
+        """Return the variance of the log odds due to errors of the slopes. The intercept compensates for half of it."""
+        # For rare outcomes E exp(a + z) = exp(a + v/2), for normal z of variance v.
         inverse = self.inverse
         assert inverse is not None
         error = inverse.vectors.T @ (self.noise + self.left) @ inverse.vectors

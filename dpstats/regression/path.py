@@ -304,10 +304,8 @@ class Path(ABC):
     def _take_rows(
         self, name: str, share: float, squares: float = math.nan, signed: float = math.nan
     ) -> None:
-        """Scale all later releases per observed row. An error in this number cancels in coefficients and errors.
-
-        With weights, the number of rows is the total weight, in units of the largest weight.
-        """
+        """Scale all later releases per observed row. An error in this number cancels in coefficients and errors."""
+        # With weights, the number of rows is the total weight, in units of the largest weight.
         plan = self.plan
         noise = float(np.max(plan.noise(name).std))
         self.n = plan.n_samples * min(max(share, 2 * noise, (self.p + 2) / plan.n_samples), 1.0)
@@ -328,12 +326,10 @@ class Path(ABC):
         return self.each * float(np.max(self.plan.noise(name).std))
 
     def _take_lengths(self, counts: Floats) -> None:
-        """Choose the length from which rows have weight 1 in the directions: the largest that noise permits.
-
-        Ideally all rows whose direction counts have one length. Directions alone are misleading if most rows are
-        nearly equal, for example with rare indicators. Their small differences would then count as much as the large
-        differences of the other rows.
-        """
+        """Choose the length from which rows have weight 1 in the directions: the largest that noise permits."""
+        # Ideally all rows whose direction counts have one length. Directions alone are misleading if most rows are
+        # nearly equal, for example with rare indicators. Their small differences would then count as much as the large
+        # differences of the other rows.
         ends = self.plan.norm_ends
         seen = np.where(counts > SEEN * self._stage_std(LENGTHS), counts, 0.0)
         middles = np.append(ends[0], ends) * (ends[1] / ends[0]) ** np.append(0.0, np.full(ends.size, 0.5))
@@ -384,12 +380,10 @@ class Path(ABC):
         return float(ends[at - 1] * (ends[at] / ends[at - 1]) ** np.clip(inside, 0.0, 1.0))
 
     def _bound(self, counts: Floats, name: str) -> None:
-        """Choose the bound of the row norms, as a multiple of a typical norm, because noise grows with the bound.
-
-        Shortening long rows changes the coefficients if the model is misspecified. The assumed misspecification bounds
-        the change, and the worst case is a common direction for all long rows. Counts that noise can explain are
-        treated as zero. Rows beyond the largest multiple are shortened for every choice.
-        """
+        """Choose the bound of the row norms, as a multiple of a typical norm, because noise grows with the bound."""
+        # Shortening long rows changes the coefficients if the model is misspecified. The assumed misspecification
+        # bounds the change, and the worst case is a common direction for all long rows. Counts that noise can explain
+        # are treated as zero. Rows beyond the largest multiple are shortened for every choice.
         plan, typical = self.plan, self._typical(counts, name)
         ends = self.plan.norm_ends / typical
         middles = np.append(ends[0], ends * math.sqrt(ends[1] / ends[0]))
@@ -416,13 +410,11 @@ class Path(ABC):
         return self.plan.noise_ratio * self.leverage < NEGLIGIBLE
 
     def _far_threshold(self, scale: float, noise: float, widest: float = WIDEST) -> float:
-        """Return the clipping threshold that far rows need in a step, in scales of the residuals.
-
-        A clipped residual does not show how wrong the coefficients are. So the threshold grows with the error of the
-        linear predictor of a far row, which is 0 as long as no step was taken. Noise grows too. At a threshold of one
-        scale a coefficient has noise of standard deviation ``noise``. The sum of the noise, and of the largest error
-        that clipping leaves, is smallest.
-        """
+        """Return the clipping threshold that far rows need in a step, in scales of the residuals."""
+        # A clipped residual does not show how wrong the coefficients are. So the threshold grows with the error of the
+        # linear predictor of a far row, which is 0 as long as no step was taken. Noise grows too. At a threshold of one
+        # scale a coefficient has noise of standard deviation `noise`. The sum of the noise, and of the largest error
+        # that clipping leaves, is smallest.
         worst = float(np.linalg.eigvalsh(self.left + self.noise)[-1])
         if worst <= 0:
             return 0.0
@@ -470,10 +462,8 @@ class Path(ABC):
         return moved, before.gradient - after.gradient, math.hypot(before.noise, after.noise, blur)
 
     def _mistake(self) -> Floats:
-        """Return the error of the curvature that the last move shows: zero where noise explains it.
-
-        The curvature of a move is the average of the curvatures at its two endpoints.
-        """
+        """Return the error of the curvature that the last move shows: zero where noise explains it."""
+        # The curvature of a move is the average of the curvatures at its two endpoints.
         if len(self.seen) < 2:
             return np.zeros((self.p, self.p))
         before, after = self.seen[-2:]
@@ -493,10 +483,8 @@ class Path(ABC):
         return self._estimate_curvature().inverted(self._least_size, self._common_size)
 
     def _whiten_again(self) -> None:
-        """Change to coordinates in which the estimated curvature is close to a multiple of the identity.
-
-        The multiple keeps the length of typical rows approximately unchanged.
-        """
+        """Change to coordinates in which the estimated curvature is close to a multiple of the identity."""
+        # The multiple keeps the length of typical rows approximately unchanged.
         inverse = self._inverse()
         size = float(inverse.raised.mean())
         old, self.whitening = (
@@ -532,11 +520,9 @@ class Path(ABC):
     def _average(
         self, stepped: Floats, left: Floats, own: Floats, inverse: Inverse, expected: Floats
     ) -> None:
-        """Average the coefficients before and after a step, whose noises are independent.
-
-        They share the earlier error that the step did not remove. The weight uses its ``expected`` covariance, and the
-        stated error uses the conservative ``left``.
-        """
+        """Average the coefficients before and after a step, whose noises are independent."""
+        # They share the earlier error that the step did not remove. The weight uses its `expected` covariance, and the
+        # stated error uses the conservative `left`.
         before = self.left + self.noise
         across = inverse.remainder @ before
         across = (across + across.T) / 2

@@ -470,10 +470,8 @@ def weight_integers(name: str, n: int, share: float) -> Integers:
 
 
 def _moments(name: str, n: int, share: float, weighted: bool) -> JointIntegers:
-    """Return the integers of a stage for the means of numbers in [-1, 1] and of their squares.
-
-    The squares add no privacy cost to the mean. Weighting rounds the numbers again.
-    """
+    """Return the integers of a stage for the means of numbers in [-1, 1] and of their squares."""
+    # The squares add no privacy cost to the mean. Weighting rounds the numbers again.
     weight = free_weight(FREE_SQUARES, UNIT_BITS)
     moved = math.sqrt(box_movement((1.0, weight), 2**UNIT_BITS, "l2")) / 2**UNIT_BITS * (1 + 1e-12)
     # Half a step in each number, of two rows

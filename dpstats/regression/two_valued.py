@@ -255,10 +255,8 @@ class LevelPath(Path):
         return Moments(found.mean, found.covariance * np.outer(factor, factor), found.share)
 
     def _prepare(self, t: int, spread: float) -> Inverse:
-        """Return the inverse of a step, after looking for columns with two values in its curvature.
-
-        ``spread`` is the standard deviation of the linear predictor of a typical row before the first step.
-        """
+        """Return the inverse of a step, after looking for columns with two values in its curvature."""
+        # `spread` is the standard deviation of the linear predictor of a typical row before the first step.
         if t > 1 and self.has_levels:
             self.shape = self._expected_shape()
         inverse = self._inverse()
@@ -289,12 +287,10 @@ class LevelPath(Path):
     # Moves
 
     def _correct_levels(self, move: Floats, noise: float, inverse: Inverse, t: int) -> Floats:
-        """Return the correction of a Newton move that gives the levels of columns with two values their exact moves.
-
-        It changes these columns and the center alone. For the levels of one factor it solves the equations of all. For
-        several factors it is of second order in the move, so the steps still converge as Newton's do. Without such
-        columns it only shortens a move of the center.
-        """
+        """Return the correction of a Newton move that gives the levels of columns with two values their exact moves."""
+        # It changes these columns and the center alone. For the levels of one factor it solves the equations of all.
+        # For several factors it is of second order in the move, so the steps still converge as Newton's do. Without
+        # such columns it only shortens a move of the center.
         if not self.plan.design.intercept:
             return np.zeros_like(move)
         moments = self._weighted_moments(inverse)
@@ -335,10 +331,8 @@ class LevelPath(Path):
         return np.asarray(np.linalg.solve(self.whitening.T, fix))
 
     def _surprise(self, move: Floats, noise: float, inverse: Inverse, t: int) -> Floats:
-        """Return the covariance of the part of a move that the stated errors do not explain.
-
-        Averaging then gives no weight to an estimate that had not arrived.
-        """
+        """Return the covariance of the part of a move that the stated errors do not explain."""
+        # Averaging then gives no weight to an estimate that had not arrived.
         if t == 1:
             return np.zeros((self.p, self.p))
         own = (inverse.vectors * (noise / inverse.raised) ** 2) @ inverse.vectors.T
@@ -390,11 +384,9 @@ class LevelPath(Path):
         return self._cells(self.raw[1:], self._row_moments())
 
     def _expected_shape(self) -> Floats:
-        """Return the curvature that the working model expects, up to a factor.
-
-        It is a sum over cells of the columns with two values. Within a cell the other columns are normal about their
-        regression on these.
-        """
+        """Return the curvature that the working model expects, up to a factor."""
+        # It is a sum over cells of the columns with two values. Within a cell the other columns are normal about their
+        # regression on these.
         cells = self._effects()
         own = cells.own
         if not own:
@@ -466,10 +458,8 @@ class LevelPath(Path):
         return tuple(found)
 
     def _find_settled(self, levels: tuple[Levels, ...], covariance: Floats) -> NDArray[np.bool_]:
-        """Return whether each slope has settled: the last gradient and the last move agree with the stated errors.
-
-        The coefficients in half-widths have this covariance. The next move would be far smaller than the last.
-        """
+        """Return whether each slope has settled: the last gradient and the last move agree with the stated errors."""
+        # The coefficients in half-widths have this covariance. The next move would be far smaller than the last.
         expected = self.last_spread**2 + np.maximum(np.diagonal(covariance), 0.0)
         settled = np.abs(self.last_move) < _SETTLED * np.sqrt(expected)
         if not levels:

@@ -146,10 +146,8 @@ class DeclaredTable:
         return Span(*bounds[name], np.where(np.isfinite(values), values, np.nan))
 
     def _codes(self, name: str) -> NDArray[np.float64]:
-        """Return the position of each row's level, NaN for a missing one without its own level.
-
-        Raise an error if a row has an undeclared level.
-        """
+        """Return the position of each row's level, NaN for a missing one without its own level."""
+        # Raise an error if a row has an undeclared level.
         levels = self._declared.levels[name]
         known = levels if any(map(is_missing, levels.values)) else Categories([*levels.values, None])
         what = f"data[{name!r}]"
