@@ -66,6 +66,12 @@ class Link(NamedTuple):
     slope: Transform = np.ones_like
 
 
+def exponentiate(values: Any) -> Floats:
+    """Return the exponentials of numbers, infinite beyond the largest float."""
+    with np.errstate(over="ignore"):
+        return np.asarray(np.exp(values))
+
+
 @parameters
 class Regression(HasEstimates, PrivateEstimator[SomePlan], HasMissingCodes, ABC):
     """Base class of the regressions that report estimates and the covariance of their errors.
@@ -271,8 +277,8 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], HasMissingCodes, ABC)
         """Return a table of coefficients in the layout of statsmodels, with a privacy block and the assumptions."""
         table = self._table_of(confidence_level)
         if self._ratio:
+            ratios = exponentiate(self.params_)
             with np.errstate(over="ignore"):
-                ratios = np.exp(self.params_)
                 table[self._ratio] = print_rounded(ratios, ratios * self._errors())
         shares = [*[self.intercept_privacy_share_] * self._first, *self.privacy_share_]
         table["privacy"] = [f"{100 * share:.0f}%" for share in shares]
@@ -504,8 +510,7 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], HasMissingCodes, ABC)
     def _ratios(self, words: str, confidence_level: float | None, simultaneous: bool) -> ConfidenceInterval:
         """Return an interval for the exponential of each of ``coef_``."""
         found = self.confidence_interval(confidence_level, simultaneous=simultaneous)
-        with np.errstate(over="ignore"):
-            low, high = np.exp(found.low), np.exp(found.high)
+        low, high = exponentiate(found.low), exponentiate(found.high)
         return ConfidenceInterval(low, high, found.confidence_level, words, found.simultaneous)
 
     def _linear_predictor(self, X: Any) -> tuple[Floats, Floats]:

@@ -13,7 +13,7 @@ import numpy as np
 from dpstats.data.parameters import check_flag, check_integer, check_privacy_parameters
 from dpstats.data.rows import column_of
 from dpstats.errors import refuse, refuse_data
-from dpstats.regression.base import Link
+from dpstats.regression.base import Link, exponentiate
 from dpstats.regression.bins import Floats
 from dpstats.regression.bounded_outcome import BoundedOutcome
 from dpstats.regression.curved import CurvedRegression
@@ -129,8 +129,7 @@ class LogLinearRegression(BoundedOutcome[RegressionPlan], CurvedRegression):
         exposure : sequence of length n_samples, optional
             Exposures of the rows. The default is 1 for each.
         """
-        with np.errstate(over="ignore"):
-            means: Floats = np.exp(self._linear_predictor(X)[1])
+        means = exponentiate(self._linear_predictor(X)[1])
         return means if exposure is None else means * self._exposures(exposure, means.size)
 
     def _exposures(self, exposure: Any, n: int) -> Floats:
@@ -146,8 +145,7 @@ class LogLinearRegression(BoundedOutcome[RegressionPlan], CurvedRegression):
         if noise makes the variance of the outcomes 0 or negative. ``exposure`` has the exposures of the rows.
         """
         linear, outcomes = self._score_rows(X, y, sample_weight)
-        with np.errstate(over="ignore"):
-            fitted = np.exp(linear)
+        fitted = exponentiate(linear)
         if exposure is not None:
             fitted = fitted * self._exposures(exposure, fitted.size)
         return self._determination(X, fitted, outcomes)
@@ -155,8 +153,7 @@ class LogLinearRegression(BoundedOutcome[RegressionPlan], CurvedRegression):
     @property
     def rate_ratios_(self) -> Floats:
         """Factor by which the mean outcome changes if a column increases by one unit, ``exp(coef_)``."""
-        with np.errstate(over="ignore"):
-            return np.exp(self.coef_)
+        return exponentiate(self.coef_)
 
     def rate_ratio_interval(
         self, confidence_level: float | None = None, *, simultaneous: bool = False

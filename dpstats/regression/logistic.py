@@ -17,7 +17,7 @@ from dpstats.data.levels import Categories
 from dpstats.data.parameters import check_flag, check_integer, check_privacy_parameters
 from dpstats.data.schema import Column
 from dpstats.errors import refuse, refuse_data
-from dpstats.regression.base import Link
+from dpstats.regression.base import Link, exponentiate
 from dpstats.regression.bins import Floats
 from dpstats.regression.curved import CurvedRegression
 from dpstats.regression.design import Design
@@ -251,8 +251,7 @@ class PrivateLogisticRegression(ClassifierMixin, CurvedRegression, OffsetColumn[
     @property
     def odds_ratios_(self) -> Floats:
         """Factor by which the odds change if a column increases by one unit, ``exp(coef_)``."""
-        with np.errstate(over="ignore"):
-            return np.exp(self.coef_)
+        return exponentiate(self.coef_)
 
     def odds_ratio_interval(
         self, confidence_level: float | None = None, *, simultaneous: bool = False
