@@ -20,7 +20,8 @@ from dpstats.means.ratio import RatioErrors
 from dpstats.means.region import Region
 from dpstats.privacy.guarantee import Neighbors
 from dpstats.regression.design import Design
-from dpstats.regression.levels import LevelMeans, LevelsEstimate, LevelsPlan, levels_plan
+from dpstats.regression.levels import LevelMeans, LevelsEstimate
+from dpstats.regression.levels_plan import LevelsPlan, levels_plan
 
 Floats = NDArray[np.float64]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +16,10 @@ from dpstats.data.missing import check_codes
 from dpstats.data.parameters import check_flag, check_level, check_real
 from dpstats.data.schema import Column, Schema
 from dpstats.error_distributions import ErrorDistribution
-from dpstats.errors import InvalidData, InvalidParameter, show
+from dpstats.errors import InvalidParameter, refuse, refuse_data
 from dpstats.inference import Estimates, HasEstimates, Test
 from dpstats.lattice import check_finite
+from dpstats.regression.bins import Floats
 from dpstats.regression.design_plan import DesignPlan
 from dpstats.regression.error_laws import NORMAL, ErrorLaw, MappedErrors, ScaledErrors
 from dpstats.regression.hypotheses import Hypotheses, unquote
@@ -40,7 +41,6 @@ from dpstats.results import (
 )
 from dpstats.together import BONFERRONI
 
-Floats = NDArray[np.float64]
 Transform = Callable[[Any], Any]
 SomePlan = TypeVar("SomePlan", bound=DesignPlan)
 
@@ -66,37 +66,14 @@ class Link(NamedTuple):
     slope: Transform = np.ones_like
 
 
-class _Fitted(PrivateEstimator[SomePlan], ABC):
-    """Attributes that a fit of a regression sets. This class has no parameters."""
-
-    params_: Floats
-    params_cov_: Floats | None
-    coef_: Floats
-    intercept_: float
-    standard_errors_: Floats
-    intercept_standard_error_: float
-    cov_params_: Floats
-    privacy_share_: Floats
-    identified_: NDArray[np.bool_]
-    intercept_identified_: bool
-    """Whether the intercept is identified. Only of fits from second moments."""
-    condition_: float
-    scale_: float
-    clipped_share_: float
-    clipped_share_std_: float
-    formula_: Any
-    intercept_privacy_share_: float
-    rows_: float
-    rows_noise_std_: float
-    total_weight_: float
-    total_weight_noise_std_: float
-    effective_rows_: float
-    _counted: float
-    """Number of rows that errors of the estimate assume, if rows may be dropped or have weights."""
+def exponentiate(values: Any) -> Floats:
+    """Return the exponentials of numbers, infinite beyond the largest float."""
+    with np.errstate(over="ignore"):
+        return np.asarray(np.exp(values))
 
 
 @parameters
-class Regression(HasEstimates, _Fitted[SomePlan], HasMissingCodes):
+class Regression(HasEstimates, PrivateEstimator[SomePlan], HasMissingCodes, ABC):
     """Base class of the regressions that report estimates and the covariance of their errors.
 
     A fit sets ``params_`` and ``params_cov_``, the intercept first if there is one. All results derive from them.
@@ -108,6 +85,14 @@ class Regression(HasEstimates, _Fitted[SomePlan], HasMissingCodes):
     missing: str = "error"
     random_state: Any = None
     budget: Any = None
+
+    if TYPE_CHECKING:  # set by the fit of a subclass, and no parameters
+        identified_: NDArray[np.bool_]
+        rows_: float
+        rows_noise_std_: float
+        total_weight_: float
+        total_weight_noise_std_: float
+        effective_rows_: float
 
     _per_column = ("x_bounds",)
     _title: ClassVar[str]
@@ -179,9 +164,10 @@ class Regression(HasEstimates, _Fitted[SomePlan], HasMissingCodes):
     def _check_columns(self, names: Sequence[Any] | None) -> None:
         """Refuse a column that has the name of the intercept."""
         if check_flag("fit_intercept", self.fit_intercept) and INTERCEPT in (names or ()):
-            raise InvalidData(
-                f"X must have no column named {INTERCEPT!r}, the name of the constant term. Rename or drop the column, "
-                "or set fit_intercept=False."
+            raise refuse_data(
+                "X",
+                allowed=f"have no column named {INTERCEPT!r}, the name of the constant term",
+                remedy="Rename or drop the column, or set fit_intercept=False.",
             )
 
     # Public results
@@ -199,18 +185,16 @@ class Regression(HasEstimates, _Fitted[SomePlan], HasMissingCodes):
         names, first = self._names(), self._first
         if isinstance(coefficient, str):
             if (coefficient := unquote(coefficient, names)) not in names:
-                raise InvalidParameter(
-                    f"coefficient must be the name of one ({', '.join(names[:8])}{', ...' if len(names) > 8 else ''}), "
-                    f"got {show(of)}"
-                )
+                known = f"{', '.join(names[:8])}{', ...' if len(names) > 8 else ''}"
+                raise refuse("coefficient", given=of, allowed=f"the name of one ({known})")
             return names.index(coefficient)
         if isinstance(coefficient, bool) or not isinstance(coefficient, int | np.integer):
-            raise InvalidParameter(
-                f"coefficient must be a name or a position in coef_, got {type(coefficient).__name__}"
+            raise refuse(
+                "coefficient", got=type(coefficient).__name__, allowed="a name or a position in coef_"
             )
         if not -self.coef_.size <= coefficient < self.coef_.size:
-            raise InvalidParameter(
-                f"coefficient must be a position in coef_ (n_features = {self.coef_.size}), got {show(of)}"
+            raise refuse(
+                "coefficient", given=of, allowed=f"a position in coef_ (n_features = {self.coef_.size})"
             )
         return first + int(coefficient) % self.coef_.size
 
@@ -293,8 +277,11 @@ class Regression(HasEstimates, _Fitted[SomePlan], HasMissingCodes):
         """Return a table of coefficients in the layout of statsmodels, with a privacy block and the assumptions."""
         table = self._table_of(confidence_level)
         if self._ratio:
-            table[self._ratio] = self._ratio_column()
-        table["privacy"] = [f"{100 * share:.0f}%" for share in self._all_shares()]
+            ratios = exponentiate(self.params_)
+            with np.errstate(over="ignore"):
+                table[self._ratio] = print_rounded(ratios, ratios * self._errors())
+        shares = [*[self.intercept_privacy_share_] * self._first, *self.privacy_share_]
+        table["privacy"] = [f"{100 * share:.0f}%" for share in shares]
         return Summary(
             self._title,
             [*self._facts(), *self._method_facts()],
@@ -523,15 +510,8 @@ class Regression(HasEstimates, _Fitted[SomePlan], HasMissingCodes):
     def _ratios(self, words: str, confidence_level: float | None, simultaneous: bool) -> ConfidenceInterval:
         """Return an interval for the exponential of each of ``coef_``."""
         found = self.confidence_interval(confidence_level, simultaneous=simultaneous)
-        with np.errstate(over="ignore"):
-            low, high = np.exp(found.low), np.exp(found.high)
+        low, high = exponentiate(found.low), exponentiate(found.high)
         return ConfidenceInterval(low, high, found.confidence_level, words, found.simultaneous)
-
-    def _ratio_column(self) -> list[str]:
-        """Return the exponential of each parameter as text."""
-        with np.errstate(over="ignore"):
-            ratios = np.exp(self.params_)
-            return print_rounded(ratios, ratios * self._errors())
 
     def _linear_predictor(self, X: Any) -> tuple[Floats, Floats]:
         """Return the checked rows with the constant column, and their linear predictor."""
@@ -548,17 +528,18 @@ class Regression(HasEstimates, _Fitted[SomePlan], HasMissingCodes):
         with quiet():
             return rows, rows @ self.params_
 
-    def _score_rows(self, X: Any, y: Any) -> tuple[Floats, Floats]:
+    def _score_rows(self, X: Any, y: Any, sample_weight: None) -> tuple[Floats, Floats]:
         """Return the linear predictor of private rows, and their outcomes."""
+        if sample_weight is not None:
+            raise refuse("sample_weight", allowed="None: rows have one weight")
         if y is None:
-            raise InvalidData("y must be given: an outcome for each row of X")
+            raise refuse_data("y", allowed="given: an outcome for each row of X")
         rows, fitted = self._linear_predictor(X)
         check_finite(rows)
         outcomes = self._outcome_column().read(y)
         if outcomes.shape != fitted.shape:
-            raise InvalidData(
-                f"y must have an entry for each row of X (n_samples = {fitted.size}), got {outcomes.size}"
-            )
+            allowed = f"have an entry for each row of X (n_samples = {fitted.size})"
+            raise refuse_data("y", got=str(outcomes.size), allowed=allowed)
         return fitted, outcomes
 
     # Parts of the summary
@@ -590,26 +571,14 @@ class Regression(HasEstimates, _Fitted[SomePlan], HasMissingCodes):
         }
 
     def _facts(self) -> list[tuple[str, str]]:
-        return [
-            *self._table_facts(),
-            *(
-                [("Rows observed", observed_rows(self.rows_, self.rows_noise_std_))]
-                if hasattr(self, "rows_")
-                else []
-            ),
-            *([("Total weight", self._weight_words())] if hasattr(self, "total_weight_") else []),
-        ]
-
-    def _weight_words(self) -> str:
-        """Return the total weight with its noise, and the effective number of rows."""
-        total, noise = self.total_weight_, self.total_weight_noise_std_
-        words = f"{significant(total, noise)} (noise sd {significant(noise, noise / 10)})"
-        return f"{words}, as {self.effective_rows_:,.0f} equal rows"
-
-    def _all_shares(self) -> Floats:
-        """Return the fraction of each parameter's squared standard error due to privacy, intercept first."""
-        intercept = [self.intercept_privacy_share_] * self._first
-        return np.append(intercept, self.privacy_share_)
+        facts = list(self._table_facts())
+        if hasattr(self, "rows_"):
+            facts.append(("Rows observed", observed_rows(self.rows_, self.rows_noise_std_)))
+        if hasattr(self, "total_weight_"):
+            total, noise = self.total_weight_, self.total_weight_noise_std_
+            words = f"{significant(total, noise)} (noise sd {significant(noise, noise / 10)})"
+            facts.append(("Total weight", f"{words}, as {self.effective_rows_:,.0f} equal rows"))
+        return facts
 
     def _notes(self) -> list[str]:
         """Return the assumptions of the coefficients, and advice if noise hides some of them."""

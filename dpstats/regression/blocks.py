@@ -7,10 +7,11 @@ nor on the processor.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,11 +33,10 @@ from dpstats.lattice.products import (
     weighted,
 )
 from dpstats.lattice.rounding import squared_norms
-from dpstats.regression.bins import Bins
+from dpstats.regression.bins import Bins, Floats
 from dpstats.regression.design import Design
-from dpstats.regression.passes import NumpyPasses, Passes, apply_columns, choose_passes
+from dpstats.regression.passes import Passes, apply_columns, choose_passes
 
-Floats = NDArray[np.float64]
 Result = TypeVar("Result")
 
 X_BITS = 18
@@ -55,7 +55,7 @@ MOST_KEPT = 1 << 28
 """Bytes of rows that a fit keeps. If its rows take more, each query reads and converts them again, which takes about
 twice the time."""
 
-_PLAIN: Passes = NumpyPasses()
+_PLAIN = Passes()
 _BLOCK = 3 << 17  # entries of a block of short rows
 
 
@@ -330,9 +330,10 @@ class Block:
         return rows
 
 
-class Query(Protocol):
-    """A sum over rows."""
+class Question(ABC):
+    """A sum over rows: public parameters, and the map from a row to integers."""
 
+    @abstractmethod
     def sum_rows(self, block: Block) -> Sums:
         """Return the sums over some rows, by the names of the releases."""
 
@@ -397,7 +398,7 @@ class Blocks:
         """Loops over the rows."""
         return choose_passes(self.X.size)
 
-    def answer(self, question: Query) -> Sums:
+    def answer(self, question: Question) -> Sums:
         """Return the sums that a question is about."""
         work = _cut_blocks(*self.X.shape)
         return sum_items(lambda where: question.sum_rows(self.block(where)), work, self.X.size)
@@ -429,7 +430,7 @@ class DesignRows:
     drops: bool = False
     blocks: list[Block] | None = None
 
-    def answer(self, question: Query) -> Sums:
+    def answer(self, question: Question) -> Sums:
         """Return the sums that a question is about."""
         if self.blocks is None:
             return self.rows.total(_BlockSums(question, self.design, self.drops))
@@ -445,7 +446,8 @@ class DesignRows:
             If an entry is missing, and rows with missing entries are not dropped.
         """
         n, d = self.rows.shape
-        if not self.rows.local or n * _bytes_per_row(d) > MOST_KEPT:
+        # The bytes of a kept row: its points, itself in a ball, and eight numbers
+        if not self.rows.local or n * (8 * (d + 1) + 8 * 8) > MOST_KEPT:
             return self
         blocks: list[Block] = []
 
@@ -474,16 +476,11 @@ def _cut_blocks(n: int, d: int) -> list[slice]:
     return cut_rows(n, ROWS * max(1, _BLOCK // (ROWS * (d + 1))))
 
 
-def _bytes_per_row(d: int) -> int:
-    """Return the bytes of a kept row: its points, itself in a ball, and eight numbers."""
-    return 8 * (d + 1) + 8 * 8
-
-
 @dataclass(frozen=True)
 class _BlockSums:
     """A query applied to the rows of a table."""
 
-    question: Query
+    question: Question
     design: Design
     drops: bool
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
 from dpstats.data.arithmetic import quiet
 from dpstats.regression.base import MANY_OUTSIDE, Regression, SomePlan
+from dpstats.regression.bins import Floats
 from dpstats.regression.rows import OUTSIDE
 from dpstats.regression.scoring import determination, release_variation, variation_plan
 from dpstats.release.charges import state_charges
-
-Floats = NDArray[np.float64]
 
 
 class BoundedOutcome(RegressorMixin, Regression[SomePlan]):

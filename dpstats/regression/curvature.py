@@ -9,11 +9,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpstats.lattice.products import above_diagonal
-
-Floats = NDArray[np.float64]
+from dpstats.regression.bins import Floats
 
 _KNOWN = 0.02
 """Eigenvalues below this fraction of a typical one are too small to show the scale of a direction."""
@@ -31,15 +29,12 @@ class Curvature:
         """Return a curvature with noise of standard deviation ``std`` on the diagonal and std / sqrt(2) elsewhere."""
         return cls(mean, std**2 * (1 + np.eye(len(mean))) / 2)
 
-    def scaled(self, factor: float) -> Curvature:
-        """Return the curvature multiplied by ``factor``."""
-        return Curvature(self.mean * factor, self.variance * factor**2)
-
     def no_larger_than(self, now: Curvature) -> Curvature:
         """Return the curvature, reduced to the size of a later one if the decrease exceeds the noise of both."""
         noise = 2 * math.sqrt(float(np.trace(self.variance + now.variance)))
         ratio = (float(np.trace(now.mean)) + noise) / max(float(np.trace(self.mean)), 1e-9)
-        return self.scaled(min(max(ratio, 0.25), 1.0))
+        factor = min(max(ratio, 0.25), 1.0)
+        return Curvature(self.mean * factor, self.variance * factor**2)
 
     def toward(self, likely: Floats) -> Curvature:
         """Return the curvature shrunk toward ``likely``: the more, the larger the noise is within the difference.

@@ -9,30 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.error_distributions import ErrorDistribution
+from dpstats.regression.bins import Floats
 from dpstats.regression.design import Design
 from dpstats.regression.engine import NewtonSteps
 from dpstats.regression.path import Estimate, find_identified
 from dpstats.regression.plan import RegressionPlan
-from dpstats.regression.two_valued_errors import LevelErrors, Levels, find_one_sided
+from dpstats.regression.two_valued_errors import LevelErrors, find_one_sided
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
 from dpstats.results import list_some
 
-Floats = NDArray[np.float64]
-
-
-class _Fitted:
-    """Attributes that a fit sets. This class has no parameters."""
-
-    settled_: NDArray[np.bool_]
-    unsettled_: bool
-    one_sided_: NDArray[np.int64]
-    _levels: tuple[Levels, ...]
-    _noise_hides: NDArray[np.bool_]
-
 
 @parameters
-class CurvedRegression(_Fitted, NewtonSteps):
+class CurvedRegression(NewtonSteps):
     """Base class of logistic and log-linear regressions. Slopes of columns with two values have intervals by levels."""
 
     _unknown_level: ClassVar[str]

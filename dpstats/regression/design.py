@@ -10,22 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.errors import InvalidParameter
+from dpstats.errors import attempt, refuse
 from dpstats.means.region import check_bounds
-
-Floats = NDArray[np.float64]
+from dpstats.regression.bins import Floats
 
 _LARGEST = 1e140
 """Limit for bounds, for the ratio of half-widths, and for the inverse of a half-width.
 
 Within it, squares of coefficients and errors in the units of the data are finite floats that are not 0."""
-
-
-def _is_pair(bounds: Any) -> bool:
-    try:
-        return bool(np.shape(bounds) == (2,))
-    except ValueError:  # entries of several lengths
-        return False
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,19 +60,19 @@ class Design:
     def check(cls, x_bounds: Any, y_bounds: Any, d: int, intercept: bool) -> Design:
         """Return the design of d columns, or raise an error; ``y_bounds=None`` declares an outcome of 0 or 1."""
         if x_bounds is None:
-            raise InvalidParameter("x_bounds must be given: a pair (low, high), or one per column")
+            raise refuse("x_bounds", allowed="given: a pair (low, high), or one per column")
         ends = check_bounds("x_bounds", x_bounds, d)
         low, high = (np.full(d, end, dtype=np.float64) for end in ends)
         if y_bounds is None:
             y_low, y_high = -1.0, 1.0
         else:
-            if isinstance(y_bounds, Mapping) or not _is_pair(y_bounds):
-                raise InvalidParameter("y_bounds must be a pair (low, high) of numbers")
+            if isinstance(y_bounds, Mapping) or attempt(lambda: np.shape(y_bounds), ValueError) != (2,):
+                raise refuse("y_bounds", allowed="a pair (low, high) of numbers")
             y_ends = check_bounds("y_bounds", y_bounds, 1)
             y_low, y_high = float(np.ravel(y_ends[0])[0]), float(np.ravel(y_ends[1])[0])
-        largest = max(float(np.max(np.abs([low, high]), initial=0.0)), abs(y_low), abs(y_high))
-        if largest > _LARGEST:
-            raise InvalidParameter(f"x_bounds and y_bounds must be at most {_LARGEST:g} in size")
+        for name, given in (("x_bounds", [low, high]), ("y_bounds", [y_low, y_high])):
+            if np.max(np.abs(given), initial=0.0) > _LARGEST:
+                raise refuse(name, allowed=f"at most {_LARGEST:g} in size")
         if intercept:
             design = cls(
                 low / 2 + high / 2, high / 2 - low / 2, y_low / 2 + y_high / 2, y_high / 2 - y_low / 2, True
@@ -92,15 +84,15 @@ class Design:
         halves = design.half if d else np.array([design.y_half])
         for name, half in (("x_bounds", float(np.min(halves))), ("y_bounds", design.y_half)):
             if half < 1 / _LARGEST:
-                raise InvalidParameter(
-                    f"{name} must have half-widths of at least {1 / _LARGEST:g}, got {half:g}. Give it in "
-                    "smaller units."
-                )
+                allowed = f"have half-widths of at least {1 / _LARGEST:g}"
+                raise refuse(name, got=f"{half:g}", allowed=allowed, remedy="Give it in smaller units.")
         for half in (float(np.min(halves)), float(np.max(halves))):
             if not 1 / _LARGEST <= design.y_half / half <= _LARGEST:
-                raise InvalidParameter(
-                    f"x_bounds and y_bounds must have half-widths that differ by a factor of at most {_LARGEST:g}, got "
-                    f"{half:g} and {design.y_half:g}. Give the columns in other units."
+                raise refuse(
+                    "x_bounds",
+                    got=f"{half:g} and {design.y_half:g}",
+                    allowed=f"have half-widths that differ from that of y_bounds by a factor of at most {_LARGEST:g}",
+                    remedy="Give the columns in other units.",
                 )
         return design
 

@@ -14,7 +14,8 @@ from dpstats.lattice import check_finite_rows
 from dpstats.regression.base import MANY_OUTSIDE
 from dpstats.regression.blocks import DesignRows
 from dpstats.regression.design_plan import DesignPlan
-from dpstats.regression.levels import LevelsPath, LevelsPlan
+from dpstats.regression.levels import LevelsPath
+from dpstats.regression.levels_plan import LevelsPlan
 from dpstats.regression.linear_path import LinearPath
 from dpstats.regression.log_linear_path import LogLinearPath
 from dpstats.regression.log_linear_plan import LogLinearPlan
@@ -53,7 +54,7 @@ class NewtonSteps(RowColumns[RegressionPlan]):
         return found
 
     def _report_counts(self, released: Released, plan: RegressionPlan, found: Estimate) -> None:
-        """Set the number of rows, their total weight, and the fraction of offsets outside their bounds."""
+        """Set the number of rows, their total weight, and the fractions of further columns outside their bounds."""
         self.condition_ = found.condition
         if plan.count_stage is not None:
             count, noise = (
@@ -67,10 +68,6 @@ class NewtonSteps(RowColumns[RegressionPlan]):
                 largest = plan.design.weight[1]
                 self.total_weight_, self.total_weight_noise_std_ = largest * count, largest * noise
                 self.effective_rows_ = found.effective
-        self._set_clipped_columns(plan, found)
-
-    def _set_clipped_columns(self, plan: RegressionPlan, found: Estimate) -> None:
-        """Set the fraction of the offsets, exposures and weights outside their bounds, if rows have them."""
         for role in _EFFECTS:
             share, std = f"clipped_{role}_share_", f"clipped_{role}_share_std_"
             for name in (share, std):  # of an earlier fit

@@ -15,8 +15,7 @@ from scipy.stats import t as t_law
 
 from dpstats.data.arithmetic import quiet
 from dpstats.error_distributions import ErrorDistribution, Limits, StatedErrors, Tail
-
-Floats = NDArray[np.float64]
+from dpstats.regression.bins import Floats
 
 
 class ErrorLaw(Protocol):

@@ -14,12 +14,9 @@ from functools import cache
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betainc, gammainc
 
-from dpstats.errors import InvalidParameter, show
-
-Floats = NDArray[np.float64]
+from dpstats.regression.bins import Floats
 
 Dispersion = tuple[Any, Any]
 """phi and alpha of the variance phi mu + alpha mu^2. Numbers, or arrays that broadcast with the means."""
@@ -113,10 +110,8 @@ class Family(ABC):
 
 
 def _evaluate(function: np.ufunc, where: Any, *arguments: Any) -> Floats:
-    """Return values of a function that is slow, where they count, and 0 elsewhere.
-
-    The parameter ``where`` of scipy's functions writes beyond their arrays (numpy 2.4 with scipy 1.17).
-    """
+    """Return values of a function that is slow, where they count, and 0 elsewhere."""
+    # The parameter `where` of scipy's functions writes beyond their arrays (numpy 2.4 with scipy 1.17).
     counts, *given = np.broadcast_arrays(where, *arguments)
     found: Floats = np.zeros(counts.shape)
     found[counts] = function(*(argument[counts] for argument in given))
@@ -176,8 +171,4 @@ COUNTS, GAMMA = "counts", "gamma"
 @cache
 def make_family(name: str, overdispersion: float = 1.0) -> Family:
     """Return the family of a plan."""
-    if name == COUNTS:
-        return Counts(overdispersion)
-    if name == GAMMA:
-        return Gamma()
-    raise InvalidParameter(f"family must be {COUNTS!r} or {GAMMA!r}, got {show(name)}")
+    return Gamma() if name == GAMMA else Counts(overdispersion)

@@ -1,4 +1,4 @@
-"""The linear regressions with one release: coefficients, errors and identification, from noisy second moments."""
+"""Linear regressions with one release: coefficients, errors and identification, from noisy second moments."""
 
 from __future__ import annotations
 
@@ -13,19 +13,7 @@ from dpstats.regression.moments import STAGE, MomentsPlan
 from dpstats.regression.movement import MOMENTS
 from dpstats.regression.noisy_moments import coefficients
 from dpstats.regression.rows import OUTSIDE
-from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
-
-
-@parameters
-class FromMoments(LeastSquares[MomentsPlan]):
-    """Base class of the regressions that release the second moments of (1, x, y) once, with any additive noise."""
-
-    def _read(self, rows: Rows, plan: MomentsPlan) -> dict[str, Sums]:
-        return read_moments(rows, plan)
-
-    def _report(self, released: Released, plan: MomentsPlan) -> None:
-        report_moments(self, released, plan)
 
 
 def read_moments(rows: Rows, plan: MomentsPlan) -> dict[str, Sums]:
@@ -50,10 +38,13 @@ def report_moments(model: LeastSquares[Any], released: Released, plan: MomentsPl
         model._counted = said.share * plan.n_samples
 
 
-def describe_moments(model: LeastSquares[Any], reason: str = "") -> list[tuple[str, str]]:
+GAUSSIAN_MOMENTS = "second moments of (1, x, y) with Gaussian noise, released once; bounded rows"
+
+
+def describe_moments(model: LeastSquares[Any], method: str) -> list[tuple[str, str]]:
     """Return the methods for coefficients and covariance, as lines of a summary."""
     return [
-        ("Method", f"second moments of (1, x, y) with Gaussian noise, released once; bounded rows{reason}"),
+        ("Method", method),
         ("Covariance", "nonrobust (residuals of one variance)"),
         ("Condition of the design", f"{model.condition_:.3g} (released)"),
     ]

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from dpstats.data.parameters import check_privacy_parameters
 from dpstats.regression.error_laws import NORMAL_AND_LAPLACE, ErrorLaw
-from dpstats.regression.from_moments import FromMoments
+from dpstats.regression.from_moments import describe_moments
 from dpstats.regression.moments import MomentsPlan, moments_plan
+from dpstats.regression.sufficient import FromMoments
 from dpstats.release.parameters import parameters
 
 
@@ -103,8 +104,5 @@ class FunctionalMechanismRegression(FromMoments):
         return moments_plan("l1", design, n, epsilon, 0.0, self._policy())
 
     def _method(self) -> list[tuple[str, str]]:
-        return [
-            ("Method", "the loss with Laplace noise on its coefficients, released once; bounded rows"),
-            ("Covariance", "nonrobust (residuals of one variance)"),
-            ("Condition of the design", f"{self.condition_:.3g} (released)"),
-        ]
+        method = "the loss with Laplace noise on its coefficients, released once; bounded rows"
+        return describe_moments(self, method)

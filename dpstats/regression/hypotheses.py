@@ -12,11 +12,9 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpstats.errors import InvalidParameter, refuse, show
-
-Floats = NDArray[np.float64]
+from dpstats.errors import InvalidParameter, refuse
+from dpstats.regression.bins import Floats
 
 _NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 _SHOWN = 8
@@ -75,7 +73,7 @@ class Hypotheses:
             hypothesis for part in parts for hypothesis in _one(part, names, first, parameter, whole, asked)
         ]
         if not found:
-            raise InvalidParameter(f"{parameter} must have at least one hypothesis, got none")
+            raise refuse(parameter, got="none", allowed="have at least one hypothesis")
         rows = np.array([row for row, _ in found])
         made = cls(rows[:, :-1], 0.0 - rows[:, -1], tuple(words for _, words in found))
         return made._checked(parameter)
@@ -98,10 +96,8 @@ class Hypotheses:
 
     def _checked(self, parameter: str) -> Hypotheses:
         if np.linalg.matrix_rank(self.matrix) < len(self.matrix):
-            raise InvalidParameter(
-                f"{parameter} must be linearly independent hypotheses, got "
-                f"{len(self.names)}: {', '.join(self.names[:_SHOWN])}"
-            )
+            got = f"{len(self.names)}: {', '.join(self.names[:_SHOWN])}"
+            raise refuse(parameter, got=got, allowed="linearly independent hypotheses")
         return self
 
 
@@ -147,15 +143,11 @@ def _one(
             for each in _Reader(part, names, parameter, terms, of).hypotheses()
         ]
     if isinstance(asked, bool) or not isinstance(asked, int | np.integer):
-        raise InvalidParameter(
-            f"{parameter} must be text as 'x1 = x2', names of coefficients or positions in coef_, got "
-            f"{type(asked).__name__}"
-        )
+        allowed = "text as 'x1 = x2', names of coefficients or positions in coef_"
+        raise refuse(parameter, got=type(asked).__name__, allowed=allowed)
     slopes = len(names) - first
     if not -slopes <= asked < slopes:
-        raise InvalidParameter(
-            f"{parameter} must be positions in coef_ (n_features = {slopes}), got {show(of)}"
-        )
+        raise refuse(parameter, given=of, allowed=f"positions in coef_ (n_features = {slopes})")
     place = first + int(asked) % slopes
     return [(np.eye(len(names) + 1)[place], names[place])]
 

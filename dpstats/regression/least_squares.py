@@ -10,14 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_choice, check_flag, check_integer
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
 from dpstats.regression.base import SomePlan
+from dpstats.regression.bins import Floats
 from dpstats.regression.bounded_outcome import BoundedOutcome
 from dpstats.regression.design import Design
 from dpstats.release.parameters import parameters
 from dpstats.results import ConfidenceInterval, significant
-
-Floats = NDArray[np.float64]
 
 
 @parameters
@@ -42,7 +41,7 @@ class LeastSquares(BoundedOutcome[SomePlan]):
         intercept = check_flag("fit_intercept", self.fit_intercept)
         d = check_integer("n_features", n_features, at_least=self._fewest if intercept else 1)
         if self.y_bounds is None:
-            raise InvalidParameter("y_bounds must be given: a pair (low, high)")
+            raise refuse("y_bounds", allowed="given: a pair (low, high)")
         return n, Design.check(self.x_bounds, self.y_bounds, d, intercept)
 
     def predict(self, X: Any) -> Floats:
@@ -78,9 +77,7 @@ class LeastSquares(BoundedOutcome[SomePlan]):
         if noise makes the variance of the outcomes 0 or negative. The budget is charged, so that a search over models
         pays for every fit and every score.
         """
-        if sample_weight is not None:
-            raise InvalidParameter("sample_weight must be None: rows have one weight")
-        return self._determination(X, *self._score_rows(X, y))
+        return self._determination(X, *self._score_rows(X, y, sample_weight))
 
     def _noise_only(self) -> bool:
         return self.plan_.noise_only

@@ -1,15 +1,4 @@
-"""Means of the levels of a factor, adjusted for covariates: totals of levels around slopes by noisy Newton steps.
-
-A row has one level, so sums by level have the sensitivity of one sum, for rare levels too. Whitening a 0/1 column
-instead makes its rows long if the level is rare, and loses a rare level in the noise.
-
-The stages, each with a fixed fraction of mu^2:
-
-1. Totals of all outcomes. They give the range of most outcomes.
-2. Totals of the outcomes by level, clipped to this range. They give a center for each level.
-3. Sums of the covariates by level. Only if levels are not randomized: they give centers of the covariates.
-4. The Newton steps of a linear regression of the centered outcomes on the centered covariates.
-5. Totals by level of the residuals, each clipped to a multiple of its scale. Noise is in proportion to this clip.
+"""Means of levels, adjusted for covariates: from the releases to the clips of the residuals and to the estimate.
 
 Proof: docs/proofs/levels.md. Intervals: docs/intervals/levels.md.
 """
@@ -17,72 +6,51 @@ Proof: docs/proofs/levels.md. Intervals: docs/intervals/levels.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from dpstats.data.arithmetic import as_int64
-from dpstats.data.parameters import check_real
-from dpstats.errors import InvalidParameter
-from dpstats.lattice.products import Sums, finest, row_bits
-from dpstats.means.ratio import Noise, Ratio
-from dpstats.means.totals import COUNTS, GaussianTotals
-from dpstats.privacy.gaussian import gaussian_sigma
-from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.privacy.stages import JointStage
-from dpstats.regression.blocks import X_BITS, Block, Coordinates
-from dpstats.regression.design import Design
-from dpstats.regression.design_plan import DesignPlan
+from dpstats.means.ratio import Ratio
+from dpstats.means.totals import COUNTS
+from dpstats.regression.bins import Floats
+from dpstats.regression.blocks import X_BITS, Coordinates, Question
+from dpstats.regression.levels_plan import (
+    BIAS,
+    COVARIATES,
+    LEVELS,
+    OUTCOMES,
+    RESIDUALS,
+    Centered,
+    Centers,
+    CovariateSums,
+    LevelsPlan,
+    OutcomeTotals,
+    ResidualTotals,
+)
 from dpstats.regression.linear_path import LinearPath
 from dpstats.regression.path import Estimate, find_identified
-from dpstats.regression.plan import (
-    RegressionPlan,
-    describe_common,
-    describe_step,
-    first_stages,
-    regression_plan,
-    shares,
-)
-from dpstats.regression.rows import UNIT_BITS, Question, coordinates
-from dpstats.release.additive import Integers, JointIntegers, additive_stages
+from dpstats.regression.rows import coordinates
 
-Floats = NDArray[np.float64]
-
-OUTCOMES = "totals of the outcomes"
-LEVELS = "totals of the outcomes by level"
-COVARIATES = "sums of the covariates by level"
-RESIDUALS = "totals of the residuals by level"
-
-_OUTCOMES_SHARE, _COVARIATES_SHARE, _MOST_COVARIATES_SHARE = 0.02, 0.04, 0.2
-_LEVELS_SHARE = 0.15
-_ROUGH, _LEAST_LEVELS = 1000.0, 1 / 3
-"""Rows times mu up to which centers of randomized levels need all of their fraction, and the least part of it."""
-_LEAST_STEPS_SHARE, _STEPS_SHARE, _MOST_STEPS_SHARE = 0.1, 0.25, 0.42
-"""Fractions of mu^2 for the steps: the least, the most to adjust levels, and the most if slopes are wanted."""
-_ENOUGH = 2.0
-"""Noise of a slope, over its sampling error, at which slopes are good enough to adjust levels."""
-_LONGER = 1.05
-"""The steps get so much of mu^2 that a slope's error is at most this multiple of its error without levels."""
 _RANGE = 3.0
 """Half-width of the range of most outcomes, in standard deviations."""
 _REACH = 1.0
 """Standard errors of the center of a level by which the clip of its residuals is widened."""
 _CLIPS = np.linspace(1.5, 16.0, 146)
 """Clips of residuals to choose from, in standard deviations."""
-_BIAS, _DECAY = 0.2, 1.0
+_DECAY = 1.0
 _SKEWED_BIAS, _SKEWED_DECAY = 0.25, 0.6
-"""Bias of the mean of residuals by the least clip, in standard deviations, and its decay as the clip moves out.
+"""Decay of the bias of the mean of residuals as the clip moves out, and for skewed residuals the bias and its decay.
 
 Between groups whose exponential residuals have scales 1 and 1.5 the bias is 0.10 at first, with a decay of 0.83. If the
 release shows that residuals are skewed, the second pair applies, as for lognormal residuals."""
 _NARROW = 0.6
 """Mean of a level, in half-widths of the range, from which the range may have clipped most of its rows."""
-_SEEN = 5.0
+SEEN_LEVEL = 5.0
 """A level is identified if its count is at least this many standard deviations of the noise of a count."""
 _NO_SPREAD = 1e-9
 _NOISE = 2.0
@@ -92,338 +60,6 @@ _COVARIATE_SPREAD = 0.5
 _HALVINGS = 50
 _FARTHEST = 6.0
 """Distance beyond the clip, in standard deviations, where the search for a mean by its clipped mean ends."""
-
-
-@dataclass(frozen=True)
-class LevelsPlan(DesignPlan):
-    """The plan of adjusted means of levels. All of it is public.
-
-    Attributes
-    ----------
-    design, bits, missing
-        As for `DesignPlan`.
-    levels : tuple
-        The declared levels.
-    randomized : bool
-        Whether the covariates have the same distribution in all levels.
-    steps : RegressionPlan, optional
-        The stages of the Newton steps, as a separate plan. None if noise would hide all slopes: the only stage are
-        then the totals of the outcomes by level.
-    mu : float
-        Parameter of Gaussian differential privacy of all stages together.
-    slopes : bool
-        Whether the slopes are wanted too.
-    """
-
-    levels: tuple[Any, ...]
-    randomized: bool
-    steps: RegressionPlan | None
-    mu: float
-    slopes: bool
-
-    @property
-    def noise_ratio(self) -> float:
-        return math.inf if self.steps is None else self.steps.noise_ratio
-
-    @property
-    def noise_only(self) -> bool:
-        return self.steps is None
-
-    def share(self, name: str) -> float:
-        """Return the fraction of mu^2 of a stage of totals."""
-        return _shares(self)[name]
-
-    def totals(self, name: str) -> GaussianTotals:
-        """Return the totals of a stage: of all rows, or by level."""
-        return GaussianTotals(1 if name == OUTCOMES else len(self.levels), 1, UNIT_BITS)
-
-    def totals_noise(self, name: str) -> Noise:
-        """Return the noise of the totals of a stage, in half-widths of its range."""
-        (stage,) = (stage for stage in self.stages if isinstance(stage, JointStage) and stage.name == name)
-        return self.totals(name).noise(stage)
-
-    @property
-    def residuals_noise(self) -> Noise:
-        """The noise of the totals that the report uses, in half-widths of the clip."""
-        return self.totals_noise(LEVELS if self.steps is None else RESIDUALS)
-
-    @property
-    def smallest_share(self) -> float:
-        """Smallest fraction of the rows in a level whose mean has less noise than sampling error, up to 1.
-
-        It assumes residuals that are clipped at twice their standard deviation.
-        """
-        noise = float(self.residuals_noise.total)
-        clip = 2.0 if self.steps is not None else self.design.y_half
-        return min((clip * noise) ** 2 / self.n_samples, 1.0)
-
-    def noise_ratio_of_share(self, share: float) -> float:
-        """Return the ratio of noise to sampling error of the mean of a level with this fraction of the rows.
-
-        Parameters
-        ----------
-        share : float
-            Share of the level, in (0, 1].
-        """
-        return math.sqrt(self.smallest_share / check_real("share", share, above=0, at_most=1.0))
-
-    def limit_bias(self, steps: LinearPath) -> float:
-        """Return the bias by the least clip that is allowed for if the release does not show skewed residuals."""
-        return _BIAS
-
-    def notes(self) -> list[str]:
-        if self.steps is None:
-            return [
-                "means are not adjusted: at this n and epsilon, noise hides the slopes of the covariates. Use more "
-                "rows, a larger epsilon or fewer covariates"
-            ]
-        return [
-            f"adjusted for {self.design.center.size} covariates; noise of a slope about {self.steps.noise_ratio:.2g} "
-            f"times its sampling error, for {self._columns}",
-            f"a level with {100 * self.smallest_share:.2g}% of the rows has as much noise as sampling error",
-        ]
-
-
-SomePlan = TypeVar("SomePlan", bound=LevelsPlan)
-
-
-def levels_plan(
-    design: Design,
-    levels: Sequence[Any],
-    n: int,
-    epsilon: float,
-    delta: float,
-    missing: str,
-    randomized: bool,
-    slopes: bool = False,
-    kind: Callable[..., SomePlan] = LevelsPlan,  # type: ignore[assignment]
-    **facts: Any,
-) -> SomePlan:
-    """Return the plan of the means of declared levels of n rows, adjusted for the columns of the design.
-
-    Randomized levels whose slopes noise would hide are not adjusted. Others are refused, as they would be confounded.
-    With ``slopes`` the slopes are wanted too, and not only as a means to adjust the levels.
-    """
-    share = _steps_share(design, n, epsilon, delta, slopes)  # refuses delta = 0
-    mu, guarantee = 1 / gaussian_sigma(epsilon, delta), PrivacyGuarantee(epsilon, delta)
-    d = design.center.size
-    facts |= {
-        "levels": tuple(levels),
-        "randomized": randomized,
-        "missing": missing,
-        "mu": mu,
-        "slopes": slopes,
-    }
-    size = facts.pop("n_features", d)
-    own, weighted = mu * math.sqrt(share), design.weight is not None
-    # Rows of undeclared levels count nowhere, so the steps count the rows that they use, as if others were missing.
-    first = first_stages(design, "drop")
-    parts = shares("linear", n, d, own, design.intercept, first)
-
-    def describe(name: str, part: float, bits: int) -> Integers | JointIntegers:
-        found = describe_common(name, part * share, bits, n, d, own)
-        return found or describe_step("linear", design, n, name, part * share, bits)
-
-    def build(bits: int) -> SomePlan:
-        covariates = 0.0 if randomized else _covariates_share(d, slopes)
-        fractions = _fractions(share, n * mu, covariates)
-        before: list[Integers | JointIntegers]
-        before = [_totals(name, len(levels), fractions[name], weighted) for name in (OUTCOMES, LEVELS)]
-        before += [] if randomized else [_covariates(len(levels), d, fractions[COVARIATES], weighted)]
-        steps = [describe(name, part, bits) for name, part in parts]
-        last = _totals(RESIDUALS, len(levels), fractions[RESIDUALS], weighted)
-        stages = additive_stages([*before, *steps, last], epsilon, delta)
-        inner = RegressionPlan(
-            stages[len(before) : -1],
-            guarantee,
-            n,
-            d,
-            design=design,
-            bits=bits,
-            mu=own,
-            missing="drop",
-            family="linear",
-        )
-        return kind(stages, guarantee, n, size, design=design, bits=bits, steps=inner, **facts)
-
-    found = finest(build, row_bits(n))
-    assert found.steps is not None
-    if not found.steps.noise_only:
-        return found
-    if not randomized:
-        raise InvalidParameter(
-            f"epsilon and n_samples must be large enough to adjust for {d} covariates: at epsilon = {epsilon:g} and "
-            f"n_samples = {n} noise hides their slopes. Use more rows, a larger epsilon or fewer covariates."
-        )
-
-    stages = additive_stages([_totals(LEVELS, len(levels), 1.0, weighted)], epsilon, delta)
-    return kind(stages, guarantee, n, size, design=design, bits=found.bits, steps=None, **facts)
-
-
-def _steps_share(design: Design, n: int, epsilon: float, delta: float, slopes: bool) -> float:
-    """Return the fraction of mu^2 for the steps: larger if slopes are wanted, or if their noise is large."""
-    ratio = regression_plan("linear", design, n, epsilon, delta).noise_ratio
-    if not slopes:
-        return min(max((ratio / _ENOUGH) ** 2, _LEAST_STEPS_SHARE), _STEPS_SHARE)
-    # sqrt(1 + ratio^2/share) is at most _LONGER sqrt(1 + ratio^2).
-    least = ratio**2 / (_LONGER**2 * (1 + ratio**2) - 1)
-    return min(max(least, _STEPS_SHARE), _MOST_STEPS_SHARE)
-
-
-def _covariates_share(d: int, slopes: bool) -> float:
-    """Return the fraction of mu^2 for the centers of d covariates. Their errors attenuate the slopes."""
-    return min(_COVARIATES_SHARE * (1 + d), _MOST_COVARIATES_SHARE) if slopes else _COVARIATES_SHARE
-
-
-def _fractions(steps: float, size: float, covariates: float) -> dict[str, float]:
-    """Return the fractions of mu^2 of the totals.
-
-    Given are the fraction of the steps, rows times mu, and the fraction of the covariates, 0 for randomized levels.
-    """
-    levels = _LEVELS_SHARE
-    if not covariates:
-        levels *= min(max(_ROUGH / size, _LEAST_LEVELS), 1.0)
-    found = {OUTCOMES: _OUTCOMES_SHARE, LEVELS: levels, COVARIATES: covariates}
-    return {**found, RESIDUALS: 1 - steps - math.fsum(found.values())}
-
-
-def _shares(plan: LevelsPlan) -> dict[str, float]:
-    if plan.steps is None:
-        return {LEVELS: 1.0}
-    covariates = 0.0 if plan.randomized else _covariates_share(plan.design.center.size, plan.slopes)
-    return _fractions((plan.steps.mu / plan.mu) ** 2, plan.n_samples * plan.mu, covariates)
-
-
-def _totals(name: str, levels: int, share: float, weighted: bool) -> JointIntegers:
-    """Return the integers of a stage of totals: of all rows, or by level.
-
-    A weight in [0, 1] multiplies what a row adds. The distance of two rows is convex in their weights, so it is largest
-    at weights of 0 or 1. Rounding moves the three numbers of both rows by half a step each.
-    """
-    count = 1 if name == OUTCOMES else levels
-    found = GaussianTotals(count, 1, UNIT_BITS).integers()
-    return replace(found, name=name, share=share, l2=found.l2 + 2.0 * weighted)
-
-
-def _covariates(levels: int, d: int, share: float, weighted: bool) -> Integers:
-    """Return the integers of the sums of covariates by level: a row has one level, and a vector in the cube."""
-    moved = math.isqrt(4 * d * 4**X_BITS) + 1
-    # A weight rounds each number of both rows by half a step.
-    moved += weighted * (math.isqrt(d) + 1)
-    return Integers(COVARIATES, levels * d, 2.0**-X_BITS, (2 * d << X_BITS) + weighted * d, moved, share)
-
-
-# Queries
-
-
-@dataclass(frozen=True, eq=False)
-class OutcomeTotals(Question):
-    """The totals of all outcomes, or of the outcomes of each level, about a center and clipped to a half-width.
-
-    Both are public, in half-widths of the bounds.
-    """
-
-    totals: GaussianTotals
-    center: float
-    half: float
-
-    def sum_rows(self, block: Block) -> Sums:
-        assert block.groups is not None
-        codes = np.zeros_like(block.groups) if self.totals.n_groups == 1 else block.groups
-        return _sum_levels(self.totals, (block.y - self.center) / self.half, codes, block)
-
-
-@dataclass(frozen=True, eq=False)
-class Centers:
-    """Public centers of the levels, in half-widths, and the range of the centered outcomes.
-
-    Attributes
-    ----------
-    outcomes : array of shape (K,)
-    covariates : array of shape (K, d)
-        Multiples of a step of the lattice.
-    """
-
-    outcomes: Floats
-    covariates: Floats
-
-    @cached_property
-    def middle(self) -> float:
-        """Middle of the range of centered outcomes."""
-        return -(float(self.outcomes.min()) + float(self.outcomes.max())) / 2
-
-    @cached_property
-    def half(self) -> float:
-        """Half-width of this range."""
-        return 1 + (float(self.outcomes.max()) - float(self.outcomes.min())) / 2
-
-    @cached_property
-    def key(self) -> tuple[bytes, bytes]:
-        """The centers as a key of a dict."""
-        return self.outcomes.tobytes(), self.covariates.tobytes()
-
-    def subtract(self, block: Block) -> Block:
-        """Return the rows minus the centers of their levels, with outcomes in half-widths of their range."""
-        y, points = block.remember("centered rows", self.key, lambda: self._subtract(block))
-        return replace(block, y=y, points=points)
-
-    def _subtract(self, block: Block) -> tuple[Floats, NDArray[np.float32]]:
-        assert block.groups is not None
-        y = np.clip((block.y - self.outcomes[block.groups] - self.middle) / self.half, -1.0, 1.0)
-        if not self.covariates.any():
-            return y, block.points
-        steps = np.zeros((len(self.covariates), block.points.shape[1]), dtype=np.float32)
-        steps[:, :-1] = self.covariates * 2.0**X_BITS
-        # Sums of integers below 2^23 are exact.
-        return y, block.points - steps[block.groups]
-
-
-@dataclass(frozen=True, eq=False)
-class Centered(Question):
-    """A query about rows minus the centers of their levels."""
-
-    query: Question
-    centers: Centers
-
-    def sum_rows(self, block: Block) -> Sums:
-        return self.query.sum_rows(self.centers.subtract(block))
-
-
-@dataclass(frozen=True, eq=False)
-class CovariateSums(Question):
-    """The sums of the covariates by level, each clipped to its bounds."""
-
-    levels: int
-
-    def sum_rows(self, block: Block) -> Sums:
-        assert block.groups is not None
-        inside = np.clip(block.z, -(2.0**X_BITS), 2.0**X_BITS)
-        sums = [np.bincount(block.groups, column, self.levels) for column in np.rint(block.weigh(inside)).T]
-        return {COVARIATES: as_int64(np.stack(sums, axis=1).ravel())}
-
-
-@dataclass(frozen=True, eq=False)
-class ResidualTotals(Question):
-    """The totals by level of the residuals, each over the public clip of its level."""
-
-    totals: GaussianTotals
-    line: Coordinates
-    middle: Floats
-    clip: Floats
-
-    def sum_rows(self, block: Block) -> Sums:
-        assert block.groups is not None
-        residuals = block.y - block.fit_outcomes(self.line) - self.middle[block.groups]
-        return _sum_levels(self.totals, residuals / self.clip[block.groups], block.groups, block)
-
-
-def _sum_levels(totals: GaussianTotals, z: Floats, codes: NDArray[np.int64], block: Block) -> Sums:
-    """Return the totals by level of numbers that are clipped to [-1, 1]. A sum of floats below 2^53 is exact."""
-    steps = as_int64(np.rint(np.clip(z, -1.0, 1.0) * 2.0**totals.bits))[:, None]
-    return {
-        name: as_int64(np.bincount(codes, np.rint(block.weigh(values[:, 0])), totals.n_groups))
-        for name, values in totals.rows(steps).items()
-    }
 
 
 # The path of a fit
@@ -528,10 +164,8 @@ class LevelsPath:
         self.mean_error *= math.sqrt(1 - weight)
 
     def _take_covariates(self, released: Floats) -> None:
-        """Center the covariates of each level at their mean, shrunk toward the mean of all rows.
-
-        Within levels, covariates are not correlated with what the centers of the outcomes miss.
-        """
+        """Center the covariates of each level at their mean, shrunk toward the mean of all rows."""
+        # Within levels, covariates are not correlated with what the centers of the outcomes miss.
         sums = released.reshape(self.unsure.shape)
         noise = float(np.max(self.plan.noise(COVARIATES).std)) / self.counts[:, None]
         grand = sums.sum(axis=0) / self.counts.sum()
@@ -615,10 +249,8 @@ class LevelsFit:
         self.coordinates = Coordinates(np.zeros(design.center.size), True, coordinates(theta, design.size))
 
     def _correct_slopes(self, path: LevelsPath) -> None:
-        """Undo half of the largest attenuation by errors in the centers of the covariates, and keep it as an error.
-
-        These errors move the rows of a level, but not their outcomes. If rows are clipped, it is less.
-        """
+        """Undo half of the largest attenuation by errors in the centers of the covariates, and keep it as an error."""
+        # These errors move the rows of a level, but not their outcomes. If rows are clipped, it is less.
         moved = np.minimum(path.counts / self.found.rows, 1.0) @ path.unsure
         inverse = self.sampling * self.found.rows / self.scale**2
         half = inverse @ (moved * self.slopes) / 2
@@ -626,10 +258,8 @@ class LevelsFit:
         self.cov = self.cov + np.outer(half, half)
 
     def _choose_clips(self, path: LevelsPath, steps: LinearPath) -> None:
-        """Choose the clip of the residuals of each level. The noise is in proportion to it.
-
-        Either it is near their scale, with a bias by skewness that decays with the clip, or it clips no outcome.
-        """
+        """Choose the clip of the residuals of each level. The noise is in proportion to it."""
+        # Either it is near their scale, with a bias by skewness that decays with the clip, or it clips no outcome.
         noise, last = path.plan.totals_noise(LEVELS), path.plan.totals_noise(RESIDUALS)
         count = np.maximum(path.released[LEVELS][COUNTS], noise.count)[:, None]
         away = path.centers.outcomes + self.intercept
@@ -647,11 +277,9 @@ class LevelsFit:
         self.shape = np.where(all_inside, _NO_SPREAD, self.scale)
 
 
-def _skewness_bias(clip: Any, skewed: bool = False, least: float = _BIAS) -> Any:
-    """Return the bias of the mean of residuals by a clip, both in standard deviations, that is allowed for.
-
-    ``least`` is the bias by the least clip if the release does not show that residuals are skewed.
-    """
+def _skewness_bias(clip: Any, skewed: bool = False, least: float = BIAS) -> Any:
+    """Return the bias of the mean of residuals by a clip, both in standard deviations, that is allowed for."""
+    # `least` is the bias by the least clip if the release does not show that residuals are skewed.
     bias, decay = (_SKEWED_BIAS, _SKEWED_DECAY) if skewed else (least, _DECAY)
     return bias * np.exp(-decay * (clip - _CLIPS[0]))
 
@@ -811,7 +439,7 @@ class LevelsEstimate:
     @property
     def identified(self) -> NDArray[np.bool_]:
         """Whether each level has more rows than noise explains."""
-        return np.asarray(self.counts >= _SEEN * self.counts_noise)
+        return np.asarray(self.counts >= SEEN_LEVEL * self.counts_noise)
 
     @property
     def population(self) -> Ratio | LevelMeans:

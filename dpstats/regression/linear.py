@@ -9,17 +9,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from dpstats.data.parameters import check_choice, check_privacy_parameters
 from dpstats.data.tables import Rows
-from dpstats.errors import InvalidParameter, refuse
+from dpstats.errors import refuse
 from dpstats.privacy.gaussian import gaussian_sigma
+from dpstats.regression.bins import Floats
 from dpstats.regression.engine import NewtonSteps, walked
 from dpstats.regression.error_laws import ErrorLaw, Robust, Student
-from dpstats.regression.factors import FactorColumns, FactorsPlan, check_shares, factors_plan
-from dpstats.regression.from_moments import describe_moments, read_moments, report_moments
+from dpstats.regression.factors import FactorColumns
+from dpstats.regression.factors_plan import FactorsPlan, check_shares, factors_plan
+from dpstats.regression.from_moments import GAUSSIAN_MOMENTS, describe_moments, read_moments, report_moments
 from dpstats.regression.least_squares import LeastSquares
 from dpstats.regression.linear_path import MEAT_KURTOSIS
 from dpstats.regression.moments import STAGE, MomentsPlan, is_few, moments_plan
@@ -28,8 +27,6 @@ from dpstats.regression.plan import RegressionPlan, regression_plan
 from dpstats.regression.row_columns import check_offset
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released, Session
-
-Floats = NDArray[np.float64]
 
 _HIDDEN = 1.0
 """Bias in standard errors that a note names: intervals of level 0.95 then cover 0.83."""
@@ -282,9 +279,7 @@ class PrivateLinearRegression(FactorColumns[RegressionPlan], NewtonSteps, LeastS
         if noise makes the variance of the outcomes 0 or negative. ``offset`` has the offsets of the rows. The default
         is 0 for each.
         """
-        if sample_weight is not None:
-            raise InvalidParameter("sample_weight must be None: rows have one weight")
-        fitted, outcomes = self._score_rows(X, y)
+        fitted, outcomes = self._score_rows(X, y, sample_weight)
         return self._determination(X, fitted + check_offset(offset, fitted.size), outcomes)
 
     def _read(self, rows: Rows, plan: RegressionPlan | MomentsPlan) -> Any:
@@ -326,35 +321,29 @@ class PrivateLinearRegression(FactorColumns[RegressionPlan], NewtonSteps, LeastS
 
     def _report(self, released: Released, plan: Any) -> None:
         self._robust = self.cov_type == "HC"
-        if isinstance(plan, FactorsPlan):
-            self._report_levels(released, plan)
-            return
         if isinstance(plan, MomentsPlan):
             report_moments(self, released, plan)
             # No residual is clipped.
             self.uneven_ = self.peaked_ = False
             self.hidden_bias_ = 0.0
             return
-        estimate = self._report_estimate(released, plan, "robust" if self._robust else "model")
-        self.identified_ = find_identified(estimate, estimate.robust, plan)
-        self.scale_ = estimate.scale
+        if isinstance(plan, FactorsPlan):
+            levels = walked(released, plan).estimate()
+            self._report_factors(levels, plan)
+            fit, estimate = levels.path.fit, levels.path.fit.found
+            self._report_counts(released, plan.inner, estimate)
+            self.scale_ = plan.design.y_half * fit.scale
+        else:
+            estimate = self._report_estimate(released, plan, "robust" if self._robust else "model")
+            self.identified_ = find_identified(estimate, estimate.robust, plan)
+            self.scale_ = estimate.scale
         self._set_outside(estimate.outside, estimate.rows)
         self.uneven_, self.peaked_ = estimate.uneven, estimate.peaked
         self.hidden_bias_ = estimate.hidden
 
-    def _report_levels(self, released: Released, plan: FactorsPlan) -> None:
-        found = walked(released, plan).estimate()
-        self._report_factors(found, plan)
-        fit = found.path.fit
-        self._report_counts(released, plan.inner, fit.found)
-        self._set_outside(fit.found.outside, fit.found.rows)
-        self.scale_ = plan.design.y_half * fit.scale
-        self.uneven_, self.peaked_ = fit.found.uneven, fit.found.peaked
-        self.hidden_bias_ = fit.found.hidden
-
     def _method(self) -> list[tuple[str, str]]:
         if isinstance(self.plan_, MomentsPlan):
-            return describe_moments(self, " (few rows)")
+            return describe_moments(self, f"{GAUSSIAN_MOMENTS} (few rows)")
         by_levels = "factors by levels; " * (self._fitted_coding is not None)
         return [
             ("Method", f"{by_levels}noisy Newton steps, whitened; bounded rows, clipped residuals"),

@@ -8,9 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import chdtr, chdtri, ndtr
 
+from dpstats.regression.bins import Floats
+from dpstats.regression.blocks import Question
 from dpstats.regression.curvature import Curvature, positive
 from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT
 from dpstats.regression.path import QUANTILE, Estimate, Path, Seen
@@ -32,19 +33,7 @@ from dpstats.regression.plan import (
     size_name,
     step_name,
 )
-from dpstats.regression.rows import (
-    OUTSIDE,
-    SIZE,
-    Center,
-    LinearStep,
-    Moments,
-    Question,
-    Size,
-    Tail,
-    coordinates,
-)
-
-Floats = NDArray[np.float64]
+from dpstats.regression.rows import OUTSIDE, SIZE, LinearStep, Moments, Size, Tail, coordinates
 
 MEAT_KURTOSIS = 5.0
 """Variance of a squared gradient over its squared mean, for normal rows with clipped residuals."""
@@ -89,6 +78,7 @@ _LEAST_ERRORS = 2.0
 class LinearPath(Path):
     """Least squares with bounded rows and residuals (Mallows weights, Huber's psi)."""
 
+    _centers_outcome = True
     _averaged = STEPS - 1
     _changes = 0.3  # which rows are clipped changes with the coefficients
 
@@ -125,9 +115,6 @@ class LinearPath(Path):
         noise = self._std(name, GRADIENT) * self.radius * self.sigma
         return max(self.width, self._far_threshold(self.sigma, noise))
 
-    def _center_question(self, name: str) -> Question:
-        return Center(name, True)
-
     def _own_question(self, name: str) -> Question:
         if name == TAIL:
             white = coordinates(self.whitening, self.p)
@@ -135,19 +122,16 @@ class LinearPath(Path):
             return Tail(*self._model(), white, self.radius, self.plan.bits, name, clip, reach)
         if name == RESIDUALS:
             return Moments(*self._model(), MEAN, SQUARES, self.most_residual)
-        for t in range(1, STEPS + 1):
-            if name == size_name(t):
-                return Size(*self._model(), name, self.most, t == 1)
+        if name.startswith("residual size"):
+            return Size(*self._model(), name, self.most, name == size_name(1))
         unclipped, last = is_unclipped(name), name == step_name(STEPS)
         white, clip = coordinates(self.whitening, self.p), self._threshold(name) * self.sigma
         return LinearStep(*self._model(), white, self.radius, self.plan.bits, clip, unclipped, last)
 
     def _quantile(self, counts: Floats) -> float:
-        """Return the upper quartile of the row norms: of the normal rows that fit the counts best, if these are noisy.
-
-        The quantile adds up the noise of all bins below it, and one scale averages over them. A typical norm that is
-        wrong by a factor makes the curvature small against its noise, and attenuates the slopes.
-        """
+        """Return the upper quartile of the row norms, or of the normal rows that fit noisy counts best."""
+        # The quantile adds up the noise of all bins below it, and one scale averages over them. A typical norm that is
+        # wrong by a factor makes the curvature small against its noise, and attenuates the slopes.
         if self._stage_std(NORMS) <= _NOISY_COUNT:
             return super()._quantile(counts)
         ends = self.plan.norm_ends
@@ -177,11 +161,9 @@ class LinearPath(Path):
             self._take_step(name, released)
 
     def _take_tail(self, released: Floats) -> None:
-        """Choose the clipping threshold of the residuals: larger if tails are asymmetric, or if the noise is small.
-
-        Clipping biases the intercept if residuals are skewed, and a slope if their skewness depends on the row. A
-        bias that noise explains counts as zero.
-        """
+        """Choose the clipping threshold of the residuals: larger if tails are asymmetric, or if the noise is small."""
+        # Clipping biases the intercept if residuals are skewed, and a slope if their skewness depends on the row. A
+        # bias that noise explains counts as zero.
         plan, first = self.plan, int(self.plan.design.intercept)
         unit = REACH * self.radius  # in scales of the residuals
         noise, pulls = unit * self._stage_std(TAIL), unit * released
@@ -205,11 +187,9 @@ class LinearPath(Path):
         self.tail = _SPREADS * math.sqrt((variance * tail / noise**2) ** 2 + variance)
 
     def _take_pull(self, released: Floats, noise: float, unfit: Floats) -> None:
-        """Learn how asymmetric tails pull on the slopes.
-
-        ``noise`` is the standard deviation of the noise, and ``unfit`` the covariance that errors of the coefficients
-        add.
-        """
+        """Learn how asymmetric tails pull on the slopes."""
+        # `noise` is the standard deviation of the noise, and `unfit` the covariance that errors of the coefficients
+        # add.
         # In coordinates in which errors are independent; the size of the pull is in units of these errors.
         count, first = released.size, self.p - released.size
         if count == 0:
@@ -229,20 +209,16 @@ class LinearPath(Path):
         self.hidden = 2 * math.sqrt(float(variances.mean()))
 
     def _pull_of_errors(self) -> Floats:
-        """Return the covariance of the pull, in scales, that the errors of the coefficients cause.
-
-        They move residuals across the threshold on one side, and back on the other.
-        """
+        """Return the covariance of the pull, in scales, that the errors of the coefficients cause."""
+        # They move residuals across the threshold on one side, and back on the other.
         if self.inverse is None:  # no step was taken
             return np.zeros((self.p, self.p))
         curvature = (self.inverse.vectors * self.inverse.known) @ self.inverse.vectors.T
         return (_CROSSING / self.sigma) ** 2 * curvature @ (self.left + self.noise) @ curvature
 
     def _compute_bias(self, width: Any) -> tuple[Any, Any]:
-        """Return the bias of a clipping threshold over the released pull, and the standard deviation of this ratio.
-
-        It depends on the decay of the tails, which may be slow if there is a pull.
-        """
+        """Return the bias of a clipping threshold over the released pull, and the standard deviation of this ratio."""
+        # It depends on the decay of the tails, which may be slow if there is a pull.
         usual = DECAY if self.plan.design.intercept else _SKEWED_DECAY
         fast, slow = (_extrapolate(width, rate) for rate in (usual, _SLOW_DECAY))
         return ((fast + slow) / 2, (slow - fast) / 2) if self.pulled else (fast, fast / 2)
@@ -314,11 +290,9 @@ class LinearPath(Path):
         return replace(found, uneven=self.uneven or self.pulled or skewed, peaked=self.peaked, hidden=hidden)
 
     def _set_intercept(self, theta: Floats, samples: list[Floats], noise: Floats, left: Floats) -> float:
-        """Correct the intercept by the mean residual, and return the standard deviation of the residuals.
-
-        If the tails are asymmetric, the location of clipped residuals differs from their mean. The mean residual
-        corrects any such bias. The old and the corrected intercept are averaged by precision.
-        """
+        """Correct the intercept by the mean residual, and return the standard deviation of the residuals."""
+        # If the tails are asymmetric, the location of clipped residuals differs from their mean. The mean residual
+        # corrects any such bias. The old and the corrected intercept are averaged by precision.
         most = self.most_residual
         mean, square = self.moments
         mean_noise, square_noise = (self._stage_std(name) for name in (MEAN, SQUARES))
@@ -370,11 +344,9 @@ class LinearPath(Path):
         return scale
 
     def _estimate_middle(self) -> tuple[Floats, Floats]:
-        """Return the mean of the rows, from the curvature, and the covariance of its error.
-
-        It is not 0 where bounds cut the rows from which the center was estimated. A mean that noise explains counts
-        as 0.
-        """
+        """Return the mean of the rows, from the curvature, and the covariance of its error."""
+        # It is not 0 where bounds cut the rows from which the center was estimated. A mean that noise explains counts
+        # as 0.
         inverse, back = self.inverse, np.linalg.inv(self.whitening)
         assert inverse is not None
         if self.d == 0:

@@ -9,12 +9,12 @@ from abc import abstractmethod
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_flag, check_integer, check_privacy_parameters
 from dpstats.data.rows import column_of
-from dpstats.errors import InvalidData, InvalidParameter, show
-from dpstats.regression.base import Link
+from dpstats.errors import refuse, refuse_data
+from dpstats.regression.base import Link, exponentiate
+from dpstats.regression.bins import Floats
 from dpstats.regression.bounded_outcome import BoundedOutcome
 from dpstats.regression.curved import CurvedRegression
 from dpstats.regression.design import Design
@@ -23,8 +23,6 @@ from dpstats.regression.plan import RegressionPlan
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
 from dpstats.results import ConfidenceInterval, significant
-
-Floats = NDArray[np.float64]
 
 
 @parameters
@@ -68,14 +66,13 @@ class LogLinearRegression(BoundedOutcome[RegressionPlan], CurvedRegression):
 
     def _design(self, d: int) -> Design:
         if not check_flag("fit_intercept", self.fit_intercept):
-            raise InvalidParameter(
-                f"fit_intercept must be True for {type(self).__name__}: the level of the outcome is not known"
-            )
+            allowed = f"True for {type(self).__name__}: the level of the outcome is not known"
+            raise refuse("fit_intercept", allowed=allowed)
         if self.y_bounds is None:
-            raise InvalidParameter("y_bounds must be given: a pair (0, high)")
+            raise refuse("y_bounds", allowed="given: a pair (0, high)")
         design = Design.check(self.x_bounds, self.y_bounds, d, True)
         if design.y_center != design.y_half:
-            raise InvalidParameter(f"y_bounds must be a pair (0, high), got {show(self.y_bounds)}")
+            raise refuse("y_bounds", given=self.y_bounds, allowed="a pair (0, high)")
         return self._add_columns(design)
 
     # Reading rows
@@ -132,14 +129,13 @@ class LogLinearRegression(BoundedOutcome[RegressionPlan], CurvedRegression):
         exposure : sequence of length n_samples, optional
             Exposures of the rows. The default is 1 for each.
         """
-        with np.errstate(over="ignore"):
-            means: Floats = np.exp(self._linear_predictor(X)[1])
+        means = exponentiate(self._linear_predictor(X)[1])
         return means if exposure is None else means * self._exposures(exposure, means.size)
 
     def _exposures(self, exposure: Any, n: int) -> Floats:
         found = column_of("exposure", exposure)
         if found.shape != (n,) or not (np.isfinite(found) & (found > 0)).all():
-            raise InvalidData(f"exposure must be {n} numbers greater than 0, one for each row of X")
+            raise refuse_data("exposure", allowed=f"{n} numbers greater than 0, one for each row of X")
         return found
 
     def score(self, X: Any, y: Any, sample_weight: None = None, exposure: Any = None) -> float:
@@ -148,11 +144,8 @@ class LogLinearRegression(BoundedOutcome[RegressionPlan], CurvedRegression):
         Outcomes are clipped to ``y_bounds``, and residuals at twice the half-width of these bounds. The result is NaN
         if noise makes the variance of the outcomes 0 or negative. ``exposure`` has the exposures of the rows.
         """
-        if sample_weight is not None:
-            raise InvalidParameter("sample_weight must be None: rows have one weight")
-        linear, outcomes = self._score_rows(X, y)
-        with np.errstate(over="ignore"):
-            fitted = np.exp(linear)
+        linear, outcomes = self._score_rows(X, y, sample_weight)
+        fitted = exponentiate(linear)
         if exposure is not None:
             fitted = fitted * self._exposures(exposure, fitted.size)
         return self._determination(X, fitted, outcomes)
@@ -160,8 +153,7 @@ class LogLinearRegression(BoundedOutcome[RegressionPlan], CurvedRegression):
     @property
     def rate_ratios_(self) -> Floats:
         """Factor by which the mean outcome changes if a column increases by one unit, ``exp(coef_)``."""
-        with np.errstate(over="ignore"):
-            return np.exp(self.coef_)
+        return exponentiate(self.coef_)
 
     def rate_ratio_interval(
         self, confidence_level: float | None = None, *, simultaneous: bool = False

@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpstats.regression.bins import Floats
+from dpstats.regression.blocks import Question
 from dpstats.regression.curvature import Curvature, positive
 from dpstats.regression.design import Design
 from dpstats.regression.families import Bound, make_family
@@ -33,12 +34,10 @@ from dpstats.regression.log_linear_rows import (
 from dpstats.regression.log_linear_tables import FAR, Predictors, Tables, expect_sizes, tabulate
 from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT
 from dpstats.regression.path import NEGLIGIBLE, WIDEST, Estimate
-from dpstats.regression.plan import CENTER, LAST_NORMS, NORMS, STEPS, size_name, step_name
-from dpstats.regression.rows import OUTSIDE, SIZE, Question, coordinates
-from dpstats.regression.two_valued import FLOORS, LastStep, LevelPath
+from dpstats.regression.plan import LAST_NORMS, NORMS, STEPS, size_name, step_name, step_number
+from dpstats.regression.rows import OUTSIDE, SIZE, coordinates
+from dpstats.regression.two_valued import FLOORS, LARGEST_EFFECT, LastStep, LevelPath
 from dpstats.regression.two_valued_errors import LogLevel
-
-Floats = NDArray[np.float64]
 
 _WIDTHS = (1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0, 8.0)
 """Clipping thresholds that a step chooses from, in standard deviations."""
@@ -112,8 +111,6 @@ class LogLinearPath(LevelPath):
     """Estimating equations of a log-linear model with bounded rows and clipped residuals."""
 
     _averaged = STEPS - 1
-    _changes = 0.3
-    _model_off = 0.3
     _model_error = 0.01
     plan: LogLinearPlan
 
@@ -133,24 +130,14 @@ class LogLinearPath(LevelPath):
         self.calibration: Mapping[str, Floats] | None = None
 
     @property
-    def _caps(self) -> tuple[float, ...]:
-        return _LEVEL_CAPS if self.has_levels else _CAPS
-
-    @property
     def _least_size(self) -> float:
         # A level with a mean of 1/100 has little curvature, and its steps would stay short.
         return 0.005 if self.has_levels else 0.05
 
-    def _correct(self, likely: Curvature) -> Curvature:
-        # The estimating equations change from step to step, so a move does not show the curvature.
-        return likely
-
     def _bent(self, before: Floats) -> Floats:
-        """Return the covariance of the error that a step leaves because the mean is an exponential.
-
-        An error e of the linear predictor leaves e - 1 + exp(-e), which is e^2/2 for a small one. These do not cancel
-        between rows in a column with few large entries, so the longest rows count.
-        """
+        """Return the covariance of the error that a step leaves because the mean is an exponential."""
+        # An error e of the linear predictor leaves e - 1 + exp(-e), which is e^2/2 for a small one. These do not cancel
+        # between rows in a column with few large entries, so the longest rows count.
         if self.inverse is None:  # all coefficients are unknown before the first step
             return np.zeros_like(before)
         variances, vectors = np.linalg.eigh(before)
@@ -158,9 +145,6 @@ class LogLinearPath(LevelPath):
         found = np.asarray((vectors * (variances * (error / (1 + error)) ** 2)) @ vectors.T)
         # Corrected moves are exact for levels, and leave an error within these only.
         return found / 4 if self.has_levels else found
-
-    def _resize(self, part: Curvature, now: Curvature) -> Curvature:
-        return part.no_larger_than(now)
 
     @property
     def _half(self) -> float:
@@ -192,9 +176,9 @@ class LogLinearPath(LevelPath):
         if name == CALIBRATION:
             reach, spread = float(self._reach(self.width)), _TILT * self._calibrated_spread
             return Excess(*model, self.tables.curves, self._half, reach, self.middle, spread)
-        for t in range(1, STEPS + 1):
-            if name == size_name(t):
-                return Spread(*model, self.tables.curves, self._half, name, self.middle, t == 1)
+        if name.startswith("residual size"):
+            first = name == size_name(1)
+            return Spread(*model, self.tables.curves, self._half, name, self.middle, first)
         return LogLinearStep(
             *model,
             coordinates(self.whitening, self.p),
@@ -209,11 +193,6 @@ class LogLinearPath(LevelPath):
     # Updates
 
     def take(self, name: str, released: Any) -> None:
-        if name == CENTER and self.plan.design.offsets is not None:
-            middle, half = self.plan.design.offsets
-            self.offset = middle + half * float(np.clip(self._rescale(released)[-1], -1.0, 1.0))
-            self.shift = np.clip(self._rescale(released)[:-1], -1.0, 1.0)
-            return
         super().take(name, released)
         if name == NORMS:
             # The coordinates of the first step, in which typical rows have entries of size 1, and their covariance.
@@ -269,7 +248,7 @@ class LogLinearPath(LevelPath):
         self.fitness = fitness
         best = np.unravel_index(int(np.argmin(fitness)), fitness.shape)
         self.dispersion = float(linear[best]), float(quadratic[best])
-        t = next(t for t in range(1, STEPS + 1) if name == size_name(t))
+        t = step_number(name)
         self._tabulate() if t == 1 else self._choose_width(step_name(t))
 
     @property
@@ -304,12 +283,9 @@ class LogLinearPath(LevelPath):
     def _measure_spread(self, slopes: Floats) -> float:
         """Return the same for slopes in the coordinates of the first step."""
         raw = float(slopes @ self.first_shape @ slopes)
-        return math.sqrt(max(raw - self._predictor_error() ** 2, 0.1 * raw, 0.0))
+        return math.sqrt(max(raw - self._curved_error() ** 2, 0.1 * raw, 0.0))
 
     def _curved_error(self) -> float:
-        return self._predictor_error()
-
-    def _predictor_error(self) -> float:
         """Return the root mean square over rows of the error of their linear predictors, about the level."""
         back = np.linalg.solve(self.first.T, self.whitening.T)
         error = (back @ (self.noise + self.left) @ back.T)[1:, 1:]
@@ -322,10 +298,13 @@ class LogLinearPath(LevelPath):
     @property
     def _predictors(self) -> Predictors:
         offsets, cells = self.plan.design.offsets, self._effects()
+        effects = np.clip(2 * self.raw[1:][cells.own], -LARGEST_EFFECT, LARGEST_EFFECT)
+        shifts = (cells.upper - cells.weights @ cells.upper) @ effects
+        each = tuple(zip(shifts.tolist(), cells.weights.tolist(), strict=True))
         spread = self._cell_spread(cells.own)
         total = math.hypot(spread, 0.0 if offsets is None else min(offsets[1] / 2, 1.0))
         near = {"near": FAR} if self.sharp else {}
-        return Predictors(self.middle, spread, total, math.log(2 * self._half), self._shifts(cells), **near)
+        return Predictors(self.middle, spread, total, math.log(2 * self._half), each, **near)
 
     def _tabulate(self) -> None:
         """Tabulate the public functions for the present coefficients, dispersion and threshold."""
@@ -334,11 +313,9 @@ class LogLinearPath(LevelPath):
         self.tables = tabulate(*given, self.width, points, self._bound_outcomes(given[1])[0].part)
 
     def _bound_outcomes(self, predictors: Predictors) -> tuple[Bound, float]:
-        """Return the bound of the outcomes with the part of those beyond that are clipped, and the error of the part.
-
-        Outcomes that cannot exceed their bound, such as grades, are never clipped, regardless of the working
-        distribution. So the part has even odds from 0 to 1 before the released fraction.
-        """
+        """Return the bound of the outcomes with the part of those beyond that are clipped, and its error."""
+        # Outcomes that cannot exceed their bound, such as grades, are never clipped, regardless of the working
+        # distribution. So the part has even odds from 0 to 1 before the released fraction.
         largest = 2 * self._half
         if math.isnan(self.outside):
             return Bound(largest, 0.0), 0.0
@@ -388,7 +365,7 @@ class LogLinearPath(LevelPath):
     # Steps
 
     def _take_step(self, name: str, released: Mapping[str, Floats]) -> None:
-        t = next(t for t in range(1, STEPS + 1) if name == step_name(t))
+        t = step_number(name)
         unit = self.radius * self.tables.scale * (1 + self.tables.most_pull) / self.tables.curvature
         gradient, noise = released[GRADIENT] * unit, self._std(name, GRADIENT) * unit
         matrix, std = self._matrix(name, CURVATURE, released, self.p)
@@ -402,7 +379,8 @@ class LogLinearPath(LevelPath):
         if t == STEPS:
             meat, meat_std = self._matrix(name, MEAT, released, self.p)
             self.meat = meat * unit**2, meat_std * unit**2
-        far = self._take_level_step(name, gradient, noise, inverse, t, self._caps[t - 1])
+        caps = _LEVEL_CAPS if self.has_levels else _CAPS
+        far = self._take_level_step(name, gradient, noise, inverse, t, caps[t - 1])
         if t == 1:
             self._center()
         self.unsettled = t == STEPS and far > 1
@@ -413,10 +391,8 @@ class LogLinearPath(LevelPath):
         self._tabulate()
 
     def _center(self) -> None:
-        """Lower the intercept from the logarithm of the mean outcome to the mean of its logarithm.
-
-        A normal linear predictor with standard deviation s has E exp(s z) = exp(s^2/2).
-        """
+        """Lower the intercept from the logarithm of the mean outcome to the mean of its logarithm."""
+        # A normal linear predictor with standard deviation s has E exp(s z) = exp(s^2/2).
         # The corrected move has lowered it already for columns with two values.
         shift = min(self._cell_spread(self._effects().own), _FARTHEST / 2) ** 2 / 2
         constant = np.linalg.solve(self.whitening.T, np.eye(self.p)[0])
@@ -455,10 +431,8 @@ class LogLinearPath(LevelPath):
         return LogLevel(last.before, after, moved, std, last.seen, last.noise, sampling)
 
     def _second_order(self, inverse: Any) -> Floats:
-        """Return the gradient that the errors of the coefficients add.
-
-        An error e of the linear predictor multiplies the mean by exp(e), which is on average 1 + E[e^2]/2.
-        """
+        """Return the gradient that the errors of the coefficients add."""
+        # An error e of the linear predictor multiplies the mean by exp(e), which is on average 1 + E[e^2]/2.
         before = inverse.vectors.T @ (self.left + self.noise) @ inverse.vectors
         variance = float(inverse.known @ np.diagonal(before)) / 2
         constant = np.linalg.solve(self.whitening.T, np.eye(self.p)[0]) * variance
@@ -523,12 +497,10 @@ class LogLinearPath(LevelPath):
         )
 
     def _calibrate(self, theta: Floats, left: Floats) -> tuple[Floats, Floats, float, float]:
-        """Correct level and slope of the linear predictor by the excess of residuals over the threshold.
-
-        The working distribution predicts the excess. The difference from the released excess estimates the error
-        a0 + a1 t of the log mean, for the tilt t. Noise shrinks both numbers. The last two results are a0 and its
-        standard deviation.
-        """
+        """Correct level and slope of the linear predictor by the excess of residuals over the threshold."""
+        # The working distribution predicts the excess. The difference from the released excess estimates the error a0 +
+        # a1 t of the log mean, for the tilt t. Noise shrinks both numbers. The last two results are a0 and its standard
+        # deviation.
         assert self.calibration is not None
         family, dispersion, found = self.family, self.dispersion, self._levers(self.tables, self.width)
         mean, clip, reach, after = found.mean, found.clip, found.reach, found.after.copy()

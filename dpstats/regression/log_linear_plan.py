@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.privacy.stages import Block
+from dpstats.privacy.stages import Block as StageBlock
 from dpstats.regression.design import Design
 from dpstats.regression.log_linear_rows import EXCESS, TILT, WIDER
 from dpstats.regression.movement import weighted_integers
@@ -136,7 +136,11 @@ def log_linear_plan(
         if name.startswith("residual size"):
             return pair_integers(name, n, share)
         if name == CALIBRATION:
-            return _calibration(name, n, share)
+            # The excess of residuals, and its tilt
+            step, unit = 2.0**-UNIT_BITS / n, 2.0**UNIT_BITS
+            blocks = (StageBlock(EXCESS, 1, step, unit), StageBlock(TILT, 1, step, unit / TILT_WEIGHT))
+            moved = math.sqrt(1 + TILT_WEIGHT**2) * (1 + 2 * _ROUNDING / unit)
+            return JointIntegers(name, blocks, math.inf, moved * (1 + 1e-12), share)
         return weighted_integers(name, p, n, bits, share, name == step_name(STEPS))
 
     return made_plan(
@@ -151,11 +155,3 @@ def log_linear_plan(
         family=family,
         overdispersion=overdispersion,
     )
-
-
-def _calibration(name: str, n: int, share: float) -> JointIntegers:
-    """Return the integers of a stage for the excess of residuals, and for its tilt."""
-    step, unit = 2.0**-UNIT_BITS / n, 2.0**UNIT_BITS
-    blocks = (Block(EXCESS, 1, step, unit), Block(TILT, 1, step, unit / TILT_WEIGHT))
-    moved = math.sqrt(1 + TILT_WEIGHT**2) * (1 + 2 * _ROUNDING / unit)
-    return JointIntegers(name, blocks, math.inf, moved * (1 + 1e-12), share)

@@ -9,18 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.lattice.products import Sums, gram
 from dpstats.lattice.rounding import squared_norms
-from dpstats.regression.bins import Bins
-from dpstats.regression.blocks import Block, Bounded, Coordinates
+from dpstats.regression.bins import Bins, Floats
+from dpstats.regression.blocks import Block, Bounded, Coordinates, Question
 from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT
 from dpstats.regression.passes import Passes
-from dpstats.regression.rows import OUTSIDE, SIZE, UNIT_BITS, Model, Question, Step, scalar_sum, triangle
-
-Floats = NDArray[np.float64]
+from dpstats.regression.rows import OUTSIDE, SIZE, UNIT_BITS, Model, Step, scalar_sum, triangle
 
 SIZE_CLIP = 4.0
 """Absolute residuals are clipped at four standard deviations of the working distribution."""

@@ -11,12 +11,10 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpstats.regression.bins import Floats
 from dpstats.regression.families import Bound, Family
 from dpstats.regression.log_linear_rows import SIZE_CLIP, Curves
-
-Floats = NDArray[np.float64]
 
 _NEAR = 2.5
 FAR = 8.0

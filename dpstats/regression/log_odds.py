@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import expit
 
-_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(60)
-_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
+_FINE_NODES, _FINE_WEIGHTS = np.polynomial.hermite_e.hermegauss(60)
+_FINE_WEIGHTS = _FINE_WEIGHTS / _FINE_WEIGHTS.sum()
 _MOST = 4.0
 """Above this standard deviation all log odds give nearly the same gradient. Later steps approach them from below."""
 
@@ -24,7 +24,7 @@ def derivative(odds: Any) -> NDArray[np.float64]:
 def _center(rate: float, spread: float) -> float:
     """Return the mean of normal log odds with standard deviation ``spread`` that gives outcomes this rate."""
     reach = 40 + 4 * spread
-    return float(brentq(lambda a: expit(a + spread * _NODES) @ _WEIGHTS - rate, -reach, reach))
+    return float(brentq(lambda a: expit(a + spread * _FINE_NODES) @ _FINE_WEIGHTS - rate, -reach, reach))
 
 
 def normal_log_odds(start: float, spread: float) -> tuple[float, float]:
@@ -39,7 +39,7 @@ def normal_log_odds(start: float, spread: float) -> tuple[float, float]:
     rate, pull = float(expit(start)), float(derivative(start)) * spread
 
     def short(s: float) -> float:
-        return s * float(derivative(_center(rate, s) + s * _NODES) @ _WEIGHTS) - pull
+        return s * float(derivative(_center(rate, s) + s * _FINE_NODES) @ _FINE_WEIGHTS) - pull
 
     end = max(_MOST, spread)
     found = end if short(end) <= 0 else float(brentq(short, 0.0, end, xtol=1e-6))

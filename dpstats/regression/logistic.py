@@ -16,8 +16,9 @@ from dpstats.data.arithmetic import as_int64
 from dpstats.data.levels import Categories
 from dpstats.data.parameters import check_flag, check_integer, check_privacy_parameters
 from dpstats.data.schema import Column
-from dpstats.errors import InvalidData, InvalidParameter
-from dpstats.regression.base import Link
+from dpstats.errors import refuse, refuse_data
+from dpstats.regression.base import Link, exponentiate
+from dpstats.regression.bins import Floats
 from dpstats.regression.curved import CurvedRegression
 from dpstats.regression.design import Design
 from dpstats.regression.log_odds import derivative
@@ -28,8 +29,6 @@ from dpstats.release.charges import state_charges
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
 from dpstats.results import ConfidenceInterval
-
-Floats = NDArray[np.float64]
 
 _SEPARATED = (
     "Warning: coefficients still grew at the last step, and their intervals may miss. The rows may be nearly "
@@ -167,7 +166,7 @@ class PrivateLogisticRegression(ClassifierMixin, CurvedRegression, OffsetColumn[
         """Return the declared values of the outcome."""
         found = Categories(self.classes, "classes")
         if len(found) != 2:
-            raise InvalidParameter(f"classes must be two different values, got {len(found)}")
+            raise refuse("classes", got=str(len(found)), allowed="two different values")
         return found
 
     def _outcome_column(self) -> Column:
@@ -219,9 +218,7 @@ class PrivateLogisticRegression(ClassifierMixin, CurvedRegression, OffsetColumn[
 
         ``offset`` has the offsets of the rows. The default is 0 for each.
         """
-        if sample_weight is not None:
-            raise InvalidParameter("sample_weight must be None: rows have one weight")
-        fitted, outcomes = self._score_rows(X, y)
+        fitted, outcomes = self._score_rows(X, y, sample_weight)
         fitted = fitted + check_offset(offset, fitted.size)
         plan = accuracy_plan(fitted.size, self.epsilon, self.delta)
         session = self._session(plan, f"{type(self).__name__} score", X)
@@ -254,8 +251,7 @@ class PrivateLogisticRegression(ClassifierMixin, CurvedRegression, OffsetColumn[
     @property
     def odds_ratios_(self) -> Floats:
         """Factor by which the odds change if a column increases by one unit, ``exp(coef_)``."""
-        with np.errstate(over="ignore"):
-            return np.exp(self.coef_)
+        return exponentiate(self.coef_)
 
     def odds_ratio_interval(
         self, confidence_level: float | None = None, *, simultaneous: bool = False
@@ -274,15 +270,13 @@ class PrivateLogisticRegression(ClassifierMixin, CurvedRegression, OffsetColumn[
 def _check_binary(y: Floats) -> Floats:
     # A missing outcome is allowed here: its row will be dropped.
     if not (np.isin(y, (0.0, 1.0)) | ~np.isfinite(y)).all():
-        raise InvalidData(
-            "y must be 0 or 1 (or False and True) for every row, got at least one other outcome"
-        )
+        allowed = "0 or 1 (or False and True) for every row"
+        raise refuse_data("y", got="at least one other outcome", allowed=allowed)
     return y
 
 
 def _check_declared(codes: NDArray[np.int64]) -> Floats:
     if (codes < 0).any():
-        raise InvalidData(
-            "y must be one of the declared classes for every row, got at least one other outcome"
-        )
+        allowed = "one of the declared classes for every row"
+        raise refuse_data("y", got="at least one other outcome", allowed=allowed)
     return np.where(codes > 1, np.nan, codes)

@@ -7,32 +7,28 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, logit
 
+from dpstats.regression.bins import Floats
+from dpstats.regression.blocks import Question
 from dpstats.regression.curvature import Curvature, Inverse, positive
 from dpstats.regression.log_odds import derivative, normal_log_odds
 from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT
 from dpstats.regression.path import Estimate, Seen
-from dpstats.regression.plan import CENTER, RATE, STEPS, RegressionPlan, step_name
-from dpstats.regression.rows import LogisticStep, Outcome, Question, coordinates
+from dpstats.regression.plan import RATE, STEPS, RegressionPlan, step_name, step_number
+from dpstats.regression.rows import LogisticStep, Outcome, coordinates
 from dpstats.regression.two_valued import LastStep, LevelPath
 from dpstats.regression.two_valued_errors import LogitLevel
 
-Floats = NDArray[np.float64]
-
 _MOST_LOG_ODDS, _MOST_LEVEL = 12.0, 30.0
-_LEAST_SHARE = 0.08
-_UNSETTLED = 0.03
+_LEAST_CURVATURE = 0.08
+_STILL_MOVING = 0.03
 _NOT_NORMAL = 0.5
 """Relative error of the lengthening of the first step, because log odds are not normal."""
 
 
 class LogisticPath(LevelPath):
     """The logistic likelihood with bounded rows."""
-
-    _changes = 0.3
-    _model_off = 0.3
 
     def __init__(self, plan: RegressionPlan) -> None:
         super().__init__(plan)
@@ -52,11 +48,7 @@ class LogisticPath(LevelPath):
     @property
     def _least_size(self) -> float:
         # A level with a rate near 0 or 1 has little curvature.
-        return (_LEAST_SHARE / 10 if self.has_levels else _LEAST_SHARE) * self._common_size
-
-    def _correct(self, likely: Curvature) -> Curvature:
-        # The curvature changes along a move, so a move reveals little about the curvature at its endpoint.
-        return likely
+        return (_LEAST_CURVATURE / 10 if self.has_levels else _LEAST_CURVATURE) * self._common_size
 
     def _own_question(self, name: str) -> Question:
         if name == RATE:
@@ -64,13 +56,6 @@ class LogisticPath(LevelPath):
         white = coordinates(self.whitening, self.p)
         meat = self.plan.design.weight is not None and name == step_name(STEPS)
         return LogisticStep(*self._model(), white, self.radius, self.plan.bits, meat)
-
-    def take(self, name: str, released: Any) -> None:
-        if name == CENTER and self.plan.design.offsets is not None:
-            middle, half = self.plan.design.offsets
-            self.offset = middle + half * float(np.clip(self._rescale(released)[-1], -1.0, 1.0))
-            released = released[:-1]
-        super().take(name, released)
 
     def _take_own(self, name: str, released: Any) -> None:
         if name == RATE:
@@ -90,7 +75,7 @@ class LogisticPath(LevelPath):
         size = self.radius**2 / 4
         self.found.append(Curvature.noisy(matrix * size, std * size))
         self.seen.append(Seen(self.b, gradient, noise, self.found[-1]))
-        t = next(t for t in range(1, STEPS + 1) if name == step_name(t))
+        t = step_number(name)
         # Assume that the log odds of typical rows have standard deviation 1.
         spread = math.sqrt(self._common_size)
         inverse = self._prepare(t, spread)
@@ -110,15 +95,10 @@ class LogisticPath(LevelPath):
             self.b = self.b * _MOST_LOG_ODDS / reached
             self.separated |= t == STEPS
 
-    def _resize(self, part: Curvature, now: Curvature) -> Curvature:
-        return part.no_larger_than(now)
-
     def _stretch(self, inverse: Inverse) -> None:
-        """Lengthen the first step to the length that normal log odds imply.
-
-        The step uses the curvature at coefficients of 0 only, and is too short if log odds are large. Their variance is
-        taken one standard deviation of its noise smaller, because later steps lengthen better than they shorten.
-        """
+        """Lengthen the first step to the length that normal log odds imply."""
+        # The step uses the curvature at coefficients of 0 only, and is too short if log odds are large. Their variance
+        # is taken one standard deviation of its noise smaller, because later steps lengthen better than they shorten.
         first = int(self.plan.design.intercept)
         slopes: Floats = np.zeros(self.p)
         slopes[first:] = self.b[first:]
@@ -134,11 +114,9 @@ class LogisticPath(LevelPath):
         self.left = self.left + (_NOT_NORMAL * (farther - 1)) ** 2 * np.outer(slopes, slopes)
 
     def _bend(self, gradient: Floats, noise: float, inverse: Inverse) -> Floats:
-        """Return the gradient of a step lengthened for large log odds, and check whether the steps converge.
-
-        The curvature along log odds of standard deviation s falls with s^3. A step of length e toward them leaves an
-        error of 1.5 e^2 / s. Half of this is treated as unknown.
-        """
+        """Return the gradient of a step lengthened for large log odds, and check whether the steps converge."""
+        # The curvature along log odds of standard deviation s falls with s^3. A step of length e toward them leaves an
+        # error of 1.5 e^2 / s. Half of this is treated as unknown.
         back = np.linalg.solve(self.first.T, self.whitening.T)
         slopes = back @ self.b
         slopes[: int(self.plan.design.intercept)] = 0.0
@@ -149,18 +127,16 @@ class LogisticPath(LevelPath):
         turned = back @ inverse.matrix
         error = back @ self.noise @ back.T + noise**2 * turned @ turned.T
         seen = math.sqrt(float(along @ error @ along))
-        self.separated = farther > 1.5 * seen + _UNSETTLED * (spread + 2)
+        self.separated = farther > 1.5 * seen + _STILL_MOVING * (spread + 2)
         direction = np.linalg.solve(back, slopes) * (1.5 * max(farther**2 - seen**2, 0.0) / (spread + 2))
         self.left = self.left + np.outer(direction, direction) / 4
         return gradient + inverse.vectors @ (inverse.raised * (inverse.vectors.T @ direction))
 
     def _bent(self, before: Floats) -> Floats:
-        """Return the covariance of the error that remains because the curvature changes within the error ``before``.
-
-        Let the error be e, and its log odds have variance v over normal rows. To third order a Newton step leaves
-        k v e, where k is the third derivative of the outcome's rate over its first. For rare outcomes k is 1, and a
-        step leaves v / (1 + v) of e for every v.
-        """
+        """Return the covariance of the error that remains because the curvature changes within the error ``before``."""
+        # Let the error be e, and its log odds have variance v over normal rows. To third order a Newton step leaves k v
+        # e, where k is the third derivative of the outcome's rate over its first. For rare outcomes k is 1, and a step
+        # leaves v / (1 + v) of e for every v.
         back = np.linalg.solve(self.first.T, self.whitening.T)
         variance = float(np.einsum("ij,ij->", back.T @ self.moments @ back, before))
         changed = abs(1 - 6 * self._common_size) * variance
@@ -200,10 +176,8 @@ class LogisticPath(LevelPath):
         return LogitLevel(last.before, after, moved, std, rate, noise, sampling)
 
     def _spread_of_index(self) -> float:
-        """Return the variance of the log odds due to errors of the slopes. The intercept compensates for half of it.
-
-        For rare outcomes E exp(a + z) = exp(a + v/2), for normal z of variance v.
-        """
+        """Return the variance of the log odds due to errors of the slopes. The intercept compensates for half of it."""
+        # For rare outcomes E exp(a + z) = exp(a + v/2), for normal z of variance v.
         inverse = self.inverse
         assert inverse is not None
         error = inverse.vectors.T @ (self.noise + self.left) @ inverse.vectors

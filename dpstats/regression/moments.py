@@ -12,12 +12,12 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_real
 from dpstats.lattice.products import finest, row_bits
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.privacy.stages import Block
+from dpstats.privacy.stages import Block as StageBlock
+from dpstats.regression.bins import Floats
 from dpstats.regression.blocks import COUNT_BITS, X_BITS
 from dpstats.regression.design import Design
 from dpstats.regression.design_plan import DesignPlan
@@ -25,8 +25,6 @@ from dpstats.regression.movement import MOMENTS, gram_blocks
 from dpstats.regression.noisy_moments import MatrixNoise
 from dpstats.regression.rows import OUTSIDE, SecondMoments
 from dpstats.release.additive import JointIntegers, additive_stages
-
-Floats = NDArray[np.float64]
 
 STAGE = "second moments"
 
@@ -163,7 +161,7 @@ def moments_integers(p: int, n: int, bits: int, norm: str) -> JointIntegers:
     sqrt(2) in l2, and by 2 in l1. A dropped row adds nothing, and is at distance 1 from any other row.
     """
     weight = _COUNT[norm]
-    count = Block(OUTSIDE, 1, 2.0**-COUNT_BITS / n, 2**COUNT_BITS / weight)
+    count = StageBlock(OUTSIDE, 1, 2.0**-COUNT_BITS / n, 2**COUNT_BITS / weight)
     blocks = (*gram_blocks(MOMENTS, p, n, 2**bits, 1.0, norm), count)
     return JointIntegers(STAGE, blocks, (2 + weight) * _SAFE, math.sqrt(2 + weight**2) * _SAFE)
 

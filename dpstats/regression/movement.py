@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 
 from dpstats.lattice import isqrt_up
-from dpstats.privacy.stages import Block
+from dpstats.privacy.stages import Block as StageBlock
 from dpstats.release.additive import Integers, JointIntegers
 
 GRADIENT, CURVATURE, MEAT, MOMENTS = "gradient", "curvature", "meat", "moments"
@@ -39,7 +39,9 @@ _SAFE = 1 + 1e-12
 _ROUNDING = 0.51  # rounding error of an entry, in steps: half a step plus floating-point error
 
 
-def gram_blocks(name: str, p: int, n: int, steps: int, weight: float, norm: str = "l2") -> tuple[Block, ...]:
+def gram_blocks(
+    name: str, p: int, n: int, steps: int, weight: float, norm: str = "l2"
+) -> tuple[StageBlock, ...]:
     """Return the blocks of a Gram matrix of rows with norm at most ``steps``: its diagonal, and the entries above it.
 
     An off-diagonal entry counts twice in the norm, and so gets less noise. In released units the rows have norm 1.
@@ -47,9 +49,9 @@ def gram_blocks(name: str, p: int, n: int, steps: int, weight: float, norm: str 
     twice = math.sqrt(2) if norm == "l2" else 2.0
     unit = steps**2 / math.sqrt(weight)
     spacing = 1.0 / steps**2 / n
-    blocks = [Block(f"{name}, diagonal", p, spacing, unit)]
+    blocks = [StageBlock(f"{name}, diagonal", p, spacing, unit)]
     if p > 1:
-        blocks.append(Block(f"{name}, above the diagonal", p * (p - 1) // 2, spacing, unit / twice))
+        blocks.append(StageBlock(f"{name}, above the diagonal", p * (p - 1) // 2, spacing, unit / twice))
     return tuple(blocks)
 
 
@@ -114,8 +116,8 @@ def box_integers(d: int, steps: int) -> int:
     return isqrt_up(4 * d * steps**2)
 
 
-def _gradient(p: int, n: int, steps: int) -> Block:
-    return Block(GRADIENT, p, 1.0 / steps**2 / n, float(steps**2))
+def _gradient(p: int, n: int, steps: int) -> StageBlock:
+    return StageBlock(GRADIENT, p, 1.0 / steps**2 / n, float(steps**2))
 
 
 def _gram_rounding(p: int, steps: int) -> float:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from dpstats.regression.bins import Floats
 
 KNOWN = 0.9
 """A coefficient is identified if at least this fraction of its divisor was released. The remainder is the ridge."""
@@ -160,12 +160,10 @@ def coefficients(
 def _worst(
     G: Floats, theta: Floats, total: Floats, noise: MatrixNoise, units: Floats, walls: Floats
 ) -> Floats:
-    """Return the factor by which each standard error grows if the truth differs by two standard errors.
-
-    The noise depends on theta, and an estimate that is too small understates it. So this evaluates the noise at the
-    worse endpoint of the interval, as an interval that inverts a test does (Fieller 1954). The range of the outcome
-    limits how large theta can be.
-    """
+    """Return the factor by which each standard error grows if the truth differs by two standard errors."""
+    # The noise depends on theta, and an estimate that is too small understates it. So this evaluates the noise at the
+    # worse endpoint of the interval, as an interval that inverts a test does (Fieller 1954). The range of the outcome
+    # limits how large theta can be.
     pulls = units @ G
     variance = np.diagonal(units @ total @ units.T)
     toward = (units @ total) / np.sqrt(variance)[:, None]

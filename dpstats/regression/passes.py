@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple, Protocol
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +17,8 @@ from numpy.typing import NDArray
 from dpstats.data.arithmetic import as_int64
 from dpstats.lattice.compiled import FEWEST, compile_loops
 from dpstats.lattice.rounding import squared_norms
-from dpstats.regression.bins import Bins
+from dpstats.regression.bins import Bins, Floats
 
-Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Narrow = NDArray[np.float32]
 
@@ -29,26 +29,37 @@ _MOST_SQUARES = 256
 """Columns up to which the squared norm of a row is an exact integer: entries are below 2^22 + 2^19."""
 
 
-class Passes(Protocol):
-    """The passes over rows. Points have a last column of ones, and are exact as float32."""
+class Passes:
+    """The passes over rows, by numpy. Points have a last column of ones, and are exact as float32."""
 
     def convert(self, X: Floats, center: Floats, scale: Floats, near: float, points: Narrow) -> bool:
         """Write the integers (X - center) * scale to ``points``, and return whether all are at most ``near`` in size.
 
         An entry that is not finite is not near. The integers of a row are undefined if an entry is not near.
         """
+        steps = apply_columns(np.subtract, X, center)
+        steps = apply_columns(np.multiply, steps, scale, steps)
+        # Before rounding, as the block decides for each row whether it is far. Comparisons with NaN are false.
+        all_near = bool(steps.max(initial=0.0) <= near and steps.min(initial=0.0) >= -near)
+        points[:, :-1], points[:, -1] = np.rint(steps, out=steps), 1.0
+        return all_near
 
     def clip_and_sum(self, points: Narrow, most: float) -> Floats:
         """Return the sums of points that are clipped to ``most``."""
+        return np.asarray(np.ones(len(points)) @ np.clip(points, -most, most).astype(np.float64))
 
     def subtract(self, points: Narrow, shift: Floats) -> Floats:
         """Return points minus a shift, without the last column."""
+        rows = points[:, :-1].astype(np.float64)
+        return apply_columns(np.subtract, rows, shift, rows)
 
     def squared_norms(self, points: Narrow, shift: Floats) -> Floats:
         """Return the squared norms of points minus a shift, without the last column."""
+        return squared_norms(self.subtract(points, shift))
 
     def combine(self, points: Narrow, factors: Floats) -> Floats:
         """Return the products of points with a vector, which are exact."""
+        return np.asarray(points.astype(np.float64) @ factors)
 
     def reach(
         self, squares: Floats, least: float, most: float, root: Any = None
@@ -59,84 +70,6 @@ class Passes(Protocol):
         norms. A scaled row whose float norm exceeds ``most`` by more than a quarter of a step becomes zero. Rounding
         moves a row by at most sqrt(p)/2, and errors of floats by less than 1/2.
         """
-
-    def scale(self, rows: Floats, factors: Floats, copy: Narrow | None = None) -> None:
-        """Multiply each row by its factor and round it, in place. Also write the result to ``copy``."""
-
-    def multiply(self, rows: Floats, factors: Floats) -> None:
-        """Multiply each row by its factor, in place."""
-
-    def scale_narrow(self, rows: Narrow, factors: Floats) -> Floats:
-        """Return rows times their factors, rounded."""
-
-    def weigh(self, weights: Floats, rows: Narrow) -> Floats:
-        """Return the sum of rows times their weights, which is exact."""
-
-    def residuals(self, y: Floats, fitted: Floats, width: float) -> Floats:
-        """Return (y - fitted) / width, clipped to [-1, 1]."""
-
-    def excess(self, y: Floats, fitted: Floats, width: float, most: float) -> Floats:
-        """Return the part of y - fitted beyond ``width``, over ``most``, clipped to [-1, 1]."""
-
-    def round(self, parts: Floats, factors: Floats, unit: float) -> Floats:
-        """Return the integers nearest to parts * factors * unit."""
-
-    def logistic(self, y: Floats, p: Floats, factors: Floats, unit: float) -> tuple[Floats, Floats]:
-        """Return the integers nearest to ((y > 0) - p) * factors * unit, and the roots of 4p(1 - p)."""
-
-    def interpolate(self, values: Floats, low: float, spacing: float, curves: Floats) -> Floats:
-        """Return curves at some values, each curve in a row.
-
-        ``curves``, of shape (n_points, n_curves), are on an even grid from ``low``, linear in between and constant
-        outside.
-        """
-
-    def pull(self, y: Floats, half: float, curves: Floats, most: float) -> Floats:
-        """Return the clipped residual of (y + 1) half minus its expected value, over ``most``, clipped to [-1, 1].
-
-        The rows of ``curves`` are the mean, the clipping threshold and the expected value.
-        """
-
-    def sizes(self, y: Floats, half: float, curves: Floats, most: float) -> Floats:
-        """Return the absolute residuals of (y + 1) half, in ``most`` standard deviations, at most 1.
-
-        The rows of ``curves`` are the mean and the standard deviation.
-        """
-
-    def sum_sides(self, parts: Floats, values: Floats, middle: float, unit: float) -> Floats:
-        """Return the sums of the integers nearest to parts * unit, of rows with values up to ``middle`` and above."""
-
-    def count(self, values: Floats, bins: Bins) -> Integers:
-        """Return the number of values in each bin."""
-
-
-class NumpyPasses:
-    """Passes by numpy."""
-
-    def convert(self, X: Floats, center: Floats, scale: Floats, near: float, points: Narrow) -> bool:
-        steps = apply_columns(np.subtract, X, center)
-        steps = apply_columns(np.multiply, steps, scale, steps)
-        # Before rounding, as the block decides for each row whether it is far. Comparisons with NaN are false.
-        all_near = bool(steps.max(initial=0.0) <= near and steps.min(initial=0.0) >= -near)
-        points[:, :-1], points[:, -1] = np.rint(steps, out=steps), 1.0
-        return all_near
-
-    def clip_and_sum(self, points: Narrow, most: float) -> Floats:
-        return np.asarray(np.ones(len(points)) @ np.clip(points, -most, most).astype(np.float64))
-
-    def subtract(self, points: Narrow, shift: Floats) -> Floats:
-        rows = points[:, :-1].astype(np.float64)
-        return apply_columns(np.subtract, rows, shift, rows)
-
-    def squared_norms(self, points: Narrow, shift: Floats) -> Floats:
-        return squared_norms(self.subtract(points, shift))
-
-    def combine(self, points: Narrow, factors: Floats) -> Floats:
-        return np.asarray(points.astype(np.float64) @ factors)
-
-    def reach(
-        self, squares: Floats, least: float, most: float, root: Any = None
-    ) -> tuple[Floats, Floats, Any]:
         norms = np.sqrt(squares)
         longest = np.maximum(norms, least)
         if root is not None:
@@ -145,36 +78,49 @@ class NumpyPasses:
         return longest, factors, ~(norms * factors <= most + 0.25)
 
     def scale(self, rows: Floats, factors: Floats, copy: Narrow | None = None) -> None:
+        """Multiply each row by its factor and round it, in place. Also write the result to ``copy``."""
         self.multiply(rows, factors)
         np.rint(rows, out=rows)
         if copy is not None:
             copy[:] = rows
 
     def multiply(self, rows: Floats, factors: Floats) -> None:
+        """Multiply each row by its factor, in place."""
         np.multiply(rows, factors[:, None], out=rows)
 
     def scale_narrow(self, rows: Narrow, factors: Floats) -> Floats:
+        """Return rows times their factors, rounded."""
         found = rows.astype(np.float64)
         self.scale(found, factors)
         return found
 
     def weigh(self, weights: Floats, rows: Narrow) -> Floats:
+        """Return the sum of rows times their weights, which is exact."""
         return np.asarray(weights @ rows.astype(np.float64))
 
     def residuals(self, y: Floats, fitted: Floats, width: float) -> Floats:
+        """Return (y - fitted) / width, clipped to [-1, 1]."""
         return np.asarray(np.clip((y - fitted) / width, -1.0, 1.0))
 
     def excess(self, y: Floats, fitted: Floats, width: float, most: float) -> Floats:
+        """Return the part of y - fitted beyond ``width``, over ``most``, clipped to [-1, 1]."""
         r = y - fitted
         return np.asarray(np.clip((r - np.clip(r, -width, width)) / most, -1.0, 1.0))
 
     def round(self, parts: Floats, factors: Floats, unit: float) -> Floats:
+        """Return the integers nearest to parts * factors * unit."""
         return np.asarray(np.rint(parts * factors * unit))
 
     def logistic(self, y: Floats, p: Floats, factors: Floats, unit: float) -> tuple[Floats, Floats]:
+        """Return the integers nearest to ((y > 0) - p) * factors * unit, and the roots of 4p(1 - p)."""
         return self.round((y > 0) - p, factors, unit), np.sqrt(4 * p * (1 - p))
 
     def interpolate(self, values: Floats, low: float, spacing: float, curves: Floats) -> Floats:
+        """Return curves at some values, each curve in a row.
+
+        ``curves``, of shape (n_points, n_curves), are on an even grid from ``low``, linear in between and constant
+        outside.
+        """
         last = len(curves) - 1
         place = np.clip((values - low) / spacing, 0.0, float(last))
         left = np.minimum(as_int64(place), last - 1)
@@ -182,30 +128,46 @@ class NumpyPasses:
         return np.asarray(curves[:, left] * (1 - part) + curves[:, left + 1] * part)
 
     def pull(self, y: Floats, half: float, curves: Floats, most: float) -> Floats:
+        """Return the clipped residual of (y + 1) half minus its expected value, over ``most``, clipped to [-1, 1].
+
+        The rows of ``curves`` are the mean, the clipping threshold and the expected value.
+        """
         mean, clip, pull = curves
         r = np.clip(((y + 1) * half - mean) / clip, -1.0, 1.0)
         return np.asarray(np.clip((r - pull) / most, -1.0, 1.0))
 
     def sizes(self, y: Floats, half: float, curves: Floats, most: float) -> Floats:
+        """Return the absolute residuals of (y + 1) half, in ``most`` standard deviations, at most 1.
+
+        The rows of ``curves`` are the mean and the standard deviation.
+        """
         mean, std = curves
         return np.asarray(np.minimum(np.abs((y + 1) * half - mean) / (most * std), 1.0))
 
     def sum_sides(self, parts: Floats, values: Floats, middle: float, unit: float) -> Floats:
+        """Return the sums of the integers nearest to parts * unit, of rows with values up to ``middle`` and above."""
         steps, above = np.rint(parts * unit), values > middle
         return np.array([steps[~above].sum(), steps[above].sum()])
 
     def count(self, values: Floats, bins: Bins) -> Integers:
+        """Return the number of values in each bin."""
         return np.asarray(np.bincount(bins.find(values), minlength=bins.size))
 
 
-class CompiledPasses(NumpyPasses):
+class CompiledPasses(Passes):
     """Passes by loops: those that numba compiled, or others with the same results."""
 
-    def __init__(self, loops: Loops) -> None:
+    def __init__(self, loops: Any) -> None:
         self._loops = loops
 
+    def _fill(self, loop: str, shape: int | tuple[int, ...], *given: Any) -> Floats:
+        """Return the array that a loop writes."""
+        found = np.empty(shape)
+        getattr(self._loops, loop)(*given, found)
+        return found
+
     def convert(self, X: Floats, center: Floats, scale: Floats, near: float, points: Narrow) -> bool:
-        return not self._loops.convert(X, center, scale, near, points)
+        return not self._loops.add_points(X, center, scale, near, points)
 
     def clip_and_sum(self, points: Narrow, most: float) -> Floats:
         found = np.zeros(points.shape[1])
@@ -213,40 +175,32 @@ class CompiledPasses(NumpyPasses):
         return found
 
     def subtract(self, points: Narrow, shift: Floats) -> Floats:
-        rows = np.empty((len(points), shift.size))
-        self._loops.subtract(points, shift, rows)
-        return rows
+        return self._fill("add_shift", (len(points), shift.size), points, shift)
 
     def squared_norms(self, points: Narrow, shift: Floats) -> Floats:
         if shift.size > _MOST_SQUARES:
             return super().squared_norms(points, shift)
-        norms = np.empty(len(points))
-        self._loops.square(points, shift, norms)
-        return norms
+        return self._fill("square_rows", len(points), points, shift)
 
     def combine(self, points: Narrow, factors: Floats) -> Floats:
-        products = np.empty(len(points))
-        self._loops.multiply(points, factors, products)
-        return products
+        return self._fill("multiply_rows", len(points), points, factors)
 
     def reach(
         self, squares: Floats, least: float, most: float, root: Any = None
     ) -> tuple[Floats, Floats, Any]:
         longest, factors = np.empty(len(squares)), np.empty(len(squares))
-        if root is not None or self._loops.reach(squares, least, most, longest, factors):
+        if root is not None or self._loops.reach_rows(squares, least, most, longest, factors):
             return super().reach(squares, least, most, root)
         return longest, factors, None
 
     def scale(self, rows: Floats, factors: Floats, copy: Narrow | None = None) -> None:
-        self._loops.scale(rows, factors, copy)
+        self._loops.scale_rows(rows, factors, copy)
 
     def multiply(self, rows: Floats, factors: Floats) -> None:
-        self._loops.stretch(rows, factors)
+        self._loops.stretch_rows(rows, factors)
 
     def scale_narrow(self, rows: Narrow, factors: Floats) -> Floats:
-        found = np.empty(rows.shape)
-        self._loops.scale_narrow(rows, factors, found)
-        return found
+        return self._fill("scale_narrow_rows", rows.shape, rows, factors)
 
     def weigh(self, weights: Floats, rows: Narrow) -> Floats:
         found = np.zeros(rows.shape[1])
@@ -254,66 +208,58 @@ class CompiledPasses(NumpyPasses):
         return found
 
     def residuals(self, y: Floats, fitted: Floats, width: float) -> Floats:
-        found = np.empty(len(y))
-        self._loops.clip(y, fitted, width, found)
-        return found
+        return self._fill("clip_residuals", len(y), y, fitted, width)
 
     def excess(self, y: Floats, fitted: Floats, width: float, most: float) -> Floats:
-        found = np.empty(len(y))
-        self._loops.clip_beyond(y, fitted, width, most, found)
-        return found
+        return self._fill("clip_excess", len(y), y, fitted, width, most)
 
     def round(self, parts: Floats, factors: Floats, unit: float) -> Floats:
-        found = np.empty(len(parts))
-        self._loops.round(parts, factors, unit, found)
-        return found
+        return self._fill("round_parts", len(parts), parts, factors, unit)
 
     def logistic(self, y: Floats, p: Floats, factors: Floats, unit: float) -> tuple[Floats, Floats]:
         steps, roots = np.empty(len(p)), np.empty(len(p))
-        self._loops.logistic(y, p, factors, unit, steps, roots)
+        self._loops.logistic_parts(y, p, factors, unit, steps, roots)
         return steps, roots
 
     def interpolate(self, values: Floats, low: float, spacing: float, curves: Floats) -> Floats:
-        found = np.empty((curves.shape[1], len(values)))
-        self._loops.interpolate(values, low, spacing, curves, found)
-        return found
+        shape = curves.shape[1], len(values)
+        return self._fill("interpolate_curves", shape, values, low, spacing, curves)
 
     def pull(self, y: Floats, half: float, curves: Floats, most: float) -> Floats:
-        found = np.empty(len(y))
-        self._loops.pull(y, half, curves, most, found)
-        return found
+        return self._fill("pull_residuals", len(y), y, half, curves, most)
 
     def sizes(self, y: Floats, half: float, curves: Floats, most: float) -> Floats:
-        found = np.empty(len(y))
-        self._loops.sizes(y, half, curves, most, found)
-        return found
+        return self._fill("residual_sizes", len(y), y, half, curves, most)
 
     def sum_sides(self, parts: Floats, values: Floats, middle: float, unit: float) -> Floats:
-        return np.array(self._loops.sum_sides(parts, values, middle, unit))
+        return np.array(self._loops.sum_two_sides(parts, values, middle, unit))
 
     def count(self, values: Floats, bins: Bins) -> Integers:
         if bins.tables is None:
             return super().count(values, bins)
         counts = np.zeros(bins.size, dtype=np.int64)
-        self._loops.count(values, *bins.tables, counts)
+        self._loops.count_bins(values, *bins.tables, counts)
         return counts
 
 
 def choose_passes(entries: int) -> Passes:
     """Return the quickest passes over a table of this many entries."""
     loops = _compile() if entries >= FEWEST else None
-    return NumpyPasses() if loops is None else CompiledPasses(loops)
+    return Passes() if loops is None else CompiledPasses(loops)
 
 
 @cache
-def _compile() -> Loops | None:
-    """Return the compiled loops, or None without numba."""
-    found = compile_loops(*UNCOMPILED)
+def _compile() -> Any:
+    """Return the compiled loops by name, or None without numba."""
+    found = compile_loops(*_LOOPS)
     # These add up numbers of one row, exactly, so that several at a time are as good.
-    exact = compile_loops(UNCOMPILED.square, UNCOMPILED.multiply, fastmath={"reassoc", "contract"})
+    exact = compile_loops(square_rows, multiply_rows, fastmath={"reassoc", "contract"})
     if found is None or exact is None:
         return None
-    return Loops(*found)._replace(square=exact[0], multiply=exact[1])
+    names = [loop.__name__ for loop in _LOOPS]
+    return SimpleNamespace(
+        **dict(zip(names, found, strict=True)) | {"square_rows": exact[0], "multiply_rows": exact[1]}
+    )
 
 
 def apply_columns(operation: np.ufunc, rows: Floats, values: Floats, out: Floats | None = None) -> Floats:
@@ -514,31 +460,7 @@ def count_bins(values: Any, unit: float, first: int, below: Any, pivots: Any, co
         counts[below[at] + int(values[i] > pivots[at])] += 1
 
 
-class Loops(NamedTuple):
-    """Loops over rows."""
-
-    convert: Callable[..., Any]
-    add_clipped: Callable[..., Any]
-    subtract: Callable[..., Any]
-    square: Callable[..., Any]
-    multiply: Callable[..., Any]
-    reach: Callable[..., Any]
-    scale: Callable[..., Any]
-    stretch: Callable[..., Any]
-    scale_narrow: Callable[..., Any]
-    add_weighted: Callable[..., Any]
-    clip: Callable[..., Any]
-    clip_beyond: Callable[..., Any]
-    round: Callable[..., Any]
-    logistic: Callable[..., Any]
-    interpolate: Callable[..., Any]
-    pull: Callable[..., Any]
-    sizes: Callable[..., Any]
-    sum_sides: Callable[..., Any]
-    count: Callable[..., Any]
-
-
-UNCOMPILED = Loops(
+_LOOPS: tuple[Callable[..., Any], ...] = (
     add_points,
     add_clipped,
     add_shift,
@@ -559,3 +481,4 @@ UNCOMPILED = Loops(
     sum_two_sides,
     count_bins,
 )
+UNCOMPILED = SimpleNamespace(**{loop.__name__: loop for loop in _LOOPS})

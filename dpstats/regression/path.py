@@ -24,7 +24,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.regression.blocks import X_BITS
+from dpstats.regression.bins import Floats
+from dpstats.regression.blocks import X_BITS, Question
 from dpstats.regression.curvature import Curvature, Inverse, pooled, positive, symmetric
 from dpstats.regression.design import Design
 from dpstats.regression.movement import CURVATURE
@@ -42,6 +43,7 @@ from dpstats.regression.plan import (
     WEIGHT,
     RegressionPlan,
     step_name,
+    step_number,
 )
 from dpstats.regression.rows import (
     Center,
@@ -49,13 +51,10 @@ from dpstats.regression.rows import (
     Norms,
     Observed,
     OutsideOffsets,
-    Question,
     TotalWeight,
     coordinates,
 )
 from dpstats.regression.two_valued_errors import Levels
-
-Floats = NDArray[np.float64]
 
 QUANTILE = 0.75
 """Level of the quantile of the row norms that is a typical norm."""
@@ -174,6 +173,7 @@ class Seen:
 class Path(ABC):
     """Everything that a fit has learned from its releases so far."""
 
+    _centers_outcome = False
     _averaged = STEPS
     """The first step whose coefficients are averaged with those before it."""
     _changes = 0.0
@@ -213,7 +213,8 @@ class Path(ABC):
         if name == OFFSETS:
             return OutsideOffsets(name)
         if name == CENTER:
-            return self._center_question(name)
+            outcome = self._centers_outcome
+            return Center(name, outcome, None if outcome else self.plan.design.offsets)
         if name == DIRECTIONS:
             return Directions(shift, max(np.rint(self.least * 2.0**X_BITS), 1.0), self.plan.bits)
         if name == LENGTHS:
@@ -253,9 +254,6 @@ class Path(ABC):
         """Standard deviation of the noise in the center of the rows, in half-widths."""
         return self._stage_std(CENTER)
 
-    def _center_question(self, name: str) -> Question:
-        return Center(name, False, self.plan.design.offsets)
-
     @abstractmethod
     def _own_question(self, name: str) -> Question: ...
 
@@ -285,11 +283,18 @@ class Path(ABC):
         elif name == DIRECTIONS:
             self._take_directions(name, released)
         elif name == NORMS:
-            self._take_norms(released)
+            # Scale rows to a typical length, and choose their bound.
+            first = int(self.plan.design.intercept)
+            self.whitening[first:, first:] *= math.sqrt(self.d) / self._typical(released, NORMS)
+            self._round_whitening()
+            self._bound(released, NORMS)
         elif name == LAST_NORMS:
             self._bound(released, name)
             if self._noise_is_negligible:
-                self._cover_bin()
+                # Raise the bound of the rows to the end of a bin of norms, so that no row of the bin is shortened.
+                wider = math.sqrt(self.plan.norm_ends[1] / self.plan.norm_ends[0])
+                self.radius, self.leverage = wider * self.radius, wider * self.leverage
+                self.longest = max(self.longest, self.radius)
         else:
             self._take_own(name, released)
 
@@ -299,10 +304,8 @@ class Path(ABC):
     def _take_rows(
         self, name: str, share: float, squares: float = math.nan, signed: float = math.nan
     ) -> None:
-        """Scale all later releases per observed row. An error in this number cancels in coefficients and errors.
-
-        With weights, the number of rows is the total weight, in units of the largest weight.
-        """
+        """Scale all later releases per observed row. An error in this number cancels in coefficients and errors."""
+        # With weights, the number of rows is the total weight, in units of the largest weight.
         plan = self.plan
         noise = float(np.max(plan.noise(name).std))
         self.n = plan.n_samples * min(max(share, 2 * noise, (self.p + 2) / plan.n_samples), 1.0)
@@ -323,12 +326,10 @@ class Path(ABC):
         return self.each * float(np.max(self.plan.noise(name).std))
 
     def _take_lengths(self, counts: Floats) -> None:
-        """Choose the length from which rows have weight 1 in the directions: the largest that noise permits.
-
-        Ideally all rows whose direction counts have one length. Directions alone are misleading if most rows are
-        nearly equal, for example with rare indicators. Their small differences would then count as much as the large
-        differences of the other rows.
-        """
+        """Choose the length from which rows have weight 1 in the directions: the largest that noise permits."""
+        # Ideally all rows whose direction counts have one length. Directions alone are misleading if most rows are
+        # nearly equal, for example with rare indicators. Their small differences would then count as much as the large
+        # differences of the other rows.
         ends = self.plan.norm_ends
         seen = np.where(counts > SEEN * self._stage_std(LENGTHS), counts, 0.0)
         middles = np.append(ends[0], ends) * (ends[1] / ends[0]) ** np.append(0.0, np.full(ends.size, 0.5))
@@ -353,13 +354,6 @@ class Path(ABC):
         self.whitening[first:, first:] = (vectors / np.sqrt(raised)).T
         self.shape = np.eye(self.p)
         self.shape[first:, first:] = np.diag(known / raised)
-
-    def _take_norms(self, counts: Floats) -> None:
-        """Scale rows to a typical length, and choose their bound."""
-        first = int(self.plan.design.intercept)
-        self.whitening[first:, first:] *= math.sqrt(self.d) / self._typical(counts, NORMS)
-        self._round_whitening()
-        self._bound(counts, NORMS)
 
     def _typical(self, counts: Floats, name: str) -> float:
         """Return the upper quartile of the row norms, or their root mean square if that is larger."""
@@ -386,12 +380,10 @@ class Path(ABC):
         return float(ends[at - 1] * (ends[at] / ends[at - 1]) ** np.clip(inside, 0.0, 1.0))
 
     def _bound(self, counts: Floats, name: str) -> None:
-        """Choose the bound of the row norms, as a multiple of a typical norm, because noise grows with the bound.
-
-        Shortening long rows changes the coefficients if the model is misspecified. The assumed misspecification bounds
-        the change, and the worst case is a common direction for all long rows. Counts that noise can explain are
-        treated as zero. Rows beyond the largest multiple are shortened for every choice.
-        """
+        """Choose the bound of the row norms, as a multiple of a typical norm, because noise grows with the bound."""
+        # Shortening long rows changes the coefficients if the model is misspecified. The assumed misspecification
+        # bounds the change, and the worst case is a common direction for all long rows. Counts that noise can explain
+        # are treated as zero. Rows beyond the largest multiple are shortened for every choice.
         plan, typical = self.plan, self._typical(counts, name)
         ends = self.plan.norm_ends / typical
         middles = np.append(ends[0], ends * math.sqrt(ends[1] / ends[0]))
@@ -417,21 +409,12 @@ class Path(ABC):
         """Whether the last step need not shorten rows."""
         return self.plan.noise_ratio * self.leverage < NEGLIGIBLE
 
-    def _cover_bin(self) -> None:
-        """Raise the bound of the rows to the end of a bin of norms, so that no row of the bin is shortened."""
-        ends = self.plan.norm_ends
-        wider = math.sqrt(ends[1] / ends[0])
-        self.radius, self.leverage = wider * self.radius, wider * self.leverage
-        self.longest = max(self.longest, self.radius)
-
     def _far_threshold(self, scale: float, noise: float, widest: float = WIDEST) -> float:
-        """Return the clipping threshold that far rows need in a step, in scales of the residuals.
-
-        A clipped residual does not show how wrong the coefficients are. So the threshold grows with the error of the
-        linear predictor of a far row, which is 0 as long as no step was taken. Noise grows too. At a threshold of one
-        scale a coefficient has noise of standard deviation ``noise``. The sum of the noise, and of the largest error
-        that clipping leaves, is smallest.
-        """
+        """Return the clipping threshold that far rows need in a step, in scales of the residuals."""
+        # A clipped residual does not show how wrong the coefficients are. So the threshold grows with the error of the
+        # linear predictor of a far row, which is 0 as long as no step was taken. Noise grows too. At a threshold of one
+        # scale a coefficient has noise of standard deviation `noise`. The sum of the noise, and of the largest error
+        # that clipping leaves, is smallest.
         worst = float(np.linalg.eigvalsh(self.left + self.noise)[-1])
         if worst <= 0:
             return 0.0
@@ -479,10 +462,8 @@ class Path(ABC):
         return moved, before.gradient - after.gradient, math.hypot(before.noise, after.noise, blur)
 
     def _mistake(self) -> Floats:
-        """Return the error of the curvature that the last move shows: zero where noise explains it.
-
-        The curvature of a move is the average of the curvatures at its two endpoints.
-        """
+        """Return the error of the curvature that the last move shows: zero where noise explains it."""
+        # The curvature of a move is the average of the curvatures at its two endpoints.
         if len(self.seen) < 2:
             return np.zeros((self.p, self.p))
         before, after = self.seen[-2:]
@@ -502,10 +483,8 @@ class Path(ABC):
         return self._estimate_curvature().inverted(self._least_size, self._common_size)
 
     def _whiten_again(self) -> None:
-        """Change to coordinates in which the estimated curvature is close to a multiple of the identity.
-
-        The multiple keeps the length of typical rows approximately unchanged.
-        """
+        """Change to coordinates in which the estimated curvature is close to a multiple of the identity."""
+        # The multiple keeps the length of typical rows approximately unchanged.
         inverse = self._inverse()
         size = float(inverse.raised.mean())
         old, self.whitening = (
@@ -525,7 +504,7 @@ class Path(ABC):
     def _step(self, name: str, gradient: Floats, noise: float, inverse: Inverse) -> None:
         """Take a Newton step. ``gradient`` has noise of standard deviation ``noise``."""
         before = self.left + self.noise
-        t = next(t for t in range(1, STEPS + 1) if name == step_name(t))
+        t = step_number(name)
         left, own = inverse.error_after(before, noise, _CATALAN[t] / _CATALAN[t - 1], self._mistake())
         bent = self._bent(before)
         left = left + bent
@@ -541,11 +520,9 @@ class Path(ABC):
     def _average(
         self, stepped: Floats, left: Floats, own: Floats, inverse: Inverse, expected: Floats
     ) -> None:
-        """Average the coefficients before and after a step, whose noises are independent.
-
-        They share the earlier error that the step did not remove. The weight uses its ``expected`` covariance, and the
-        stated error uses the conservative ``left``.
-        """
+        """Average the coefficients before and after a step, whose noises are independent."""
+        # They share the earlier error that the step did not remove. The weight uses its `expected` covariance, and the
+        # stated error uses the conservative `left`.
         before = self.left + self.noise
         across = inverse.remainder @ before
         across = (across + across.T) / 2
@@ -576,10 +553,14 @@ class Path(ABC):
         matrix, offset = self._units.to_units(np.rint(self.shift * 2.0**X_BITS) * 2.0**-X_BITS)
         params = matrix @ b + offset
         unknown = self.whitening.T @ self.unknown @ self.whitening
-        robust, model, privacy, left, unknown = (
-            _in_other_units(cov, matrix) for cov in (*covariances, unknown)
-        )
-        condition = float(inverse.raised.max() / inverse.raised.min())
+        units = []
+        for cov in (*covariances, unknown):
+            found = matrix @ cov @ matrix.T
+            # A variance is at least its rounding error.
+            least = _ROUNDING * np.abs(cov).max(initial=0.0) * np.abs(matrix).sum(axis=1) ** 2
+            np.fill_diagonal(found, np.maximum(np.diagonal(found), least))
+            units.append(found)
+        robust, model, privacy, left, unknown = units
         return Estimate(
             params,
             robust,
@@ -587,22 +568,14 @@ class Path(ABC):
             privacy,
             left,
             unknown,
-            condition,
-            scale,
-            outside,
-            self.n,
-            self.effective,
+            condition=float(inverse.raised.max() / inverse.raised.min()),
+            scale=scale,
+            outside=outside,
+            rows=self.n,
+            effective=self.effective,
             offset_outside=self.offset_outside,
             weight_outside=self.weight_outside,
         )
-
-
-def _in_other_units(cov: Floats, matrix: Floats) -> Floats:
-    """Return the covariance of a product with ``matrix``. A variance is at least its rounding error."""
-    found: Floats = matrix @ cov @ matrix.T
-    least = _ROUNDING * np.abs(cov).max(initial=0.0) * np.abs(matrix).sum(axis=1) ** 2
-    np.fill_diagonal(found, np.maximum(np.diagonal(found), least))
-    return found
 
 
 def find_identified(found: Estimate, cov: NDArray[np.float64], plan: RegressionPlan) -> NDArray[np.bool_]:

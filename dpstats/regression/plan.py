@@ -9,16 +9,16 @@ from functools import cache, cached_property
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from dpstats.data.parameters import check_real
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
 from dpstats.lattice.joint import FREE_SQUARES, box_movement, free_weight
 from dpstats.lattice.products import finest, row_bits
 from dpstats.privacy.gaussian import gaussian_sigma
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.privacy.stages import Block
+from dpstats.privacy.stages import Block as StageBlock
+from dpstats.regression.bins import Floats
 from dpstats.regression.blocks import COUNT_BITS, X_BITS
 from dpstats.regression.design import Design
 from dpstats.regression.design_plan import DesignPlan
@@ -33,8 +33,6 @@ from dpstats.regression.movement import (
 )
 from dpstats.regression.rows import OUTSIDE, SIZE, UNIT_BITS
 from dpstats.release.additive import Integers, JointIntegers, additive_stages
-
-Floats = NDArray[np.float64]
 
 ROWS, WEIGHT, OFFSETS = "observed rows", "total weight", "offsets outside"
 CENTER, LENGTHS, DIRECTIONS, NORMS, LAST_NORMS, RATE, TAIL, RESIDUALS = (
@@ -100,6 +98,11 @@ def is_unclipped(name: str) -> bool:
     first step, the residuals of some rows may all be clipped.
     """
     return name != step_name(1)
+
+
+def step_number(name: str) -> int:
+    """Return the number of a step, by the name of its stage or of the stage of its residual size."""
+    return int(name.rpartition(" ")[2])
 
 
 @cache
@@ -268,12 +271,6 @@ def _blur(n: int, d: int, mu: float) -> float:
     return math.sqrt(2 * d) * d * math.sqrt(2) / (n * mu)
 
 
-def directions_share(family: str, n: int, d: int, mu: float) -> float:
-    """Return the fraction of mu^2 for the directions: less if they are sharp with less."""
-    least, most = _DIRECTIONS[family]
-    return min(max((_blur(n, d, mu) / _SHARP) ** 2, least), most)
-
-
 def count_name(design: Design, missing: str) -> str | None:
     """Return the name of the stage that counts rows: the observed ones, or each with its weight. None without one."""
     return WEIGHT if design.weight else ROWS if missing == "drop" else None
@@ -299,7 +296,10 @@ def shares(
     if d and n * mu >= MANY:
         parts.append((LENGTHS, norms))
     if d:
-        parts += [(DIRECTIONS, directions_share(family, n, d, mu)), (NORMS, norms)]
+        least, most = _DIRECTIONS[family]
+        # Less for the directions if they are sharp with less
+        directions = min(max((_blur(n, d, mu) / _SHARP) ** 2, least), most)
+        parts += [(DIRECTIONS, directions), (NORMS, norms)]
     if family == "logistic" and intercept:
         parts.append((RATE, _SHARES[RATE]))
     for t, share in enumerate((*_EARLY[family], 0.0), 1):
@@ -377,11 +377,7 @@ def made_plan(
     ``integers`` describes a stage by its name, its fraction and the bits of a row. Stages that all plans share are
     described here.
     """
-    if delta == 0:
-        raise InvalidParameter(
-            "delta must be greater than 0 for Gaussian noise, got 0. For delta = 0, use "
-            "FunctionalMechanismRegression"
-        )
+    check_gaussian_delta(delta)
     mu, d = 1 / gaussian_sigma(epsilon, delta), design.center.size
 
     def describe(name: str, share: float, bits: int) -> Integers | JointIntegers:
@@ -401,6 +397,16 @@ def made_plan(
         )
 
     return finest(make, row_bits(n))
+
+
+def check_gaussian_delta(delta: float) -> None:
+    """Refuse delta = 0, for which there is no Gaussian noise."""
+    if delta == 0:
+        allowed, remedy = (
+            "greater than 0 for Gaussian noise",
+            "For delta = 0, use FunctionalMechanismRegression",
+        )
+        raise refuse("delta", got="0", allowed=allowed, remedy=remedy)
 
 
 def describe_common(
@@ -440,9 +446,9 @@ def size_integers(name: str, n: int, sizes: int, share: float) -> JointIntegers:
     return JointIntegers(name, blocks, math.inf, moved, share)
 
 
-def unit_block(name: str, n: int, weight: float, size: int = 1) -> Block:
+def unit_block(name: str, n: int, weight: float, size: int = 1) -> StageBlock:
     """Return the block of sums of numbers in [-1, 1]."""
-    return Block(name, size, 2.0**-UNIT_BITS / n, weight * 2.0**UNIT_BITS)
+    return StageBlock(name, size, 2.0**-UNIT_BITS / n, weight * 2.0**UNIT_BITS)
 
 
 def scalar_integers(name: str, n: int, share: float) -> Integers:
@@ -464,10 +470,8 @@ def weight_integers(name: str, n: int, share: float) -> Integers:
 
 
 def _moments(name: str, n: int, share: float, weighted: bool) -> JointIntegers:
-    """Return the integers of a stage for the means of numbers in [-1, 1] and of their squares.
-
-    The squares add no privacy cost to the mean. Weighting rounds the numbers again.
-    """
+    """Return the integers of a stage for the means of numbers in [-1, 1] and of their squares."""
+    # The squares add no privacy cost to the mean. Weighting rounds the numbers again.
     weight = free_weight(FREE_SQUARES, UNIT_BITS)
     moved = math.sqrt(box_movement((1.0, weight), 2**UNIT_BITS, "l2")) / 2**UNIT_BITS * (1 + 1e-12)
     # Half a step in each number, of two rows

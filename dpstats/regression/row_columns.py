@@ -6,17 +6,15 @@ from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpstats.data.rows import column_of
 from dpstats.data.schema import Column, Schema
-from dpstats.errors import InvalidData, InvalidParameter, show
+from dpstats.errors import refuse, refuse_data
 from dpstats.means.region import check_bounds
 from dpstats.regression.base import Regression, SomePlan
+from dpstats.regression.bins import Floats
 from dpstats.regression.design import Design
 from dpstats.release.parameters import parameters
-
-Floats = NDArray[np.float64]
 
 
 @parameters
@@ -35,12 +33,12 @@ class RowColumns(Regression[SomePlan]):
         given = getattr(self, name)
         if given is None:
             if getattr(self, parameter) is not None:
-                raise InvalidParameter(f"{name} must be given with {parameter}: a pair (low, high)")
+                raise refuse(name, allowed=f"given with {parameter}: a pair (low, high)")
             return None
         low, high = (float(np.ravel(end)[0]) for end in check_bounds(name, given, 1))
         if parameter != "offset" and (low < 0 or (low == 0 and parameter == "exposure")):
             least = "greater than 0" if parameter == "exposure" else "at least 0"
-            raise InvalidParameter(f"{name} must be {least}, got {show(given)}")
+            raise refuse(name, given=given, allowed=least)
         return low, high
 
     def _add_columns(self, design: Design) -> Design:
@@ -65,9 +63,9 @@ class RowColumns(Regression[SomePlan]):
             if column is None:
                 continue
             if getattr(self, f"{role}_bounds") is None:
-                raise InvalidParameter(f"{role}_bounds must be given with {parameter}: a pair (low, high)")
+                raise refuse(f"{role}_bounds", allowed=f"given with {parameter}: a pair (low, high)")
             if getattr(self, parameter) is not None:
-                raise InvalidParameter(f"{parameter} must not be given twice: the estimator names its column")
+                raise refuse(parameter, allowed="not be given twice: the estimator names its column")
             columns.append(column)
         return super().fit(X, (y, *columns) if columns else y)
 
@@ -124,5 +122,5 @@ def check_offset(offset: Any, n: int) -> Floats | float:
         return 0.0
     found = column_of("offset", offset)
     if found.shape != (n,) or not np.isfinite(found).all():
-        raise InvalidData(f"offset must be {n} finite numbers, one for each row of X")
+        raise refuse_data("offset", allowed=f"{n} finite numbers, one for each row of X")
     return found

@@ -5,7 +5,6 @@ A query is public: it contains parameters and earlier releases only.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -24,24 +23,14 @@ from dpstats.lattice.products import (
     inside_ball,
     powered_norms,
 )
-from dpstats.regression.bins import Bins
-from dpstats.regression.blocks import COUNT_BITS, REACH, X_BITS, Ball, Block, Bounded, Coordinates
+from dpstats.regression.bins import Bins, Floats
+from dpstats.regression.blocks import COUNT_BITS, REACH, X_BITS, Ball, Block, Bounded, Coordinates, Question
 from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT, MOMENTS
-
-Floats = NDArray[np.float64]
 
 UNIT_BITS = 30
 """Scalars and counts are at most 2^30 steps."""
 
 SIZE, OUTSIDE = "size", "share outside"
-
-
-class Question(ABC):
-    """A sum over rows: public parameters, and the map from a row to integers."""
-
-    @abstractmethod
-    def sum_rows(self, block: Block) -> Sums:
-        """Return the sums over some rows, by the names of the releases."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,11 +15,10 @@ from dpstats.data.arithmetic import as_int64
 from dpstats.lattice.joint import FREE_SQUARES, FREE_SQUARES_L1, box_movement, free_weight
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
-from dpstats.privacy.stages import Block
+from dpstats.privacy.stages import Block as StageBlock
+from dpstats.regression.bins import Floats
 from dpstats.release.additive import Integers, JointIntegers, additive_stages
 from dpstats.release.session import Session
-
-Floats = NDArray[np.float64]
 
 _BITS = 30
 MEANS, SQUARES, CORRECT = "means", "squares", "share that is right"
@@ -34,7 +33,7 @@ def variation_plan(n: int, epsilon: float, delta: float) -> ReleasePlan:
     moved = box_movement((1.0, weight), 2**_BITS, norm)
     both = math.sqrt(2 * moved) if delta > 0 else 2 * moved
     moved_units = both / unit * (1 + 1e-12)
-    blocks = (Block(MEANS, 2, step, unit), Block(SQUARES, 2, step, unit / weight))
+    blocks = (StageBlock(MEANS, 2, step, unit), StageBlock(SQUARES, 2, step, unit / weight))
     item = JointIntegers(VARIATION, blocks, moved_units, moved_units)
     return ReleasePlan(additive_stages([item], epsilon, delta), PrivacyGuarantee(epsilon, delta), n, 2)
 

@@ -6,10 +6,25 @@ Proof: docs/proofs/sufficient-statistics.md.
 from __future__ import annotations
 
 from dpstats.data.parameters import check_privacy_parameters
-from dpstats.errors import InvalidParameter
-from dpstats.regression.from_moments import FromMoments, describe_moments
+from dpstats.data.tables import Rows
+from dpstats.lattice.products import Sums
+from dpstats.regression.from_moments import GAUSSIAN_MOMENTS, describe_moments, read_moments, report_moments
+from dpstats.regression.least_squares import LeastSquares
 from dpstats.regression.moments import MomentsPlan, moments_plan
+from dpstats.regression.plan import check_gaussian_delta
 from dpstats.release.parameters import parameters
+from dpstats.release.session import Released
+
+
+@parameters
+class FromMoments(LeastSquares[MomentsPlan]):
+    """Base class of the regressions that release the second moments of (1, x, y) once, with any additive noise."""
+
+    def _read(self, rows: Rows, plan: MomentsPlan) -> dict[str, Sums]:
+        return read_moments(rows, plan)
+
+    def _report(self, released: Released, plan: MomentsPlan) -> None:
+        report_moments(self, released, plan)
 
 
 @parameters
@@ -128,12 +143,8 @@ class SufficientStatisticsRegression(FromMoments):
         """
         n, design = self._declared(n_samples, n_features)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
-        if delta == 0:
-            raise InvalidParameter(
-                "delta must be greater than 0 for Gaussian noise, got 0. For delta = 0, use "
-                "FunctionalMechanismRegression"
-            )
+        check_gaussian_delta(delta)
         return moments_plan("l2", design, n, epsilon, delta, self._policy())
 
     def _method(self) -> list[tuple[str, str]]:
-        return describe_moments(self)
+        return describe_moments(self, GAUSSIAN_MOMENTS)

@@ -13,17 +13,17 @@ import itertools
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
+from dpstats.regression.bins import Floats
 from dpstats.regression.curvature import Curvature, Inverse, positive
 from dpstats.regression.path import Path
-from dpstats.regression.plan import STEPS, RegressionPlan
+from dpstats.regression.plan import CENTER, STEPS, RegressionPlan
 from dpstats.regression.two_valued_errors import Level, Levels
-
-Floats = NDArray[np.float64]
 
 _TWO_VALUES = 0.9
 """A column has two values if its variance is this fraction of the largest that its mean and bounds allow."""
@@ -46,7 +46,7 @@ _LEAST_MOVE = 0.01
 """The same for moves."""
 _SCALINGS, _SCALED = 20, 1e-4
 """Most rounds of iterative proportional fitting, and the change of a fraction at which it ends."""
-_LARGEST_EFFECT = 8.0
+LARGEST_EFFECT = 8.0
 _SETTLED = 3.0
 """Standard errors between the last gradient and the estimate of a level, or of a last move, that count as settled."""
 _UNSETTLED = 0.2
@@ -172,7 +172,10 @@ class LastStep:
 class LevelPath(Path):
     """Base of the paths whose mean is a curve of the linear predictor."""
 
+    _changes = 0.3
+    _model_off = 0.3
     offset: float
+    """Mean offset over rows."""
 
     def __init__(self, plan: RegressionPlan) -> None:
         super().__init__(plan)
@@ -180,6 +183,20 @@ class LevelPath(Path):
         # The last move in half-widths, and the standard deviations that were expected of it
         self.last_move, self.last_spread = np.zeros(self.p), np.zeros(self.p)
         self.last_steps: list[tuple[LastStep, LastStep]] = []
+
+    def take(self, name: str, released: Any) -> None:
+        if name == CENTER and self.plan.design.offsets is not None:
+            middle, half = self.plan.design.offsets
+            self.offset = middle + half * float(np.clip(self._rescale(released)[-1], -1.0, 1.0))
+            released = released[:-1]
+        super().take(name, released)
+
+    def _correct(self, likely: Curvature) -> Curvature:
+        # The curvature changes along a move, so a move reveals little about the curvature at its endpoint.
+        return likely
+
+    def _resize(self, part: Curvature, now: Curvature) -> Curvature:
+        return part.no_larger_than(now)
 
     @abstractmethod
     def _row_covariance(self) -> Floats:
@@ -238,14 +255,21 @@ class LevelPath(Path):
         return Moments(found.mean, found.covariance * np.outer(factor, factor), found.share)
 
     def _prepare(self, t: int, spread: float) -> Inverse:
-        """Return the inverse of a step, after looking for columns with two values in its curvature.
-
-        ``spread`` is the standard deviation of the linear predictor of a typical row before the first step.
-        """
+        """Return the inverse of a step, after looking for columns with two values in its curvature."""
+        # `spread` is the standard deviation of the linear predictor of a typical row before the first step.
         if t > 1 and self.has_levels:
             self.shape = self._expected_shape()
         inverse = self._inverse()
-        found = self.two_valued | self._find_levels(inverse)
+        found = self.two_valued
+        if self.plan.design.intercept:
+            # A column has two values if noise of the curvature does not explain its variance.
+            moments = self._weighted_moments(inverse)
+            noise = math.sqrt(float(np.diagonal(self.found[-1].variance).mean()))
+            error = self._moment_errors(moments, noise)
+            ratio = np.diagonal(moments.covariance) / moments.largest
+            seen = (ratio > _TWO_VALUES - error / 2) & (error < _LARGEST_ERROR)
+            known = np.array(self.plan.design.two_valued or [False] * self.d, dtype=np.bool_)
+            found = found | seen | (known & (error < _LARGEST_KNOWN_ERROR))
         if (found != self.two_valued).any():
             self.two_valued = found
             if t > 1:
@@ -255,17 +279,6 @@ class LevelPath(Path):
             self.unknown = inverse.unknown(spread)
         return inverse
 
-    def _find_levels(self, inverse: Inverse) -> NDArray[np.bool_]:
-        """Find the columns with two values. Noise of the curvature must not explain their variance."""
-        if not self.plan.design.intercept:
-            return self.two_valued
-        found = self._weighted_moments(inverse)
-        error = self._moment_errors(found, math.sqrt(float(np.diagonal(self.found[-1].variance).mean())))
-        ratio = np.diagonal(found.covariance) / found.largest
-        seen = (ratio > _TWO_VALUES - error / 2) & (error < _LARGEST_ERROR)
-        known = np.array(self.plan.design.two_valued or [False] * self.d, dtype=np.bool_)
-        return np.asarray(seen | (known & (error < _LARGEST_KNOWN_ERROR)))
-
     def _moment_errors(self, found: Moments, noise: float) -> Floats:
         """Return the noise of the variance of each column over the largest one, for this noise of the curvature."""
         back = np.linalg.inv(self.whitening)
@@ -274,12 +287,10 @@ class LevelPath(Path):
     # Moves
 
     def _correct_levels(self, move: Floats, noise: float, inverse: Inverse, t: int) -> Floats:
-        """Return the correction of a Newton move that gives the levels of columns with two values their exact moves.
-
-        It changes these columns and the center alone. For the levels of one factor it solves the equations of all. For
-        several factors it is of second order in the move, so the steps still converge as Newton's do. Without such
-        columns it only shortens a move of the center.
-        """
+        """Return the correction of a Newton move that gives the levels of columns with two values their exact moves."""
+        # It changes these columns and the center alone. For the levels of one factor it solves the equations of all.
+        # For several factors it is of second order in the move, so the steps still converge as Newton's do. Without
+        # such columns it only shortens a move of the center.
         if not self.plan.design.intercept:
             return np.zeros_like(move)
         moments = self._weighted_moments(inverse)
@@ -320,10 +331,8 @@ class LevelPath(Path):
         return np.asarray(np.linalg.solve(self.whitening.T, fix))
 
     def _surprise(self, move: Floats, noise: float, inverse: Inverse, t: int) -> Floats:
-        """Return the covariance of the part of a move that the stated errors do not explain.
-
-        Averaging then gives no weight to an estimate that had not arrived.
-        """
+        """Return the covariance of the part of a move that the stated errors do not explain."""
+        # Averaging then gives no weight to an estimate that had not arrived.
         if t == 1:
             return np.zeros((self.p, self.p))
         own = (inverse.vectors * (noise / inverse.raised) ** 2) @ inverse.vectors.T
@@ -374,18 +383,10 @@ class LevelPath(Path):
         """Return the cells of the columns with the largest effects."""
         return self._cells(self.raw[1:], self._row_moments())
 
-    def _shifts(self, cells: Cells) -> tuple[tuple[float, float], ...]:
-        """Return the linear predictor of each cell, less its value at the center, and the fraction of its rows."""
-        effects = np.clip(2 * self.raw[1:][cells.own], -_LARGEST_EFFECT, _LARGEST_EFFECT)
-        shifts = (cells.upper - cells.weights @ cells.upper) @ effects
-        return tuple(zip(shifts.tolist(), cells.weights.tolist(), strict=True))
-
     def _expected_shape(self) -> Floats:
-        """Return the curvature that the working model expects, up to a factor.
-
-        It is a sum over cells of the columns with two values. Within a cell the other columns are normal about their
-        regression on these.
-        """
+        """Return the curvature that the working model expects, up to a factor."""
+        # It is a sum over cells of the columns with two values. Within a cell the other columns are normal about their
+        # regression on these.
         cells = self._effects()
         own = cells.own
         if not own:
@@ -457,10 +458,8 @@ class LevelPath(Path):
         return tuple(found)
 
     def _find_settled(self, levels: tuple[Levels, ...], covariance: Floats) -> NDArray[np.bool_]:
-        """Return whether each slope has settled: the last gradient and the last move agree with the stated errors.
-
-        The coefficients in half-widths have this covariance. The next move would be far smaller than the last.
-        """
+        """Return whether each slope has settled: the last gradient and the last move agree with the stated errors."""
+        # The coefficients in half-widths have this covariance. The next move would be far smaller than the last.
         expected = self.last_spread**2 + np.maximum(np.diagonal(covariance), 0.0)
         settled = np.abs(self.last_move) < _SETTLED * np.sqrt(expected)
         if not levels:

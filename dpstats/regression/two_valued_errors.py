@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from dpstats.error_distributions import Limits, Tail
+from dpstats.regression.bins import Floats
 from dpstats.regression.error_laws import NORMAL, ScaledErrors
-
-Floats = NDArray[np.float64]
 
 _COARSE = 0.1
 """Noise of a level in the last gradient, over its mean, from which its own lower limit counts too."""

@@ -33,8 +33,8 @@ from dpstats.privacy.guarantee import parse_neighbors
 from dpstats.quantiles import PrivateDistribution, PrivateQuantile
 from dpstats.regression import PrivateLinearRegression, PrivateLogisticRegression
 from dpstats.regression.curved import CurvedRegression
-from dpstats.regression.from_moments import FromMoments
 from dpstats.regression.log_linear import LogLinearRegression
+from dpstats.regression.sufficient import FromMoments
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.mechanism import Mechanism
 from dpstats.release.private_size import PrivateSize

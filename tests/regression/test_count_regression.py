@@ -90,9 +90,7 @@ def test_the_largest_overdispersion_gives_finite_numbers_and_more_is_refused() -
     made = PrivateCountRegression(overdispersion=1e100, **options).fit(X, y)
     assert np.isfinite(made.params_).all() and (made.standard_errors_ > 0).all()
     # The covariance of the release would be infinite.
-    with pytest.raises(
-        InvalidParameter, match="overdispersion must be a finite number at least 0 and at most"
-    ):
+    with pytest.raises(InvalidParameter, match="overdispersion must"):
         PrivateCountRegression(overdispersion=1e200, **options).plan(300, 2)
 
 

@@ -15,7 +15,6 @@ def test_averages_go_by_precision() -> None:
     assert both.mean[0, 0] == pytest.approx((1 + 3 * 4) / 5)
     assert both.variance[0, 0] == pytest.approx(1 / 5)
     assert both.variance[0, 1] == pytest.approx(1 / 10)  # half the variance beside the diagonal
-    assert a.scaled(2.0).variance[0, 0] == 4
     # What is doubtful counts less, and the noise is that of the average.
     doubted = pooled([a, b], [0.0, 10.0])
     assert doubted.mean[0, 0] == pytest.approx(1, abs=0.03)

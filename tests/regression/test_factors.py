@@ -16,8 +16,8 @@ from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.privacy import PrivacyBudget
 from dpstats.regression import PrivateLinearRegression, blocks
 from dpstats.regression.blocks import Block
-from dpstats.regression.factors import Coding, FactorsPlan, check_factors
-from dpstats.regression.levels import COVARIATES, LEVELS, CovariateSums, OutcomeTotals
+from dpstats.regression.factors_plan import Coding, FactorsPlan, check_factors
+from dpstats.regression.levels_plan import COVARIATES, LEVELS, CovariateSums, OutcomeTotals
 
 BOUNDS = {"x": (-4, 4), "z": (0, 1)}
 GIVEN: dict[str, Any] = {"x_bounds": BOUNDS, "y_bounds": (-6, 10), "random_state": 0}
@@ -113,15 +113,15 @@ def test_differences_of_levels(model: PrivateLinearRegression, both: PrivateLine
     assert several.estimate[0] == pytest.approx(both.coef_[3] - both.coef_[2])
     assert several.test().alternative == "greater"
     assert "c - b" in str(one.summary()) and "Factor" in str(one.summary())
-    with pytest.raises(InvalidParameter, match="factor must be the name of a factor"):
+    with pytest.raises(InvalidParameter, match="factor must"):
         both.difference("c", "b")
-    with pytest.raises(InvalidParameter, match="a must be a declared level"):
+    with pytest.raises(InvalidParameter, match="a must"):
         model.difference("nobody", "b")
-    with pytest.raises(InvalidParameter, match="different levels"):
+    with pytest.raises(InvalidParameter, match="b must"):
         model.difference("b", "b")
     X = np.random.default_rng(0).normal(size=(3000, 1))
     plain = PrivateLinearRegression(x_bounds=(-4, 4), y_bounds=(-4, 4), random_state=0).fit(X, X[:, 0])
-    with pytest.raises(InvalidParameter, match="factors must be declared"):
+    with pytest.raises(InvalidParameter, match="factors must"):
         plain.difference(0, 1)
 
 
@@ -227,11 +227,11 @@ def test_declarations_are_checked(rows: pd.DataFrame) -> None:
     ):
         with pytest.raises(InvalidParameter, match=words):
             PrivateLinearRegression(factors=factors, **GIVEN).fit(rows, rows["y"])
-    with pytest.raises(InvalidParameter, match="fit_intercept must be True"):
+    with pytest.raises(InvalidParameter, match="fit_intercept must"):
         PrivateLinearRegression(factors=ARMS, fit_intercept=False, **GIVEN).fit(rows, rows["y"])
-    with pytest.raises(InvalidParameter, match="cov_type must be 'HC' with factors"):
+    with pytest.raises(InvalidParameter, match="cov_type must"):
         PrivateLinearRegression(factors=ARMS, cov_type="nonrobust", **GIVEN).fit(rows, rows["y"])
-    with pytest.raises(InvalidParameter, match="factors must name columns of X"):
+    with pytest.raises(InvalidParameter, match="factors must"):
         PrivateLinearRegression(factors={"site": [1, 2]}, **GIVEN).fit(rows, rows["y"])
     with pytest.raises(InvalidData, match="column that factors names"):
         PrivateLinearRegression(factors={1: [1, 2]}, x_bounds=(0, 1), y_bounds=(0, 1)).fit(
@@ -245,7 +245,7 @@ def test_noise_that_hides_the_slopes_is_refused_before_the_charge(rows: pd.DataF
     few = PrivateLinearRegression(
         factors=ARMS, epsilon=0.1, budget=budget, x_bounds=BOUNDS, y_bounds=(-6, 10)
     )
-    with pytest.raises(InvalidParameter, match="noise hides their slopes"):
+    with pytest.raises(InvalidParameter, match="epsilon must"):
         few.fit(rows.head(200), rows["y"].head(200))
     assert budget.spent.epsilon == 0
 
@@ -334,7 +334,7 @@ def test_intervals_cover(rows: pd.DataFrame) -> None:
 
 
 def test_factors_are_part_of_a_formula(rows: pd.DataFrame) -> None:
-    with pytest.raises(InvalidParameter, match="must not be given with a formula"):
+    with pytest.raises(InvalidParameter, match="factors must"):
         PrivateLinearRegression.from_formula(
             "y ~ x + arm", rows, bounds={**BOUNDS, "y": (-6, 10)}, levels=ARMS, factors=ARMS
         )

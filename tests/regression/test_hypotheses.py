@@ -165,7 +165,7 @@ def test_rows_of_weights_may_be_lists(rows: Any) -> None:
 
 @pytest.mark.parametrize("bad", ["b", None, np.nan, np.inf, [1.0]])
 def test_weights_are_finite_numbers(bad: Any) -> None:
-    with pytest.raises(InvalidParameter, match="must have finite numbers"):
+    with pytest.raises(InvalidParameter, match="must have finite"):
         parse([[*WEIGHTS[:-1], bad]])
 
 

@@ -14,18 +14,8 @@ from dpstats.errors import InvalidParameter
 from dpstats.privacy import JointStage
 from dpstats.regression import engine
 from dpstats.regression.design import Design
-from dpstats.regression.levels import (
-    COVARIATES,
-    LEVELS,
-    OUTCOMES,
-    RESIDUALS,
-    LevelMeans,
-    LevelsEstimate,
-    LevelsPlan,
-    clipped_mean,
-    invert_clipped_mean,
-    levels_plan,
-)
+from dpstats.regression.levels import LevelMeans, LevelsEstimate, clipped_mean, invert_clipped_mean
+from dpstats.regression.levels_plan import COVARIATES, LEVELS, OUTCOMES, RESIDUALS, LevelsPlan, levels_plan
 from dpstats.release.session import Session
 
 LABELS = ("a", "b", "c")
@@ -188,7 +178,7 @@ def test_differences_count_the_errors_of_the_slopes() -> None:
 
 
 def test_levels_that_are_not_randomized_are_not_compared_without_slopes() -> None:
-    with pytest.raises(InvalidParameter, match="large enough to adjust"):
+    with pytest.raises(InvalidParameter, match="epsilon must"):
         plan_of(300, epsilon=0.5, randomized=False)
 
 

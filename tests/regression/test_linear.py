@@ -235,7 +235,7 @@ def test_prediction_intervals() -> None:
     truth = 1 + new @ beta
     assert np.mean((low <= truth) & (truth <= high)) > 0.7  # of one fit: rows share its error
     assert np.allclose(made.predict(new), made.intercept_ + new @ made.coef_)
-    with pytest.raises(InvalidParameter, match="of must be one of"):
+    with pytest.raises(InvalidParameter, match="of must"):
         made.predict_interval(new, of="row")
 
 
@@ -264,7 +264,7 @@ def test_the_budget_is_charged_once_and_before_anything() -> None:
     with pytest.raises(BudgetExceeded):
         clone(made).fit(X, y)
     other = PrivacyBudget(1.0, 1e-6)
-    with pytest.raises(InvalidParameter, match="y_bounds must have low < high"):
+    with pytest.raises(InvalidParameter, match="y_bounds must"):
         PrivateLinearRegression(x_bounds=(-4, 4), y_bounds=(1, 0), budget=other).fit(X, y)
     assert other.spent.epsilon == 0
 

@@ -18,17 +18,17 @@ from dpstats.regression import (
 )
 from dpstats.regression.bins import Bins
 from dpstats.regression.blocks import Blocks, DesignRows
-from dpstats.regression.passes import UNCOMPILED, CompiledPasses, NumpyPasses, choose_passes
+from dpstats.regression.passes import UNCOMPILED, CompiledPasses, Passes, choose_passes
 from tests.regression.test_rows import DESIGN, data, questions
 
 has_numba = importlib.util.find_spec("numba") is not None
-PLAIN = NumpyPasses()
+PLAIN = Passes()
 
 
 @pytest.fixture(
     params=["python", pytest.param("numba", marks=pytest.mark.skipif(not has_numba, reason="no numba"))]
 )
-def loops(request: pytest.FixtureRequest) -> passes.Loops:
+def loops(request: pytest.FixtureRequest) -> Any:
     """Return loops, compiled or not."""
     found = UNCOMPILED if request.param == "python" else passes._compile()
     assert found is not None
@@ -37,7 +37,7 @@ def loops(request: pytest.FixtureRequest) -> passes.Loops:
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("d", [1, 5, 21, 300])
-def test_loops_have_the_results_of_numpy(loops: passes.Loops, d: int) -> None:
+def test_loops_have_the_results_of_numpy(loops: Any, d: int) -> None:
     rng, n = np.random.default_rng(d), 200
     X, center, scale = rng.normal(size=(n, d)), rng.normal(size=d), 2.0 ** rng.integers(9, 12, d)
     points, others = (np.empty((n, d + 1), dtype=np.float32) for _ in range(2))
@@ -91,7 +91,7 @@ def test_loops_have_the_results_of_numpy(loops: passes.Loops, d: int) -> None:
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("entry", [np.nan, np.inf, -np.inf, 1e308, 4.01, -4.01])
-def test_an_entry_that_is_not_near_is_seen(loops: passes.Loops, entry: float) -> None:
+def test_an_entry_that_is_not_near_is_seen(loops: Any, entry: float) -> None:
     for each in (PLAIN, CompiledPasses(loops)):
         for value, near in ((4.0, True), (entry, False)):
             X, points = np.zeros((5, 3)), np.empty((5, 4), dtype=np.float32)
@@ -100,7 +100,7 @@ def test_an_entry_that_is_not_near_is_seen(loops: passes.Loops, entry: float) ->
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_rows_are_scaled_as_those_of_unknown_norms_are(loops: passes.Loops) -> None:
+def test_rows_are_scaled_as_those_of_unknown_norms_are(loops: Any) -> None:
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(1000, 6)) * 10.0 ** rng.uniform(-9, 9, (1000, 1))
     squares, most = powered_norms(rows, "l2"), 2**20 - compute_room(6, "l2")
@@ -116,7 +116,7 @@ def test_rows_are_scaled_as_those_of_unknown_norms_are(loops: passes.Loops) -> N
             assert np.flatnonzero(each.reach(squares, 1.0, most)[2]).tolist() == [7]
 
 
-def test_a_row_outside_its_length_becomes_zero(loops: passes.Loops) -> None:
+def test_a_row_outside_its_length_becomes_zero(loops: Any) -> None:
     class Wrong(CompiledPasses):
         def reach(self, squares: Any, least: float, most: float, root: Any = None) -> Any:
             return super().reach(squares, least, most, np.full(len(squares), 0.999**-1.0))
@@ -129,7 +129,7 @@ def test_a_row_outside_its_length_becomes_zero(loops: passes.Loops) -> None:
     assert np.flatnonzero(rows.any(axis=1)).tolist() == [2] and np.array_equal(rows, copy)
 
 
-def test_every_question_has_the_same_answer(loops: passes.Loops, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_question_has_the_same_answer(loops: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = data(300 if loops is UNCOMPILED else 2 * ROWS + 7)
     X, answers = X.clip(-1e300, 1e300), []
     for found in (PLAIN, CompiledPasses(loops)):
@@ -158,9 +158,7 @@ def test_a_fit_is_the_same_with_numba(model: Any, monkeypatch: pytest.MonkeyPatc
 
 
 def test_small_tables_do_not_import_numba() -> None:
-    assert isinstance(choose_passes(1000), NumpyPasses) and not isinstance(
-        choose_passes(1000), CompiledPasses
-    )
+    assert isinstance(choose_passes(1000), Passes) and not isinstance(choose_passes(1000), CompiledPasses)
 
 
 def test_without_numba_passes_are_those_of_numpy(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpstats.regression.blocks import COUNTED, REACH, X_BITS, Blocks
+from dpstats.regression.blocks import COUNTED, REACH, X_BITS, Blocks, Question
 from dpstats.regression.design import Design
 from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT, MOMENTS
 from dpstats.regression.rows import (
@@ -20,7 +20,6 @@ from dpstats.regression.rows import (
     Moments,
     Norms,
     Outcome,
-    Question,
     SecondMoments,
     Size,
     Tail,

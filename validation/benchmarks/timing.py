@@ -111,7 +111,7 @@ def without_numba(run: Case) -> Case:
         from dpstats.lattice import sums
         from dpstats.regression import blocks, passes
 
-        numpy = passes.NumpyPasses()
+        numpy = passes.Passes()
         with (
             mock.patch.object(sums, "is_compiled", return_value=False),
             mock.patch.object(blocks, "choose_passes", return_value=numpy),

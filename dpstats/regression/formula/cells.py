@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.levels import Categories
 from dpstats.regression.formula.coding import Column, Indicator, read_argument
-from dpstats.regression.formula.declared import Declared, Table
+from dpstats.regression.formula.declared import Declared, DeclaredTable
 from dpstats.regression.formula.expressions import evaluate, expression
 
 
@@ -38,7 +38,7 @@ class FormulaCells:
     is_factor: NDArray[np.bool_]
     _trees: dict[str, ast.expr]
 
-    def codes(self, table: Table) -> NDArray[np.int64]:
+    def codes(self, table: DeclaredTable) -> NDArray[np.int64]:
         """Return the code of the cell of each row, or -1 for a row with a missing category."""
         found: Any = 0
         missing: Any = False

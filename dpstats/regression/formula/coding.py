@@ -12,8 +12,14 @@ from typing import Any
 import numpy as np
 
 from dpstats.data.levels import Categories
-from dpstats.errors import InvalidParameter, show
-from dpstats.regression.formula.declared import Declared, Table, are_truths, empty_table, is_truth, listed
+from dpstats.errors import InvalidParameter, refuse, show, show_names
+from dpstats.regression.formula.declared import (
+    Declared,
+    DeclaredTable,
+    are_truths,
+    empty_table,
+    is_truth,
+)
 from dpstats.regression.formula.expressions import Span, applied, evaluate, expression
 from dpstats.regression.formula.splines import Spline, SplineColumn, read_spline
 
@@ -31,7 +37,7 @@ class Number:
         tree = expression(self.source)
         return tree.id if isinstance(tree, ast.Name) else None
 
-    def of(self, table: Table) -> Span:
+    def of(self, table: DeclaredTable) -> Span:
         return evaluate(expression(self.source), table.number)
 
 
@@ -43,7 +49,7 @@ class Indicator:
     source: str
     code: int
 
-    def of(self, table: Table) -> Span:
+    def of(self, table: DeclaredTable) -> Span:
         tree = read_argument(expression(self.source))
         if isinstance(tree, ast.Name):
             codes, low, high = table.codes(tree.id), 0.0, 1.0
@@ -88,7 +94,7 @@ class Column:
     def text(self) -> str:
         return ":".join(part.text for part in self.parts)
 
-    def of(self, table: Table) -> Span:
+    def of(self, table: DeclaredTable) -> Span:
         times = functools.partial(applied, self.text, np.multiply)
         return functools.reduce(times, [part.of(table) for part in self.parts])
 
@@ -109,26 +115,19 @@ def list_columns(terms: list[Any], declared: Declared) -> list[Column]:
         new = [subset for subset in subsets if (numbers, frozenset(subset)) not in spanned]
         spanned |= {(numbers, frozenset(subset)) for subset in new}
         for coding in _joined(new) if parts else []:
-            choices = [
-                _list_columns_of_part(part, coding)
-                for part in parts
-                if not isinstance(part, Factor) or (part.name in coding and part is factors[part.name])
-            ]
+            choices: list[Sequence[Number | SplineColumn | Indicator]] = []
+            for part in parts:
+                match part:
+                    case Factor(name=name) if name in coding and part is factors[name]:
+                        choices.append(part.indicators(coding[name]))
+                    case Spline():
+                        choices.append(part.columns)
+                    case Number():
+                        choices.append([part])
             # The levels of the first factor change fastest.
             name = ":".join(part.text for part in parts)
             columns += [Column(choice[::-1], name) for choice in itertools.product(*reversed(choices))]
     return columns
-
-
-def _list_columns_of_part(
-    part: Number | Spline | Factor, coding: dict[str, bool]
-) -> Sequence[Number | SplineColumn | Indicator]:
-    match part:
-        case Factor():
-            return part.indicators(coding[part.name])
-        case Spline():
-            return part.columns
-    return [part]
 
 
 def _joined(subsets: Iterable[tuple[str, ...]]) -> list[dict[str, bool]]:
@@ -150,7 +149,7 @@ def read_part(factor: Any, declared: Declared) -> Number | Spline | Factor:
     """Return a formulaic factor, that is anything multiplied in a term, as a number, a spline or a factor."""
     text, kind = factor.expr, factor.eval_method.value
     if kind == "literal":
-        raise InvalidParameter(f"formula must have no numbers but 0 and 1 outside of I(), got {text}")
+        raise refuse("formula", got=text, allowed="have no numbers but 0 and 1 outside of I()")
     source = f"`{text}`" if kind == "lookup" else text
     tree, levels = expression(source), declared.levels
     coding: list[ast.expr] = []
@@ -162,9 +161,11 @@ def read_part(factor: Any, declared: Declared) -> Number | Spline | Factor:
                 return Number(text, source)
         case ast.Call(func=ast.Name(id="C"), args=[ast.Name(id=name), *coding], keywords=[]):
             if name not in levels:
-                raise InvalidParameter(
-                    f"levels must have the categories of {show(name)}, got levels of {listed(levels)}. "
-                    f"Declare levels={{{show(name)}: [...]}}"
+                raise refuse(
+                    "levels",
+                    got=f"levels of {show_names(levels)}",
+                    allowed=f"have the categories of {show(name)}",
+                    remedy=f"Declare levels={{{show(name)}: [...]}}",
                 )
         case ast.Call(func=ast.Name(id="C"), args=[condition, *coding], keywords=[]):
             if not _is_truth(condition, declared):
@@ -213,10 +214,11 @@ def _reference(coding: list[ast.expr], levels: Categories) -> int:
             if len(base) == 1 and isinstance(base[0], ast.Constant):
                 code = int(levels.codes([base[0].value])[0])
     if code < 0:
-        got = ", ".join(map(ast.unparse, coding))
-        raise InvalidParameter(
-            "C() must have the name of a column, and after it nothing or contr.treatment(level) with one of the levels "
-            f"{listed(levels.values)}, got {got}"
+        raise refuse(
+            "C()",
+            got=", ".join(map(ast.unparse, coding)),
+            allowed="have the name of a column, and after it nothing or contr.treatment(level) with one of the levels "
+            f"{show_names(levels.values)}",
         )
     return code
 

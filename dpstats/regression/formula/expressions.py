@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_integer, check_real
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, refuse
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ def _evaluate(node: ast.expr, column: Callable[[str], Span]) -> Span:
         case ast.Call(func=called, args=[condition, yes, no], keywords=[]) if _name(called) == "where":
             function, arguments = _choose, [condition, yes, no]
         case _:
-            raise InvalidParameter(_refusal(node))
+            raise _refuse_expression(node)
     spans = [_evaluate(one, column) for one in arguments]
     truth = _is_truth(node, function, [span.truth for span in spans])
     # Clip the result, because exp and log may round a number out of the interval.
@@ -135,7 +135,7 @@ def applied(text: str, function: Callable[..., Any], *spans: Span) -> Span:
         ends = [float(function(*map(np.float64, point))) for point in itertools.product(*points)]
         values = function(*(span.values for span in spans))
     if not all(map(math.isfinite, ends)):
-        raise InvalidParameter(f"formula must be finite for all numbers within bounds, which {text} is not")
+        raise refuse("formula", allowed=f"finite for all numbers within bounds, which {text} is not")
     return Span(min(ends) + 0.0, max(ends) + 0.0, np.clip(values, -_LARGEST, _LARGEST))
 
 
@@ -143,11 +143,13 @@ def _is_truth(node: ast.expr, function: Callable[..., Any], truths: list[bool]) 
     """Return whether numpy's result is a truth value, by the arguments that are. Refuse arguments of another kind."""
     conditions = truths[:1] if function is _choose else truths
     if function in _OF_CONDITIONS and not all(conditions):
-        raise InvalidParameter(_refusal(node))
+        raise _refuse_expression(node)
     if function is np.add and all(truths):
-        raise InvalidParameter(
-            "formula must not add two conditions: numpy and statsmodels take their sum for 'or'. Write | for 'or', and "
-            f"(1 * condition + 1 * condition) for the number of those that hold, got {ast.unparse(node)}"
+        raise refuse(
+            "formula",
+            got=ast.unparse(node),
+            allowed="not add two conditions: numpy and statsmodels take their sum for 'or'. Write | for 'or', and "
+            "(1 * condition + 1 * condition) for the number of those that hold",
         )
     if function is _choose:
         return all(truths[1:])
@@ -167,34 +169,26 @@ def _negate(condition: Any) -> Any:
     return 1.0 - condition
 
 
-def _both(left: Any, right: Any) -> Any:
-    return np.minimum(left, right)
-
-
-def _either(left: Any, right: Any) -> Any:
-    return np.maximum(left, right)
-
-
 def _name(function: ast.expr) -> str:
     return ast.unparse(function).removeprefix("np.")
 
 
-def _refusal(node: ast.expr) -> str:
-    text, name = ast.unparse(node), _name(node.func) if isinstance(node, ast.Call) else ""
+def _refuse_expression(node: ast.expr) -> InvalidParameter:
+    name = _name(node.func) if isinstance(node, ast.Call) else ""
     if name in _OF_ALL_ROWS:
-        return (
-            f"formula must not have {name}(), which would be made of all rows, which are private: write it with "
-            f"public numbers, as I((x - 40) / 10) or bs(x, knots=[30, 50]), got {text}"
+        allowed = (
+            f"not have {name}(), which would be made of all rows, which are private: write it with public numbers, as "
+            "I((x - 40) / 10) or bs(x, knots=[30, 50])"
         )
-    if name == "bs":
-        return (
-            f"formula must have bs() as a term or a part of an interaction, not in an expression, got {text}"
+    elif name == "bs":
+        allowed = "have bs() as a term or a part of an interaction, not in an expression"
+    else:
+        allowed = (
+            "have only numbers, columns (`in backquotes` or Q('in quotes') if need be), + - * /, powers, conditions "
+            "like (x > 1) & (z <= 2) with each comparison in brackets, where(condition, x, z), of two arguments "
+            f"{', '.join(_FUNCTIONS_OF_TWO)}, and of one argument {', '.join(_FUNCTIONS)} in its expressions"
         )
-    return (
-        "formula may have numbers, columns (`in backquotes` or Q('in quotes') if need be), + - * /, powers, conditions "
-        "like (x > 1) & (z <= 2) with each comparison in brackets, where(condition, x, z), of two arguments "
-        f"{', '.join(_FUNCTIONS_OF_TWO)}, and of one argument {', '.join(_FUNCTIONS)} in its expressions, got {text}"
-    )
+    return refuse("formula", got=ast.unparse(node), allowed=allowed)
 
 
 _LARGEST = float(np.finfo(np.float64).max)
@@ -211,7 +205,10 @@ _COMPARISONS: dict[type[ast.cmpop], Callable[..., Any]] = {
     ast.Lt: _compare(np.less),
     ast.LtE: _compare(np.less_equal),
 }
-_LOGICAL: dict[type[ast.operator], Callable[..., Any]] = {ast.BitAnd: _both, ast.BitOr: _either}
+_LOGICAL: dict[type[ast.operator], Callable[..., Any]] = {
+    ast.BitAnd: lambda left, right: np.minimum(left, right),  # other functions than minimum(x, z) of numbers
+    ast.BitOr: lambda left, right: np.maximum(left, right),
+}
 _OF_CONDITIONS = (_negate, _choose, *_LOGICAL.values())
 _KEEP_TRUTH = (_negate, *_LOGICAL.values(), np.minimum, np.maximum, np.multiply, np.positive, np.abs)
 """Functions whose result is a truth value if all their arguments are: numpy decides."""

@@ -15,10 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.missing import NO_CODES, MissingCodes
-from dpstats.errors import DPStatsError, InvalidParameter, show
+from dpstats.errors import DPStatsError, refuse, show, show_names
 from dpstats.regression.formula.cells import FormulaCells, find_cells
 from dpstats.regression.formula.coding import Column, Indicator, Number, list_columns, read_response
-from dpstats.regression.formula.declared import Declared, Table, check_declared, empty_table, is_truth, listed
+from dpstats.regression.formula.declared import (
+    Declared,
+    DeclaredTable,
+    check_declared,
+    empty_table,
+    is_truth,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,7 +111,7 @@ class Formula:
             If a column is missing or cannot be read, or if a row has an undeclared level of a factor. The error
             reveals that such a row exists, but not its value. To avoid it, declare every level that may occur.
         """
-        table = Table(self._declared, data, codes)
+        table = DeclaredTable(self._declared, data, codes)
         y = None if self._response is None else self._response.of(table).values
         return _matrix(self._columns, table), y
 
@@ -114,7 +120,7 @@ class Formula:
         if not self._columns:
             first = next(iter(data.values()), ()) if isinstance(data, Mapping) else data
             return np.empty((len(first), 0))
-        return _matrix(self._columns, Table(self._declared, data, codes))
+        return _matrix(self._columns, DeclaredTable(self._declared, data, codes))
 
     def find_cells(self, most: int) -> FormulaCells | None:
         """Return the cells of the factors, or None if the design does not consist of factors and columns of numbers."""
@@ -124,7 +130,7 @@ class Formula:
         self, cells: FormulaCells, data: Any, codes: MissingCodes = NO_CODES
     ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None, NDArray[np.int64]]:
         """Return the columns of numbers of a private table, its response, and the code of the cell of each row."""
-        table = Table(self._declared, data, codes)
+        table = DeclaredTable(self._declared, data, codes)
         y = None if self._response is None else self._response.of(table).values
         numbers = [
             column for column, factor in zip(self._columns, cells.is_factor, strict=True) if not factor
@@ -208,9 +214,8 @@ def parse(
     names = tuple(column.text for column in columns)
     has_intercept = any(term.degree == 0 for term in right)
     if not (names or (has_intercept and left is not None)) or len(set(names)) < len(names):
-        raise InvalidParameter(
-            f"formula must give columns with different names, got {show(formula)}, which gives {listed(names)}"
-        )
+        got = f"{show(formula)}, which gives {show_names(names)}"
+        raise refuse("formula", got=got, allowed="give columns with different names")
     empty = empty_table(declared)
     x_bounds = np.array([_bounds(column, empty) for column in columns]).reshape(len(columns), 2)
     response = None if left is None else _response(left, declared)
@@ -234,27 +239,25 @@ def parse(
     )
 
 
-def _matrix(columns: Sequence[Column], table: Table) -> NDArray[np.float64]:
+def _matrix(columns: Sequence[Column], table: DeclaredTable) -> NDArray[np.float64]:
     X = np.empty((len(columns[0].of(table).values) if columns else len(table), len(columns)))
     for j, column in enumerate(columns):
         X[:, j] = column.of(table).values
     return X
 
 
-def _bounds(column: Column | Number, empty: Table) -> tuple[float, float]:
+def _bounds(column: Column | Number, empty: DeclaredTable) -> tuple[float, float]:
     span = column.of(empty)
     if not 0 < span.high - span.low < math.inf:
-        raise InvalidParameter(
-            f"formula must have columns that vary within finite bounds, got {show(column.text)} within "
-            f"[{span.low:g}, {span.high:g}]"
-        )
+        got = f"{show(column.text)} within [{span.low:g}, {span.high:g}]"
+        raise refuse("formula", got=got, allowed="have columns that vary within finite bounds")
     return span.low, span.high
 
 
 def _terms(formula: Any) -> tuple[list[Any] | None, list[Any]]:
     """Return formulaic's terms of the left side (None without one), and of the right side ordered by degree."""
     if not isinstance(formula, str):
-        raise InvalidParameter(f"formula must be a str, got {show(formula)}")
+        raise refuse("formula", given=formula, allowed="a str")
     try:
         from formulaic.parser import DefaultFormulaParser
     except ImportError:
@@ -265,11 +268,11 @@ def _terms(formula: Any) -> tuple[list[Any] | None, list[Any]]:
         # The reason quotes the formula, which is not shown if it is long.
         shown = show(formula)
         why = f": {str(error).splitlines()[0].split('. ')[0]}" if shown[0] in "'\"" else ""
-        raise InvalidParameter(f"formula must be like 'y ~ x + C(plan)', got {shown}{why}") from None
+        raise refuse("formula", got=f"{shown}{why}", allowed="like 'y ~ x + C(plan)'") from None
     left = getattr(sides, "lhs", None)
     right = sides.root if left is None else sides.rhs
     if isinstance(left, tuple) or isinstance(right, tuple):
-        raise InvalidParameter(f"formula must be like 'y ~ x + C(plan)', without |, got {show(formula)}")
+        raise refuse("formula", given=formula, allowed="like 'y ~ x + C(plan)', without |")
     return None if left is None else list(left), sorted(right, key=lambda term: term.degree)
 
 
@@ -279,5 +282,5 @@ def _response(terms: list[Any], declared: Declared) -> Number:
     part = read_response(factors[0], declared) if one else None
     if part is None:
         written = " + ".join(map(str, terms))
-        raise InvalidParameter(f"formula must have one number as its response, got {show(written)}")
+        raise refuse("formula", given=written, allowed="have one number as its response")
     return part

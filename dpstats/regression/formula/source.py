@@ -12,9 +12,9 @@ from dpstats.data.memory import stated_shape
 from dpstats.data.schema import Schema
 from dpstats.data.source import Source
 from dpstats.data.tables import Rows, Table
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.errors import refuse, refuse_data
 from dpstats.regression.formula.cells import FormulaCells
-from dpstats.regression.formula.declared import reader
+from dpstats.regression.formula.declared import open_table
 from dpstats.regression.formula.model import Formula
 
 
@@ -51,22 +51,24 @@ class FormulaRows(Source):
 
     def resolve(self, schema: Schema, y: Any) -> tuple[Schema, dict[str, Any]]:
         if self._formula.response is None:
-            raise InvalidData("y must be given: the formula must have a response on its left side")
+            raise refuse_data("y", allowed="given: the formula must have a response on its left side")
         if y is not None:
-            raise InvalidParameter("y must not be given with a formula: the response is its left side")
+            raise refuse("y", allowed="not be given with a formula: the response is its left side")
         return schema, {}
 
     def read(self, schema: Schema, given: Mapping[str, Any] | None = None) -> Rows:
-        named = reader(self._data)
+        _, named = open_table(self._data)
         beside: dict[str, Any] = {}
         if self._cells is None:
             X, response = self._formula.rows(self._data, schema.codes)
         else:
             X, response, groups = self._formula.split_rows(self._cells, self._data, schema.codes)
             if schema.missing == "error" and (groups < 0).any():
-                raise InvalidData(
-                    "data must have a level of every factor in each row, got at least one missing category. Declare "
-                    "None as a level, or set missing='drop'."
+                raise refuse_data(
+                    "data",
+                    got="at least one missing category",
+                    allowed="have a level of every factor in each row",
+                    remedy="Declare None as a level, or set missing='drop'.",
                 )
             beside = {"groups": groups}
         beside |= {

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_integer, check_real
-from dpstats.errors import InvalidParameter, show
-from dpstats.regression.formula.declared import Table
+from dpstats.errors import refuse, show
+from dpstats.regression.formula.declared import DeclaredTable
 from dpstats.regression.formula.expressions import Span, evaluate, expression
 
 
@@ -27,20 +27,19 @@ class SplineColumn:
     degree: int
     position: int
 
-    def of(self, table: Table) -> Span:
+    def of(self, table: DeclaredTable) -> Span:
         call = expression(self.source)
         assert isinstance(call, ast.Call)
         x = evaluate(call.args[0], table.number).clipped()
         if not 0 < x.high - x.low < math.inf:
-            raise InvalidParameter(
-                f"a spline in formula must have an argument with finite bounds, got {show(self.text)} of an argument "
-                f"within [{x.low:g}, {x.high:g}]"
+            raise refuse(
+                "formula",
+                got=f"{show(self.text)} of an argument within [{x.low:g}, {x.high:g}]",
+                allowed="have splines of arguments with finite bounds",
             )
         if not all(x.low < knot < x.high for knot in self.knots):
-            raise InvalidParameter(
-                f"knots must be between the bounds of the argument, [{x.low:g}, {x.high:g}], got "
-                f"others in {self.source}"
-            )
+            allowed = f"between the bounds of the argument, [{x.low:g}, {x.high:g}]"
+            raise refuse("knots", got=f"others in {self.source}", allowed=allowed)
         outer = self.degree + 1
         every = (*[x.low] * outer, *self.knots, *[x.high] * outer)
         used = every[self.position : self.position + self.degree + 2]
@@ -90,16 +89,18 @@ def read_spline(text: str, call: ast.Call) -> Spline:
     """Return the spline of ``bs(x, knots=[...], degree=3)``, or raise `InvalidParameter`."""
     options = {keyword.arg: keyword.value for keyword in call.keywords}
     if len(call.args) != 1 or "knots" not in options or not options.keys() <= {"knots", "degree"}:
-        raise InvalidParameter(
-            f"bs() must have one argument, public knots, and maybe a degree, as bs(x, knots=[30, 50], degree=3), got "
-            f"{text}. Without knots, or with df, the knots would be made of all rows, which are private"
+        raise refuse(
+            "bs()",
+            got=text,
+            allowed="have one argument, public knots, and maybe a degree, as bs(x, knots=[30, 50], degree=3)",
+            remedy="Without knots, or with df, the knots would be made of all rows, which are private",
         )
     knots = _public_number("knots", options["knots"], text)
     if not isinstance(knots, list | tuple):
-        raise InvalidParameter(f"knots must be a list of numbers, got {show(knots)} in {text}")
+        raise refuse("knots", got=f"{show(knots)} in {text}", allowed="a list of numbers")
     knots = tuple(check_real(f"knots[{i}] in {text}", knot, of=knots) for i, knot in enumerate(knots))
     if any(low >= high for low, high in itertools.pairwise(knots)):
-        raise InvalidParameter(f"knots must be in ascending order, without ties, got {list(knots)} in {text}")
+        raise refuse("knots", got=f"{list(knots)} in {text}", allowed="in ascending order, without ties")
     degree = _public_number("degree", options["degree"], text) if "degree" in options else 3
     degree = check_integer(f"degree in {text}", degree, at_least=1, at_most=5)
     return Spline(
@@ -114,4 +115,4 @@ def _public_number(name: str, node: ast.expr, text: str) -> Any:
     try:
         return ast.literal_eval(node)
     except (ValueError, TypeError):
-        raise InvalidParameter(f"{name} must be public numbers, got {ast.unparse(node)} in {text}") from None
+        raise refuse(name, got=f"{ast.unparse(node)} in {text}", allowed="public numbers") from None

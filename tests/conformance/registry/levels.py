@@ -16,9 +16,9 @@ from dpstats.data.tables import Table
 from dpstats.groups import GroupMeans
 from dpstats.privacy import JointStage, Plan
 from dpstats.regression import PrivateLinearRegression, engine
-from dpstats.regression.factors import check_factors
-from dpstats.regression.levels import Centered, ResidualTotals
-from dpstats.regression.rows import Question
+from dpstats.regression.blocks import Question
+from dpstats.regression.factors_plan import check_factors
+from dpstats.regression.levels_plan import Centered, ResidualTotals
 from dpstats.release.session import Session
 from registry.entry import Asked, Dataset, Entry, PlantedBug, less_noise
 from registry.regression import worst_rows

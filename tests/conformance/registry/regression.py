@@ -15,12 +15,12 @@ from dpstats.auditing.movement import vectors
 from dpstats.data.tables import Table
 from dpstats.privacy import JointStage, Plan
 from dpstats.regression import PrivateLinearRegression, PrivateLogisticRegression
-from dpstats.regression.blocks import Blocks
+from dpstats.regression.blocks import Blocks, Question
 from dpstats.regression.engine import first_path, release
 from dpstats.regression.log_linear import LogLinearRegression
 from dpstats.regression.movement import GRADIENT
 from dpstats.regression.plan import step_name
-from dpstats.regression.rows import LinearStep, LogisticStep, Question, Step, Tail
+from dpstats.regression.rows import LinearStep, LogisticStep, Step, Tail
 from dpstats.release.session import Session
 from registry.entry import Asked, Dataset, Entry, PlantedBug, Understated, less_noise, quieter
 

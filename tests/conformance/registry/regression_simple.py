@@ -16,10 +16,10 @@ from dpstats.regression import (
     SufficientStatisticsRegression,
 )
 from dpstats.regression.blocks import Block
-from dpstats.regression.from_moments import FromMoments
 from dpstats.regression.moments import STAGE
 from dpstats.regression.movement import MOMENTS
 from dpstats.regression.rows import SecondMoments
+from dpstats.regression.sufficient import FromMoments
 from dpstats.release.session import Session
 from registry.entry import Dataset, Draw, Entry, PlantedBug, Understated, less_noise
 from registry.regression import plan_of, public, table

@@ -185,7 +185,7 @@ def test_a_number_is_the_same_bit_for_bit_wherever_it_stands(source):
     ],
 )
 def test_what_is_undefined_somewhere_within_bounds_is_refused(source):
-    with pytest.raises(InvalidParameter, match="formula must be finite for all numbers within bounds, which"):
+    with pytest.raises(InvalidParameter, match="formula must be finite"):
         interval(source)
 
 
@@ -194,11 +194,11 @@ def test_what_is_undefined_somewhere_within_bounds_is_refused(source):
     [
         (
             "center(x)",
-            r"formula must not have center\(\), which would be made of all rows, which are private",
+            r"formula must not have",
         ),
-        ("I(x - scale(x))", r"formula must not have scale\(\)"),
-        ("I(bs(x, knots=[1]))", r"formula must have bs\(\) as a term or a part of an interaction"),
-        ("poly(x, 2)", r"formula must not have poly\(\)"),
+        ("I(x - scale(x))", r"formula must not have"),
+        ("I(bs(x, knots=[1]))", r"formula must have"),
+        ("poly(x, 2)", r"formula must not have"),
         ("cr(x, df=3)", r"formula must not have cr\(\)"),
         ("np.mean(x)", r"got np\.mean\(x\)"),
         ("I(x - x.mean())", r"got x\.mean\(\)"),
@@ -211,21 +211,21 @@ def test_what_is_undefined_somewhere_within_bounds_is_refused(source):
         ("where(x, z, w)", r"where\(condition, x, z\)"),
         ("where(x > 0)", r"where\(condition, x, z\)"),
         ("where(x > 0, z)", r"where\(condition, x, z\)"),
-        ("I(x in [1, 2])", "formula may have numbers"),
+        ("I(x in [1, 2])", "formula must have only"),
         ("maximum(x)", "of two arguments minimum, maximum"),
-        ("x[0]", "formula may have numbers"),
-        ("log(x, 2)", "formula may have numbers"),
-        ("I(x) if x else z", "formula may have numbers"),
-        ("__import__('os').system('true')", "formula may have numbers"),
-        ("(lambda: 1)()", "formula may have numbers"),
-        ("x ** z", "formula may have numbers"),
+        ("x[0]", "formula must have only"),
+        ("log(x, 2)", "formula must have only"),
+        ("I(x) if x else z", "formula must have only"),
+        ("__import__('os').system('true')", "formula must have only"),
+        ("(lambda: 1)()", "formula must have only"),
+        ("x ** z", "formula must have only"),
         ("x ** 0.5", "a power in formula must be an integer at least 1 and at most 20, got 0.5"),
         ("x ** 0", "a power in formula"),
         ("x ** 10000", "a power in formula"),
         ("x + 1e999", "a number in formula must be a finite number, got inf"),
         ("x + True", "a number in formula"),
-        ("x + 1j", "formula may have numbers"),
-        ("x @ z", "formula may have numbers"),
+        ("x + 1j", "formula must have only"),
+        ("x @ z", "formula must have only"),
     ],
 )
 def test_what_is_no_expression_of_single_rows_is_refused(source, words):

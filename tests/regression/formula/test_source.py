@@ -34,7 +34,7 @@ def test_the_unit_of_a_frame_is_that_of_the_fit() -> None:
 def test_the_response_is_in_the_formula() -> None:
     data = {"x": [0.5, 1.0], "y": [1.0, 2.0]}
     fit = PrivateLinearRegression(x_bounds=(-2, 2), y_bounds=(-4, 4), random_state=0).fit
-    with pytest.raises(InvalidParameter, match="y must not be given with a formula"):
+    with pytest.raises(InvalidParameter, match="y must"):
         fit(FormulaRows(parse("y ~ x", bounds=BOUNDS), data), [1.0, 2.0])
-    with pytest.raises(InvalidData, match="a response on its left side"):
+    with pytest.raises(InvalidData, match="y must be given"):
         fit(FormulaRows(parse("~ x", bounds=BOUNDS), data))
