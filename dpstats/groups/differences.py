@@ -15,12 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.error_distributions import ErrorDistribution, Limits, Tail, normal_quantile
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
+from dpstats.groups.results import Floats
 from dpstats.inference import Estimates
 from dpstats.means.contrasts import DifferenceErrors, apart
 from dpstats.means.ratio import Ratio
-
-Floats = NDArray[np.float64]
 
 KURTOSIS = 9.0
 """Largest kurtosis of the rows of a group that intervals assume: the kurtosis of an exponential distribution."""
@@ -174,8 +173,10 @@ class Differences(Estimates):
         """
         errors = self.distribution
         if not isinstance(errors, DifferenceErrors) or type(errors.first) is not Ratio:
-            raise InvalidParameter(
-                "the differences must compare means of declared groups. Use GroupMeans with declared groups."
+            raise refuse(
+                "the differences",
+                allowed="differences of means of declared groups",
+                remedy="Use GroupMeans with declared groups.",
             )
         standardized = StandardizedErrors(errors)
         return replace(

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.levels import Categories
@@ -17,10 +16,10 @@ from dpstats.data.parameters import check_level, check_privacy_parameters, check
 from dpstats.data.schema import Column, Schema
 from dpstats.data.tables import Rows
 from dpstats.error_distributions import chosen_limits
-from dpstats.errors import InvalidParameter, show
+from dpstats.errors import refuse
 from dpstats.groups.base import place_of_group
 from dpstats.groups.differences import Differences
-from dpstats.groups.quantile_plan import ROWS, GroupQuantilesPlan, group_quantiles_plan
+from dpstats.groups.quantile_plan import ROWS, GroupQuantilesPlan, Numbers, group_quantiles_plan
 from dpstats.inference import Estimates
 from dpstats.lattice.finite import rows_that_count
 from dpstats.quantiles.column import OneColumn, check_sizes
@@ -30,8 +29,6 @@ from dpstats.quantiles.plan import HIGH, LOW, POINT, POINTS, REGULAR
 from dpstats.release.parameters import HasMissingCodes, parameters
 from dpstats.release.session import Part, Released, Session
 from dpstats.results import list_some
-
-Numbers = NDArray[np.float64]
 
 _SHOWN = 6
 
@@ -190,7 +187,7 @@ class GroupQuantiles(_Fitted, HasMissingCodes):
 
     def _categories(self) -> Categories:
         if self.groups is None:
-            raise InvalidParameter("groups must be given: the labels of the groups, which are public")
+            raise refuse("groups", allowed="given: the public labels of the groups")
         return Categories(self.groups, "groups")
 
     def _read(self, rows: Rows, plan: GroupQuantilesPlan) -> Any:
@@ -258,7 +255,7 @@ class GroupQuantiles(_Fitted, HasMissingCodes):
         self._fitted()
         i, j = place_of_group("a", a, self.groups_), place_of_group("b", b, self.groups_)
         if i == j:
-            raise InvalidParameter(f"b must be another group than a, got {show(b)} twice")
+            raise refuse("b", given=b, allowed="another group than a")
         plan, kind = self.plan_, self._kind[0]
         estimate = self.quantile_[[i]] - self.quantile_[[j]]
         return Differences(

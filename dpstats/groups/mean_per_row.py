@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from dpstats.data.parameters import check_integer, check_privacy_parameters, check_real
 from dpstats.data.schema import Column, Schema, column_list
 from dpstats.data.tables import Rows
-from dpstats.errors import InvalidParameter, show
+from dpstats.errors import refuse
 from dpstats.groups.base import RatioEstimator
 from dpstats.groups.plan import RatioPlan
 from dpstats.groups.unit_totals import TOTALS, UnitTotals, unit_sums
@@ -196,16 +196,18 @@ class MeanPerRow(_Fitted, HasMissingCodes):
         d = check_integer("n_features", n_features, at_least=1)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
         if delta == 0:
-            raise InvalidParameter(
-                "delta must be greater than 0: the noise is Gaussian. With delta = 0 make one row of each unit "
-                "(one_row_per_unit) and take ClippedMean, for the mean of units"
+            raise refuse(
+                "delta",
+                given=self.delta,
+                allowed="greater than 0, because the noise is Gaussian",
+                remedy="With delta = 0 make one row of each unit (one_row_per_unit), and take ClippedMean for the mean of units.",
             )
         if self.max_rows is None:
-            raise InvalidParameter("max_rows must be given: how many rows of a unit count, which is public")
+            raise refuse("max_rows", allowed="given: how many rows of a unit count, which is public")
         most = check_integer("max_rows", self.max_rows, at_least=1, at_most=_MOST_ROWS)
         missing = self._policy()
         if self.bounds is None:
-            raise InvalidParameter("bounds must be given: a pair (low, high), or one per column")
+            raise refuse("bounds", allowed="given: a pair (low, high), or one per column")
         word = self._word()
         region = Region.check(self.bounds, self.bounds_are, None, 0.0, d)
 
@@ -226,7 +228,7 @@ class MeanPerRow(_Fitted, HasMissingCodes):
 
     def _schema(self) -> Schema:
         if self.unit is None and self.columns is not None:
-            raise InvalidParameter("columns must be given with unit, the column that says whose row it is")
+            raise refuse("columns", allowed="given with unit, the column that says whose row it is")
         meaning = "whose row it is (or unit, the column of a data frame with this information)"
         parameter = "y" if self.unit is None else "unit"
         units = Column("units", self.unit, None, parameter, unit_places, meaning)
@@ -235,9 +237,7 @@ class MeanPerRow(_Fitted, HasMissingCodes):
     def _word(self) -> str:
         """Return the name of a unit."""
         if self.called is not None and not (isinstance(self.called, str) and self.called.strip()):
-            raise InvalidParameter(
-                f"called must be the name of a unit, such as 'person', got {show(self.called)}"
-            )
+            raise refuse("called", given=self.called, allowed="the name of a unit, such as 'person'")
         return self.called or (str(self.unit) if self.unit is not None else "unit")
 
     def _row_is(self, unit: str) -> str:

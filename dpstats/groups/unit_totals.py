@@ -22,7 +22,6 @@ from dpstats.privacy.guarantee import Neighbors
 from dpstats.privacy.stages import Block, JointStage
 from dpstats.release.additive import JointIntegers
 
-Floats = NDArray[np.float64]
 Steps = NDArray[np.int64]
 
 TOTALS = "totals of the units"

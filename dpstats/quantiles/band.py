@@ -10,14 +10,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from dpstats.error_distributions import ErrorDistribution, Limits, Tail
+from dpstats.quantiles.dyadic import Numbers
 from dpstats.together import AtOnce
-
-Numbers = NDArray[np.float64]
-
 
 BAND = AtOnce("the band, which covers all quantiles at once")
 

@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from dpstats.data.parameters import check_integer, check_level, check_privacy_parameters
 from dpstats.data.tables import Rows
 from dpstats.data.values import exact_numbers
-from dpstats.errors import InvalidParameter, attempt
+from dpstats.errors import attempt, refuse
 from dpstats.inference import Estimates
 from dpstats.lattice import isqrt_up
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.quantiles.band import BAND, Band, BandWidth, QuantileErrors
 from dpstats.quantiles.column import OneColumn, check_sizes
-from dpstats.quantiles.dyadic import consistent_leaves, height_of, tree_counts
+from dpstats.quantiles.dyadic import Numbers, consistent_leaves, height_of, tree_counts
 from dpstats.quantiles.grid import Grid, GridPlan, check_bounds, check_grid, finite_places
 from dpstats.quantiles.quantile import check_fractions
 from dpstats.release.additive import Integers, additive_stages
@@ -37,8 +37,6 @@ _SIMULATED = 2000
 _MORE = 2.0
 """Number of noise standard deviations that are added to the released number of rows."""
 _SHOWN = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
-
-Numbers = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -227,8 +225,8 @@ class PrivateDistribution(OneColumn[DistributionPlan], HasMissingCodes):
         else:
             grid = check_grid(self.bounds, self.step)
         if grid.points > _MOST_CELLS:
-            raise InvalidParameter(
-                f"step must leave at most 2^20 values between the bounds, got {grid.points:,} of them"
+            raise refuse(
+                "step", got=f"{grid.points:,}", allowed="not leave more than 2^20 values between the bounds"
             )
         height = height_of(grid.points if grid.declared else grid.steps)
         # A replaced row leaves one node of every level below the root and enters another. A row that becomes missing
@@ -396,7 +394,7 @@ def _inverse(x: Numbers, cdf: Numbers, fractions: Numbers) -> Numbers:
 def _numbers(x: Any) -> Numbers:
     at = attempt(lambda: exact_numbers("x", x).astype(np.float64), Exception)
     if at is None:
-        raise InvalidParameter("x must be a number or an array of numbers")
+        raise refuse("x", given=x, allowed="a number or an array of numbers")
     if np.isnan(at).any():
-        raise InvalidParameter("x must be numbers, got at least one NaN")
+        raise refuse("x", got="at least one NaN", allowed="numbers")
     return at

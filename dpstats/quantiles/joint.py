@@ -6,15 +6,12 @@ docs/proofs/quantiles.md, theorem 1.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
+from dpstats.quantiles.halving import Places
 from dpstats.release.groups import Nested, Windows
-
-Places = NDArray[np.integer[Any]]
 
 
 def windows(places: Places, ranks: tuple[int, ...], steps: int, unit: int = 1) -> Windows:

@@ -21,7 +21,7 @@ from dpstats.data.parameters import (
 )
 from dpstats.data.tables import Rows
 from dpstats.error_distributions import chosen_limits
-from dpstats.errors import InvalidParameter, ScaleOutOfRange, attempt, refuse, show
+from dpstats.errors import ScaleOutOfRange, attempt, refuse, show
 from dpstats.inference import Estimates
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.quantiles.column import OneColumn, check_sizes
@@ -192,19 +192,29 @@ class PrivateQuantile(OneColumn[QuantilePlan], HasMissingCodes):
             method = "halving" if many else "joint"
         if method == "halving":
             if level is not None:
-                raise InvalidParameter("method='halving' has no intervals: give confidence_level=None")
+                raise refuse(
+                    "confidence_level",
+                    given=level,
+                    allowed="None with method='halving', which has no intervals",
+                )
             return _plan_or_name_another(halving_plan, n, grid, q, guarantee, missing)
         if level is None and coverage == "any":
-            raise InvalidParameter("coverage='any' needs intervals: give a confidence_level")
+            raise refuse(
+                "confidence_level", given=None, allowed="given with coverage='any', which is about intervals"
+            )
         if missing == "drop" and coverage == "any":
-            raise InvalidParameter(
-                "coverage must be 'regular' with missing='drop', got 'any'. PrivateDistribution(missing='drop') has "
-                "intervals for any distribution."
+            raise refuse(
+                "coverage",
+                given=coverage,
+                allowed="'regular' with missing='drop'",
+                remedy="PrivateDistribution(missing='drop') has intervals for any distribution.",
             )
         if len(q) * (1 if level is None else 3) > _MOST_POINTS:
-            raise InvalidParameter(
-                f"q must have at most {_MOST_POINTS} points to be chosen together, three for each quantile with an "
-                f"interval, got {len(q)} quantiles; PrivateDistribution has them all"
+            raise refuse(
+                "q",
+                got=f"{len(q)} quantiles",
+                allowed=f"have at most {_MOST_POINTS} points together, three for each quantile with an interval",
+                remedy="PrivateDistribution has them all.",
             )
         return _plan_or_name_another(points_plan, n, grid, q, guarantee, level, coverage, missing)
 

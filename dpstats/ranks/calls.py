@@ -8,7 +8,7 @@ import numpy as np
 
 from dpstats.data.frames import check_indexes
 from dpstats.data.rows import column_of
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.errors import refuse, refuse_data
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.ranks.rank_tests import KruskalWallisTest, MannWhitneyTest, SignedRankTest
 from dpstats.ranks.result import RankTestResult
@@ -151,7 +151,7 @@ def _subtract(x: Any, y: Any) -> Any:
     check_indexes({"x": x, "y": y})
     first, second = column_of("x", x), column_of("y", y)
     if first.shape != second.shape:
-        raise InvalidData("y must have as many rows as x, one per pair")
+        raise refuse_data("y", allowed="have as many rows as x, one per pair")
     with np.errstate(over="ignore", invalid="ignore"):
         return first - second
 
@@ -159,8 +159,8 @@ def _subtract(x: Any, y: Any) -> Any:
 def _pool(x: Any, y: Any) -> tuple[Any, Any]:
     """Return the rows of two samples, and the sample of each row."""
     if y is None:
-        raise InvalidParameter(
-            "labels must be given: the second sample, or with groups the group of each row, got None"
+        raise refuse(
+            "labels", given=None, allowed="given: the second sample, or with groups the group of each row"
         )
     first, second = column_of("x", x), column_of("without groups, the second sample", y)
     return np.concatenate([first, second]), np.repeat([0, 1], [first.size, second.size])

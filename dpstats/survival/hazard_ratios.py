@@ -14,10 +14,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from dpstats.survival.curves import LEAST_IN_NOISE, risk_sums
-from dpstats.survival.reference import LARGEST_HAZARD, Reference
+from dpstats.survival.reference import LARGEST_HAZARD, Floats, Reference
 from dpstats.survival.shapes import limit_positions, lost_exposure
-
-Floats = NDArray[np.float64]
 
 LARGEST_LOG_RATIO = 3.0
 """Limits beyond a hazard ratio of 20, or of 1/20, are infinite, or 0."""

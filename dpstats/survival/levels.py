@@ -17,9 +17,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.release.additive import Integers
-from dpstats.survival.cells import CELLS, POSITIONS, Cells, Steps
-
-Floats = NDArray[np.float64]
+from dpstats.survival.cells import CELLS, POSITIONS, Cells, Floats, Steps
 
 TABLE = "survival table"
 _MOST_FLAT_BINS = 32

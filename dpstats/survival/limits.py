@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.survival.curves import Curves, PlacedCurves
+from dpstats.survival.shapes import Floats
 
-Floats = NDArray[np.float64]
 Pair = tuple[Floats, Floats]
 
 N_DRAWS = 4000

@@ -21,7 +21,7 @@ from dpstats.data.parameters import (
     check_real,
 )
 from dpstats.data.tables import Rows
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Stage
@@ -314,10 +314,10 @@ class LogRankTest(_Fitted):
         n = self._size(n_samples, n_features)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
         if self.groups is None:
-            raise InvalidParameter("groups must be given: the labels of two groups or more, which are public")
+            raise refuse("groups", allowed="given: the public labels of two groups or more")
         groups = self._categories().values
         if len(groups) < 2:
-            raise InvalidParameter(f"groups must be two or more, got {len(groups)}")
+            raise refuse("groups", given=len(groups), allowed="two or more")
         self._event_kinds()
         weights = [check_real(name, getattr(self, name), at_least=0, at_most=10) for name in ("rho", "gamma")]
         discrete = check_flag("discrete", self.discrete)
@@ -405,7 +405,7 @@ class LogRankTest(_Fitted):
         """
         plan = self.plan(n_samples)
         if len(plan.groups) != 2:
-            raise InvalidParameter(f"groups must be two for a power, got {len(plan.groups)}")
+            raise refuse("groups", given=len(plan.groups), allowed="two for a power")
         pvalues = simulate_pvalues(
             plan,
             check_real("hazard_ratio", hazard_ratio, above=0),
@@ -442,8 +442,10 @@ class LogRankTest(_Fitted):
         while high < MOST_ROWS and not enough(high):
             low, high = high, 2 * high
         if high >= MOST_ROWS:
-            raise InvalidParameter(
-                f"power must be one that 2^31 rows reach, got {wanted:g} at a hazard ratio of {hazard_ratio:g}"
+            raise refuse(
+                "power",
+                got=f"{wanted:g} at a hazard ratio of {hazard_ratio:g}",
+                allowed="one that 2^31 rows reach",
             )
         while high - low > max(0.01 * high, 1):
             middle = max(math.isqrt(low * high), low + 1)

@@ -8,13 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaincc
 
 from dpstats.intervals import error_tails
+from dpstats.survival.cells import Floats
 from dpstats.survival.reference import Reference, expectation_gradient
-
-Floats = NDArray[np.float64]
 
 _CRITICAL = 1.96
 """The critical value at which the error of the stated variance is counted: tests are mostly at the level 0.05."""

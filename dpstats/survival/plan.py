@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_integer, check_level, check_real
-from dpstats.errors import InvalidParameter, ScaleOutOfRange, attempt, show
+from dpstats.errors import ScaleOutOfRange, attempt, refuse
 from dpstats.privacy.gaussian import gaussian_sigma
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
@@ -256,16 +256,20 @@ def check_edges(
     """
     if edges is None:
         if horizon is None:
-            raise InvalidParameter(
-                "horizon must be given: the time up to which the curve is released. Choose it from public knowledge."
+            raise refuse(
+                "horizon",
+                allowed="given: the time up to which the curve is released",
+                remedy="Choose it from public knowledge.",
             )
         end = _check_length("horizon", check_real("horizon", horizon, above=0))
         count = default if bins is None else check_integer("bins", bins, at_least=1, at_most=MOST_BINS)
         return tuple(np.linspace(0.0, end, count + 1).tolist())
     if bins is not None:
-        raise InvalidParameter("bins must be None with edges. Give the number of bins, or their edges.")
-    refusal = InvalidParameter(
-        f"edges must be increasing finite times from 0 on, at most {MOST_BINS + 1}, got {show(edges)}"
+        raise refuse(
+            "bins", given=bins, allowed="None with edges", remedy="Give the number of bins, or their edges."
+        )
+    refusal = refuse(
+        "edges", given=edges, allowed=f"increasing finite times from 0 on, at most {MOST_BINS + 1}"
     )
     given = attempt(lambda: np.array(edges, dtype=np.float64), Exception)
     if given is None or given.ndim != 1 or not given.size or not np.isfinite(given).all() or given[0] < 0:
@@ -276,7 +280,7 @@ def check_edges(
         raise refusal
     _check_length("edges[-1]", given[-1])
     if horizon is not None and check_real("horizon", horizon, above=0) != given[-1]:
-        raise InvalidParameter(f"horizon must be the last of the edges, got {show(horizon)}. Omit it.")
+        raise refuse("horizon", given=horizon, allowed="the last of the edges", remedy="Omit it.")
     return (0.0,) * at_start + tuple(given.tolist())
 
 
@@ -321,8 +325,8 @@ def check_cells(n_bins: int, n_causes: int, n_groups: int) -> None:
     """Refuse a table of too many cells."""
     count = n_groups * ((n_causes + 1) * n_bins + 1)
     if count > MOST_CELLS:
-        raise InvalidParameter(
-            f"bins, causes and groups must make at most {MOST_CELLS:,} cells, got {count:,}"
+        raise refuse(
+            "bins, causes and groups", got=f"{count:,}", allowed=f"not make more than {MOST_CELLS:,} cells"
         )
 
 
@@ -354,7 +358,8 @@ def _heights(name: str, curve: Any, edges: Floats, start: int) -> Floats:
     inside = given.shape == edges.shape and bool(((given >= 0) & (given <= 1)).all())
     first = "at most 1" if start else "1"
     if not inside or (given[0] != 1 and not start) or (np.diff(given) > 0).any():
-        raise InvalidParameter(
-            f"{name} must be a probability at each of the {edges.size} edges, {first} at time 0 and never increasing"
+        raise refuse(
+            name,
+            allowed=f"a probability at each of the {edges.size} edges, {first} at time 0 and never increasing",
         )
     return np.concatenate([np.ones(start), given])

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.survival.curves import Curves, PlacedCurves, risk_sums
-
-Floats = NDArray[np.float64]
+from dpstats.survival.incidences import Floats
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,7 @@ from dpstats.data.parameters import (
 from dpstats.data.tables import Rows
 from dpstats.data.values import exact_numbers
 from dpstats.error_distributions import usual_level
-from dpstats.errors import InvalidParameter, attempt, refuse, show
+from dpstats.errors import attempt, refuse, show
 from dpstats.inference import Estimates, HasEstimates
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
@@ -268,8 +268,7 @@ class PrivateSurvival(_Fitted):
         place = -1 if labels is None else int(Categories(labels).codes([label])[0])
         if place < 0:
             known = "there are none" if labels is None else ", ".join(map(repr, labels[:6]))
-            shown = show(label if given is None else given)
-            raise InvalidParameter(f"{name} must be a declared group ({known}), got {shown}")
+            raise refuse(name, given=label if given is None else given, allowed=f"a declared group ({known})")
         return place
 
     def _several(self, group: Any, values: list[Any]) -> Any:
@@ -284,7 +283,7 @@ class PrivateSurvival(_Fitted):
     def _times(self, name: str, t: Any) -> Floats:
         times = np.asarray(exact_numbers(name, t), dtype=np.float64)
         if not np.all((times >= 0) & (times <= self.edges_[-1])):
-            raise InvalidParameter(f"{name} must be times from 0 to the horizon, {self.edges_[-1]:g}")
+            raise refuse(name, given=t, allowed=f"times from 0 to the horizon, {self.edges_[-1]:g}")
         return times
 
     def _time(self, name: str, t: Any) -> float:
@@ -301,9 +300,7 @@ class PrivateSurvival(_Fitted):
         causes = self.plan_.causes
         place = int(Categories(causes).codes([cause])[0])
         if place < 0:
-            raise InvalidParameter(
-                f"cause must be a declared cause ({', '.join(map(repr, causes))}), got {show(cause)}"
-            )
+            raise refuse("cause", given=cause, allowed=f"a declared cause ({', '.join(map(repr, causes))})")
         return place
 
     # The curve
@@ -522,7 +519,7 @@ class PrivateSurvival(_Fitted):
     def _pair(self, a: Any, b: Any) -> tuple[int, int]:
         first, second = self._place("a", a), self._place("b", b)
         if first == second:
-            raise InvalidParameter(f"a and b must be different groups, got {show(a)} for both")
+            raise refuse("b", given=b, allowed="another group than a")
         return first, second
 
     def _estimate(
@@ -709,7 +706,7 @@ class PrivateSurvival(_Fitted):
         check_is_fitted(self)
         labels = self.plan_.groups
         if labels is None or len(labels) < 2:
-            raise InvalidParameter("groups must be two or more to be compared, got one")
+            raise refuse("groups", got="one", allowed="two or more to be compared")
         return labels
 
     def _chosen(self, groups: Any) -> list[int]:

@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpstats.survival.curves import Curves, PlacedCurves, Places
-from dpstats.survival.incidences import cumulative_incidence
+from dpstats.survival.incidences import Floats, cumulative_incidence
 from dpstats.survival.limits import (
     Pair,
     SimulatedErrors,
@@ -30,8 +29,6 @@ from dpstats.survival.plan import TablePlan
 from dpstats.survival.reference import Reference
 from dpstats.survival.restricted_means import Area, band_areas
 from dpstats.survival.table_log_rank import pool_causes
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

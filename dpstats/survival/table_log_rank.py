@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaincc
 
 from dpstats.survival.curves import risk_sums
+from dpstats.survival.incidences import Floats
 from dpstats.survival.levels import LeastSquares
 from dpstats.survival.reference import Reference, expectation_gradient
-
-Floats = NDArray[np.float64]
 
 
 def pool_causes(

@@ -24,7 +24,7 @@ from dpstats.data.parameters import (
 )
 from dpstats.data.schema import Schema
 from dpstats.data.tables import Rows
-from dpstats.errors import InvalidData, InvalidParameter, attempt, show
+from dpstats.errors import attempt, refuse, refuse_data
 from dpstats.inference import Estimates, HasEstimates
 from dpstats.mechanisms.histogram import count_stage, count_steps
 from dpstats.noisy_counts import CountNoise
@@ -182,7 +182,7 @@ class ContingencyTable(PrivateSize, ComparesGroups, HasEstimates, PrivateEstimat
         n = self._check_size(n_samples, at_most=2**31, at_least=1)
         d = len(kinds) if n_features is None else check_integer("n_features", n_features, at_least=1)
         if d != len(kinds):
-            raise InvalidParameter(f"n_features must be {len(kinds)}, one per attribute of levels, got {d}")
+            raise refuse("n_features", given=d, allowed=f"{len(kinds)}, one per attribute of levels")
         unknown = check_choice("unknown", self.unknown, ["error", "drop"])
         guarantee = PrivacyGuarantee(*check_privacy_parameters(self.epsilon, self.delta), self._relation)
         shape = tuple(map(len, kinds))
@@ -199,9 +199,10 @@ class ContingencyTable(PrivateSize, ComparesGroups, HasEstimates, PrivateEstimat
             or getattr(given, "shape", None) == ()
             or not len(given)
         ):
-            raise InvalidParameter(
-                "levels must be the levels of every attribute, {name: [level, ...], ...} or [[level, ...], ...], got "
-                f"{show(given)}"
+            raise refuse(
+                "levels",
+                given=given,
+                allowed="the levels of every attribute: {name: [level, ...], ...} or [[level, ...], ...]",
             )
         named = isinstance(given, Mapping)
         kinds = []
@@ -210,11 +211,11 @@ class ContingencyTable(PrivateSize, ComparesGroups, HasEstimates, PrivateEstimat
             what = f"the entry of levels at position {place}" if named else f"levels[{place}]"
             kind = Categories(given[name] if named else name, what)
             if len(kind) < 2:
-                raise InvalidParameter(f"{what} must have two levels or more, got {len(kind)}")
+                raise refuse(what, given=len(kind), allowed="have two levels or more")
             kinds.append(kind)
         cells = math.prod(map(len, kinds))
         if cells > _MOST_CELLS:
-            raise InvalidParameter(f"levels must make at most {_MOST_CELLS:,} cells, got {cells:,}")
+            raise refuse("levels", got=f"{cells:,}", allowed=f"not make more than {_MOST_CELLS:,} cells")
         return kinds
 
     def _schema(self) -> Schema:
@@ -224,9 +225,11 @@ class ContingencyTable(PrivateSize, ComparesGroups, HasEstimates, PrivateEstimat
     def _read(self, rows: Rows, plan: TablePlan) -> Mapping[str, Any]:
         counts = Tally(plan.shape).of(rows)
         if plan.unknown == "error" and counts[-1]:
-            raise InvalidData(
-                "X must hold declared levels only, got at least one entry outside them, or missing; declare it (None "
-                "is the level of missing entries), or give unknown='drop'"
+            raise refuse_data(
+                "X",
+                got="at least one entry outside them, or missing",
+                allowed="hold declared levels only",
+                remedy="Declare it (None is the level of missing entries), or give unknown='drop'.",
             )
         return {CELLS: count_steps(plan.additive[0], counts[: plan.additive[0].size], rows.shape[0])}
 
@@ -341,8 +344,11 @@ class ContingencyTable(PrivateSize, ComparesGroups, HasEstimates, PrivateEstimat
         """
         cells = self.cells(attributes)
         if cells.counts.ndim < 2:
-            raise InvalidParameter(
-                f"attributes must be two or more, got {cells.counts.ndim}: is goodness_of_fit meant?"
+            raise refuse(
+                "attributes",
+                given=cells.counts.ndim,
+                allowed="two or more",
+                remedy="For one, use goodness_of_fit.",
             )
         size = check_simulations(n_simulations, at_least=99)
         statistic, pvalue = independence_pvalue(cells, size)
@@ -408,12 +414,12 @@ def _product(cells: Cells) -> Numbers:
 
 
 def _check_shares(p: Any, shape: tuple[int, ...]) -> Numbers:
-    words = f"p must be proportions of shape {shape}, not negative and adding up to 1"
+    allowed = f"proportions of shape {shape}, not negative and adding up to 1"
     shares = attempt(lambda: np.asarray(p, dtype=np.float64), Exception)
     if shares is None:
-        raise InvalidParameter(f"{words}, got {show(p)}")
+        raise refuse("p", given=p, allowed=allowed)
     if shares.shape != shape:
-        raise InvalidParameter(f"{words}, got shape {shares.shape}")
+        raise refuse("p", got=f"shape {shares.shape}", allowed=allowed)
     if not np.isfinite(shares).all() or (shares < 0).any() or abs(shares.sum() - 1) > 1e-8:
-        raise InvalidParameter(f"{words}, got {show(p)}")
+        raise refuse("p", given=p, allowed=allowed)
     return np.asarray(shares / shares.sum())

@@ -14,15 +14,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaincinv, ndtr, ndtri
 
 from dpstats.error_distributions import Limits, ScoreErrors, Tail
 from dpstats.inference import Estimates
 from dpstats.results import FREE
-from dpstats.tables.shares import NoisyShare
-
-Numbers = NDArray[np.float64]
+from dpstats.tables.shares import NoisyShare, Numbers
 
 _POINTS = 150
 _NEARLY_ALL = 1e-9  # a tail probability that rejects almost no value

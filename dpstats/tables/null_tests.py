@@ -13,13 +13,10 @@ from collections.abc import Sequence
 from functools import reduce
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpstats.noisy_counts import CountNoise
 from dpstats.parallel import cut
-from dpstats.tables.cells import Cells, projection
-
-Numbers = NDArray[np.float64]
+from dpstats.tables.cells import Cells, Numbers, projection
 
 PUBLIC_SEED = 20_170_420
 """Public seed of all simulated null tables. It is fixed, so that a release has one p-value."""

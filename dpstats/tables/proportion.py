@@ -24,7 +24,7 @@ from dpstats.data.parameters import (
 )
 from dpstats.data.schema import Schema
 from dpstats.data.tables import Rows
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.errors import refuse, refuse_data
 from dpstats.inference import Estimates, HasEstimates
 from dpstats.mechanisms.histogram import count_stage, count_steps
 from dpstats.noisy_counts import CountNoise
@@ -195,9 +195,7 @@ class PrivateProportion(PrivateSize, HasEstimates, PrivateEstimator[ProportionPl
         """
         n = self._check_size(n_samples, at_most=2**31, at_least=1)
         if check_integer("n_features", n_features, at_least=1) != 1:
-            raise InvalidParameter(
-                f"n_features must be 1, because a proportion needs one column, got {n_features}"
-            )
+            raise refuse("n_features", given=n_features, allowed="1, because a proportion needs one column")
         guarantee = PrivacyGuarantee(*check_privacy_parameters(self.epsilon, self.delta), self._relation)
         missing = self._policy()
         two = missing == "drop" or self._relation is Neighbors.ADD_OR_REMOVE_ONE
@@ -219,7 +217,7 @@ class PrivateProportion(PrivateSize, HasEstimates, PrivateEstimator[ProportionPl
                 if dropped
                 else "missing (missing='drop' leaves its row out) or something else"
             )
-            raise InvalidData(f"X must be {allowed}, got at least one entry that is {what}")
+            raise refuse_data("X", got=f"at least one entry that is {what}", allowed=allowed)
         stage = plan.additive[0]
         return {COUNT: count_steps(stage, np.array([ones, zeros][: stage.size]), rows.shape[0])}
 
@@ -267,7 +265,7 @@ class PrivateProportion(PrivateSize, HasEstimates, PrivateEstimator[ProportionPl
         two = plan.counts_zeros
         if two and kind == "exact":
             option = "missing='drop'" if plan.missing == "drop" else "neighbors='add_or_remove'"
-            raise InvalidParameter(f"interval must be 'conservative' with {option}, got 'exact'")
+            raise refuse("interval", given="exact", allowed=f"'conservative' with {option}")
         # A tail of a discrete count includes the count. With the uniform number, tails begin half a step away.
         middle, half = (self.statistic_, 0.0) if kind == "exact" else (self.count_, noise.half)
         share = self._share if two else CountShare(middle - half, middle + half, plan.n_samples, noise)
