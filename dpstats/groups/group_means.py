@@ -61,11 +61,13 @@ from dpstats.regression.levels import LevelsEstimate
 from dpstats.release.parameters import HasMissingCodes, parameters
 from dpstats.release.private_size import PrivateSize
 from dpstats.release.session import Released, Session
-from dpstats.report import SIMULATED
+from dpstats.report import SIMULATED, picture_of
 from dpstats.results import FREE, ConfidenceInterval, Summary, list_some, plain, significant
 from dpstats.together import HOLM
 
 Floats = NDArray[np.float64]
+
+_MOST_DRAWN = 60  # groups
 
 
 class _Fitted(PrivateSize, RatioEstimator[GroupMeansPlan]):
@@ -613,7 +615,8 @@ class GroupMeans(_Fitted, HasMissingCodes):
         labels : sequence of length n
         """
         check_is_fitted(self)
-        given = _one_dimensional(labels)
+        one_column = isinstance(labels, np.ndarray) and labels.shape[1:] == (1,)
+        given = labels[:, 0] if one_column else labels
         if not self.groups_:  # "discover" found none
             return np.full((len(given), self.plan_.n_features), np.nan)
         codes = Categories(self.groups_).codes(given, "labels")
@@ -744,7 +747,10 @@ class GroupMeans(_Fitted, HasMissingCodes):
         ]
 
 
-def _one_dimensional(labels: Any) -> Any:
-    """Return labels as a sequence; of a table of one column that column."""
-    one_column = isinstance(labels, np.ndarray) and labels.shape[1:] == (1,)
-    return labels[:, 0] if one_column else labels
+@picture_of.register
+def _of_groups(means: GroupMeans) -> tuple[str, Any] | None:
+    if len(means.groups_) > _MOST_DRAWN:
+        return None
+    return "The mean of every group with its 95% interval, a panel for each column.", np.ravel(means.plot())[
+        0
+    ].figure

@@ -200,7 +200,7 @@ class MeanPerRow(_Fitted, HasMissingCodes):
                 "delta",
                 given=self.delta,
                 allowed="greater than 0, because the noise is Gaussian",
-                remedy="With delta = 0 make one row of each unit (one_row_per_unit), and take ClippedMean for the mean of units.",
+                remedy="With delta = 0 make one row of each unit (one_row_per_unit), and take ClippedMean.",
             )
         if self.max_rows is None:
             raise refuse("max_rows", allowed="given: how many rows of a unit count, which is public")
@@ -269,19 +269,18 @@ class MeanPerRow(_Fitted, HasMissingCodes):
     def _all_names(self) -> list[str]:
         return self._column_names()
 
-    def _units_fact(self, word: str) -> tuple[str, str]:
-        columns = f"{self.plan_.n_features:,} (public)"
-        if self.plan_.has_private_size:
-            return "Columns", f"{columns}; the number of each {word} is private"
-        return f"Number of each {word}, columns", f"{self.plan_.n_samples:,}, {columns}"
-
     def summary(self, confidence_level: float | None = None) -> Summary:
         """Return a table of means, noise and intervals; prints as text, shows as HTML in a notebook."""
         found, word = self.estimates(), self.privacy_.unit
+        columns = f"{self.plan_.n_features:,} (public)"
+        if self.plan_.has_private_size:
+            sizes = "Columns", f"{columns}; the number of each {word} is private"
+        else:
+            sizes = f"Number of each {word}, columns", f"{self.plan_.n_samples:,}, {columns}"
         facts = [
             ("Estimator", type(self).__name__),
             (f"Of each {word}", f"at most {self.plan_.totals.max_rows} rows"),
-            self._units_fact(word),
+            sizes,
             (
                 "Rows",
                 f"{significant(self.rows_, self.rows_noise_std_)} (noise sd {self.rows_noise_std_:.3g})",

@@ -108,7 +108,9 @@ def one_row_per_unit(
     for name, kind in how.items():
         kept = _KINDS[kind](read[name], rows)
         made[name] = take(frame, name, kept) if kind == "first" else kept
-    return _build_frame(made, word)
+    import pandas as pd
+
+    return declare_unit(pd.DataFrame(made), word)
 
 
 class Units:
@@ -179,7 +181,7 @@ def _check_how(how: Any) -> None:
         got = "no column" if isinstance(how, Mapping) else type(how).__name__
         raise refuse(
             "how",
-            got="no column" if isinstance(how, Mapping) else type(how).__name__,
+            got=got,
             allowed=f"a mapping {{column: one of {allowed}}}",
         )
     for kind in how.values():
@@ -206,11 +208,6 @@ def _column(frame: Any, name: Any, kind: str) -> Any:
 # Aggregates of a unit's entries. Sums are rounded once, so that they do not depend on the order of rows.
 
 
-def _present(values: Floats, own: NDArray[np.int64]) -> list[float]:
-    found = values[own]
-    return [value for value in found.tolist() if value == value]
-
-
 def _sum(values: list[float]) -> float:
     if not values:
         return math.nan
@@ -225,7 +222,12 @@ def _mean(values: list[float]) -> float:
 
 
 def _aggregate_numbers(kept: Callable[[list[float]], float]) -> Callable[[Any, list[NDArray[np.int64]]], Any]:
-    return lambda values, rows: np.array([kept(_present(values, own)) for own in rows], dtype=np.float64)
+    def aggregate(values: Any, rows: list[NDArray[np.int64]]) -> Any:
+        # A missing entry is NaN, which differs from itself.
+        present = ([value for value in values[own].tolist() if value == value] for own in rows)
+        return np.array([kept(entries) for entries in present], dtype=np.float64)
+
+    return aggregate
 
 
 def _first(values: Any, rows: list[NDArray[np.int64]]) -> NDArray[np.int64]:
@@ -245,10 +247,3 @@ _KINDS: dict[str, Callable[[Any, list[NDArray[np.int64]]], Any]] = {
     "first": _first,
     "count": _count,
 }
-
-
-def _build_frame(made: Mapping[Any, Any], word: str) -> Any:
-    """Return columns as a data frame that declares the unit of its rows."""
-    import pandas as pd
-
-    return declare_unit(pd.DataFrame(dict(made)), word)

@@ -90,7 +90,12 @@ def mann_whitney(
     """
     if groups is None:
         groups = (0, 1)
-        x, labels = _pool(x, labels)
+        if labels is None:
+            raise refuse(
+                "labels", given=None, allowed="given: the second sample, or with groups the group of each row"
+            )
+        first, second = column_of("x", x), column_of("without groups, the second sample", labels)
+        x, labels = np.concatenate([first, second]), np.repeat([0, 1], [first.size, second.size])
     test = MannWhitneyTest(
         groups=groups,
         sizes=sizes,
@@ -154,13 +159,3 @@ def _subtract(x: Any, y: Any) -> Any:
         raise refuse_data("y", allowed="have as many rows as x, one per pair")
     with np.errstate(over="ignore", invalid="ignore"):
         return first - second
-
-
-def _pool(x: Any, y: Any) -> tuple[Any, Any]:
-    """Return the rows of two samples, and the sample of each row."""
-    if y is None:
-        raise refuse(
-            "labels", given=None, allowed="given: the second sample, or with groups the group of each row"
-        )
-    first, second = column_of("x", x), column_of("without groups, the second sample", y)
-    return np.concatenate([first, second]), np.repeat([0, 1], [first.size, second.size])

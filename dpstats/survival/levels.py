@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.release.additive import Integers
@@ -64,8 +63,8 @@ class Levels:
             events = (events[0] + events[1], 0.0, events[2])
             leavers = (leavers[0] + leavers[1], 0.0, leavers[2])
         bins, block = np.eye(m, dtype=np.int64), np.arange(m) // width
-        blocks = as_rows(block[None, :] == np.arange(block[-1] + 1)[:, None])
-        last = as_rows(np.arange(m + 1)[None, :] == m)
+        blocks = as_int64(block[None, :] == np.arange(block[-1] + 1)[:, None])
+        last = as_int64(np.arange(m + 1)[None, :] == m)
         edges = np.eye(m + 1, dtype=np.int64)
         edge_blocks = np.vstack([np.hstack([blocks, np.zeros((len(blocks), 1), dtype=np.int64)]), last])
         rows: list[Steps] = []
@@ -79,9 +78,9 @@ class Levels:
                 weights.extend([self.weight(share * (1 - self.position_share))] * len(sums))
 
         for cause in range(causes):
-            for sums, share in zip((bins, blocks, as_rows(np.ones((1, m)))), events, strict=True):
+            for sums, share in zip((bins, blocks, as_int64(np.ones((1, m)))), events, strict=True):
                 add(sums, cause * m, share)
-        for sums, share in zip((edges, edge_blocks, as_rows(np.ones((1, m + 1)))), leavers, strict=True):
+        for sums, share in zip((edges, edge_blocks, as_int64(np.ones((1, m + 1)))), leavers, strict=True):
             add(sums, causes * m, share)
         return np.vstack(rows), np.array(weights, dtype=np.int64)
 
@@ -151,11 +150,6 @@ class Levels:
         squared = 2 * max(squares) + self._position_distance * place**2
         l2 = math.isqrt(squared * one**2 - 1) + 1
         return Integers(TABLE, len(spacing), tuple(spacing.tolist()), 2 * (max(sums) + place) * one, l2)
-
-
-def as_rows(values: NDArray[np.generic]) -> Steps:
-    """Return an array of truths or whole floats as integers."""
-    return as_int64(values)
 
 
 @dataclass(frozen=True, eq=False)

@@ -42,7 +42,7 @@ from dpstats.survival.plan import (
 from dpstats.survival.power import simulate_pvalues
 from dpstats.survival.reference import Reference
 from dpstats.survival.residuals import RESIDUALS, Residuals, residual_integers
-from dpstats.survival.results import LogRankResult, describe_weights
+from dpstats.survival.results import LogRankResult, check_weights, describe_weights
 
 Floats = NDArray[np.float64]
 
@@ -135,20 +135,16 @@ class LogRankPlan(ReleasePlan):
         """Return the facts as sentences."""
         share = f"{100 * FIRST_SHARE:g}%"
         positions = ", with positions inside them" if self.cells.position_share else ""
-        return [
+        notes = [
             f"{len(self.groups)} groups, {self.cells.n_bins} bins up to {self.cells.edges[-1]:g}{positions}",
             f"the table gets {share} of the privacy, the residuals get the rest",
-            *self._level_notes(),
         ]
-
-    def _level_notes(self) -> list[str]:
-        """Return the simulated level of a test of two equal groups."""
-        if len(self.groups) != 2:
-            return []
-        rejected = (simulate_pvalues(self, 1.0, 0.5, 0.0, 0.5) <= 0.05).mean()
-        return [
-            f"simulated level of a test at 0.05, if half of each group survive to the horizon: {rejected:.2f}"
-        ]
+        if len(self.groups) == 2:
+            rejected = (simulate_pvalues(self, 1.0, 0.5, 0.0, 0.5) <= 0.05).mean()
+            notes.append(
+                f"simulated level of a test at 0.05, if half of each group survive to the horizon: {rejected:.2f}"
+            )
+        return notes
 
     def __str__(self) -> str:
         return "\n".join([super().__str__(), *(f"  {note}" for note in self.notes())])
@@ -319,7 +315,7 @@ class LogRankTest(_Fitted):
         if len(groups) < 2:
             raise refuse("groups", given=len(groups), allowed="two or more")
         self._event_kinds()
-        weights = [check_real(name, getattr(self, name), at_least=0, at_most=10) for name in ("rho", "gamma")]
+        rho, gamma = check_weights(self.rho, self.gamma)
         discrete = check_flag("discrete", self.discrete)
         edges = check_edges(self.horizon, self.edges, self.bins, _BINS, discrete)
         others = check_choice("unknown", self.unknown, ["error", "ignore"]) == "ignore"
@@ -337,9 +333,7 @@ class LogRankTest(_Fitted):
             ]
             stages = additive_stages(items, epsilon, delta)
             guarantee = PrivacyGuarantee(epsilon, delta)
-            return LogRankPlan(
-                stages, guarantee, n, 1, cells=cells, groups=groups, rho=weights[0], gamma=weights[1]
-            )
+            return LogRankPlan(stages, guarantee, n, 1, cells=cells, groups=groups, rho=rho, gamma=gamma)
 
         found: LogRankPlan = finest_cells(edges, 1, n_cells, made, discrete=discrete, position_share=share)
         return found

@@ -19,7 +19,7 @@ from dpstats.privacy.stages import Stage
 from dpstats.release.additive import additive_stages
 from dpstats.survival.cells import Cells, first_edge
 from dpstats.survival.curves import Curves, PlacedCurves
-from dpstats.survival.levels import TABLE, LeastSquares, Levels, default_bins, levels_for
+from dpstats.survival.levels import TABLE, LeastSquares, Levels, levels_for
 from dpstats.survival.limits import N_DRAWS, critical_values, limits
 
 Floats = NDArray[np.float64]
@@ -297,7 +297,9 @@ def survival_plan(
     n_groups = 1 if groups is None else len(groups)
     check_cells(len(edges) - 1, len(causes), n_groups)
     m = len(edges) - 1
-    share = 0.0 if discrete else choose_position_share(n * noise_strength(epsilon, delta) / (n_groups * m))
+    # Positions inside the bins pay only where each of their sums has enough rows for its noise.
+    strength = n * noise_strength(epsilon, delta) / (n_groups * m)
+    share = 0.0 if discrete or strength < 50 else 0.05 if strength < 200 else 0.1
     levels = levels_for(m, len(causes), delta == 0, share)
 
     def made(cells: Cells) -> TablePlan:
@@ -305,20 +307,15 @@ def survival_plan(
         guarantee = PrivacyGuarantee(epsilon, delta)
         return TablePlan((stage,), guarantee, n, 1, cells=cells, groups=groups, causes=causes)
 
-    found: TablePlan = finest_cells(
+    plan: TablePlan = finest_cells(
         edges, len(causes), n_groups, made, discrete=discrete, position_share=share
     )
-    return found
+    return plan
 
 
 def noise_strength(epsilon: float, delta: float) -> float:
     """Return the epsilon of the Laplace noise of about this standard deviation."""
     return 2 / gaussian_sigma(epsilon, delta) if delta else epsilon
-
-
-def choose_position_share(strength: float) -> float:
-    """Return the budget fraction of positions, given the rows times the noise strength of each of their sums."""
-    return 0.1 if strength >= 200 else 0.05 if strength >= 50 else 0.0
 
 
 def check_cells(n_bins: int, n_causes: int, n_groups: int) -> None:
@@ -328,13 +325,6 @@ def check_cells(n_bins: int, n_causes: int, n_groups: int) -> None:
         raise refuse(
             "bins, causes and groups", got=f"{count:,}", allowed=f"not make more than {MOST_CELLS:,} cells"
         )
-
-
-def choose_edges(
-    horizon: Any, edges: Any, bins: Any, n: int, epsilon: float, n_groups: int, discrete: bool = False
-) -> tuple[float, ...]:
-    """Return the public edges of a table of n rows."""
-    return check_edges(horizon, edges, bins, default_bins(n, epsilon, n_groups), discrete)
 
 
 def expected_cells(alive: Floats, free: Floats, *, discrete: bool = False) -> Floats:

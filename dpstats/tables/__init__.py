@@ -1,7 +1,6 @@
 """Private proportions and contingency tables: counts of declared levels, with valid tests and intervals."""
 
 from dpstats.renames import renamed
-from dpstats.tables import pictures as pictures  # what pages draw
 from dpstats.tables.contingency import ContingencyTable
 from dpstats.tables.proportion import PrivateProportion
 from dpstats.tables.result import TableTest

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import reduce
 
 import numpy as np
 
@@ -88,11 +87,10 @@ def independence_statistic(
 
 def margins_product(margins: Sequence[Numbers]) -> Numbers:
     """Return the proportions (size, r_1, ..., r_k) of independent attributes with margins (size, r_j)."""
-    return reduce(lambda table, margin: table[..., None] * _last(margin, table.ndim), margins)
-
-
-def _last(margin: Numbers, ndim: int) -> Numbers:
-    return margin.reshape(len(margin), *[1] * (ndim - 1), -1)
+    table = margins[0]
+    for margin in margins[1:]:
+        table = table[..., None] * margin.reshape(len(margin), *[1] * (table.ndim - 1), -1)
+    return table
 
 
 def _margin_shares(counts: Numbers, totals: Numbers, axis: int) -> Numbers:

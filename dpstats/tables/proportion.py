@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from dpstats.data.parameters import (
 from dpstats.data.schema import Schema
 from dpstats.data.tables import Rows
 from dpstats.errors import refuse, refuse_data
+from dpstats.figures import ESTIMATE, REFERENCE, new_figure
 from dpstats.inference import Estimates, HasEstimates
 from dpstats.mechanisms.histogram import count_stage, count_steps
 from dpstats.noisy_counts import CountNoise
@@ -36,6 +37,7 @@ from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.parameters import HasMissingCodes, parameters
 from dpstats.release.private_size import PrivateSize
 from dpstats.release.session import Released, Session
+from dpstats.report import picture_of
 from dpstats.results import (
     about_missing,
     few_observed,
@@ -43,6 +45,10 @@ from dpstats.results import (
     with_missing,
 )
 from dpstats.tables.shares import CountShare, NoisyShare, ShareErrors
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 
 COUNT, UNIFORM = "count", "uniform"
 _BITS = 52  # bits of the uniform number: the precision of a float near one half
@@ -317,3 +323,50 @@ def uniform(signs: NDArray[np.int64]) -> NDArray[np.float64]:
     bits = (np.asarray(signs) + 1) // 2
     width = bits.shape[-1]
     return np.asarray(bits @ 2.0 ** -np.arange(1, width + 1) + 2.0 ** -(width + 1) - 0.5)
+
+
+def plot_proportion(estimator: PrivateProportion, *, confidence_level: float = 0.95) -> Figure:
+    """Draw the confidence curve of a private proportion: the two-sided p-value of every possible value.
+
+    Parameters
+    ----------
+    estimator : PrivateProportion
+        Fitted estimator.
+    confidence_level : float, default=0.95
+        Level of the marked interval.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    found = estimator.estimates()
+    interval = found.confidence_interval(confidence_level)
+    low, high = float(interval.low), float(interval.high)
+    # Choose the range so that the curve is near 0 at both limits.
+    wide = found.confidence_interval(1 - 1e-3)
+    values = np.linspace(max(float(wide.low), 1e-9), min(float(wide.high), 1 - 1e-9), 301)
+    pvalues = [found.test(value).pvalue for value in values]
+    figure = new_figure(figsize=(4.8, 3.2))
+    axis = figure.subplots()
+    axis.plot(values, pvalues, color=ESTIMATE)
+    axis.axvline(estimator.proportion_, color=ESTIMATE, lw=1, ls="--", label=f"{estimator.proportion_:.3g}")
+    axis.hlines(
+        1 - confidence_level,
+        low,
+        high,
+        color=REFERENCE,
+        lw=2,
+        label=f"{100 * confidence_level:g}%: [{low:.3g}, {high:.3g}]",
+    )
+    axis.set_xlabel("proportion")
+    axis.set_ylabel("two-sided p-value")
+    axis.set_ylim(0, 1.05)
+    axis.grid(alpha=0.25)
+    axis.legend(fontsize=8, frameon=False)
+    return figure
+
+
+@picture_of.register
+def _of_proportion(estimator: PrivateProportion) -> tuple[str, Any]:
+    words = "The two-sided p-value of every value that the proportion may have; the line is the 95% interval."
+    return words, plot_proportion(estimator)
