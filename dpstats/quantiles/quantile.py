@@ -206,7 +206,10 @@ class PrivateQuantile(OneColumn[QuantilePlan], HasMissingCodes):
             return _plan_or_name_another(halving_plan, n, grid, q, guarantee, missing)
         if level is None and coverage == "any":
             raise refuse(
-                "confidence_level", given=None, allowed="given with coverage='any', which is about intervals"
+                "coverage",
+                given=coverage,
+                allowed="'regular' without intervals",
+                remedy="Give a confidence_level.",
             )
         if missing == "drop" and coverage == "any":
             raise refuse(

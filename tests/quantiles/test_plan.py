@@ -161,7 +161,7 @@ def test_the_error_of_a_rank_includes_the_count_of_observed_rows() -> None:
         ({"delta": 1}, "delta must"),
         ({"confidence_level": 95}, "confidence_level must"),
         ({"coverage": "all"}, "coverage must"),
-        ({"coverage": "any", "confidence_level": None}, "confidence_level must"),
+        ({"coverage": "any", "confidence_level": None}, "coverage must"),
         ({"method": "split"}, "method must"),
         ({"method": "halving"}, "confidence_level must"),
         ({"q": [k / 100 for k in range(1, 100)]}, "q must"),
