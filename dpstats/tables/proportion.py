@@ -350,14 +350,8 @@ def plot_proportion(estimator: PrivateProportion, *, confidence_level: float = 0
     axis = figure.subplots()
     axis.plot(values, pvalues, color=ESTIMATE)
     axis.axvline(estimator.proportion_, color=ESTIMATE, lw=1, ls="--", label=f"{estimator.proportion_:.3g}")
-    axis.hlines(
-        1 - confidence_level,
-        low,
-        high,
-        color=REFERENCE,
-        lw=2,
-        label=f"{100 * confidence_level:g}%: [{low:.3g}, {high:.3g}]",
-    )
+    words = f"{100 * confidence_level:g}%: [{low:.3g}, {high:.3g}]"
+    axis.hlines(1 - confidence_level, low, high, color=REFERENCE, lw=2, label=words)
     axis.set_xlabel("proportion")
     axis.set_ylabel("two-sided p-value")
     axis.set_ylim(0, 1.05)

@@ -100,7 +100,7 @@ def test_every_option_arrives(name: str) -> None:
         ([*AGE, "--step", "0.3"], "step must be"),
         ([*AGE, "--column", "visits"], "--column must be given once"),
         ([*AGE, "--plot", "a.gif"], "--plot must name a png, pdf or svg file"),
-        ([*AGE, "--no-intervals", "--coverage", "any"], "--coverage must be"),
+        ([*AGE, "--no-intervals", "--coverage", "any"], "coverage must be"),
         ([*AGE, "--epsilon", "1e-9"], "epsilon is too small"),
     ],
 )
