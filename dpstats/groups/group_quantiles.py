@@ -257,33 +257,29 @@ class GroupQuantiles(_Fitted, HasMissingCodes):
         if i == j:
             raise refuse("b", given=b, allowed="another group than a")
         plan, kind = self.plan_, self._kind[0]
-        estimate = self.quantile_[[i]] - self.quantile_[[j]]
+        (x, y), (low_x, low_y), (high_x, high_y) = (
+            each[[i, j]] for each in (self.quantile_, self.low_, self.high_)
+        )
+        if np.isfinite(x - y):
+            # Distances of limits from estimates add up as squares.
+            low = x - y - np.hypot(x - low_x, high_y - y)
+            high = x - y + np.hypot(high_x - x, y - low_y)
+        else:
+            # Without one of the estimates, take the furthest values that both intervals allow.
+            low, high = low_x - high_y, high_x - low_y
+        estimate = np.array([x - y])
         return Differences(
             estimate,
             None,
             (f"{self.groups_[i]} - {self.groups_[j]}",),
             self._add_bounds(f"the difference of the populations' {kind}s"),
-            chosen_limits(estimate, *self._difference_limits(i, j), plan.confidence_level),
+            chosen_limits(estimate, np.array([low]), np.array([high]), plan.confidence_level),
             title=f"Private difference of {kind}s",
             header="difference",
             labels={"first": [self.groups_[i]], "second": [self.groups_[j]], "column": [self._name]},
             notes=self._assumptions(),
             simulated=self.privacy_.simulated,
         )
-
-    def _difference_limits(self, i: int, j: int) -> tuple[Numbers, Numbers]:
-        """Return the limits of a difference: distances of limits from estimates add up as squares.
-
-        Without one of the estimates, the limits are the furthest values that both intervals allow.
-        """
-        (a, b), (low_a, low_b), (high_a, high_b) = (
-            x[[i, j]] for x in (self.quantile_, self.low_, self.high_)
-        )
-        low, high = low_a - high_b, high_a - low_b
-        if np.isfinite(a - b):
-            low = a - b - np.hypot(a - low_a, high_b - b)
-            high = a - b + np.hypot(high_a - a, b - low_b)
-        return np.array([low]), np.array([high])
 
     def _notes(self) -> list[str]:
         plan = self.plan_

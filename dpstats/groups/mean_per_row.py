@@ -63,9 +63,6 @@ class MeanPerRowPlan(RatioPlan[UnitTotals]):
             "rows count)",
         ]
 
-    def __str__(self) -> str:
-        return "\n".join([super().__str__(), *(f"  {note}" for note in self.notes())])
-
 
 def unit_places(units: Any) -> NDArray[np.int64]:
     """Return the place of each row's unit in the order of their names."""

@@ -62,6 +62,9 @@ class RatioPlan(ReleasePlan, Generic[Of]):
         """Half the width of the bounds of each column."""
         return np.full(self.n_features, self.region.clip, dtype=np.float64)
 
+    def __str__(self) -> str:
+        return "\n".join([super().__str__(), *(f"  {note}" for note in self.notes())])
+
 
 @dataclass(frozen=True)
 class GroupMeansPlan(RatioPlan[GaussianTotals | LaplaceTotals]):
@@ -112,9 +115,6 @@ class GroupMeansPlan(RatioPlan[GaussianTotals | LaplaceTotals]):
                 "fewer columns or groups help)"
             )
         return found
-
-    def __str__(self) -> str:
-        return "\n".join([super().__str__(), *(f"  {note}" for note in self.notes())])
 
 
 def group_means_plan(

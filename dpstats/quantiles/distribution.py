@@ -287,7 +287,11 @@ class PrivateDistribution(OneColumn[DistributionPlan], HasMissingCodes):
         if grid.declared:
             found = self.edges_[np.searchsorted(self.cdf_, fractions, side="left")]
         else:
-            found = _inverse(np.append(grid.low, self.edges_), np.append(0.0, self.cdf_), fractions)
+            # The cdf is linear within a cell.
+            x, cdf = np.append(grid.low, self.edges_), np.append(0.0, self.cdf_)
+            place = np.searchsorted(cdf, fractions, side="left")
+            below, above = cdf[place - 1], cdf[place]
+            found = x[place - 1] + (x[place] - x[place - 1]) * (fractions - below) / (above - below)
         return float(found[0]) if np.ndim(q) == 0 else found
 
     def band(self, x: Any = None, confidence_level: float = 0.95) -> ConfidenceInterval:
@@ -388,13 +392,6 @@ def _simulated(plan: DistributionPlan) -> NDArray[np.float32]:
     found = np.concatenate(parts)
     found.setflags(write=False)
     return found
-
-
-def _inverse(x: Numbers, cdf: Numbers, fractions: Numbers) -> Numbers:
-    """Return the points at which a cdf, linear between given points, first reaches the fractions."""
-    place = np.searchsorted(cdf, fractions, side="left")
-    below, above = cdf[place - 1], cdf[place]
-    return x[place - 1] + (x[place] - x[place - 1]) * (fractions - below) / (above - below)
 
 
 def _numbers(x: Any) -> Numbers:

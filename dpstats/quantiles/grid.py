@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_real
 from dpstats.errors import attempt, refuse, refuse_data, show
 from dpstats.lattice.base import check_region
@@ -105,6 +106,10 @@ class GridPlan(ReleasePlan):
     def rows_std(self) -> float:
         """Standard deviation of the noise in the released number of rows. 0 if none is released."""
         return 0.0
+
+    def anchor(self, rows: Any) -> NDArray[np.int64]:
+        """Return the numbers of rows that define ranks, for released numbers of rows."""
+        return as_int64(np.clip(np.rint(rows), 2, self.n_samples))
 
 
 @lru_cache(maxsize=8)

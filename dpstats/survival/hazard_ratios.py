@@ -166,11 +166,7 @@ class HazardRatio:
         if not self.n_usable:
             return float("nan")
         nearest = int(np.argmin(np.abs(self._on_grid)))
-        return (
-            self._crossing(nearest, 0.0, 1)
-            if self._on_grid[nearest] > 0
-            else self._crossing(nearest, 0.0, -1)
-        )
+        return self._crossing(nearest, 0.0, 1 if self._on_grid[nearest] > 0 else -1)
 
     def limits(self, tail: float) -> tuple[float, float]:
         """Return lower and upper limits, each wrong with this probability."""

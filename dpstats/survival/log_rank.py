@@ -6,9 +6,8 @@ Proof: docs/proofs/survival.md.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +22,6 @@ from dpstats.data.parameters import (
 from dpstats.data.tables import Rows
 from dpstats.errors import refuse
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Stage
 from dpstats.release.additive import additive_stages
 from dpstats.release.parameters import parameters
@@ -31,9 +29,10 @@ from dpstats.release.session import Released, Session
 from dpstats.results import HasResult
 from dpstats.survival.base import MOST_ROWS, SurvivalEstimator, assumptions, crowding_notes
 from dpstats.survival.cells import Cells
-from dpstats.survival.levels import TABLE, LeastSquares, Levels, levels_for
+from dpstats.survival.levels import TABLE, levels_for
 from dpstats.survival.null_distribution import NullDistribution
 from dpstats.survival.plan import (
+    CellsPlan,
     check_cells,
     check_edges,
     finest_cells,
@@ -55,7 +54,7 @@ _FINER = 8  # additional bits of a residual, compared with a row of the table
 
 
 @dataclass(frozen=True)
-class LogRankPlan(ReleasePlan):
+class LogRankPlan(CellsPlan):
     """The plan of a `LogRankTest`: a table, and then residuals.
 
     Attributes
@@ -68,47 +67,24 @@ class LogRankPlan(ReleasePlan):
         Parameters of the weights.
     """
 
-    cells: Cells = field(repr=False)
     groups: tuple[Any, ...]
     rho: float
     gamma: float
-
-    @property
-    def levels(self) -> Levels:
-        """The sums that the first stage releases."""
-        pure = self.table_stage.noise == "laplace"
-        return levels_for(self.cells.n_bins, 1, pure, self.cells.position_share, True)
-
-    @property
-    def table_stage(self) -> Stage:
-        """The stage that releases the table."""
-        return self._stage(TABLE)
+    _pooled: ClassVar[bool] = True
 
     @property
     def residual_stage(self) -> Stage:
         """The stage that releases the sums of residuals."""
-        return self._stage(RESIDUALS)
-
-    def _stage(self, name: str) -> Stage:
-        stage = self.stage(name)
+        stage = self.stage(RESIDUALS)
         assert isinstance(stage, Stage)
         return stage
 
-    @cached_property
-    def least_squares(self) -> LeastSquares:
-        """The function that converts the sums of the first stage to cells."""
-        std = np.asarray(self.table_stage.noise_std)[: len(self.levels.weights)]
-        return LeastSquares.build(self.levels, std, self.cells.n_groups)
-
     def reference(self, released: Any) -> Reference:
         """Return the public reference of one release of the first stage, or of several."""
-        sums, positions = self.levels.split_release(np.atleast_2d(np.asarray(released)), self.cells.n_groups)
+        cells, positions = self.estimate_cells(np.atleast_2d(np.asarray(released)))
         # Rows of undeclared groups are in the table, whose total is public, and in no comparison.
-        cells = self.least_squares.cells(sums, self.n_samples)[:, : len(self.groups)]
-        std = None
-        if positions is not None:
-            std = np.asarray(self.table_stage.noise_std)[[-self.cells.n_bins - 1, -1]]
-        return Reference(cells, self.least_squares, self.rho, self.gamma, positions, std)
+        cells = cells[:, : len(self.groups)]
+        return Reference(cells, self.least_squares, self.rho, self.gamma, positions, self.position_std)
 
     def residuals(self, reference: Reference) -> Residuals:
         """Return the summands of the second stage, given a reference."""
@@ -145,9 +121,6 @@ class LogRankPlan(ReleasePlan):
                 f"simulated level of a test at 0.05, if half of each group survive to the horizon: {rejected:.2f}"
             )
         return notes
-
-    def __str__(self) -> str:
-        return "\n".join([super().__str__(), *(f"  {note}" for note in self.notes())])
 
 
 class LogRankOutcome(NamedTuple):

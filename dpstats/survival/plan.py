@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,34 +30,24 @@ _BITS = (16, 12, 8, 4, 0)
 
 
 @dataclass(frozen=True)
-class TablePlan(ReleasePlan):
-    """The plan of releasing a survival table.
+class CellsPlan(ReleasePlan):
+    """Base of the plans with a stage that releases a survival table.
 
     Attributes
     ----------
     cells : Cells
         The public bins, causes and groups.
-    groups : tuple, optional
-        The declared groups.
-    causes : tuple
-        The declared causes of an event.
     """
 
     cells: Cells = field(repr=False)
-    groups: tuple[Any, ...] | None
-    causes: tuple[Any, ...]
-
-    @property
-    def discrete(self) -> bool:
-        """Whether events happen at edges only."""
-        return self.cells.discrete
+    _pooled: ClassVar[bool] = False  # whether positions of all groups are in the same sums
 
     @property
     def levels(self) -> Levels:
         """The sums that are released."""
         cells = self.cells
         pure = self.table_stage.noise == "laplace"
-        return levels_for(cells.n_bins, cells.n_causes, pure, cells.position_share)
+        return levels_for(cells.n_bins, cells.n_causes, pure, cells.position_share, self._pooled)
 
     @property
     def table_stage(self) -> Stage:
@@ -69,19 +59,8 @@ class TablePlan(ReleasePlan):
     @cached_property
     def least_squares(self) -> LeastSquares:
         """What makes cells of the released sums, and the covariance of their noise."""
-        count = len(self.levels.weights)
-        std = np.asarray(self.table_stage.noise_std)[:count]
+        std = np.asarray(self.table_stage.noise_std)[: len(self.levels.weights)]
         return LeastSquares.build(self.levels, std, self.cells.n_groups)
-
-    @cached_property
-    def cell_noise(self) -> Floats:
-        """Simulated noise of a group's cells, by its public distribution: shape (draws, cells).
-
-        With positions, their noise and normal variables for the unknown part of the shapes follow: 3 bins more.
-        """
-        stage = self.table_stage
-        scale, std = (tuple(np.asarray(each).tolist()) for each in (stage.noise_scale, stage.noise_std))
-        return _draw_cell_noise(self.levels, stage.noise, scale, std, self.cells.n_groups)
 
     @property
     def position_std(self) -> Floats | None:
@@ -94,6 +73,41 @@ class TablePlan(ReleasePlan):
         """Return the cells (..., groups, cells) of a release, and positions (..., groups, 2, bins) if it has them."""
         sums, positions = self.levels.split_release(released, self.cells.n_groups)
         return self.least_squares.cells(sums, self.n_samples), positions
+
+    def __str__(self) -> str:
+        return "\n".join([super().__str__(), *(f"  {note}" for note in self.notes())])
+
+
+@dataclass(frozen=True)
+class TablePlan(CellsPlan):
+    """The plan of releasing a survival table.
+
+    Attributes
+    ----------
+    cells : Cells
+    groups : tuple, optional
+        The declared groups.
+    causes : tuple
+        The declared causes of an event.
+    """
+
+    groups: tuple[Any, ...] | None
+    causes: tuple[Any, ...]
+
+    @property
+    def discrete(self) -> bool:
+        """Whether events happen at edges only."""
+        return self.cells.discrete
+
+    @cached_property
+    def cell_noise(self) -> Floats:
+        """Simulated noise of a group's cells, by its public distribution: shape (draws, cells).
+
+        With positions, their noise and normal variables for the unknown part of the shapes follow: 3 bins more.
+        """
+        stage = self.table_stage
+        scale, std = (tuple(np.asarray(each).tolist()) for each in (stage.noise_scale, stage.noise_std))
+        return _draw_cell_noise(self.levels, stage.noise, scale, std, self.cells.n_groups)
 
     def curves(self, cells: Floats, positions: Floats | None = None) -> Curves:
         """Return the curves of cells (releases, cells) of one group, and of its positions (releases, 2, bins)."""
@@ -193,9 +207,6 @@ class TablePlan(ReleasePlan):
                 f"n/{self.cells.n_groups} is fewer. Use more rows, a larger epsilon or fewer groups."
             )
         return notes
-
-    def __str__(self) -> str:
-        return "\n".join([super().__str__(), *(f"  {note}" for note in self.notes())])
 
 
 @lru_cache(maxsize=4)  # fits of the same plan share the draws
