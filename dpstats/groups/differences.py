@@ -1,8 +1,4 @@
-"""Differences of groups, and standardized differences: over the standard deviation within both groups.
-
-The limits are the smallest and the largest ratio of a difference and a standard deviation with a small sum of squared
-normal scores, as for two means in `dpstats.means.contrasts`.
-"""
+"""Differences of groups, and standardized differences: over the standard deviation within both groups."""
 
 from __future__ import annotations
 
@@ -31,6 +27,8 @@ _ANGLES = 9
 _HALVINGS = 40
 
 
+# The limits are the smallest and the largest ratio of a difference and a standard deviation with a small sum of
+# squared normal scores, as for two means in `dpstats.means.contrasts`.
 @dataclass(frozen=True, eq=False)
 class StandardizedErrors(ErrorDistribution):
     """Errors of differences of means, divided by the standard deviation within both groups.
@@ -120,10 +118,9 @@ class StandardizedErrors(ErrorDistribution):
         return np.maximum(total, 0.0)
 
     def _sampling_variance(self, value: Floats) -> Floats:
-        """Return a bound of the variance of the sum of squares.
-
-        Squares of rows inside the bounds are at most ``largest``. This limits their variance, as the kurtosis does.
-        """
+        """Return a bound of the variance of the sum of squares."""
+        # Squares of rows inside the bounds are at most ``largest``. This limits their variance, as the kurtosis
+        # does.
         ends = [1 + np.abs(group.estimate) for group in (self.difference.first, self.difference.second)]
         largest = np.maximum(*ends) ** 2
         each = np.minimum((KURTOSIS - 1) * value, np.maximum(largest - value, 0.0))

@@ -234,10 +234,8 @@ def _points_of_each(n: float, q: float, scale: float, level: float | None, decla
 
 @lru_cache(maxsize=1 << 14)
 def _aims(plan: GroupQuantilesPlan, anchor: int) -> Aims:
-    """Return the ranks for a group of a counted size.
-
-    Distances from the bounds allow for fewer rows than counted, and those from the quantile for more.
-    """
+    """Return the ranks for a group of a counted size."""
+    # Distances from the bounds allow for fewer rows than counted, and those from the quantile for more.
     q, size = plan.q, plan.each
     if plan.threshold is not None:
         return _found_aims(plan, anchor, plan.threshold)
@@ -256,11 +254,9 @@ def _aims(plan: GroupQuantilesPlan, anchor: int) -> Aims:
 
 
 def _found_aims(plan: GroupQuantilesPlan, anchor: int, threshold: float) -> Aims:
-    """Return the ranks for a group that was found with this noisy count.
-
-    The rank of a group of N rows is r + (N - anchor)/2, and should be qN. The limits allow for all sizes N of an
-    interval that holds given that the group was found.
-    """
+    """Return the ranks for a group that was found with this noisy count."""
+    # The rank of a group of N rows is r + (N - anchor)/2, and should be qN. The limits allow for all sizes N of an
+    # interval that holds given that the group was found.
     q, size, level = plan.q, plan.each, plan.confidence_level
     # Rounding must not put the count below the threshold.
     counts = FoundCounts(
@@ -292,11 +288,9 @@ def _settle(plan: GroupQuantilesPlan, targets: list[Target], few: int, anchor: i
 
 
 def _drop_close_targets(targets: list[Target], n: int, least: tuple[int, ...]) -> list[Target]:
-    """Return targets that the bounds do not draw to them: the others become spare points in the middle.
-
-    A lower limit near the upper bound moves inward, where it is still valid. So does an upper limit near the lower
-    bound.
-    """
+    """Return targets that the bounds do not draw to them: the others become spare points in the middle."""
+    # A lower limit near the upper bound moves inward, where it is still valid. So does an upper limit near the
+    # lower bound.
     spare = Target(n // 2, SPARE, 0)
     while True:
         found = _nearest_failure(targets, n, least)

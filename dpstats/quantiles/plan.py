@@ -404,11 +404,9 @@ class _Aim:
         return [t for t in found if self._points or t.kind != POINT or t.of not in both]
 
     def _inside(self, targets: list[Target], size: int, side: int) -> list[Target]:
-        """Return the targets that the bound on one side does not draw to it.
-
-        A lower endpoint near the upper bound moves inward, where it is still valid. Other targets near a bound are
-        dropped.
-        """
+        """Return the targets that the bound on one side does not draw to it."""
+        # A lower endpoint near the upper bound moves inward, where it is still valid. Other targets near a bound
+        # are dropped.
         share = ESCAPED * (1 - (self.level or 0.5)) / size
         # Sort by the number of rows between the rank and the bound.
         waiting = sorted((self.n - t.rank if side == HIGH else t.rank, t) for t in targets)
@@ -425,11 +423,9 @@ class _Aim:
 
     @property
     def _points(self) -> bool:
-        """Whether a quantile with both endpoints has a separate point, instead of their middle.
-
-        The middle may lie between the values of data on a declared grid, or of endpoints that are far apart by design.
-        Otherwise points are chosen if intervals widen by at most 1%.
-        """
+        """Whether a quantile with both endpoints has a separate point, instead of their middle."""
+        # The middle may lie between the values of data on a declared grid, or of endpoints that are far apart by
+        # design. Otherwise points are chosen if intervals widen by at most 1%.
         if self.grid.declared or self.noise is not None or self.level is None:
             return True
         k = len(self.q)

@@ -1,8 +1,5 @@
 """Cells of a survival table: events by bin and cause, and censored rows shared between the edges of their bin.
 
-A row has a weight of 2^bits steps. An event adds all of it to its bin. A censored row divides it between the two edges
-of its bin, in proportion to its position. A row beyond the horizon adds it to the last edge. Discrete times are
-moved to edges first. Two further sums of each bin say where in it the events and the censored rows are.
 Proof: docs/proofs/survival.md.
 """
 
@@ -25,6 +22,9 @@ _ROUNDING = 1e-12
 """A discrete time counts as an edge within this part of it: steps of a tenth, say, are not exact in binary."""
 
 
+# A row has a weight of 2^bits steps. An event adds all of it to its bin. A censored row divides it between the two
+# edges of its bin, in proportion to its position. A row beyond the horizon adds it to the last edge. Discrete times
+# are moved to edges first. Two further sums of each bin say where in it the events and the censored rows are.
 @dataclass(frozen=True)
 class Cells:
     """The public cells of a table, and what each row adds to them.

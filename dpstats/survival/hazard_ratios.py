@@ -50,10 +50,9 @@ class _Stratum:
         return self.reference.cells[0, :, : self.reference.n_bins]
 
     def _numbers(self, log_ratio: Floats) -> Floats:
-        """Return the effective numbers at risk (ratios, groups, bins) at log ratios, 1 beyond the usable range.
-
-        Both groups have the shape of all events. But the later events of a bin are fewer where its hazard is larger.
-        """
+        """Return the effective numbers at risk (ratios, groups, bins) at log ratios, 1 beyond the usable range."""
+        # Both groups have the shape of all events. But the later events of a bin are fewer where its hazard is
+        # larger.
         reference, used = self.reference, self.usable
         number = np.where(used, reference.effective[0], 1.0)
         shapes, positions = reference.shapes, reference.positions

@@ -1,8 +1,6 @@
 """Sums of cells at up to three levels of time, which one vector releases, and their least squares.
 
-The levels are single bins, blocks of about sqrt(m) bins, and the whole. A row moves each level of one tree by at most
-its weight, so that integer weights of the levels divide the privacy. Sums of positions inside the bins are in the same
-vector: a row moves one of them, by at most its weight. Proof: docs/proofs/survival.md.
+Proof: docs/proofs/survival.md.
 """
 
 from __future__ import annotations
@@ -27,6 +25,9 @@ _PURE_UNIT, _GAUSSIAN_UNIT = 100, 1024
 _FINER_UNIT = 1000  # of Laplace noise with positions, whose share is a few percent
 
 
+# The levels are single bins, blocks of about sqrt(m) bins, and the whole. A row moves each level of one tree by at
+# most its weight, so that integer weights of the levels divide the privacy. Sums of positions inside the bins are
+# in the same vector: a row moves one of them, by at most its weight.
 @dataclass(frozen=True)
 class Levels:
     """The released sums of a group's cells, and the integer weight of each.

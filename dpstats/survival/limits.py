@@ -101,12 +101,10 @@ class SimulatedErrors:
 
 
 def _quantiles(ordered: Floats, levels: Floats) -> Floats:
-    """Return the quantiles of sorted draws, on straight lines between them: shape (levels..., ordered[0]...).
-
-    At the highest levels there are few draws. There the tail falls exponentially, at the rate of the largest draws.
-    This is conservative: normal and Laplace errors and their sums have log-concave densities, with tails that fall at
-    least as fast.
-    """
+    """Return the quantiles of sorted draws, on straight lines between them: shape (levels..., ordered[0]...)."""
+    # At the highest levels there are few draws. There the tail falls exponentially, at the rate of the largest
+    # draws. This is conservative: normal and Laplace errors and their sums have log-concave densities, with tails
+    # that fall at least as fast.
     draws = len(ordered)
     last = draws + 1 - _FEW_DRAWS
     place = np.clip(levels * (draws + 1), 1, last)

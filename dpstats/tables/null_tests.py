@@ -1,8 +1,5 @@
 """Tests of noisy tables: chi-square statistics, and their null distributions by public simulation.
 
-Against stated proportions it is the closed form of the projected statistic of Kifer and Rogers (2017), against
-independence a score statistic. The simulation draws the whole release, including noise and estimated margins.
-
 Proof: docs/intervals/tables.md.
 """
 
@@ -34,6 +31,8 @@ _TIES = 1 - 1e-9
 _BLOCK = 1 << 20  # cells that are simulated at once
 
 
+# Against stated proportions it is the closed form of the projected statistic of Kifer and Rogers (2017), against
+# independence a score statistic. The simulation draws the whole release, including noise and estimated margins.
 def projected_statistic(counts: Numbers, totals: Numbers, shares: Numbers, variance: float) -> Numbers:
     """Return Q for each table: the squared distance of noisy from expected counts, in directions that keep the total.
 
