@@ -188,7 +188,7 @@ def group_quantiles_plan(
     A replaced row may leave one group and enter another. It moves two counts by one. It moves the utility of each of
     the two groups by half a row, or the utility of its group by one row if it stays.
     """
-    # The part of epsilon for the counts makes the error of a rank least, for two chosen points: its variance is
+    # This part of epsilon for the counts minimizes the error of a rank, for two chosen points. The variance is
     # 8 (q - 1/2)^2/share^2 + 16/(1 - share)^2, over epsilon^2.
     ratio = math.exp(math.log((q - _MIDDLE) ** 2 / 2) / 3) if q != _MIDDLE else 0.0
     share = max(_LEAST_SHARE, ratio / (1 + ratio))
