@@ -11,10 +11,12 @@ from dpstats.auditing.pictures import plot_audit
 from dpstats.figures import ESTIMATE, REFERENCE, new_figure, plain
 from dpstats.mechanisms.pictures import plot_counts, plot_density
 from dpstats.privacy.tradeoff import tradeoff_curve
-from dpstats.quantiles.pictures import plot_distribution, plot_quantiles
+from dpstats.quantiles.distribution import plot_distribution
+from dpstats.quantiles.quantile import plot_quantiles
 from dpstats.queries.pictures import plot_answers
 from dpstats.results import ConfidenceInterval
-from dpstats.tables.pictures import plot_proportion, plot_table
+from dpstats.tables.contingency import plot_table
+from dpstats.tables.proportion import plot_proportion
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -1,6 +1,5 @@
 """Private means of declared groups, and data of people who have several rows."""
 
-from dpstats.groups import pictures as pictures  # what pages draw
 from dpstats.groups.group_means import GroupMeans
 from dpstats.groups.group_quantiles import GroupQuantiles
 from dpstats.groups.mean_per_row import MeanPerRow

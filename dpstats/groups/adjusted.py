@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc
 
 from dpstats.data.tables import Rows, Sums, Table
-from dpstats.errors import InvalidParameter, refuse, show_names
+from dpstats.errors import refuse, show_names
+from dpstats.groups.results import Floats
 from dpstats.lattice import check_finite
 from dpstats.means.ratio import RatioErrors
 from dpstats.means.region import Region
@@ -22,8 +23,6 @@ from dpstats.privacy.guarantee import Neighbors
 from dpstats.regression.design import Design
 from dpstats.regression.levels import LevelMeans, LevelsEstimate
 from dpstats.regression.levels_plan import LevelsPlan, levels_plan
-
-Floats = NDArray[np.float64]
 
 _SHOWN = 6
 
@@ -114,9 +113,11 @@ def outcome_position(adjust: Any, bounds: Any, d: int) -> int:
         )
     rest = [place for place, name in enumerate(names) if name not in given]
     if not given or len(rest) != 1 or len(set(given)) < len(given):
-        raise InvalidParameter(
-            f"adjust must name every column but the outcome, each once. Of {d} columns it leaves {len(rest)}. List the "
-            "covariates in adjust, or choose the columns with by, columns and bounds."
+        raise refuse(
+            "adjust",
+            got=f"a list that leaves {len(rest)} of {d} columns",
+            allowed="name every column but the outcome, each once",
+            remedy="List the covariates in adjust, or choose the columns with by, columns and bounds.",
         )
     return rest[0]
 

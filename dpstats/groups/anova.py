@@ -8,18 +8,16 @@ sizes, all with the released common mean, are released repeatedly with the same 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpstats.groups.results import Floats
 from dpstats.means.ratio import Noise, Ratio
-
-Floats = NDArray[np.float64]
 
 _PRIOR = 0.5
 """Prior standard deviation of a group's sum of squares, as a fraction of its value at the pooled variance."""
 _BLOCK = 1 << 21
 
 
-def statistic(ratio: Ratio) -> tuple[Floats, Floats]:
+def wald_statistic(ratio: Ratio) -> tuple[Floats, Floats]:
     """Return Wald's statistic and the common mean, of groups in the last axis but one."""
     noise, m = ratio.noise, ratio.estimate
     count = np.maximum(ratio.N, 0.0)
@@ -41,7 +39,7 @@ def _squares(ratio: Ratio, about: Floats, count: Floats) -> tuple[Floats, Floats
 def null_statistics(ratio: Ratio, n_simulations: int, rng: np.random.Generator) -> Floats:
     """Return statistics of simulated releases of groups of these sizes with one mean: simulations first."""
     noise = ratio.noise
-    _, mean = statistic(ratio)
+    _, mean = wald_statistic(ratio)
     count = np.broadcast_to(np.maximum(ratio.N, 0.0), ratio.shape)
     own, pooled = _squares(ratio, mean, count)
     # Shrink a group's own sum of squares towards the pooled one: the more, the larger the noise.
@@ -56,7 +54,7 @@ def null_statistics(ratio: Ratio, n_simulations: int, rng: np.random.Generator) 
     within = np.minimum(within, count * (1 - mean**2))
     step = max(1, _BLOCK // max(1, within.size))
     parts = [
-        statistic(_simulate_release(count, mean, within, noise, min(step, n_simulations - done), rng))[0]
+        wald_statistic(_simulate_release(count, mean, within, noise, min(step, n_simulations - done), rng))[0]
         for done in range(0, n_simulations, step)
     ]
     return np.concatenate(parts)

@@ -10,18 +10,16 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.levels import Categories
-from dpstats.errors import InvalidParameter, show
+from dpstats.errors import refuse
 from dpstats.groups.plan import RatioPlan
 from dpstats.inference import Estimates
 from dpstats.means.base import OfColumns
 from dpstats.means.ratio import Ratio, RatioErrors
 from dpstats.release.estimator import PrivateEstimator
-from dpstats.results import about_missing, with_missing
+from dpstats.results import about_missing, list_some, with_missing
 
 Floats = NDArray[np.float64]
 Plan = TypeVar("Plan", bound=RatioPlan[Any])
-
-_SHOWN = 6
 
 
 class RatioEstimator(OfColumns, PrivateEstimator[Plan]):
@@ -77,6 +75,5 @@ def place_of_group(name: str, group: Any, groups: tuple[Any, ...]) -> int:
     """Return the position of a declared group, or raise `InvalidParameter`."""
     place = int(Categories(groups).codes([group])[0])
     if place < 0:
-        shown = ", ".join(map(repr, groups[:_SHOWN])) + (", ..." if len(groups) > _SHOWN else "")
-        raise InvalidParameter(f"{name} must be a declared group ({shown}), got {show(group)}")
+        raise refuse(name, given=group, allowed=f"a declared group ({list_some([*map(repr, groups)])})")
     return place

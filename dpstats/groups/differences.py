@@ -1,8 +1,4 @@
-"""Differences of groups, and standardized differences: over the standard deviation within both groups.
-
-The limits are the smallest and the largest ratio of a difference and a standard deviation with a small sum of squared
-normal scores, as for two means in `dpstats.means.contrasts`.
-"""
+"""Differences of groups, and standardized differences: over the standard deviation within both groups."""
 
 from __future__ import annotations
 
@@ -15,12 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.error_distributions import ErrorDistribution, Limits, Tail, normal_quantile
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
+from dpstats.groups.results import Floats
 from dpstats.inference import Estimates
 from dpstats.means.contrasts import DifferenceErrors, apart
 from dpstats.means.ratio import Ratio
-
-Floats = NDArray[np.float64]
 
 KURTOSIS = 9.0
 """Largest kurtosis of the rows of a group that intervals assume: the kurtosis of an exponential distribution."""
@@ -32,6 +27,8 @@ _ANGLES = 9
 _HALVINGS = 40
 
 
+# The limits are the smallest and the largest ratio of a difference and a standard deviation with a small sum of
+# squared normal scores, as for two means in `dpstats.means.contrasts`.
 @dataclass(frozen=True, eq=False)
 class StandardizedErrors(ErrorDistribution):
     """Errors of differences of means, divided by the standard deviation within both groups.
@@ -121,10 +118,9 @@ class StandardizedErrors(ErrorDistribution):
         return np.maximum(total, 0.0)
 
     def _sampling_variance(self, value: Floats) -> Floats:
-        """Return a bound of the variance of the sum of squares.
-
-        Squares of rows inside the bounds are at most ``largest``. This limits their variance, as the kurtosis does.
-        """
+        """Return a bound of the variance of the sum of squares."""
+        # Squares of rows inside the bounds are at most ``largest``. This limits their variance, as the kurtosis
+        # does.
         ends = [1 + np.abs(group.estimate) for group in (self.difference.first, self.difference.second)]
         largest = np.maximum(*ends) ** 2
         each = np.minimum((KURTOSIS - 1) * value, np.maximum(largest - value, 0.0))
@@ -174,8 +170,10 @@ class Differences(Estimates):
         """
         errors = self.distribution
         if not isinstance(errors, DifferenceErrors) or type(errors.first) is not Ratio:
-            raise InvalidParameter(
-                "the differences must compare means of declared groups. Use GroupMeans with declared groups."
+            raise refuse(
+                "the differences",
+                allowed="differences of means of declared groups",
+                remedy="Use GroupMeans with declared groups.",
             )
         standardized = StandardizedErrors(errors)
         return replace(

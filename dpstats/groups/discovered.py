@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from dpstats.data.keys import DISCOVER, in_order
 from dpstats.data.tables import Table
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
 from dpstats.found_counts import FURTHEST, FoundCounts
+from dpstats.groups.base import Floats
 from dpstats.groups.plan import GroupMeansPlan
 from dpstats.key_noise import NormalNoise
 from dpstats.lattice import BoxLattice
@@ -29,8 +30,6 @@ from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.stages import Discovery
 from dpstats.privacy.stages.discovery import count_keys
 from dpstats.release.discovery import discovery_stage
-
-Floats = NDArray[np.float64]
 
 _NODES = 65
 _AT_ONCE = 10**6  # scores
@@ -92,8 +91,11 @@ def discovered_means_plan(
 ) -> DiscoveredMeansPlan:
     """Return the plan of releasing the totals of undeclared groups of n rows."""
     if delta == 0:
-        raise InvalidParameter(
-            "delta must be positive for groups='discover', got 0. Declare the groups, or give delta=1e-6 for example."
+        raise refuse(
+            "delta",
+            given=delta,
+            allowed="positive for groups='discover'",
+            remedy="Declare the groups, or give delta=1e-6 for example.",
         )
 
     def build(bits: int) -> DiscoveredMeansPlan:

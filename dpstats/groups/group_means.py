@@ -28,8 +28,7 @@ from dpstats.data.parameters import (
 from dpstats.data.schema import Column, Schema, column_list
 from dpstats.data.tables import Rows, Table
 from dpstats.error_distributions import usual_level
-from dpstats.errors import InvalidParameter, show
-from dpstats.groups import anova
+from dpstats.errors import refuse
 from dpstats.groups.adjusted import (
     AdjustedMeansPlan,
     SplitRows,
@@ -40,6 +39,7 @@ from dpstats.groups.adjusted import (
     mean_errors,
     wald_test,
 )
+from dpstats.groups.anova import null_statistics, wald_statistic
 from dpstats.groups.base import RatioEstimator, place_of_group
 from dpstats.groups.differences import Differences
 from dpstats.groups.discovered import (
@@ -61,11 +61,13 @@ from dpstats.regression.levels import LevelsEstimate
 from dpstats.release.parameters import HasMissingCodes, parameters
 from dpstats.release.private_size import PrivateSize
 from dpstats.release.session import Released, Session
-from dpstats.report import SIMULATED
+from dpstats.report import SIMULATED, picture_of
 from dpstats.results import FREE, ConfidenceInterval, Summary, list_some, plain, significant
 from dpstats.together import HOLM
 
 Floats = NDArray[np.float64]
+
+_MOST_DRAWN = 60  # groups
 
 
 class _Fitted(PrivateSize, RatioEstimator[GroupMeansPlan]):
@@ -265,10 +267,10 @@ class GroupMeans(_Fitted, HasMissingCodes):
         missing, randomized = self._policy(), check_flag("randomized", self.randomized)
         groups = () if self._discovers else self._categories().values
         if self.bounds is None:
-            raise InvalidParameter("bounds must be given: a pair (low, high), or one per column")
+            raise refuse("bounds", allowed="given: a pair (low, high), or one per column")
         if self.adjust is not None:
             if self._discovers:
-                raise InvalidParameter("groups must be declared with adjust, got 'discover'")
+                raise refuse("groups", given=DISCOVER, allowed="declared with adjust")
             covariates, bounds = self.adjust, (self.bounds, self.bounds_are)
             return adjusted_means_plan(
                 groups, covariates, randomized, bounds, n, d, epsilon, delta, missing, neighbors
@@ -280,7 +282,7 @@ class GroupMeans(_Fitted, HasMissingCodes):
 
     def _schema(self) -> Schema:
         if self.by is None and self.columns is not None:
-            raise InvalidParameter("columns must be given with by, the column that has the labels")
+            raise refuse("columns", allowed="given with by, the column that has the labels")
         meaning = "a label for each row (or by, the column of a data frame that has them)"
         parameter = "y" if self.by is None else "by"
         if self._discovers:
@@ -307,9 +309,7 @@ class GroupMeans(_Fitted, HasMissingCodes):
 
     def _categories(self) -> Categories:
         if self.groups is None:
-            raise InvalidParameter(
-                "groups must be given: the labels of the groups, which are public, or 'discover'"
-            )
+            raise refuse("groups", allowed="given: the public labels of the groups, or 'discover'")
         return Categories(self.groups, "groups")
 
     def _read(self, rows: Rows, plan: Any) -> Any:
@@ -398,9 +398,11 @@ class GroupMeans(_Fitted, HasMissingCodes):
         """
         check_is_fitted(self)
         if self._found is None:
-            raise InvalidParameter(
-                "groups must be 'discover' for count_interval, got declared groups. "
-                "Use counts_ and counts_noise_std_ instead."
+            raise refuse(
+                "groups",
+                got="declared groups",
+                allowed="'discover' for count_interval",
+                remedy="Use counts_ and counts_noise_std_.",
             )
         level = usual_level(confidence_level)
         low, high = (limit[:, 0] for limit in self._found.found.limits((1 - level) / 2))
@@ -417,7 +419,7 @@ class GroupMeans(_Fitted, HasMissingCodes):
         """Return the ratios of at least two groups, or refuse to compare."""
         check_is_fitted(self)
         if len(self.groups_) < 2:
-            raise InvalidParameter(f"groups must be at least two to be compared, got {len(self.groups_)}")
+            raise refuse("groups", got=f"{len(self.groups_)}", allowed="at least two to be compared")
         return self._ratio
 
     @property
@@ -450,7 +452,7 @@ class GroupMeans(_Fitted, HasMissingCodes):
         side = check_choice("alternative", alternative, ALTERNATIVES)
         ratio, first, second = self._several(), self._place("a", a), self._place("b", b)
         if first == second:
-            raise InvalidParameter(f"a and b must be different groups, got {show(a)} for both")
+            raise refuse("b", given=b, allowed="another group than a")
         names = self._column_names()
         return self._differences(
             self._compare(ratio, first, second),
@@ -525,9 +527,10 @@ class GroupMeans(_Fitted, HasMissingCodes):
         """
         check_is_fitted(self)
         if self._adjusted is None:
-            raise InvalidParameter(
-                "adjust must be given for adjusted_difference: the columns of the covariates. Without it, use "
-                "difference."
+            raise refuse(
+                "adjust",
+                allowed="given for adjusted_difference: the columns of the covariates",
+                remedy="Without it, use difference.",
             )
         return self.difference(a, b, alternative)
 
@@ -577,9 +580,11 @@ class GroupMeans(_Fitted, HasMissingCodes):
         """
         ratio = self._several()
         if self._found is not None:
-            raise InvalidParameter(
-                "groups must be declared for anova, got 'discover': its simulations do not condition on that. "
-                "Use pairwise(method='holm') instead."
+            raise refuse(
+                "groups",
+                given=DISCOVER,
+                allowed="declared for anova, whose simulations do not condition on discovery",
+                remedy="Use pairwise(method='holm') instead.",
             )
         count = check_simulations(n_simulations, at_least=19)
         if self._adjusted is not None:
@@ -588,11 +593,11 @@ class GroupMeans(_Fitted, HasMissingCodes):
             return AnalysisOfVariance(statistic, pvalue, len(self.groups_), 0, names, simulated=simulated)
         rng = check_random_state(random_state)
         if rng is None:
-            raise InvalidParameter(
-                "random_state must be a seed or a generator, got None: the simulation is public"
+            raise refuse(
+                "random_state", given=None, allowed="a seed or a generator, because the simulation is public"
             )
-        found = anova.statistic(ratio)[0]
-        larger = (anova.null_statistics(ratio, count, rng) >= found).sum(axis=0)
+        found = wald_statistic(ratio)[0]
+        larger = (null_statistics(ratio, count, rng) >= found).sum(axis=0)
         return AnalysisOfVariance(
             plain(found),
             plain((1 + larger) / (1 + count)),
@@ -610,7 +615,8 @@ class GroupMeans(_Fitted, HasMissingCodes):
         labels : sequence of length n
         """
         check_is_fitted(self)
-        given = _one_dimensional(labels)
+        one_column = isinstance(labels, np.ndarray) and labels.shape[1:] == (1,)
+        given = labels[:, 0] if one_column else labels
         if not self.groups_:  # "discover" found none
             return np.full((len(given), self.plan_.n_features), np.nan)
         codes = Categories(self.groups_).codes(given, "labels")
@@ -741,7 +747,10 @@ class GroupMeans(_Fitted, HasMissingCodes):
         ]
 
 
-def _one_dimensional(labels: Any) -> Any:
-    """Return labels as a sequence; of a table of one column that column."""
-    one_column = isinstance(labels, np.ndarray) and labels.shape[1:] == (1,)
-    return labels[:, 0] if one_column else labels
+@picture_of.register
+def _of_groups(means: GroupMeans) -> tuple[str, Any] | None:
+    if len(means.groups_) > _MOST_DRAWN:
+        return None
+    return "The mean of every group with its 95% interval, a panel for each column.", np.ravel(means.plot())[
+        0
+    ].figure

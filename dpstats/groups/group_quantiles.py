@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.levels import Categories
@@ -17,10 +16,10 @@ from dpstats.data.parameters import check_level, check_privacy_parameters, check
 from dpstats.data.schema import Column, Schema
 from dpstats.data.tables import Rows
 from dpstats.error_distributions import chosen_limits
-from dpstats.errors import InvalidParameter, show
+from dpstats.errors import refuse
 from dpstats.groups.base import place_of_group
 from dpstats.groups.differences import Differences
-from dpstats.groups.quantile_plan import ROWS, GroupQuantilesPlan, group_quantiles_plan
+from dpstats.groups.quantile_plan import ROWS, GroupQuantilesPlan, Numbers, group_quantiles_plan
 from dpstats.inference import Estimates
 from dpstats.lattice.finite import rows_that_count
 from dpstats.quantiles.column import OneColumn, check_sizes
@@ -30,8 +29,6 @@ from dpstats.quantiles.plan import HIGH, LOW, POINT, POINTS, REGULAR
 from dpstats.release.parameters import HasMissingCodes, parameters
 from dpstats.release.session import Part, Released, Session
 from dpstats.results import list_some
-
-Numbers = NDArray[np.float64]
 
 _SHOWN = 6
 
@@ -190,7 +187,7 @@ class GroupQuantiles(_Fitted, HasMissingCodes):
 
     def _categories(self) -> Categories:
         if self.groups is None:
-            raise InvalidParameter("groups must be given: the labels of the groups, which are public")
+            raise refuse("groups", allowed="given: the public labels of the groups")
         return Categories(self.groups, "groups")
 
     def _read(self, rows: Rows, plan: GroupQuantilesPlan) -> Any:
@@ -258,35 +255,31 @@ class GroupQuantiles(_Fitted, HasMissingCodes):
         self._fitted()
         i, j = place_of_group("a", a, self.groups_), place_of_group("b", b, self.groups_)
         if i == j:
-            raise InvalidParameter(f"b must be another group than a, got {show(b)} twice")
+            raise refuse("b", given=b, allowed="another group than a")
         plan, kind = self.plan_, self._kind[0]
-        estimate = self.quantile_[[i]] - self.quantile_[[j]]
+        (x, y), (low_x, low_y), (high_x, high_y) = (
+            each[[i, j]] for each in (self.quantile_, self.low_, self.high_)
+        )
+        if np.isfinite(x - y):
+            # Distances of limits from estimates add up as squares.
+            low = x - y - np.hypot(x - low_x, high_y - y)
+            high = x - y + np.hypot(high_x - x, y - low_y)
+        else:
+            # Without one of the estimates, take the furthest values that both intervals allow.
+            low, high = low_x - high_y, high_x - low_y
+        estimate = np.array([x - y])
         return Differences(
             estimate,
             None,
             (f"{self.groups_[i]} - {self.groups_[j]}",),
             self._add_bounds(f"the difference of the populations' {kind}s"),
-            chosen_limits(estimate, *self._difference_limits(i, j), plan.confidence_level),
+            chosen_limits(estimate, np.array([low]), np.array([high]), plan.confidence_level),
             title=f"Private difference of {kind}s",
             header="difference",
             labels={"first": [self.groups_[i]], "second": [self.groups_[j]], "column": [self._name]},
             notes=self._assumptions(),
             simulated=self.privacy_.simulated,
         )
-
-    def _difference_limits(self, i: int, j: int) -> tuple[Numbers, Numbers]:
-        """Return the limits of a difference: distances of limits from estimates add up as squares.
-
-        Without one of the estimates, the limits are the furthest values that both intervals allow.
-        """
-        (a, b), (low_a, low_b), (high_a, high_b) = (
-            x[[i, j]] for x in (self.quantile_, self.low_, self.high_)
-        )
-        low, high = low_a - high_b, high_a - low_b
-        if np.isfinite(a - b):
-            low = a - b - np.hypot(a - low_a, high_b - b)
-            high = a - b + np.hypot(high_a - a, b - low_b)
-        return np.array([low]), np.array([high])
 
     def _notes(self) -> list[str]:
         plan = self.plan_

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from dpstats.data.parameters import check_integer, check_privacy_parameters, check_real
 from dpstats.data.schema import Column, Schema, column_list
 from dpstats.data.tables import Rows
-from dpstats.errors import InvalidParameter, show
+from dpstats.errors import refuse
 from dpstats.groups.base import RatioEstimator
 from dpstats.groups.plan import RatioPlan
 from dpstats.groups.unit_totals import TOTALS, UnitTotals, unit_sums
@@ -62,9 +62,6 @@ class MeanPerRowPlan(RatioPlan[UnitTotals]):
             f"if {units} has one row: noise of the mean {noise}{more}; with k rows each, a k-th of it (at most {most} "
             "rows count)",
         ]
-
-    def __str__(self) -> str:
-        return "\n".join([super().__str__(), *(f"  {note}" for note in self.notes())])
 
 
 def unit_places(units: Any) -> NDArray[np.int64]:
@@ -196,16 +193,18 @@ class MeanPerRow(_Fitted, HasMissingCodes):
         d = check_integer("n_features", n_features, at_least=1)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
         if delta == 0:
-            raise InvalidParameter(
-                "delta must be greater than 0: the noise is Gaussian. With delta = 0 make one row of each unit "
-                "(one_row_per_unit) and take ClippedMean, for the mean of units"
+            raise refuse(
+                "delta",
+                given=self.delta,
+                allowed="greater than 0, because the noise is Gaussian",
+                remedy="With delta = 0 make one row of each unit (one_row_per_unit), and take ClippedMean.",
             )
         if self.max_rows is None:
-            raise InvalidParameter("max_rows must be given: how many rows of a unit count, which is public")
+            raise refuse("max_rows", allowed="given: how many rows of a unit count, which is public")
         most = check_integer("max_rows", self.max_rows, at_least=1, at_most=_MOST_ROWS)
         missing = self._policy()
         if self.bounds is None:
-            raise InvalidParameter("bounds must be given: a pair (low, high), or one per column")
+            raise refuse("bounds", allowed="given: a pair (low, high), or one per column")
         word = self._word()
         region = Region.check(self.bounds, self.bounds_are, None, 0.0, d)
 
@@ -226,7 +225,7 @@ class MeanPerRow(_Fitted, HasMissingCodes):
 
     def _schema(self) -> Schema:
         if self.unit is None and self.columns is not None:
-            raise InvalidParameter("columns must be given with unit, the column that says whose row it is")
+            raise refuse("columns", allowed="given with unit, the column that says whose row it is")
         meaning = "whose row it is (or unit, the column of a data frame with this information)"
         parameter = "y" if self.unit is None else "unit"
         units = Column("units", self.unit, None, parameter, unit_places, meaning)
@@ -235,9 +234,7 @@ class MeanPerRow(_Fitted, HasMissingCodes):
     def _word(self) -> str:
         """Return the name of a unit."""
         if self.called is not None and not (isinstance(self.called, str) and self.called.strip()):
-            raise InvalidParameter(
-                f"called must be the name of a unit, such as 'person', got {show(self.called)}"
-            )
+            raise refuse("called", given=self.called, allowed="the name of a unit, such as 'person'")
         return self.called or (str(self.unit) if self.unit is not None else "unit")
 
     def _row_is(self, unit: str) -> str:
@@ -269,19 +266,18 @@ class MeanPerRow(_Fitted, HasMissingCodes):
     def _all_names(self) -> list[str]:
         return self._column_names()
 
-    def _units_fact(self, word: str) -> tuple[str, str]:
-        columns = f"{self.plan_.n_features:,} (public)"
-        if self.plan_.has_private_size:
-            return "Columns", f"{columns}; the number of each {word} is private"
-        return f"Number of each {word}, columns", f"{self.plan_.n_samples:,}, {columns}"
-
     def summary(self, confidence_level: float | None = None) -> Summary:
         """Return a table of means, noise and intervals; prints as text, shows as HTML in a notebook."""
         found, word = self.estimates(), self.privacy_.unit
+        columns = f"{self.plan_.n_features:,} (public)"
+        if self.plan_.has_private_size:
+            sizes = "Columns", f"{columns}; the number of each {word} is private"
+        else:
+            sizes = f"Number of each {word}, columns", f"{self.plan_.n_samples:,}, {columns}"
         facts = [
             ("Estimator", type(self).__name__),
             (f"Of each {word}", f"at most {self.plan_.totals.max_rows} rows"),
-            self._units_fact(word),
+            sizes,
             (
                 "Rows",
                 f"{significant(self.rows_, self.rows_noise_std_)} (noise sd {self.rows_noise_std_:.3g})",

@@ -62,6 +62,9 @@ class RatioPlan(ReleasePlan, Generic[Of]):
         """Half the width of the bounds of each column."""
         return np.full(self.n_features, self.region.clip, dtype=np.float64)
 
+    def __str__(self) -> str:
+        return "\n".join([super().__str__(), *(f"  {note}" for note in self.notes())])
+
 
 @dataclass(frozen=True)
 class GroupMeansPlan(RatioPlan[GaussianTotals | LaplaceTotals]):
@@ -101,7 +104,7 @@ class GroupMeansPlan(RatioPlan[GaussianTotals | LaplaceTotals]):
     def notes(self) -> list[str]:
         """Return the facts as text, one line each."""
         if self.n_planned is None:
-            return [self._example]
+            return [f"a group of {_EXAMPLE} rows: {self.describe_noise(_EXAMPLE)}"]
         each = self.n_planned / len(self.groups)
         enough = 2 * self.totals_noise.count
         found = [f"a group of n/{len(self.groups)} = {each:.6g} rows: {self.describe_noise(each)}"]
@@ -112,14 +115,6 @@ class GroupMeansPlan(RatioPlan[GaussianTotals | LaplaceTotals]):
                 "fewer columns or groups help)"
             )
         return found
-
-    @property
-    def _example(self) -> str:
-        """The noise of a mean if no number of rows is planned for."""
-        return f"a group of {_EXAMPLE} rows: {self.describe_noise(_EXAMPLE)}"
-
-    def __str__(self) -> str:
-        return "\n".join([super().__str__(), *(f"  {note}" for note in self.notes())])
 
 
 def group_means_plan(

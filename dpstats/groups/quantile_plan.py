@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.data.arithmetic import as_int64
 from dpstats.found_counts import FoundCounts
 from dpstats.key_noise import NormalNoise
 from dpstats.privacy.guarantee import PrivacyGuarantee
@@ -28,6 +27,7 @@ from dpstats.quantiles.plan import (
     SPARE,
     WIDER,
     Target,
+    rank_of,
 )
 from dpstats.quantiles.rank_errors import group_rank_errors, least_group_distances, offset_ranks
 from dpstats.release.groups import nested_reach
@@ -131,10 +131,6 @@ class GroupQuantilesPlan(GridPlan):
         """The number of rows of a group below which coverage may be below the level."""
         return math.ceil(min(self.rank_error / (CROWDED * min(self.q, 1 - self.q)), _MOST_ROWS))
 
-    def anchor(self, rows: Any) -> NDArray[np.int64]:
-        """Return the numbers of rows that ranks are about, for released numbers of rows."""
-        return as_int64(np.clip(np.rint(rows), 2, self.n_samples))
-
     def aims(self, anchor: int) -> Aims:
         """Return the ranks for a group with this counted number of rows."""
         return _aims(self, anchor)
@@ -144,7 +140,7 @@ class GroupQuantilesPlan(GridPlan):
         near = self.aims(int(self.anchor(rows / each)))
         of = [_MIDDLE if target.kind == SPARE else self.q for target in near.targets]
         return tuple(
-            each * (target.rank - _rank(q, near.anchor)) + _rank(q, rows)
+            each * (target.rank - rank_of(q, near.anchor)) + rank_of(q, rows)
             for target, q in zip(near.targets, of, strict=True)
         )
 
@@ -192,7 +188,10 @@ def group_quantiles_plan(
     A replaced row may leave one group and enter another. It moves two counts by one. It moves the utility of each of
     the two groups by half a row, or the utility of its group by one row if it stays.
     """
-    share = _count_share(q)
+    # This part of epsilon for the counts minimizes the error of a rank, for two chosen points. The variance is
+    # 8 (q - 1/2)^2/share^2 + 16/(1 - share)^2, over epsilon^2.
+    ratio = math.exp(math.log((q - _MIDDLE) ** 2 / 2) / 3) if q != _MIDDLE else 0.0
+    share = max(_LEAST_SHARE, ratio / (1 + ratio))
     rows = check_scale(max(quotient_up(2, share * epsilon), LEAST_SCALE))
     scale = max(quotient_up(4, (1 - share) * epsilon * (1 - 2.0**-50)), LEAST_SCALE)
     each = _points_of_each(n / len(groups), q, scale / 2, level, grid.declared)
@@ -224,15 +223,6 @@ def found_quantiles_plan(
     )
 
 
-def _count_share(q: float) -> float:
-    """Return the part of epsilon for the counts that makes the error of a rank least, for two chosen points.
-
-    Its variance is 8 (q - 1/2)^2/share^2 + 16/(1 - share)^2, over epsilon^2.
-    """
-    ratio = math.exp(math.log((q - _MIDDLE) ** 2 / 2) / 3) if q != _MIDDLE else 0.0
-    return max(_LEAST_SHARE, ratio / (1 + ratio))
-
-
 def _points_of_each(n: float, q: float, scale: float, level: float | None, declared: bool) -> int:
     """Return the number of points of a group: a separate point if it widens the interval by 1% at most."""
     if level is None:
@@ -242,39 +232,31 @@ def _points_of_each(n: float, q: float, scale: float, level: float | None, decla
     return 3 if declared or sampling + three <= WIDER**2 * (sampling + two) else 2
 
 
-def _rank(q: float, n: int) -> int:
-    return math.floor(q * n + 0.5)
-
-
 @lru_cache(maxsize=1 << 14)
 def _aims(plan: GroupQuantilesPlan, anchor: int) -> Aims:
-    """Return the ranks for a group of a counted size.
-
-    Distances from the bounds allow for fewer rows than counted, and those from the quantile for more.
-    """
+    """Return the ranks for a group of a counted size."""
+    # Distances from the bounds allow for fewer rows than counted, and those from the quantile for more.
     q, size = plan.q, plan.each
     if plan.threshold is not None:
         return _found_aims(plan, anchor, plan.threshold)
     margin = math.ceil(_SURE * plan.count_std)
     few, most = max(anchor - margin, 2), min(anchor + margin, plan.n_samples)
-    targets = [Target(_rank(q, few), POINT, 0)] if size != 2 else []
+    targets = [Target(rank_of(q, few), POINT, 0)] if size != 2 else []
     level = plan.confidence_level
     if level is not None:
         unknown = float(np.max(plan.noise(ROWS).scale)) * abs(q - _MIDDLE)
         low, high = offset_ranks(q, most, size, plan.rank_scale, (1 - level) / 2, unknown, group_rank_errors)
         # Ranks of more rows, moved to fewer. Rounding two ranks adds at most one.
-        change = _rank(q, most) - _rank(q, few)
+        change = rank_of(q, most) - rank_of(q, few)
         targets.append(Target(-1 if low is None else low - change - 1, LOW, 0))
         targets.append(Target(few + 1 if high is None else high - change + 1, HIGH, 0))
-    return _settle(plan, targets, few, anchor, _rank(q, anchor) - _rank(q, few))
+    return _settle(plan, targets, few, anchor, rank_of(q, anchor) - rank_of(q, few))
 
 
 def _found_aims(plan: GroupQuantilesPlan, anchor: int, threshold: float) -> Aims:
-    """Return the ranks for a group that was found with this noisy count.
-
-    The rank of a group of N rows is r + (N - anchor)/2, and should be qN. The limits allow for all sizes N of an
-    interval that holds given that the group was found.
-    """
+    """Return the ranks for a group that was found with this noisy count."""
+    # The rank of a group of N rows is r + (N - anchor)/2, and should be qN. The limits allow for all sizes N of an
+    # interval that holds given that the group was found.
     q, size, level = plan.q, plan.each, plan.confidence_level
     # Rounding must not put the count below the threshold.
     counts = FoundCounts(
@@ -288,7 +270,7 @@ def _found_aims(plan: GroupQuantilesPlan, anchor: int, threshold: float) -> Aims
     if level is not None:
         tail = (1 - _COUNT_TAIL) * (1 - level) / 2
         ends = offset_ranks(q, most, size, plan.rank_scale, tail, 0.0, group_rank_errors)
-        below, above = (None if end is None else end - _rank(q, most) for end in ends)
+        below, above = (None if end is None else end - rank_of(q, most) for end in ends)
         targets += [
             Target(-1 if below is None else math.floor(few / 2 + least) + below - 1, LOW, 0),
             Target(few + 1 if above is None else math.ceil(few / 2 + largest) + above + 1, HIGH, 0),
@@ -306,11 +288,9 @@ def _settle(plan: GroupQuantilesPlan, targets: list[Target], few: int, anchor: i
 
 
 def _drop_close_targets(targets: list[Target], n: int, least: tuple[int, ...]) -> list[Target]:
-    """Return targets that the bounds do not draw to them: the others become spare points in the middle.
-
-    A lower limit near the upper bound moves inward, where it is still valid. So does an upper limit near the lower
-    bound.
-    """
+    """Return targets that the bounds do not draw to them: the others become spare points in the middle."""
+    # A lower limit near the upper bound moves inward, where it is still valid. So does an upper limit near the
+    # lower bound.
     spare = Target(n // 2, SPARE, 0)
     while True:
         found = _nearest_failure(targets, n, least)

@@ -1,8 +1,6 @@
 """Integer totals over units with several rows, and their joint sensitivity to replacing a unit.
 
-A unit is the number c of its rows, at most m, and the sum s of their z in [-1, 1]^d: |s| <= c in every column. In parts
-of m, the sums of c, s^2 and c^2 add no noise to the sum of s, and the sum of s c adds a little. Proof:
-docs/proofs/mean-per-row.md.
+Proof: docs/proofs/mean-per-row.md.
 """
 
 from __future__ import annotations
@@ -22,7 +20,6 @@ from dpstats.privacy.guarantee import Neighbors
 from dpstats.privacy.stages import Block, JointStage
 from dpstats.release.additive import JointIntegers
 
-Floats = NDArray[np.float64]
 Steps = NDArray[np.int64]
 
 TOTALS = "totals of the units"
@@ -44,6 +41,8 @@ ADDED_COUNT_WEIGHT = 1.0
 _SAFE = 1 + 1e-12
 
 
+# A unit is the number c of its rows, at most m, and the sum s of their z in [-1, 1]^d: |s| <= c in every column. In
+# parts of m, the sums of c, s^2 and c^2 add no noise to the sum of s, and the sum of s c adds a little.
 @dataclass(frozen=True)
 class UnitTotals:
     """Totals of units of at most ``max_rows`` rows; d columns of 2^bits steps each."""

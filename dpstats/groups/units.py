@@ -18,7 +18,7 @@ from dpstats.data.labels import column_names, declare_unit
 from dpstats.data.parameters import check_integer
 from dpstats.data.rows import column_of
 from dpstats.data.values import MISSING, is_built_in, is_missing, key_of
-from dpstats.errors import InvalidData, InvalidParameter, is_public, refuse, show
+from dpstats.errors import is_public, refuse, refuse_data, show
 
 Floats = NDArray[np.float64]
 
@@ -77,12 +77,14 @@ def one_row_per_unit(
     """
     names = column_names(frame)
     if names is None:
-        raise InvalidData(f"frame must be a data frame, got {type(frame).__name__}")
+        raise refuse_data("frame", got=show(frame), allowed="a data frame")
     if not hasattr(frame, "iloc"):
         library = type(frame).__module__.partition(".")[0]
-        raise InvalidData(
-            f"frame must be a data frame of pandas, which keeps what a row is, got {type(frame).__name__} of "
-            f"{library}. Convert it, for example by frame.to_pandas()."
+        raise refuse_data(
+            "frame",
+            got=f"{type(frame).__name__} of {library}",
+            allowed="a data frame of pandas, which keeps what a row is",
+            remedy="Convert it, for example by frame.to_pandas().",
         )
     _check_how(how)
     if not is_public(unit):
@@ -90,23 +92,25 @@ def one_row_per_unit(
     refuse_unknown("unit", [unit], names)
     refuse_unknown("how", list(how), names)
     if unit in how:
-        raise InvalidParameter(f"how must not have {show(unit)}, the unit")
+        raise refuse("how", allowed=f"not have {show(unit)}, the unit")
     if max_rows is not None:
         check_integer("max_rows", max_rows, at_least=1)
     word = str(unit) if called is None else called
     if not isinstance(word, str) or not word.strip():
-        raise InvalidParameter(f"called must be the name of a unit, such as 'person', got {show(called)}")
+        raise refuse("called", given=called, allowed="the name of a unit, such as 'person'")
 
     units = Units.of(column(frame, unit), "unit")
     if not len(units):
-        raise InvalidData("unit must have at least one row")
+        raise refuse_data("unit", allowed="have at least one row")
     read = {name: _column(frame, name, kind) for name, kind in how.items()}
     rows = units.rows(read.values(), max_rows)
     made = {unit: take(frame, unit, units.firsts)}
     for name, kind in how.items():
         kept = _KINDS[kind](read[name], rows)
         made[name] = take(frame, name, kept) if kind == "first" else kept
-    return _build_frame(made, word)
+    import pandas as pd
+
+    return declare_unit(pd.DataFrame(made), word)
 
 
 class Units:
@@ -132,9 +136,10 @@ class Units:
         present, place = np.unique(places, return_inverse=True)
         keys = [key_of(values[i]) for i in present]
         if any(key is None or key == MISSING or not is_built_in(key) for key in keys):
-            raise InvalidData(
-                f"{parameter} must be text, numbers, bytes, times or tuples of these, got at least one entry that is "
-                "missing or something else"
+            raise refuse_data(
+                parameter,
+                got="at least one entry that is missing or something else",
+                allowed="text, numbers, bytes, times or tuples of these",
             )
         ordered = {key: i for i, key in enumerate(sorted(set(keys), key=_order))}
         codes = np.array([ordered[key] for key in keys], dtype=np.int64)[place]
@@ -174,7 +179,11 @@ def _check_how(how: Any) -> None:
     allowed = ", ".join(map(repr, _KINDS))
     if not isinstance(how, Mapping) or not how:
         got = "no column" if isinstance(how, Mapping) else type(how).__name__
-        raise InvalidParameter(f"how must be a mapping {{column: one of {allowed}}}, got {got}")
+        raise refuse(
+            "how",
+            got=got,
+            allowed=f"a mapping {{column: one of {allowed}}}",
+        )
     for kind in how.values():
         if not isinstance(kind, str) or kind not in _KINDS:
             # Not the column: if a private mapping is given by mistake, its keys are entries.
@@ -199,11 +208,6 @@ def _column(frame: Any, name: Any, kind: str) -> Any:
 # Aggregates of a unit's entries. Sums are rounded once, so that they do not depend on the order of rows.
 
 
-def _present(values: Floats, own: NDArray[np.int64]) -> list[float]:
-    found = values[own]
-    return [value for value in found.tolist() if value == value]
-
-
 def _sum(values: list[float]) -> float:
     if not values:
         return math.nan
@@ -218,7 +222,12 @@ def _mean(values: list[float]) -> float:
 
 
 def _aggregate_numbers(kept: Callable[[list[float]], float]) -> Callable[[Any, list[NDArray[np.int64]]], Any]:
-    return lambda values, rows: np.array([kept(_present(values, own)) for own in rows], dtype=np.float64)
+    def aggregate(values: Any, rows: list[NDArray[np.int64]]) -> Any:
+        # A missing entry is NaN, which differs from itself.
+        present = ([value for value in values[own].tolist() if value == value] for own in rows)
+        return np.array([kept(entries) for entries in present], dtype=np.float64)
+
+    return aggregate
 
 
 def _first(values: Any, rows: list[NDArray[np.int64]]) -> NDArray[np.int64]:
@@ -238,10 +247,3 @@ _KINDS: dict[str, Callable[[Any, list[NDArray[np.int64]]], Any]] = {
     "first": _first,
     "count": _count,
 }
-
-
-def _build_frame(made: Mapping[Any, Any], word: str) -> Any:
-    """Return columns as a data frame that declares the unit of its rows."""
-    import pandas as pd
-
-    return declare_unit(pd.DataFrame(dict(made)), word)

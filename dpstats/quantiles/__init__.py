@@ -1,6 +1,5 @@
 """Private quantiles: one or many quantiles, a median, a whole distribution."""
 
-from dpstats.quantiles import pictures as pictures  # what pages draw
 from dpstats.quantiles.distribution import PrivateDistribution
 from dpstats.quantiles.median import PrivateMedian
 from dpstats.quantiles.quantile import PrivateQuantile

@@ -1,7 +1,6 @@
 """The band of a private cdf, and the errors of quantiles that are read from it.
 
-The band includes sampling error by Massart's inequality, for any distribution and any n, and the simulated noise of the
-release. Proof: docs/proofs/distribution.md.
+Proof: docs/proofs/distribution.md.
 """
 
 from __future__ import annotations
@@ -10,18 +9,17 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from dpstats.error_distributions import ErrorDistribution, Limits, Tail
+from dpstats.quantiles.dyadic import Numbers
 from dpstats.together import AtOnce
-
-Numbers = NDArray[np.float64]
-
 
 BAND = AtOnce("the band, which covers all quantiles at once")
 
 
+# The band includes sampling error by Massart's inequality, for any distribution and any n, and the simulated noise
+# of the release.
 @dataclass(frozen=True, eq=False)
 class BandWidth:
     """Distribution of the largest error of an estimated cdf: sampling error and simulated noise.

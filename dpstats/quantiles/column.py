@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.parameters import check_integer
-from dpstats.errors import InvalidData
+from dpstats.errors import refuse_data
 from dpstats.inference import HasEstimates
 from dpstats.quantiles.grid import GridPlan
 from dpstats.release.estimator import PrivateEstimator
@@ -57,7 +57,7 @@ def check_sizes(n_samples: Any, n_features: Any) -> int:
     """Return the number of rows of one column."""
     n = check_integer("n_samples", n_samples, at_least=2)
     if check_integer("n_features", n_features, at_least=1) != 1:
-        raise InvalidData(
-            f"X must be one column: a 1-d array, or a table with one column, got one with {n_features}"
+        raise refuse_data(
+            "X", got=f"{n_features} columns", allowed="one column: a 1-d array, or a table with one column"
         )
     return n

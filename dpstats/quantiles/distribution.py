@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,19 +15,25 @@ from numpy.typing import NDArray
 from dpstats.data.parameters import check_integer, check_level, check_privacy_parameters
 from dpstats.data.tables import Rows
 from dpstats.data.values import exact_numbers
-from dpstats.errors import InvalidParameter, attempt
+from dpstats.errors import attempt, refuse, refuse_data
+from dpstats.figures import ESTIMATE, REFERENCE, new_figure
 from dpstats.inference import Estimates
 from dpstats.lattice import isqrt_up
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.quantiles.band import BAND, Band, BandWidth, QuantileErrors
 from dpstats.quantiles.column import OneColumn, check_sizes
-from dpstats.quantiles.dyadic import consistent_leaves, height_of, tree_counts
+from dpstats.quantiles.dyadic import Numbers, consistent_leaves, height_of, tree_counts
 from dpstats.quantiles.grid import Grid, GridPlan, check_bounds, check_grid, finite_places
 from dpstats.quantiles.quantile import check_fractions
 from dpstats.release.additive import Integers, additive_stages
 from dpstats.release.parameters import HasMissingCodes, parameters
 from dpstats.release.session import Released, Session
+from dpstats.report import picture_of
 from dpstats.results import ConfidenceInterval, few_observed
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 
 COUNTS = "rows in dyadic intervals"
 
@@ -37,8 +43,6 @@ _SIMULATED = 2000
 _MORE = 2.0
 """Number of noise standard deviations that are added to the released number of rows."""
 _SHOWN = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
-
-Numbers = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -227,8 +231,8 @@ class PrivateDistribution(OneColumn[DistributionPlan], HasMissingCodes):
         else:
             grid = check_grid(self.bounds, self.step)
         if grid.points > _MOST_CELLS:
-            raise InvalidParameter(
-                f"step must leave at most 2^20 values between the bounds, got {grid.points:,} of them"
+            raise refuse(
+                "step", got=f"{grid.points:,}", allowed="not leave more than 2^20 values between the bounds"
             )
         height = height_of(grid.points if grid.declared else grid.steps)
         # A replaced row leaves one node of every level below the root and enters another. A row that becomes missing
@@ -283,7 +287,11 @@ class PrivateDistribution(OneColumn[DistributionPlan], HasMissingCodes):
         if grid.declared:
             found = self.edges_[np.searchsorted(self.cdf_, fractions, side="left")]
         else:
-            found = _inverse(np.append(grid.low, self.edges_), np.append(0.0, self.cdf_), fractions)
+            # The cdf is linear within a cell.
+            x, cdf = np.append(grid.low, self.edges_), np.append(0.0, self.cdf_)
+            place = np.searchsorted(cdf, fractions, side="left")
+            below, above = cdf[place - 1], cdf[place]
+            found = x[place - 1] + (x[place] - x[place - 1]) * (fractions - below) / (above - below)
         return float(found[0]) if np.ndim(q) == 0 else found
 
     def band(self, x: Any = None, confidence_level: float = 0.95) -> ConfidenceInterval:
@@ -386,17 +394,77 @@ def _simulated(plan: DistributionPlan) -> NDArray[np.float32]:
     return found
 
 
-def _inverse(x: Numbers, cdf: Numbers, fractions: Numbers) -> Numbers:
-    """Return the points at which a cdf, linear between given points, first reaches the fractions."""
-    place = np.searchsorted(cdf, fractions, side="left")
-    below, above = cdf[place - 1], cdf[place]
-    return x[place - 1] + (x[place] - x[place - 1]) * (fractions - below) / (above - below)
-
-
 def _numbers(x: Any) -> Numbers:
     at = attempt(lambda: exact_numbers("x", x).astype(np.float64), Exception)
     if at is None:
-        raise InvalidParameter("x must be a number or an array of numbers")
+        raise refuse("x", given=x, allowed="a number or an array of numbers")
     if np.isnan(at).any():
-        raise InvalidParameter("x must be numbers, got at least one NaN")
+        raise refuse("x", got="at least one NaN", allowed="numbers")
     return at
+
+
+def plot_distribution(
+    distribution: PrivateDistribution,
+    *,
+    reference: Any = None,
+    confidence_level: float = 0.95,
+    title: str = "",
+) -> Figure:
+    """Draw a private cdf with its simultaneous band.
+
+    Parameters
+    ----------
+    distribution : PrivateDistribution
+        Fitted.
+    reference : array of shape (n,), optional
+        Rows whose empirical cdf is also drawn. Use it for public data only.
+    confidence_level : float, default=0.95
+        Level of the band.
+    title : str, optional
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    grid, edges = distribution.plan_.grid, distribution.edges_
+    band = distribution.band(confidence_level=confidence_level)
+    low, high = np.atleast_1d(band.low), np.atleast_1d(band.high)
+    figure = new_figure(figsize=(5.6, 3.8))
+    axis = figure.subplots()
+    label = f"{100 * confidence_level:g}% band, everywhere at once"
+    # A cdf is constant between declared values. Inside a cell it is between its values at the edges.
+    if grid.declared:
+        axis.step(edges, distribution.cdf_, where="post", color=ESTIMATE, lw=1.4, label="private")
+        axis.fill_between(edges, low, high, step="post", color=ESTIMATE, alpha=0.2, lw=0, label=label)
+    else:
+        axis.plot(
+            np.append(grid.low, edges),
+            np.append(0.0, distribution.cdf_),
+            color=ESTIMATE,
+            lw=1.4,
+            label="private",
+        )
+        at = np.repeat(np.append(grid.low, edges), 2)[1:-1]
+        ends = np.repeat(np.append(0.0, low[:-1]), 2), np.repeat(high, 2)
+        axis.fill_between(at, *ends, color=ESTIMATE, alpha=0.2, lw=0, label=label)
+    if reference is not None:
+        rows = attempt(lambda: np.sort(np.asarray(reference, dtype=np.float64).ravel()), Exception)
+        if rows is None:
+            raise refuse_data("reference", allowed="numbers")
+        share = np.arange(1, rows.size + 1) / rows.size
+        axis.step(rows, share, where="post", color=REFERENCE, lw=1, ls="--", label="not private")
+    axis.set_xlim(grid.low, grid.high)
+    axis.set_ylim(0, 1.01)
+    axis.set_xlabel("x")
+    axis.set_ylabel("share of rows at or below x")
+    axis.grid(alpha=0.25)
+    axis.legend(fontsize=8, frameon=False, loc="lower right")
+    axis.set_title(title, fontsize=10)
+    return figure
+
+
+@picture_of.register
+def _of_distribution(distribution: PrivateDistribution) -> tuple[str, Any]:
+    return "The private cdf, with its 95% band, which holds everywhere at once.", plot_distribution(
+        distribution
+    )

@@ -1,7 +1,6 @@
 """Counts of rows in dyadic intervals, and the consistent counts that fit them best.
 
-Cells are numbered from 0. Level k of the tree has 2^k nodes, and each node has two children in the next level. Proof:
-docs/proofs/distribution.md.
+Proof: docs/proofs/distribution.md.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from dpstats.data.arithmetic import as_int64
 Numbers = NDArray[np.float64]
 
 
+# Cells are numbered from 0. Level k of the tree has 2^k nodes, and each node has two children in the next level.
 def height_of(cells: int) -> int:
     """Return the number of levels below the root, such that there are at least as many leaves as cells."""
     return max(1, (cells - 1).bit_length())

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_real
-from dpstats.errors import InvalidData, InvalidParameter, attempt, show
+from dpstats.errors import attempt, refuse, refuse_data, show
 from dpstats.lattice.base import check_region
 from dpstats.privacy.plan import ReleasePlan
 
@@ -106,6 +107,10 @@ class GridPlan(ReleasePlan):
         """Standard deviation of the noise in the released number of rows. 0 if none is released."""
         return 0.0
 
+    def anchor(self, rows: Any) -> NDArray[np.int64]:
+        """Return the numbers of rows that define ranks, for released numbers of rows."""
+        return as_int64(np.clip(np.rint(rows), 2, self.n_samples))
+
 
 @lru_cache(maxsize=8)
 def _edges(grid: Grid) -> NDArray[np.float64]:
@@ -120,16 +125,14 @@ def _edges(grid: Grid) -> NDArray[np.float64]:
 
 def check_bounds(bounds: Any) -> tuple[float, float]:
     """Return public bounds as two floats, the lower one first."""
-    words = "bounds must be a pair (low, high) of finite numbers with low < high, known without the data"
-    if bounds is None:
-        raise InvalidParameter(f"{words}; got none")
+    allowed = "a pair (low, high) of finite numbers with low < high, known without the data"
     ends = list(bounds) if attempt(lambda: np.ndim(bounds), Exception) == 1 else []
     if len(ends) != 2:
-        raise InvalidParameter(f"{words}, got {show(bounds)}")
+        raise refuse("bounds", given=bounds, allowed=allowed)
     low, high = ends
     low, high = check_real("bounds[0]", low, of=bounds), check_real("bounds[1]", high, of=bounds)
     if not low < high:
-        raise InvalidParameter(f"{words}, got {show(bounds)}")
+        raise refuse("bounds", given=bounds, allowed=allowed)
     half, middle = high / 2 - low / 2, low / 2 + high / 2
     check_region(half, middle, "bounds must have a half-width", "bounds must have a middle")
     return low, high
@@ -140,8 +143,11 @@ def check_grid(bounds: Any, step: Any) -> Grid:
     low, high = check_bounds(bounds)
     if step is None:
         if not (high - low) / _STEPS > 8 * math.ulp(max(abs(low), abs(high))):
-            raise InvalidParameter(
-                f"bounds must have 2^23 floating-point numbers between them, got {show(bounds)}. Declare a step."
+            raise refuse(
+                "bounds",
+                given=bounds,
+                allowed="have 2^23 floating-point numbers between them",
+                remedy="Declare a step.",
             )
         steps = _STEPS
     else:
@@ -149,8 +155,10 @@ def check_grid(bounds: Any, step: Any) -> Grid:
         ratio = (high - low) / step
         steps = round(ratio) if math.isfinite(ratio) else 0
         if not 1 <= steps <= _MOST_STEPS or abs(ratio - steps) > _SLACK * steps:
-            raise InvalidParameter(
-                f"step must divide the range of bounds into at most 2^40 parts, got {step:g} for {show(bounds)}"
+            raise refuse(
+                "step",
+                got=f"{step:g} for {show(bounds)}",
+                allowed="a divisor of the range of bounds into at most 2^40 parts",
             )
     return Grid(low, high, steps, step is not None)
 
@@ -163,9 +171,11 @@ def finite_places(X: Any, grid: Grid, up: bool = False, missing: str = "error") 
     )
     if not finite.all():
         if missing == "error":
-            raise InvalidData(
-                "X must be finite, got at least one NaN or infinite entry. missing='drop' leaves such rows out and "
-                "estimates for the observed rows."
+            raise refuse_data(
+                "X",
+                got="at least one NaN or infinite entry",
+                allowed="finite",
+                remedy="missing='drop' leaves such rows out and estimates for the observed rows.",
             )
         column = column[finite]
     return grid.places(column, up)

@@ -1,8 +1,6 @@
 """Many quantiles by repeated halving: first the middle quantile, then the middle quantiles on either side.
 
-The parts of a level contain different rows, and a choice in a part is relative to the number of rows in that part. A
-replaced row leaves at most one part and enters at most one. Each of the two parts has one row added or removed. Proof:
-docs/proofs/quantiles.md, theorem 3.
+Proof: docs/proofs/quantiles.md, theorem 3.
 """
 
 from __future__ import annotations
@@ -24,6 +22,9 @@ _LARGEST_DENOMINATOR = 10**6
 Places = NDArray[np.integer[Any]]
 
 
+# The parts of a level contain different rows, and a choice in a part is relative to the number of rows in that
+# part. A replaced row leaves at most one part and enters at most one. Each of the two parts has one row added or
+# removed.
 @dataclass(frozen=True)
 class Node:
     """A quantile that halves a part.

@@ -1,22 +1,19 @@
 """Joint choice of points whose ranks are close to public target ranks.
 
-The utility of a tuple is minus the range of the set that contains 0 and the rank error of each point. Proof:
-docs/proofs/quantiles.md, theorem 1.
+Proof: docs/proofs/quantiles.md, theorem 1.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
+from dpstats.quantiles.halving import Places
 from dpstats.release.groups import Nested, Windows
 
-Places = NDArray[np.integer[Any]]
 
-
+# The utility of a tuple is minus the range of the set that contains 0 and the rank error of each point.
 def windows(places: Places, ranks: tuple[int, ...], steps: int, unit: int = 1) -> Windows:
     """Return the tuples of points by utility, for rows at sorted places among 0, ..., ``steps``.
 

@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpstats.data.parameters import check_level, check_privacy_parameters
+from dpstats.data.parameters import check_level, check_privacy_parameters, check_real
 from dpstats.data.tables import Rows
 from dpstats.error_distributions import chosen_limits
-from dpstats.errors import InvalidParameter
 from dpstats.inference import Estimates
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.stages import LEAST_HEAVY, Smooth, Stage
@@ -166,8 +165,7 @@ class PrivateMedian(OneColumn[MedianPlan], HasMissingCodes):
         """
         n = check_sizes(n_samples, n_features)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
-        if delta > 0.5:
-            raise InvalidParameter(f"delta must be at most 0.5, got {delta:g}")
+        check_real("delta", delta, at_most=0.5)
         level = None
         if self.confidence_level is not None:
             level = check_level("confidence_level", self.confidence_level)

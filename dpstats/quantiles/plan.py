@@ -9,9 +9,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpstats.data.arithmetic import as_int64
 from dpstats.privacy.calibration import largest_cost
 from dpstats.privacy.events import BoundedRange
 from dpstats.privacy.guarantee import PrivacyGuarantee
@@ -118,22 +116,18 @@ class QuantilePlan(GridPlan):
         """Standard deviation of the noise in the number of observed rows. 0 if the number is public."""
         return float(np.max(self.noise(ROWS).std)) if self.dropped else 0.0
 
-    def anchor(self, rows: Any) -> NDArray[np.int64]:
-        """Return the number of rows that defines the ranks, for released numbers of observed rows."""
-        return as_int64(np.clip(np.rint(rows), 2, self.n_samples))
-
     def aim(self, rows: int, each: int) -> list[int]:
         """Return the ranks for a counted number of rows, where this plan is about ``each`` rows at a time."""
         near = observed_plan(self, int(self.anchor(rows / each)))
         of = [0.5 if target.kind == SPARE else self.q[target.of] for target in near.targets]
         return [
-            each * (target.rank - _rank(q, near.n_samples)) + _rank(q, rows)
+            each * (target.rank - rank_of(q, near.n_samples)) + rank_of(q, rows)
             for target, q in zip(near.targets, of, strict=True)
         ]
 
     def shift(self, observed: int, anchor: int) -> int:
         """Return the private change of all ranks, given the observed and the counted number of rows."""
-        return _rank(self._middle, observed) - _rank(self._middle, anchor)
+        return rank_of(self._middle, observed) - rank_of(self._middle, anchor)
 
     @property
     def _middle(self) -> float:
@@ -228,7 +222,7 @@ def points_plan(
     targets = _Aim(n, grid, q, scale, level, noise).targets()
     unseparated = _without_point(q, targets)
     # A release is required. If no quantile can be separated from a bound, choose points at the quantiles' ranks.
-    targets = targets or tuple(Target(_rank(x, n), POINT, i) for i, x in enumerate(q))
+    targets = targets or tuple(Target(rank_of(x, n), POINT, i) for i, x in enumerate(q))
     first_reach(scale, len(targets))
     stages: list[Choice | Stage] = [*first, Choice(POINTS, len(targets), 2, scale, grid.points)]
     accepted: list[tuple[int | None, int | None]] = []
@@ -387,7 +381,7 @@ class _Aim:
     def rank_change(self, target: Target, anchor: int) -> int:
         """Return the change of a target's rank from ``n`` rows to the counted ones."""
         q = 0.5 if target.kind == SPARE else self.q[target.of]
-        return _rank(q, anchor) - _rank(q, self.n)
+        return rank_of(q, anchor) - rank_of(q, self.n)
 
     def _targets(self, size: int) -> list[Target]:
         """Return the targets that can be chosen if there are ``size`` points in total."""
@@ -398,7 +392,7 @@ class _Aim:
                 found.append(Target(low, LOW, index))
             if high is not None:
                 found.append(Target(high, HIGH, index))
-            rank = _rank(x, self.n)
+            rank = rank_of(x, self.n)
             point = min(max(rank, low or 0), self.n if high is None else high)
             found.append(Target(point, POINT, index))
         while True:
@@ -410,11 +404,9 @@ class _Aim:
         return [t for t in found if self._points or t.kind != POINT or t.of not in both]
 
     def _inside(self, targets: list[Target], size: int, side: int) -> list[Target]:
-        """Return the targets that the bound on one side does not draw to it.
-
-        A lower endpoint near the upper bound moves inward, where it is still valid. Other targets near a bound are
-        dropped.
-        """
+        """Return the targets that the bound on one side does not draw to it."""
+        # A lower endpoint near the upper bound moves inward, where it is still valid. Other targets near a bound
+        # are dropped.
         share = ESCAPED * (1 - (self.level or 0.5)) / size
         # Sort by the number of rows between the rank and the bound.
         waiting = sorted((self.n - t.rank if side == HIGH else t.rank, t) for t in targets)
@@ -431,11 +423,9 @@ class _Aim:
 
     @property
     def _points(self) -> bool:
-        """Whether a quantile with both endpoints has a separate point, instead of their middle.
-
-        The middle may lie between the values of data on a declared grid, or of endpoints that are far apart by design.
-        Otherwise points are chosen if intervals widen by at most 1%.
-        """
+        """Whether a quantile with both endpoints has a separate point, instead of their middle."""
+        # The middle may lie between the values of data on a declared grid, or of endpoints that are far apart by
+        # design. Otherwise points are chosen if intervals widen by at most 1%.
         if self.grid.declared or self.noise is not None or self.level is None:
             return True
         k = len(self.q)
@@ -451,7 +441,7 @@ class _Aim:
         if self.unknown is not None and self.most is not None:
             # Distances allow for more rows. Rounding two ranks adds at most one.
             scale, middle = self.unknown
-            most = _rank(q, self.most) - _rank(q, self.n)
+            most = rank_of(q, self.most) - rank_of(q, self.n)
             low, high = offset_ranks(q, self.most, size, self.scale, tail, scale * abs(q - middle))
             low = None if low is None or low - most - 1 < 0 else low - most - 1
             high = None if high is None or high - most + 1 > self.n else high - most + 1
@@ -466,7 +456,8 @@ class _Aim:
         return low, high
 
 
-def _rank(q: float, n: int) -> int:
+def rank_of(q: float, n: int) -> int:
+    """Return the rank of a quantile among n rows."""
     return math.floor(q * n + 0.5)
 
 

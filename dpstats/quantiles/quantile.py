@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,8 @@ from dpstats.data.parameters import (
 )
 from dpstats.data.tables import Rows
 from dpstats.error_distributions import chosen_limits
-from dpstats.errors import InvalidParameter, ScaleOutOfRange, attempt, refuse, show
+from dpstats.errors import ScaleOutOfRange, attempt, refuse, show
+from dpstats.figures import ESTIMATE, new_figure, place_bars
 from dpstats.inference import Estimates
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.quantiles.column import OneColumn, check_sizes
@@ -45,7 +46,12 @@ from dpstats.quantiles.plan import (
 )
 from dpstats.release.parameters import HasMissingCodes, parameters
 from dpstats.release.session import Part, Released, Session
+from dpstats.report import picture_of
 from dpstats.results import few_observed
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 
 _MOST_TOGETHER = 20
 """Number of quantiles from which halving has the smaller errors."""
@@ -192,19 +198,32 @@ class PrivateQuantile(OneColumn[QuantilePlan], HasMissingCodes):
             method = "halving" if many else "joint"
         if method == "halving":
             if level is not None:
-                raise InvalidParameter("method='halving' has no intervals: give confidence_level=None")
+                raise refuse(
+                    "confidence_level",
+                    given=level,
+                    allowed="None with method='halving', which has no intervals",
+                )
             return _plan_or_name_another(halving_plan, n, grid, q, guarantee, missing)
         if level is None and coverage == "any":
-            raise InvalidParameter("coverage='any' needs intervals: give a confidence_level")
+            raise refuse(
+                "coverage",
+                given=coverage,
+                allowed="'regular' without intervals",
+                remedy="Give a confidence_level.",
+            )
         if missing == "drop" and coverage == "any":
-            raise InvalidParameter(
-                "coverage must be 'regular' with missing='drop', got 'any'. PrivateDistribution(missing='drop') has "
-                "intervals for any distribution."
+            raise refuse(
+                "coverage",
+                given=coverage,
+                allowed="'regular' with missing='drop'",
+                remedy="PrivateDistribution(missing='drop') has intervals for any distribution.",
             )
         if len(q) * (1 if level is None else 3) > _MOST_POINTS:
-            raise InvalidParameter(
-                f"q must have at most {_MOST_POINTS} points to be chosen together, three for each quantile with an "
-                f"interval, got {len(q)} quantiles; PrivateDistribution has them all"
+            raise refuse(
+                "q",
+                got=f"{len(q)} quantiles",
+                allowed=f"have at most {_MOST_POINTS} points together, three for each quantile with an interval",
+                remedy="PrivateDistribution has them all.",
             )
         return _plan_or_name_another(points_plan, n, grid, q, guarantee, level, coverage, missing)
 
@@ -388,3 +407,49 @@ def _plan_or_name_another(make: Callable[..., QuantilePlan], *arguments: Any) ->
         raise ScaleOutOfRange(
             f"{error}. Or use PrivateDistribution, which allows a smaller epsilon."
         ) from None
+
+
+def plot_quantiles(quantiles: PrivateQuantile, *, title: str = "") -> Figure:
+    """Draw private quantiles against their fractions, with their intervals.
+
+    Parameters
+    ----------
+    quantiles : PrivateQuantile
+        Fitted.
+    title : str, optional
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    q, points, low, high = (
+        np.atleast_1d(x) for x in (quantiles.q, quantiles.quantile_, quantiles.low_, quantiles.high_)
+    )
+    figure = new_figure(figsize=(5.6, 3.6))
+    axis = figure.subplots()
+    if quantiles.plan_.confidence_level is None:
+        axis.plot(q, points, "o", ms=4, color=ESTIMATE)
+    else:
+        # A separately chosen point may equal a limit of its interval, but is never outside.
+        middle, errors, marked = place_bars(points, low, high)
+        label = f"private, with {100 * quantiles.plan_.confidence_level:g}% intervals"
+        axis.errorbar(
+            q, middle, errors, fmt="o", ms=4, capsize=3, color=ESTIMATE, label=label, markevery=marked
+        )
+        axis.legend(fontsize=8, frameon=False, loc="upper left")
+    axis.set_xlim(0, 1)
+    axis.set_xlabel("q")
+    axis.set_ylabel("quantile")
+    axis.grid(alpha=0.25)
+    axis.set_title(title, fontsize=10)
+    return figure
+
+
+@picture_of.register
+def _of_quantiles(quantiles: PrivateQuantile) -> tuple[str, Any] | None:
+    if np.size(quantiles.q) < 2:
+        return None
+    return (
+        "Private quantiles against their fractions, with their intervals where there are any.",
+        plot_quantiles(quantiles),
+    )

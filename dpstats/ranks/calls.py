@@ -8,7 +8,7 @@ import numpy as np
 
 from dpstats.data.frames import check_indexes
 from dpstats.data.rows import column_of
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.errors import refuse, refuse_data
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.ranks.rank_tests import KruskalWallisTest, MannWhitneyTest, SignedRankTest
 from dpstats.ranks.result import RankTestResult
@@ -90,7 +90,12 @@ def mann_whitney(
     """
     if groups is None:
         groups = (0, 1)
-        x, labels = _pool(x, labels)
+        if labels is None:
+            raise refuse(
+                "labels", given=None, allowed="given: the second sample, or with groups the group of each row"
+            )
+        first, second = column_of("x", x), column_of("without groups, the second sample", labels)
+        x, labels = np.concatenate([first, second]), np.repeat([0, 1], [first.size, second.size])
     test = MannWhitneyTest(
         groups=groups,
         sizes=sizes,
@@ -151,16 +156,6 @@ def _subtract(x: Any, y: Any) -> Any:
     check_indexes({"x": x, "y": y})
     first, second = column_of("x", x), column_of("y", y)
     if first.shape != second.shape:
-        raise InvalidData("y must have as many rows as x, one per pair")
+        raise refuse_data("y", allowed="have as many rows as x, one per pair")
     with np.errstate(over="ignore", invalid="ignore"):
         return first - second
-
-
-def _pool(x: Any, y: Any) -> tuple[Any, Any]:
-    """Return the rows of two samples, and the sample of each row."""
-    if y is None:
-        raise InvalidParameter(
-            "labels must be given: the second sample, or with groups the group of each row, got None"
-        )
-    first, second = column_of("x", x), column_of("without groups, the second sample", y)
-    return np.concatenate([first, second]), np.repeat([0, 1], [first.size, second.size])

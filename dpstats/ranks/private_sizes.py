@@ -137,10 +137,8 @@ def _draw_noise(noise: CountNoise, size: int) -> Numbers:
 
 
 def _largest_sum(larger: NDArray[np.float64], smaller: NDArray[np.float64], subset: int) -> Fraction:
-    """Return twice the largest rank sum of a subset of a sorted group against another, ties broken at random.
-
-    It is the expected value over the breaking.
-    """
+    """Return twice the largest rank sum of a subset of a sorted group against another, ties broken at random."""
+    # It is the expected value over the breaking.
     kept = larger[-subset:]
     below, at_most = (np.searchsorted(smaller, kept, side) for side in ("left", "right"))
     won = int(below.sum()) + int(at_most.sum()) - kept.size * smaller.size

@@ -17,7 +17,7 @@ from dpstats.data.levels import Categories
 from dpstats.data.parameters import check_choice, check_integer, check_real, check_simulations
 from dpstats.data.schema import Column, Schema
 from dpstats.data.tables import Rows
-from dpstats.errors import InvalidData, InvalidParameter, show
+from dpstats.errors import refuse, refuse_data
 from dpstats.inference import Estimates
 from dpstats.noisy_counts import CountNoise
 from dpstats.privacy.budget import PrivacyBudget
@@ -102,7 +102,7 @@ class RankTest(HasResult[RankTestResult], PrivateEstimator[RankPlan], HasMissing
         numbers: int = 1,
     ) -> RankPlan:
         if check_integer("n_features", n_features, at_least=1) != 1:
-            raise InvalidParameter(f"n_features must be 1, because ranks need one column, got {n_features}")
+            raise refuse("n_features", given=n_features, allowed="1, because ranks need one column")
         guarantee = PrivacyGuarantee(check_real("epsilon", self.epsilon, above=0))
         check_simulations(self.n_simulations, at_least=99)
         # Laplace noise uses the l1 sensitivity only, so the sum of squares has no role.
@@ -126,7 +126,7 @@ class RankTest(HasResult[RankTestResult], PrivateEstimator[RankPlan], HasMissing
         """Return the finite numbers of one column, and the codes of their groups if there are any."""
         table = rows.whole()
         if not np.isfinite(table.X).all():
-            raise InvalidData("X must be finite, got at least one NaN or infinite entry")
+            raise refuse_data("X", got="at least one NaN or infinite entry", allowed="finite")
         return table.X[:, 0], table.groups
 
     def _report(self, released: Released, plan: RankPlan) -> None:
@@ -253,26 +253,27 @@ class GroupRankTest(RankTest):
         if self.sizes is None:
             return n, count, None
         if self._drops():
-            raise InvalidParameter(
-                "sizes must be None with missing='drop': the sizes of the groups of complete rows are private"
+            raise refuse(
+                "sizes",
+                given=self.sizes,
+                allowed="None with missing='drop'",
+                remedy="The sizes of the groups of complete rows are private.",
             )
-        words = (
-            f"sizes must be None (private), or {count} integers of at least 1 that add up to n_samples = {n}"
-        )
         given = self.sizes
+        allowed = f"None (private), or {count} integers of at least 1 that add up to n_samples = {n}"
         shapeless = not hasattr(type(given), "__len__") or getattr(given, "shape", None) == ()
         if isinstance(given, str | bytes) or shapeless or len(given) != count:
-            raise InvalidParameter(f"{words}, got {show(given)}")
+            raise refuse("sizes", given=given, allowed=allowed)
         sizes = tuple(
             check_integer(f"sizes[{j}]", size, at_least=1, of=given) for j, size in enumerate(given)
         )
         if sum(sizes) != n:
-            raise InvalidParameter(f"{words}, got {show(given)}")
+            raise refuse("sizes", given=given, allowed=allowed)
         return n, count, sizes
 
     def _kinds(self) -> Categories:
         if self.groups is None:
-            raise InvalidParameter("groups must be given: the public labels of the groups")
+            raise refuse("groups", allowed="given: the public labels of the groups")
         return Categories(self.groups, "groups")
 
     def _schema(self) -> Schema:
@@ -286,11 +287,11 @@ class GroupRankTest(RankTest):
         values, codes = self._values(rows)
         assert codes is not None
         if (codes < 0).any():
-            raise InvalidData(
-                "y must hold declared groups only, got at least one label outside them, or missing"
+            raise refuse_data(
+                "y", got="at least one label outside them, or missing", allowed="hold declared groups only"
             )
         if plan.public_sizes and tuple(np.bincount(codes, minlength=len(plan.sizes))) != plan.sizes:
-            raise InvalidData(f"y must have the public sizes that were declared, {plan.sizes}")
+            raise refuse_data("y", allowed=f"have the public sizes that were declared, {plan.sizes}")
         return values, codes
 
 
@@ -397,7 +398,9 @@ class MannWhitneyTest(GroupRankTest):
         check_choice("alternative", self.alternative, _ALTERNATIVES)
         fraction = check_real("smaller_fraction", self.smaller_fraction, above=0, at_most=0.5)
         if count != 2:
-            raise InvalidParameter(f"groups must be two labels, got {count}: is KruskalWallisTest meant?")
+            raise refuse(
+                "groups", given=count, allowed="two labels", remedy="For more, use KruskalWallisTest."
+            )
         if self._drops():
             return self._plan_on_sample(n, n_features)
         if sizes is not None:
@@ -414,9 +417,10 @@ class MannWhitneyTest(GroupRankTest):
         """
         check_is_fitted(self)
         if not self.plan_.public_sizes:
-            raise InvalidParameter(
-                "sizes must be given for the probability of superiority: it is the statistic over the number of pairs, "
-                "which is private here"
+            raise refuse(
+                "sizes",
+                allowed="given for the probability of superiority",
+                remedy="It is the statistic over the number of pairs, which is private here.",
             )
         first, second = self._kinds().values
         sizes = self.plan_.sizes[0], self.plan_.sizes[1]
@@ -534,7 +538,7 @@ class KruskalWallisTest(GroupRankTest):
         """
         n, count, sizes = self._declared(n_samples)
         if count < 2:
-            raise InvalidParameter(f"groups must be two labels or more, got {count}")
+            raise refuse("groups", given=count, allowed="two labels or more")
         if self._drops():
             return self._plan_on_sample(n, n_features)
         moved = all_rank_sums_sensitivity(n, sizes)

@@ -9,14 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpstats.error_distributions import ErrorDistribution, Limits
 from dpstats.inference import Estimates
 from dpstats.intervals import error_tails
+from dpstats.ranks.null import Numbers
 from dpstats.results import FREE
-
-Numbers = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

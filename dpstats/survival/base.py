@@ -10,7 +10,7 @@ import numpy as np
 from dpstats.data.levels import Categories
 from dpstats.data.parameters import check_integer
 from dpstats.data.schema import Column, Schema, unit_codes
-from dpstats.errors import InvalidData, InvalidParameter, show
+from dpstats.errors import refuse, refuse_data
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.survival.cells import Cells
@@ -69,9 +69,11 @@ class SurvivalEstimator(PrivateEstimator[Plan], ABC):
         """
         given = [part for part in (event, y) if part is not None]
         if y is not None and self.groups is None:
-            raise InvalidParameter("y must not be given without groups: declare the labels of the groups")
+            raise refuse(
+                "y", allowed="not be given without groups", remedy="Declare the labels of the groups."
+            )
         if self.event is not None and event is not None and (y is not None or self.groups is None):
-            raise InvalidParameter("event must not be given twice: the estimator names its column")
+            raise refuse("event", allowed="not be given twice", remedy="The estimator names its column.")
         return super().fit(X, None if not given else given[0] if len(given) == 1 else tuple(given))
 
     def _schema(self) -> Schema:
@@ -82,7 +84,7 @@ class SurvivalEstimator(PrivateEstimator[Plan], ABC):
             means = "the group of each row"
             columns.append(Column("groups", self.by, self._categories(), labels, meaning=means))
         elif self.by is not None:
-            raise InvalidParameter("groups must be given with by: declare the labels of the groups")
+            raise refuse("groups", allowed="given with by", remedy="Declare the labels of the groups.")
         if self.unit is not None:
             columns.append(Column("units", self.unit, None, "unit", distinct_units))
         return Schema(None if self.time is None else (self.time,), tuple(columns))
@@ -101,14 +103,18 @@ class SurvivalEstimator(PrivateEstimator[Plan], ABC):
     def _size(self, n_samples: Any, n_features: Any) -> int:
         """Return the public number of rows, of one column of times each."""
         if self.entry is not None:
-            raise InvalidParameter(
-                f"entry must be None, got {show(self.entry)}: late entry (left truncation) is not available. Give "
-                "times since entry if they answer the question, or use PrivateStatistic with a function that takes "
-                "entry times."
+            raise refuse(
+                "entry",
+                given=self.entry,
+                allowed="None, because late entry (left truncation) is not available",
+                remedy="Give times since entry, or use PrivateStatistic with a function that takes entry times.",
             )
         if check_integer("n_features", n_features, at_least=1) != 1:
-            raise InvalidParameter(
-                f"n_features must be 1: times are one column, got {n_features}. Name it by time, or give it alone as X."
+            raise refuse(
+                "n_features",
+                given=n_features,
+                allowed="1, because times are one column",
+                remedy="Name it by time, or give it alone as X.",
             )
         return check_integer("n_samples", n_samples, at_least=1, at_most=MOST_ROWS)
 
@@ -153,8 +159,10 @@ def distinct_units(units: Any) -> Any:
     """Return the codes of units that have one row each, or refuse units that are repeated."""
     codes = unit_codes(units)
     if len(codes) and int(codes.max()) + 1 < len(codes):
-        raise InvalidData(
-            "unit must have one row for each subject, got at least one that is repeated. Combine the rows of a subject "
-            "into one, with its time and its event."
+        raise refuse_data(
+            "unit",
+            got="at least one that is repeated",
+            allowed="have one row for each subject",
+            remedy="Combine the rows of a subject into one, with its time and its event.",
         )
     return codes

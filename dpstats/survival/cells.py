@@ -1,8 +1,5 @@
 """Cells of a survival table: events by bin and cause, and censored rows shared between the edges of their bin.
 
-A row has a weight of 2^bits steps. An event adds all of it to its bin. A censored row divides it between the two edges
-of its bin, in proportion to its position. A row beyond the horizon adds it to the last edge. Discrete times are
-moved to edges first. Two further sums of each bin say where in it the events and the censored rows are.
 Proof: docs/proofs/survival.md.
 """
 
@@ -15,7 +12,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.tables import Table
-from dpstats.errors import InvalidData
+from dpstats.errors import refuse_data
 
 Floats = NDArray[np.float64]
 Steps = NDArray[np.int64]
@@ -25,6 +22,9 @@ _ROUNDING = 1e-12
 """A discrete time counts as an edge within this part of it: steps of a tenth, say, are not exact in binary."""
 
 
+# A row has a weight of 2^bits steps. An event adds all of it to its bin. A censored row divides it between the two
+# edges of its bin, in proportion to its position. A row beyond the horizon adds it to the last edge. Discrete times
+# are moved to edges first. Two further sums of each bin say where in it the events and the censored rows are.
 @dataclass(frozen=True)
 class Cells:
     """The public cells of a table, and what each row adds to them.
@@ -173,22 +173,28 @@ def checked_rows(table: Table, others: int | None = None) -> tuple[Floats, Steps
     with np.errstate(all="ignore"):
         times = np.asarray(table.X[:, 0], dtype=np.float64)
         if not bool((np.isfinite(times) & (times >= 0)).all()):
-            raise InvalidData(
-                "times must be finite and not negative, got at least one that is missing, infinite or negative. "
-                "Correct it by a rule that looks at its row alone, such as counting a missing time as censored at 0."
+            raise refuse_data(
+                "times",
+                got="at least one that is missing, infinite or negative",
+                allowed="finite and not negative",
+                remedy="Correct it by a rule for its row alone, such as a missing time counts as censored at 0.",
             )
     codes = as_int64(table.event)
     if bool((codes < 0).any()):
-        raise InvalidData(
-            "event must hold declared values only (by default 0 for censored and 1 for an event), got at least one "
-            "entry that is missing or something else. Declare its value in causes or as censored."
+        raise refuse_data(
+            "event",
+            got="at least one entry that is missing or something else",
+            allowed="hold declared values only (by default 0 for censored and 1 for an event)",
+            remedy="Declare its value in causes or as censored.",
         )
     groups = np.zeros(len(times), dtype=np.int64) if table.groups is None else table.groups
     if others is not None:
         groups = np.where(groups < 0, others, groups)
     if bool((groups < 0).any()):
-        raise InvalidData(
-            "labels must be declared groups, got at least one entry that is missing or something else. Declare it in "
-            "groups (None is the label of missing entries)."
+        raise refuse_data(
+            "labels",
+            got="at least one entry that is missing or something else",
+            allowed="declared groups",
+            remedy="Declare it in groups (None is the label of missing entries).",
         )
     return times, codes, groups

@@ -11,9 +11,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.survival.shapes import Shapes, limit_positions
+from dpstats.survival.shapes import Floats, Shapes, limit_positions
 
-Floats = NDArray[np.float64]
 Places = NDArray[np.intp]
 
 LEAST_AT_RISK = 5.0

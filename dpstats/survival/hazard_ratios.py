@@ -14,10 +14,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from dpstats.survival.curves import LEAST_IN_NOISE, risk_sums
-from dpstats.survival.reference import LARGEST_HAZARD, Reference
+from dpstats.survival.reference import LARGEST_HAZARD, Floats, Reference
 from dpstats.survival.shapes import limit_positions, lost_exposure
-
-Floats = NDArray[np.float64]
 
 LARGEST_LOG_RATIO = 3.0
 """Limits beyond a hazard ratio of 20, or of 1/20, are infinite, or 0."""
@@ -52,10 +50,9 @@ class _Stratum:
         return self.reference.cells[0, :, : self.reference.n_bins]
 
     def _numbers(self, log_ratio: Floats) -> Floats:
-        """Return the effective numbers at risk (ratios, groups, bins) at log ratios, 1 beyond the usable range.
-
-        Both groups have the shape of all events. But the later events of a bin are fewer where its hazard is larger.
-        """
+        """Return the effective numbers at risk (ratios, groups, bins) at log ratios, 1 beyond the usable range."""
+        # Both groups have the shape of all events. But the later events of a bin are fewer where its hazard is
+        # larger.
         reference, used = self.reference, self.usable
         number = np.where(used, reference.effective[0], 1.0)
         shapes, positions = reference.shapes, reference.positions
@@ -168,11 +165,7 @@ class HazardRatio:
         if not self.n_usable:
             return float("nan")
         nearest = int(np.argmin(np.abs(self._on_grid)))
-        return (
-            self._crossing(nearest, 0.0, 1)
-            if self._on_grid[nearest] > 0
-            else self._crossing(nearest, 0.0, -1)
-        )
+        return self._crossing(nearest, 0.0, 1 if self._on_grid[nearest] > 0 else -1)
 
     def limits(self, tail: float) -> tuple[float, float]:
         """Return lower and upper limits, each wrong with this probability."""

@@ -1,8 +1,6 @@
 """Sums of cells at up to three levels of time, which one vector releases, and their least squares.
 
-The levels are single bins, blocks of about sqrt(m) bins, and the whole. A row moves each level of one tree by at most
-its weight, so that integer weights of the levels divide the privacy. Sums of positions inside the bins are in the same
-vector: a row moves one of them, by at most its weight. Proof: docs/proofs/survival.md.
+Proof: docs/proofs/survival.md.
 """
 
 from __future__ import annotations
@@ -13,13 +11,10 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.release.additive import Integers
-from dpstats.survival.cells import CELLS, POSITIONS, Cells, Steps
-
-Floats = NDArray[np.float64]
+from dpstats.survival.cells import CELLS, POSITIONS, Cells, Floats, Steps
 
 TABLE = "survival table"
 _MOST_FLAT_BINS = 32
@@ -30,6 +25,9 @@ _PURE_UNIT, _GAUSSIAN_UNIT = 100, 1024
 _FINER_UNIT = 1000  # of Laplace noise with positions, whose share is a few percent
 
 
+# The levels are single bins, blocks of about sqrt(m) bins, and the whole. A row moves each level of one tree by at
+# most its weight, so that integer weights of the levels divide the privacy. Sums of positions inside the bins are
+# in the same vector: a row moves one of them, by at most its weight.
 @dataclass(frozen=True)
 class Levels:
     """The released sums of a group's cells, and the integer weight of each.
@@ -66,8 +64,8 @@ class Levels:
             events = (events[0] + events[1], 0.0, events[2])
             leavers = (leavers[0] + leavers[1], 0.0, leavers[2])
         bins, block = np.eye(m, dtype=np.int64), np.arange(m) // width
-        blocks = as_rows(block[None, :] == np.arange(block[-1] + 1)[:, None])
-        last = as_rows(np.arange(m + 1)[None, :] == m)
+        blocks = as_int64(block[None, :] == np.arange(block[-1] + 1)[:, None])
+        last = as_int64(np.arange(m + 1)[None, :] == m)
         edges = np.eye(m + 1, dtype=np.int64)
         edge_blocks = np.vstack([np.hstack([blocks, np.zeros((len(blocks), 1), dtype=np.int64)]), last])
         rows: list[Steps] = []
@@ -81,9 +79,9 @@ class Levels:
                 weights.extend([self.weight(share * (1 - self.position_share))] * len(sums))
 
         for cause in range(causes):
-            for sums, share in zip((bins, blocks, as_rows(np.ones((1, m)))), events, strict=True):
+            for sums, share in zip((bins, blocks, as_int64(np.ones((1, m)))), events, strict=True):
                 add(sums, cause * m, share)
-        for sums, share in zip((edges, edge_blocks, as_rows(np.ones((1, m + 1)))), leavers, strict=True):
+        for sums, share in zip((edges, edge_blocks, as_int64(np.ones((1, m + 1)))), leavers, strict=True):
             add(sums, causes * m, share)
         return np.vstack(rows), np.array(weights, dtype=np.int64)
 
@@ -153,11 +151,6 @@ class Levels:
         squared = 2 * max(squares) + self._position_distance * place**2
         l2 = math.isqrt(squared * one**2 - 1) + 1
         return Integers(TABLE, len(spacing), tuple(spacing.tolist()), 2 * (max(sums) + place) * one, l2)
-
-
-def as_rows(values: NDArray[np.generic]) -> Steps:
-    """Return an array of truths or whole floats as integers."""
-    return as_int64(values)
 
 
 @dataclass(frozen=True, eq=False)

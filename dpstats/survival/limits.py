@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.survival.curves import Curves, PlacedCurves
+from dpstats.survival.shapes import Floats
 
-Floats = NDArray[np.float64]
 Pair = tuple[Floats, Floats]
 
 N_DRAWS = 4000
@@ -50,26 +49,6 @@ def _normal(level: Floats | float) -> Floats:
     return np.asarray(np.clip(-ndtri((1 - np.asarray(level)) / 2), 0.0, 40.0))
 
 
-def simulated_errors(curves: Curves, release: int, cell_noise: Floats, normals: Floats) -> Floats:
-    """Return draws of the standardized error of a curve on its usable bins: shape (draws, bins).
-
-    The sampling error is a Brownian motion in the time of Greenwood's sum, scaled to the variance that the limits use.
-    The noise goes through the gradient.
-    """
-    last = int(curves.n_usable[release])
-    sampling = curves.sampling_variance[release, :last]
-    noise_variance = curves.noise_variance[release, :last]
-    greenwood = curves.greenwood[release, :last]
-    motion = np.cumsum(normals[:, :last] * np.sqrt(np.diff(greenwood, prepend=0.0)), axis=1)
-    spread = np.sqrt(np.where(greenwood > 0, greenwood, 1.0))
-    errors = motion / spread * np.sqrt(sampling)
-    if noise_variance.any():
-        survival = np.clip(curves.survival[release, :last], 0.0, 1.0)
-        errors = errors + curves.noise_errors(release, cell_noise)[:, :last] * survival
-    total = np.sqrt(sampling + noise_variance)
-    return np.asarray(errors / np.where(total > 0, total, 1.0))
-
-
 @dataclass(frozen=True, eq=False)
 class SimulatedErrors:
     """Sorted absolute errors of one curve, from which critical values of any level are read.
@@ -87,9 +66,22 @@ class SimulatedErrors:
 
     @classmethod
     def draw(cls, curves: Curves, release: int, cell_noise: Floats, seed: int = 0) -> SimulatedErrors:
-        """Return the errors of a curve; draws are public and have a fixed seed."""
+        """Return the standardized errors of a curve; draws are public and have a fixed seed."""
         normals = np.random.default_rng(seed).normal(size=(len(cell_noise), curves.n_bins))
-        errors = np.abs(simulated_errors(curves, release, cell_noise, normals))
+        last = int(curves.n_usable[release])
+        sampling = curves.sampling_variance[release, :last]
+        noise_variance = curves.noise_variance[release, :last]
+        # The sampling error is a Brownian motion in the time of Greenwood's sum, scaled to the variance of the limits.
+        greenwood = curves.greenwood[release, :last]
+        motion = np.cumsum(normals[:, :last] * np.sqrt(np.diff(greenwood, prepend=0.0)), axis=1)
+        spread = np.sqrt(np.where(greenwood > 0, greenwood, 1.0))
+        errors = motion / spread * np.sqrt(sampling)
+        if noise_variance.any():
+            # The noise goes through the gradient.
+            survival = np.clip(curves.survival[release, :last], 0.0, 1.0)
+            errors = errors + curves.noise_errors(release, cell_noise)[:, :last] * survival
+        total = np.sqrt(sampling + noise_variance)
+        errors = np.abs(errors / np.where(total > 0, total, 1.0))
         return cls(np.sort(errors, axis=0), np.sort(errors.max(axis=1, initial=0.0)))
 
     def critical(self, level: Floats | float, n_bins: int) -> tuple[Floats, Floats]:
@@ -109,12 +101,10 @@ class SimulatedErrors:
 
 
 def _quantiles(ordered: Floats, levels: Floats) -> Floats:
-    """Return the quantiles of sorted draws, on straight lines between them: shape (levels..., ordered[0]...).
-
-    At the highest levels there are few draws. There the tail falls exponentially, at the rate of the largest draws.
-    This is conservative: normal and Laplace errors and their sums have log-concave densities, with tails that fall at
-    least as fast.
-    """
+    """Return the quantiles of sorted draws, on straight lines between them: shape (levels..., ordered[0]...)."""
+    # At the highest levels there are few draws. There the tail falls exponentially, at the rate of the largest
+    # draws. This is conservative: normal and Laplace errors and their sums have log-concave densities, with tails
+    # that fall at least as fast.
     draws = len(ordered)
     last = draws + 1 - _FEW_DRAWS
     place = np.clip(levels * (draws + 1), 1, last)

@@ -6,9 +6,8 @@ Proof: docs/proofs/survival.md.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +20,8 @@ from dpstats.data.parameters import (
     check_real,
 )
 from dpstats.data.tables import Rows
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Stage
 from dpstats.release.additive import additive_stages
 from dpstats.release.parameters import parameters
@@ -31,9 +29,10 @@ from dpstats.release.session import Released, Session
 from dpstats.results import HasResult
 from dpstats.survival.base import MOST_ROWS, SurvivalEstimator, assumptions, crowding_notes
 from dpstats.survival.cells import Cells
-from dpstats.survival.levels import TABLE, LeastSquares, Levels, levels_for
+from dpstats.survival.levels import TABLE, levels_for
 from dpstats.survival.null_distribution import NullDistribution
 from dpstats.survival.plan import (
+    CellsPlan,
     check_cells,
     check_edges,
     finest_cells,
@@ -42,7 +41,7 @@ from dpstats.survival.plan import (
 from dpstats.survival.power import simulate_pvalues
 from dpstats.survival.reference import Reference
 from dpstats.survival.residuals import RESIDUALS, Residuals, residual_integers
-from dpstats.survival.results import LogRankResult, describe_weights
+from dpstats.survival.results import LogRankResult, check_weights, describe_weights
 
 Floats = NDArray[np.float64]
 
@@ -55,7 +54,7 @@ _FINER = 8  # additional bits of a residual, compared with a row of the table
 
 
 @dataclass(frozen=True)
-class LogRankPlan(ReleasePlan):
+class LogRankPlan(CellsPlan):
     """The plan of a `LogRankTest`: a table, and then residuals.
 
     Attributes
@@ -68,47 +67,24 @@ class LogRankPlan(ReleasePlan):
         Parameters of the weights.
     """
 
-    cells: Cells = field(repr=False)
     groups: tuple[Any, ...]
     rho: float
     gamma: float
-
-    @property
-    def levels(self) -> Levels:
-        """The sums that the first stage releases."""
-        pure = self.table_stage.noise == "laplace"
-        return levels_for(self.cells.n_bins, 1, pure, self.cells.position_share, True)
-
-    @property
-    def table_stage(self) -> Stage:
-        """The stage that releases the table."""
-        return self._stage(TABLE)
+    _pooled: ClassVar[bool] = True
 
     @property
     def residual_stage(self) -> Stage:
         """The stage that releases the sums of residuals."""
-        return self._stage(RESIDUALS)
-
-    def _stage(self, name: str) -> Stage:
-        stage = self.stage(name)
+        stage = self.stage(RESIDUALS)
         assert isinstance(stage, Stage)
         return stage
 
-    @cached_property
-    def least_squares(self) -> LeastSquares:
-        """The function that converts the sums of the first stage to cells."""
-        std = np.asarray(self.table_stage.noise_std)[: len(self.levels.weights)]
-        return LeastSquares.build(self.levels, std, self.cells.n_groups)
-
     def reference(self, released: Any) -> Reference:
         """Return the public reference of one release of the first stage, or of several."""
-        sums, positions = self.levels.split_release(np.atleast_2d(np.asarray(released)), self.cells.n_groups)
+        cells, positions = self.estimate_cells(np.atleast_2d(np.asarray(released)))
         # Rows of undeclared groups are in the table, whose total is public, and in no comparison.
-        cells = self.least_squares.cells(sums, self.n_samples)[:, : len(self.groups)]
-        std = None
-        if positions is not None:
-            std = np.asarray(self.table_stage.noise_std)[[-self.cells.n_bins - 1, -1]]
-        return Reference(cells, self.least_squares, self.rho, self.gamma, positions, std)
+        cells = cells[:, : len(self.groups)]
+        return Reference(cells, self.least_squares, self.rho, self.gamma, positions, self.position_std)
 
     def residuals(self, reference: Reference) -> Residuals:
         """Return the summands of the second stage, given a reference."""
@@ -135,23 +111,16 @@ class LogRankPlan(ReleasePlan):
         """Return the facts as sentences."""
         share = f"{100 * FIRST_SHARE:g}%"
         positions = ", with positions inside them" if self.cells.position_share else ""
-        return [
+        notes = [
             f"{len(self.groups)} groups, {self.cells.n_bins} bins up to {self.cells.edges[-1]:g}{positions}",
             f"the table gets {share} of the privacy, the residuals get the rest",
-            *self._level_notes(),
         ]
-
-    def _level_notes(self) -> list[str]:
-        """Return the simulated level of a test of two equal groups."""
-        if len(self.groups) != 2:
-            return []
-        rejected = (simulate_pvalues(self, 1.0, 0.5, 0.0, 0.5) <= 0.05).mean()
-        return [
-            f"simulated level of a test at 0.05, if half of each group survive to the horizon: {rejected:.2f}"
-        ]
-
-    def __str__(self) -> str:
-        return "\n".join([super().__str__(), *(f"  {note}" for note in self.notes())])
+        if len(self.groups) == 2:
+            rejected = (simulate_pvalues(self, 1.0, 0.5, 0.0, 0.5) <= 0.05).mean()
+            notes.append(
+                f"simulated level of a test at 0.05, if half of each group survive to the horizon: {rejected:.2f}"
+            )
+        return notes
 
 
 class LogRankOutcome(NamedTuple):
@@ -314,12 +283,12 @@ class LogRankTest(_Fitted):
         n = self._size(n_samples, n_features)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
         if self.groups is None:
-            raise InvalidParameter("groups must be given: the labels of two groups or more, which are public")
+            raise refuse("groups", allowed="given: the public labels of two groups or more")
         groups = self._categories().values
         if len(groups) < 2:
-            raise InvalidParameter(f"groups must be two or more, got {len(groups)}")
+            raise refuse("groups", given=len(groups), allowed="two or more")
         self._event_kinds()
-        weights = [check_real(name, getattr(self, name), at_least=0, at_most=10) for name in ("rho", "gamma")]
+        rho, gamma = check_weights(self.rho, self.gamma)
         discrete = check_flag("discrete", self.discrete)
         edges = check_edges(self.horizon, self.edges, self.bins, _BINS, discrete)
         others = check_choice("unknown", self.unknown, ["error", "ignore"]) == "ignore"
@@ -337,9 +306,7 @@ class LogRankTest(_Fitted):
             ]
             stages = additive_stages(items, epsilon, delta)
             guarantee = PrivacyGuarantee(epsilon, delta)
-            return LogRankPlan(
-                stages, guarantee, n, 1, cells=cells, groups=groups, rho=weights[0], gamma=weights[1]
-            )
+            return LogRankPlan(stages, guarantee, n, 1, cells=cells, groups=groups, rho=rho, gamma=gamma)
 
         found: LogRankPlan = finest_cells(edges, 1, n_cells, made, discrete=discrete, position_share=share)
         return found
@@ -405,7 +372,7 @@ class LogRankTest(_Fitted):
         """
         plan = self.plan(n_samples)
         if len(plan.groups) != 2:
-            raise InvalidParameter(f"groups must be two for a power, got {len(plan.groups)}")
+            raise refuse("groups", given=len(plan.groups), allowed="two for a power")
         pvalues = simulate_pvalues(
             plan,
             check_real("hazard_ratio", hazard_ratio, above=0),
@@ -442,8 +409,10 @@ class LogRankTest(_Fitted):
         while high < MOST_ROWS and not enough(high):
             low, high = high, 2 * high
         if high >= MOST_ROWS:
-            raise InvalidParameter(
-                f"power must be one that 2^31 rows reach, got {wanted:g} at a hazard ratio of {hazard_ratio:g}"
+            raise refuse(
+                "power",
+                got=f"{wanted:g} at a hazard ratio of {hazard_ratio:g}",
+                allowed="one that 2^31 rows reach",
             )
         while high - low > max(0.01 * high, 1):
             middle = max(math.isqrt(low * high), low + 1)

@@ -8,13 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaincc
 
 from dpstats.intervals import error_tails
+from dpstats.survival.cells import Floats
 from dpstats.survival.reference import Reference, expectation_gradient
-
-Floats = NDArray[np.float64]
 
 _CRITICAL = 1.96
 """The critical value at which the error of the stated variance is counted: tests are mostly at the level 0.05."""
@@ -105,12 +103,10 @@ class NullDistribution:
 
 
 def _variance_error_factor(variance: Floats, slope: Floats, of_shares: Floats) -> Floats:
-    """Return the factors on standard deviations that keep the level although noise moves the stated variance.
-
-    A stated variance V (1 + e) with Var(e) = v is too small as often as too large, but rejects more where it is too
-    small. The level is kept to second order by V (1 + v (z^2 + 1)/4), which is the first term of Student's quantile
-    with 2/v degrees of freedom.
-    """
+    """Return the factors on standard deviations that keep the level although noise moves the stated variance."""
+    # A stated variance V (1 + e) with Var(e) = v is too small as often as too large, but rejects more where it is
+    # too small. The level is kept to second order by V (1 + v (z^2 + 1)/4), which is the first term of Student's
+    # quantile with 2/v degrees of freedom.
     relative = np.minimum(slope**2 * of_shares / np.maximum(variance, 1e-9) ** 2, 1.0)
     return np.asarray(np.sqrt(1 + relative * (_CRITICAL**2 + 1) / 4))
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_integer, check_level, check_real
-from dpstats.errors import InvalidParameter, ScaleOutOfRange, attempt, show
+from dpstats.errors import ScaleOutOfRange, attempt, refuse
 from dpstats.privacy.gaussian import gaussian_sigma
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
@@ -19,7 +19,7 @@ from dpstats.privacy.stages import Stage
 from dpstats.release.additive import additive_stages
 from dpstats.survival.cells import Cells, first_edge
 from dpstats.survival.curves import Curves, PlacedCurves
-from dpstats.survival.levels import TABLE, LeastSquares, Levels, default_bins, levels_for
+from dpstats.survival.levels import TABLE, LeastSquares, Levels, levels_for
 from dpstats.survival.limits import N_DRAWS, critical_values, limits
 
 Floats = NDArray[np.float64]
@@ -30,34 +30,24 @@ _BITS = (16, 12, 8, 4, 0)
 
 
 @dataclass(frozen=True)
-class TablePlan(ReleasePlan):
-    """The plan of releasing a survival table.
+class CellsPlan(ReleasePlan):
+    """Base of the plans with a stage that releases a survival table.
 
     Attributes
     ----------
     cells : Cells
         The public bins, causes and groups.
-    groups : tuple, optional
-        The declared groups.
-    causes : tuple
-        The declared causes of an event.
     """
 
     cells: Cells = field(repr=False)
-    groups: tuple[Any, ...] | None
-    causes: tuple[Any, ...]
-
-    @property
-    def discrete(self) -> bool:
-        """Whether events happen at edges only."""
-        return self.cells.discrete
+    _pooled: ClassVar[bool] = False  # whether positions of all groups are in the same sums
 
     @property
     def levels(self) -> Levels:
         """The sums that are released."""
         cells = self.cells
         pure = self.table_stage.noise == "laplace"
-        return levels_for(cells.n_bins, cells.n_causes, pure, cells.position_share)
+        return levels_for(cells.n_bins, cells.n_causes, pure, cells.position_share, self._pooled)
 
     @property
     def table_stage(self) -> Stage:
@@ -69,19 +59,8 @@ class TablePlan(ReleasePlan):
     @cached_property
     def least_squares(self) -> LeastSquares:
         """What makes cells of the released sums, and the covariance of their noise."""
-        count = len(self.levels.weights)
-        std = np.asarray(self.table_stage.noise_std)[:count]
+        std = np.asarray(self.table_stage.noise_std)[: len(self.levels.weights)]
         return LeastSquares.build(self.levels, std, self.cells.n_groups)
-
-    @cached_property
-    def cell_noise(self) -> Floats:
-        """Simulated noise of a group's cells, by its public distribution: shape (draws, cells).
-
-        With positions, their noise and normal variables for the unknown part of the shapes follow: 3 bins more.
-        """
-        stage = self.table_stage
-        scale, std = (tuple(np.asarray(each).tolist()) for each in (stage.noise_scale, stage.noise_std))
-        return _draw_cell_noise(self.levels, stage.noise, scale, std, self.cells.n_groups)
 
     @property
     def position_std(self) -> Floats | None:
@@ -94,6 +73,41 @@ class TablePlan(ReleasePlan):
         """Return the cells (..., groups, cells) of a release, and positions (..., groups, 2, bins) if it has them."""
         sums, positions = self.levels.split_release(released, self.cells.n_groups)
         return self.least_squares.cells(sums, self.n_samples), positions
+
+    def __str__(self) -> str:
+        return "\n".join([super().__str__(), *(f"  {note}" for note in self.notes())])
+
+
+@dataclass(frozen=True)
+class TablePlan(CellsPlan):
+    """The plan of releasing a survival table.
+
+    Attributes
+    ----------
+    cells : Cells
+    groups : tuple, optional
+        The declared groups.
+    causes : tuple
+        The declared causes of an event.
+    """
+
+    groups: tuple[Any, ...] | None
+    causes: tuple[Any, ...]
+
+    @property
+    def discrete(self) -> bool:
+        """Whether events happen at edges only."""
+        return self.cells.discrete
+
+    @cached_property
+    def cell_noise(self) -> Floats:
+        """Simulated noise of a group's cells, by its public distribution: shape (draws, cells).
+
+        With positions, their noise and normal variables for the unknown part of the shapes follow: 3 bins more.
+        """
+        stage = self.table_stage
+        scale, std = (tuple(np.asarray(each).tolist()) for each in (stage.noise_scale, stage.noise_std))
+        return _draw_cell_noise(self.levels, stage.noise, scale, std, self.cells.n_groups)
 
     def curves(self, cells: Floats, positions: Floats | None = None) -> Curves:
         """Return the curves of cells (releases, cells) of one group, and of its positions (releases, 2, bins)."""
@@ -194,9 +208,6 @@ class TablePlan(ReleasePlan):
             )
         return notes
 
-    def __str__(self) -> str:
-        return "\n".join([super().__str__(), *(f"  {note}" for note in self.notes())])
-
 
 @lru_cache(maxsize=4)  # fits of the same plan share the draws
 def _draw_cell_noise(
@@ -256,16 +267,20 @@ def check_edges(
     """
     if edges is None:
         if horizon is None:
-            raise InvalidParameter(
-                "horizon must be given: the time up to which the curve is released. Choose it from public knowledge."
+            raise refuse(
+                "horizon",
+                allowed="given: the time up to which the curve is released",
+                remedy="Choose it from public knowledge.",
             )
         end = _check_length("horizon", check_real("horizon", horizon, above=0))
         count = default if bins is None else check_integer("bins", bins, at_least=1, at_most=MOST_BINS)
         return tuple(np.linspace(0.0, end, count + 1).tolist())
     if bins is not None:
-        raise InvalidParameter("bins must be None with edges. Give the number of bins, or their edges.")
-    refusal = InvalidParameter(
-        f"edges must be increasing finite times from 0 on, at most {MOST_BINS + 1}, got {show(edges)}"
+        raise refuse(
+            "bins", given=bins, allowed="None with edges", remedy="Give the number of bins, or their edges."
+        )
+    refusal = refuse(
+        "edges", given=edges, allowed=f"increasing finite times from 0 on, at most {MOST_BINS + 1}"
     )
     given = attempt(lambda: np.array(edges, dtype=np.float64), Exception)
     if given is None or given.ndim != 1 or not given.size or not np.isfinite(given).all() or given[0] < 0:
@@ -276,7 +291,7 @@ def check_edges(
         raise refusal
     _check_length("edges[-1]", given[-1])
     if horizon is not None and check_real("horizon", horizon, above=0) != given[-1]:
-        raise InvalidParameter(f"horizon must be the last of the edges, got {show(horizon)}. Omit it.")
+        raise refuse("horizon", given=horizon, allowed="the last of the edges", remedy="Omit it.")
     return (0.0,) * at_start + tuple(given.tolist())
 
 
@@ -293,7 +308,9 @@ def survival_plan(
     n_groups = 1 if groups is None else len(groups)
     check_cells(len(edges) - 1, len(causes), n_groups)
     m = len(edges) - 1
-    share = 0.0 if discrete else choose_position_share(n * noise_strength(epsilon, delta) / (n_groups * m))
+    # Positions inside the bins pay only where each of their sums has enough rows for its noise.
+    strength = n * noise_strength(epsilon, delta) / (n_groups * m)
+    share = 0.0 if discrete or strength < 50 else 0.05 if strength < 200 else 0.1
     levels = levels_for(m, len(causes), delta == 0, share)
 
     def made(cells: Cells) -> TablePlan:
@@ -301,10 +318,10 @@ def survival_plan(
         guarantee = PrivacyGuarantee(epsilon, delta)
         return TablePlan((stage,), guarantee, n, 1, cells=cells, groups=groups, causes=causes)
 
-    found: TablePlan = finest_cells(
+    plan: TablePlan = finest_cells(
         edges, len(causes), n_groups, made, discrete=discrete, position_share=share
     )
-    return found
+    return plan
 
 
 def noise_strength(epsilon: float, delta: float) -> float:
@@ -312,25 +329,13 @@ def noise_strength(epsilon: float, delta: float) -> float:
     return 2 / gaussian_sigma(epsilon, delta) if delta else epsilon
 
 
-def choose_position_share(strength: float) -> float:
-    """Return the budget fraction of positions, given the rows times the noise strength of each of their sums."""
-    return 0.1 if strength >= 200 else 0.05 if strength >= 50 else 0.0
-
-
 def check_cells(n_bins: int, n_causes: int, n_groups: int) -> None:
     """Refuse a table of too many cells."""
     count = n_groups * ((n_causes + 1) * n_bins + 1)
     if count > MOST_CELLS:
-        raise InvalidParameter(
-            f"bins, causes and groups must make at most {MOST_CELLS:,} cells, got {count:,}"
+        raise refuse(
+            "bins, causes and groups", got=f"{count:,}", allowed=f"not make more than {MOST_CELLS:,} cells"
         )
-
-
-def choose_edges(
-    horizon: Any, edges: Any, bins: Any, n: int, epsilon: float, n_groups: int, discrete: bool = False
-) -> tuple[float, ...]:
-    """Return the public edges of a table of n rows."""
-    return check_edges(horizon, edges, bins, default_bins(n, epsilon, n_groups), discrete)
 
 
 def expected_cells(alive: Floats, free: Floats, *, discrete: bool = False) -> Floats:
@@ -354,7 +359,8 @@ def _heights(name: str, curve: Any, edges: Floats, start: int) -> Floats:
     inside = given.shape == edges.shape and bool(((given >= 0) & (given <= 1)).all())
     first = "at most 1" if start else "1"
     if not inside or (given[0] != 1 and not start) or (np.diff(given) > 0).any():
-        raise InvalidParameter(
-            f"{name} must be a probability at each of the {edges.size} edges, {first} at time 0 and never increasing"
+        raise refuse(
+            name,
+            allowed=f"a probability at each of the {edges.size} edges, {first} at time 0 and never increasing",
         )
     return np.concatenate([np.ones(start), given])

@@ -1,8 +1,4 @@
-"""Power of a log-rank test of two groups, by simulating both of its stages from public parameters.
-
-A dataset is drawn as the counts of its rows by arm, bin and fate, so that the time does not depend on the number of
-rows. Each simulated table has its critical value, which is larger than for expected cells, because noise moves it.
-"""
+"""Power of a log-rank test of two groups, by simulating both of its stages from public parameters."""
 
 from __future__ import annotations
 
@@ -19,6 +15,9 @@ DRAWS = 1000
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 
 
+# A dataset is drawn as the counts of its rows by arm, bin and fate, so that the time does not depend on the number
+# of rows. Each simulated table has its critical value, which is larger than for expected cells, because noise moves
+# it.
 def simulate_pvalues(
     plan: Any,
     hazard_ratio: float,
@@ -85,10 +84,8 @@ def _noise(plan: Any, name: str, rng: np.random.Generator, shape: tuple[int, ...
 def _row_probabilities(
     elapsed: Floats, hazard_ratio: float, survival: float, censored: float, share: float
 ) -> tuple[Floats, Floats]:
-    """Return the probabilities (2, 2 bins + 1) of a row, and the rates (2, 1) at which rows leave.
-
-    A row has an event in a bin, is censored in a bin, or passes the horizon.
-    """
+    """Return the probabilities (2, 2 bins + 1) of a row, and the rates (2, 1) at which rows leave."""
+    # A row has an event in a bin, is censored in a bin, or passes the horizon.
     speeds = np.array([[1.0], [hazard_ratio]])
     event_rate, left_rate = -speeds * np.log(survival), -np.log1p(-censored)
     rate = event_rate + left_rate

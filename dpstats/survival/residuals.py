@@ -1,7 +1,5 @@
 """Residuals of a log-rank test in integers: the contribution of a row, given the public reference of the first stage.
 
-With two groups the statistic is a single number. Let r be the residual of a row, and p the proportion of the first
-group. A row adds (1 - p) r in the first group, and -p r in the second. With more groups, each has a sum of residuals.
 Proof: docs/proofs/survival.md.
 """
 
@@ -30,6 +28,9 @@ def residual_integers(n_groups: int, bits: int, share: float) -> Integers:
     return Integers(RESIDUALS, size, 2.0**-bits, 1 << bits, 1 << bits, share)
 
 
+# With two groups the statistic is a single number. Let r be the residual of a row, and p the proportion of the
+# first group. A row adds (1 - p) r in the first group, and -p r in the second. With more groups, each has a sum of
+# residuals.
 @dataclass(frozen=True, eq=False)
 class Residuals:
     """Sums of residuals over rows, for one release of the first stage or for several.

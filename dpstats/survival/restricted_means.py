@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.survival.curves import Curves, PlacedCurves, risk_sums
-
-Floats = NDArray[np.float64]
+from dpstats.survival.incidences import Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,12 +58,10 @@ class Area:
 
     @classmethod
     def _compute_placed(cls, curves: PlacedCurves, edges: Floats, until: float) -> Area:
-        """Return the area under curves with positions, which needs a grid term in a part of a bin only.
-
-        A bin of width h that begins at the survival S has the area h S (1 - q/2 + x), for any shape inside it. Here x
-        is q times the mean position of events less 1/2. Let c = 3 p^2 - 2 p^3. For a density on a straight line, the
-        area up to the part p of the bin is h S (p - q p^2/2 + c x).
-        """
+        """Return the area under curves with positions, which needs a grid term in a part of a bin only."""
+        # A bin of width h that begins at the survival S has the area h S (1 - q/2 + x), for any shape inside it.
+        # Here x is q times the mean position of events less 1/2. Let c = 3 p^2 - 2 p^3. For a density on a straight
+        # line, the area up to the part p of the bin is h S (p - q p^2/2 + c x).
         widths = np.diff(edges)
         part = np.clip((until - edges[:-1]) / widths, 0.0, 1.0)
         linear, shaped = part**2 / 2, 3 * part**2 - 2 * part**3

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
+from dpstats.data.parameters import check_real
 from dpstats.error_distributions import ErrorDistribution, Limits, Tail
 from dpstats.inference import Estimates
 from dpstats.report import SIMULATED, Printed
@@ -348,8 +349,13 @@ class LogRankResult(HypothesisTest, Printed):
 
     def summary(self) -> Summary:
         """Return a table of groups, as R's survdiff prints it; prints as text, shows as HTML in a notebook."""
+        noise = self.noise_std if np.isfinite(self.noise_std) else None
         rows = [
-            (name, *(f"{float(number):z,.0f}" for number in numbers), self._print_difference(difference))
+            (
+                name,
+                *(f"{float(number):z,.0f}" for number in numbers),
+                f"{difference:z,.0f}" if noise is None else significant(difference, noise),
+            )
             for name, *numbers, difference in zip(
                 self.names, self.n, self.observed, self.expected, self.difference.tolist(), strict=True
             )
@@ -367,9 +373,10 @@ class LogRankResult(HypothesisTest, Printed):
         notes = [*[SIMULATED] * self.simulated, *self.notes]
         return Summary("Private log-rank test", facts, columns, rows, notes)
 
-    def _print_difference(self, difference: float) -> str:
-        known = np.isfinite(self.noise_std)
-        return significant(difference, self.noise_std) if known else f"{difference:z,.0f}"
+
+def check_weights(rho: Any, gamma: Any) -> tuple[float, float]:
+    """Return the parameters of Fleming and Harrington's weights."""
+    return check_real("rho", rho, at_least=0, at_most=10), check_real("gamma", gamma, at_least=0, at_most=10)
 
 
 def describe_weights(rho: float, gamma: float) -> str:

@@ -5,58 +5,43 @@ Proof: docs/proofs/survival.md.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.levels import Categories
 from dpstats.data.parameters import (
-    check_choice,
     check_flag,
     check_level,
     check_privacy_parameters,
     check_real,
 )
 from dpstats.data.tables import Rows
-from dpstats.data.values import exact_numbers
 from dpstats.error_distributions import usual_level
-from dpstats.errors import InvalidParameter, attempt, refuse, show
-from dpstats.inference import Estimates, HasEstimates
+from dpstats.errors import refuse
+from dpstats.inference import Estimates
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
 from dpstats.report import SIMULATED, picture_of
-from dpstats.results import FREE, ConfidenceInterval, Summary, plain, significant
-from dpstats.survival.base import SurvivalEstimator, assumptions, crowding_notes
+from dpstats.results import ConfidenceInterval, Summary, plain, significant
+from dpstats.survival.base import assumptions, crowding_notes
 from dpstats.survival.cells import first_edge
+from dpstats.survival.comparisons import ComparesCurves
 from dpstats.survival.curves import LEAST_IN_NOISE, PlacedCurves
-from dpstats.survival.hazard_ratios import HazardRatio
-from dpstats.survival.levels import TABLE
-from dpstats.survival.limits import normal_critical
-from dpstats.survival.pictures import draw_curves
-from dpstats.survival.plan import TablePlan, choose_edges, survival_plan
-from dpstats.survival.reference import Reference
+from dpstats.survival.levels import TABLE, default_bins
+from dpstats.survival.plan import TablePlan, check_edges, survival_plan
 from dpstats.survival.results import (
-    AreaDifferenceErrors,
     AreaErrors,
     CurveErrors,
-    LogRankResult,
     QuantileErrors,
-    RatioErrors,
-    SurvivalDifferenceErrors,
     SurvivalEstimate,
-    TableErrors,
-    describe_weights,
     shown,
 )
 from dpstats.survival.shapes import CROWDED
-from dpstats.survival.table import SurvivalTable
-from dpstats.survival.table_log_rank import table_log_rank
-from dpstats.together import BONFERRONI, HOLM
+from dpstats.survival.table import SurvivalTable, draw_curves
+from dpstats.together import BONFERRONI
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,21 +51,10 @@ Floats = NDArray[np.float64]
 _FEW_AT_RISK = 10.0
 _FEW_EVENTS = 5.0
 _MOST_DRAWN = 6  # groups
-_ADJUSTMENTS = {"holm": HOLM, "bonferroni": BONFERRONI}
-
-
-class _Fitted(HasEstimates, SurvivalEstimator[TablePlan]):
-    """What a fit sets: attributes, and no parameters."""
-
-    edges_: Floats
-    survival_: Floats
-    at_risk_: Floats
-    at_risk_noise_std_: Floats
-    usable_until_: Any
 
 
 @parameters
-class PrivateSurvival(_Fitted):
+class PrivateSurvival(ComparesCurves):
     """Private Kaplan-Meier curves with pointwise intervals, simultaneous bands, medians and restricted means.
 
     One release of a table of events and censored times by public bins. Everything else is computed from it and costs
@@ -229,7 +203,8 @@ class PrivateSurvival(_Fitted):
         groups = None if self.groups is None else self._categories().values
         n_groups = 1 if groups is None else len(groups)
         discrete = check_flag("discrete", self.discrete)
-        edges = choose_edges(self.horizon, self.edges, self.bins, n, epsilon, n_groups, discrete)
+        bins = default_bins(n, epsilon, n_groups)
+        edges = check_edges(self.horizon, self.edges, self.bins, bins, discrete)
         return survival_plan(n, edges, groups, causes, discrete, epsilon, delta)
 
     def _causes(self) -> tuple[Any, ...]:
@@ -256,54 +231,11 @@ class PrivateSurvival(_Fitted):
             return np.array(values)
         return values[0]
 
-    def _places(self, group: Any) -> list[int]:
-        """Return the positions of a group, or of all."""
-        check_is_fitted(self)
-        return list(range(self.plan_.cells.n_groups)) if group is None else [self._place("group", group)]
-
-    def _place(self, name: str, label: Any, given: Any = None) -> int:
-        """Return the position of a declared group. An entry of a container that is ``given`` is not shown."""
-        check_is_fitted(self)
-        labels = self.plan_.groups
-        place = -1 if labels is None else int(Categories(labels).codes([label])[0])
-        if place < 0:
-            known = "there are none" if labels is None else ", ".join(map(repr, labels[:6]))
-            shown = show(label if given is None else given)
-            raise InvalidParameter(f"{name} must be a declared group ({known}), got {shown}")
-        return place
-
-    def _several(self, group: Any, values: list[Any]) -> Any:
-        """Return values of the groups that the user names."""
-        several = group is None and self.plan_.groups is not None
-        return np.array(values) if several else values[0]
-
-    def _names(self, group: Any = None) -> tuple[str, ...]:
-        labels = self.plan_.groups
-        return tuple("all" if labels is None else str(labels[place]) for place in self._places(group))
-
-    def _times(self, name: str, t: Any) -> Floats:
-        times = np.asarray(exact_numbers(name, t), dtype=np.float64)
-        if not np.all((times >= 0) & (times <= self.edges_[-1])):
-            raise InvalidParameter(f"{name} must be times from 0 to the horizon, {self.edges_[-1]:g}")
-        return times
-
-    def _time(self, name: str, t: Any) -> float:
-        end = float(self.edges_[-1])
-        return end if t is None else check_real(name, t, above=0, at_most=end)
-
-    def _edge(self, t: Any) -> int:
-        """Return the position of the edge at a time or before it, with a bin that ends there."""
-        start, edges = first_edge(self.plan_.cells), self._table.edges
-        time = float(self._times("t", t)) if start and t == 0 else self._time("t", t)
-        return max(int(np.searchsorted(edges, time * (1 + 1e-12), side="right")) - 1, 1)
-
     def _cause(self, cause: Any) -> int:
         causes = self.plan_.causes
         place = int(Categories(causes).codes([cause])[0])
         if place < 0:
-            raise InvalidParameter(
-                f"cause must be a declared cause ({', '.join(map(repr, causes))}), got {show(cause)}"
-            )
+            raise refuse("cause", given=cause, allowed=f"a declared cause ({', '.join(map(repr, causes))})")
         return place
 
     # The curve
@@ -483,259 +415,6 @@ class PrivateSurvival(_Fitted):
             f"The width of the bins may change the restricted mean by {grid:.2g}, and sampling and noise by "
             f"{half:.2g}. The interval includes it. More bins, or edges that are closer where the curve is steep, help."
         )
-
-    def rmst_difference(self, a: Any, b: Any, until: float | None = None) -> SurvivalEstimate:
-        """Return the restricted mean of group ``a`` minus the restricted mean of ``b``, with an interval.
-
-        Noise can raise the area under a curve above ``until``. `rmst` then gives ``until``, but the difference has the
-        areas themselves.
-
-        Parameters
-        ----------
-        a, b : labels of declared groups
-        until : float, optional
-            At most the horizon, which is the default.
-        """
-        first, second = self._pair(a, b)
-        end = self._time("until", until)
-        found = np.float64(self._table.area_difference(first, second, end)[0])
-        errors = AreaDifferenceErrors(self._table, found, (first, second), (-end, end), end)
-        return self._compare(errors, f"the restricted mean time up to {end:g} of {a!r} minus {b!r}")
-
-    def difference(self, a: Any, b: Any, t: float) -> SurvivalEstimate:
-        """Return the survival of group ``a`` minus the survival of ``b`` at a time, with an interval.
-
-        Parameters
-        ----------
-        a, b : labels of declared groups
-        t : float
-            An edge. Another time is moved to the edge before it.
-        """
-        first, second = self._pair(a, b)
-        place = self._edge(t)
-        edge = float(self._table.edges[place])
-        one, other = (self._table.estimate(group)[place] for group in (first, second))
-        found = np.float64(one - other)
-        errors = SurvivalDifferenceErrors(self._table, found, (first, second), (-1.0, 1.0), place)
-        return self._compare(errors, f"the survival at {edge:g} of {a!r} minus {b!r}")
-
-    def _pair(self, a: Any, b: Any) -> tuple[int, int]:
-        first, second = self._place("a", a), self._place("b", b)
-        if first == second:
-            raise InvalidParameter(f"a and b must be different groups, got {show(a)} for both")
-        return first, second
-
-    def _estimate(
-        self, group: Any, errors: TableErrors, what: str, notes: Sequence[str] = ()
-    ) -> SurvivalEstimate:
-        low, high = errors.limits((1 - 0.95) / 2)
-        return SurvivalEstimate(
-            errors.estimate,
-            (high - low) / (2 * normal_critical(0.95)),
-            self._names(group),
-            what,
-            errors,
-            title="Private survival estimate",
-            notes=(FREE, *notes),
-            simulated=self.privacy_.simulated,
-        )
-
-    def _compare(self, errors: TableErrors, what: str) -> SurvivalEstimate:
-        found = self._estimate(None, errors, what)
-        return replace(found, names=("difference",), title="Private survival difference", null=0.0)
-
-    def hazard_ratio(
-        self, a: Any = None, b: Any = None, *, strata: Any = None, log: bool = False
-    ) -> SurvivalEstimate:
-        """Return the hazard of group ``a`` over the hazard of group ``b``, with an interval and a test.
-
-        Parameters
-        ----------
-        a, b : labels of declared groups, optional
-        strata : sequence of pairs of labels, optional
-            In place of ``a`` and ``b``: two groups of each stratum, whose ratio is the same in all strata.
-        log : bool, default=False
-            Whether to return the logarithm of the ratio.
-
-        Returns
-        -------
-        SurvivalEstimate
-            Tested against no effect. A limit is infinite, or 0, beyond a ratio of 20 or 1/20.
-
-        Notes
-        -----
-        **Estimand.** The ratio is assumed to be the same at all times: proportional hazards. Otherwise the estimate is
-        an average over the follow-up, with the weights of Cox's model.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from dpstats.survival import PrivateSurvival
-        >>> rng = np.random.default_rng(0)
-        >>> arm = rng.integers(2, size=4000)
-        >>> model = PrivateSurvival(horizon=4.0, bins=12, groups=["new", "old"], random_state=0)
-        >>> model = model.fit(rng.exponential(3.0 - arm), np.ones(4000), np.where(arm, "old", "new"))
-        >>> found = model.hazard_ratio("new", "old")  # 2/3
-        >>> bool(found.low < 2 / 3 < found.high), found.pvalue < 0.001
-        (True, True)
-        """
-        check_is_fitted(self)
-        log = check_flag("log", log)
-        if strata is not None:
-            if a is not None or b is not None:
-                raise refuse("strata", given=strata, allowed="None with a and b", remedy="Omit a and b.")
-            pairs, what = self._strata(strata, 2), "the first to the second group of each stratum"
-        else:
-            pairs, what = [list(self._pair(a, b))], f"{a!r} to {b!r}"
-        ratio = HazardRatio([self._table.reference((second, first)) for first, second in pairs])
-        found = np.float64(ratio.estimate if log else np.exp(ratio.estimate))
-        ends = (-np.inf if log else 0.0, np.inf)
-        errors = RatioErrors(self._table, found, tuple(pairs[0]), ends, ratio, log)
-        name = f"the {'log of the ' * log}hazard ratio of {what}, if it is the same at all times"
-        estimate = self._compare(errors, name)
-        notes = (
-            *estimate.notes,
-            "Proportional hazards are assumed. Otherwise the ratio is an average over the follow-up, with Cox's "
-            "weights.",
-            *self._crowding(ratio.references),
-            *assumptions(self.plan_.cells),
-        )
-        title = "Private hazard ratio"
-        return replace(
-            estimate,
-            names=("log ratio" if log else "ratio",),
-            title=title,
-            null=0.0 if log else 1.0,
-            notes=notes,
-        )
-
-    def log_rank(
-        self, groups: Any = None, *, strata: Any = None, rho: float = 0.0, gamma: float = 0.0
-    ) -> LogRankResult:
-        """Test whether groups have the same curve, from the released table.
-
-        `LogRankTest` has far more power, but a separate privacy cost.
-
-        Parameters
-        ----------
-        groups : sequence of labels, optional
-            Two or more of the declared groups; all by default.
-        strata : sequence of sequences of labels, optional
-            In place of ``groups``: the groups of each stratum, in the same order, which are compared inside it.
-        rho, gamma : float, default=0
-            Fleming and Harrington's weights S^rho (1 - S)^gamma.
-
-        Returns
-        -------
-        LogRankResult
-        """
-        check_is_fitted(self)
-        if strata is not None:
-            if groups is not None:
-                raise refuse("strata", given=strata, allowed="None with groups", remedy="Omit groups.")
-            places = self._strata(strata)
-        else:
-            places = [self._chosen(groups)]
-        weights = _check_weights(rho, gamma)
-        references = [self._table.reference(chosen, *weights) for chosen in places]
-        difference, statistic, pvalue = table_log_rank(*references)
-
-        def total(values: Callable[[Reference], Floats]) -> Floats:
-            return np.asarray(sum(values(reference) for reference in references))
-
-        labels = self._names()
-        return LogRankResult(
-            float(statistic[0]),
-            float(pvalue[0]),
-            len(places[0]) - 1,
-            tuple(" + ".join(labels[place] for place in arm) for arm in zip(*places, strict=True)),
-            total(lambda reference: reference.cells[0].sum(axis=1)),
-            total(lambda reference: reference.observed[0]),
-            total(lambda reference: reference.expected[0]),
-            difference[0],
-            describe_weights(*weights),
-            self.privacy_.simulated,
-            null=f"the groups have the same survival curve{' in each stratum' * (strata is not None)}",
-            notes=(*LogRankResult.notes, *self._crowding(references), *assumptions(self.plan_.cells)),
-        )
-
-    def _crowding(self, references: Sequence[Reference]) -> list[str]:
-        crowded = np.any([reference.crowded[0] for reference in references], axis=0)
-        return crowding_notes(self._table.edges[1:][crowded])
-
-    def pairwise_log_rank(
-        self, adjust: str = "holm", *, rho: float = 0.0, gamma: float = 0.0
-    ) -> dict[tuple[Any, Any], LogRankResult]:
-        """Compare all pairs of groups by log-rank tests.
-
-        Parameters
-        ----------
-        adjust : {"holm", "bonferroni", "none"}, default="holm"
-            How p-values account for the number of pairs.
-        rho, gamma : float, default=0
-            See `log_rank`.
-
-        Returns
-        -------
-        dict
-            The result of each pair of labels, with its adjusted p-value.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from dpstats.survival import PrivateSurvival
-        >>> rng = np.random.default_rng(0)
-        >>> arm = rng.integers(3, size=6000)
-        >>> model = PrivateSurvival(horizon=4.0, bins=12, groups=[0, 1, 2], random_state=0)
-        >>> model = model.fit(rng.exponential(2.0 + (arm == 2)), np.ones(6000), arm)
-        >>> {pair: bool(test.pvalue < 0.05) for pair, test in model.pairwise_log_rank().items()}
-        {(0, 1): False, (0, 2): True, (1, 2): True}
-        """
-        how = check_choice("adjust", adjust, [*_ADJUSTMENTS, "none"])
-        labels = self._labels()
-        pairs = list(itertools.combinations(labels, 2))
-        tests = [self.log_rank(pair, rho=rho, gamma=gamma) for pair in pairs]
-        pvalues = np.array([test.pvalue for test in tests])
-        if how != "none":
-            pvalues = _ADJUSTMENTS[how].adjust(pvalues)
-            words = f"The p-value is adjusted for {len(pairs)} pairs: {_ADJUSTMENTS[how].words}."
-            tests = [
-                replace(test, pvalue=float(pvalue), notes=(words, *test.notes))
-                for test, pvalue in zip(tests, pvalues, strict=True)
-            ]
-        return dict(zip(pairs, tests, strict=True))
-
-    def _labels(self) -> tuple[Any, ...]:
-        check_is_fitted(self)
-        labels = self.plan_.groups
-        if labels is None or len(labels) < 2:
-            raise InvalidParameter("groups must be two or more to be compared, got one")
-        return labels
-
-    def _chosen(self, groups: Any) -> list[int]:
-        """Return the positions of two or more different groups."""
-        labels = self._labels() if groups is None else groups
-        self._labels()
-        listed = attempt(lambda: None if isinstance(labels, str | bytes) else list(labels), TypeError)
-        if listed is None or len(listed) < 2:
-            raise refuse("groups", given=groups, allowed="a sequence of two or more declared labels")
-        places = [self._place("groups", label, groups) for label in listed]
-        if len(set(places)) < len(places):
-            raise refuse("groups", given=groups, allowed="different labels")
-        return places
-
-    def _strata(self, strata: Any, size: int | None = None) -> list[list[int]]:
-        """Return the positions of the groups of each stratum, which are as many in each."""
-        listed = attempt(lambda: None if isinstance(strata, str | bytes) else list(strata), TypeError)
-        if not listed:
-            raise refuse("strata", given=strata, allowed="a sequence of sequences of declared labels")
-        places = [self._chosen(groups) for groups in listed]
-        every = [place for chosen in places for place in chosen]
-        if len({len(chosen) for chosen in places}) > 1 or len(set(every)) < len(every):
-            raise refuse("strata", given=strata, allowed="as many groups in each stratum, each group once")
-        if size is not None and len(places[0]) != size:
-            raise refuse("strata", given=strata, allowed=f"sequences of {size} labels")
-        return places
 
     # Competing causes
 
@@ -921,11 +600,6 @@ def _draw(model: PrivateSurvival) -> tuple[str, Any] | None:
         "Survival curves with 95% simultaneous bands, and the numbers at risk with their noise.",
         model.plot().figure,
     )
-
-
-def _check_weights(rho: Any, gamma: Any) -> tuple[float, float]:
-    """Return the parameters of Fleming and Harrington's weights."""
-    return check_real("rho", rho, at_least=0, at_most=10), check_real("gamma", gamma, at_least=0, at_most=10)
 
 
 def _count(value: float, std: float) -> str:

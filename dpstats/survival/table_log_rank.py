@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaincc
 
 from dpstats.survival.curves import risk_sums
+from dpstats.survival.incidences import Floats
 from dpstats.survival.levels import LeastSquares
 from dpstats.survival.reference import Reference, expectation_gradient
-
-Floats = NDArray[np.float64]
 
 
 def pool_causes(
@@ -98,11 +96,9 @@ class Moments:
 def _second_order(
     reference: Reference, parts: Floats, total: Floats, at_risk: Floats
 ) -> tuple[Floats, Floats]:
-    """Return the bias that noise in a group's proportion at risk takes off the differences, and its covariance.
-
-    A proportion p has the error e = (e_g - p e_all)/E, and the events d of all groups have the error f. The difference
-    has -e f and -d e, whose means are not 0, because d is in E, and because E is in the denominator.
-    """
+    """Return the bias that noise in a group's proportion at risk takes off the differences, and its covariance."""
+    # A proportion p has the error e = (e_g - p e_all)/E, and the events d of all groups have the error f. The
+    # difference has -e f and -d e, whose means are not 0, because d is in E, and because E is in the denominator.
     K, m, noise = reference.n_groups, reference.n_bins, reference.noise
     sums = risk_sums(m, 1)
     with_pool = noise.own - (K - 1) * np.outer(noise.shared, noise.shared)

@@ -1,6 +1,5 @@
 """Private proportions and contingency tables: counts of declared levels, with valid tests and intervals."""
 
-from dpstats.tables import pictures as pictures  # what pages draw
 from dpstats.tables.contingency import ContingencyTable
 from dpstats.tables.proportion import PrivateProportion
 from dpstats.tables.result import TableTest

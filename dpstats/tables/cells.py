@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.levels import Categories
-from dpstats.errors import InvalidParameter, show
+from dpstats.errors import refuse, show
 from dpstats.inference import Estimates
 from dpstats.noisy_counts import CountNoise
 from dpstats.tables.shares import CountShare, NoisyShare, ShareErrors
@@ -77,9 +77,10 @@ class Cells:
         ):
             return int(attribute)
         known = ", ".join(map(repr, self.names))
-        raise InvalidParameter(
-            f"an attribute must be one of {known}, or a position below {count}, got "
-            f"{show(attribute if of is ... else of)}"
+        raise refuse(
+            "an attribute",
+            given=attribute if of is ... else of,
+            allowed=f"one of {known}, or a position below {count}",
         )
 
     def positions(self, name: str, attributes: Any) -> tuple[int, ...]:
@@ -89,7 +90,7 @@ class Cells:
         several = isinstance(attributes, list | tuple) and not self._is_name(attributes)
         found = tuple(self.position(item, attributes) for item in (attributes if several else [attributes]))
         if len(set(found)) < len(found) or not found:
-            raise InvalidParameter(f"{name} must be different attributes, got {show(attributes)}")
+            raise refuse(name, given=attributes, allowed="different attributes")
         return found
 
     def code(self, attribute: int, level: Any, name: str, of: Any = ...) -> int:
@@ -97,9 +98,10 @@ class Cells:
         (code,) = Categories(self.levels[attribute]).codes([level])
         if code < 0:
             known = ", ".join(map(repr, self.levels[attribute]))
-            raise InvalidParameter(
-                f"{name} must be one of the levels {known} of {show(self.names[attribute])}, got "
-                f"{show(level if of is ... else of)}"
+            raise refuse(
+                name,
+                given=level if of is ... else of,
+                allowed=f"one of the levels {known} of {show(self.names[attribute])}",
             )
         return int(code)
 

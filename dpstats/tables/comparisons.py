@@ -12,7 +12,7 @@ from dpstats.data.parameters import (
     check_choice,
     check_simulations,
 )
-from dpstats.errors import InvalidParameter, attempt, show, show_names
+from dpstats.errors import attempt, refuse, show, show_names
 from dpstats.inference import Estimates
 from dpstats.noisy_counts import CountNoise
 from dpstats.privacy.guarantee import PrivacyGuarantee
@@ -123,7 +123,7 @@ class ComparesGroups(ABC):
         known = {each.name: each for each in (ODDS_RATIO, RISK_RATIO, DIFFERENCE)}
         chosen = known[check_choice("measure", measure, list(known))]
         if strata is None:
-            raise InvalidParameter("strata must be an attribute, or several, got None")
+            raise refuse("strata", given=None, allowed="an attribute, or several")
         pair = self._pair(groups, outcome, attributes, strata)
         size = check_simulations(n_simulations, at_least=99)
         statistic, pvalue = homogeneity_pvalue(pair.strata, chosen, pair.having, pair.lacking, size)
@@ -150,8 +150,8 @@ class ComparesGroups(ABC):
         """
         cells = self._two(attributes, "that are measured on the same rows")
         if cells.levels[0] != cells.levels[1]:
-            raise InvalidParameter(
-                f"attributes must have the same levels, got {show(cells.names[0])} and {show(cells.names[1])}"
+            raise refuse(
+                "attributes", got=" and ".join(map(show, cells.names)), allowed="have the same levels"
             )
         event = self._event(cells, outcome)
         counts, count = cells.counts, len(cells.counts) - 1
@@ -189,9 +189,7 @@ class ComparesGroups(ABC):
         )
         given = np.empty(0) if converted is None else converted
         if given.shape != (rows,) or not np.isfinite(given).all() or np.ptp(given) == 0:
-            raise InvalidParameter(
-                f"scores must be {rows} finite numbers that are not all equal, got {show(scores)}"
-            )
+            raise refuse("scores", given=scores, allowed=f"{rows} finite numbers that are not all equal")
         having = cells.counts[:, event]
         noise = cells.noise, cells.noise.of(columns - 1)
         errors = TrendErrors(having, cells.counts.sum(axis=1) - having, given, noise)
@@ -201,7 +199,7 @@ class ComparesGroups(ABC):
     def _two(self, attributes: Any, what: str) -> Cells:
         cells = self.cells(attributes)
         if cells.counts.ndim != 2:
-            raise InvalidParameter(f"attributes must be two, {what}, of {', '.join(map(repr, cells.names))}")
+            raise refuse("attributes", allowed=f"two, {what}, of {', '.join(map(repr, cells.names))}")
         return cells
 
     @staticmethod
@@ -209,9 +207,10 @@ class ComparesGroups(ABC):
         if outcome is not None:
             return cells.code(1, outcome, "outcome")
         if cells.counts.shape[1] > 2:
-            raise InvalidParameter(
-                f"outcome must be given where an attribute has more than two levels: one of "
-                f"{show_names(cells.levels[1])}"
+            raise refuse(
+                "outcome",
+                allowed="given where an attribute has more than two levels",
+                remedy=f"Give one of {show_names(cells.levels[1])}.",
             )
         return 0
 
@@ -235,23 +234,24 @@ class ComparesGroups(ABC):
             chosen = whole.positions("attributes", attributes)
         if len(chosen) != 2 or set(chosen) & set(within):
             beside = "" if strata is None else ", beside the strata"
-            raise InvalidParameter(
-                f"attributes must be two, the groups and the outcome{beside}, among "
-                f"{', '.join(map(repr, whole.names))}"
+            raise refuse(
+                "attributes",
+                allowed=f"two, the groups and the outcome{beside}, among {', '.join(map(repr, whole.names))}",
             )
         cells = whole.over((*chosen, *within))
         rows, columns = cells.counts.shape[:2]
         if (groups is None and rows > 2) or (outcome is None and columns > 2):
-            raise InvalidParameter(
-                f"groups and outcome must be given where an attribute has more than two levels: two of "
-                f"{show_names(cells.levels[0])} and one of {show_names(cells.levels[1])}"
+            raise refuse(
+                "groups and outcome",
+                allowed="given where an attribute has more than two levels",
+                remedy=f"Give two of {show_names(cells.levels[0])} and one of {show_names(cells.levels[1])}.",
             )
         pair = cells.levels[0] if groups is None else groups
         if isinstance(pair, str | bytes) or not isinstance(pair, Sequence | np.ndarray) or len(pair) != 2:
-            raise InvalidParameter(f"groups must be a pair of levels, got {show(groups)}")
+            raise refuse("groups", given=groups, allowed="a pair of levels")
         first, second = (cells.code(0, level, "groups", pair) for level in pair)
         if first == second:
-            raise InvalidParameter("groups must be two different levels, got one twice")
+            raise refuse("groups", got="one twice", allowed="two different levels")
         event = self._event(cells, outcome)
         counts = cells.counts[[first, second]].reshape(2, columns, -1)
         having = counts[:, event]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,8 @@ from dpstats.data.parameters import (
 )
 from dpstats.data.schema import Schema
 from dpstats.data.tables import Rows
-from dpstats.errors import InvalidData, InvalidParameter, attempt, show
+from dpstats.errors import attempt, refuse, refuse_data
+from dpstats.figures import ESTIMATE, new_figure, place_bars, plain
 from dpstats.inference import Estimates, HasEstimates
 from dpstats.mechanisms.histogram import count_stage, count_steps
 from dpstats.noisy_counts import CountNoise
@@ -35,16 +36,23 @@ from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.parameters import parameters
 from dpstats.release.private_size import PrivateSize
 from dpstats.release.session import Released
+from dpstats.report import picture_of
 from dpstats.results import Summary
 from dpstats.tables.cells import Cells
 from dpstats.tables.comparisons import ComparesGroups
-from dpstats.tables.null_tests import fit_pvalue, independence_pvalue
+from dpstats.tables.null_tests import fit_pvalue, independence_pvalue, margins_product
 from dpstats.tables.result import TableTest
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
 
 Numbers = NDArray[np.float64]
 
 CELLS = "cells"
 _MOST_CELLS = 1_000_000
+_MOST_BARS = 40
 _SHOWN = 60  # rows of a summary
 
 
@@ -182,7 +190,7 @@ class ContingencyTable(PrivateSize, ComparesGroups, HasEstimates, PrivateEstimat
         n = self._check_size(n_samples, at_most=2**31, at_least=1)
         d = len(kinds) if n_features is None else check_integer("n_features", n_features, at_least=1)
         if d != len(kinds):
-            raise InvalidParameter(f"n_features must be {len(kinds)}, one per attribute of levels, got {d}")
+            raise refuse("n_features", given=d, allowed=f"{len(kinds)}, one per attribute of levels")
         unknown = check_choice("unknown", self.unknown, ["error", "drop"])
         guarantee = PrivacyGuarantee(*check_privacy_parameters(self.epsilon, self.delta), self._relation)
         shape = tuple(map(len, kinds))
@@ -199,9 +207,10 @@ class ContingencyTable(PrivateSize, ComparesGroups, HasEstimates, PrivateEstimat
             or getattr(given, "shape", None) == ()
             or not len(given)
         ):
-            raise InvalidParameter(
-                "levels must be the levels of every attribute, {name: [level, ...], ...} or [[level, ...], ...], got "
-                f"{show(given)}"
+            raise refuse(
+                "levels",
+                given=given,
+                allowed="the levels of every attribute: {name: [level, ...], ...} or [[level, ...], ...]",
             )
         named = isinstance(given, Mapping)
         kinds = []
@@ -210,11 +219,11 @@ class ContingencyTable(PrivateSize, ComparesGroups, HasEstimates, PrivateEstimat
             what = f"the entry of levels at position {place}" if named else f"levels[{place}]"
             kind = Categories(given[name] if named else name, what)
             if len(kind) < 2:
-                raise InvalidParameter(f"{what} must have two levels or more, got {len(kind)}")
+                raise refuse(what, given=len(kind), allowed="have two levels or more")
             kinds.append(kind)
         cells = math.prod(map(len, kinds))
         if cells > _MOST_CELLS:
-            raise InvalidParameter(f"levels must make at most {_MOST_CELLS:,} cells, got {cells:,}")
+            raise refuse("levels", got=f"{cells:,}", allowed=f"not make more than {_MOST_CELLS:,} cells")
         return kinds
 
     def _schema(self) -> Schema:
@@ -224,9 +233,11 @@ class ContingencyTable(PrivateSize, ComparesGroups, HasEstimates, PrivateEstimat
     def _read(self, rows: Rows, plan: TablePlan) -> Mapping[str, Any]:
         counts = Tally(plan.shape).of(rows)
         if plan.unknown == "error" and counts[-1]:
-            raise InvalidData(
-                "X must hold declared levels only, got at least one entry outside them, or missing; declare it (None "
-                "is the level of missing entries), or give unknown='drop'"
+            raise refuse_data(
+                "X",
+                got="at least one entry outside them, or missing",
+                allowed="hold declared levels only",
+                remedy="Declare it (None is the level of missing entries), or give unknown='drop'.",
             )
         return {CELLS: count_steps(plan.additive[0], counts[: plan.additive[0].size], rows.shape[0])}
 
@@ -341,12 +352,18 @@ class ContingencyTable(PrivateSize, ComparesGroups, HasEstimates, PrivateEstimat
         """
         cells = self.cells(attributes)
         if cells.counts.ndim < 2:
-            raise InvalidParameter(
-                f"attributes must be two or more, got {cells.counts.ndim}: is goodness_of_fit meant?"
+            raise refuse(
+                "attributes",
+                given=cells.counts.ndim,
+                allowed="two or more",
+                remedy="For one, use goodness_of_fit.",
             )
         size = check_simulations(n_simulations, at_least=99)
         statistic, pvalue = independence_pvalue(cells, size)
-        expected = _product(cells) * max(cells.total, 0.0)
+        counts, axes = cells.projected, range(cells.counts.ndim)
+        whole = max(float(counts.sum()), 1e-300)
+        margins = [counts.sum(axis=tuple(i for i in axes if i != j))[None] / whole for j in axes]
+        expected = margins_product(margins)[0] * max(cells.total, 0.0)
         names = ", ".join(str(name) for name in cells.names)
         note = (
             "The larger p-value of two bootstraps, whose level is measured and not proved: near what is stated, and "
@@ -397,23 +414,126 @@ class ContingencyTable(PrivateSize, ComparesGroups, HasEstimates, PrivateEstimat
         return tags
 
 
-def _product(cells: Cells) -> Numbers:
-    """Return the proportions of independent attributes with the margins of the projected counts."""
-    whole = max(float(cells.projected.sum()), 1e-300)
-    result = np.ones(())
-    for j in range(cells.counts.ndim):
-        margin = cells.projected.sum(axis=tuple(i for i in range(cells.counts.ndim) if i != j)) / whole
-        result = result[..., None] * margin
-    return np.asarray(result)
-
-
 def _check_shares(p: Any, shape: tuple[int, ...]) -> Numbers:
-    words = f"p must be proportions of shape {shape}, not negative and adding up to 1"
+    allowed = f"proportions of shape {shape}, not negative and adding up to 1"
     shares = attempt(lambda: np.asarray(p, dtype=np.float64), Exception)
     if shares is None:
-        raise InvalidParameter(f"{words}, got {show(p)}")
+        raise refuse("p", given=p, allowed=allowed)
     if shares.shape != shape:
-        raise InvalidParameter(f"{words}, got shape {shares.shape}")
+        raise refuse("p", got=f"shape {shares.shape}", allowed=allowed)
     if not np.isfinite(shares).all() or (shares < 0).any() or abs(shares.sum() - 1) > 1e-8:
-        raise InvalidParameter(f"{words}, got {show(p)}")
+        raise refuse("p", given=p, allowed=allowed)
     return np.asarray(shares / shares.sum())
+
+
+def plot_table(table: ContingencyTable, *, attributes: Any = None, confidence_level: float = 0.95) -> Figure:
+    """Draw a mosaic of two attributes of a private table, and the proportions within groups with their intervals.
+
+    Parameters
+    ----------
+    table : ContingencyTable
+        Fitted table.
+    attributes : pair of attributes, by name or position, optional
+        The attribute of the groups, and the attribute to compare. Default: both, if the table has two. A table with
+        one attribute, or with more than two and None, is drawn as bars of all its cells.
+    confidence_level : float, default=0.95
+        Level of each interval.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Left: tiles with areas equal to the estimated proportions. The color shows how much a count differs from
+        independence, in standard deviations that include noise. Right: the proportions of the second attribute within
+        each level of the first.
+    """
+    cells = table.cells(attributes)
+    shape = cells.counts.shape
+    if len(shape) != 2:
+        return _bars(cells, confidence_level)
+    figure = new_figure(figsize=(9.2, 0.8 + max(3.2, 0.26 * (shape[0] + 1) * shape[1])))
+    left, right = figure.subplots(1, 2)
+    counts = cells.projected
+    total = max(float(counts.sum()), 1e-300)
+    rows, columns = counts.sum(axis=1) / total, counts.sum(axis=0) / total
+    expected = np.outer(rows, columns) * total
+    away = (cells.counts - expected) / np.sqrt(np.maximum(expected + cells.noise.variance, 1e-300))
+    _mosaic(left, cells, rows, counts, away)
+    low, high = (np.asarray(end) for end in cells.estimates((1,)).confidence_interval(confidence_level))
+    within = cells.shares((1,))
+    from matplotlib import colormaps
+
+    colors = [colormaps["viridis"](0.1 + 0.75 * j / max(shape[1] - 1, 1)) for j in range(shape[1])]
+    height = 1 / (shape[1] + 1)
+    for j in range(shape[1]):
+        places = -np.arange(shape[0]) - height * (j - (shape[1] - 1) / 2)
+        shares = np.clip(within[:, j], low[:, j], high[:, j])
+        middle, errors, marked = place_bars(shares, low[:, j], high[:, j])
+        style = {"fmt": "o", "ms": 4, "capsize": 3, "color": colors[j], "label": plain(cells.levels[1][j])}
+        right.errorbar(middle, places, xerr=errors, markevery=marked, **style)
+    right.set_yticks(-np.arange(shape[0]), [plain(level) for level in cells.levels[0]])
+    right.set_xlim(-0.02, 1.02)
+    right.set_xlabel(f"proportion within {plain(cells.names[0])}, {100 * confidence_level:g}% intervals")
+    right.grid(axis="x", alpha=0.25)
+    right.legend(title=plain(cells.names[1]), fontsize=8, frameon=False)
+    return figure
+
+
+def _mosaic(axis: Axes, cells: Cells, rows: Any, counts: Any, away: Any) -> None:
+    """Draw tiles, a column for each level of the first attribute."""
+    from matplotlib import colormaps
+
+    shades, left = colormaps["RdBu_r"], 0.0
+    ticks = []
+    for i, width in enumerate(rows):
+        bottom, whole = 0.0, max(float(counts[i].sum()), 1e-300)
+        for j in range(counts.shape[1]):
+            height = float(counts[i, j]) / whole
+            color = shades(0.5 + float(np.clip(away[i, j], -4, 4)) / 10)
+            axis.bar(left, height, width, bottom, align="edge", color=color, edgecolor="white", lw=1.5)
+            if width > 0.1 and height > 0.05:
+                text = f"{cells.levels[1][j]}\n{counts[i, j] / max(float(counts.sum()), 1e-300):.3f}"
+                place = left + width / 2, bottom + height / 2
+                ink = "white" if abs(away[i, j]) > 2.5 else "black"
+                axis.text(*place, text, ha="center", va="center", fontsize=8, color=ink)
+            bottom += height
+        ticks.append(left + width / 2)
+        left += float(width)
+    turned: dict[str, Any] = {"rotation": 40, "ha": "right"} if min(rows) < 0.08 else {}
+    axis.set_xticks(ticks, [plain(level) for level in cells.levels[0]], **turned)
+    axis.set_xlim(0, 1)
+    axis.set_ylim(0, 1)
+    axis.set_xlabel(plain(cells.names[0]))
+    axis.set_ylabel(f"{plain(cells.names[1])}, within {plain(cells.names[0])}")
+    axis.set_title("red: more than if independent, blue: fewer", fontsize=9)
+
+
+def _bars(cells: Cells, confidence_level: float) -> Figure:
+    """Draw the proportions of all cells with their intervals."""
+    places = list(np.ndindex(cells.counts.shape))
+    interval = cells.estimates().confidence_interval(confidence_level)
+    low, high = np.ravel(interval.low), np.ravel(interval.high)
+    estimates = np.ravel(cells.projected) / max(float(cells.projected.sum()), 1e-300)
+    figure = new_figure(figsize=(5.6, 1.2 + 0.26 * len(places)))
+    axis = figure.subplots()
+    middle = np.clip(estimates, low, high)
+    errors = np.stack([middle - low, high - middle])
+    axis.errorbar(middle, -np.arange(len(places)), xerr=errors, fmt="o", ms=4, capsize=3, color=ESTIMATE)
+    names = [", ".join(plain(cells.levels[j][code]) for j, code in enumerate(place)) for place in places]
+    axis.set_yticks(-np.arange(len(places)), names)
+    axis.set_xlabel(f"proportion, {100 * confidence_level:g}% intervals")
+    axis.set_ylabel(", ".join(map(plain, cells.names)))
+    axis.grid(axis="x", alpha=0.25)
+    return figure
+
+
+@picture_of.register
+def _of_table(table: ContingencyTable) -> tuple[str, Any] | None:
+    shape = table.counts_.shape
+    if len(shape) == 2:
+        words = (
+            "Left, tiles of the estimated proportions; right, proportions within groups, with 95% intervals."
+        )
+        return words, plot_table(table)
+    if table.counts_.size > _MOST_BARS:
+        return None
+    return "The estimated proportions of all cells, with 95% intervals.", plot_table(table)

@@ -1,9 +1,6 @@
 """Comparisons of two groups: differences, ratios and odds ratios of proportions, with intervals valid for small counts.
 
-The score of a pair of proportions is the sum of their squared normal scores, minus the score of the best possible pair.
-This is similar to a likelihood ratio; noise may put both estimates outside [0, 1]. An interval contains the values of
-the measure for all pairs whose score is at most the critical value. No step divides by a noisy number. Proof:
-docs/intervals/tables.md.
+Proof: docs/intervals/tables.md.
 """
 
 from __future__ import annotations
@@ -14,15 +11,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaincinv, ndtr, ndtri
 
 from dpstats.error_distributions import Limits, ScoreErrors, Tail
 from dpstats.inference import Estimates
 from dpstats.results import FREE
-from dpstats.tables.shares import NoisyShare
-
-Numbers = NDArray[np.float64]
+from dpstats.tables.shares import NoisyShare, Numbers
 
 _POINTS = 150
 _NEARLY_ALL = 1e-9  # a tail probability that rejects almost no value
@@ -91,6 +85,9 @@ ODDS_RATIO = Measure("odds ratio", 1.0, 0.0, _odds_ratio, _share_of_odds)
 COHENS_H = Measure("Cohen's h", 0.0, -np.pi, _arcsine_difference, _share_of_arcsine)
 
 
+# The score of a pair of proportions is the sum of their squared normal scores, minus the score of the best possible
+# pair. This is similar to a likelihood ratio; noise may put both estimates outside [0, 1]. An interval contains the
+# values of the measure for all pairs whose score is at most the critical value. No step divides by a noisy number.
 @dataclass(frozen=True, eq=False)
 class EffectErrors(ScoreErrors):
     """Errors of a measure of two proportions.

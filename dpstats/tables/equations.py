@@ -1,8 +1,6 @@
 """Strata, pairs and trends: values that solve an equation of noisy counts, with intervals by inverted score tests.
 
-At the right value a sum over cells has mean zero. An interval holds the values at which this sum is near zero
-compared to its standard deviation. Nothing is divided by a noisy number. Proof:
-docs/intervals/tables.md.
+Proof: docs/intervals/tables.md.
 """
 
 from __future__ import annotations
@@ -49,6 +47,8 @@ _SHRUNK = 8.0
 """By how many variances of a cell's noise the squared size of a stratum is raised in its weight."""
 
 
+# At the right value a sum over cells has mean zero. An interval holds the values at which this sum is near zero
+# compared to its standard deviation. Nothing is divided by a noisy number.
 @dataclass(frozen=True, eq=False)
 class Strata:
     """Counts of two groups and of an outcome, in strata.

@@ -1,8 +1,5 @@
 """Tests of noisy tables: chi-square statistics, and their null distributions by public simulation.
 
-Against stated proportions it is the closed form of the projected statistic of Kifer and Rogers (2017), against
-independence a score statistic. The simulation draws the whole release, including noise and estimated margins.
-
 Proof: docs/intervals/tables.md.
 """
 
@@ -10,16 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import reduce
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpstats.noisy_counts import CountNoise
 from dpstats.parallel import cut
-from dpstats.tables.cells import Cells, projection
-
-Numbers = NDArray[np.float64]
+from dpstats.tables.cells import Cells, Numbers, projection
 
 PUBLIC_SEED = 20_170_420
 """Public seed of all simulated null tables. It is fixed, so that a release has one p-value."""
@@ -38,6 +31,8 @@ _TIES = 1 - 1e-9
 _BLOCK = 1 << 20  # cells that are simulated at once
 
 
+# Against stated proportions it is the closed form of the projected statistic of Kifer and Rogers (2017), against
+# independence a score statistic. The simulation draws the whole release, including noise and estimated margins.
 def projected_statistic(counts: Numbers, totals: Numbers, shares: Numbers, variance: float) -> Numbers:
     """Return Q for each table: the squared distance of noisy from expected counts, in directions that keep the total.
 
@@ -91,11 +86,10 @@ def independence_statistic(
 
 def margins_product(margins: Sequence[Numbers]) -> Numbers:
     """Return the proportions (size, r_1, ..., r_k) of independent attributes with margins (size, r_j)."""
-    return reduce(lambda table, margin: table[..., None] * _last(margin, table.ndim), margins)
-
-
-def _last(margin: Numbers, ndim: int) -> Numbers:
-    return margin.reshape(len(margin), *[1] * (ndim - 1), -1)
+    table = margins[0]
+    for margin in margins[1:]:
+        table = table[..., None] * margin.reshape(len(margin), *[1] * (table.ndim - 1), -1)
+    return table
 
 
 def _margin_shares(counts: Numbers, totals: Numbers, axis: int) -> Numbers:

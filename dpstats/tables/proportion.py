@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,8 @@ from dpstats.data.parameters import (
 )
 from dpstats.data.schema import Schema
 from dpstats.data.tables import Rows
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.errors import refuse, refuse_data
+from dpstats.figures import ESTIMATE, REFERENCE, new_figure
 from dpstats.inference import Estimates, HasEstimates
 from dpstats.mechanisms.histogram import count_stage, count_steps
 from dpstats.noisy_counts import CountNoise
@@ -36,6 +37,7 @@ from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.parameters import HasMissingCodes, parameters
 from dpstats.release.private_size import PrivateSize
 from dpstats.release.session import Released, Session
+from dpstats.report import picture_of
 from dpstats.results import (
     about_missing,
     few_observed,
@@ -43,6 +45,10 @@ from dpstats.results import (
     with_missing,
 )
 from dpstats.tables.shares import CountShare, NoisyShare, ShareErrors
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 
 COUNT, UNIFORM = "count", "uniform"
 _BITS = 52  # bits of the uniform number: the precision of a float near one half
@@ -195,9 +201,7 @@ class PrivateProportion(PrivateSize, HasEstimates, PrivateEstimator[ProportionPl
         """
         n = self._check_size(n_samples, at_most=2**31, at_least=1)
         if check_integer("n_features", n_features, at_least=1) != 1:
-            raise InvalidParameter(
-                f"n_features must be 1, because a proportion needs one column, got {n_features}"
-            )
+            raise refuse("n_features", given=n_features, allowed="1, because a proportion needs one column")
         guarantee = PrivacyGuarantee(*check_privacy_parameters(self.epsilon, self.delta), self._relation)
         missing = self._policy()
         two = missing == "drop" or self._relation is Neighbors.ADD_OR_REMOVE_ONE
@@ -219,7 +223,7 @@ class PrivateProportion(PrivateSize, HasEstimates, PrivateEstimator[ProportionPl
                 if dropped
                 else "missing (missing='drop' leaves its row out) or something else"
             )
-            raise InvalidData(f"X must be {allowed}, got at least one entry that is {what}")
+            raise refuse_data("X", got=f"at least one entry that is {what}", allowed=allowed)
         stage = plan.additive[0]
         return {COUNT: count_steps(stage, np.array([ones, zeros][: stage.size]), rows.shape[0])}
 
@@ -267,7 +271,7 @@ class PrivateProportion(PrivateSize, HasEstimates, PrivateEstimator[ProportionPl
         two = plan.counts_zeros
         if two and kind == "exact":
             option = "missing='drop'" if plan.missing == "drop" else "neighbors='add_or_remove'"
-            raise InvalidParameter(f"interval must be 'conservative' with {option}, got 'exact'")
+            raise refuse("interval", given="exact", allowed=f"'conservative' with {option}")
         # A tail of a discrete count includes the count. With the uniform number, tails begin half a step away.
         middle, half = (self.statistic_, 0.0) if kind == "exact" else (self.count_, noise.half)
         share = self._share if two else CountShare(middle - half, middle + half, plan.n_samples, noise)
@@ -319,3 +323,44 @@ def uniform(signs: NDArray[np.int64]) -> NDArray[np.float64]:
     bits = (np.asarray(signs) + 1) // 2
     width = bits.shape[-1]
     return np.asarray(bits @ 2.0 ** -np.arange(1, width + 1) + 2.0 ** -(width + 1) - 0.5)
+
+
+def plot_proportion(estimator: PrivateProportion, *, confidence_level: float = 0.95) -> Figure:
+    """Draw the confidence curve of a private proportion: the two-sided p-value of every possible value.
+
+    Parameters
+    ----------
+    estimator : PrivateProportion
+        Fitted estimator.
+    confidence_level : float, default=0.95
+        Level of the marked interval.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    found = estimator.estimates()
+    interval = found.confidence_interval(confidence_level)
+    low, high = float(interval.low), float(interval.high)
+    # Choose the range so that the curve is near 0 at both limits.
+    wide = found.confidence_interval(1 - 1e-3)
+    values = np.linspace(max(float(wide.low), 1e-9), min(float(wide.high), 1 - 1e-9), 301)
+    pvalues = [found.test(value).pvalue for value in values]
+    figure = new_figure(figsize=(4.8, 3.2))
+    axis = figure.subplots()
+    axis.plot(values, pvalues, color=ESTIMATE)
+    axis.axvline(estimator.proportion_, color=ESTIMATE, lw=1, ls="--", label=f"{estimator.proportion_:.3g}")
+    words = f"{100 * confidence_level:g}%: [{low:.3g}, {high:.3g}]"
+    axis.hlines(1 - confidence_level, low, high, color=REFERENCE, lw=2, label=words)
+    axis.set_xlabel("proportion")
+    axis.set_ylabel("two-sided p-value")
+    axis.set_ylim(0, 1.05)
+    axis.grid(alpha=0.25)
+    axis.legend(fontsize=8, frameon=False)
+    return figure
+
+
+@picture_of.register
+def _of_proportion(estimator: PrivateProportion) -> tuple[str, Any]:
+    words = "The two-sided p-value of every value that the proportion may have; the line is the 95% interval."
+    return words, plot_proportion(estimator)

@@ -1,8 +1,6 @@
 """Proportions of rows with a property, from noisy counts: the values that the counts do not reject.
 
-If the number of rows is public, the release has one count. A group has a private size, and the release has noisy counts
-of its rows with and without the property. For a proportion t the statistic (1 - t) * with - t * without has mean 0 for
-any size of the group. So no step divides by a noisy number. Proof: docs/intervals/tables.md.
+Proof: docs/intervals/tables.md.
 """
 
 from __future__ import annotations
@@ -27,6 +25,9 @@ _CONTINUITY = 0.5
 _STEPS = 400
 
 
+# If the number of rows is public, the release has one count. A group has a private size, and the release has noisy
+# counts of its rows with and without the property. For a proportion t the statistic (1 - t) * with - t * without
+# has mean 0 for any size of the group. So no step divides by a noisy number.
 @dataclass(frozen=True)
 class CountShare:
     """A noisy count among a public number of rows. Its upper tail begins at ``low`` and its lower tail at ``high``."""

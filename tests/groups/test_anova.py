@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpstats.groups.anova import draw, null_statistics, statistic
+from dpstats.groups.anova import draw, null_statistics, wald_statistic
 from dpstats.means.ratio import Noise, Ratio
 
 NOISE = Noise(8.45, 8.9, 8.0, 8.45, 8.9, 0.77 * 8.9**2)
@@ -27,7 +27,7 @@ def released(groups: list[np.ndarray], noise: Noise, rng: np.random.Generator) -
 def rejected(ratio: Ratio, rng: np.random.Generator, simulations: int = 199) -> float:
     runs = [ratio[run] for run in range(len(ratio.T))]
     pvalues = [
-        (1 + (null_statistics(one, simulations, rng) >= statistic(one)[0]).sum()) / (1 + simulations)
+        (1 + (null_statistics(one, simulations, rng) >= wald_statistic(one)[0]).sum()) / (1 + simulations)
         for one in runs
     ]
     return float(np.mean(np.array(pvalues) <= 0.05))
@@ -36,7 +36,7 @@ def rejected(ratio: Ratio, rng: np.random.Generator, simulations: int = 199) -> 
 def test_without_noise_it_is_walds_test() -> None:
     rng = np.random.default_rng(0)
     groups = [rng.normal(m, 0.2, (1, 5000)) for m in (0.0, 0.01, 0.02)]
-    found, mean = statistic(released(groups, LITTLE, rng))
+    found, mean = wald_statistic(released(groups, LITTLE, rng))
     rows = np.concatenate(groups, axis=1).ravel()
     F = stats.f_oneway(*(one.ravel() for one in groups)).statistic
     assert mean[0, 0, 0] == pytest.approx(rows.mean()) and found[0, 0] == pytest.approx(2 * F, rel=0.05)
@@ -71,4 +71,4 @@ def test_weights_by_noisy_counts_would_be_noticed() -> None:
     assert rejected(ratio, rng) < 0.085
     spread = large.total**2 + large.count**2
     weighted = (ratio.T * ratio.N / spread).sum(axis=1) / (ratio.N**2 / spread).sum(axis=1)
-    assert abs(weighted.mean() + 0.8) > 0.15 > abs(statistic(ratio)[1].mean() + 0.8)
+    assert abs(weighted.mean() + 0.8) > 0.15 > abs(wald_statistic(ratio)[1].mean() + 0.8)

@@ -10,5 +10,5 @@ from dpstats.groups.base import place_of_group
 
 def test_the_place_of_a_declared_group() -> None:
     assert place_of_group("a", 2.0, (1, 2, "2")) == 1 and place_of_group("a", "2", (1, 2, "2")) == 2
-    with pytest.raises(InvalidParameter, match=r"b must be a declared group \(1, 2\), got 3"):
+    with pytest.raises(InvalidParameter, match=r"b must"):
         place_of_group("b", 3, (1, 2))

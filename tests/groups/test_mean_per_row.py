@@ -87,14 +87,14 @@ def test_missing_entries_and_large_caps() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"max_rows": None}, "max_rows must be given"),
-        ({"max_rows": 0}, "max_rows must be an integer at least 1"),
-        ({"delta": 0.0}, "delta must be greater than 0"),
-        ({"bounds": None}, "bounds must be given"),
-        ({"bounds": (1, 0)}, "bounds must have low < high"),
-        ({"called": " "}, "called must be the name"),
-        ({"columns": ["a"]}, "columns must be given with unit"),
-        ({"missing": "center"}, "missing must be one of"),
+        ({"max_rows": None}, "max_rows must"),
+        ({"max_rows": 0}, "max_rows must"),
+        ({"delta": 0.0}, "delta must"),
+        ({"bounds": None}, "bounds must"),
+        ({"bounds": (1, 0)}, "bounds must"),
+        ({"called": " "}, "called must"),
+        ({"columns": ["a"]}, "columns must"),
+        ({"missing": "center"}, "missing must"),
     ],
 )
 def test_bad_parameters_are_refused_before_anything_is_charged(
@@ -113,15 +113,15 @@ def test_bad_data_are_refused_before_anything_is_charged() -> None:
     made, X = MeanPerRow(bounds=(0, 1), max_rows=2, budget=budget), np.ones((4, 1))
     for y, message in (
         (None, "requires y to be passed"),
-        ([1, 2], "y must have an entry for each row"),
+        ([1, 2], "y must"),
         (["a", None, "b", "b"], "entry that is missing"),
-        ([1, 1, 1, 1], "X must have at least 2 rows"),
+        ([1, 1, 1, 1], "X must"),
     ):
         with pytest.raises(InvalidData, match=message):
             made.fit(X, y)
-    with pytest.raises(InvalidParameter, match="y must not be given with unit"):
+    with pytest.raises(InvalidParameter, match="y must"):
         MeanPerRow(bounds=(0, 1), max_rows=2, unit="u").fit(pd.DataFrame({"x": [1.0], "u": [1]}), [1])
-    with pytest.raises(InvalidParameter, match="unit must name columns"):
+    with pytest.raises(InvalidParameter, match="unit must"):
         MeanPerRow(bounds=(0, 1), max_rows=2, unit="v").fit(pd.DataFrame({"x": [1.0], "u": [1]}))
     assert budget.history() == ()
 
@@ -129,5 +129,5 @@ def test_bad_data_are_refused_before_anything_is_charged() -> None:
 @pytest.mark.parametrize("rows", [None, "x", 0, -5, np.nan, {}, 10**400])
 def test_rows_of_a_planned_mean_that_are_none_are_refused(rows: object) -> None:
     plan = MeanPerRow(bounds=(0, 1), max_rows=2).plan(400, 1)
-    with pytest.raises(InvalidParameter, match="n_rows must be a finite number greater than 0"):
+    with pytest.raises(InvalidParameter, match="n_rows must"):
         plan.mean_noise(rows)  # type: ignore[arg-type]

@@ -42,5 +42,5 @@ def test_tiny_and_large_epsilon_have_a_plan(delta: float) -> None:
 @pytest.mark.parametrize("rows", [None, "x", 0, -5, np.nan, {}, 10**400])
 def test_rows_of_a_group_that_are_none_are_refused(rows: object) -> None:
     plan = GroupMeans(groups=["a", "b"], bounds=(0, 1)).plan(400, 1)
-    with pytest.raises(InvalidParameter, match="n_rows must be a finite number greater than 0"):
+    with pytest.raises(InvalidParameter, match="n_rows must"):
         plan.mean_noise(rows)  # type: ignore[arg-type]

@@ -153,10 +153,10 @@ def test_the_plan_says_how_wide_the_band_will_be() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"bins": 1}, "bins must be"),
-        ({"step": 1e-7}, "at most 2.20 values"),
-        ({"bounds": None}, "bounds must be a pair"),
-        ({"delta": 1.0}, "delta must be"),
+        ({"bins": 1}, "bins must"),
+        ({"step": 1e-7}, "step must"),
+        ({"bounds": None}, "bounds must"),
+        ({"delta": 1.0}, "delta must"),
     ],
 )
 def test_bad_parameters_are_named(options: dict[str, object], message: str) -> None:
@@ -202,7 +202,5 @@ def test_a_band_at_any_point_is_that_of_the_edges_around_it(step: float | None) 
 
 @pytest.mark.parametrize("level", [None, "x", -1, 0, 1, np.nan, [0.5], 10**400])
 def test_a_level_of_a_planned_band_that_is_none_is_refused(level: object) -> None:
-    with pytest.raises(
-        InvalidParameter, match="level must be a finite number greater than 0 and less than 1"
-    ):
+    with pytest.raises(InvalidParameter, match="level must"):
         PrivateDistribution(bounds=(0, 1), bins=8).plan(100).band_half_width(level)  # type: ignore[arg-type]

@@ -120,7 +120,7 @@ def test_pure_noise_is_the_smaller_one_and_in_the_interval() -> None:
         "median of these rows" in str(made.summary())
         and made.confidence_interval(0.9).confidence_level == 0.9
     )
-    with pytest.raises(InvalidParameter, match=r"confidence_level must be 0\.9"):
+    with pytest.raises(InvalidParameter, match=r"confidence_level must"):
         made.confidence_interval(0.95)
     with pytest.raises(DPStatsError, match="no interval"):
         PrivateMedian(bounds=(0, 1), random_state=0).fit(x).confidence_interval()
@@ -130,7 +130,7 @@ def test_pure_noise_is_the_smaller_one_and_in_the_interval() -> None:
     ("options", "message"),
     [
         ({"delta": 0.7}, "at most 0.5"),
-        ({"confidence_level": 1.0}, "confidence_level must be"),
+        ({"confidence_level": 1.0}, "confidence_level must"),
         ({"epsilon": 1e-7}, "epsilon is too small"),
         ({"bounds": (1, 0)}, "low < high"),
     ],

@@ -179,7 +179,7 @@ def test_intervals_are_of_the_planned_level() -> None:
     x = np.random.default_rng(0).normal(size=500)
     made = PrivateQuantile(bounds=(-5, 5), confidence_level=0.8, random_state=0).fit(x)
     assert made.confidence_interval(0.8).confidence_level == 0.8
-    with pytest.raises(InvalidParameter, match="confidence_level must be 0"):
+    with pytest.raises(InvalidParameter, match="confidence_level must"):
         made.confidence_interval(0.9)
     alone = PrivateQuantile(bounds=(-5, 5), confidence_level=None, random_state=0).fit(x)
     assert np.isnan(alone.low_)
@@ -255,7 +255,7 @@ def test_of_no_observed_row_nothing_is_told() -> None:
     )
     assert np.isnan(made.quantile_) and (made.low_, made.high_) == (0, 1)
     assert "Noise only" in str(made.summary())
-    with pytest.raises(InvalidParameter, match=r"coverage must be 'regular' with missing='drop'"):
+    with pytest.raises(InvalidParameter, match=r"coverage must"):
         PrivateQuantile(bounds=(0, 1), coverage="any", missing="drop").plan(100)
 
 

@@ -139,15 +139,15 @@ def test_sides_and_statistics() -> None:
 
 def test_bad_parameters() -> None:
     for made, words in (
-        (MannWhitneyTest(), "groups must be given"),
+        (MannWhitneyTest(), "groups must"),
         (MannWhitneyTest(groups=[1]), "two labels"),
         (MannWhitneyTest(groups=[1, 2, 3]), "KruskalWallisTest"),
         (MannWhitneyTest(groups=[1, 1]), "distinct"),
         (KruskalWallisTest(groups=[1]), "two labels or more"),
         (MannWhitneyTest(**TWO, sizes=[3, 3]), "add up to n_samples = 10"),
         (MannWhitneyTest(**TWO, sizes=[0, 10]), "at least 1"),
-        (MannWhitneyTest(**TWO, sizes=5), "sizes must be"),
-        (MannWhitneyTest(**TWO, sizes=np.array(5)), "sizes must be"),
+        (MannWhitneyTest(**TWO, sizes=5), "sizes must"),
+        (MannWhitneyTest(**TWO, sizes=np.array(5)), "sizes must"),
         (MannWhitneyTest(**TWO, alternative="more"), "alternative"),
         (SignedRankTest(epsilon=0), "epsilon"),
         (SignedRankTest(n_simulations=1), "n_simulations"),

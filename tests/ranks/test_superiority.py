@@ -71,5 +71,5 @@ def test_limits_are_probabilities(statistic: float, noise: float) -> None:
 
 def test_private_sizes_are_refused() -> None:
     rng = np.random.default_rng(0)
-    with pytest.raises(InvalidParameter, match="sizes must be given"):
+    with pytest.raises(InvalidParameter, match="sizes must"):
         fitted(rng.normal(size=30), rng.normal(size=30), 1.0, public=False).superiority()

@@ -121,15 +121,15 @@ def test_discrete_times_are_edges_up_to_rounding() -> None:
 @pytest.mark.parametrize("time", [-1e-9, -np.inf, np.inf, np.nan])
 def test_times_without_a_meaning_are_refused(time: float) -> None:
     table = Table(np.array([[1.0], [time]]), event=np.array([0, 1]))  # type: ignore[arg-type]
-    with pytest.raises(InvalidData, match="times must be finite and not negative"):
+    with pytest.raises(InvalidData, match="times must"):
         Cells(EDGES, 1, 1, 3)(table)
 
 
 def test_undeclared_events_and_groups_are_refused() -> None:
     times, fine, wrong = np.ones((2, 1)), np.array([0, 1]), np.array([0, -1])
     cells = Cells(EDGES, 1, 2, 3)
-    with pytest.raises(InvalidData, match="event must hold declared values"):
+    with pytest.raises(InvalidData, match="event must"):
         cells(Table(times, event=wrong, groups=fine))  # type: ignore[arg-type]
-    with pytest.raises(InvalidData, match="labels must be declared groups"):
+    with pytest.raises(InvalidData, match="labels must"):
         cells(Table(times, event=fine, groups=wrong))  # type: ignore[arg-type]
     assert cells(Table(times, event=fine, groups=fine))[CELLS].sum() == 16  # type: ignore[arg-type]

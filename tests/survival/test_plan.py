@@ -15,24 +15,24 @@ from dpstats.survival.plan import check_edges, finest_cells
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({}, "horizon must be given"),
-        ({"horizon": 0}, "horizon must be a finite number greater than 0"),
-        ({"horizon": np.inf}, "horizon must be a finite number"),
-        ({"horizon": "long"}, "horizon must be a finite number"),
-        ({"horizon": 5, "bins": 0}, "bins must be an integer at least 1"),
+        ({}, "horizon must"),
+        ({"horizon": 0}, "horizon must"),
+        ({"horizon": np.inf}, "horizon must"),
+        ({"horizon": "long"}, "horizon must"),
+        ({"horizon": 5, "bins": 0}, "bins must"),
         ({"horizon": 5, "bins": 501}, "at most 500"),
-        ({"horizon": 5e-324, "bins": 3}, "horizon must be a finite number at least 1e-140"),
-        ({"horizon": 1e155}, "horizon must be a finite number at least 1e-140 and at most 1e\\+140"),
+        ({"horizon": 5e-324, "bins": 3}, "horizon must"),
+        ({"horizon": 1e155}, "horizon must"),
         ({"edges": [1, 1e155]}, "at most 1e\\+140"),
-        ({"edges": 10**400}, "edges must be increasing"),
-        ({"edges": [3, 2, 1]}, "edges must be increasing"),
-        ({"edges": [0, 1, 1]}, "edges must be increasing"),
-        ({"edges": [-1, 1]}, "edges must be increasing"),
-        ({"edges": [0, np.nan]}, "edges must be increasing"),
-        ({"edges": [0]}, "edges must be increasing"),
-        ({"edges": "soon"}, "edges must be increasing"),
-        ({"edges": [1, 2], "bins": 2}, "bins must be None with edges"),
-        ({"edges": [1, 2], "horizon": 3}, "horizon must be the last of the edges"),
+        ({"edges": 10**400}, "edges must"),
+        ({"edges": [3, 2, 1]}, "edges must"),
+        ({"edges": [0, 1, 1]}, "edges must"),
+        ({"edges": [-1, 1]}, "edges must"),
+        ({"edges": [0, np.nan]}, "edges must"),
+        ({"edges": [0]}, "edges must"),
+        ({"edges": "soon"}, "edges must"),
+        ({"edges": [1, 2], "bins": 2}, "bins must"),
+        ({"edges": [1, 2], "horizon": 3}, "horizon must"),
     ],
 )
 def test_edges_that_are_none_are_refused(given: dict[str, Any], words: str) -> None:
@@ -43,16 +43,16 @@ def test_edges_that_are_none_are_refused(given: dict[str, Any], words: str) -> N
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"causes": []}, "causes must not be empty"),
-        ({"causes": [1, 1]}, "causes must be distinct"),
+        ({"causes": []}, "causes must"),
+        ({"causes": [1, 1]}, "causes must"),
         ({"causes": [0, 1]}, "distinct"),
-        ({"groups": []}, "groups must not be empty"),
-        ({"groups": np.array("a")}, "groups must be a sequence"),
-        ({"groups": ["a", "a"]}, "groups must be distinct"),
-        ({"discrete": 1}, "discrete must be True or False"),
+        ({"groups": []}, "groups must"),
+        ({"groups": np.array("a")}, "groups must"),
+        ({"groups": ["a", "a"]}, "groups must"),
+        ({"discrete": 1}, "discrete must"),
         ({"epsilon": 0}, "epsilon"),
         ({"delta": 1.0}, "delta"),
-        ({"groups": range(1000), "bins": 500}, "at most 200,000 cells"),
+        ({"groups": range(1000), "bins": 500}, "200,000 cells"),
     ],
 )
 def test_other_parameters_that_are_none_are_refused(given: dict[str, Any], words: str) -> None:
@@ -69,7 +69,7 @@ def test_discrete_edges_from_zero_have_a_bin_for_time_0() -> None:
     assert check_edges(None, [0, 1, 2.5], None, 8, True) == (0.0, 0.0, 1.0, 2.5)
     assert check_edges(None, [1, 2.5], None, 8, True) == (0.0, 1.0, 2.5)
     assert check_edges(2, None, 2, 8, True) == (0.0, 1.0, 2.0)
-    with pytest.raises(InvalidParameter, match="edges must be increasing"):
+    with pytest.raises(InvalidParameter, match="edges must"):
         check_edges(None, [0, 0, 1], None, 8, True)
     plan = PrivateSurvival(edges=[0, 1, 2], discrete=True).plan(2000)
     by_function = plan.expected_width(lambda t: 0.8 * 0.5**t)
@@ -130,7 +130,7 @@ def test_the_expected_width_is_that_of_fits_where_the_noise_has_long_tails() -> 
     "wrong", [lambda t: 1 + t, [1.0, 0.5], 10**400, lambda t: "half", lambda t: 0.5 - 0 * t]
 )
 def test_a_curve_that_is_no_survival_is_refused(wrong: Any) -> None:
-    with pytest.raises(InvalidParameter, match="survival must be a probability at each of the 9 edges"):
+    with pytest.raises(InvalidParameter, match="survival must"):
         PrivateSurvival(horizon=4.0, bins=8).plan(100).expected_width(wrong)
 
 

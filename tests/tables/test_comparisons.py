@@ -34,13 +34,13 @@ def test_a_number_needed_to_treat_is_the_reciprocal_of_a_difference() -> None:
 def test_bad_comparisons_are_refused() -> None:
     made = exact().fit(ROWS)
     for call, words in (
-        (lambda: made.difference(), "groups and outcome must be given"),
+        (lambda: made.difference(), "groups and outcome must"),
         (lambda: made.difference(groups=("free", "free"), outcome=0), "different"),
         (lambda: made.difference(groups="free", outcome=0), "pair"),
-        (lambda: made.difference(outcome=5), "outcome must be"),
-        (lambda: made.difference(outcome=0, attributes=("plan",)), "attributes must be two"),
+        (lambda: made.difference(outcome=5), "outcome must"),
+        (lambda: made.difference(outcome=0, attributes=("plan",)), "attributes must"),
         (lambda: made.homogeneity("ratio", strata="plan"), "measure"),
-        (lambda: made.homogeneity(strata=None), "strata must be an attribute"),
+        (lambda: made.homogeneity(strata=None), "strata must"),
     ):
         with pytest.raises(InvalidParameter, match=words):
             call()

@@ -61,7 +61,7 @@ def test_three_attributes_and_their_margins() -> None:
     assert made.independence([0, 1], n_simulations=99).pvalue > 0.02
     assert made.cells([2, 1]).counts.shape == (2, 3)
     assert made.difference(attributes=[0, 2]).estimate == 1.0
-    with pytest.raises(InvalidParameter, match="attributes must be two"):
+    with pytest.raises(InvalidParameter, match="attributes must"):
         made.difference()
 
 
@@ -104,11 +104,11 @@ def test_rows_at_no_level() -> None:
 @pytest.mark.parametrize(
     ("levels", "words"),
     [
-        (None, "levels must be"),
-        ("ab", "levels must be"),
-        ({}, "levels must be"),
-        (np.array(3), "levels must be"),
-        ({"a": ["x"]}, "the entry of levels at position 0 must have two"),
+        (None, "levels must"),
+        ("ab", "levels must"),
+        ({}, "levels must"),
+        (np.array(3), "levels must"),
+        ({"a": ["x"]}, "the entry of levels at position 0 must"),
         ({"a": ["x", "x"]}, "distinct"),
         ([[0, 1], [1, 1.0]], "distinct"),
         ({"a": "xy"}, "sequence"),

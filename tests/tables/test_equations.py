@@ -372,18 +372,18 @@ def test_every_answer_is_made_of_few_rows_and_any_epsilon(epsilon: float, n: int
 @pytest.mark.parametrize(
     ("ask", "words"),
     [
-        (lambda t: t.odds_ratio(strata="site"), "attributes must be two, .* beside the strata"),
-        (lambda t: t.odds_ratio(**PAIR, strata="arm"), "attributes must be two, .* beside the strata"),
-        (lambda t: t.odds_ratio(**PAIR, strata="ward"), "an attribute must be one of"),
-        (lambda t: t.homogeneity(**PAIR, strata=None), "strata must be an attribute"),
-        (lambda t: t.homogeneity("slope", **PAIR, strata="site"), "measure must be"),
+        (lambda t: t.odds_ratio(strata="site"), "attributes must"),
+        (lambda t: t.odds_ratio(**PAIR, strata="arm"), "attributes must"),
+        (lambda t: t.odds_ratio(**PAIR, strata="ward"), "an attribute must"),
+        (lambda t: t.homogeneity(**PAIR, strata=None), "strata must"),
+        (lambda t: t.homogeneity("slope", **PAIR, strata="site"), "measure must"),
         (lambda t: t.paired_difference(attributes=["arm", "event"]), "must have the same levels"),
-        (lambda t: t.paired_difference(attributes="event"), "attributes must be two"),
-        (lambda t: t.trend(scores=[1, 2], attributes=["site", "event"]), "scores must be 3 finite numbers"),
-        (lambda t: t.trend(scores="abc", attributes=["site", "event"]), "scores must be 3 finite numbers"),
-        (lambda t: t.trend(scores=[1, None, {}], attributes=["site", "event"]), "scores must be 3 finite"),
+        (lambda t: t.paired_difference(attributes="event"), "attributes must"),
+        (lambda t: t.trend(scores=[1, 2], attributes=["site", "event"]), "scores must"),
+        (lambda t: t.trend(scores="abc", attributes=["site", "event"]), "scores must"),
+        (lambda t: t.trend(scores=[1, None, {}], attributes=["site", "event"]), "scores must"),
         (lambda t: t.trend(scores=[1, 1, 1], attributes=["site", "event"]), "not all equal"),
-        (lambda t: t.trend(attributes=["arm", "site"]), "outcome must be given"),
+        (lambda t: t.trend(attributes=["arm", "site"]), "outcome must"),
     ],
 )
 def test_bad_questions_are_refused(ask: Any, words: str) -> None:

@@ -144,7 +144,7 @@ def level(ratio: Ratio, rng: np.random.Generator) -> float:
     rejected = 0
     for run in range(len(ratio.T)):
         one = ratio[run]
-        larger = (anova.null_statistics(one, SIMULATIONS, rng) >= anova.statistic(one)[0]).sum()
+        larger = (anova.null_statistics(one, SIMULATIONS, rng) >= anova.wald_statistic(one)[0]).sum()
         rejected += int((1 + larger) / (1 + SIMULATIONS) <= 0.05)
     return rejected / len(ratio.T)
 
