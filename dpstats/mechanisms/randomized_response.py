@@ -17,7 +17,7 @@ from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_integer, check_real
 from dpstats.data.values import array_of, key_of
 from dpstats.error_distributions import NormalErrors
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.errors import refuse, refuse_data
 from dpstats.inference import Estimates, HasEstimates
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.events import Event
@@ -250,10 +250,10 @@ class RandomizedResponse(Mechanism):
             typed = None not in answers
             array = np.array(answers if typed else [], dtype=np.int64).reshape(array.shape if typed else 0)
         if array.size == 0 or not typed:
-            raise InvalidData(f"{name} must be a non-empty array of integers or booleans")
+            raise refuse_data(name, allowed="a non-empty array of integers or booleans")
         # As integers: a narrow float could not hold the number of categories.
         if int(array.min()) < 0 or int(array.max()) >= self.n_categories:
-            raise InvalidData(f"{name} must lie in 0, ..., {self.n_categories - 1} (n_categories - 1)")
+            raise refuse_data(name, allowed=f"in 0, ..., {self.n_categories - 1} (n_categories - 1)")
         return as_int64(array)
 
 
@@ -275,7 +275,7 @@ def _private_grains(keep: float, categories: int, epsilon: float) -> int:
     with a rational below e^epsilon, so that the guarantee holds exactly.
     """
     if epsilon > 40:
-        raise InvalidParameter(f"epsilon must be at most 40 for randomized response, got {epsilon:g}")
+        raise refuse("epsilon", given=epsilon, allowed="at most 40 for randomized response")
     # The second is the larger one below 2^-25, and never below 1.
     bound = max(Fraction(math.exp(epsilon)) * (1 - Fraction(1, 2**50)), 1 + Fraction(epsilon))
     # grains (k - 1) <= bound (2^62 - grains)
@@ -284,8 +284,10 @@ def _private_grains(keep: float, categories: int, epsilon: float) -> int:
     if grains * categories <= Responses.GRAIN:
         # Below 1/k the odds that matter are the others' against the kept.
         least = categories**2 / ((categories - 1) * Responses.GRAIN)
-        raise InvalidParameter(
-            f"epsilon must be at least about {least:.3g} for randomized response with n_categories = {categories}, "
-            f"got {epsilon:g}: keep probabilities are multiples of 2^-62, and none above 1/n_categories is private"
+        raise refuse(
+            "epsilon",
+            given=epsilon,
+            allowed=f"at least about {least:.3g} for randomized response with n_categories = {categories}",
+            remedy="Keep probabilities are multiples of 2^-62, and none above 1/n_categories is private",
         )
     return grains

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.errors import DPStatsError, InvalidParameter, is_public, show
+from dpstats.errors import DPStatsError, InvalidParameter, is_public, refuse, show
 from dpstats.exports import Exported, Records
 from dpstats.privacy.composition import common_neighbors
 from dpstats.privacy.events import Event, as_event
@@ -73,13 +73,11 @@ class ReleaseCost:
         # Convert to a tuple, because a list could change after certification.
         object.__setattr__(self, "events", tuple(self.events))
         if not self.events or not all(isinstance(event, Event) for event in self.events):
-            raise InvalidParameter("events must be a non-empty tuple of events")
+            raise refuse("events", allowed="a non-empty tuple of events")
         if common_neighbors(self.events) is not self.guarantee.neighbors:
-            raise InvalidParameter("events and guarantee must have the same neighbors")
+            raise refuse("events", allowed="have the neighbors of the guarantee")
         if not covers(self.events, self.guarantee):
-            raise InvalidParameter(
-                f"events must cost at most the claimed guarantee, got more than {self.guarantee}"
-            )
+            raise refuse("events", got="more", allowed=f"not cost more than the claimed {self.guarantee}")
 
 
 @dataclass(frozen=True)
@@ -366,8 +364,11 @@ class ReleasePlan(Plan):
     def n_expected(self) -> int:
         """The number of rows that errors are computed for, or an error if there is none."""
         if self.n_planned is None:
-            raise InvalidParameter(
-                "n_samples must be a number of rows for expected_error, got None. Call plan(n_samples, n_features)."
+            raise refuse(
+                "n_samples",
+                got="None",
+                allowed="a number of rows for expected_error",
+                remedy="Call plan(n_samples, n_features).",
             )
         return self.n_planned
 
