@@ -272,7 +272,7 @@ class Histogram(Mechanism):
                 "data",
                 got=f"a value outside the declared {levels.kind}",
                 allowed=f"hold declared {levels.kind} only",
-                remedy="Declare it, or give unknown='drop'",
+                remedy="Declare it, or give unknown='drop'.",
             )
         return count_steps(self._stage, counts[:-1], n_rows), n_rows
 

@@ -288,6 +288,6 @@ def _private_grains(keep: float, categories: int, epsilon: float) -> int:
             "epsilon",
             given=epsilon,
             allowed=f"at least about {least:.3g} for randomized response with n_categories = {categories}",
-            remedy="Keep probabilities are multiples of 2^-62, and none above 1/n_categories is private",
+            remedy="Keep probabilities are multiples of 2^-62, and none above 1/n_categories is private.",
         )
     return grains

@@ -211,7 +211,7 @@ def gaussian_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> fl
             "delta",
             got="0",
             allowed="greater than 0 for Gaussian noise",
-            remedy="Its tails are too light for pure privacy; use Laplace noise (delta = 0)",
+            remedy="Its tails are too light for pure privacy; use Laplace noise (delta = 0).",
         )
     return _sigma(epsilon, delta, sensitivity)
 

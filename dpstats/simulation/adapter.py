@@ -91,6 +91,6 @@ def _check_accepted(function: Callable[..., Any], parameters: dict[str, Any]) ->
     if unknown:
         raise refuse(
             "parameters",
-            allowed=f"names of function(X, rng, ...), which has {', '.join(known) or 'no others'}",
-            remedy=f"Got {', '.join(unknown)}",
+            allowed=f"names of parameters of function(X, rng, ...), which has {', '.join(known) or 'no others'}",
+            got=", ".join(unknown),
         )

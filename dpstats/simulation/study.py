@@ -111,7 +111,7 @@ class Study:
                         "estimator",
                         given=one,
                         allowed="have fit, get_params and set_params",
-                        remedy="Adapter makes an estimator of any function",
+                        remedy="Adapter makes an estimator of any function.",
                     )
         self.sampler = sampler
         self.estimator = estimator
