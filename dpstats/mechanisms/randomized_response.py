@@ -102,10 +102,10 @@ class _BinomialErrors(ErrorDistribution):
         return np.zeros(self.counts.shape), np.ones(self.counts.shape)
 
     def _proportion(self, frequency: Any) -> NDArray[np.float64]:
-        return np.clip((frequency - self.other) / self.contrast, 0.0, 1.0)
+        return np.asarray(np.clip((frequency - self.other) / self.contrast, 0.0, 1.0))
 
     def _frequency(self, proportion: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.clip(self.other + self.contrast * proportion, 0.0, 1.0)
+        return np.asarray(np.clip(self.other + self.contrast * proportion, 0.0, 1.0))
 
     def limits(self, tail: Tail) -> Limits:
         # Clopper and Pearson (1934): the frequency at which so many responses, or more, have probability tail.
