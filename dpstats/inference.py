@@ -40,6 +40,7 @@ _DISTRIBUTIONS = (
 )
 _TOGETHER = ("Together", "AtOnce", "SIDAK", "BONFERRONI", "HOLM")
 """Names that were here before."""
+_NO_NULL = "For a proportion, a spread or a quantile, give the value to be tested."
 _IN_WORDS = {"two-sided": "is not", "less": "is less than", "greater": "is greater than"}
 
 
@@ -241,7 +242,7 @@ class Estimates(Inference, Printed):
         return np.apply_along_axis(self.together.adjust, self.axis, pvalues)
 
     def test(
-        self, value: Any = 0.0, alternative: str | None = None, *, simultaneous: bool | None = None
+        self, value: Any = None, alternative: str | None = None, *, simultaneous: bool | None = None
     ) -> Test:
         """Test each estimand for equality with ``value``, without additional privacy cost.
 
@@ -249,8 +250,9 @@ class Estimates(Inference, Printed):
 
         Parameters
         ----------
-        value : float or array, default=0.0
-            Value under the null hypothesis.
+        value : float or array, optional
+            Value under the null hypothesis. Default: ``null`` if there is one, otherwise 0 if the estimand can be
+            positive and negative. It must be given for others, such as a proportion.
         alternative : {"two-sided", "less", "greater"}, optional
             Alternative hypothesis: the estimand is not, is less than, or is greater than the value. Default:
             the alternative of the estimates.
@@ -263,13 +265,18 @@ class Estimates(Inference, Printed):
         """
         side = self._side(alternative)
         adjust = check_flag("simultaneous", self.jointly if simultaneous is None else simultaneous)
-        at = _checked_value(value, np.shape(self.estimate))
         low, high = self.distribution.box
+        given = value
+        if value is None:
+            if self.null is None and not ((low < 0) & (high > 0)).all():
+                raise refuse("value", allowed="given: there is no usual null hypothesis", remedy=_NO_NULL)
+            value = 0.0 if self.null is None else self.null
+        at = _checked_value(value, np.shape(self.estimate))
         inside = (low <= at) & (at <= high)
         if not inside.all():
             where = np.unravel_index(int(np.argmin(inside)), at.shape)
             allowed = f"between the bounds of the estimand, {low[where]:g} and {high[where]:g}"
-            raise refuse("value", given=value, allowed=allowed)
+            raise refuse("value", given=given, allowed=allowed)
         if side == "two-sided":
             pvalue = self.distribution.two_sided(at)
         else:
@@ -504,7 +511,7 @@ class HasEstimates(Inference, ABC):
 
     def test(
         self,
-        value: Any = 0.0,
+        value: Any = None,
         alternative: str | None = None,
         *,
         simultaneous: bool | None = None,
@@ -516,8 +523,10 @@ class HasEstimates(Inference, ABC):
 
         Parameters
         ----------
-        value : float or array, default=0.0
-            Value under the null hypothesis. Labels are matched to columns by name.
+        value : float or array, optional
+            Value under the null hypothesis. Labels are matched to columns by name. Default: the usual null hypothesis,
+            which is 1 for ratios, and 0 for what can be positive and negative. It must be given for others, such as a
+            proportion.
         alternative : {"two-sided", "less", "greater"}, default="two-sided"
             Alternative hypothesis: the estimand is not, is less than, or is greater than the value.
         simultaneous : bool, default=False
