@@ -673,7 +673,7 @@ class GroupMeans(_Fitted, HasMissingCodes):
         facts = [
             ("Estimator", type(self).__name__),
             *self._size_facts(),
-            *self.privacy_.facts(),
+            *self._privacy_facts(),
             ("Noise", "Gaussian, exact curve" if self.plan_.target.delta else "Laplace"),
             ("Noise of a count", f"sd {self.counts_noise_std_:.3g} rows"),
         ]

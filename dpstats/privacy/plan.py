@@ -239,6 +239,11 @@ class Plan(Exported):
         """Return the facts as text, one line each."""
         return []
 
+    @property
+    def cautions(self) -> list[tuple[str, str]]:
+        """Facts of a summary on a guarantee that is weaker than it looks."""
+        return []
+
     def _size(self) -> dict[str, int]:
         """Return the public size of the data, by name."""
         return {}
@@ -268,6 +273,7 @@ class Plan(Exported):
         rows = zip(names, *(map(_shown, column) for column in columns.values()), strict=True)
         facts = [
             ("Guarantee", str(self.guarantee)),
+            *self.cautions,
             *((key, f"{n:,}") for key, n in self._size().items()),
             ("memory", describe_bytes(self.memory)),
         ]
@@ -427,6 +433,15 @@ class ReleasePlan(Plan):
             return self.target if close else self._stated(composed)
         raise _defect(composed, self.target)
 
+    @property
+    def cautions(self) -> list[tuple[str, str]]:
+        """Whether delta is so large that a release which publishes a row, drawn at random, has the same guarantee."""
+        n, delta = self.n_planned if self.has_private_size else self.n_given, self.target.delta
+        if n is None or n * delta < 1:
+            return []
+        words = f"delta = {delta:g} is not below 1/n ({n:,} rows), so it allows to publish a whole row"
+        return [("Caution", f"{words}; use a smaller delta")]
+
     def _size(self) -> dict[str, int]:
         if self.has_private_size:
             planned = {} if self.n_planned is None else {"n_planned": self.n_planned}
@@ -452,7 +467,8 @@ class ReleasePlan(Plan):
         if self.counted is not None:
             count = ", ".join(stage.describe(self.n_features) for stage in self.counted.plan.stages)
             head += f"\n  {count}\n  then, from a random sample of {self.n_samples:,} complete rows:"
-        return "\n".join([head, *(f"  {stage.describe(self.n_features)}" for stage in self.stages)])
+        stages = [f"  {stage.describe(self.n_features)}" for stage in self.stages]
+        return "\n".join([head, *stages, *(f"  {name}: {words}" for name, words in self.cautions)])
 
 
 def _rows(facts: dict[str, Any]) -> list[dict[str, Any]]:
