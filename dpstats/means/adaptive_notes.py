@@ -67,7 +67,7 @@ def build_notes(
         )
         if shorter < _MUCH_SHORTER:
             notes.append(
-                f'estimand="tails" gives intervals of {100 * shorter:.0f}% of this width. They assume that '
+                f'estimand="tails" gives intervals of {100 * shorter:.0f}% of this width. Intervals of "tails" assume that '
                 f"{plan.assumption}."
             )
     else:

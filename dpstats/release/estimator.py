@@ -396,7 +396,10 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         check_is_fitted(self)
         estimand, null = self._conclusions()
         parameters, _ = self._parameters
-        return write_methods(type(self).__name__, self.plan_, self.privacy_, parameters, estimand, null)
+        notes = self.summary().notes
+        return write_methods(
+            type(self).__name__, self.plan_, self.privacy_, parameters, estimand, null, notes
+        )
 
     def receipt(self, key: bytes | str | None = None) -> Receipt:
         """Return a receipt of the fit, which `dpstats.receipts.verify_receipt` checks without the data.
