@@ -479,7 +479,7 @@ class GroupMeans(_Fitted, HasMissingCodes):
         -------
         Differences
             ``estimate``, ``statistic`` and ``pvalue`` of shape (n_pairs, n_features), and ``confidence_interval()``.
-            All pairs of a column hold together.
+            All pairs of a column hold together by default. With ``simultaneous=True`` all pairs of all columns do.
         """
         how = check_choice("method", method, ["tukey", "holm"])
         ratio, columns = self._several(), self._column_names()
