@@ -29,6 +29,7 @@ Floats = NDArray[np.float64]
 
 ALTERNATIVES = ("two-sided", "less", "greater")
 
+_NO_NULL = "For a proportion, a spread or a quantile, give the value to be tested."
 _IN_WORDS = {"two-sided": "is not", "less": "is less than", "greater": "is greater than"}
 
 
@@ -106,7 +107,7 @@ class Estimates(Inference, Printed):
     jointly : bool
         Whether intervals are simultaneous, and p-values are adjusted, by default.
     axis : int, optional
-        Axis of the estimates that are combined; None combines all.
+        Axis of the estimates that are combined by default; None combines all.
     null : float or array, optional
         Value under the usual null hypothesis, if there is one. The summary then shows its test.
     tested : array of bool, optional
@@ -192,7 +193,8 @@ class Estimates(Inference, Printed):
         confidence_level : float, optional
             Default: 0.95, or the only level of the estimates.
         simultaneous : bool, optional
-            Whether the level holds for all intervals simultaneously. Default: ``jointly``.
+            Whether the level holds for all intervals that are returned, simultaneously. Default: ``jointly``, along
+            ``axis``.
         alternative : {"two-sided", "less", "greater"}, optional
             Default: the alternative of the estimates. A one-sided interval contains the values that a test
             for this alternative does not reject.
@@ -205,7 +207,11 @@ class Estimates(Inference, Printed):
         both = check_flag("simultaneous", self.jointly if simultaneous is None else simultaneous)
         side = self._side(alternative)
         # There may be no estimate, where a release found no group.
-        each = self.together.each(level, max(self._count, 1)) if both else level
+        each = level
+        if both:
+            # Several families, one along the axis for each column, hold together by Bonferroni's inequality.
+            family = 1 - (1 - level) / self._families(simultaneous)
+            each = self.together.each(family, max(self._count, 1))
         if side == "two-sided":
             low, high = self.distribution.interval((1 - each) / 2)
         else:
@@ -221,16 +227,21 @@ class Estimates(Inference, Printed):
 
     @property
     def _count(self) -> int:
-        """The number of estimates that are combined."""
+        """The number of estimates that are combined in one family."""
         return self.estimate.size if self.axis is None else self.estimate.shape[self.axis]
 
-    def _adjust(self, pvalues: Floats) -> Floats:
+    def _families(self, simultaneous: bool | None) -> int:
+        """Return the number of families that hold together: all of them only if that was asked for."""
+        return 1 if simultaneous is None else max(self.estimate.size // max(self._count, 1), 1)
+
+    def _adjust(self, pvalues: Floats, simultaneous: bool | None) -> Floats:
         if self.axis is None:
             return self.together.adjust(pvalues)
-        return np.apply_along_axis(self.together.adjust, self.axis, pvalues)
+        found = np.apply_along_axis(self.together.adjust, self.axis, pvalues)
+        return np.asarray(np.minimum(1.0, self._families(simultaneous) * found))
 
     def test(
-        self, value: Any = 0.0, alternative: str | None = None, *, simultaneous: bool | None = None
+        self, value: Any = None, alternative: str | None = None, *, simultaneous: bool | None = None
     ) -> Test:
         """Test each estimand for equality with ``value``, without additional privacy cost.
 
@@ -238,13 +249,14 @@ class Estimates(Inference, Printed):
 
         Parameters
         ----------
-        value : float or array, default=0.0
-            Value under the null hypothesis.
+        value : float or array, optional
+            Value under the null hypothesis. Default: ``null`` if there is one, otherwise 0 if the estimand can be
+            positive and negative. It must be given for others, such as a proportion.
         alternative : {"two-sided", "less", "greater"}, optional
             Alternative hypothesis: the estimand is not, is less than, or is greater than the value. Default:
             the alternative of the estimates.
         simultaneous : bool, optional
-            Whether p-values are adjusted for all estimates together. Default: ``jointly``.
+            Whether p-values are adjusted for all tests that are returned. Default: ``jointly``, along ``axis``.
 
         Returns
         -------
@@ -252,20 +264,25 @@ class Estimates(Inference, Printed):
         """
         side = self._side(alternative)
         adjust = check_flag("simultaneous", self.jointly if simultaneous is None else simultaneous)
-        at = _checked_value(value, np.shape(self.estimate))
         low, high = self.distribution.box
+        given = value
+        if value is None:
+            if self.null is None and not ((low < 0) & (high > 0)).all():
+                raise refuse("value", allowed="given: there is no usual null hypothesis", remedy=_NO_NULL)
+            value = 0.0 if self.null is None else self.null
+        at = _checked_value(value, np.shape(self.estimate))
         inside = (low <= at) & (at <= high)
         if not inside.all():
             where = np.unravel_index(int(np.argmin(inside)), at.shape)
             allowed = f"between the bounds of the estimand, {low[where]:g} and {high[where]:g}"
-            raise refuse("value", given=value, allowed=allowed)
+            raise refuse("value", given=given, allowed=allowed)
         if side == "two-sided":
             pvalue = self.distribution.two_sided(at)
         else:
             pvalue = self.distribution.tails(at)[0 if side == "less" else 1]
         statistic = self.distribution.statistic(self, at)
-        adjusted = self._adjust(pvalue) if adjust else pvalue
-        return Test(plain(statistic), plain(adjusted), plain(at), side, self, adjust)
+        adjusted = self._adjust(pvalue, simultaneous) if adjust else pvalue
+        return Test(plain(statistic), plain(adjusted), plain(at), side, self, adjust, scope=simultaneous)
 
     def summary(self, confidence_level: float | None = None) -> Summary:
         """Return a table of estimates and intervals. It prints as text, and shows as HTML in a notebook."""
@@ -374,6 +391,8 @@ class Test(Reported):
     estimates : Estimates
     adjusted : bool
         Whether p-values are adjusted for all tests together.
+    scope : bool, optional
+        Whether all tests were asked to be adjusted together. None is the default of the estimates.
     joint : str
         Name of the one test of all estimates together. Empty if each estimate has its own test.
 
@@ -396,6 +415,7 @@ class Test(Reported):
     estimates: Estimates = field(repr=False)
     adjusted: bool = False
     joint: str = ""
+    scope: bool | None = None
 
     @property
     def estimand(self) -> str:
@@ -415,7 +435,9 @@ class Test(Reported):
     def confidence_interval(self, confidence_level: float | None = None) -> ConfidenceInterval:
         """Return the interval of the values that are not rejected; one-sided for a one-sided alternative."""
         return self.estimates.confidence_interval(
-            confidence_level, simultaneous=self.adjusted or bool(self.joint), alternative=self.alternative
+            confidence_level,
+            simultaneous=self.scope if self.scope is not None else (True if self.joint else None),
+            alternative=self.alternative,
         )
 
     def summary(self) -> Summary:
@@ -493,7 +515,7 @@ class HasEstimates(Inference, ABC):
 
     def test(
         self,
-        value: Any = 0.0,
+        value: Any = None,
         alternative: str | None = None,
         *,
         simultaneous: bool | None = None,
@@ -505,8 +527,10 @@ class HasEstimates(Inference, ABC):
 
         Parameters
         ----------
-        value : float or array, default=0.0
-            Value under the null hypothesis. Labels are matched to columns by name.
+        value : float or array, optional
+            Value under the null hypothesis. Labels are matched to columns by name. Default: the usual null hypothesis,
+            which is 1 for ratios, and 0 for what can be positive and negative. It must be given for others, such as a
+            proportion.
         alternative : {"two-sided", "less", "greater"}, default="two-sided"
             Alternative hypothesis: the estimand is not, is less than, or is greater than the value.
         simultaneous : bool, default=False

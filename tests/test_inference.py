@@ -251,3 +251,29 @@ def test_labels_keep_their_names_beside_columns_of_numbers() -> None:
     found = made(labels={"estimate": ("r", "s", "t", "u"), "city": ("v", "w", "v", "w")}).to_dict()["rows"]
     assert [row["estimate"] for row in found] == ESTIMATE.ravel().tolist()
     assert [row["estimate_"] for row in found] == ["r", "s", "t", "u"]
+
+
+def test_a_test_without_a_value_is_of_the_usual_null_hypothesis() -> None:
+    from dpstats.means import ClippedMean
+    from dpstats.ranks import MannWhitneyTest
+    from dpstats.tables import ContingencyTable, PrivateProportion
+
+    rng = np.random.default_rng(2)
+    rows = rng.integers(0, 2, size=(4000, 2))
+    table = ContingencyTable(levels=[[0, 1], [0, 1]], random_state=0).fit(rows)
+    for found in (table.odds_ratio(), table.risk_ratio(), table.difference()):
+        assert found.test().pvalue == found.pvalue and found.test().value == found.null
+    assert table.odds_ratio().test().pvalue > 0.01 and table.odds_ratio().test(0.5).pvalue < 0.01
+    scores = rng.normal(size=2000)
+    halves = np.repeat([0, 1], 1000)
+    ranks = MannWhitneyTest(groups=[0, 1], sizes=[1000, 1000], random_state=0).fit(scores, halves)
+    superiority = ranks.superiority()
+    assert superiority.test().value == 0.5 and superiority.test().pvalue == superiority.pvalue
+    X = rng.normal(size=(2000, 1))
+    assert ClippedMean(bounds=(-4, 4), random_state=0).fit(X).test().value == 0
+    for none in (
+        PrivateProportion(random_state=0).fit(rows[:, 0]),
+        ClippedMean(bounds=(0, 4), random_state=0).fit(abs(X)),
+    ):
+        with pytest.raises(InvalidParameter, match="value must be given"):
+            none.test()

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, refuse
 from dpstats.privacy.guarantee import Neighbors
 
 
@@ -58,8 +58,10 @@ def check_neighbors(
     except (TypeError, ValueError):
         return
     if first.shape[1:] != second.shape[1:] or (not added and len(first) != len(second)):
-        raise InvalidParameter(
-            f"dataset and neighbor must have the same number of rows and columns, got {first.shape} and {second.shape}"
+        raise refuse(
+            "neighbor",
+            got=f"{second.shape}",
+            allowed=f"have as many rows and columns as dataset, {first.shape}",
         )
     if counts:
         try:
@@ -74,8 +76,8 @@ def check_neighbors(
 
 def _check_distance(apart: Any, most: int) -> None:
     if apart > most:
-        raise InvalidParameter(
-            f"dataset and neighbor must differ in one row (rows_apart={most}), got {apart}"
+        raise refuse(
+            "neighbor", got=f"{apart}", allowed=f"not differ from dataset in more than rows_apart={most} rows"
         )
 
 

@@ -19,7 +19,7 @@ from dpstats.auditing.outputs import Component, Sample, as_component, join, outc
 from dpstats.auditing.result import AuditResult
 from dpstats.auditing.scores import Pair, split_runs
 from dpstats.data.parameters import check_integer, check_real
-from dpstats.errors import InvalidParameter, attempt
+from dpstats.errors import attempt, refuse
 from dpstats.parallel import cut, run_blocks
 
 Release: TypeAlias = Callable[..., Any]
@@ -102,9 +102,7 @@ def audit(
     n_trials = check_integer("n_trials", n_trials, at_least=4)
     releases = (release,) if callable(release) else tuple(release) if isinstance(release, Iterable) else ()
     if not releases or not all(map(callable, releases)):
-        raise InvalidParameter(
-            f"release must be a callable, or a sequence of at least one callable, got {type(release).__name__}"
-        )
+        raise refuse("release", given=release, allowed="a callable, or a sequence of at least one callable")
     half = n_trials // 2
     # At least one block a half: blocks are compared with each other, to refuse a release that repeats itself.
     sizes = 2 * cut(half, _BATCH if batched else _RUNS)
@@ -167,13 +165,11 @@ def audit_outputs(
     names = {"outputs": outputs, "neighbor_outputs": neighbor_outputs}
     for name, given in names.items():
         if isinstance(given, str | bytes | Mapping | Set) or not hasattr(given, "__len__"):
-            raise InvalidParameter(
-                f"{name} must be a sequence of outputs, or a table with one in each row, got {type(given).__name__}"
-            )
+            raise refuse(name, given=given, allowed="a sequence of outputs, or a table with one in each row")
     sizes = [len(given) for given in names.values()]
     if sizes[0] != sizes[1] or sizes[0] < 4:
-        raise InvalidParameter(
-            f"outputs and neighbor_outputs must be equally many, at least 4, got {sizes[0]} and {sizes[1]}"
+        raise refuse(
+            "neighbor_outputs", got=f"{sizes[0]} and {sizes[1]}", allowed="as many as outputs, at least 4"
         )
     even = sizes[0] - sizes[0] % 2
     blocks = [
@@ -233,7 +229,7 @@ def _apply_score(component: Component, score: Callable[[Any], float] | None) -> 
         return component
     numbers = attempt(lambda: [float(score(output)) for output in component], TypeError, ValueError)
     if numbers is None:
-        raise InvalidParameter("score must return a number for every output")
+        raise refuse("score", allowed="return a number for every output")
     return np.array(numbers, dtype=np.float64)
 
 
@@ -250,7 +246,9 @@ def _refuse_repetition(blocks: Sequence[Sample]) -> None:
                 same = np.array_equal(first, block[i])
                 differing = int(np.count_nonzero(first != first[0])) if same else 0
             if same and differing >= _REPEATED:
-                raise InvalidParameter(
-                    "release must draw from the rng that it is given, or from the operating system: "
-                    "two blocks of runs gave the same outputs"
+                raise refuse(
+                    "release",
+                    got="the same outputs in two blocks of runs",
+                    allowed="not repeat itself",
+                    remedy="Draw from the rng that it is given, or from the operating system.",
                 )

@@ -10,7 +10,7 @@ from scipy.special import betainccinv, betaincinv, ndtri
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_integer, check_real
-from dpstats.errors import InvalidParameter, attempt, show
+from dpstats.errors import attempt, refuse
 
 
 def probability_bounds(
@@ -80,5 +80,5 @@ def _check_counts(name: str, given: Any, trials: int) -> NDArray[np.int64]:
     converted = attempt(lambda: np.asarray(given), Exception)
     found = np.array(None) if converted is None else converted
     if found.dtype.kind not in "iu" or (found.size and not 0 <= found.min() <= found.max() <= trials):
-        raise InvalidParameter(f"{name} must be whole numbers from 0 to trials = {trials}, got {show(given)}")
+        raise refuse(name, given=given, allowed=f"whole numbers from 0 to trials = {trials}")
     return as_int64(found)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dpstats.auditing.result import ExactAuditResult
 from dpstats.data.parameters import check_real
-from dpstats.errors import InvalidParameter, attempt, show
+from dpstats.errors import attempt, refuse
 
 # How far from 1 a sum of probabilities may be.
 _SUM = 1e-6
@@ -115,9 +115,10 @@ def audit_probabilities(
     delta = check_real("delta", delta, at_least=0, below=1)
     tolerance = check_real("tolerance", tolerance, at_least=0, below=1)
     if not callable(probabilities):
-        raise InvalidParameter(
-            "probabilities must be a function of a dataset, such as the method `probabilities` of a mechanism, got "
-            f"{type(probabilities).__name__}"
+        raise refuse(
+            "probabilities",
+            given=probabilities,
+            allowed="a function of a dataset, such as the method `probabilities` of a mechanism",
         )
     worst, worst_pair, number, violated = -1.0, None, 0, False
     for pair in pairs:
@@ -128,21 +129,19 @@ def audit_probabilities(
         if exact > worst:
             worst, worst_pair = exact, (pair[0], pair[1])
     if worst_pair is None:
-        raise InvalidParameter("pairs must hold at least one pair of neighboring datasets, got none")
+        raise refuse("pairs", got="none", allowed="hold at least one pair of neighboring datasets")
     return ExactAuditResult(worst, epsilon, delta, violated, worst_pair, number)
 
 
 def _align_outcomes(p: Any, q: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     if isinstance(p, Mapping) != isinstance(q, Mapping):
-        raise InvalidParameter("p and q must be two vectors or two mappings, got one of each")
+        raise refuse("q", got="another kind", allowed="a vector or a mapping, as p is")
     if isinstance(p, Mapping):
         outcomes = [*p, *(outcome for outcome in q if outcome not in p)]
         p, q = ([law.get(outcome, 0.0) for outcome in outcomes] for law in (p, q))
     first, second = _check_distribution("p", p), _check_distribution("q", q)
     if first.size != second.size:
-        raise InvalidParameter(
-            f"p and q must have one probability per outcome each, got {first.size} and {second.size}"
-        )
+        raise refuse("q", got=f"{second.size}", allowed=f"have as many probabilities as p ({first.size})")
     return first, second
 
 
@@ -150,9 +149,8 @@ def _check_distribution(name: str, values: Any) -> NDArray[np.float64]:
     converted = attempt(lambda: np.asarray(values, dtype=np.float64), Exception)
     law = np.array(np.nan) if converted is None else converted
     if law.ndim != 1 or not np.all(law >= 0) or not abs(math.fsum(law.tolist()) - 1) <= _SUM:
-        raise InvalidParameter(
-            f"{name} must be a vector of probabilities, at least 0 and with sum 1 (to {_SUM:g}), "
-            f"got {show(values)}"
+        raise refuse(
+            name, given=values, allowed=f"a vector of probabilities, at least 0 and with sum 1 (to {_SUM:g})"
         )
     return law
 

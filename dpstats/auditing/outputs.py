@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
 
 Floats: TypeAlias = NDArray[np.float64]
 Component: TypeAlias = Floats | list[Any]
@@ -47,16 +47,14 @@ def as_component(outputs: Any, size: int, name: str = "release") -> Component:
         try:
             outputs = list(outputs)
         except TypeError:
-            raise InvalidParameter(
-                f"{name} must return {size} outputs along the first axis, got {type(outputs).__name__}"
-            ) from None
+            raise refuse(name, given=outputs, allowed=f"return {size} outputs along the first axis") from None
         try:
             array = np.asarray(outputs)
         except (ValueError, OverflowError):  # lengths differ: not a table of numbers
             array = None
     if len(outputs) != size:
         shape = array.shape if array is not None else (len(outputs),)
-        raise InvalidParameter(f"{name} must return {size} outputs along the first axis, got shape {shape}")
+        raise refuse(name, got=f"shape {shape}", allowed=f"return {size} outputs along the first axis")
     if array is not None and array.size and (table := _as_floats(array)) is not None:
         table = table.reshape(size, -1)
         return table[:, 0] if table.shape[1] == 1 else table
@@ -129,9 +127,10 @@ def _canonical(output: Any) -> Hashable:
         return str(output.dtype), int(output.view(np.int64))
     if isinstance(output, Hashable) and _is_comparable(kind):
         return output
-    raise InvalidParameter(
-        "release must return numbers, text, dates, None, or tuples, lists, dicts and dataclasses of these, "
-        f"got {kind.__name__}"
+    raise refuse(
+        "release",
+        got=f"{kind.__name__}",
+        allowed="return numbers, text, dates, None, or tuples, lists, dicts and dataclasses of these",
     )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from dpstats.auditing.bounds import epsilon_lower_bound, probability_bounds
 from dpstats.auditing.result import AuditResult
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
 from dpstats.figures import ESTIMATE, REFERENCE, axes_or_new, new_figure
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.tradeoff import tradeoff_curve
@@ -96,7 +96,7 @@ def _draw_attack(result: AuditResult, axis: Axes, **style: Any) -> Any:
     """Draw the errors of an attack, and return which of them are below the claimed curve."""
     half = result.n_trials // 2
     if not result.curve:
-        raise InvalidParameter("result must hold a curve of counts, got an empty one")
+        raise refuse("result", got="an empty one", allowed="hold a curve of counts")
     likely, other = (np.array(counts) for counts in zip(*result.curve, strict=True))
     # Two bounds a point, one-sided, together at the audit's confidence.
     each = 1 - (1 - result.confidence) / (4 * likely.size)

@@ -22,7 +22,7 @@ from dpstats.auditing.sensitivity_check import (
     worst_of_each,
 )
 from dpstats.data.parameters import check_choice, check_real
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.errors import InvalidData, refuse
 from dpstats.release.mechanism import Releasing
 from dpstats.release.witness import NORMS, Witness
 
@@ -34,16 +34,17 @@ def runner(release: Any, sensitivity: float | None, norm: str) -> Run:
     check_choice("norm", norm, list(NORMS))
     if isinstance(release, Releasing):
         name = type(release).__name__
-        raise InvalidParameter(
-            f"release must be an estimator or a callable, got a {name}: give a callable that makes it with "
-            f"random_state=source, such as lambda data, source: {name}(..., random_state=source).release(...)"
+        raise refuse(
+            "release",
+            got=f"a {name}",
+            allowed="an estimator or a callable",
+            remedy="Give a callable that makes it with random_state=source, such as "
+            f"lambda data, source: {name}(..., random_state=source).release(...)",
         )
     if sensitivity is not None:
         moved = check_real("sensitivity", sensitivity, at_least=0)
         if not callable(release):
-            raise InvalidParameter(
-                "release must be a callable that returns a statistic, where sensitivity is given"
-            )
+            raise refuse("release", allowed="a callable that returns a statistic, where sensitivity is given")
 
         def run_statistic(release: Any, data: Any, witness: Witness) -> None:
             witness.statistic(release(data), sensitivity=moved, norm=norm, name="statistic")
@@ -52,7 +53,7 @@ def runner(release: Any, sensitivity: float | None, norm: str) -> Run:
     if all(callable(getattr(release, name, None)) for name in ("fit", "get_params", "set_params")):
         return fit_copy
     if not callable(release):
-        raise InvalidParameter(f"release must be an estimator or a callable, got {type(release).__name__}")
+        raise refuse("release", given=release, allowed="an estimator or a callable")
     return lambda release, data, witness: release(data, witness)
 
 
@@ -64,8 +65,8 @@ def fit_copy(estimator: Any, data: Any, witness: Witness) -> dict[str, Any]:
 def fit(estimator: Any, data: Any, witness: Witness) -> Any:
     """Return a copy of an estimator, fitted with a witness."""
     if not {"random_state", "budget"} <= estimator.get_params(deep=False).keys():
-        raise InvalidParameter(
-            f"release must be an estimator of dpstats, or a callable that uses one, got {type(estimator).__name__}"
+        raise refuse(
+            "release", given=estimator, allowed="an estimator of dpstats, or a callable that uses one"
         )
     made = copy.copy(estimator)
     made.set_params(random_state=None, budget=None)
@@ -73,9 +74,11 @@ def fit(estimator: Any, data: Any, witness: Witness) -> Any:
     made.fit(*split_parts(data))
     if not witness.seen:
         name = type(made).__name__
-        raise InvalidParameter(
-            f"release must touch a stage when it is fitted, which {name} does not: give a callable that fits "
-            f"{name}(..., random_state=source) and asks it what it answers"
+        raise refuse(
+            "release",
+            given=estimator,
+            allowed="have a stage when it is fitted",
+            remedy=f"Give a callable that fits {name}(..., random_state=source) and asks it what it answers.",
         )
     return made
 
@@ -111,9 +114,11 @@ class Replay:
             self._error = error
             return
         if not self._first.seen:
-            raise InvalidParameter(
-                "release must touch a stage, or nothing is checked: give its source as random_state to what it uses of "
-                "dpstats, or draw from it (source.laplace, source.gaussian, source.select, source.statistic)"
+            raise refuse(
+                "release",
+                allowed="have a stage, or nothing is checked",
+                remedy="Give its source as random_state to what it uses of dpstats, or draw from it "
+                "(source.laplace, source.gaussian, source.select, source.statistic).",
             )
         self._changing = self._find_differences()
 
@@ -131,9 +136,11 @@ class Replay:
         moved = worst_of_each(self._first.seen, again.seen)
         if parted or any(not item.ok or item.ratio > 0 for item in moved):
             what = parted or "its stages are given other numbers"
-            raise InvalidParameter(
-                "release must give the same result on the same dataset when all that it draws is replayed, so that a "
-                f"neighbor can be compared: {what}. Draw from source only, and use no clock"
+            raise refuse(
+                "release",
+                allowed="give the same result on the same dataset when all that it draws is replayed, so that a "
+                f"neighbor can be compared: {what}",
+                remedy="Draw from source only, and use no clock.",
             )
         return compare_outputs(self._returned, returned)[0]
 

@@ -11,7 +11,7 @@ from dpstats.auditing.apart import split_parts
 from dpstats.auditing.replay import Replay, runner
 from dpstats.auditing.sensitivity_check import LEFT_OPEN, SensitivityCheck
 from dpstats.data.parameters import check_integer
-from dpstats.errors import InvalidParameter, attempt
+from dpstats.errors import InvalidParameter, attempt, refuse
 
 
 def worst_neighbor(
@@ -61,8 +61,10 @@ def worst_neighbor(
         else [check_integer("rows", i, at_least=0, at_most=size - 1, of=rows) for i in rows]
     )
     if not len(places) or not len(others[0]):
-        raise InvalidParameter(
-            f"there must be a row and a candidate, got {len(places)} rows and {len(others[0])} candidates"
+        raise refuse(
+            "there",
+            got=f"{len(places)} rows and {len(others[0])} candidates",
+            allowed="a row and a candidate",
         )
     replay = Replay(release, run, _join_parts(data), check_integer("seed", seed, at_least=0))
     found: list[SensitivityCheck] = []
@@ -85,14 +87,14 @@ def _alike(dataset: Any, candidates: Any) -> tuple[list[np.ndarray[Any, Any]], l
         Exception,
     )
     if found is None:
-        raise InvalidParameter("dataset and candidates must be arrays of rows")
+        raise refuse("candidates", allowed="rows in an array, as those of dataset")
     data, others = found
     if (
         len(data) != len(others)
         or any(a.ndim == 0 or b.ndim == 0 for a, b in zip(data, others, strict=True))
         or any(a.shape[1:] != b.shape[1:] for a, b in zip(data, others, strict=True))
     ):
-        raise InvalidParameter("candidates must have the same number of columns as dataset")
+        raise refuse("candidates", allowed="have the same number of columns as dataset")
     for j, (part, other) in enumerate(zip(data, others, strict=True)):
         data[j], others[j] = _promote_types(part, other)
     return data, others

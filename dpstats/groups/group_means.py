@@ -481,7 +481,7 @@ class GroupMeans(_Fitted, HasMissingCodes):
         -------
         Differences
             ``estimate``, ``statistic`` and ``pvalue`` of shape (n_pairs, n_features), and ``confidence_interval()``.
-            All pairs of a column hold together.
+            All pairs of a column hold together by default. With ``simultaneous=True`` all pairs of all columns do.
         """
         how = check_choice("method", method, ["tukey", "holm"])
         ratio, columns = self._several(), self._column_names()
@@ -679,7 +679,7 @@ class GroupMeans(_Fitted, HasMissingCodes):
         facts = [
             ("Estimator", type(self).__name__),
             *self._size_facts(),
-            *self.privacy_.facts(),
+            *self._privacy_facts(),
             ("Noise", "Gaussian, exact curve" if self.plan_.target.delta else "Laplace"),
             ("Noise of a count", f"sd {self.counts_noise_std_:.3g} rows"),
         ]

@@ -282,7 +282,7 @@ class MeanPerRow(_Fitted, HasMissingCodes):
                 "Rows",
                 f"{significant(self.rows_, self.rows_noise_std_)} (noise sd {self.rows_noise_std_:.3g})",
             ),
-            *self.privacy_.facts(),
+            *self._privacy_facts(),
             ("Noise", "Gaussian, exact curve"),
         ]
         notes = [

@@ -67,8 +67,8 @@ def build_notes(
         )
         if shorter < _MUCH_SHORTER:
             notes.append(
-                f'estimand="tails" gives intervals of {100 * shorter:.0f}% of this width. They assume that '
-                f"{plan.assumption}."
+                f'estimand="tails" gives intervals of {100 * shorter:.0f}% of this width. Intervals of "tails" '
+                f"assume that {plan.assumption}."
             )
     else:
         rows, shift = screen.unnoticed_at(located.variance)

@@ -27,6 +27,8 @@ class OfColumns(HasEstimates):
     """Base of the estimators of numbers of columns: values under a null hypothesis are matched to columns by name."""
 
     def _test(self, found: Estimates, value: Any, alternative: str | None, simultaneous: bool | None) -> Test:
+        if value is None:
+            return found.test(None, alternative, simultaneous=simultaneous)
         names = getattr(self, "feature_names_in_", None)
         given = by_name("value", value, None if names is None else list(names))
         checked = check_columns("value", given, found.estimate.shape[-1])

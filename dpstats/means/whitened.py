@@ -261,8 +261,8 @@ class WhitenedMean:
             )
         if estimand == "population" and "tails" in self.estimands() and shorter < _MUCH_SHORTER:
             notes.append(
-                f'estimand="tails" gives intervals of {100 * shorter:.0f}% of this width. They assume that '
-                f"{plan.assumption}."
+                f'estimand="tails" gives intervals of {100 * shorter:.0f}% of this width. Intervals of "tails" '
+                f"assume that {plan.assumption}."
             )
         if self.wider.any():
             notes.append(

@@ -15,7 +15,7 @@ from scipy.special import ndtri
 
 from dpstats.data.parameters import check_integer, check_privacy_parameters, check_real
 from dpstats.data.values import exact_numbers, floats_among
-from dpstats.errors import DPStatsError, InvalidData, InvalidParameter
+from dpstats.errors import DPStatsError, InvalidParameter, refuse, refuse_data
 from dpstats.lattice import exact_steps, isqrt_up
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.events import Event
@@ -136,7 +136,7 @@ class _AdditiveMechanism(Mechanism):
     def _made(self, size: int) -> Stage:
         steps = math.ceil(Fraction(self.sensitivity) / Fraction(self._spacing))
         if steps > 2**100:
-            raise InvalidParameter(f"epsilon is too extreme for exact noise, got {self.epsilon:g}")
+            raise refuse("epsilon", given=self.epsilon, allowed="less extreme for exact noise")
         item = Integers(_VALUE, size, self._spacing, steps + size, steps + isqrt_up(size))
         return additive_stages([item], self.epsilon, self.delta, neighbors=self.guarantee.neighbors)[0]
 
@@ -156,7 +156,7 @@ _SMALLEST, _LARGEST = 1e-200, 1e200
 def _check_value(value: Any) -> NDArray[Any]:
     array = exact_numbers("value", value)
     if array.size == 0 or not np.isfinite(floats_among(array)).all():
-        raise InvalidData("value must be a finite number, or a non-empty array of finite numbers")
+        raise refuse_data("value", allowed="a finite number, or a non-empty array of finite numbers")
     return array
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_flag, check_level
 from dpstats.error_distributions import ErrorDistribution, Limits, Tail, normal_quantile, usual_level
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
 from dpstats.found_counts import FoundCounts
 from dpstats.inference import Estimates, HasEstimates
 from dpstats.key_noise import KeyNoise
@@ -220,8 +220,8 @@ class DensityEstimate(CountEstimate):
 
     def _rows(self) -> int:
         if not self.n_rows:
-            raise InvalidParameter(
-                "densities need a public number of rows, 1 or more: neighbors must be Neighbors.REPLACE_ONE"
+            raise refuse(
+                "neighbors", allowed="Neighbors.REPLACE_ONE for densities, which need a public number of rows"
             )
         return self.n_rows
 

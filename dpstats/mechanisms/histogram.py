@@ -21,7 +21,7 @@ from dpstats.data.opening import open_source
 from dpstats.data.parameters import check_choice, check_integer, check_privacy_parameters
 from dpstats.data.schema import Column, Schema
 from dpstats.data.units import check_labels, cut_units
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.errors import refuse, refuse_data
 from dpstats.found_counts import FoundCounts
 from dpstats.lattice import isqrt_up
 from dpstats.mechanisms.counts import CountEstimate, DensityEstimate, FoundEstimate
@@ -129,8 +129,10 @@ class Histogram(Mechanism):
         budget: PrivacyBudget | None = None,
     ) -> None:
         if (categories is None) == (bins is None):
-            raise InvalidParameter(
-                f"categories or bins must be given, one of them, got {'none' if bins is None else 'both'}"
+            raise refuse(
+                "categories",
+                got="neither" if bins is None else "both",
+                allowed="given, or bins, and not both",
             )
         self._discovers = isinstance(categories, str) and categories == DISCOVER
         self._categories: Categories | Bins | None = None
@@ -143,8 +145,8 @@ class Histogram(Mechanism):
         if max_rows is not None:
             check_integer("max_rows", max_rows, at_least=1, at_most=_MOST_UNIT_ROWS)
             if self._discovers:
-                raise InvalidParameter(
-                    "max_rows must be None for categories='discover'. Declare the categories."
+                raise refuse(
+                    "max_rows", allowed="None for categories='discover'", remedy="Declare the categories."
                 )
         word = "row" if max_rows is None else called
         super().__init__(PrivacyGuarantee(epsilon, delta, relation, unit=word), random_state, budget)
@@ -178,7 +180,7 @@ class Histogram(Mechanism):
     def _discovery(self) -> KeyCounts:
         (stage,) = self._plan.stages
         if not isinstance(stage, KeyCounts):
-            raise InvalidParameter("categories must be 'discover' for a threshold, got declared categories")
+            raise refuse("categories", got="declared categories", allowed="'discover' for a threshold")
         return stage
 
     @property
@@ -200,7 +202,7 @@ class Histogram(Mechanism):
         """
         if (units is None) != (self._most is None):
             needed = "given, one for each row, with" if units is None else "None without"
-            raise InvalidParameter(f"units must be {needed} max_rows")
+            raise refuse("units", allowed=f"{needed} max_rows")
         session = self._session_about(data) if self._most is None else self._session(self._plan_units())
         session.check()
         if self._categories is None:
@@ -244,7 +246,7 @@ class Histogram(Mechanism):
         source = open_source(data)
         rows = source.read(Schema(levels=(Undeclared(),), plain=True).resolve(source.names)).whole()
         if rows.shape[0] > _MOST_ROWS:
-            raise InvalidData("data must have at most 2^31 rows")
+            raise refuse_data("data", allowed="have at most 2^31 rows")
         counted = Counter(rows.X[:, 0].tolist())
         del counted[None]
         labels = in_order(counted)
@@ -266,9 +268,11 @@ class Histogram(Mechanism):
         assert levels is not None
         counts, n_rows = self._count(data, units, levels)
         if self._unknown == "error" and counts[-1]:
-            raise InvalidData(
-                f"data must hold declared {levels.kind} only, got a value outside the declared "
-                f"{levels.kind}; declare it, or give unknown='drop'"
+            raise refuse_data(
+                "data",
+                got=f"a value outside the declared {levels.kind}",
+                allowed=f"hold declared {levels.kind} only",
+                remedy="Declare it, or give unknown='drop'.",
             )
         return count_steps(self._stage, counts[:-1], n_rows), n_rows
 
@@ -350,9 +354,11 @@ def count_stage(size: int, guarantee: PrivacyGuarantee, name: str = _COUNTS, *, 
 def found_stage(guarantee: PrivacyGuarantee) -> KeyCounts:
     """Return the stage that releases counts of categories that nobody declared, each row in at most one."""
     if guarantee.delta == 0:
-        raise InvalidParameter(
-            "delta must be positive for categories='discover', got 0. Declare the categories, or give delta=1e-6 for "
-            "example."
+        raise refuse(
+            "delta",
+            got="0",
+            allowed="positive for categories='discover'",
+            remedy="Declare the categories, or give delta=1e-6 for example.",
         )
     return count_discovery(_COUNTS, _ROWS, guarantee)
 
@@ -360,5 +366,5 @@ def found_stage(guarantee: PrivacyGuarantee) -> KeyCounts:
 def count_steps(stage: Stage, counts: NDArray[np.int64], n_rows: int) -> NDArray[np.int64]:
     """Return exact counts in the steps of the stage that releases them."""
     if n_rows > _MOST_ROWS:
-        raise InvalidData("data must have at most 2^31 rows")
+        raise refuse_data("data", allowed="have at most 2^31 rows")
     return as_int64(counts) * int(1 / float(np.asarray(stage.spacing)))

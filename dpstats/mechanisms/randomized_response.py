@@ -6,18 +6,19 @@ Proof: docs/proofs/randomized-response.md.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import bdtr, bdtrc, betaincinv
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_integer, check_real
 from dpstats.data.values import array_of, key_of
-from dpstats.error_distributions import NormalErrors
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.error_distributions import ErrorDistribution, Estimated, Limits, Tail
+from dpstats.errors import refuse, refuse_data
 from dpstats.inference import Estimates, HasEstimates
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.events import Event
@@ -41,7 +42,8 @@ class ProportionEstimate(HasEstimates, Printed):
     proportions : ndarray of shape (n_categories,)
         Unbiased, so not necessarily inside [0, 1]; they add up to 1.
     standard_errors : ndarray of shape (n_categories,)
-        Standard errors, from sampling and randomization together.
+        Standard errors, from sampling and randomization together. None is 0: a category of no response, or of all,
+        has that of half a response.
     n_responses : int
     simulated : bool
         Whether the noise of the mechanism is simulated.
@@ -60,22 +62,68 @@ class ProportionEstimate(HasEstimates, Printed):
     proportions: NDArray[np.float64]
     standard_errors: NDArray[np.float64]
     n_responses: int
+    errors: ErrorDistribution = field(repr=False)
     simulated: bool = False
 
     def estimates(self) -> Estimates:
-        """Return the proportions of the population with the distribution of their errors, taken to be normal."""
+        """Return the proportions of the population, inside [0, 1], with the exact distribution of their errors."""
         return Estimates(
-            self.proportions,
+            np.clip(self.proportions, 0.0, 1.0) + 0.0,
             self.standard_errors,
             tuple(map(str, range(self.proportions.size))),
             "the population proportions of the categories",
-            NormalErrors(self.proportions, self.standard_errors),
+            self.errors,
             title="Private proportions from randomized responses",
             header="proportion",
             facts=[("Responses", f"{self.n_responses:,} (public)")],
             together=BONFERRONI,
             simulated=self.simulated,
         )
+
+
+@dataclass(frozen=True, eq=False)
+class _BinomialErrors(ErrorDistribution):
+    """Errors of proportions by the exact tails of counts of responses.
+
+    The count of category j is binomial, and a response is j with probability other + contrast * proportion.
+    """
+
+    counts: NDArray[np.int64]
+    n: int
+    other: float
+    contrast: float
+
+    @property
+    def start(self) -> NDArray[np.float64]:
+        return self._proportion(self.counts / self.n)
+
+    @property
+    def box(self) -> Limits:
+        return np.zeros(self.counts.shape), np.ones(self.counts.shape)
+
+    def _proportion(self, frequency: Any) -> NDArray[np.float64]:
+        return np.asarray(np.clip((frequency - self.other) / self.contrast, 0.0, 1.0))
+
+    def _frequency(self, proportion: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(np.clip(self.other + self.contrast * proportion, 0.0, 1.0))
+
+    def limits(self, tail: Tail) -> Limits:
+        # Clopper and Pearson (1934): the frequency at which so many responses, or more, have probability tail.
+        counts, n = self.counts, self.n
+        with np.errstate(invalid="ignore"):
+            low = np.where(counts == 0, 0.0, betaincinv(counts, n - counts + 1, tail))
+            high = np.where(counts == n, 1.0, betaincinv(counts + 1, n - counts, 1 - np.asarray(tail)))
+        return self._proportion(low), self._proportion(high)
+
+    def tails(self, value: NDArray[np.float64]) -> Limits:
+        frequency = self._frequency(value)
+        return bdtr(self.counts, self.n, frequency), bdtrc(self.counts - 1.0, self.n, frequency)
+
+    def statistic(self, estimates: Estimated, value: NDArray[np.float64]) -> NDArray[np.float64]:
+        frequency = self._frequency(value)
+        with np.errstate(all="ignore"):
+            spread = np.sqrt(frequency * (1 - frequency) / self.n)
+            return np.asarray((self.counts / self.n - frequency) / spread)
 
 
 class RandomizedResponse(Mechanism):
@@ -227,15 +275,18 @@ class RandomizedResponse(Mechanism):
         """
         given = self._check_values(responses, "responses").ravel()
         n = given.size
-        observed = np.bincount(given, minlength=self.n_categories) / n
+        counts = np.bincount(given, minlength=self.n_categories)
         other = (1 - self.keep_probability) / (self.n_categories - 1)
         # keep_probability - other, in integers: close to 1/n_categories the floats agree.
         k = self.n_categories
         contrast = (k * self._stage.keep_grains - Responses.GRAIN) / ((k - 1) * Responses.GRAIN)
         # A response is category j with probability other + contrast * pi_j, independently.
-        variance = observed * (1 - observed) / (n - 1 if n > 1 else 1)
-        simulated = self.guarantee.simulated
-        return ProportionEstimate((observed - other) / contrast, np.sqrt(variance) / contrast, n, simulated)
+        # The spread is never taken to be 0: all or no responses count as half a response less or more.
+        inside = np.clip(counts, 0.5, n - 0.5) / n
+        spread = np.sqrt(inside * (1 - inside) / max(n - 1, 1))
+        errors = _BinomialErrors(counts, n, other, contrast)
+        proportions = (counts / n - other) / contrast
+        return ProportionEstimate(proportions, spread / contrast, n, errors, self.guarantee.simulated)
 
     def _check_values(self, values: Any, name: str) -> NDArray[np.int64]:
         array = array_of(
@@ -250,10 +301,10 @@ class RandomizedResponse(Mechanism):
             typed = None not in answers
             array = np.array(answers if typed else [], dtype=np.int64).reshape(array.shape if typed else 0)
         if array.size == 0 or not typed:
-            raise InvalidData(f"{name} must be a non-empty array of integers or booleans")
+            raise refuse_data(name, allowed="a non-empty array of integers or booleans")
         # As integers: a narrow float could not hold the number of categories.
         if int(array.min()) < 0 or int(array.max()) >= self.n_categories:
-            raise InvalidData(f"{name} must lie in 0, ..., {self.n_categories - 1} (n_categories - 1)")
+            raise refuse_data(name, allowed=f"in 0, ..., {self.n_categories - 1} (n_categories - 1)")
         return as_int64(array)
 
 
@@ -275,7 +326,7 @@ def _private_grains(keep: float, categories: int, epsilon: float) -> int:
     with a rational below e^epsilon, so that the guarantee holds exactly.
     """
     if epsilon > 40:
-        raise InvalidParameter(f"epsilon must be at most 40 for randomized response, got {epsilon:g}")
+        raise refuse("epsilon", given=epsilon, allowed="at most 40 for randomized response")
     # The second is the larger one below 2^-25, and never below 1.
     bound = max(Fraction(math.exp(epsilon)) * (1 - Fraction(1, 2**50)), 1 + Fraction(epsilon))
     # grains (k - 1) <= bound (2^62 - grains)
@@ -284,8 +335,10 @@ def _private_grains(keep: float, categories: int, epsilon: float) -> int:
     if grains * categories <= Responses.GRAIN:
         # Below 1/k the odds that matter are the others' against the kept.
         least = categories**2 / ((categories - 1) * Responses.GRAIN)
-        raise InvalidParameter(
-            f"epsilon must be at least about {least:.3g} for randomized response with n_categories = {categories}, "
-            f"got {epsilon:g}: keep probabilities are multiples of 2^-62, and none above 1/n_categories is private"
+        raise refuse(
+            "epsilon",
+            given=epsilon,
+            allowed=f"at least about {least:.3g} for randomized response with n_categories = {categories}",
+            remedy="Keep probabilities are multiples of 2^-62, and none above 1/n_categories is private.",
         )
     return grains

@@ -16,7 +16,7 @@ from scipy.special import logsumexp
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_choice, check_integer, check_privacy_parameters, check_real
 from dpstats.data.values import exact_numbers, floats_among
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.errors import InvalidParameter, refuse, refuse_data
 from dpstats.lattice import exact_steps
 from dpstats.mechanisms.quadrature import laplace_log_cumulative, laplace_log_density, normalized, pieces
 from dpstats.privacy.budget import PrivacyBudget
@@ -103,7 +103,7 @@ class _Selection(Mechanism):
         array = _check_utilities(utilities)
         candidates = np.flatnonzero(array != -np.inf)
         if candidates.size == 0:
-            raise InvalidData("utilities must hold at least one candidate that is not -inf")
+            raise refuse_data("utilities", allowed="hold at least one candidate that is not -inf")
         steps = exact_steps(array[candidates], self._stage.spacing)
         # Raising utilities to the best less a constant changes none by more than the sensitivity.
         gaps = np.maximum(steps - steps.max(), -_GAP)
@@ -115,8 +115,8 @@ class _Selection(Mechanism):
         session.check()
         gaps, candidates = self._steps(utilities)
         if self._stage.size > candidates.size:
-            raise InvalidData(
-                f"utilities must hold at least k = {self._stage.size} candidates that are not -inf"
+            raise refuse_data(
+                "utilities", allowed=f"hold at least k = {self._stage.size} candidates that are not -inf"
             )
         with session:
             return candidates[session.select(_BEST, gaps)]
@@ -129,10 +129,10 @@ class _Selection(Mechanism):
 def _check_utilities(utilities: Any) -> NDArray[Any]:
     array = exact_numbers("utilities", utilities)
     if array.ndim != 1 or array.size == 0:
-        raise InvalidData("utilities must be a non-empty 1-d array of numbers")
+        raise refuse_data("utilities", allowed="a non-empty 1-d array of numbers")
     floats = floats_among(array)
     if np.isnan(floats).any() or np.isposinf(floats).any():
-        raise InvalidData("utilities must be numbers or -inf (never selected), got NaN or +inf")
+        raise refuse_data("utilities", got="NaN or +inf", allowed="numbers or -inf (never selected)")
     return array
 
 
@@ -221,9 +221,11 @@ class ExponentialMechanism(_SelectOne):
     ) -> None:
         epsilon, _ = check_privacy_parameters(epsilon, 0.0)
         if monotone and neighbors is not Neighbors.ADD_OR_REMOVE_ONE:
-            raise InvalidParameter(
-                "monotone=True holds for rows added or removed only: replacing a row moves utilities both ways; "
-                "give neighbors=Neighbors.ADD_OR_REMOVE_ONE"
+            raise refuse(
+                "monotone",
+                given=True,
+                allowed="False for replaced rows, which move utilities both ways",
+                remedy="Or give neighbors=Neighbors.ADD_OR_REMOVE_ONE.",
             )
         guarantee = PrivacyGuarantee(epsilon, neighbors=neighbors)
         super().__init__(

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_choice, check_integer, check_privacy_parameters, check_real
-from dpstats.errors import InvalidParameter, NotPrivate
+from dpstats.errors import NotPrivate, refuse
 from dpstats.mechanisms.quadrature import halting_law
 from dpstats.mechanisms.threshold_stream import ThresholdStream, check_drawable, comparisons
 from dpstats.privacy.budget import PrivacyBudget
@@ -242,7 +242,7 @@ class NumericSparseVector(ThresholdStream):
             stage = comparisons(threshold, sensitivity, each, c, guarantee, each * ratio)
         else:
             if not covers(stage.events, guarantee):
-                raise InvalidParameter(f"epsilon and delta are too extreme for exact noise, got {guarantee}")
+                raise refuse("epsilon", got=str(guarantee), allowed="less extreme for exact noise")
         super().__init__(stage, threshold, sensitivity, guarantee, random_state, budget)
 
     @property

@@ -18,13 +18,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_integer, check_real
 from dpstats.data.values import exact_numbers, floats_among
-from dpstats.errors import (
-    DPStatsError,
-    Exhausted,
-    InvalidData,
-    InvalidParameter,
-    attempt,
-)
+from dpstats.errors import DPStatsError, Exhausted, attempt, refuse, refuse_data
 from dpstats.lattice import exact_steps
 from dpstats.mechanisms.quadrature import FAR, halting_law
 from dpstats.privacy.budget import PrivacyBudget
@@ -246,7 +240,7 @@ class ThresholdStream(Mechanism, ABC):
         gaps = self._gaps(values)
         above = np.asarray(answers)
         if above.ndim != 1 or above.size > gaps.size or (above.size and above.dtype != bool):
-            raise InvalidParameter("answers must be one bool per value, or fewer")
+            raise refuse("answers", allowed="one bool per value, or fewer")
         ends = np.flatnonzero(above).tolist()
         if len(ends) > self.max_above or (len(ends) == self.max_above and ends[-1] + 1 < above.size):
             return 0.0
@@ -279,17 +273,17 @@ class ThresholdStream(Mechanism, ABC):
     def _exact_steps(self, value: Any) -> int:
         array = exact_numbers("value", value)
         if array.size != 1 or not np.isfinite(floats_among(array)).all():
-            raise InvalidData("value must be a finite number")
+            raise refuse_data("value", allowed="a finite number")
         steps = attempt(lambda: int(exact_steps(array.ravel(), self._stage.spacing)[0]), TypeError)
         if steps is None:
-            raise InvalidData("value must be a finite number")
+            raise refuse_data("value", allowed="a finite number")
         return steps
 
     def _gaps(self, values: Any) -> NDArray[np.float64]:
         """Return the distance of the threshold above the values, in scales of a question's noise."""
         array = exact_numbers("values", values)
         if array.ndim != 1 or not np.isfinite(floats_among(array)).all():
-            raise InvalidData("values must be a 1-d array of finite numbers")
+            raise refuse_data("values", allowed="a 1-d array of finite numbers")
         if array.size == 0:
             return np.zeros(0)
         # In Python integers, which do not wrap; and cut before they become floats.
@@ -315,7 +309,7 @@ class ThresholdStream(Mechanism, ABC):
 def check_drawable(each: float, epsilon: float) -> None:
     """Refuse a cost of a threshold whose noise would leave exact arithmetic."""
     if not 1e-12 <= each <= 1e6:
-        raise InvalidParameter(f"epsilon is too extreme for exact noise, got {epsilon:g}")
+        raise refuse("epsilon", given=epsilon, allowed="less extreme for exact noise")
 
 
 def _items(values: Iterable[Any]) -> Iterator[Any]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dpstats.data.parameters import check_choice, check_integer, check_privacy_parameters
-from dpstats.errors import BudgetExceeded, DPStatsError, InvalidParameter, LedgerError
+from dpstats.errors import BudgetExceeded, DPStatsError, InvalidParameter, LedgerError, refuse
 from dpstats.exports import Records
 from dpstats.privacy.filters import METHODS, PLD, Amounts, Cost, Filter
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
@@ -138,7 +138,7 @@ class PrivacyBudget(Reported):
         self._total = PrivacyGuarantee(epsilon, delta, neighbors, unit="row" if unit is None else unit)
         self._planned = tuple(self._cost(item) for item in planned)
         if self._planned and method != "pld":
-            raise InvalidParameter(f"planned must be None unless method='pld', got method={method!r}")
+            raise refuse("planned", got=f"method={method!r}", allowed="None unless method='pld'")
         self._filter: Filter = (
             PLD(epsilon, delta, self._planned) if method == "pld" else METHODS[method](epsilon, delta)
         )
@@ -160,7 +160,12 @@ class PrivacyBudget(Reported):
         except (KeyError, TypeError, ValueError):
             raise LedgerError(f"{store.path}: the file is not a ledger, or it is corrupt") from None
         if planned:
-            raise InvalidParameter("the ledger has a planned budget. Give the same planned=[...] again")
+            raise refuse(
+                "planned",
+                got="None",
+                allowed="the planned releases of the ledger",
+                remedy="Give the same list again.",
+            )
         budget = cls(*total, neighbors=relation, method=method, unit=unit)
         budget._store = store
         return budget
@@ -427,9 +432,10 @@ class PrivacyBudget(Reported):
                 "a simulated release is not private and cannot charge a budget. Remove random_state"
             )
         if cost.guarantee.neighbors is not self._total.neighbors:
-            raise InvalidParameter(
-                f"the charge must have the neighbors of the budget, {self._total.neighbors.name}, got "
-                f"{cost.guarantee.neighbors.name}"
+            raise refuse(
+                "charge",
+                got=cost.guarantee.neighbors.name,
+                allowed=f"have the neighbors of the budget, {self._total.neighbors.name}",
             )
         return cost
 
@@ -449,7 +455,7 @@ class PrivacyBudget(Reported):
                 return ReleaseCost((item,), PrivacyGuarantee(item.epsilon, item.delta, item.neighbors))
             delta = 0.0 if item.pure_cost() is not None else self._total.delta
             return ReleaseCost((item,), compose([item], delta))
-        raise InvalidParameter(f"a charge must be a guarantee, an event or a plan, got {type(item).__name__}")
+        raise refuse("charge", given=item, allowed="a guarantee, an event or a plan")
 
     def _kept(self) -> MemoryStore | LedgerStore:
         """Return the store, unless this is a copy of a budget that lives in another process."""
@@ -530,7 +536,7 @@ def check_budget(budget: Any, *, simulated: bool) -> PrivacyBudget | None:
     if budget is None:
         return None
     if not isinstance(budget, PrivacyBudget):
-        raise InvalidParameter(f"budget must be None or a PrivacyBudget, got {type(budget).__name__}")
+        raise refuse("budget", given=budget, allowed="None or a PrivacyBudget")
     if simulated:
         raise InvalidParameter(
             "random_state and budget cannot be given together: simulated noise is not a private release "

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from scipy.optimize import brentq
 
 from dpstats.data.parameters import check_real
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
 from dpstats.privacy.events import Event
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.totals import compose, covers
@@ -43,7 +43,7 @@ def largest_cost(
 
     start = check_real("start", start, above=0)
     if not covers(events(start), guarantee):
-        raise InvalidParameter(f"start must stay within {guarantee}, got {start:g}")
+        raise refuse("start", given=start, allowed=f"within {guarantee}")
     if guarantee.epsilon == 0:
         return start  # no larger number can be certified
 

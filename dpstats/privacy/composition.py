@@ -23,7 +23,7 @@ from scipy.optimize import brentq
 from scipy.special import gammaln, logsumexp
 
 from dpstats.data.parameters import check_integer, check_real
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse, show
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.rounding import check_cost, sum_up, two_product, two_sum, up
 
@@ -40,10 +40,11 @@ def common_neighbors(items: Iterable[Any]) -> Neighbors:
     """Return the common neighboring relation of all items, or raise an error."""
     relations = {item.neighbors for item in items}
     if len(relations) > 1:
-        raise InvalidParameter(
-            "all guarantees must have the same neighbors, got "
-            + " and ".join(sorted(relation.name for relation in relations))
-            + "; convert the ADD_OR_REMOVE_ONE ones with as_replace_one()"
+        raise refuse(
+            "guarantees",
+            got=" and ".join(sorted(relation.name for relation in relations)),
+            allowed="have the same neighbors",
+            remedy="Convert the ADD_OR_REMOVE_ONE ones with as_replace_one().",
         )
     return relations.pop() if relations else Neighbors.REPLACE_ONE
 
@@ -56,9 +57,11 @@ def common_unit(items: Iterable[Any]) -> str:
     """
     units = {getattr(item, "unit", "row") for item in items}
     if len(units) > 1:
-        raise InvalidParameter(
-            f"all guarantees must be for the same unit, got {' and '.join(sorted(units))}. Convert them to one unit "
-            "with group_privacy(guarantee, size, unit=...)"
+        raise refuse(
+            "guarantees",
+            got=" and ".join(sorted(units)),
+            allowed="for the same unit",
+            remedy="Convert them to one unit with group_privacy(guarantee, size, unit=...).",
         )
     return units.pop() if units else "row"
 
@@ -68,10 +71,8 @@ def list_guarantees(guarantees: Any) -> list[PrivacyGuarantee]:
     items = list(guarantees) if isinstance(guarantees, Iterable) else [guarantees]
     wrong = [type(item).__name__ for item in items if not isinstance(item, PrivacyGuarantee)]
     if wrong or not isinstance(guarantees, Iterable):
-        raise InvalidParameter(
-            f"guarantees must be an iterable of PrivacyGuarantee, got {type(guarantees).__name__}"
-            + (f" with {wrong[0]}" if wrong and isinstance(guarantees, Iterable) else "")
-        )
+        got = show(guarantees) + (f" with {wrong[0]}" if wrong and isinstance(guarantees, Iterable) else "")
+        raise refuse("guarantees", got=got, allowed="an iterable of PrivacyGuarantee")
     return items
 
 
@@ -131,7 +132,7 @@ def advanced_composition(
     delta = check_cost("delta", delta)
     check_real("delta", delta, at_least=0, below=1)
     if epsilon > 700:
-        raise InvalidParameter(f"epsilon must be at most 700 for theorem 3.20, got {epsilon:g}")
+        raise refuse("epsilon", given=epsilon, allowed="at most 700 for theorem 3.20")
     total = math.sqrt(-2 * k * math.log(slack)) * epsilon + k * epsilon * math.expm1(epsilon)
     both = up(k * Fraction(delta) + Fraction(slack))
     return PrivacyGuarantee(total * (1 + _ROUNDING), min(1.0, both), neighbors)
@@ -155,7 +156,7 @@ def advanced_composition_share(total_epsilon: float, k: int, delta_slack: float)
     share = min(total / (2 * math.sqrt(-2 * k * math.log(slack))) * (1 - 1e-15), 700.0)
     if advanced_composition(share, k, slack).epsilon > total:
         # k share (e^share - 1) is below total/2 only where log(1/delta_slack) is not small.
-        raise InvalidParameter(f"delta_slack must be smaller for corollary 3.21 to hold, got {slack:g}")
+        raise refuse("delta_slack", given=slack, allowed="smaller for corollary 3.21 to hold")
     return share
 
 
@@ -256,8 +257,10 @@ def optimal_composition_epsilon(epsilon: float, k: int, total_delta: float, delt
     target = check_real("total_delta", total_delta, at_least=0, below=1)
     floor = _combine(-math.inf, k, delta)
     if target < floor:
-        raise InvalidParameter(
-            f"total_delta must be at least {floor:g}, what {k} releases of delta = {delta:g} add up to, got {target:g}"
+        raise refuse(
+            "total_delta",
+            given=target,
+            allowed=f"at least {floor:g}, what {k} releases of delta = {delta:g} add up to",
         )
     largest = up(k * Fraction(epsilon))
     if optimal_composition_delta(epsilon, k, 0.0, delta) <= target:
@@ -473,9 +476,9 @@ def poisson_subsampling(guarantee: PrivacyGuarantee, rate: float) -> PrivacyGuar
     """
     rate = check_real("rate", rate, above=0, at_most=1)
     if guarantee.delta > 0:
-        raise InvalidParameter(f"guarantee must be pure (delta = 0), got delta = {guarantee.delta:g}")
+        raise refuse("guarantee", got=f"delta = {guarantee.delta:g}", allowed="pure (delta = 0)")
     if guarantee.neighbors is not Neighbors.ADD_OR_REMOVE_ONE:
-        raise InvalidParameter("guarantee must be for ADD_OR_REMOVE_ONE, got REPLACE_ONE")
+        raise refuse("guarantee", got="REPLACE_ONE", allowed="for ADD_OR_REMOVE_ONE")
     x = guarantee.epsilon
     if x == 0 or rate == 1:
         return guarantee

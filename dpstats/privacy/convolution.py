@@ -99,7 +99,7 @@ def convolved_epsilon(
     truncation = delta * 1e-4 / (sum(2 * others[kind].bit_length() for kind in kinds) + 2)
     parts = [_discretised(kind, step, reach[kind], back).times(others[kind], truncation) for kind in kinds]
     if mu > 0:
-        parts.append(_gaussian(mu, step, truncation))
+        parts.append(_gaussian_losses(mu, step, truncation))
     total = parts[0]
     for part in parts[1:]:
         total = total.plus(part, truncation)
@@ -116,7 +116,7 @@ def _discretised(event: Event, step: float, reach: float, back: bool) -> _Losses
     return _connected(curve, other, step)
 
 
-def _gaussian(mu: float, step: float, truncation: float) -> _Losses:
+def _gaussian_losses(mu: float, step: float, truncation: float) -> _Losses:
     top = int(np.ceil(mu / step))
     while gaussian_profile(top * step, mu) > truncation:
         top += max(1, top // 4)

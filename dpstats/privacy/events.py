@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_integer, check_real
-from dpstats.errors import InvalidParameter, show
+from dpstats.errors import InvalidParameter, refuse
 from dpstats.privacy.gaussian import gaussian_profile
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee, delta_of_two
 from dpstats.privacy.rounding import check_cost, two_product, two_sum, up
@@ -46,7 +46,7 @@ class Event:
 
     def __post_init__(self) -> None:
         if not isinstance(self.neighbors, Neighbors):
-            raise InvalidParameter(f"neighbors must be a member of Neighbors, got {show(self.neighbors)}")
+            raise refuse("neighbors", given=self.neighbors, allowed="a member of Neighbors")
 
     def profile(self, epsilon: float) -> float:
         """Return a delta for which the release is proved to be (epsilon, delta)-private; epsilon >= 0."""
@@ -368,7 +368,7 @@ def as_event(item: Event | PrivacyGuarantee) -> Event:
     if isinstance(item, Event):
         return item
     if not isinstance(item, PrivacyGuarantee):
-        raise InvalidParameter(f"expected a PrivacyGuarantee or an event, got {type(item).__name__}")
+        raise refuse("event", given=item, allowed="a PrivacyGuarantee or an event")
     if item.delta == 0:
         return Pure(item.epsilon, neighbors=item.neighbors)
     return Approximate(item.epsilon, item.delta, neighbors=item.neighbors)

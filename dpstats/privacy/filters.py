@@ -17,7 +17,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
-from dpstats.errors import InvalidParameter
+from dpstats.errors import BudgetExceeded, InvalidParameter, refuse
 from dpstats.privacy.rounding import down, root_up, up
 
 if TYPE_CHECKING:
@@ -120,11 +120,9 @@ class GDP(Filter):
     def __init__(self, epsilon: float, delta: float) -> None:
         super().__init__(epsilon, delta)
         if delta == 0:
-            raise InvalidParameter("delta must be greater than 0 for a budget with method='gdp'")
+            raise refuse("delta", allowed="greater than 0 for a budget with method='gdp'")
         if epsilon > 700:
-            raise InvalidParameter(
-                f"epsilon must be at most 700 for a budget with method='gdp', got {epsilon:g}"
-            )
+            raise refuse("epsilon", given=epsilon, allowed="at most 700 for a budget with method='gdp'")
         from dpstats.privacy.gaussian import LATTICE_SHARE, gaussian_profile, gaussian_sigma
 
         # The two parts of delta add up to at most delta, and both limits are rounded down.
@@ -147,15 +145,19 @@ class GDP(Filter):
             elif pure is not None:
                 square += Fraction(_mu_of_pure(pure)) ** 2
             elif isinstance(event, events.ZCDP):
-                raise InvalidParameter(
-                    f"method='gdp' cannot count a release of {cost.guarantee}, because its noise was calibrated "
-                    "through zero-concentrated privacy. This happens if epsilon is large or delta is small. "
-                    "Use a smaller epsilon, or a budget with method='zcdp' or 'basic'."
+                raise refuse(
+                    "method",
+                    got="'gdp'",
+                    allowed=f"'zcdp' or 'basic' for a release of {cost.guarantee}",
+                    remedy="Its noise was calibrated through zero-concentrated privacy, because epsilon is large "
+                    "or delta is small.",
                 )
             else:
-                raise InvalidParameter(
-                    "method='gdp' counts Gaussian and pure releases only; charge the plan of a fit rather than its "
-                    f"(epsilon, delta), or use method='basic' (got {type(event).__name__})"
+                raise refuse(
+                    "method",
+                    got="'gdp', which counts Gaussian and pure releases only",
+                    allowed=f"'basic' for an event of the kind {type(event).__name__}",
+                    remedy="Or charge the plan of a fit rather than its (epsilon, delta).",
                 )
         return square, variation
 
@@ -215,7 +217,7 @@ class ZCDP(Filter):
     def __init__(self, epsilon: float, delta: float) -> None:
         super().__init__(epsilon, delta)
         if delta == 0:
-            raise InvalidParameter("delta must be greater than 0 for a budget with method='zcdp'")
+            raise refuse("delta", allowed="greater than 0 for a budget with method='zcdp'")
         from dpstats.privacy.zcdp import zcdp_rho
 
         self._conversion = rounded(exact(delta) * Fraction(9, 10), up=False)
@@ -233,8 +235,8 @@ class ZCDP(Filter):
                 rho += Fraction(event.epsilon) ** 2 / 2
                 delta += exact(event.delta)
             else:
-                raise InvalidParameter(
-                    f"method='zcdp' cannot count {type(event).__name__}. Use another method"
+                raise refuse(
+                    "method", got="'zcdp'", allowed=f"another for an event of the kind {type(event).__name__}"
                 )
         return rho, delta
 
@@ -277,7 +279,6 @@ class PLD(Filter):
             self._certify(events)
 
     def _certify(self, events: Sequence[Event]) -> None:
-        from dpstats.errors import BudgetExceeded
         from dpstats.privacy.guarantee import PrivacyGuarantee
         from dpstats.privacy.totals import compose, covers
 
@@ -314,8 +315,11 @@ class PLD(Filter):
 
     def remaining(self, spent: Amounts, times: int = 1) -> tuple[float, float]:
         if times > 1:
-            raise InvalidParameter(
-                f"times must be 1 with method='pld', whose charges are planned, got {times}. Use another method."
+            raise refuse(
+                "times",
+                given=times,
+                allowed="1 with method='pld', whose charges are planned",
+                remedy="Use another method.",
             )
         return (0.0, 0.0) if spent[0] else (self.epsilon, self.delta)
 

@@ -25,7 +25,7 @@ from scipy.optimize import brentq
 from scipy.special import erfcx, ndtr
 
 from dpstats.data.parameters import check_real
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
 from dpstats.privacy.rounding import two_product, two_sum
 
 _SQRT2 = math.sqrt(2.0)
@@ -207,9 +207,11 @@ def gaussian_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> fl
     sensitivity = _check_sensitivity(sensitivity)
     delta = check_real("delta", delta, at_least=0, below=1)
     if delta == 0:
-        raise InvalidParameter(
-            "delta must be greater than 0 for Gaussian noise, got 0: its tails are too light for pure privacy; "
-            "use Laplace noise (delta = 0)"
+        raise refuse(
+            "delta",
+            got="0",
+            allowed="greater than 0 for Gaussian noise",
+            remedy="Its tails are too light for pure privacy; use Laplace noise (delta = 0).",
         )
     return _sigma(epsilon, delta, sensitivity)
 
@@ -231,8 +233,8 @@ def _sigma(epsilon: float, delta: float, sensitivity: float) -> float:
     while _profile_of(epsilon, sensitivity, sigma) > delta:
         sigma = sigma * (1 + _ROUNDING) + _TINY
     if sigma == math.inf:
-        raise InvalidParameter(
-            f"sensitivity must be smaller, got {sensitivity:g}: its noise is beyond any float"
+        raise refuse(
+            "sensitivity", given=sensitivity, allowed="smaller", remedy="Its noise is beyond any float"
         )
     return sigma
 
@@ -265,7 +267,7 @@ def gaussian_epsilon(sigma: float, delta: float, sensitivity: float = 1.0) -> fl
     mu = sensitivity / sigma
     delta = check_real("delta", delta, above=0, below=1)
     if mu > _LARGEST_MU:
-        raise InvalidParameter(f"sensitivity/sigma must be at most {_LARGEST_MU:g}, got {mu:g}")
+        raise refuse("sensitivity/sigma", given=mu, allowed=f"at most {_LARGEST_MU:g}")
     epsilon = epsilon_of_mu(mu, delta)
     while _profile_of(epsilon, sensitivity, sigma) > delta:
         epsilon = epsilon * (1 + _ROUNDING) + _TINY

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from dpstats.errors import InvalidParameter, show
+from dpstats.errors import refuse
 from dpstats.exports import Exported, Records
 from dpstats.privacy.rounding import check_cost
 
@@ -42,9 +42,7 @@ def parse_neighbors(neighbors: Any) -> Neighbors:
     if isinstance(neighbors, str) and neighbors in _WORDS:
         return _WORDS[neighbors]
     allowed = ", ".join(map(repr, _WORDS))
-    raise InvalidParameter(
-        f"neighbors must be one of {allowed}, or a member of Neighbors, got {show(neighbors)}"
-    )
+    raise refuse("neighbors", given=neighbors, allowed=f"one of {allowed}, or a member of Neighbors")
 
 
 def delta_of_two(epsilon: float, delta: float) -> float:
@@ -98,11 +96,9 @@ class PrivacyGuarantee(Exported):
         object.__setattr__(self, "epsilon", check_cost("epsilon", self.epsilon))
         object.__setattr__(self, "delta", check_cost("delta", self.delta, at_most=1))
         if not isinstance(self.neighbors, Neighbors):
-            raise InvalidParameter(f"neighbors must be a member of Neighbors, got {show(self.neighbors)}")
+            raise refuse("neighbors", given=self.neighbors, allowed="a member of Neighbors")
         if not isinstance(self.unit, str) or not self.unit.strip():
-            raise InvalidParameter(
-                f"unit must be the name of a unit, such as 'person', got {show(self.unit)}"
-            )
+            raise refuse("unit", given=self.unit, allowed="the name of a unit, such as 'person'")
 
     @property
     def relation(self) -> str:

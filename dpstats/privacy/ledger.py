@@ -21,9 +21,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from dpstats.errors import InvalidParameter, LedgerError, show
-
-Amounts = tuple[Fraction, Fraction]
+from dpstats.errors import LedgerError, refuse
+from dpstats.privacy.filters import Amounts
 
 SCHEMA_VERSION = 2
 _WITHOUT_UNITS = 1
@@ -143,7 +142,7 @@ class LedgerStore:
             exists = os.path.exists(self.path)
         except (TypeError, ValueError):
             where = getattr(self, "path", path)
-            raise InvalidParameter(f"ledger must be a path, in UTF-8, got {show(where)}") from None
+            raise refuse("ledger", given=where, allowed="a path, in UTF-8") from None
         if not exists and create and parameters is not None:
             self._make(parameters)
         elif not exists:

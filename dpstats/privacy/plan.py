@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.errors import DPStatsError, InvalidParameter, is_public, show
+from dpstats.errors import DPStatsError, InvalidParameter, is_public, refuse, show
 from dpstats.exports import Exported, Records
 from dpstats.privacy.composition import common_neighbors
 from dpstats.privacy.events import Event, as_event
@@ -73,13 +73,11 @@ class ReleaseCost:
         # Convert to a tuple, because a list could change after certification.
         object.__setattr__(self, "events", tuple(self.events))
         if not self.events or not all(isinstance(event, Event) for event in self.events):
-            raise InvalidParameter("events must be a non-empty tuple of events")
+            raise refuse("events", allowed="a non-empty tuple of events")
         if common_neighbors(self.events) is not self.guarantee.neighbors:
-            raise InvalidParameter("events and guarantee must have the same neighbors")
+            raise refuse("events", allowed="have the neighbors of the guarantee")
         if not covers(self.events, self.guarantee):
-            raise InvalidParameter(
-                f"events must cost at most the claimed guarantee, got more than {self.guarantee}"
-            )
+            raise refuse("events", got="more", allowed=f"not cost more than the claimed {self.guarantee}")
 
 
 @dataclass(frozen=True)
@@ -241,6 +239,11 @@ class Plan(Exported):
         """Return the facts as text, one line each."""
         return []
 
+    @property
+    def cautions(self) -> list[tuple[str, str]]:
+        """Facts of a summary on a guarantee that is weaker than it looks."""
+        return []
+
     def _size(self) -> dict[str, int]:
         """Return the public size of the data, by name."""
         return {}
@@ -270,6 +273,7 @@ class Plan(Exported):
         rows = zip(names, *(map(_shown, column) for column in columns.values()), strict=True)
         facts = [
             ("Guarantee", str(self.guarantee)),
+            *self.cautions,
             *((key, f"{n:,}") for key, n in self._size().items()),
             ("memory", describe_bytes(self.memory)),
         ]
@@ -366,8 +370,11 @@ class ReleasePlan(Plan):
     def n_expected(self) -> int:
         """The number of rows that errors are computed for, or an error if there is none."""
         if self.n_planned is None:
-            raise InvalidParameter(
-                "n_samples must be a number of rows for expected_error, got None. Call plan(n_samples, n_features)."
+            raise refuse(
+                "n_samples",
+                got="None",
+                allowed="a number of rows for expected_error",
+                remedy="Call plan(n_samples, n_features).",
             )
         return self.n_planned
 
@@ -426,6 +433,15 @@ class ReleasePlan(Plan):
             return self.target if close else self._stated(composed)
         raise _defect(composed, self.target)
 
+    @property
+    def cautions(self) -> list[tuple[str, str]]:
+        """Whether delta is so large that a release which publishes a row, drawn at random, has the same guarantee."""
+        n, delta = self.n_planned if self.has_private_size else self.n_given, self.target.delta
+        if n is None or n * delta < 1:
+            return []
+        words = f"delta = {delta:g} is not below 1/n ({n:,} rows), so it allows to publish a whole row"
+        return [("Caution", f"{words}; use a smaller delta")]
+
     def _size(self) -> dict[str, int]:
         if self.has_private_size:
             planned = {} if self.n_planned is None else {"n_planned": self.n_planned}
@@ -451,7 +467,8 @@ class ReleasePlan(Plan):
         if self.counted is not None:
             count = ", ".join(stage.describe(self.n_features) for stage in self.counted.plan.stages)
             head += f"\n  {count}\n  then, from a random sample of {self.n_samples:,} complete rows:"
-        return "\n".join([head, *(f"  {stage.describe(self.n_features)}" for stage in self.stages)])
+        stages = [f"  {stage.describe(self.n_features)}" for stage in self.stages]
+        return "\n".join([head, *stages, *(f"  {name}: {words}" for name, words in self.cautions)])
 
 
 def _rows(facts: dict[str, Any]) -> list[dict[str, Any]]:

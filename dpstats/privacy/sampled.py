@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr
 
 from dpstats.data.parameters import check_real
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, refuse
 from dpstats.privacy.events import Epsilons, Event, Gaussian
 from dpstats.privacy.gaussian import gaussian_curve
 from dpstats.privacy.guarantee import Neighbors
 
 # Curves are raised by this share, which is more than their rounding error.
-_ROUNDING = 1e-13
-_TINY = 1e-300
+_MIXTURE_ROUNDING = 1e-13
+_LEAST_PROFILE = 1e-300
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +66,12 @@ class Sampled(Event):
 
     def __post_init__(self) -> None:
         if not isinstance(self.event, Event) or isinstance(self.event, Sampled | GaussianMixture):
-            raise InvalidParameter(
-                f"event must be an event that is not sampled, got {type(self.event).__name__}"
-            )
+            raise refuse("event", given=self.event, allowed="an event that is not sampled")
         if isinstance(self.event, Gaussian):
             if self.event.total_variation:
-                raise InvalidParameter("event must be continuous Gaussian noise: total_variation must be 0")
+                raise refuse("event", allowed="continuous Gaussian noise: total_variation must be 0")
         elif self.event.curve(np.zeros(1)) is None:
-            raise InvalidParameter(f"event has no curve, got {type(self.event).__name__}")
+            raise refuse("event", given=self.event, allowed="have a curve")
         self._set("rate", check_real("rate", self.rate, above=0, at_most=1))
         self._set("neighbors", self.event.neighbors)
 
@@ -92,7 +90,9 @@ class Sampled(Event):
         # A loss of the sampled release as one of the release: rounded down, as the profile falls.
         with np.errstate(over="ignore"):
             of_sample = np.log1p(np.expm1(epsilons) / self.rate)
-        of_sample = np.where(epsilons < 600, of_sample, epsilons - math.log(self.rate)) * (1 - _ROUNDING)
+        of_sample = np.where(epsilons < 600, of_sample, epsilons - math.log(self.rate)) * (
+            1 - _MIXTURE_ROUNDING
+        )
         return _raise_curve(self.rate * self._base_curve(np.maximum(of_sample, 0.0)))
 
     def back_curve(self, epsilons: Epsilons) -> Epsilons:
@@ -101,11 +101,11 @@ class Sampled(Event):
         inside = np.expm1(-epsilons) / self.rate
         # Beyond the largest loss, 1 - (1 - rate) e^epsilon is 0 too.
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            of_sample = -np.log1p(np.maximum(inside, -1.0)) * (1 - _ROUNDING)
+            of_sample = -np.log1p(np.maximum(inside, -1.0)) * (1 - _MIXTURE_ROUNDING)
             share = -np.expm1(epsilons + math.log1p(-self.rate)) if self.rate < 1 else np.ones_like(epsilons)
         of_sample = np.minimum(np.maximum(of_sample, 0.0), 1e100)
         # This factor cancels where it is small: it is raised by the rounding error of the exponent.
-        share = np.maximum(share, 0.0) + _ROUNDING
+        share = np.maximum(share, 0.0) + _MIXTURE_ROUNDING
         return _raise_curve(share * self._base_curve(of_sample))
 
     @property
@@ -118,11 +118,15 @@ class Sampled(Event):
             return None
         if cost >= 600:
             return cost
-        return min(cost, math.log1p(self.rate * math.expm1(cost)) * (1 + _ROUNDING))
+        return min(cost, math.log1p(self.rate * math.expm1(cost)) * (1 + _MIXTURE_ROUNDING))
 
     def largest_loss(self) -> float:
         largest = self.event.largest_loss()
-        return largest if largest >= 600 else math.log1p(self.rate * math.expm1(largest)) * (1 + _ROUNDING)
+        return (
+            largest
+            if largest >= 600
+            else math.log1p(self.rate * math.expm1(largest)) * (1 + _MIXTURE_ROUNDING)
+        )
 
     def _twice(self) -> Event:
         raise InvalidParameter(
@@ -166,17 +170,17 @@ class GaussianMixture(Event):
         for name, at_most in (("shifts", 100.0), ("chances", 1.0)):
             given = getattr(self, name)
             if not isinstance(given, Sequence) or not given:
-                raise InvalidParameter(f"{name} must be a sequence of numbers, got {type(given).__name__}")
+                raise refuse(name, given=given, allowed="a sequence of numbers")
             numbers = tuple(
                 check_real(name, number, at_least=0, at_most=at_most, of=given) for number in given
             )
             object.__setattr__(self, name, numbers)
         if len(self.shifts) != len(self.chances):
-            raise InvalidParameter(
-                f"chances must be as many as shifts, got {len(self.chances)} and {len(self.shifts)}"
+            raise refuse(
+                "chances", got=f"{len(self.chances)} and {len(self.shifts)}", allowed="as many as shifts"
             )
         if min(self.chances) == 0 or abs(math.fsum(self.chances) - 1) > 1e-9:
-            raise InvalidParameter("chances must be positive, with sum 1")
+            raise refuse("chances", allowed="positive, with sum 1")
 
     @property
     def symmetric(self) -> bool:
@@ -211,7 +215,7 @@ class GaussianMixture(Event):
             chance * ndtr(shift - x) for shift, chance in zip(self.shifts, self.chances, strict=True)
         )
         without = np.exp(np.minimum(epsilons + log_ndtr(-x), 0.0))
-        return _raise_curve(np.maximum(with_row - without, 0.0) + _ROUNDING * with_row)
+        return _raise_curve(np.maximum(with_row - without, 0.0) + _MIXTURE_ROUNDING * with_row)
 
     def back_curve(self, epsilons: Epsilons) -> Epsilons:
         if max(self.shifts) == 0:
@@ -222,7 +226,7 @@ class GaussianMixture(Event):
             chance * np.exp(np.minimum(epsilons + log_ndtr(x - shift), 0.0))
             for shift, chance in zip(self.shifts, self.chances, strict=True)
         )
-        return _raise_curve(np.maximum(without - with_row, 0.0) + _ROUNDING * without)
+        return _raise_curve(np.maximum(without - with_row, 0.0) + _MIXTURE_ROUNDING * without)
 
     def _twice(self) -> Event:
         raise InvalidParameter(
@@ -231,4 +235,4 @@ class GaussianMixture(Event):
 
 
 def _raise_curve(curve: Epsilons) -> Epsilons:
-    return np.minimum(curve * (1 + _ROUNDING) + _TINY, 1.0)
+    return np.minimum(curve * (1 + _MIXTURE_ROUNDING) + _LEAST_PROFILE, 1.0)

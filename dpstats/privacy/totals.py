@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_real
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, refuse
 from dpstats.privacy.composition import (
     _log_binomial,
     common_neighbors,
@@ -77,9 +77,7 @@ def compose(items: Iterable[PrivacyGuarantee | Event], delta: float) -> PrivacyG
     (epsilon = 2.20239, delta = 1e-06), one row replaced
     """
     if not isinstance(items, Iterable):
-        raise InvalidParameter(
-            f"items must be an iterable of guarantees and events, got {type(items).__name__}"
-        )
+        raise refuse("items", given=items, allowed="an iterable of guarantees and events")
     given = list(items)
     delta = check_real("delta", delta, at_least=0, below=1)
     events = [as_event(item) for item in given]
@@ -105,9 +103,11 @@ def _smallest(events: Sequence[Event], delta: float) -> tuple[float, float]:
     )
     totals = [total for total in (*closed, *others) if total is not None]
     if not totals:
-        raise InvalidParameter(
-            f"delta must be larger: these releases have no total at delta = {delta:g} "
-            "(only pure releases have one at delta = 0, and the deltas of (epsilon, delta) releases add up)"
+        raise refuse(
+            "delta",
+            given=delta,
+            allowed="larger for these releases to have a total",
+            remedy="Only pure releases have one at delta = 0, and the deltas of (epsilon, delta) releases add up.",
         )
     optimal = all(
         isinstance(event, Pure) for event in events

@@ -21,7 +21,7 @@ from dpstats.data.parameters import check_real
 
 # The final bound is evaluated at the best order, with an exact polynomial part. It is raised by this fraction of the
 # sum of its terms, which exceeds their rounding errors. So answers are one-sided.
-_ROUNDING = 2e-15
+_CONVERSION_ROUNDING = 2e-15
 
 # A smaller rho is replaced by this number, which gives an upper bound.
 _SMALLEST = 1e-250
@@ -71,7 +71,7 @@ def zcdp_delta(rho: float, epsilon: float) -> float:
     exact = Fraction(order) * ((1 + Fraction(order)) * Fraction(rho) - Fraction(epsilon))
     main = float(min(max(exact, Fraction(-2000)), Fraction(10**300)))
     log_delta = main + _log_factor(order)
-    log_delta += _ROUNDING * (abs(main) + _size_of_factor(order)) if main < 1e300 else math.inf
+    log_delta += _CONVERSION_ROUNDING * (abs(main) + _size_of_factor(order)) if main < 1e300 else math.inf
     return min(1.0, math.exp(log_delta) + 5e-324) if log_delta < 0 else 1.0
 
 
@@ -105,7 +105,7 @@ def _epsilon(rho: float, delta: float) -> float:
     order = _best_order(lambda order: (1 + order) * rho + (log_inverse + _log_factor(order)) / order, guess)
     first = (1 + order) * rho
     rest = (log_inverse + _log_factor(order)) / order
-    error = _ROUNDING * (first + (log_inverse + _size_of_factor(order)) / order)
+    error = _CONVERSION_ROUNDING * (first + (log_inverse + _size_of_factor(order)) / order)
     return max(0.0, first + rest + error)
 
 

@@ -386,7 +386,10 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         check_is_fitted(self)
         estimand, null = self._conclusions()
         parameters, _ = self._parameters
-        return write_methods(type(self).__name__, self.plan_, self.privacy_, parameters, estimand, null)
+        notes = self.summary().notes
+        return write_methods(
+            type(self).__name__, self.plan_, self.privacy_, parameters, estimand, null, notes
+        )
 
     def receipt(self, key: bytes | str | None = None) -> Receipt:
         """Return a receipt of the fit, which `dpstats.receipts.verify_receipt` checks without the data.
@@ -421,7 +424,7 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
     def summary(self) -> Summary:
         """Return a table of the released stages; prints as text, shows as HTML in a notebook."""
         check_is_fitted(self)
-        facts = [("Estimator", type(self).__name__), *self.privacy_.facts()]
+        facts = [("Estimator", type(self).__name__), *self._privacy_facts()]
         return replace(self.plan_.summary(), title="Release", facts=facts)
 
     def _records(self) -> Records:
@@ -438,11 +441,15 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         """Return an estimand, and that incomplete rows are left out if they are."""
         return estimand if self.plan_.counted is None else with_missing(estimand, about_missing("drop"))
 
+    def _privacy_facts(self) -> list[tuple[str, str]]:
+        """Return the facts of a summary on the guarantee."""
+        return [*self.privacy_.facts(), *self.plan_.cautions]
+
     def _public_facts(self, *more: tuple[str, str]) -> list[tuple[str, str]]:
         """Return the facts of a summary: the estimator, the number of rows, further ones, and the privacy."""
         plan = self.plan_
         rows = self._released_size.words if plan.has_private_size else f"{plan.n_samples:,} (public)"
-        return [("Estimator", type(self).__name__), ("Rows", rows), *more, *self.privacy_.facts()]
+        return [("Estimator", type(self).__name__), ("Rows", rows), *more, *self._privacy_facts()]
 
     def _count_rows(self) -> list[tuple[str, str]]:
         """Return the facts of a summary on the rows: their public size, and how many complete ones were used."""
@@ -457,7 +464,7 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
 
     def _table_facts(self) -> list[tuple[str, str]]:
         """Return the facts of a summary: the estimator, the sizes of the data, and the privacy."""
-        return [("Estimator", type(self).__name__), *self._count_rows(), *self.privacy_.facts()]
+        return [("Estimator", type(self).__name__), *self._count_rows(), *self._privacy_facts()]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

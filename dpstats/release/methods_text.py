@@ -11,6 +11,7 @@ person.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -32,6 +33,7 @@ def write_methods(
     parameters: Sequence[tuple[str, str]],
     estimand: str | None,
     null: str | None,
+    notes: Sequence[str] = (),
 ) -> str:
     """Return the paragraph on one release.
 
@@ -48,6 +50,8 @@ def write_methods(
         Estimand of the intervals; None if there are no intervals.
     null : str, optional
         Null hypothesis of a test.
+    notes : sequence of str
+        Notes of the summary, whose assumptions the paragraph states.
     """
     given = ", ".join(f"{key} = {value}" for key, value in parameters)
     given = given and f" Its parameters were {given}."
@@ -77,7 +81,20 @@ def write_methods(
         sentences.append(f"Confidence intervals account for the privacy noise and cover {estimand}.")
     if null is not None:
         sentences.append(f"The p-value accounts for the privacy noise. The null hypothesis is: {null}.")
-    return " ".join([*sentences, TO_STATE])
+    return " ".join([*sentences, *find_assumptions(notes), TO_STATE])
+
+
+def find_assumptions(notes: Sequence[str]) -> list[str]:
+    """Return the sentences of notes that state an assumption.
+
+    Examples
+    --------
+    >>> from dpstats.release.methods_text import find_assumptions
+    >>> find_assumptions(["Rows are private. Intervals assume independent rows. Set assume='mean'."])
+    ['Intervals assume independent rows.']
+    """
+    sentences = [sentence for note in notes for sentence in re.split(r"(?<=[.:]) (?=[A-Z])", note)]
+    return [sentence for sentence in sentences if re.search(r"\bassum(e|es|ed|ing|ptions?)\b(?!=)", sentence)]
 
 
 def _step(description: str) -> str:

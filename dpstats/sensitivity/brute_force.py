@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_choice, check_integer
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
 
 Dataset = tuple[Any, ...]
 Function = Callable[[Dataset], Any]
@@ -80,7 +80,7 @@ def local_sensitivity(
     """
     values, power, data = _values(domain), _power(norm), tuple(dataset)
     if not data or not set(data) <= set(values):
-        raise InvalidParameter("dataset must be one row or more, each a value of the domain")
+        raise refuse("dataset", allowed="one row or more, each a value of the domain")
     k = check_integer("distance", distance, at_least=0)
     results = _Remembered(function)
     return max(_moved(results, near, values, power) for near in _within(data, values, min(k, len(data))))
@@ -102,7 +102,7 @@ class _Remembered:
 def _values(domain: Iterable[Any]) -> list[Any]:
     values = list(dict.fromkeys(domain))
     if not values:
-        raise InvalidParameter("domain must have at least one value")
+        raise refuse("domain", allowed="have at least one value")
     return values
 
 

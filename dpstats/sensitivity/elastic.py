@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dpstats.data.parameters import check_integer, check_privacy_parameters, check_real
-from dpstats.errors import InvalidParameter, refuse, show
+from dpstats.errors import refuse, show
 from dpstats.sensitivity.relations import Column, Count, Distinct, Join, Relation, Table, tables
 from dpstats.sensitivity.smooth import smooth_sensitivity
 
@@ -52,7 +52,7 @@ class ElasticSensitivity:
 
     def __init__(self, query: Count, frequencies: Mapping[Any, int], *, cap: int = 1) -> None:
         if not isinstance(query, Count):
-            raise InvalidParameter(f"query must be a Count of a relation, got {type(query).__name__}")
+            raise refuse("query", given=query, allowed="a Count of a relation")
         self._query = query
         self._cap = check_integer("cap", cap, at_least=1)
         self._instances = {table.instance: table for table in tables(query.of)}
@@ -63,7 +63,7 @@ class ElasticSensitivity:
             for name, value in frequencies.items()
         }
         if len(self._frequencies) < len(frequencies):
-            raise InvalidParameter("frequencies must have each column once")
+            raise refuse("frequencies", allowed="have each column once")
         self.at_distance(0)  # says which frequencies are missing
 
     @property
@@ -112,7 +112,7 @@ class ElasticSensitivity:
                 return 1
             key = relation.name, column.name
             if key not in self._frequencies:
-                raise InvalidParameter(f"frequencies must have {show('.'.join(key))}, which a join is on")
+                raise refuse("frequencies", allowed=f"have {show('.'.join(key))}, which a join is on")
             found = self._frequencies[key]
             if relation.public:
                 return found
@@ -152,8 +152,10 @@ def _table_and_column(name: Any) -> tuple[str, str]:
     """Return the two parts of a key: one of dots could be split in several ways, and mean several columns."""
     parts = tuple(name.split(".")) if isinstance(name, str) else name
     if not isinstance(parts, tuple) or len(parts) != 2 or not all(isinstance(part, str) for part in parts):
-        raise InvalidParameter(
-            "frequencies must be by 'table.column', or by (table, column) where a name has a dot, got another key"
+        raise refuse(
+            "frequencies",
+            got="another key",
+            allowed="by 'table.column', or by (table, column) where a name has a dot",
         )
     return parts[0], parts[1]
 

@@ -13,7 +13,7 @@ from scipy.optimize import brentq
 from scipy.special import stdtrit
 
 from dpstats.data.parameters import check_choice, check_integer, check_privacy_parameters
-from dpstats.errors import InvalidParameter, show
+from dpstats.errors import refuse
 from dpstats.privacy.guarantee import Neighbors
 from dpstats.privacy.rounding import quotient_up
 from dpstats.privacy.stages import SMOOTH_LAWS, Smooth, Stage
@@ -79,14 +79,15 @@ def smooth_stage(
     neighbors : Neighbors
     """
     if epsilon > _LARGEST_EPSILON:
-        raise InvalidParameter(
-            f"epsilon is too large for noise by the smooth sensitivity, got {epsilon:g}. Give at most "
-            f"{_LARGEST_EPSILON:g}."
+        raise refuse(
+            "epsilon",
+            given=epsilon,
+            allowed=f"at most {_LARGEST_EPSILON:g} for noise by the smooth sensitivity",
         )
     share, far, ratio = _parts(epsilon, delta, size, noise, steady)
     highest = furthest / share * (1 + 1e-12)
     if ratio <= 1 + 2.0**-40 or math.log(max(1.0, highest / least)) > _MOST_LEVELS * math.log(ratio):
-        raise InvalidParameter(f"epsilon is too small for noise by the smooth sensitivity, got {epsilon:g}")
+        raise refuse("epsilon", given=epsilon, allowed="larger for noise by the smooth sensitivity")
     levels = smooth_levels(least, highest, ratio)
     check_scale(levels[-1])
     return Smooth(name, spacing, levels, share, far, size=size, noise=noise, neighbors=neighbors)
@@ -148,8 +149,10 @@ def smooth_noise(epsilon: float, delta: float = 0.0, *, noise: str = "student", 
     check_choice("noise", noise, list(SMOOTH_LAWS))
     size = check_integer("size", size, at_least=1)
     if (delta > 0) != (noise == "laplace") or delta > 0.5:
-        raise InvalidParameter(
-            f"delta must be above 0 and at most 0.5 for Laplace noise, and 0 for other noise, got {delta:g} for {noise}"
+        raise refuse(
+            "delta",
+            got=f"{delta:g} for {noise}",
+            allowed="above 0 and at most 0.5 for Laplace noise, and 0 for other noise",
         )
     share, _, ratio = _parts(epsilon, delta, size, noise, steady=False)
     return SmoothNoise(math.log(ratio), 1 / share / math.sqrt(max(SMOOTH_LAWS[noise], 1)))
@@ -227,7 +230,7 @@ def _exponent(delta: float, size: int) -> float:
 def smooth_levels(lowest: float, highest: float, ratio: float) -> tuple[float, ...]:
     """Return rising floats from ``lowest`` to ``highest`` or above, each at most ``ratio`` times the one before."""
     if not ratio > 1 + 2.0**-40:
-        raise InvalidParameter(f"the ratio of levels must be above 1, got {show(ratio)}")
+        raise refuse("ratio", given=ratio, allowed="above 1")
     found = [lowest]
     while found[-1] < highest:
         # A float below the product, for any rounding.

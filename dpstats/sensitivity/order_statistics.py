@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_integer, check_real
 from dpstats.data.values import exact_numbers
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.errors import refuse, refuse_data
 
 
 def median_smooth_sensitivity(x: Any, *, lower: float, upper: float, beta: float) -> float:
@@ -127,9 +127,7 @@ def trimmed_mean_smooth_sensitivity(x: Any, trim: int, *, lower: float, upper: f
     trim = check_integer("trim", trim, at_least=0)
     left = ordered.size - 2 * trim
     if left < 1:
-        raise InvalidParameter(
-            f"trim must be less than half of the number of rows ({ordered.size}), got {trim}"
-        )
+        raise refuse("trim", given=trim, allowed=f"less than half of the number of rows ({ordered.size})")
     return _window(ordered, trim + 1, ordered.size - trim, lower, upper, beta) / left
 
 
@@ -140,13 +138,13 @@ def _checked(
     lower, upper = check_real("lower", lower), check_real("upper", upper)
     beta = check_real("beta", beta, above=0)
     if not lower < upper:
-        raise InvalidParameter(f"lower must be less than upper, got {lower:g} and {upper:g}")
+        raise refuse("lower", got=f"{lower:g} and {upper:g}", allowed="less than upper")
     rows = exact_numbers("x", x)
     if rows.ndim != 1 or rows.size == 0:
-        raise InvalidData("x must be a 1-d sequence of at least one number")
+        raise refuse_data("x", allowed="a 1-d sequence of at least one number")
     rows = rows.astype(np.float64)
     if np.isnan(rows).any():
-        raise InvalidData("x must hold numbers, got at least one NaN")
+        raise refuse_data("x", got="at least one NaN", allowed="hold numbers")
     return np.sort(np.clip(rows, lower, upper)), lower, upper, beta
 
 

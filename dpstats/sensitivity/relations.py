@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from dpstats.data.parameters import check_choice, check_integer
-from dpstats.errors import InvalidParameter, show
+from dpstats.errors import refuse, show_names
 
 
 class Column(NamedTuple):
@@ -46,7 +46,7 @@ class Table:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
-            raise InvalidParameter(f"name must be a table's name, got {show(self.name)}")
+            raise refuse("name", given=self.name, allowed="a table's name")
         object.__setattr__(self, "instance", self.instance or self.name)
         if self.n_rows is not None:
             check_integer("n_rows", self.n_rows, at_least=0)
@@ -104,16 +104,16 @@ class Join:
         object.__setattr__(self, "on", on)
         names = [{table.instance for table in tables(side)} for side in (self.left, self.right)]
         if names[0] & names[1]:
-            raise InvalidParameter(
-                f"instances of the two sides of a join must have different names, got {sorted(names[0] & names[1])}"
+            raise refuse(
+                "instance",
+                got=show_names(sorted(names[0] & names[1])),
+                allowed="another on each side of a join",
             )
         if not on:
-            raise InvalidParameter("a join must have at least one pair of columns, got none")
+            raise refuse("on", got="none", allowed="at least one pair of columns")
         for a, b in on:
             if a.instance not in names[0] or b.instance not in names[1]:
-                raise InvalidParameter(
-                    "a join must be on a column of its left side and one of its right, got another"
-                )
+                raise refuse("on", got="another", allowed="of a column of the left side and one of the right")
 
 
 Relation = Table | Select | Project | Distinct | Join
@@ -141,7 +141,7 @@ def column(given: Column | str | Iterable[str]) -> Column:
     if isinstance(given, str):
         instance, dot, name = given.partition(".")
         if not (instance and dot and name):
-            raise InvalidParameter(f"a column must be given as 'instance.name', got {show(given)}")
+            raise refuse("column", given=given, allowed="given as 'instance.name'")
         return Column(instance, name)
     return Column(*given)
 

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from dpstats.errors import InvalidParameter, show
+from dpstats.errors import refuse
 
 
 class Adapter:
@@ -39,7 +39,7 @@ class Adapter:
 
     def __init__(self, function: Callable[..., Any], attribute: str = "mean_", **parameters: Any) -> None:
         if not callable(function):
-            raise InvalidParameter(f"function must be callable, got {show(function)}")
+            raise refuse("function", given=function, allowed="callable")
         _check_accepted(function, parameters)
         self._function = function
         self._attribute = attribute
@@ -89,7 +89,8 @@ def _check_accepted(function: Callable[..., Any], parameters: dict[str, Any]) ->
     ]
     unknown = [name for name in parameters if name not in known]
     if unknown:
-        raise InvalidParameter(
-            f"parameters must be names of function(X, rng, ...), which has {', '.join(known) or 'no others'}; "
-            f"got {', '.join(unknown)}"
+        raise refuse(
+            "parameters",
+            allowed=f"names of parameters of function(X, rng, ...), which has {', '.join(known) or 'no others'}",
+            got=", ".join(unknown),
         )

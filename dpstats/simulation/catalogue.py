@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dpstats.errors import InvalidParameter, show
+from dpstats.errors import InvalidParameter, refuse
 from dpstats.simulation.comparison import compare
 from dpstats.simulation.formula_fit import fit_formula
 from dpstats.simulation.rate_fit import fit_rate
@@ -79,7 +79,7 @@ def named_study(name: str) -> Entry:
     array([100, 100, 400, 400])
     """
     if name not in CATALOGUE:
-        raise InvalidParameter(f"NAME must be one of {', '.join(CATALOGUE)}, got {show(name)}")
+        raise refuse("NAME", given=name, allowed=f"one of {', '.join(CATALOGUE)}")
     return CATALOGUE[name]
 
 

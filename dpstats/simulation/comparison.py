@@ -11,7 +11,7 @@ from scipy.special import ndtri
 from scipy.stats import beta as beta_law
 
 from dpstats.data.parameters import check_choice, check_real
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
 from dpstats.exports import Records
 from dpstats.report import Printed
 from dpstats.results import ConfidenceInterval, Summary
@@ -146,9 +146,7 @@ def compare(
     'reproduced'
     """
     if not isinstance(results, StudyResults):
-        raise InvalidParameter(
-            f"results must be a StudyResults, as Study.run() returns, got {type(results).__name__}"
-        )
+        raise refuse("results", given=results, allowed="a StudyResults, as Study.run() returns")
     if not callable(stated):
         check_real("stated", stated)
     check_choice("relation", relation, ["equal", "at_most", "at_least"])

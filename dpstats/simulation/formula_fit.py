@@ -12,7 +12,7 @@ from scipy.special import ndtri
 from scipy.stats import chi2
 
 from dpstats.data.parameters import check_real
-from dpstats.errors import InvalidParameter, refuse, show
+from dpstats.errors import refuse
 from dpstats.exports import Records
 from dpstats.report import Printed
 from dpstats.results import ConfidenceInterval, Summary
@@ -169,9 +169,11 @@ def fit_formula(
     stated = dict(constants or {})
     unknown = sorted(set(stated) - set(names))
     if unknown:
-        raise InvalidParameter(f"constants must name terms ({', '.join(names)}), got {show(constants)}")
+        raise refuse("constants", given=constants, allowed=f"name terms ({', '.join(names)})")
     if len(usable.cells) < len(names):
-        raise InvalidParameter(f"fit_formula needs at least {len(names)} cells, got {len(usable.cells)}")
+        raise refuse(
+            "results", got=f"{len(usable.cells)}", allowed=f"have at least {len(names)} cells for fit_formula"
+        )
     basis = np.array([evaluate(usable, terms[name]) for name in names])
     means, errors = log_means(usable, chosen, accuracy)
 

@@ -30,9 +30,9 @@ def cells_of(grid: Any) -> list[dict[str, Any]]:
     elif isinstance(grid, Sequence) and all(isinstance(cell, Mapping) for cell in grid):
         cells = [dict(cell) for cell in grid]
     else:
-        raise InvalidParameter("grid must be a mapping of lists, or a list of mappings")
+        raise refuse("grid", allowed="a mapping of lists, or a list of mappings")
     if not cells:
-        raise InvalidParameter("grid must have at least one cell")
+        raise refuse("grid", allowed="have at least one cell")
     return [
         {str(key): value.item() if isinstance(value, np.generic) else value for key, value in cell.items()}
         for cell in cells
@@ -78,7 +78,7 @@ def check_names(cells: Sequence[Mapping[str, Any]], sampler: Any, estimator: Any
     for cell in cells:
         for size in SIZES:
             if size not in cell:
-                raise InvalidParameter(f"grid must name n and d, got {', '.join(cell) or 'nothing'}")
+                raise refuse("grid", got=f"{', '.join(cell) or 'nothing'}", allowed="name n and d")
             check_integer(size, cell[size], at_least=1)
         unknown = [
             key

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.errors import DPStatsError, InvalidParameter, show
+from dpstats.errors import DPStatsError, refuse
 
 Loss = Callable[[Any, Any, NDArray[np.float64]], float]
 """``loss(fitted, X, true_mean)``: one number; ``true_mean`` is None where the sampler states none."""
@@ -92,7 +92,7 @@ def named_losses(loss: Any) -> dict[str, Loss]:
             item if isinstance(item, str) else getattr(item, "__name__", "loss"): item for item in several
         }
         if len(items) < len(several):
-            raise InvalidParameter("loss must not name the same loss twice")
+            raise refuse("loss", allowed="not name the same loss twice")
     chosen: dict[str, Loss] = {}
     for name, item in items.items():
         if isinstance(item, str) and item in LOSSES:
@@ -100,9 +100,7 @@ def named_losses(loss: Any) -> dict[str, Loss]:
         elif callable(item):
             chosen[name] = item
         else:
-            raise InvalidParameter(
-                f"loss must be one of {', '.join(LOSSES)}, or a callable, got {show(loss)}"
-            )
+            raise refuse("loss", given=loss, allowed=f"one of {', '.join(LOSSES)}, or a callable")
     if not chosen:
-        raise InvalidParameter("loss must name at least one loss")
+        raise refuse("loss", allowed="name at least one loss")
     return chosen

@@ -13,7 +13,7 @@ from scipy.special import ndtri
 from scipy.stats import chi2
 
 from dpstats.data.parameters import check_real
-from dpstats.errors import InvalidParameter, show
+from dpstats.errors import refuse
 from dpstats.exports import Records
 from dpstats.report import Printed
 from dpstats.results import ConfidenceInterval, Summary
@@ -357,14 +357,15 @@ def fit_rate(
     keep = np.ones(len(usable.cells), dtype=bool)
     if term is not None:
         if whole is None or term not in whole:
-            raise InvalidParameter(f"term must be one of terms, got {show(term)}")
+            raise refuse("term", given=term, allowed="one of terms")
         keep = whole[term] > share * sum(whole.values())
         regime = f"{term} above {100 * share:g}% of the formula"
     keep &= _varied(usable, parameter, keep)
     if np.count_nonzero(keep) < 3:
-        raise InvalidParameter(
-            f"fit_rate needs at least 3 cells with different {parameter} in the regime ({regime}), "
-            f"got {np.count_nonzero(keep)}"
+        raise refuse(
+            "results",
+            got=f"{np.count_nonzero(keep)}",
+            allowed=f"have at least 3 cells with different {parameter} in the regime ({regime})",
         )
     inside = replace(usable, cells=tuple(cell for cell, kept in zip(usable.cells, keep, strict=True) if kept))
     x = _log_parameter(inside, parameter)
@@ -429,7 +430,7 @@ def _weighted_line(design: Vector, response: Vector, errors: Vector) -> _Line:
 def _log_parameter(results: StudyResults, parameter: str) -> Vector:
     values = results.parameter(parameter).astype(np.float64)
     if not (values > 0).all():
-        raise InvalidParameter(f"parameter {show(parameter)} must be positive in every cell")
+        raise refuse("parameter", given=parameter, allowed="positive in every cell")
     return np.log(values)
 
 

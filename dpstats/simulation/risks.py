@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
 from dpstats.results import ConfidenceInterval, significant
 from dpstats.simulation.table import MOST_FAILED, Parameters, StudyResults
 
@@ -29,9 +29,10 @@ def usable_cells(results: StudyResults, loss: str, positive: bool = True) -> Stu
         if cell.few_failed and cell.losses[loss].size > 1 and (not positive or cell.mean(loss) > 0)
     )
     if not cells:
-        raise InvalidParameter(
-            f"results must have a cell in which at most {MOST_FAILED:.0%} of the replications failed, and at least two "
-            "did not"
+        raise refuse(
+            "results",
+            allowed=f"have a cell in which at most {MOST_FAILED:.0%} of the replications failed, and at least two "
+            "did not",
         )
     return replace(results, cells=cells)
 
@@ -73,7 +74,7 @@ def evaluate(results: StudyResults, function: Term) -> Vector:
     """Return a term in every cell."""
     values = np.array([float(function(cell.parameters)) for cell in results.cells])
     if not (np.isfinite(values).all() and (values > 0).all()):
-        raise InvalidParameter("every term must be a positive number in every cell")
+        raise refuse("terms", allowed="positive numbers in every cell")
     return values
 
 

@@ -13,7 +13,7 @@ from scipy.special import ndtri
 from sklearn.base import clone
 
 from dpstats.data.parameters import check_integer, check_random_state, check_real
-from dpstats.errors import DPStatsError, InvalidParameter
+from dpstats.errors import DPStatsError, refuse
 from dpstats.exports import Records
 from dpstats.parallel import run_blocks
 from dpstats.report import Printed, draw
@@ -176,12 +176,13 @@ def crossing_point(
         return float(counts[0] / counts[1])
 
     left, right = math.log(low), math.log(high)
-    for end, side in ((left, 1), (right, -1)):
+    for name, end, side in (("low", left, 1), ("high", right, -1)):
         p, trials = share(end), seen[place(end)][1]
         if side * (p - target) > 3 * math.sqrt(target * (1 - target) / trials):
-            raise InvalidParameter(
-                f"low and high must enclose the crossing: the estimated power at {place(end):g} is {p:.2g}, "
-                f"the target is {target:.3g}"
+            raise refuse(
+                name,
+                got=f"{place(end):g}, where the estimated power is {p:.2g}",
+                allowed=f"on the other side of the target, {target:.3g}",
             )
     while right - left > math.log(1.15) and not (integer and math.exp(right) - math.exp(left) < 2):
         middle = (left + right) / 2
@@ -226,7 +227,7 @@ def crossing_point(
 def _outcomes(power: Power, x: float, rng: np.random.Generator) -> NDArray[np.int64]:
     outcomes = np.atleast_1d(np.asarray(power(x, rng)))
     if not np.isin(outcomes, (0, 1)).all():
-        raise InvalidParameter("power must return outcomes of tests: True or False, or an array of these")
+        raise refuse("power", allowed="return outcomes of tests: True or False, or an array of these")
     return np.array([outcomes.sum(), outcomes.size], dtype=np.int64)
 
 
@@ -321,12 +322,10 @@ def sample_complexity(
     power = test
     if hasattr(test, "fit"):
         if sampler is None:
-            raise InvalidParameter(
-                "sampler must be given: the rows of the alternative, for a test to be run on"
-            )
+            raise refuse("sampler", allowed="given: the rows of the alternative, for a test to be run on")
         power = _FittedTest(test, sampler, check_integer("n_features", n_features, at_least=1), parameters)
     elif not callable(test):
-        raise InvalidParameter(f"test must be callable or have a method fit, got {type(test).__name__}")
+        raise refuse("test", given=test, allowed="callable or have a method fit")
     return crossing_point(
         power,
         low,

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_integer, check_real
-from dpstats.errors import InvalidParameter, attempt
+from dpstats.errors import attempt, refuse
 
 Rows = NDArray[np.float64]
 
@@ -268,7 +268,7 @@ class SparseMeans(Sampler):
 
     def _mean(self, d: int) -> NDArray[np.float64]:
         if self.n_nonzero > d:
-            raise InvalidParameter(f"n_nonzero must be at most d = {d}, got {self.n_nonzero}")
+            raise refuse("n_nonzero", given=self.n_nonzero, allowed=f"at most d = {d}")
         mean = np.zeros(d)
         mean[: self.n_nonzero] = self.signal
         mean[1 : self.n_nonzero : 2] *= -1

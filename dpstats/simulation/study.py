@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from dpstats.data.parameters import check_integer
-from dpstats.errors import InvalidParameter, show
+from dpstats.data.parameters import check_integer, check_jobs
+from dpstats.errors import InvalidParameter, refuse, show
 from dpstats.parallel import cut
 from dpstats.simulation.description import describe
 from dpstats.simulation.grid import (
@@ -96,31 +96,34 @@ class Study:
         name: str = "study",
     ) -> None:
         if not callable(sampler):
-            raise InvalidParameter(f"sampler must be callable as sampler(n, d, rng), got {show(sampler)}")
+            raise refuse("sampler", given=sampler, allowed="callable as sampler(n, d, rng)")
         named = isinstance(estimator, Mapping)
         if named and not (estimator and all(isinstance(key, str) and key for key in estimator)):
-            raise InvalidParameter(
-                "estimator must be an estimator, or a mapping that has a name for each of one or more estimators"
+            raise refuse(
+                "estimator",
+                allowed="an estimator, or a mapping that has a name for each of one or more estimators",
             )
         self._estimators = list(estimator.values()) if named else [estimator]
         for one in self._estimators:
             for method in ("fit", "get_params", "set_params"):
                 if not callable(getattr(one, method, None)):
-                    raise InvalidParameter(
-                        f"estimator must have fit, get_params and set_params, got {type(one).__name__}: "
-                        "Adapter makes an estimator of any function"
+                    raise refuse(
+                        "estimator",
+                        given=one,
+                        allowed="have fit, get_params and set_params",
+                        remedy="Adapter makes an estimator of any function.",
                     )
         self.sampler = sampler
         self.estimator = estimator
         self.replications = check_integer("replications", replications, at_least=1)
         self.seed = check_integer("seed", seed, at_least=0)
         if not isinstance(name, str):
-            raise InvalidParameter(f"name must be text, got {type(name).__name__}")
+            raise refuse("name", given=name, allowed="text")
         self.name = name
         self.losses = named_losses(loss)
         self._grid = cells_of(grid)
         if named and any(NAME in cell for cell in self._grid):
-            raise InvalidParameter(f"grid must not name {NAME!r}: the names of the estimators are its values")
+            raise refuse("grid", allowed=f"not name {NAME!r}: the names of the estimators are its values")
         for one in self._estimators:
             check_names(self._grid, sampler, one)
         self.cells = (
@@ -189,10 +192,9 @@ class Study:
             If the file is another study's, or cannot be written (a full disk, for example). It contains the
             finished replications.
         """
-        if n_jobs is not None and check_integer("n_jobs", n_jobs, at_least=-1) == 0:
-            raise InvalidParameter("n_jobs must be a positive integer, or -1 for one per core, got 0")
+        check_jobs(n_jobs)
         if not isinstance(path, str | Path | None):
-            raise InvalidParameter(f"path must be the name of a file, or None, got {type(path).__name__}")
+            raise refuse("path", given=path, allowed="the name of a file, or None")
         if path is not None:
             _ = self.description  # raises, if it has none
         if path is None or not Path(path).exists():
@@ -205,7 +207,7 @@ class Study:
     def load(self, path: str | Path) -> StudyResults:
         """Return the results that a file holds so far, and run nothing."""
         if not Path(path).exists():
-            raise InvalidParameter(f"path must be the file of a study, got no file at {path}")
+            raise refuse("path", got=f"no file at {path}", allowed="the file of a study")
         with self._store(path) as store:
             return self._collect(store)
 

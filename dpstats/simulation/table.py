@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.errors import InvalidParameter, show
+from dpstats.errors import refuse
 from dpstats.exports import Records
 from dpstats.report import Printed, draw
 from dpstats.results import Summary
@@ -101,7 +101,7 @@ class StudyResults(Printed):
         missing = [i for i, cell in enumerate(self.cells) if name not in cell.parameters]
         if missing:
             known = ", ".join(dict.fromkeys(key for cell in self.cells for key in cell.parameters))
-            raise InvalidParameter(f"parameter must be one of {known}, got {show(name)}")
+            raise refuse("parameter", given=name, allowed=f"one of {known}")
         return np.array([cell.parameters[name] for cell in self.cells])
 
     def mean(self, loss: str | None = None) -> NDArray[np.float64]:
@@ -119,7 +119,7 @@ class StudyResults(Printed):
         if loss is None:
             return self.losses[0]
         if loss not in self.losses:
-            raise InvalidParameter(f"loss must be one of {', '.join(self.losses)}, got {show(loss)}")
+            raise refuse("loss", given=loss, allowed=f"one of {', '.join(self.losses)}")
         return loss
 
     def plot(self, parameter: str, ax: Any = None, *, loss: str | None = None, **options: Any) -> Any:
@@ -255,9 +255,7 @@ class StudyResults(Printed):
         chosen = self.check_loss(loss)
         parts = self.by_estimator()
         if len(parts) < 2:
-            raise InvalidParameter(
-                "side_by_side needs results of a Study that was given a mapping of two or more estimators"
-            )
+            raise refuse("estimator", allowed="a mapping of two or more estimators for side_by_side")
         first, *others = parts
         keys = list(dict.fromkeys(key for cell in parts[first].cells for key in cell.parameters))
         rows = []
@@ -343,4 +341,4 @@ def collect(
 
 def _check_function(name: str, function: Any) -> None:
     if not callable(function):
-        raise InvalidParameter(f"{name} must be a function of the parameters of a cell, got {show(function)}")
+        raise refuse(name, given=function, allowed="a function of the parameters of a cell")

@@ -68,7 +68,7 @@ class TableTest(HypothesisTest):
             [
                 ("Null hypothesis", self.null),
                 ("Privacy", str(self.privacy)),
-                ("Null distribution", f"{self.n_simulations:,} simulated releases"),
+                ("Null distribution", f"a fixed draw of {self.n_simulations:,} simulated releases"),
             ],
             ["", "statistic", "p-value"],
             [(self.name, f"{self.statistic:.4g}", f"{self.pvalue:.4g}")],

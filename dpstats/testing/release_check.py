@@ -13,7 +13,7 @@ from sklearn.base import clone
 from dpstats.auditing import SensitivityCheck, audit, check_sensitivity
 from dpstats.auditing.sensitivity_check import FOLLOWS
 from dpstats.data.parameters import check_integer, check_real
-from dpstats.errors import BudgetExceeded, DPStatsError, InvalidParameter
+from dpstats.errors import BudgetExceeded, DPStatsError, refuse
 from dpstats.exports import Records
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.guarantee import PrivacyGuarantee
@@ -168,13 +168,15 @@ def check_release(
     (True, ['passed', 'passed', 'passed', 'passed', 'passed'])
     """
     if not isinstance(estimator, PrivateEstimator):
-        raise InvalidParameter(
-            f"estimator must be a PrivateEstimator, got {type(estimator).__name__}. For a function, use "
-            "dpstats.auditing.check_sensitivity and audit."
+        raise refuse(
+            "estimator",
+            given=estimator,
+            allowed="a PrivateEstimator",
+            remedy="For a function, use dpstats.auditing.check_sensitivity and audit.",
         )
     known = [tuple(pair) for pair in pairs]
     if not known or any(len(pair) != 2 for pair in known):
-        raise InvalidParameter("pairs must be at least one pair of neighboring datasets (dataset, neighbor)")
+        raise refuse("pairs", allowed="at least one pair of neighboring datasets (dataset, neighbor)")
     n_trials = check_integer("n_trials", n_trials, at_least=100)
     power = check_real("power", power, above=0, at_most=1)
     work = _Work(estimator, known, outputs, n_trials, power, random_state)

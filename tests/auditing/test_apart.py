@@ -19,7 +19,7 @@ def test_rows_are_compared_by_their_values() -> None:
     # One column without its second axis, too.
     with pytest.raises(InvalidParameter, match="got 2"):
         check_neighbors(np.ones(4), np.array([1.0, 1.0, 0.0, 0.0]), 1)
-    with pytest.raises(InvalidParameter, match="the same number of rows"):
+    with pytest.raises(InvalidParameter, match="neighbor must"):
         check_neighbors(np.ones(4), np.ones(3), 1)
     # Of counts, a row moves two.
     check_neighbors(np.array([3, 0, 0]), np.array([2, 1, 0]), 1, counts=True)

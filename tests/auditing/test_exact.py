@@ -91,9 +91,9 @@ def test_bad_input() -> None:
         exact_epsilon([0.5, 0.6], [0.5, 0.5])
     with pytest.raises(InvalidParameter, match="q must be a vector of probabilities"):
         exact_delta([0.5, 0.5], [-0.5, 1.5], 1.0)
-    with pytest.raises(InvalidParameter, match="one probability per outcome each, got 2 and 1"):
+    with pytest.raises(InvalidParameter, match="q must"):
         exact_epsilon([0.5, 0.5], [1.0])
-    with pytest.raises(InvalidParameter, match="two vectors or two mappings"):
+    with pytest.raises(InvalidParameter, match="q must"):
         exact_epsilon([0.5, 0.5], {"a": 1.0})
     with pytest.raises(InvalidParameter, match="pairs must hold at least one"):
         audit_probabilities(lambda data: [1.0], [], epsilon=1.0)

@@ -154,5 +154,5 @@ def test_a_value_that_cannot_be_compared_is_refused() -> None:
     for outputs in ({"a": 1, "b": 2, "c": 3, "d": 4}, {1, 2, 3, 4}, b"abcd"):
         with pytest.raises(InvalidParameter, match=r"^outputs must be a sequence of outputs, or a table"):
             audit_outputs(outputs, outputs, epsilon=1.0)
-    with pytest.raises(InvalidParameter, match=r"^release must be a callable.* got int$"):
+    with pytest.raises(InvalidParameter, match="release must be a callable"):
         audit(3, 0, 1, epsilon=1.0)  # type: ignore[arg-type]

@@ -272,3 +272,17 @@ def test_a_count_within_two_deviations_of_noise_is_a_limit(in_noise: float, hidd
     limit = (max(in_noise, 0) + 2) * made.counts_noise_std_
     assert (f"fewer than {limit:.0f} rows" in label) is hidden
     assert any("Noise only: b." in note for note in made.summary().notes) is hidden
+
+
+def test_pairs_of_all_columns_hold_together_where_that_is_asked_for() -> None:
+    rng = np.random.default_rng(1)
+    X, labels = rng.normal(size=(2000, 5)), rng.integers(0, 4, 2000)
+    pairs = GroupMeans(groups=[0, 1, 2, 3], bounds=(-4, 4), random_state=0).fit(X, labels).pairwise()
+    by_column, whole = pairs.confidence_interval(), pairs.confidence_interval(simultaneous=True)
+    # Five columns hold together at level .95 if each does at .99.
+    np.testing.assert_allclose(whole.low, pairs.confidence_interval(0.99).low)
+    assert (whole.low < by_column.low).all() and (whole.high > by_column.high).all()
+    default, asked = pairs.test(), pairs.test(simultaneous=True)
+    np.testing.assert_allclose(asked.pvalue, np.minimum(1, 5 * default.pvalue))
+    for test, interval in ((default, by_column), (asked, whole)):
+        np.testing.assert_array_equal(test.confidence_interval().low, interval.low)

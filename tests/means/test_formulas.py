@@ -175,12 +175,17 @@ def test_intervals_of_several_laplace_stages_by_simulation(cov: Any) -> None:
 
 def test_an_estimated_proportion_has_the_variance_of_n_less_one() -> None:
     # Responses 0, 0, 1, 1, 1 of two coins (kept with 3/4): p - q = 1/2, so (3/5 - 1/4)/(1/2) = .7, and a variance
-    # of .6 .4/(5 - 1)/(1/2)^2 = .24.
+    # of .6 .4/(5 - 1)/(1/2)^2 = .24. Three of five have a frequency of .1466 to .9473 (Clopper and Pearson).
     found = RandomizedResponse.from_coins(random_state=0).estimate([0, 0, 1, 1, 1])
     assert found.proportions[1] == pytest.approx(0.7, rel=1e-9)
-    low, high = found.confidence_interval(0.95)
-    assert (high[1] - low[1]) / 2 == pytest.approx(1.959964 * math.sqrt(0.24), rel=1e-5)
-    assert stats.norm.ppf(0.975) == pytest.approx(1.959964, rel=1e-6)
+    assert found.standard_errors[1] == pytest.approx(math.sqrt(0.24), rel=1e-9)
+    low, high = (
+        RandomizedResponse.from_keep_probability(0.999, random_state=0)
+        .estimate([0, 0, 1, 1, 1])
+        .confidence_interval()
+    )
+    assert low[1] == pytest.approx((0.146633 - 0.001) / 0.998, abs=1e-6)
+    assert high[1] == pytest.approx((0.947255 - 0.001) / 0.998, abs=1e-6)
 
 
 def test_a_millionth_of_delta_is_set_aside_for_discreteness() -> None:

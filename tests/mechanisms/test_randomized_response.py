@@ -246,3 +246,26 @@ def test_answers_that_change_while_they_are_checked_are_still_answers(monkeypatc
     monkeypatch.setattr(randomized_response, "int", changing, raising=False)
     responses = mechanism.randomize(answers)
     assert answers.min() == 1000 and set(responses.tolist()) <= {0, 1}
+
+
+def test_intervals_are_exact_where_a_category_is_rare_or_has_every_response():
+    survey = RandomizedResponse(10, 2, random_state=0)
+    result = survey.estimate(np.zeros(100, dtype=int))
+    low, high = result.confidence_interval()
+    # Clopper and Pearson: 1 - 0.025^(1/100) of the responses, and the odds of the coin.
+    np.testing.assert_allclose([low[0], high[1]], [0.96378, 0.03622], atol=1e-4)
+    assert high[0] == 1 and low[1] == 0 and (result.standard_errors > 0).all()
+    assert result.test(0.02).pvalue[1] > 0.2 and result.test(0.02, "less").pvalue[1] > 0.1
+    assert (result.estimate_ <= high).all() and (result.estimate_ >= low).all()
+
+
+@pytest.mark.parametrize(("n", "epsilon", "shares"), [(60, 8.0, [0.97, 0.02, 0.01]), (300, 1.0, [0.5, 0.5])])
+def test_exact_intervals_cover_together_and_tests_hold_their_level(n, epsilon, shares):
+    rng, survey = np.random.default_rng(3), RandomizedResponse(epsilon, len(shares), random_state=4)
+    together, rejected = 0, np.zeros(len(shares))
+    for _ in range(300):
+        result = survey.estimate(survey.randomize(rng.choice(len(shares), size=n, p=shares)))
+        low, high = result.confidence_interval(simultaneous=True)
+        together += bool(((low <= shares) & (shares <= high)).all())
+        rejected += result.test(np.array(shares)).pvalue < 0.05
+    assert together >= 277 and (rejected <= 26).all()

@@ -285,7 +285,7 @@ def test_wrong_parameters() -> None:
         SparseVector(0, 1, max_above=0)
     with pytest.raises(InvalidParameter, match="calibration must be"):
         SparseVector(0, 1, max_above=1, calibration="printed")
-    with pytest.raises(InvalidParameter, match="epsilon is too extreme"):
+    with pytest.raises(InvalidParameter, match="epsilon must"):
         SparseVector(0, 1e-20, max_above=1, sensitivity=1e199).query(0)
     with pytest.raises(InvalidParameter, match="answers must be"):
         AboveThreshold(0, 1).probability([0], [True, False])

@@ -214,7 +214,7 @@ def test_another_relation_is_refused():
 
 @pytest.mark.parametrize("item", [0.1, "0.1", None, (0.1, 0.0)])
 def test_a_charge_is_a_guarantee_or_a_plan(item):
-    with pytest.raises(InvalidParameter, match="a charge must be a guarantee, an event or a plan"):
+    with pytest.raises(InvalidParameter, match="charge must"):
         PrivacyBudget(1.0).charge(item)
 
 

@@ -36,7 +36,7 @@ def test_one_gaussian_is_the_exact_curve() -> None:
 
 
 def test_a_start_beyond_the_guarantee_is_refused() -> None:
-    with pytest.raises(InvalidParameter, match="start must stay within"):
+    with pytest.raises(InvalidParameter, match="start must"):
         largest_cost(lambda x: [Pure(x)], PrivacyGuarantee(1.0), 2.0)
     assert largest_cost(lambda x: [Pure(x)] * 4, PrivacyGuarantee(1.0), 0.1) == pytest.approx(0.25, rel=1e-6)
     assert math.isfinite(largest_cost(lambda x: [Pure(x)], PrivacyGuarantee(50.0), 1e-9))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpstats.privacy import gaussian_epsilon, optimal_composition_delta, optimal_composition_epsilon
-from dpstats.privacy.convolution import _gaussian, _Losses, convolved_epsilon
+from dpstats.privacy.convolution import _gaussian_losses, _Losses, convolved_epsilon
 from dpstats.privacy.events import Approximate, DiscreteLaplace, Pure
 
 
@@ -40,7 +40,7 @@ def test_gaussian_noise_alone(mu):
 
 def test_masses_are_at_least_one_and_losses_have_the_right_mean():
     # E e^-loss <= 1 and total mass about 1; the mean loss of N(mu, 1) against N(0, 1) is mu^2/2.
-    losses = _gaussian(0.5, 0.005, 1e-12)
+    losses = _gaussian_losses(0.5, 0.005, 1e-12)
     values = (losses.first + np.arange(losses.masses.size)) * 0.005
     total = losses.masses.sum() + losses.infinite
     assert 1 - 1e-9 <= total <= 1 + 1e-9

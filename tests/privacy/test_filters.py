@@ -293,14 +293,14 @@ def _partial(epsilon, first, second, low, high, *, spend_second):
 def test_costs_that_lie_are_refused():
     replaced, added = Neighbors.REPLACE_ONE, Neighbors.ADD_OR_REMOVE_ONE
     for events, guarantee, message in (
-        ((Pure(50.0),), PrivacyGuarantee(1e-9), "cost at most the claimed guarantee"),
+        ((Pure(50.0),), PrivacyGuarantee(1e-9), "events must"),
         (
             (Gaussian(0.1, neighbors=added),),
             PrivacyGuarantee(1.0, 1e-6, replaced),
-            "same neighbors",
+            "events must",
         ),
-        ((), PrivacyGuarantee(1.0), "non-empty"),
-        (("x",), PrivacyGuarantee(1.0), "non-empty tuple of events"),
+        ((), PrivacyGuarantee(1.0), "events must"),
+        (("x",), PrivacyGuarantee(1.0), "events must"),
     ):
         with pytest.raises(InvalidParameter, match=message):
             ReleaseCost(events, guarantee)
@@ -385,7 +385,7 @@ UNCOUNTED = {
 def test_no_event_is_free_it_is_paid_for_or_refused(event, method):
     budget = PrivacyBudget(5.0, 1e-4, method=method)
     if event in UNCOUNTED.get(method, []):
-        with pytest.raises(InvalidParameter, match=r"cannot count|counts Gaussian and pure releases only"):
+        with pytest.raises(InvalidParameter, match="method must"):
             budget.charge(event)
         assert budget.spent.epsilon == 0 and not budget.history()
     else:

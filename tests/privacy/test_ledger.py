@@ -365,7 +365,7 @@ def test_a_child_forked_while_others_charge_can_charge(path):
 def test_planned_budgets_are_opened_with_their_plan(path):
     plan = ClippedMean(epsilon=0.5, delta=1e-6, clip=1.0).plan(10, 1)
     PrivacyBudget(1.0, 1e-5, method="pld", planned=[plan, plan], ledger=path).charge(plan)
-    with pytest.raises(InvalidParameter, match="Give the same planned"):
+    with pytest.raises(InvalidParameter, match="planned must"):
         PrivacyBudget.open(path)
     again = PrivacyBudget(1.0, 1e-5, method="pld", planned=[plan, plan], ledger=path)
     again.charge(plan)

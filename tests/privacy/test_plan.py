@@ -228,3 +228,15 @@ def test_sums_are_divided_by_the_public_number_of_rows_only() -> None:
     for neighbors, divisor in (("replace_one", 1000), ("add_or_remove", 1)):
         plan = ClippedMean(clip=1.0, epsilon=1.0, delta=1e-6, neighbors=neighbors).plan(1000, 2)
         assert plan.has_private_size == (divisor == 1) and plan.divisor == divisor
+
+
+def test_a_delta_of_a_whole_row_is_cautioned_against_in_plan_and_summary() -> None:
+    from dpstats.groups import GroupMeans
+
+    X, labels = np.random.default_rng(0).normal(size=(400, 1)), np.repeat(["a", "b"], 200)
+    for large in (1 / 400, 0.05):
+        made = GroupMeans(groups=["a", "b"], bounds=(-4, 4), delta=large, random_state=0)
+        plan, fit = made.plan(400, 1), made.fit(X, labels)
+        for words in (str(plan), str(plan.summary()), str(fit.summary())):
+            assert "is not below 1/n" in " ".join(words.split())
+    assert "1/n" not in str(ClippedMean(bounds=(-4, 4), delta=1e-3, random_state=0).fit(X).summary())

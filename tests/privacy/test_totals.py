@@ -565,7 +565,7 @@ def test_certifies_says_yes_to_closed_totals_and_no_below_the_truth():
 
 @pytest.mark.parametrize("item", [0.1, "pure", None])
 def test_other_things_do_not_compose(item):
-    with pytest.raises(InvalidParameter, match="expected a PrivacyGuarantee or an event"):
+    with pytest.raises(InvalidParameter, match="event must"):
         compose([item], 0.0)
 
 

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from dpstats.means import ClippedMean
+from dpstats.means import ClippedMean, PrivateVariance
 from dpstats.privacy import Neighbors, PrivacyGuarantee
 from dpstats.quantiles import PrivateQuantile
-from dpstats.release.methods_text import write_methods
+from dpstats.release.methods_text import find_assumptions, write_methods
+from tests.nets.calls import ESTIMATORS, fitted
 
 X = np.linspace(0.0, 1.0, 50)
 
@@ -45,3 +46,20 @@ def test_the_number_of_rows_is_public_only_if_neighbors_have_the_same() -> None:
 def test_a_methods_section_needs_a_fit() -> None:
     with pytest.raises(NotFittedError):
         ClippedMean(bounds=(0, 1)).methods_text()
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_every_assumption_of_the_summary_is_in_the_text_for_a_paper(name: str) -> None:
+    model = fitted(name)
+    text = model.methods_text()
+    notes = [note for note in model.summary().notes if "assum" in note and "assume=" not in note]
+    assert all(any(part in text for part in note.split(". ") if "assum" in part) for note in notes)
+    for sentence in find_assumptions(notes):
+        assert sentence in text
+    # It stands alone in a paper, and so has no pronoun for what the summary named before.
+    assert not [one for one in find_assumptions(notes) if one.startswith(("They ", "It ", "These "))]
+
+
+def test_normal_rows_are_an_assumption_that_a_paper_states() -> None:
+    fit = PrivateVariance(bounds=(0, 1), interval="normal", random_state=0).fit(X[:, None])
+    assert "assume that the clipped rows are normal" in fit.methods_text()

@@ -21,7 +21,7 @@ def test_columns_and_tables() -> None:
         (lambda: column("a"), "instance.name"),
         (lambda: Table(""), "name must be"),
         (lambda: Table("t", n_rows=-1), "n_rows must be"),
-        (lambda: Join(Table("t"), Table("t"), [("t.a", "t.a")]), "different names"),
+        (lambda: Join(Table("t"), Table("t"), [("t.a", "t.a")]), "instance must"),
         (lambda: Join(Table("t"), Table("u"), []), "at least one pair"),
         (lambda: Join(Table("t"), Table("u"), [("u.a", "t.a")]), "left side"),
         (lambda: Join(Table("t"), Table("u"), [("t.a", "t.b")]), "left side"),

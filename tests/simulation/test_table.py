@@ -104,7 +104,7 @@ def test_bad_names_are_one_clear_error() -> None:
     mean = ClippedMean(clip=1.0)
     with pytest.raises(InvalidParameter, match="a name for each"):
         Study(Gaussian(), {}, SIZES, 2)
-    with pytest.raises(InvalidParameter, match="got int: Adapter makes"):
+    with pytest.raises(InvalidParameter, match="estimator must have fit"):
         Study(Gaussian(), {"a": mean, "b": 3}, SIZES, 2)
     with pytest.raises(InvalidParameter, match="must not name 'estimator'"):
         Study(Gaussian(), {"a": mean}, {**SIZES, "estimator": [1]}, 2)

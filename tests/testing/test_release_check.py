@@ -161,12 +161,10 @@ def test_estimators_of_the_package_pass_with_outcomes_too() -> None:
 
 
 def test_bad_input_is_refused() -> None:
-    with pytest.raises(
-        InvalidParameter, match="estimator must be a PrivateEstimator, got builtin_function_or_method"
-    ):
+    with pytest.raises(InvalidParameter, match="estimator must"):
         check_release(sum, [FAR], outputs=len)  # type: ignore[arg-type]
     for pairs in ([], [(1, 2, 3)]):
-        with pytest.raises(InvalidParameter, match="pairs must be at least one pair of neighboring datasets"):
+        with pytest.raises(InvalidParameter, match="pairs must"):
             check_release(PrivateTotal(), pairs, outputs=len)
     with pytest.raises(InvalidParameter, match="n_trials"):
         check_release(PrivateTotal(), [FAR], outputs=len, n_trials=3)

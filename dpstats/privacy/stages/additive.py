@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
 from dpstats.privacy.events import DiscreteLaplace, Event, Pure
 from dpstats.privacy.guarantee import Neighbors
 from dpstats.privacy.rounding import multiply_up, quotient_up
@@ -85,8 +85,8 @@ class Stage:
     def __post_init__(self) -> None:
         check_counts(size=self.size, times=self.times)
         if self.size % self.times:
-            raise InvalidParameter(
-                f"size must be a multiple of times, got size={self.size} and times={self.times}"
+            raise refuse(
+                "size", got=f"size={self.size} and times={self.times}", allowed="a multiple of times"
             )
 
     @property

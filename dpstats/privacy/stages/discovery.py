@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from dpstats.errors import DPStatsError, InvalidParameter, attempt, refuse
+from dpstats.errors import DPStatsError, attempt, refuse
 from dpstats.key_noise import KeyNoise, NormalNoise
 from dpstats.privacy.events import Approximate, Event, Gaussian
 from dpstats.privacy.guarantee import Neighbors
 from dpstats.privacy.stages.additive import Block, JointStage, describe_noise
 
-_ROUNDING = 1 + 2.0**-30  # normal tails are right to fifteen digits
-_TINY = 1e-300  # what a tail loses by underflow
+TAIL_ROUNDING = 1 + 2.0**-30  # normal tails are right to fifteen digits
+TAIL_UNDERFLOW = 1e-300  # what a tail loses by underflow
 _HALVINGS = 60
 
 
@@ -58,13 +58,13 @@ class Discovery:
 
     def __post_init__(self) -> None:
         if self.touched.noise != "gaussian" or self.touched.concentrated:
-            raise InvalidParameter(
-                "touched must have Gaussian noise on a lattice fine enough for its exact curve"
+            raise refuse(
+                "touched", allowed="have Gaussian noise on a lattice fine enough for its exact curve"
             )
         if self.counts.size != self.keys or any(block.size % self.keys for block in self.blocks):
-            raise InvalidParameter("touched must have a count, and other numbers, for each key of a row")
+            raise refuse("touched", allowed="have a count, and other numbers, for each key of a row")
         if not 1 <= self.row_steps < self.threshold_steps:
-            raise InvalidParameter("threshold_steps must exceed row_steps, which must be at least 1")
+            raise refuse("row_steps", given=self.row_steps, allowed="at least 1, and below threshold_steps")
 
     @property
     def keys(self) -> int:
@@ -125,7 +125,7 @@ class Discovery:
         """The event of the noise."""
         event = self.touched.event
         if not isinstance(event, Gaussian):
-            raise DPStatsError("a discovery is state_charges for by the exact curve. This is a defect")
+            raise DPStatsError("the cost of a discovery needs the exact Gaussian curve. This is a defect")
         return event
 
     @property
@@ -140,12 +140,12 @@ class Discovery:
         # The discrete tails are at most these continuous ones, one step nearer.
         above = _tail((self.threshold_steps - 1) / scale)
         near = _tail((self.threshold_steps - self.row_steps - 1) / scale)
-        shown = (near - above * (2 - _ROUNDING**3) + _TINY) / (1 - above)
+        shown = (near - above * (2 - TAIL_ROUNDING**3) + TAIL_UNDERFLOW) / (1 - above)
         apart = math.erf(event.mu / math.sqrt(8)) + 2 * event.total_variation
         conditioned = math.expm1(-self.keys * math.log1p(-above))
         if apart >= 1:
             return 1.0
-        return min(1.0, _ROUNDING * (shown + apart * conditioned) / (1 - apart))
+        return min(1.0, TAIL_ROUNDING * (shown + apart * conditioned) / (1 - apart))
 
     def facts(self) -> dict[str, Any]:
         """Return the public facts of the stage, by name."""
@@ -190,4 +190,4 @@ class Discovery:
 
 def _tail(z: float) -> float:
     """Return a number that is at least P(N > z) for a standard normal N."""
-    return min(1.0 - 2.0**-53, float(ndtr(-z)) * _ROUNDING + _TINY)
+    return min(1.0 - 2.0**-53, float(ndtr(-z)) * TAIL_ROUNDING + TAIL_UNDERFLOW)

@@ -7,14 +7,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
 from dpstats.key_noise import KeyNoise, TwoSidedNoise
 from dpstats.privacy.events import Approximate, Event
 from dpstats.privacy.rounding import up
-from dpstats.privacy.stages.discovery import Discovery
-
-_ROUNDING = 1 + 2.0**-30
-_TINY = 1e-300
+from dpstats.privacy.stages.discovery import TAIL_ROUNDING, TAIL_UNDERFLOW, Discovery
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +40,11 @@ class KeyCounts(Discovery):
 
     def __post_init__(self) -> None:
         if self.touched.noise != "laplace" or len(self.blocks) != 1 or self.counts.size != self.keys:
-            raise InvalidParameter("touched must have Laplace noise, and a count for each key of a row")
-        if not (1 <= self.row_steps < self.threshold_steps and self.gap > 0):
-            raise InvalidParameter("threshold_steps must exceed row_steps, and gap must be positive")
+            raise refuse("touched", allowed="have Laplace noise, and a count for each key of a row")
+        if not 1 <= self.row_steps < self.threshold_steps:
+            raise refuse("row_steps", given=self.row_steps, allowed="at least 1, and below threshold_steps")
+        if not self.gap > 0:
+            raise refuse("gap", given=self.gap, allowed="positive")
 
     @property
     def rates(self) -> tuple[Fraction, Fraction]:
@@ -93,4 +92,4 @@ class KeyCounts(Discovery):
         K, T = self.row_steps, self.threshold_steps
         shown = math.exp(-above * (T - K)) * -math.expm1(-above * K)
         rest = -math.expm1(-above) / math.expm1(below)
-        return min(1.0, _ROUNDING * shown / (rest - math.expm1(-above * T)) + _TINY)
+        return min(1.0, TAIL_ROUNDING * shown / (rest - math.expm1(-above * T)) + TAIL_UNDERFLOW)

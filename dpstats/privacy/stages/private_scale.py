@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_choice
-from dpstats.errors import DPStatsError, InvalidParameter
+from dpstats.errors import DPStatsError, refuse
 from dpstats.privacy.events import Approximate, Event, Pure
 from dpstats.privacy.guarantee import Neighbors
 from dpstats.privacy.rounding import root_up, up
@@ -71,7 +71,7 @@ class Smooth:
         check_counts(levels=len(self.levels), size=self.size)
         check_choice("noise", self.noise, list(SMOOTH_LAWS))
         if not self.levels[0] > 0 or not all(low < high for low, high in pairwise(self.levels)):
-            raise InvalidParameter("levels must be positive and rise")
+            raise refuse("levels", allowed="positive and rise")
 
     @property
     def ratio(self) -> Fraction:
@@ -162,7 +162,7 @@ class OneOf:
         object.__setattr__(self, "options", tuple(self.options))
         check_counts(options=len(self.options))
         if {(stage.noise, stage.size, stage.times) for stage in self.options} != {("laplace", self.size, 1)}:
-            raise InvalidParameter("options must have Laplace noise, and one size")
+            raise refuse("options", allowed="have Laplace noise, and one size")
 
     @property
     def size(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
 from dpstats.privacy.events import BoundedRange, Event, Pure
 from dpstats.privacy.guarantee import Neighbors
 from dpstats.privacy.rounding import quotient_up
@@ -64,8 +64,10 @@ class Selection:
         check_counts(size=self.size, times=self.times)
         # Several selections can share one draw of Gumbel noise only: it has the same distribution as repeated draws.
         if self.times not in (1, self.size) or (self.noise != "gumbel" and self.times != self.size):
-            raise InvalidParameter(
-                f"times must be {self.size} (new noise for each selection), or 1 for Gumbel noise, got {self.times}"
+            raise refuse(
+                "times",
+                given=self.times,
+                allowed=f"{self.size} (new noise for each selection), or 1 for Gumbel noise",
             )
 
     @property
