@@ -77,7 +77,7 @@ class RowDistanceTest(PrivateTest):
 
     It is for up to about 10,000 rows. If all columns differ, then with 20 or more columns it detects the smallest
     distances of all tests in this package. With 8 columns it is similar to `SpatialSignTest`, and with fewer columns it
-    is worse. If a single column differs, `L1ExtensionTest` with ``radius=0.4`` detects smaller distances.
+    is worse. If a single column differs, `LipschitzExtensionTest` with ``radius=0.4`` detects smaller distances.
 
     The null hypothesis is the whole distribution of the rows. For the mean alone, use
     ``ClippedMean(...).fit(X).test(value=...)``.

@@ -133,7 +133,7 @@ class SpatialSignTest(PrivateTest):
         return np.array([integer_norm(S) for S in sums], dtype=np.int64)[:, None]
 
     def _cheaper(self) -> str:
-        return "use L1ExtensionTest, whose simulations cost the same at any number of rows"
+        return "use LipschitzExtensionTest, whose simulations cost the same at any number of rows"
 
     def _rate(self, distance: float, d: int) -> float:
         return norm_rate(distance, d, self.epsilon)

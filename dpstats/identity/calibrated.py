@@ -97,7 +97,7 @@ class CalibratedTest(PrivateEstimator[IdentityPlan], HasMissingCodes, ABC):
 
     def _cheaper(self) -> str:
         """Return the advice for the error if simulations take too long."""
-        test = "SpatialSignTest" if self.null == "normal" else "L1ExtensionTest"
+        test = "SpatialSignTest" if self.null == "normal" else "LipschitzExtensionTest"
         return f"use {test}, whose simulations cost the same at any large number of rows"
 
     def _on_signs(self, design: Any) -> bool:

@@ -81,7 +81,7 @@ def identity_test(
     -----
     The null hypothesis is the whole distribution of the rows. For the mean alone, use
     ``ClippedMean(...).fit(X).test(value=...)``. If one column may differ strongly and the others do not,
-    `L1ExtensionTest` with ``radius=0.4`` detects smaller distances than both tests.
+    `LipschitzExtensionTest` with ``radius=0.4`` detects smaller distances than both tests.
 
     Examples
     --------

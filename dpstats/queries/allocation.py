@@ -18,12 +18,12 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.queries.linear import Numbers
 from dpstats.queries.marginals import Table
 from dpstats.queries.residuals import closure, share
 
 Codes = NDArray[np.int64]
 Places = NDArray[np.intp] | slice
-Numbers = NDArray[np.float64]
 
 MOST_ATTRIBUTES = 20
 """Largest number of attributes for the cost of every B. Above it, the worst pair of each residual is used."""

@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
@@ -28,6 +27,7 @@ from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.queries.domain import BYTES_OF_A_CELL
 from dpstats.queries.gaussian_release import GaussianRelease
+from dpstats.queries.linear import Numbers
 from dpstats.queries.marginals import MarginalQueries, check_table
 from dpstats.queries.residual_release import ResidualRelease
 from dpstats.queries.share_intervals import check_estimand, share_estimates
@@ -38,8 +38,6 @@ from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
 from dpstats.report import SIMULATED
 from dpstats.results import Summary
-
-Numbers = NDArray[np.float64]
 
 _SHOWN = 40  # rows of a summary
 _TITLE = "Private answers to a workload"

@@ -22,13 +22,12 @@ from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.queries.counted import counts_of, domain_schema
 from dpstats.queries.domain import Domain, check_domain
-from dpstats.queries.linear import LinearQueries, query_values
+from dpstats.queries.linear import LinearQueries, Numbers, query_values
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.parameters import parameters
 from dpstats.results import Summary
 from dpstats.together import AtOnce
 
-Numbers = NDArray[np.float64]
 Plan = TypeVar("Plan", bound=ReleasePlan)
 
 _SHOWN = 20  # queries of a summary

@@ -13,12 +13,10 @@ from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import helmert
 
+from dpstats.queries.linear import Numbers
 from dpstats.queries.marginals import Table
-
-Numbers = NDArray[np.float64]
 
 _WIDEST = 32  # largest size of a matrix for several axes
 

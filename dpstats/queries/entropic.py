@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Numbers = NDArray[np.float64]
+from dpstats.queries.linear import Numbers
+
 Evaluate = Callable[[Numbers], tuple[Numbers, Numbers]]
 """Maps distributions (draws, size) to misfits (draws,), half sums of squares, and their gradients (draws, size)."""
 

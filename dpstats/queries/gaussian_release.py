@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.tables import Rows
@@ -22,7 +21,7 @@ from dpstats.privacy.plan import ReleasePlan
 from dpstats.queries.counted import counts_of
 from dpstats.queries.domain import Counts, Domain
 from dpstats.queries.entropic import Fit, fit
-from dpstats.queries.linear import FRACTION_BITS, LinearQueries
+from dpstats.queries.linear import FRACTION_BITS, LinearQueries, Numbers
 from dpstats.queries.workload import FULL_TABLE
 from dpstats.release.additive import Integers
 
@@ -30,8 +29,6 @@ ANSWERS = "answers"
 
 _PAIRWISE = 1 << 12  # points up to which all pairs of columns are compared
 _BLOCK = 1 << 22
-
-Numbers = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

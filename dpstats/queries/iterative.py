@@ -25,7 +25,7 @@ from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.queries.base import BoundedAnswers, as_queries
 from dpstats.queries.bounds import median_updates, whole
 from dpstats.queries.counts import data_steps, hypothesis_steps
-from dpstats.queries.linear import LinearQueries
+from dpstats.queries.linear import LinearQueries, Numbers
 from dpstats.queries.multisets import build_net, check_net
 from dpstats.queries.rounds import (
     MOST_ROUNDS,
@@ -41,8 +41,6 @@ from dpstats.queries.rounds import (
 from dpstats.queries.updates import Median, MultiplicativeWeights, Perceptron, UpdateRule
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released, Session
-
-Numbers = NDArray[np.float64]
 
 UPDATES = ("multiplicative_weights", "median", "perceptron")
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dpstats.data.arithmetic import as_int64
 from dpstats.errors import InvalidParameter
 from dpstats.lattice import isqrt_up
-from dpstats.privacy.calibration import largest_cost
+from dpstats.privacy.calibration import MARGINS, largest_cost
 from dpstats.privacy.events import BoundedRange, Event, Gaussian
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
@@ -28,10 +28,9 @@ from dpstats.queries.contrasts import Contrasts
 from dpstats.queries.counts import ROW
 from dpstats.queries.domain import BYTES_OF_A_CELL, Counts
 from dpstats.queries.entropic import descend, uniform
-from dpstats.queries.linear import FRACTION_BITS
+from dpstats.queries.linear import FRACTION_BITS, Numbers
 from dpstats.queries.marginals import MarginalQueries, Table, margins
 from dpstats.queries.measured import Measured
-from dpstats.queries.rounds import LESS
 from dpstats.release.noise import check_scale
 
 SELECTION_SHARE = 0.1
@@ -43,10 +42,13 @@ MOVED = 2
 _BALANCED = 0.1
 """l1 noise of a table, as a proportion of the rows, at which one round per attribute is best."""
 
+LESS = (0.0, *MARGINS, 3e-3, 0.01, 0.02, 0.03, 0.04, 0.06, 0.1, 1.0)
+"""Candidate reductions of the cost, relative to continuous noise.
+
+From an epsilon of about 11, the delta of a lattice counts e^epsilon times, and the exact total cannot be reached."""
+
 _STEPS = 40
 _TOLERANCE = 0.02
-
-Numbers = NDArray[np.float64]
 
 
 def worst_table(t: int) -> str:
@@ -132,7 +134,7 @@ def round_stages(
     choice, answer = _PROPORTION
     # One count falls by 1, and another rises by 1.
     moved = isqrt_up(2 * ROW**2)
-    # Large margins are needed only if epsilon is 11 or more (`rounds.LESS`).
+    # Large margins are needed only if epsilon is 11 or more (`LESS`).
     for margin in LESS[:-1]:
         scales = 2 * MOVED * ROW / (factor * choice), moved / (factor * answer)
         errors, counts = (check_scale(scale * (1 + margin)) for scale in scales)

@@ -14,9 +14,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_real
 from dpstats.errors import InvalidParameter
-from dpstats.queries.linear import LinearQueries
-
-Numbers = NDArray[np.float64]
+from dpstats.queries.linear import LinearQueries, Numbers
 
 MOST_DATABASES = 200_000
 """Largest number of candidates. Exact sampling from this distribution requires a list of all candidates."""

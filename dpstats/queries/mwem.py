@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
@@ -22,6 +21,7 @@ from dpstats.inference import Estimates, HasEstimates
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.queries.counted import counts_of
 from dpstats.queries.domain import TIMES, Counts
+from dpstats.queries.linear import Numbers
 from dpstats.queries.marginal_rounds import (
     MwemPlan,
     Rounds,
@@ -38,8 +38,6 @@ from dpstats.release.parameters import parameters
 from dpstats.release.session import Released, Session
 from dpstats.report import SIMULATED
 from dpstats.results import Summary
-
-Numbers = NDArray[np.float64]
 
 _SHOWN = 40
 _MOST_ROUNDS = 1000

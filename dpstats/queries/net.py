@@ -29,12 +29,10 @@ from dpstats.privacy.stages import Selection
 from dpstats.queries.base import BoundedAnswers, as_queries
 from dpstats.queries.bounds import AccuracyBound, net_bound
 from dpstats.queries.counts import ROW, data_steps, hypothesis_steps
-from dpstats.queries.linear import FRACTION_BITS, LinearQueries
+from dpstats.queries.linear import FRACTION_BITS, LinearQueries, Numbers
 from dpstats.queries.multisets import build_net, check_net, database_size, multisets, net_accuracy
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released, Session
-
-Numbers = NDArray[np.float64]
 
 DATABASE = "database"
 _BLOCK = 1 << 22  # largest number of answers compared at the same time

@@ -25,7 +25,7 @@ from dpstats.privacy.stages import Comparisons
 from dpstats.queries.base import HistogramRelease, as_queries
 from dpstats.queries.counts import hypothesis_steps, in_shares, in_steps
 from dpstats.queries.domain import BYTES_OF_A_CELL
-from dpstats.queries.linear import LinearQueries, query_values
+from dpstats.queries.linear import LinearQueries, Numbers, query_values
 from dpstats.queries.sparse_noise import OnlineNoise, printed_noise, tight_noise
 from dpstats.queries.updates import MultiplicativeWeights
 from dpstats.release.parameters import parameters
@@ -33,8 +33,6 @@ from dpstats.release.session import Released, Session
 from dpstats.release.stream import Stream
 from dpstats.report import SIMULATED
 from dpstats.results import Summary
-
-Numbers = NDArray[np.float64]
 
 ERRORS = "errors of the hypothesis"
 

@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpstats.data.tables import Counts as Histogram
 from dpstats.data.tables import Rows
@@ -23,6 +22,7 @@ from dpstats.queries.allocation import allocate, movement
 from dpstats.queries.counted import codes_of, counts_of
 from dpstats.queries.domain import Counts
 from dpstats.queries.entropic import Fit, fit
+from dpstats.queries.linear import Numbers
 from dpstats.queries.marginals import MarginalQueries, Table, margins
 from dpstats.queries.measured import measured
 from dpstats.queries.residuals import added_up, cell_variance, residual, whole_factor, whole_residual
@@ -36,7 +36,6 @@ _UNIT = 2.0**20  # joint sensitivity of all residuals, in the units of the stage
 _BITS = 30  # bits of the steps of a residual, if 64-bit integers allow them
 _NOISE_LEAVES, _MUCH_NOISE = 0.8, 0.2
 
-Numbers = NDArray[np.float64]
 Noisy = Mapping[str, Numbers]
 
 

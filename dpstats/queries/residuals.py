@@ -14,9 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.queries.linear import Numbers
 from dpstats.queries.marginals import Table
-
-Numbers = NDArray[np.float64]
 
 
 def closure(tables: Iterable[Table]) -> tuple[Table, ...]:

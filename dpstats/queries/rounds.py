@@ -23,6 +23,7 @@ from dpstats.queries.bounds import whole
 from dpstats.queries.counts import ROW
 from dpstats.queries.domain import BYTES_OF_A_CELL
 from dpstats.queries.linear import FRACTION_BITS, LinearQueries
+from dpstats.queries.marginal_rounds import LESS
 from dpstats.queries.updates import UpdateRule
 from dpstats.release.noise import check_scale
 
@@ -166,12 +167,6 @@ def shares(rounds: int, n_queries: int, target: PrivacyGuarantee, beta: float) -
     odds = (2 * tail / math.sqrt(2) / (log_queries / math.sqrt(2))) ** (2 / 3)
     answers = odds / (1 + odds) * rho
     return RoundNoise(math.sqrt(1 / (2 * (rho - answers))), math.sqrt(1 / (2 * answers)), "gaussian")
-
-
-LESS = (0.0, *MARGINS, 3e-3, 0.01, 0.02, 0.03, 0.04, 0.06, 0.1, 1.0)
-"""Candidate reductions of the cost, relative to continuous noise.
-
-From an epsilon of about 11, the delta of a lattice counts e^epsilon times, and the exact total cannot be reached."""
 
 
 def tightened(noise: RoundNoise, rounds: int, target: PrivacyGuarantee) -> RoundNoise:

@@ -20,7 +20,7 @@ from dpstats.privacy.zcdp import zcdp_rho
 from dpstats.queries.bounds import multiplicative_weights_updates, online_bound
 from dpstats.queries.counts import ROW
 from dpstats.queries.linear import FRACTION_BITS
-from dpstats.queries.rounds import LESS
+from dpstats.queries.marginal_rounds import LESS
 from dpstats.release.noise import check_scale
 
 ANSWERS = (0.1, 0.2, 0.3, 0.5)

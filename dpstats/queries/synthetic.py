@@ -6,15 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpstats.data.counts import MOST_ROWS
 from dpstats.data.parameters import check_integer, check_random_state
 from dpstats.errors import InvalidParameter
 from dpstats.queries.domain import Domain
-from dpstats.queries.linear import LinearQueries
-
-Numbers = NDArray[np.float64]
+from dpstats.queries.linear import LinearQueries, Numbers
 
 
 @dataclass(frozen=True, eq=False)

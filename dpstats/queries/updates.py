@@ -14,9 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.queries.linear import LinearQueries
-
-Numbers = NDArray[np.float64]
+from dpstats.queries.linear import LinearQueries, Numbers
 
 _BLOCK = 1 << 15  # number of points that fit into the cache
 _ROUNDED = 1e3  # a factor above which a difference has lost digits

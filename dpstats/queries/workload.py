@@ -5,8 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.parameters import check_integer, check_privacy_parameters
@@ -16,13 +14,12 @@ from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.queries.counted import domain_schema
 from dpstats.queries.domain import Domain, check_domain
-from dpstats.queries.linear import LinearQueries
+from dpstats.queries.linear import LinearQueries, Numbers
 from dpstats.queries.marginals import MarginalQueries, check_tables
 from dpstats.queries.synthetic import SyntheticDistribution
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.parameters import parameters
 
-Numbers = NDArray[np.float64]
 Plan = TypeVar("Plan", bound=ReleasePlan)
 
 FULL_TABLE = 1 << 20

@@ -11,7 +11,12 @@ import pytest
 from scipy.special import ndtr
 
 from dpstats.errors import InvalidParameter
-from dpstats.identity import LipschitzExtensionTest, RowDistanceTest, SpatialSignTest
+from dpstats.identity import (
+    LipschitzExtensionTest,
+    RowDistanceTest,
+    SpatialSignTest,
+    StagedInnerProductTest,
+)
 from dpstats.identity.distance_interval import SimulatedDistances, crossing
 from tests.identity.every_test import PURE
 
@@ -117,8 +122,8 @@ def test_an_empty_set_is_told_and_the_interval_is_the_whole_range(statistic, wor
 
 
 def test_an_early_rejection_has_a_lower_end_only() -> None:
-    options = {"constraint": "inner_product", "staged": True, "constants": (0.05, 0.1, 1.0), "epsilon": 5.0}
-    test = LipschitzExtensionTest(solver="surrogate", **options, random_state=0, **FAST)
+    options = {"constants": (0.05, 0.1, 1.0), "epsilon": 5.0}
+    test = StagedInnerProductTest(solver="surrogate", **options, random_state=0, **FAST)
     low, high = test.fit(np.random.default_rng(0).normal(8, 1, (60, 2))).distance_interval(n_simulations=40)
     assert test.statistic_ == high == math.inf and 0 < low < 8
 
