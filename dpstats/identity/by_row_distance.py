@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_choice, check_real
-from dpstats.errors import InvalidParameter, show
+from dpstats.errors import refuse
 from dpstats.identity.base import PrivateTest
 from dpstats.identity.plan import IdentityPlan
 from dpstats.identity.row_centering import RowCentering, row_centering
@@ -231,9 +231,11 @@ class RowDistanceTest(PrivateTest):
         if self.rho is None:
             super()._check_privacy()
         elif self.epsilon is not None:
-            raise InvalidParameter(
-                f"epsilon must be None where rho is given, got {show(self.epsilon)}: give rho for a budget "
-                "in zero-concentrated privacy, and epsilon for any other"
+            raise refuse(
+                "epsilon",
+                given=self.epsilon,
+                allowed="None where rho is given",
+                remedy="Give rho for a budget in zero-concentrated privacy, and epsilon for any other.",
             )
         else:
             check_real("rho", self.rho, at_least=_SMALLEST_RHO, at_most=_LARGEST_RHO)

@@ -21,7 +21,7 @@ from dpstats.data.parameters import (
     check_privacy_parameters,
     check_real,
 )
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, refuse
 from dpstats.identity.levels import calibration_size, critical_value
 from dpstats.identity.null import PUBLIC_SEED, null_statistics, simulate_blocks
 from dpstats.identity.plan import IdentityPlan
@@ -139,9 +139,11 @@ class CalibratedTest(PrivateEstimator[IdentityPlan], HasMissingCodes, ABC):
         reference = Reference.build(self.mean, self.cov, self.null, d)
         design = self._design(n, d, reference)
         if missing == "center" and self._on_signs(design):
-            raise InvalidParameter(
-                "missing must be 'error' or 'drop' for a test on signs, got 'center': 0 counts as positive, so that a "
-                "missing row would count as (1, ..., 1) and not as the mean of the null hypothesis"
+            raise refuse(
+                "missing",
+                given=missing,
+                allowed="'error' or 'drop' for a test on signs",
+                remedy="0 counts as positive, so a missing row would count as (1, ..., 1) and not as the null mean.",
             )
         stages = self._stages(design, n, d)
         each = self._seconds(n, d, design)
@@ -180,9 +182,11 @@ class CalibratedTest(PrivateEstimator[IdentityPlan], HasMissingCodes, ABC):
         if check_choice("calibration", self.calibration, ["monte_carlo", "textbook"]) == "monte_carlo":
             return False
         if "textbook" not in self._calibrations:
-            raise InvalidParameter(
-                f"calibration must be 'monte_carlo' for {type(self).__name__}, got 'textbook': no constants of this "
-                "test were ever printed; L1ExtensionTest, InnerProductTest and FilteringTest have them"
+            raise refuse(
+                "calibration",
+                given=self.calibration,
+                allowed=f"'monte_carlo' for {type(self).__name__}",
+                remedy="Only LipschitzExtensionTest and FilteringTest have printed constants.",
             )
         return True
 

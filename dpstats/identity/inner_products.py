@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_integer, check_real
-from dpstats.errors import InvalidData
+from dpstats.errors import refuse_data
 from dpstats.identity.l1_norm import first_stop, shrunk
 
 
@@ -102,6 +102,6 @@ def inner_product_surrogate(X: Any, Delta: float, constant: float) -> float:
 def check_sign_rows(X: Any) -> NDArray[np.int64]:
     X = np.asarray(X)
     if X.ndim != 2 or X.size == 0 or X.dtype.kind not in "if" or not (np.abs(X) == 1).all():
-        raise InvalidData("X must be a non-empty two-dimensional array of -1 and 1")
+        raise refuse_data("X", allowed="a non-empty two-dimensional array of -1 and 1")
     signs: NDArray[np.int64] = as_int64(X)
     return signs

@@ -18,7 +18,7 @@ from scipy.special import ndtr
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_integer, check_real
-from dpstats.errors import InvalidData
+from dpstats.errors import refuse_data
 
 _MAX_INTEGER = 2**62
 
@@ -151,7 +151,7 @@ def _check_sum(S: Any) -> NDArray[Any]:
     S = np.asarray(S)
     bad = S.ndim != 1 or S.size == 0 or S.dtype.kind not in "iufO"
     if bad or (S.dtype.kind == "f" and not np.isfinite(S).all()):
-        raise InvalidData("S must be a non-empty vector of finite numbers")
+        raise refuse_data("S", allowed="a non-empty vector of finite numbers")
     vector: NDArray[Any] = S
     return vector
 

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_flag, check_jobs
-from dpstats.errors import InvalidParameter, show
+from dpstats.errors import attempt, refuse
 from dpstats.parallel import cut, one_blas_thread, run_blocks
 
 PUBLIC_SEED = 20_200_613
@@ -182,12 +182,12 @@ def simulate_blocks(
 
 
 def _directory(cache_dir: Any) -> Path:
-    if not isinstance(cache_dir, str | os.PathLike):
-        raise InvalidParameter(f"cache_dir must be None or a path, got {show(cache_dir)}")
-    try:
-        return Path(cache_dir).absolute()
-    except TypeError:
-        raise InvalidParameter(f"cache_dir must be None or a path, got {show(cache_dir)}") from None
+    # A path-like object may return bytes, which Path refuses.
+    is_path = isinstance(cache_dir, str | os.PathLike)
+    directory = attempt(lambda: Path(cache_dir).absolute(), TypeError) if is_path else None
+    if directory is None:
+        raise refuse("cache_dir", given=cache_dir, allowed="None or a path")
+    return directory
 
 
 def _check_writable(directory: Path) -> None:
@@ -197,8 +197,10 @@ def _check_writable(directory: Path) -> None:
         with tempfile.TemporaryFile(dir=directory):
             pass
     except (OSError, ValueError) as error:
-        raise InvalidParameter(
-            f"cache_dir must be a directory that can be written to, got {str(directory)!r}: {error}"
+        raise refuse(
+            "cache_dir",
+            got=f"{str(directory)!r}: {error}",
+            allowed="a directory that can be written to",
         ) from None
 
 

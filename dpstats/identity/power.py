@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_flag, check_real, check_simulations
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
 from dpstats.identity.alternatives import LARGEST_DISTANCE, farthest_distance, unit_vector
 from dpstats.identity.calibrated import LARGEST_N, CalibratedTest
 from dpstats.identity.null import PUBLIC_SEED
@@ -162,8 +162,10 @@ class PlannedTest(CalibratedTest):
                 high //= 2
             while not reached:
                 if high > LARGEST_N // 2:
-                    raise InvalidParameter(
-                        f"distance = {distance:g} has less than power {power:g} at any n. Give a larger distance"
+                    raise refuse(
+                        "distance",
+                        given=distance,
+                        allowed=f"larger: it has less than power {power:g} at any n",
                     )
                 high *= 2
                 reached = enough(high)

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_integer, check_real
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.errors import InvalidParameter, refuse_data
 from dpstats.parallel import one_blas_thread
 
 STEP_BITS = 3
@@ -274,8 +274,8 @@ def distance_of_row_sums(
             "rho, a0 and tau0 must be small enough for exact 64-bit arithmetic at this number of rows"
         )
     if n and not others * low <= r[0] <= r[-1] <= others * high:
-        raise InvalidData(
-            f"row_sums must be sums of n - 1 products between {low} and {high}, as row_sums returns"
+        raise refuse_data(
+            "row_sums", allowed=f"sums of n - 1 products between {low} and {high}, as row_sums returns"
         )
     k = np.arange(n + 1, dtype=np.int64)
     top = np.concatenate([[0], np.cumsum(np.maximum(r[::-1], 0))])
@@ -295,27 +295,27 @@ def check_window(low: int, high: int) -> tuple[int, int]:
 
 def _check_terms(terms: NDArray[np.int64], n: int, rho: int) -> None:
     if terms.shape != (n,) or terms.dtype != np.int64 or np.abs(terms).max() > rho:
-        raise InvalidData("terms must be one 64-bit integer a row, from -rho to rho")
+        raise refuse_data("terms", allowed="one 64-bit integer a row, from -rho to rho")
 
 
 def _check_integer_rows(X: NDArray[Any], bound: int | None) -> int:
     """Return a bound on the absolute entries, after checking that they are integers."""
     if X.ndim != 2 or X.dtype.kind not in "biuf":
-        raise InvalidData("X must be a two-dimensional array of integers")
+        raise refuse_data("X", allowed="a two-dimensional array of integers")
     if X.size == 0:
         return 0
     low, high = X.min(), X.max()
     # A NaN makes an extreme NaN, and fails the comparison; unsigned and 64-bit entries compare exactly.
     if not (low >= -(2**26) and high <= 2**26):
-        raise InvalidData("X must hold integers of size at most 2^26")
+        raise refuse_data("X", allowed="hold integers of size at most 2^26")
     if X.dtype.kind == "f" and not np.array_equal(np.rint(X), X):
-        raise InvalidData("X must hold integers: round the rows to a lattice first")
+        raise refuse_data("X", allowed="hold integers", remedy="Round the rows to a lattice first.")
     largest = max(-int(low), int(high))
     if bound is None:
         return largest
     bound = check_integer("bound", bound, at_least=0)
     if largest > bound:
-        raise InvalidData("X must be within its public bound, got at least one entry beyond it")
+        raise refuse_data("X", got="at least one entry beyond it", allowed="within its public bound")
     return bound
 
 
@@ -326,7 +326,11 @@ def _dtype(product: int, clip: int) -> Any:
         return np.float32
     if largest < _EXACT_FLOAT64:
         return np.float64
-    raise InvalidData("X is too large for exact arithmetic: its entries squared, times d, must be below 2^53")
+    raise refuse_data(
+        "X",
+        allowed="small enough for exact arithmetic",
+        remedy="Its entries squared, times d, must be below 2^53.",
+    )
 
 
 def _threads(multiplications: int) -> int:

@@ -158,7 +158,7 @@ class StagedInnerProductTest(ExtensionTest):
         distance = 1.0
         if self.calibration == "textbook":
             if self.distance is None:
-                raise InvalidParameter("distance must be given with calibration='textbook'")
+                raise refuse("distance", allowed="given with calibration='textbook'")
             distance = check_real("distance", self.distance, above=0, at_most=1e6)
         stages = staged_reduction(
             n,

@@ -21,7 +21,7 @@ from dpstats.data.parameters import (
 )
 from dpstats.data.tables import Rows
 from dpstats.error_distributions import usual_level
-from dpstats.errors import InvalidParameter, show, show_names
+from dpstats.errors import refuse, show_names
 from dpstats.inference import Estimates, HasEstimates
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
@@ -238,7 +238,9 @@ class WorkloadAnswers(HasEstimates, WorkloadRelease[WorkloadPlan]):
         check_is_fitted(self, "answers_")
         of = check_estimand(estimand)
         if of == "population" and not self.queries_.is_counting:
-            raise InvalidParameter("estimand must be 'data' where values of queries are not all 0 or 1")
+            raise refuse(
+                "estimand", given=estimand, allowed="'data' where values of queries are not all 0 or 1"
+            )
         numbers = self.linear_[at], self.noise_std_[at], self.plan_.n_samples
         names = [self.queries_.label(j) for j in range(self.linear_.size)[at]]
         found = share_estimates(*numbers, of, shown=self.answers_[at], names=names)
@@ -265,12 +267,17 @@ class WorkloadAnswers(HasEstimates, WorkloadRelease[WorkloadPlan]):
         check_is_fitted(self, "answers_")
         queries, domain = self._asked()
         if not isinstance(queries, MarginalQueries):
-            raise InvalidParameter("attributes need a workload of tables, got other queries")
+            raise refuse(
+                "workload",
+                got="other queries",
+                allowed="tables of attributes for marginal()",
+                remedy="Use predict().",
+            )
         table = check_table("attributes", attributes, domain)
         if table not in queries.tables:
             known = show_names(domain.label(other) for other in queries.tables)
-            raise InvalidParameter(
-                f"attributes must name a table of the workload, {known}, got {show(domain.label(table))}"
+            raise refuse(
+                "attributes", given=domain.label(table), allowed=f"name a table of the workload, {known}"
             )
         place = queries.tables.index(table)
         at = queries.part(place)

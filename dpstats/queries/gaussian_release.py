@@ -15,7 +15,7 @@ import numpy as np
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.tables import Rows
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
 from dpstats.lattice import isqrt_up
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.queries.counted import counts_of
@@ -57,8 +57,10 @@ class GaussianRelease:
     def squared_distance(self) -> int:
         """Squared sensitivity of all answers, in steps of 2^-20: the largest squared distance of two columns."""
         if self.queries.size > FULL_TABLE:
-            raise InvalidParameter(
-                f"workload must be on at most {FULL_TABLE:,} points, got queries on {self.queries.size:,}"
+            raise refuse(
+                "workload",
+                got=f"queries on {self.queries.size:,}",
+                allowed=f"on at most {FULL_TABLE:,} points",
             )
         return squared_column_distance(self.queries)
 

@@ -20,9 +20,9 @@ from dpstats.data.parameters import (
     check_real,
 )
 from dpstats.data.tables import Rows
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.queries.base import BoundedAnswers, as_queries
+from dpstats.queries.base import BoundedAnswers
 from dpstats.queries.bounds import median_updates, whole
 from dpstats.queries.counts import data_steps, hypothesis_steps
 from dpstats.queries.linear import LinearQueries, Numbers
@@ -188,8 +188,10 @@ class IterativeConstruction(BoundedAnswers[ConstructionPlan]):
         calibration = check_choice("calibration", self.calibration, ["exact", "textbook"])
         check_flag("progress", self.progress)
         if calibration == "textbook" and accuracy is None:
-            raise InvalidParameter(
-                "accuracy must be given with calibration='textbook': its constants are made of it"
+            raise refuse(
+                "accuracy",
+                allowed="given with calibration='textbook'",
+                remedy="Its constants are made of it.",
             )
         rule = self._rule(queries, accuracy if calibration == "textbook" else None)
         given = None
@@ -231,13 +233,6 @@ class IterativeConstruction(BoundedAnswers[ConstructionPlan]):
             rule,
             calibration == "textbook",
         )
-
-    def _declared(self) -> LinearQueries:
-        if self.queries is None:
-            raise InvalidParameter(
-                "queries must be given: a LinearQueries, or a matrix of shape (n_queries, size)"
-            )
-        return as_queries(self.queries)
 
     def _rule(self, queries: LinearQueries, accuracy: float | None) -> UpdateRule:
         """Return the learning rule. With an ``accuracy``, it uses the printed step."""
@@ -301,9 +296,10 @@ def _printed_rounds(rule: UpdateRule, accuracy: float) -> int:
     """Return the printed number of rounds: one more than the number of updates by half of the accuracy."""
     most = rule.most_updates(accuracy / 2)
     if most >= MOST_ROUNDS:
-        raise InvalidParameter(
-            f"accuracy must be larger, or max_updates given: there may be {most:,.0f} updates, of at most "
-            f"{MOST_ROUNDS - 1:,}"
+        raise refuse(
+            "accuracy",
+            allowed="larger, or max_updates given",
+            remedy=f"There may be {most:,.0f} updates, of at most {MOST_ROUNDS - 1:,}.",
         )
     return whole(most) + 1
 

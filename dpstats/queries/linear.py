@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_integer
-from dpstats.errors import InvalidParameter, attempt, show
+from dpstats.errors import attempt, refuse, show
 
 Numbers = NDArray[np.float64]
 
@@ -202,9 +202,7 @@ class MatrixQueries(LinearQueries):
         if labels is not None and (
             isinstance(labels, str) or len(labels) != len(self._matrix) or not all(map(_is_text, labels))
         ):
-            raise InvalidParameter(
-                f"labels must be one text per query ({len(self._matrix)}), got {show(labels)}"
-            )
+            raise refuse("labels", given=labels, allowed=f"one text per query ({len(self._matrix)})")
         self._labels = None if labels is None else tuple(labels)
 
     @property
@@ -249,10 +247,10 @@ def query_values(name: str, values: Any, ndim: int, size: int | None = None) -> 
     if array.ndim != ndim or array.size == 0 or (size is not None and array.shape[-1] != size):
         shape = f"({'n_queries, ' * (ndim == 2)}{'size' if size is None else f'{size:,}'})"
         got = f"shape {array.shape}" if array.size else show(values)
-        raise InvalidParameter(f"{name} must be numbers in [0, 1] of shape {shape}, got {got}")
+        raise refuse(name, got=got, allowed=f"numbers in [0, 1] of shape {shape}")
     if not (array.min() >= 0 and array.max() <= 1):  # nor NaN
         where = tuple(int(i) for i in np.argwhere(~((array >= 0) & (array <= 1)))[0])
-        raise InvalidParameter(f"{name} must have values in [0, 1], got another at position {where}")
+        raise refuse(name, got=f"another at position {where}", allowed="have values in [0, 1]")
     # Scaling by a power of two is exact. It is done in place, because a stream may have a hundred thousand queries.
     array *= 2.0**FRACTION_BITS
     np.rint(array, out=array)
@@ -271,7 +269,7 @@ def real_vector(name: str, x: Any, size: int) -> NDArray[Any]:
     array = np.asarray(x)
     if array.shape != (size,) or array.dtype.kind not in "biuf":
         # The entries may be private, so the message has only the shape.
-        raise InvalidParameter(f"{name} must be {size:,} real numbers, got an array of shape {array.shape}")
+        raise refuse(name, got=f"an array of shape {array.shape}", allowed=f"{size:,} real numbers")
     return array
 
 

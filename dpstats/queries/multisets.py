@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_real
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, refuse
 from dpstats.queries.linear import LinearQueries, Numbers
 
 MOST_DATABASES = 200_000
@@ -175,11 +175,13 @@ def check_net(net: Any, size: int) -> Numbers:
     except (TypeError, ValueError, OverflowError):
         array = np.empty(0)
     if array.ndim != 2 or array.shape[1] != size or not len(array):
-        raise InvalidParameter(
-            f"net must be databases on {size:,} points, of shape (n_databases, {size}), got shape {array.shape}"
+        raise refuse(
+            "net",
+            got=f"shape {array.shape}",
+            allowed=f"databases on {size:,} points, of shape (n_databases, {size})",
         )
     if not np.isfinite(array).all() or (array < 0).any() or (array.sum(axis=1) <= 0).any():
-        raise InvalidParameter("net must hold counts or shares: none negative, and not all of a row 0")
+        raise refuse("net", allowed="hold counts or shares, none negative, and not all of a row 0")
     if len(array) > MOST_DATABASES:
-        raise InvalidParameter(f"net must have at most {MOST_DATABASES:,} databases, got {len(array):,}")
+        raise refuse("net", got=f"{len(array):,}", allowed=f"have at most {MOST_DATABASES:,} databases")
     return np.asarray(array / array.sum(axis=1, keepdims=True))

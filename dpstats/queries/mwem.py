@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from dpstats.data.parameters import check_integer, check_level
 from dpstats.data.tables import Rows
 from dpstats.error_distributions import NoLimits
-from dpstats.errors import InvalidParameter, show
+from dpstats.errors import refuse
 from dpstats.inference import Estimates, HasEstimates
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.queries.counted import counts_of
@@ -151,7 +151,7 @@ class MarginalMWEM(HasEstimates, WorkloadRelease[MwemPlan]):
     def _tables(self) -> tuple[MarginalQueries, Any]:
         queries, domain = self._asked()
         if not isinstance(queries, MarginalQueries):
-            raise InvalidParameter(f"workload must be tables of attributes, got {show(queries)}")
+            raise refuse("workload", given=queries, allowed="tables of attributes")
         return queries, domain
 
     def _read(self, rows: Rows, plan: MwemPlan) -> Mapping[Table, Counts]:

@@ -17,15 +17,15 @@ from sklearn.utils.validation import check_is_fitted
 from dpstats.data.counts import MOST_ROWS
 from dpstats.data.parameters import check_choice, check_integer, check_privacy_parameters, check_real
 from dpstats.data.tables import Rows
-from dpstats.errors import DPStatsError, Exhausted, InvalidParameter
+from dpstats.errors import DPStatsError, Exhausted
 from dpstats.exports import Records
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Comparisons
-from dpstats.queries.base import HistogramRelease, as_queries
+from dpstats.queries.base import HistogramRelease
 from dpstats.queries.counts import hypothesis_steps, in_shares, in_steps
 from dpstats.queries.domain import BYTES_OF_A_CELL
-from dpstats.queries.linear import LinearQueries, Numbers, query_values
+from dpstats.queries.linear import Numbers, query_values
 from dpstats.queries.sparse_noise import OnlineNoise, printed_noise, tight_noise
 from dpstats.queries.updates import MultiplicativeWeights
 from dpstats.release.parameters import parameters
@@ -257,11 +257,6 @@ class OnlineMultiplicativeWeights(HistogramRelease[OnlinePlan]):
         ]
         noise = make(ERRORS, n, size, k, target, beta, accuracy, updates)
         return OnlinePlan((noise.stage,), target, n, size, noise, beta, k)
-
-    def _declared(self) -> LinearQueries:
-        if self.queries is None:
-            raise InvalidParameter("queries must be given: none were declared")
-        return as_queries(self.queries)
 
     def _read(self, rows: Rows, plan: OnlinePlan) -> NDArray[np.int64]:
         return self._histogram(rows, None if self.queries is None else self._declared().size)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_integer
-from dpstats.errors import InvalidParameter, attempt, show
+from dpstats.errors import attempt, refuse
 from dpstats.queries.linear import LinearQueries, Numbers, real_vector
 from dpstats.queries.prefixes import running
 
@@ -45,22 +45,24 @@ class RangeQueries(LinearQueries, name="ranges"):
 
     def _every(self) -> NDArray[np.int64]:
         if (count := self._size * (self._size + 1) // 2) > _MOST_RANGES:
-            raise InvalidParameter(
-                f"ends must select at most {_MOST_RANGES:,} ranges, got all {count:,} on {self._size:,} points"
+            raise refuse(
+                "ends",
+                got=f"all {count:,} on {self._size:,} points",
+                allowed=f"name at most {_MOST_RANGES:,} ranges",
             )
         return as_int64(np.column_stack(np.triu_indices(self._size)))
 
     def _checked(self, ends: Any) -> NDArray[np.int64]:
-        words = f"ends must be pairs of points 0 <= low <= high < {self._size:,}"
+        words = f"pairs of points 0 <= low <= high < {self._size:,}"
         converted = attempt(lambda: np.array(ends), Exception)
         pairs = np.zeros(0) if converted is None else converted
         if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu" or not pairs.size:
-            raise InvalidParameter(f"{words}, got {show(ends)}")
+            raise refuse("ends", given=ends, allowed=words)
         pairs = as_int64(pairs)
         low, high = pairs.T
         wrong = (low < 0) | (low > high) | (high >= self._size)
         if wrong.any():
-            raise InvalidParameter(f"{words}, got another at position {int(np.argmax(wrong))}")
+            raise refuse("ends", got=f"another at position {int(np.argmax(wrong))}", allowed=words)
         return pairs
 
     @property

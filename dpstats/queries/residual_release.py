@@ -15,7 +15,7 @@ import numpy as np
 
 from dpstats.data.tables import Counts as Histogram
 from dpstats.data.tables import Rows
-from dpstats.errors import InvalidParameter, show
+from dpstats.errors import refuse, show
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Block
 from dpstats.queries.allocation import allocate, movement
@@ -63,9 +63,10 @@ class ResidualRelease:
         """Precisions of the residuals: their joint sensitivity is 1, in units of their noise."""
         for table, shape in zip(self.queries.tables, self.queries.shapes, strict=True):
             if math.prod(shape) > _LARGEST_MARGIN:
-                raise InvalidParameter(
-                    f"workload must have tables of at most {_LARGEST_MARGIN:,} cells, got {math.prod(shape):,} in "
-                    f"{show(self.queries.domain.label(table))}"
+                raise refuse(
+                    "workload",
+                    got=f"{math.prod(shape):,} in {show(self.queries.domain.label(table))}",
+                    allowed=f"have tables of at most {_LARGEST_MARGIN:,} cells",
                 )
         return dict(allocate(self.queries.tables, self.shape))
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from scipy.special import ndtri
 
-from dpstats.errors import InvalidParameter, NotPrivate
+from dpstats.errors import InvalidParameter, NotPrivate, refuse
 from dpstats.privacy.calibration import MARGINS, largest_cost
 from dpstats.privacy.events import BoundedRange, Event, Gaussian
 from dpstats.privacy.guarantee import PrivacyGuarantee
@@ -243,8 +243,10 @@ def best_gap(
         bound = gap + (2 * noise.error(rounds, beta) + noise.regret(rounds, n_queries, beta)) / n
         ways.append((bound, gap, rounds))
     if not ways:
-        raise InvalidParameter(
-            f"max_updates must be given: at any accuracy there may be more than {MOST_ROUNDS:,} updates here"
+        raise refuse(
+            "max_updates",
+            allowed="given",
+            remedy=f"At any accuracy there may be more than {MOST_ROUNDS:,} updates here.",
         )
     kept = [way for way in ways if accuracy is not None and way[0] <= accuracy]
     _, gap, rounds = max(kept, key=lambda way: way[1]) if kept else min(ways)

@@ -35,7 +35,7 @@ def test_the_farthest_rows_are_inside_the_cube(kind, mean, direction) -> None:
     farthest = np.min((1 - first) / np.sqrt(1 - first**2)) * (1 if direction == "sparse" else math.sqrt(2))
     assert 0 <= low <= high <= farthest * (1 + 1e-12)
     assert 0 <= test.power(farthest, 30, 2, direction=direction, n_simulations=50) <= 1
-    with pytest.raises(InvalidParameter, match="distance must leave"):
+    with pytest.raises(InvalidParameter, match="distance must"):
         test.power(1.001 * farthest, 30, 2, direction=direction, n_simulations=1)
 
 
@@ -164,7 +164,7 @@ def test_an_estimated_distance_answers_what_every_estimate_does() -> None:
     again = pickle.loads(pickle.dumps(found))
     assert again.to_dict() == found.to_dict() and again.to_frame().index.tolist() == ["distance"]
     assert "simulated datasets" in str(found) and "random_state was given" in str(found)
-    with pytest.raises(InvalidParameter, match="n_points must be"):
+    with pytest.raises(InvalidParameter, match="n_points must"):
         test.estimate_distance(n_points=-1)
 
 

@@ -106,12 +106,12 @@ def test_power_at_a_size_that_is_out_of_reach_is_refused_at_once() -> None:
     with pytest.raises(InvalidParameter, match="no test costs less: give a smaller n_calibration"):
         LipschitzExtensionTest().power(0.1, 100, 10**7)
     for bad in (0, -1.0, "1", True, float("nan")):
-        with pytest.raises(InvalidParameter, match="max_seconds must be"):
+        with pytest.raises(InvalidParameter, match="max_seconds must"):
             SpatialSignTest(**FAST).power(0.1, 100, 2, max_seconds=bad)
 
 
 def test_no_number_of_rows_is_enough_for_the_smallest_distances() -> None:
-    with pytest.raises(InvalidParameter, match=r"less than power 0\.8 at any n"):
+    with pytest.raises(InvalidParameter, match="distance must"):
         LipschitzExtensionTest(**FAST).required_samples(1e-200, 2, n_simulations=20)
 
 
