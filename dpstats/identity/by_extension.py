@@ -1,7 +1,4 @@
-"""The Lipschitz-extension test: release T = ||S||^2 - n d v, extended from datasets on which it is stable.
-
-Proof: docs/proofs/lipschitz-extension.md.
-"""
+"""The Lipschitz-extension test: release T = ||S||^2 - n d v, extended from datasets on which it is stable."""
 
 from __future__ import annotations
 
@@ -29,6 +26,8 @@ from dpstats.privacy.stages import Stage
 from dpstats.release.additive import Integers, additive_stages
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
+
+# Proof: docs/proofs/lipschitz-extension.md.
 
 _FINE_BITS = 20
 _FINE_SCALE = 1e15  # steps; well inside what can be drawn
@@ -349,7 +348,7 @@ class LipschitzExtensionTest(ExtensionTest):
         return InnerProductDesign(exact, (LipschitzStage(Delta, K, epsilon, threshold),))
 
     def _combine(self, released: Released, plan: IdentityPlan) -> NDArray[np.float64]:
-        return super()._combine(released, plan) - plan.design.offset
+        return np.asarray(super()._combine(released, plan) - plan.design.offset)
 
     def _cheaper(self) -> str:
         if self.constraint == "l1":

@@ -1,7 +1,4 @@
-"""The filtering test: algorithm 9.3.3, on the filtered data, at a quarter of the privacy inside.
-
-Proof: docs/proofs/filtering.md.
-"""
+"""The filtering test: algorithm 9.3.3, on the filtered data, at a quarter of the privacy inside."""
 
 from __future__ import annotations
 
@@ -33,6 +30,8 @@ from dpstats.privacy.stages import AnyStage, Coins, Stage
 from dpstats.release.noise import check_scale
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released, Session
+
+# Proof: docs/proofs/filtering.md.
 
 _LARGEST, _SUM, _COUNT, _SIGNS, _STATISTIC = (
     "largest |S_i|",

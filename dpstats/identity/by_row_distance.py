@@ -1,7 +1,4 @@
-"""The row-distance test: release the number of rows that must change before the data look like the null hypothesis.
-
-Proof: docs/proofs/row-distance.md.
-"""
+"""The row-distance test: release the number of rows that must change before the data look like the null hypothesis."""
 
 from __future__ import annotations
 
@@ -26,6 +23,8 @@ from dpstats.privacy.stages import AnyStage
 from dpstats.privacy.totals import compose
 from dpstats.release.additive import Integers, additive_stages, concentrated_stage
 from dpstats.release.parameters import parameters
+
+# Proof: docs/proofs/row-distance.md.
 
 _DISTANCE = "row distance"
 
@@ -207,7 +206,12 @@ class RowDistanceTest(PrivateTest):
             round(slack * steps**2 * math.sqrt(n * d)),
         )
         if reference.uniform_signs:
-            window, square = None, normal_clipped_square(d, rho, _variance(steps, largest, reference))
+            # The null variance of a coordinate on the grid, in steps squared; signs have variance 1.
+            variance = steps**2
+            if largest > 1 and reference.signs_mean is None:
+                points, weights = grid_law(steps, largest)
+                variance = float(weights @ points**2)
+            window, square = None, normal_clipped_square(d, rho, variance)
         else:
             # With skewed columns, products depend more on single rows than on their mean.
             found = _centering(reference, steps, largest, rho).window(n)
@@ -287,14 +291,6 @@ def _steps(Z: NDArray[Any], design: RowDistanceDesign) -> NDArray[Any]:
     if design.signs:
         return signs_of(Z)
     return round_to_steps(Z, Z, design.steps_per_unit, design.largest)
-
-
-def _variance(steps: float, largest: int, reference: Reference) -> float:
-    """Return the null variance of a symmetric coordinate on the grid, in steps squared."""
-    if largest == 1 or reference.signs_mean is not None:
-        return steps**2
-    points, weights = grid_law(steps, largest)
-    return float(weights @ points**2)
 
 
 def _centering(reference: Reference, steps: float, largest: int, rho: int) -> RowCentering:

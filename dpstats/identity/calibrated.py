@@ -1,7 +1,4 @@
-"""The public side of an identity test: its plan, and simulated releases under the null and alternatives.
-
-This module never sees data. A test adds its public constants, and draws its exact integers for simulated data.
-"""
+"""The public side of an identity test: its plan, and simulated releases under the null and alternatives."""
 
 from __future__ import annotations
 
@@ -31,6 +28,8 @@ from dpstats.privacy.stages import AnyStage
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.parameters import HasMissingCodes, parameters
 from dpstats.release.session import Released, Session
+
+# This module never sees data. A test adds its public constants, and draws its exact integers for simulated data.
 
 LARGEST_N = 10**9
 _SMALLEST_EPSILON = 1e-16  # below it, noise for a sensitivity of one step cannot be drawn
@@ -83,10 +82,6 @@ class CalibratedTest(PrivateEstimator[IdentityPlan], HasMissingCodes, ABC):
     @abstractmethod
     def _seconds(self, n: int, d: int, design: Any) -> float:
         """Return the approximate time of a simulated dataset. The default size of a calibration depends on it."""
-
-    def _simulation_seconds(self, plan: IdentityPlan) -> float:
-        """Return the time of a simulated dataset, for the bound on the work of a call."""
-        return self._seconds(plan.n_samples, plan.n_features, plan.design)
 
     def _rate(self, distance: float, d: int) -> float:
         """Return the order of the number of rows required for a distance. It is less than the test needs.

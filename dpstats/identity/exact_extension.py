@@ -1,7 +1,4 @@
-"""The exact extension of T from C(Delta), by enumeration or by integer programs: for small data.
-
-The proof page docs/proofs/lipschitz-extension.md defines it and proves its privacy.
-"""
+"""The exact extension of T from C(Delta), by enumeration or by integer programs: for small data."""
 
 from __future__ import annotations
 
@@ -17,6 +14,8 @@ from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_choice, check_real
 from dpstats.errors import refuse
 from dpstats.identity.inner_products import check_sign_rows
+
+# The proof page docs/proofs/lipschitz-extension.md defines it and proves its privacy.
 
 # Limit for the cost of the exact extension. The rule depends on the public (n, d) only.
 MAX_COUNT_VECTORS = 300_000

@@ -1,8 +1,4 @@
-"""p-values and critical values from a calibration of B null statistics, and their level.
-
-p = (1 + #{null >= observed})/(B + 1) is exactly valid on average over calibrations. For one calibration, the realized
-level has a Beta distribution (docs/intervals/identity-tests.md).
-"""
+"""p-values and critical values from a calibration of B null statistics, and their level."""
 
 from __future__ import annotations
 
@@ -15,6 +11,9 @@ from scipy.stats import beta
 
 from dpstats.data.parameters import check_integer
 from dpstats.errors import refuse
+
+# p = (1 + #{null >= observed})/(B + 1) is exactly valid on average over calibrations. For one calibration, the realized
+# level has a Beta distribution (docs/intervals/identity-tests.md).
 
 SIZES = (9999, 4999, 1999, 999)
 _SECONDS = 10.0  # of one core, that a calibration may take by default

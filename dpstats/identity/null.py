@@ -1,8 +1,4 @@
-"""Public null distributions: simulate the released statistic, including noise, once, and store it.
-
-The seed is fixed and independent of any user's seed. The same test of the same public size has the same critical value
-everywhere.
-"""
+"""Public null distributions: simulate the released statistic, including noise, once, and store it."""
 
 from __future__ import annotations
 
@@ -26,6 +22,9 @@ from numpy.typing import NDArray
 from dpstats.data.parameters import check_flag, check_jobs
 from dpstats.errors import attempt, refuse
 from dpstats.parallel import cut, one_blas_thread, run_blocks
+
+# The seed is fixed and independent of any user's seed. The same test of the same public size has the same critical
+# value everywhere.
 
 PUBLIC_SEED = 20_200_613
 """Public seed of all null simulations."""

@@ -1,18 +1,4 @@
-"""The row-distance statistic: the number of rows that must change before a statistic falls below its null median.
-
-Let G_ij be a clipped inner product of two rows, or 0 if i = j, and r = G 1. Let w be the width of a window that
-contains 0 and every G_ij. For k = 0..n and a_k = a0 + w k, define
-
-    f_k = sum_i r_i - 2 sum_{k largest} (r_i)_+ + 2 sum_i (-a_k - r_i)_+ ,
-    D   = min{k : f_k <= tau0 + 2 a0 k + 2 w k (k - 1)}        (n if there is none).
-
-Replacing one row changes D by at most one. The proof (docs/proofs/row-distance.md) uses symmetry, the zero diagonal,
-the width of the window, and that G_ij is a function of its two rows. It requires exact arithmetic, because ties in
-floating point break it. So rows are integers. Products use floating point only if every partial sum is an exactly
-represented integer, and everything after the products is int64.
-
-The window is [-rho, rho], or the window of `Centering`.
-"""
+"""The row-distance statistic: the number of rows that must change before a statistic falls below its null median."""
 
 from __future__ import annotations
 
@@ -30,6 +16,19 @@ from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_integer, check_real
 from dpstats.errors import InvalidParameter, refuse_data
 from dpstats.parallel import one_blas_thread
+
+# Let G_ij be a clipped inner product of two rows, or 0 if i = j, and r = G 1. Let w be the width of a window that
+# contains 0 and every G_ij. For k = 0..n and a_k = a0 + w k, define
+#
+#     f_k = sum_i r_i - 2 sum_{k largest} (r_i)_+ + 2 sum_i (-a_k - r_i)_+ ,
+#     D   = min{k : f_k <= tau0 + 2 a0 k + 2 w k (k - 1)}        (n if there is none).
+#
+# Replacing one row changes D by at most one. The proof (docs/proofs/row-distance.md) uses symmetry, the zero diagonal,
+# the width of the window, and that G_ij is a function of its two rows. It requires exact arithmetic, because ties in
+# floating point break it. So rows are integers. Products use floating point only if every partial sum is an exactly
+# represented integer, and everything after the products is int64.
+#
+# The window is [-rho, rho], or the window of `Centering`.
 
 STEP_BITS = 3
 """Whitened coordinates are rounded to steps of 2^-3 ..."""
@@ -188,7 +187,9 @@ def row_sums(
     else:
         clip = rho
         low, high = check_window(centering.low, centering.high)
-        _check_terms(centering.terms, n, rho)
+        terms = centering.terms
+        if terms.shape != (n,) or terms.dtype != np.int64 or np.abs(terms).max() > rho:
+            raise refuse_data("terms", allowed="one 64-bit integer a row, from -rho to rho")
         dtype = _dtype(max(product, 3 * rho + abs(centering.mean)), max(-low, high))
     # Copy the rows and check them again: another process may write to the caller's memory, and products are read many
     # times.
@@ -291,11 +292,6 @@ def check_window(low: int, high: int) -> tuple[int, int]:
     """Return a window that holds 0, where the diagonal and missing rows are."""
     low = check_integer("low", low, at_least=-_EXACT_FLOAT64, at_most=0)
     return low, check_integer("high", high, at_least=0, at_most=_EXACT_FLOAT64)
-
-
-def _check_terms(terms: NDArray[np.int64], n: int, rho: int) -> None:
-    if terms.shape != (n,) or terms.dtype != np.int64 or np.abs(terms).max() > rho:
-        raise refuse_data("terms", allowed="one 64-bit integer a row, from -rho to rho")
 
 
 def _check_integer_rows(X: NDArray[Any], bound: int | None) -> int:

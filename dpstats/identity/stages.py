@@ -1,8 +1,4 @@
-"""Algorithm 9.3.2: the inner-product test in stages, which shrink the constraint.
-
-Canonne, Kamath, McMillan, Ullman and Zakynthinou (2020), for sign rows, with the corrected constant of
-`inner_product_constant`. Proof: docs/proofs/lipschitz-extension.md.
-"""
+"""Algorithm 9.3.2: the inner-product test in stages, which shrink the constraint."""
 
 from __future__ import annotations
 
@@ -21,6 +17,9 @@ from dpstats.identity.plan import IdentityPlan
 from dpstats.identity.whitening import Reference
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
+
+# Canonne, Kamath, McMillan, Ullman and Zakynthinou (2020), for sign rows, with the corrected constant of
+# `inner_product_constant`. Proof: docs/proofs/lipschitz-extension.md.
 
 PRINTED_CONSTANTS = (1000.0, 11.0, 10.0)
 """Line 2 and line 8 of algorithm 9.3.2, line 4 of algorithm 9.3.1."""

@@ -1,9 +1,4 @@
-"""The null hypothesis in whitened coordinates: public numbers, a row map, and how to simulate both.
-
-A test of "the rows are N(mean, cov)" uses z = cov^(-1/2) (x - mean). This map applies public numbers to each row
-separately, so it does not change the neighboring relation. Under the null, z is standard normal for any mean and
-covariance. Proof: docs/proofs/identity-tests.md.
-"""
+"""The null hypothesis in whitened coordinates: public numbers, a row map, and how to simulate both."""
 
 from __future__ import annotations
 
@@ -19,6 +14,10 @@ from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_choice, check_columns
 from dpstats.errors import attempt, refuse
 from dpstats.lattice.finite import not_finite
+
+# A test of "the rows are N(mean, cov)" uses z = cov^(-1/2) (x - mean). This map applies public numbers to each row
+# separately, so it does not change the neighboring relation. Under the null, z is standard normal for any mean and
+# covariance. Proof: docs/proofs/identity-tests.md.
 
 _BLOCK = 1 << 18  # entries whitened at once: two megabytes
 _ROUNDING = 1e-9

@@ -1,7 +1,4 @@
-"""Answers to a whole workload of queries from one release: marginals of a domain, or any linear queries.
-
-Proof: docs/proofs/workload-answers.md.
-"""
+"""Answers to a whole workload of queries from one release: marginals of a domain, or any linear queries."""
 
 from __future__ import annotations
 
@@ -38,6 +35,8 @@ from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
 from dpstats.report import SIMULATED
 from dpstats.results import Summary
+
+# Proof: docs/proofs/workload-answers.md.
 
 _SHOWN = 40  # rows of a summary
 _TITLE = "Private answers to a workload"

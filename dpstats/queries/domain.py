@@ -1,7 +1,4 @@
-"""Finite domains: the product of named attributes with declared levels or bins, and the counts of rows in its cells.
-
-A domain is public and declared in advance. The cell of a row depends on this row only.
-"""
+"""Finite domains: products of named attributes with declared levels or bins, and the counts of rows in their cells."""
 
 from __future__ import annotations
 
@@ -18,6 +15,8 @@ from dpstats.data.opening import open_source
 from dpstats.data.parameters import check_choice
 from dpstats.data.schema import Schema
 from dpstats.errors import refuse, refuse_data, show, show_names
+
+# A domain is public and declared in advance. The cell of a row depends on this row only.
 
 Counts = NDArray[np.int64]
 

@@ -1,7 +1,4 @@
-"""Any linear queries from one Gaussian release, projected onto the possible answers of distributions.
-
-Proof: docs/proofs/workload-answers.md. Nikolov, Talwar and Zhang (2013), The geometry of differential privacy.
-"""
+"""Any linear queries from one Gaussian release, projected onto the possible answers of distributions."""
 
 from __future__ import annotations
 
@@ -24,6 +21,8 @@ from dpstats.queries.entropic import Fit, fit
 from dpstats.queries.linear import FRACTION_BITS, LinearQueries, Numbers
 from dpstats.queries.workload import FULL_TABLE
 from dpstats.release.additive import Integers
+
+# Proof: docs/proofs/workload-answers.md. Nikolov, Talwar and Zhang (2013), The geometry of differential privacy.
 
 ANSWERS = "answers"
 

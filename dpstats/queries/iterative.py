@@ -1,7 +1,4 @@
-"""The iterative construction: privately select the worst query, learn from it, and stop when all are accurate.
-
-Proof: docs/proofs/iterative-construction.md.
-"""
+"""The iterative construction: privately select the worst query, learn from it, and stop when all are accurate."""
 
 from __future__ import annotations
 
@@ -41,6 +38,8 @@ from dpstats.queries.rounds import (
 from dpstats.queries.updates import Median, MultiplicativeWeights, Perceptron, UpdateRule
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released, Session
+
+# Proof: docs/proofs/iterative-construction.md.
 
 UPDATES = ("multiplicative_weights", "median", "perceptron")
 
@@ -257,9 +256,11 @@ class IterativeConstruction(BoundedAnswers[ConstructionPlan]):
         return data_steps(plan.queries, self._histogram(rows, plan.queries.size))
 
     def _release(self, private: NDArray[np.int64], plan: ConstructionPlan, session: Session) -> None:
+        from tqdm import tqdm
+
         queries, n = plan.queries, plan.n_samples
         search = Search(plan)
-        for t in _shown(range(1, plan.rounds + 1), self.progress):
+        for t in tqdm(range(1, plan.rounds + 1), desc="rounds", disable=not self.progress):
             if search.ended:
                 # The decision uses released values only, so it is public.
                 session.skip(worst_query(t), "the accuracy is reached")
@@ -302,11 +303,3 @@ def _printed_rounds(rule: UpdateRule, accuracy: float) -> int:
             remedy=f"There may be {most:,.0f} updates, of at most {MOST_ROUNDS - 1:,}.",
         )
     return whole(most) + 1
-
-
-def _shown(rounds: range, progress: bool) -> Any:
-    if not progress:
-        return rounds
-    from tqdm import tqdm
-
-    return tqdm(rounds, desc="rounds")

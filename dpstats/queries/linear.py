@@ -1,8 +1,4 @@
-"""Linear queries: averages over the rows of functions with values in [0, 1], over a finite public universe.
-
-A family of queries provides the methods that mechanisms use: its size, its answers on a histogram, and the transpose.
-A family without an explicit matrix (marginals, ranges) is another class with these methods.
-"""
+"""Linear queries: averages over the rows of functions with values in [0, 1], over a finite public universe."""
 
 from __future__ import annotations
 
@@ -17,6 +13,9 @@ from numpy.typing import NDArray
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_integer
 from dpstats.errors import attempt, refuse, show
+
+# A family of queries provides the methods that mechanisms use: its size, its answers on a histogram, and the transpose.
+# A family without an explicit matrix (marginals, ranges) is another class with these methods.
 
 Numbers = NDArray[np.float64]
 
@@ -199,9 +198,9 @@ class MatrixQueries(LinearQueries):
 
     def __init__(self, Q: Any, labels: Sequence[str] | None = None) -> None:
         self._matrix = query_values("Q", Q, ndim=2)
-        if labels is not None and (
-            isinstance(labels, str) or len(labels) != len(self._matrix) or not all(map(_is_text, labels))
-        ):
+        texts = () if labels is None or isinstance(labels, str) else labels
+        are_texts = len(texts) == len(self._matrix) and all(isinstance(label, str) for label in texts)
+        if labels is not None and not are_texts:
             raise refuse("labels", given=labels, allowed=f"one text per query ({len(self._matrix)})")
         self._labels = None if labels is None else tuple(labels)
 
@@ -308,7 +307,3 @@ def vc_dimension(matrix: Numbers) -> int | None:
             return dimension - 1
         shattered = larger
     return most
-
-
-def _is_text(label: Any) -> bool:
-    return isinstance(label, str)

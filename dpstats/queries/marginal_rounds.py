@@ -1,12 +1,9 @@
-"""Rounds that select the table with the worst answers and learn from its noisy counts: their plan and state.
-
-Proof: docs/proofs/marginal-mwem.md.
-"""
+"""Rounds that select the table with the worst answers and learn from its noisy counts: their plan and state."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
@@ -32,6 +29,8 @@ from dpstats.queries.linear import FRACTION_BITS, Numbers
 from dpstats.queries.marginals import MarginalQueries, Table, margins
 from dpstats.queries.measured import Measured
 from dpstats.release.noise import check_scale
+
+# Proof: docs/proofs/marginal-mwem.md.
 
 SELECTION_SHARE = 0.1
 """Fraction of the cost of a round for the selection of a table. Public, chosen without data (McKenna et al.)."""
@@ -231,8 +230,3 @@ class Rounds:
         tables = [(0, *(j + 1 for j in table)) for table in self._queries.tables]
         found = dict(margins(p, tables))
         return [found[table].reshape(len(p), -1) for table in tables]
-
-
-def exact_tables(counts: Counts, tables: Sequence[Table]) -> dict[Table, Counts]:
-    """Return the exact marginal tables of the full table."""
-    return dict(margins(counts, tables))

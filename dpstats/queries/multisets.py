@@ -1,7 +1,4 @@
-"""Small databases: multisets of a given size, the size that represents any data, and nets built from them.
-
-Proof: docs/intervals/query-updates.md, "Small databases".
-"""
+"""Small databases: multisets of a given size, the size that represents any data, and nets built from them."""
 
 from __future__ import annotations
 
@@ -15,6 +12,8 @@ from numpy.typing import NDArray
 from dpstats.data.parameters import check_real
 from dpstats.errors import InvalidParameter, refuse
 from dpstats.queries.linear import LinearQueries, Numbers
+
+# Proof: docs/intervals/query-updates.md, "Small databases".
 
 MOST_DATABASES = 200_000
 """Largest number of candidates. Exact sampling from this distribution requires a list of all candidates."""
@@ -38,8 +37,9 @@ def multisets(size: int, m: int) -> NDArray[np.int64]:
     """
     count = n_multisets(size, m)
     if count > MOST_DATABASES:
+        shown = f"{count:,}" if count < 10**12 else f"10^{len(str(count)) - 1}"
         raise InvalidParameter(
-            f"there are {_count(count)} databases of {m} rows on {size:,} points, more than the {MOST_DATABASES:,} "
+            f"there are {shown} databases of {m} rows on {size:,} points, more than the {MOST_DATABASES:,} "
             "that can be written out; use IterativeConstruction(update='multiplicative_weights') or "
             "OnlineMultiplicativeWeights, which need none of them"
         )
@@ -49,10 +49,6 @@ def multisets(size: int, m: int) -> NDArray[np.int64]:
     )
     edges = np.column_stack([np.full(count, -1), bars, np.full(count, m + size - 1)])
     return np.ascontiguousarray((np.diff(edges, axis=1) - 1)[::-1])
-
-
-def _count(count: int) -> str:
-    return f"{count:,}" if count < 10**12 else f"10^{len(str(count)) - 1}"
 
 
 def sampled_size(accuracy: float, n_queries: int) -> int:

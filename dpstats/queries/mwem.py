@@ -1,7 +1,4 @@
-"""Multiplicative weights with the exponential mechanism over tables. Each round measures the worst table.
-
-Proof: docs/proofs/marginal-mwem.md.
-"""
+"""Multiplicative weights with the exponential mechanism over tables. Each round measures the worst table."""
 
 from __future__ import annotations
 
@@ -26,18 +23,19 @@ from dpstats.queries.marginal_rounds import (
     MwemPlan,
     Rounds,
     default_rounds,
-    exact_tables,
     its_counts,
     round_stages,
     worst_table,
 )
-from dpstats.queries.marginals import MarginalQueries, Table, check_table
+from dpstats.queries.marginals import MarginalQueries, Table, check_table, margins
 from dpstats.queries.synthetic import SyntheticDistribution
 from dpstats.queries.workload import FULL_TABLE, WorkloadRelease
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released, Session
 from dpstats.report import SIMULATED
 from dpstats.results import Summary
+
+# Proof: docs/proofs/marginal-mwem.md.
 
 _SHOWN = 40
 _MOST_ROUNDS = 1000
@@ -155,7 +153,7 @@ class MarginalMWEM(HasEstimates, WorkloadRelease[MwemPlan]):
         return queries, domain
 
     def _read(self, rows: Rows, plan: MwemPlan) -> Mapping[Table, Counts]:
-        return exact_tables(counts_of(rows, plan.queries.domain.shape), plan.queries.tables)
+        return dict(margins(counts_of(rows, plan.queries.domain.shape), plan.queries.tables))
 
     def _release(self, private: Mapping[Table, Counts], plan: MwemPlan, session: Session) -> None:
         rounds = Rounds(plan, session.size or 1)

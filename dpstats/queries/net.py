@@ -1,7 +1,4 @@
-"""The exponential mechanism over databases. It chooses a distribution by the error of its worst answer.
-
-Proof: docs/proofs/small-databases.md.
-"""
+"""The exponential mechanism over databases. It chooses a distribution by the error of its worst answer."""
 
 from __future__ import annotations
 
@@ -33,6 +30,8 @@ from dpstats.queries.linear import FRACTION_BITS, LinearQueries, Numbers
 from dpstats.queries.multisets import build_net, check_net, database_size, multisets, net_accuracy
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released, Session
+
+# Proof: docs/proofs/small-databases.md.
 
 DATABASE = "database"
 _BLOCK = 1 << 22  # largest number of answers compared at the same time

@@ -1,7 +1,4 @@
-"""Online multiplicative weights: a stream of queries in which only surprising queries use the budget.
-
-Proof: docs/proofs/online-multiplicative-weights.md.
-"""
+"""Online multiplicative weights: a stream of queries in which only surprising queries use the budget."""
 
 from __future__ import annotations
 
@@ -33,6 +30,8 @@ from dpstats.release.session import Released, Session
 from dpstats.release.stream import Stream
 from dpstats.report import SIMULATED
 from dpstats.results import Summary
+
+# Proof: docs/proofs/online-multiplicative-weights.md.
 
 ERRORS = "errors of the hypothesis"
 

@@ -40,10 +40,10 @@ class RangeQueries(LinearQueries, name="ranges"):
     def __init__(self, size: Any, ends: Any = None) -> None:
         self._size = check_integer("size", size, at_least=1)
         self._all = ends is None
-        self.ends = self._every() if ends is None else self._checked(ends)
+        self.ends = self._list_all() if ends is None else self._check_ends(ends)
         self.ends.flags.writeable = False
 
-    def _every(self) -> NDArray[np.int64]:
+    def _list_all(self) -> NDArray[np.int64]:
         if (count := self._size * (self._size + 1) // 2) > _MOST_RANGES:
             raise refuse(
                 "ends",
@@ -52,7 +52,7 @@ class RangeQueries(LinearQueries, name="ranges"):
             )
         return as_int64(np.column_stack(np.triu_indices(self._size)))
 
-    def _checked(self, ends: Any) -> NDArray[np.int64]:
+    def _check_ends(self, ends: Any) -> NDArray[np.int64]:
         words = f"pairs of points 0 <= low <= high < {self._size:,}"
         converted = attempt(lambda: np.array(ends), Exception)
         pairs = np.zeros(0) if converted is None else converted

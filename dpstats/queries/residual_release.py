@@ -1,7 +1,4 @@
-"""Marginals from one release of the residuals of their tables: integers, noise, answers and errors.
-
-Proof: docs/proofs/workload-answers.md.
-"""
+"""Marginals from one release of the residuals of their tables: integers, noise, answers and errors."""
 
 from __future__ import annotations
 
@@ -28,6 +25,8 @@ from dpstats.queries.measured import measured
 from dpstats.queries.residuals import added_up, cell_variance, residual, whole_factor, whole_residual
 from dpstats.queries.workload import FULL_TABLE
 from dpstats.release.additive import JointIntegers
+
+# Proof: docs/proofs/workload-answers.md.
 
 RESIDUALS = "residuals of tables"
 
@@ -146,7 +145,7 @@ class ResidualRelease:
         """Return the tables of all parts, from the full table if there is one, otherwise from the rows."""
         parts = tuple(self.weights)
         if self.full or isinstance(rows, Histogram):  # given counts are the full table
-            return list(margins(self.whole_table(rows), parts))
+            return list(margins(counts_of(rows, self.shape), parts))
         domain, codes = self.queries.domain, codes_of(rows)
         found: dict[Table, Counts] = {}
         for own in self.queries.tables:
@@ -156,10 +155,6 @@ class ResidualRelease:
             places = {tuple(own.index(j) for j in part): part for part in inside}
             found |= {places[at]: part for at, part in margins(counts, tuple(places))}
         return list(found.items())
-
-    def whole_table(self, rows: Rows) -> Counts:
-        """Return the counts of all cells of the domain."""
-        return counts_of(rows, self.queries.domain.shape)
 
     def _name(self, table: Table) -> str:
         return self.queries.domain.label(table)

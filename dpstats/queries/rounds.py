@@ -1,7 +1,4 @@
-"""The plan of the iterative construction: number of rounds, noise, stopping rule and error bound.
-
-Proof: docs/proofs/iterative-construction.md.
-"""
+"""The plan of the iterative construction: number of rounds, noise, stopping rule and error bound."""
 
 from __future__ import annotations
 
@@ -26,6 +23,8 @@ from dpstats.queries.linear import FRACTION_BITS, LinearQueries
 from dpstats.queries.marginal_rounds import LESS
 from dpstats.queries.updates import UpdateRule
 from dpstats.release.noise import check_scale
+
+# Proof: docs/proofs/iterative-construction.md.
 
 MOST_ROUNDS = 10_000
 

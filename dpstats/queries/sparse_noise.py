@@ -1,7 +1,4 @@
-"""The noise of online multiplicative weights: its scales, the number of updates, and the error bound.
-
-Proof: docs/proofs/online-multiplicative-weights.md.
-"""
+"""The noise of online multiplicative weights: its scales, the number of updates, and the error bound."""
 
 from __future__ import annotations
 
@@ -22,6 +19,8 @@ from dpstats.queries.counts import ROW
 from dpstats.queries.linear import FRACTION_BITS
 from dpstats.queries.marginal_rounds import LESS
 from dpstats.release.noise import check_scale
+
+# Proof: docs/proofs/online-multiplicative-weights.md.
 
 ANSWERS = (0.1, 0.2, 0.3, 0.5)
 """Candidates for the budget fraction (of epsilon, or of rho) of the answers. The comparisons get the remainder.

@@ -60,7 +60,7 @@ def test_method_is_public_and_large_data_is_refused():
     X = np.ones((30, 3), dtype=int)
     with pytest.raises(ValueError, match="method must"):
         exact_inner_product_extension(X, 10, 10, "enumerate")
-    with pytest.raises(ValueError, match="^X must"):
+    with pytest.raises(ValueError, match=r"^X must"):
         exact_inner_product_extension(np.ones((100, 20), dtype=int), 10, 10)
     with pytest.raises(ValueError, match="Delta must"):
         exact_inner_product_extension(np.ones((3, 1), dtype=int), 0, 1)

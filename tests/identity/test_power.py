@@ -93,7 +93,8 @@ def test_a_search_that_would_run_for_ever_is_refused_at_once(test, distance, d, 
 def test_the_bound_is_on_the_whole_search() -> None:
     test = RowDistanceTest(n_calibration=99)
     n = test.required_samples(0.4, 3, n_simulations=50)
-    once = 149 * test._simulation_seconds(test.plan(n, 3))
+    plan = test.plan(n, 3)
+    once = 149 * test._seconds(n, 3, plan.design)
     with pytest.raises(InvalidParameter, match="max_seconds"):
         test.required_samples(0.4, 3, n_simulations=50, max_seconds=2 * once)
     assert test.required_samples(0.4, 3, n_simulations=50, max_seconds=40 * once) == n

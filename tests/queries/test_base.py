@@ -54,7 +54,7 @@ def test_rows_of_a_domain_are_counted_and_drawn() -> None:
     assert made(domain=CELLS).fit(rows).privacy_.unit == "person"
     # What is no histogram is refused in one line, whatever it is.
     for other in ("rows.csv", {"a": 1}, None, rows):
-        with pytest.raises(InvalidData, match="^X must"):
+        with pytest.raises(InvalidData, match=r"^X must"):
             made().fit(other)
 
 
@@ -149,5 +149,5 @@ def test_a_kept_histogram_would_be_noticed() -> None:
 @pytest.mark.parametrize("large", [2**40, 2**70, 10**400])
 def test_more_rows_than_can_be_drawn_are_refused(large: int) -> None:
     made = IterativeConstruction(queries=Q, random_state=0).fit(COUNTS)
-    with pytest.raises(InvalidParameter, match="^n must"):
+    with pytest.raises(InvalidParameter, match=r"^n must"):
         made.sample(large)

@@ -25,7 +25,7 @@ def test_answers_and_transpose_are_those_of_the_matrix() -> None:
     assert not queries.is_counting and queries.vc_dimension is None
     assert repr(queries) == "MatrixQueries(7 linear queries on 11 points)"
     assert LinearQueries.from_matrix(matrix).label(0) == "query 0"
-    with pytest.raises(InvalidParameter, match="^j must"):
+    with pytest.raises(InvalidParameter, match=r"^j must"):
         queries.query(7)
 
 
@@ -74,9 +74,9 @@ def test_what_is_no_query_is_refused(given: Any, message: str) -> None:
 
 def test_other_wrong_input_is_refused() -> None:
     queries = LinearQueries.from_matrix(np.eye(3))
-    with pytest.raises(InvalidParameter, match="^x must"):
+    with pytest.raises(InvalidParameter, match=r"^x must"):
         queries.answers(np.zeros(4))
-    with pytest.raises(InvalidParameter, match="^w must"):
+    with pytest.raises(InvalidParameter, match=r"^w must"):
         queries.transpose(["a", "b", "c"])
     with pytest.raises(InvalidParameter, match="query must"):
         query_values("query", np.zeros(4), 1, 5)

@@ -151,5 +151,5 @@ def test_a_delta_buys_a_little() -> None:
 
 
 def test_a_histogram_of_another_universe_is_refused() -> None:
-    with pytest.raises(InvalidData, match="^X must"):
+    with pytest.raises(InvalidData, match=r"^X must"):
         SmallDB(queries=SUBSETS, n_rows=2).fit([1, 2, 3])
