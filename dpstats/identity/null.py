@@ -97,10 +97,10 @@ def null_statistics(
         if known is None and own is not None:
             known = _read(own, size, infinite)
         if known is None:
-            # Each distribution has a separate stream, which is the same on every processor.
-            seed = np.random.default_rng(
-                [PUBLIC_SEED, int(_sha256(f"{round_decimals(key)} {size}")[:16], 16)]
-            )
+            # Each distribution has a separate stream, the same on every processor: processors may differ in the last
+            # digits of a sum or a root, so numbers have eight digits.
+            rounded = _DECIMAL.sub(lambda found: f"{float(found.group()):.8g}", key)
+            seed = np.random.default_rng([PUBLIC_SEED, int(_sha256(f"{rounded} {size}")[:16], 16)])
             known = np.sort(simulate_blocks(size, simulate, seed, n_jobs, progress, "null distribution"))
             known.setflags(write=False)
             _remember((digest, None), known)
@@ -143,11 +143,6 @@ def _remember(place: tuple[str, str | None], known: NDArray[np.float64]) -> None
         _memory.move_to_end(place)
         while len(_memory) > _KEPT:
             _memory.popitem(last=False)
-
-
-def round_decimals(text: str) -> str:
-    """Return the text with numbers of eight digits. Processors may differ in the last digits of a sum or a root."""
-    return _DECIMAL.sub(lambda found: f"{float(found.group()):.8g}", text)
 
 
 def _sha256(text: str) -> str:

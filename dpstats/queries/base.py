@@ -34,7 +34,7 @@ _SHOWN = 20  # queries of a summary
 _BOUND = AtOnce("the bound, which holds for all answers at once")
 
 
-class _Fitted(PrivateEstimator[Plan]):
+class _SyntheticFit(PrivateEstimator[Plan]):
     """Fitted attributes. This class has no parameters."""
 
     queries: Any
@@ -43,7 +43,7 @@ class _Fitted(PrivateEstimator[Plan]):
 
 
 @parameters
-class HistogramRelease(_Fitted[Plan], ABC):
+class HistogramRelease(_SyntheticFit[Plan], ABC):
     """Base class of the estimators that release a distribution on a finite universe."""
 
     epsilon: float = 1.0

@@ -16,6 +16,7 @@ from dpstats.queries.multisets import n_multisets, shattered_size
 # data.
 
 VACUOUS = 0.5
+VACUOUS_NOTE = "The error bound is vacuous: the answer 1/2 to every query is never further off."
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -52,20 +51,13 @@ class GaussianRelease:
         """Whether the domain is small enough for distributions over it."""
         return True
 
-    @cached_property
-    def squared_distance(self) -> int:
-        """Squared sensitivity of all answers, in steps of 2^-20: the largest squared distance of two columns."""
-        if self.queries.size > FULL_TABLE:
-            raise refuse(
-                "workload",
-                got=f"queries on {self.queries.size:,}",
-                allowed=f"on at most {FULL_TABLE:,} points",
-            )
-        return squared_column_distance(self.queries)
-
     def items(self) -> Integers:
         """Return the integers of the stage."""
-        moved = isqrt_up(self.squared_distance)
+        if self.queries.size > FULL_TABLE:
+            points = f"queries on {self.queries.size:,}"
+            raise refuse("workload", got=points, allowed=f"on at most {FULL_TABLE:,} points")
+        # The sensitivity of all answers jointly is the largest distance of two columns.
+        moved = isqrt_up(squared_column_distance(self.queries))
         most = len(self.queries) << FRACTION_BITS
         return Integers(ANSWERS, len(self.queries), 2.0**-FRACTION_BITS, l1=most, l2=max(moved, 1))
 

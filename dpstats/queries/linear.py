@@ -214,7 +214,7 @@ class MatrixQueries(LinearQueries):
 
     @cached_property
     def is_counting(self) -> bool:
-        return is_zero_one(self._matrix)
+        return bool(np.all((self._matrix == 0) | (self._matrix == 1)))
 
     @cached_property
     def vc_dimension(self) -> int | None:
@@ -256,11 +256,6 @@ def query_values(name: str, values: Any, ndim: int, size: int | None = None) -> 
     array *= 2.0**-FRACTION_BITS
     array.flags.writeable = False
     return array
-
-
-def is_zero_one(values: Numbers) -> bool:
-    """Return whether all values of queries are 0 or 1."""
-    return bool(np.all((values == 0) | (values == 1)))
 
 
 def real_vector(name: str, x: Any, size: int) -> NDArray[Any]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
 from dpstats.lattice import isqrt_up
 from dpstats.privacy.calibration import MARGINS, largest_cost
 from dpstats.privacy.events import BoundedRange, Event, Gaussian
@@ -147,7 +147,7 @@ def round_stages(
         ]
         if covers(tuple(event for stage in stages for event in stage.events), target):
             return tuple(stages), counts / ROW
-    raise InvalidParameter(f"epsilon and delta are too extreme for exact noise, got {target}")
+    raise refuse("epsilon and delta", got=f"{target}", allowed="not be too extreme for exact noise")
 
 
 def default_rounds(queries: MarginalQueries, n: int, target: PrivacyGuarantee) -> int:

@@ -20,6 +20,7 @@ from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Comparisons
 from dpstats.queries.base import HistogramRelease
+from dpstats.queries.bounds import VACUOUS, VACUOUS_NOTE
 from dpstats.queries.counts import hypothesis_steps, in_shares, in_steps
 from dpstats.queries.domain import BYTES_OF_A_CELL
 from dpstats.queries.linear import Numbers, query_values
@@ -83,8 +84,8 @@ class OnlinePlan(ReleasePlan):
     def notes(self) -> list[str]:
         """Return the limits of the error bound as text."""
         found = []
-        if self.error_bound >= 0.5:
-            found.append("The error bound is vacuous: the answer 1/2 to every query is never further off.")
+        if self.error_bound >= VACUOUS:
+            found.append(VACUOUS_NOTE)
         if not self.noise_of.enough:
             found.append(
                 "There may be more surprising queries than updates: the bound is about all answers until then."

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from scipy.special import ndtri
 
-from dpstats.errors import InvalidParameter, NotPrivate, refuse
+from dpstats.errors import NotPrivate, refuse
 from dpstats.privacy.calibration import MARGINS, largest_cost
 from dpstats.privacy.events import BoundedRange, Event, Gaussian
 from dpstats.privacy.guarantee import PrivacyGuarantee
@@ -16,7 +16,7 @@ from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Selection, Stage
 from dpstats.privacy.totals import covers
 from dpstats.privacy.zcdp import zcdp_rho
-from dpstats.queries.bounds import whole
+from dpstats.queries.bounds import VACUOUS, VACUOUS_NOTE, whole
 from dpstats.queries.counts import ROW
 from dpstats.queries.domain import BYTES_OF_A_CELL
 from dpstats.queries.linear import FRACTION_BITS, LinearQueries
@@ -135,8 +135,8 @@ class ConstructionPlan(ReleasePlan):
             found.append(
                 "The rounds may not be enough: what a fit finds has the bound that its own checks give."
             )
-        if self.error_bound >= 0.5:
-            found.append("The error bound is vacuous: the answer 1/2 to every query is never further off.")
+        if self.error_bound >= VACUOUS:
+            found.append(VACUOUS_NOTE)
         return found
 
     def accuracy_note(self) -> list[str]:
@@ -193,6 +193,14 @@ def printed(rounds: int, target: PrivacyGuarantee) -> RoundNoise:
     return RoundNoise(2 / each, 1 / each, "laplace")
 
 
+def not_private_as_printed(target: PrivacyGuarantee) -> NotPrivate:
+    """Return the error for printed constants that do not have the target."""
+    return NotPrivate(
+        f"calibration='textbook' is not private at {target}: the printed constants rest on advanced composition, "
+        "which needs a smaller epsilon (docs/errata.md); use calibration='exact'"
+    )
+
+
 def stages_of(
     noise: RoundNoise, rounds: int, n_queries: int, n: int, target: PrivacyGuarantee, calibration: str
 ) -> tuple[Selection | Stage, ...]:
@@ -212,11 +220,8 @@ def stages_of(
                 )
             )
     if calibration == "textbook":
-        raise NotPrivate(
-            f"calibration='textbook' is not private at {target}: the printed constants rest on advanced composition, "
-            "which needs a smaller epsilon (docs/errata.md); use calibration='exact'"
-        )
-    raise InvalidParameter(f"epsilon and delta are too extreme for exact noise, got {target}")
+        raise not_private_as_printed(target)
+    raise refuse("epsilon and delta", got=f"{target}", allowed="not be too extreme for exact noise")
 
 
 def best_gap(

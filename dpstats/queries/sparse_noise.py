@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from scipy.special import ndtri
 
-from dpstats.errors import InvalidParameter, NotPrivate
+from dpstats.errors import InvalidParameter, refuse
 from dpstats.privacy.calibration import MARGINS, largest_cost
 from dpstats.privacy.events import Event, Gaussian, Pure
 from dpstats.privacy.guarantee import PrivacyGuarantee
@@ -18,6 +18,7 @@ from dpstats.queries.bounds import multiplicative_weights_updates, online_bound
 from dpstats.queries.counts import ROW
 from dpstats.queries.linear import FRACTION_BITS
 from dpstats.queries.marginal_rounds import LESS
+from dpstats.queries.rounds import not_private_as_printed
 from dpstats.release.noise import check_scale
 
 # Proof: docs/proofs/online-multiplicative-weights.md.
@@ -135,7 +136,7 @@ def stage_of(name: str, scales: Scales, updates: int, target: PrivacyGuarantee) 
         )
         if covers(stage.events, target):
             return stage
-    raise InvalidParameter(f"epsilon and delta are too extreme for exact noise, got {target}")
+    raise refuse("epsilon and delta", got=f"{target}", allowed="not be too extreme for exact noise")
 
 
 def tight_noise(
@@ -249,10 +250,7 @@ def printed_noise(
     try:
         stage = stage_of(name, scales, updates, target)
     except InvalidParameter:
-        raise NotPrivate(
-            f"calibration='textbook' is not private at {target}: the printed constants rest on advanced composition, "
-            "which needs a smaller epsilon (docs/errata.md); use calibration='exact'"
-        ) from None
+        raise not_private_as_printed(target) from None
     stage = replace(stage, threshold_steps=math.ceil(2 * alpha * n * ROW))
     enough = multiplicative_weights_updates(size, alpha, printed=True) < updates
     return OnlineNoise(stage, alpha, alpha, 3 * alpha, alpha / 2, enough)

@@ -26,7 +26,7 @@ FULL_TABLE = 1 << 20
 """Largest number of cells of a domain for which distributions are computed."""
 
 
-class _Fitted(PrivateEstimator[Plan]):
+class _AnsweredFit(PrivateEstimator[Plan]):
     """Fitted attributes. This class has no parameters."""
 
     answers_: Numbers
@@ -34,7 +34,7 @@ class _Fitted(PrivateEstimator[Plan]):
 
 
 @parameters
-class WorkloadRelease(_Fitted[Plan], ABC):
+class WorkloadRelease(_AnsweredFit[Plan], ABC):
     """Base class of the estimators that answer queries known in advance."""
 
     domain: Any = None
