@@ -2,8 +2,6 @@
 
 from dpstats.identity.by_extension import LipschitzExtensionTest
 from dpstats.identity.by_filtering import FilteringTest
-from dpstats.identity.by_inner_products import InnerProductTest
-from dpstats.identity.by_l1_norm import L1ExtensionTest
 from dpstats.identity.by_row_distance import RowDistanceTest
 from dpstats.identity.by_spatial_sign import SpatialSignTest
 from dpstats.identity.choice import identity_test
@@ -13,14 +11,14 @@ from dpstats.identity.l1_norm import l1_extension
 from dpstats.identity.result import TestResult
 from dpstats.identity.rows import row_distance
 from dpstats.identity.signs import sign_reduction
+from dpstats.identity.stages import StagedInnerProductTest
 
 __all__ = [
     "FilteringTest",
-    "InnerProductTest",
-    "L1ExtensionTest",
     "LipschitzExtensionTest",
     "RowDistanceTest",
     "SpatialSignTest",
+    "StagedInnerProductTest",
     "TestResult",
     "exact_inner_product_extension",
     "identity_test",

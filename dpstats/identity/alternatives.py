@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_choice
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
 from dpstats.identity.whitening import Reference
 
 LARGEST_DISTANCE = 1e6
@@ -28,8 +28,10 @@ def unit_vector(direction: Any, n_features: int) -> NDArray[np.float64]:
     numbers = vector.shape == (n_features,) and vector.dtype.kind in "iuf"
     vector = vector.astype(np.float64) if numbers else np.zeros(1)
     if not np.isfinite(vector).all() or not vector.any():
-        raise InvalidParameter(
-            f"direction must be 'dense', 'sparse' or {n_features} finite numbers that are not all zero"
+        raise refuse(
+            "direction",
+            given=direction,
+            allowed=f"'dense', 'sparse' or {n_features} finite numbers that are not all zero",
         )
     vector = vector / np.abs(vector).max()
     result: NDArray[np.float64] = vector / np.linalg.norm(vector)

@@ -1,8 +1,4 @@
-"""Base class of the identity tests: release, report and charge of a fit.
-
-`calibrated` has the public side of a test: its plan and its calibration. A test adds its exact private integers.
-`dpstats.release.estimator` decides when to charge.
-"""
+"""Base class of the identity tests: release, report and charge of a fit."""
 
 from __future__ import annotations
 
@@ -28,6 +24,9 @@ from dpstats.identity.result import TestResult
 from dpstats.release.charges import state_charges
 from dpstats.release.session import Released
 from dpstats.results import HasResult, about_missing
+
+# `calibrated` has the public side of a test: its plan and its calibration. A test adds its exact private integers.
+# `dpstats.release.estimator` decides when to charge.
 
 _ATTAINABLE: dict[str, float] = {}
 """Attainable powers by the distribution of the statistic. They are public, and equal for all fits of one size."""

@@ -1,7 +1,4 @@
-"""The filtering test: algorithm 9.3.3, on the filtered data, at a quarter of the privacy inside.
-
-Proof: docs/proofs/filtering.md.
-"""
+"""The filtering test: algorithm 9.3.3, on the filtered data, at a quarter of the privacy inside."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_choice, check_real
-from dpstats.errors import DPStatsError, InvalidParameter
+from dpstats.errors import DPStatsError, refuse
 from dpstats.identity.base import PrivateTest
 from dpstats.identity.filtering import (
     FilteringConstants,
@@ -33,6 +30,8 @@ from dpstats.privacy.stages import AnyStage, Coins, Stage
 from dpstats.release.noise import check_scale
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released, Session
+
+# Proof: docs/proofs/filtering.md.
 
 _LARGEST, _SUM, _COUNT, _SIGNS, _STATISTIC = (
     "largest |S_i|",
@@ -147,8 +146,11 @@ class FilteringTest(PrivateTest):
         check_signs(reference, "RowDistanceTest")
         noise = check_choice("noise", self.noise, ["exact", "textbook"])
         if self.delta == 0:
-            raise InvalidParameter(
-                "delta must be greater than 0 for FilteringTest, got 0: its noise is Gaussian"
+            raise refuse(
+                "delta",
+                given=self.delta,
+                allowed="greater than 0 for FilteringTest",
+                remedy="Its noise is Gaussian.",
             )
         return _design_of(n, d, self.epsilon, self.delta, noise)
 
@@ -212,7 +214,7 @@ class FilteringTest(PrivateTest):
 
     def _printed_threshold(self, design: FilteringDesign, n: int, d: int) -> float:
         if self.distance is None:
-            raise InvalidParameter("distance must be given with calibration='textbook'")
+            raise refuse("distance", allowed="given with calibration='textbook'")
         return n * (n - 1) * check_real("distance", self.distance, above=0, at_most=1e6) ** 2 / 4
 
     def _seconds(self, n: int, d: int, design: FilteringDesign) -> float:
@@ -226,9 +228,11 @@ def _design_of(n: int, d: int, epsilon: float, delta: float, noise: str) -> Filt
     variation = (1 + math.exp(constants.epsilon)) * TOTAL_VARIATION * d / constants.sum_sigma**2
     bits = max(10, math.ceil(math.log2(10 * variation / constants.delta) / 2))
     if n * 2**bits >= 2**62:
-        raise InvalidParameter(
-            f"delta = {delta:g} is too small for n_samples = {n}: exact 64-bit noise would need a lattice too fine for "
-            "the sum of the rows"
+        raise refuse(
+            "delta",
+            given=delta,
+            allowed=f"larger for n_samples = {n}",
+            remedy="Exact 64-bit noise would need a lattice too fine for the sum of the rows.",
         )
     return FilteringDesign(constants, 2**bits)
 

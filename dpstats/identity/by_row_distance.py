@@ -1,7 +1,4 @@
-"""The row-distance test: release the number of rows that must change before the data look like the null hypothesis.
-
-Proof: docs/proofs/row-distance.md.
-"""
+"""The row-distance test: release the number of rows that must change before the data look like the null hypothesis."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_choice, check_real
-from dpstats.errors import InvalidParameter, show
+from dpstats.errors import refuse
 from dpstats.identity.base import PrivateTest
 from dpstats.identity.plan import IdentityPlan
 from dpstats.identity.row_centering import RowCentering, row_centering
@@ -26,6 +23,8 @@ from dpstats.privacy.stages import AnyStage
 from dpstats.privacy.totals import compose
 from dpstats.release.additive import Integers, additive_stages, concentrated_stage
 from dpstats.release.parameters import parameters
+
+# Proof: docs/proofs/row-distance.md.
 
 _DISTANCE = "row distance"
 
@@ -77,7 +76,7 @@ class RowDistanceTest(PrivateTest):
 
     It is for up to about 10,000 rows. If all columns differ, then with 20 or more columns it detects the smallest
     distances of all tests in this package. With 8 columns it is similar to `SpatialSignTest`, and with fewer columns it
-    is worse. If a single column differs, `L1ExtensionTest` with ``radius=0.4`` detects smaller distances.
+    is worse. If a single column differs, `LipschitzExtensionTest` with ``radius=0.4`` detects smaller distances.
 
     The null hypothesis is the whole distribution of the rows. For the mean alone, use
     ``ClippedMean(...).fit(X).test(value=...)``.
@@ -207,7 +206,12 @@ class RowDistanceTest(PrivateTest):
             round(slack * steps**2 * math.sqrt(n * d)),
         )
         if reference.uniform_signs:
-            window, square = None, normal_clipped_square(d, rho, _variance(steps, largest, reference))
+            # The null variance of a coordinate on the grid, in steps squared; signs have variance 1.
+            variance = steps**2
+            if largest > 1 and reference.signs_mean is None:
+                points, weights = grid_law(steps, largest)
+                variance = float(weights @ points**2)
+            window, square = None, normal_clipped_square(d, rho, variance)
         else:
             # With skewed columns, products depend more on single rows than on their mean.
             found = _centering(reference, steps, largest, rho).window(n)
@@ -231,9 +235,11 @@ class RowDistanceTest(PrivateTest):
         if self.rho is None:
             super()._check_privacy()
         elif self.epsilon is not None:
-            raise InvalidParameter(
-                f"epsilon must be None where rho is given, got {show(self.epsilon)}: give rho for a budget "
-                "in zero-concentrated privacy, and epsilon for any other"
+            raise refuse(
+                "epsilon",
+                given=self.epsilon,
+                allowed="None where rho is given",
+                remedy="Give rho for a budget in zero-concentrated privacy, and epsilon for any other.",
             )
         else:
             check_real("rho", self.rho, at_least=_SMALLEST_RHO, at_most=_LARGEST_RHO)
@@ -285,14 +291,6 @@ def _steps(Z: NDArray[Any], design: RowDistanceDesign) -> NDArray[Any]:
     if design.signs:
         return signs_of(Z)
     return round_to_steps(Z, Z, design.steps_per_unit, design.largest)
-
-
-def _variance(steps: float, largest: int, reference: Reference) -> float:
-    """Return the null variance of a symmetric coordinate on the grid, in steps squared."""
-    if largest == 1 or reference.signs_mean is not None:
-        return steps**2
-    points, weights = grid_law(steps, largest)
-    return float(weights @ points**2)
 
 
 def _centering(reference: Reference, steps: float, largest: int, rho: int) -> RowCentering:

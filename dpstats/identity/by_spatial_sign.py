@@ -1,7 +1,4 @@
-"""The spatial-sign test: release the norm of the sum of rows projected on a ball.
-
-Proof: docs/proofs/spatial-sign.md.
-"""
+"""The spatial-sign test: release the norm of the sum of rows projected on a ball."""
 
 from __future__ import annotations
 
@@ -24,6 +21,8 @@ from dpstats.lattice import BallLattice
 from dpstats.privacy.stages import Stage
 from dpstats.release.additive import Integers, additive_stages
 from dpstats.release.parameters import parameters
+
+# Proof: docs/proofs/spatial-sign.md.
 
 _NORM = "norm of the sum"
 
@@ -112,7 +111,10 @@ class SpatialSignTest(PrivateTest):
             sums, _ = design.sums(X)
         else:
             sums = sum(
-                (_sums(Z, design, reference) for _, Z in reference.blocks(X, plan.missing)),
+                (
+                    design.sums(Z, reference) if isinstance(design, SignBox) else design.sums(Z)[0]
+                    for _, Z in reference.blocks(X, plan.missing)
+                ),
                 start=np.zeros(plan.n_features, dtype=np.int64),
             )
         return {_NORM: np.array([integer_norm(sums)])}
@@ -133,7 +135,7 @@ class SpatialSignTest(PrivateTest):
         return np.array([integer_norm(S) for S in sums], dtype=np.int64)[:, None]
 
     def _cheaper(self) -> str:
-        return "use L1ExtensionTest, whose simulations cost the same at any number of rows"
+        return "use LipschitzExtensionTest, whose simulations cost the same at any number of rows"
 
     def _rate(self, distance: float, d: int) -> float:
         return norm_rate(distance, d, self.epsilon)
@@ -144,9 +146,3 @@ class SpatialSignTest(PrivateTest):
         # Projected signs have no normal limit here: rows are drawn at any n.
         limit = n >= NORMAL_LIMIT and self.null == "normal"
         return 1e-4 + 1e-5 if limit else 2e-4 + 3e-8 * n * d
-
-
-def _sums(Z: NDArray[Any], design: BallLattice | SignBox, reference: Reference) -> NDArray[np.int64]:
-    if isinstance(design, SignBox):
-        return design.sums(Z, reference)
-    return design.sums(Z)[0]

@@ -1,7 +1,4 @@
-"""The public side of an identity test: its plan, and simulated releases under the null and alternatives.
-
-This module never sees data. A test adds its public constants, and draws its exact integers for simulated data.
-"""
+"""The public side of an identity test: its plan, and simulated releases under the null and alternatives."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ from dpstats.data.parameters import (
     check_privacy_parameters,
     check_real,
 )
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, refuse
 from dpstats.identity.levels import calibration_size, critical_value
 from dpstats.identity.null import PUBLIC_SEED, null_statistics, simulate_blocks
 from dpstats.identity.plan import IdentityPlan
@@ -31,6 +28,8 @@ from dpstats.privacy.stages import AnyStage
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.parameters import HasMissingCodes, parameters
 from dpstats.release.session import Released, Session
+
+# This module never sees data. A test adds its public constants, and draws its exact integers for simulated data.
 
 LARGEST_N = 10**9
 _SMALLEST_EPSILON = 1e-16  # below it, noise for a sensitivity of one step cannot be drawn
@@ -84,10 +83,6 @@ class CalibratedTest(PrivateEstimator[IdentityPlan], HasMissingCodes, ABC):
     def _seconds(self, n: int, d: int, design: Any) -> float:
         """Return the approximate time of a simulated dataset. The default size of a calibration depends on it."""
 
-    def _simulation_seconds(self, plan: IdentityPlan) -> float:
-        """Return the time of a simulated dataset, for the bound on the work of a call."""
-        return self._seconds(plan.n_samples, plan.n_features, plan.design)
-
     def _rate(self, distance: float, d: int) -> float:
         """Return the order of the number of rows required for a distance. It is less than the test needs.
 
@@ -97,7 +92,7 @@ class CalibratedTest(PrivateEstimator[IdentityPlan], HasMissingCodes, ABC):
 
     def _cheaper(self) -> str:
         """Return the advice for the error if simulations take too long."""
-        test = "SpatialSignTest" if self.null == "normal" else "L1ExtensionTest"
+        test = "SpatialSignTest" if self.null == "normal" else "LipschitzExtensionTest"
         return f"use {test}, whose simulations cost the same at any large number of rows"
 
     def _on_signs(self, design: Any) -> bool:
@@ -139,9 +134,11 @@ class CalibratedTest(PrivateEstimator[IdentityPlan], HasMissingCodes, ABC):
         reference = Reference.build(self.mean, self.cov, self.null, d)
         design = self._design(n, d, reference)
         if missing == "center" and self._on_signs(design):
-            raise InvalidParameter(
-                "missing must be 'error' or 'drop' for a test on signs, got 'center': 0 counts as positive, so that a "
-                "missing row would count as (1, ..., 1) and not as the mean of the null hypothesis"
+            raise refuse(
+                "missing",
+                given=missing,
+                allowed="'error' or 'drop' for a test on signs",
+                remedy="0 counts as positive, so a missing row would count as (1, ..., 1) and not as the null mean.",
             )
         stages = self._stages(design, n, d)
         each = self._seconds(n, d, design)
@@ -180,9 +177,11 @@ class CalibratedTest(PrivateEstimator[IdentityPlan], HasMissingCodes, ABC):
         if check_choice("calibration", self.calibration, ["monte_carlo", "textbook"]) == "monte_carlo":
             return False
         if "textbook" not in self._calibrations:
-            raise InvalidParameter(
-                f"calibration must be 'monte_carlo' for {type(self).__name__}, got 'textbook': no constants of this "
-                "test were ever printed; L1ExtensionTest, InnerProductTest and FilteringTest have them"
+            raise refuse(
+                "calibration",
+                given=self.calibration,
+                allowed=f"'monte_carlo' for {type(self).__name__}",
+                remedy="Only LipschitzExtensionTest and FilteringTest have printed constants.",
             )
         return True
 

@@ -7,7 +7,7 @@ from typing import Any
 from dpstats.data.opening import open_source
 from dpstats.data.parameters import check_real
 from dpstats.data.schema import Schema
-from dpstats.errors import InvalidData
+from dpstats.errors import refuse_data
 from dpstats.identity.by_row_distance import RowDistanceTest
 from dpstats.identity.by_spatial_sign import SpatialSignTest
 from dpstats.identity.result import TestResult
@@ -81,7 +81,7 @@ def identity_test(
     -----
     The null hypothesis is the whole distribution of the rows. For the mean alone, use
     ``ClippedMean(...).fit(X).test(value=...)``. If one column may differ strongly and the others do not,
-    `L1ExtensionTest` with ``radius=0.4`` detects smaller distances than both tests.
+    `LipschitzExtensionTest` with ``radius=0.4`` detects smaller distances than both tests.
 
     Examples
     --------
@@ -94,8 +94,10 @@ def identity_test(
     source = open_source(X)
     shape = source.size(Schema().resolve(source.names))
     if shape is None:
-        raise InvalidData(
-            "X must be a table in memory, whose number of rows chooses the test; or fit a test itself"
+        raise refuse_data(
+            "X",
+            allowed="a table in memory, whose number of rows chooses the test",
+            remedy="Or fit a test itself.",
         )
     test = automatic_test(*shape, check_real("epsilon", epsilon, above=0))(
         mean=mean,

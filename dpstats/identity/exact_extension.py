@@ -1,7 +1,4 @@
-"""The exact extension of T from C(Delta), by enumeration or by integer programs: for small data.
-
-The proof page docs/proofs/lipschitz-extension.md defines it and proves its privacy.
-"""
+"""The exact extension of T from C(Delta), by enumeration or by integer programs: for small data."""
 
 from __future__ import annotations
 
@@ -15,8 +12,10 @@ from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_choice, check_real
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
 from dpstats.identity.inner_products import check_sign_rows
+
+# The proof page docs/proofs/lipschitz-extension.md defines it and proves its privacy.
 
 # Limit for the cost of the exact extension. The rule depends on the public (n, d) only.
 MAX_COUNT_VECTORS = 300_000
@@ -70,10 +69,13 @@ def exact_inner_product_extension(X: Any, Delta: float, constant: float, method:
     if method == "auto":
         method = "enumerate" if vectors <= MAX_COUNT_VECTORS else "milp"
     if method == "enumerate" and vectors > MAX_COUNT_VECTORS:
-        raise InvalidParameter(f"n = {n}, d = {d} has too many count vectors; use method='milp'")
+        raise refuse("method", given=method, allowed=f"'milp' for the many count vectors of n = {n}, d = {d}")
     if method == "milp" and (patterns > MAX_PATTERNS or (n + 1) ** d > MAX_SUMS):
-        raise InvalidParameter(
-            f"the exact extension needs small data, got n = {n}, d = {d}; use inner_product_surrogate"
+        raise refuse(
+            "X",
+            got=f"n = {n}, d = {d}",
+            allowed="small for the exact extension",
+            remedy="Use inner_product_surrogate.",
         )
     P = _patterns(d)
     counts = as_int64(np.bincount((X > 0) @ (2 ** np.arange(d)[::-1]), minlength=patterns))
@@ -82,7 +84,9 @@ def exact_inner_product_extension(X: Any, Delta: float, constant: float, method:
     else:
         best = _by_programs(P, counts, Delta, constant)
     if not math.isfinite(best):
-        raise InvalidParameter(f"no {n} x {d} sign dataset has all |<x_j, S>| <= Delta = {Delta:g}")
+        raise refuse(
+            "Delta", given=Delta, allowed=f"larger: no {n} x {d} sign dataset has all |<x_j, S>| <= Delta"
+        )
     return float(best - n * d)
 
 
@@ -95,8 +99,11 @@ def count_vectors(n: int, d: int) -> float:
 def check_solvable(n: int, d: int) -> None:
     """Raise an error for sizes that `exact_inner_product_extension` does not support."""
     if count_vectors(n, d) > MAX_COUNT_VECTORS and (2**d > MAX_PATTERNS or (n + 1) ** d > MAX_SUMS):
-        raise InvalidParameter(
-            f"solver='exact' needs small data, got n_samples = {n}, n_features = {d}; use solver='surrogate'"
+        raise refuse(
+            "solver",
+            given="exact",
+            allowed=f"'surrogate' or 'auto' for data of n_samples = {n}, n_features = {d}",
+            remedy="Only small data have an exact extension.",
         )
 
 

@@ -1,8 +1,4 @@
-"""Algorithm 9.3.3 as pure steps: its constants, and what each line computes.
-
-A test of Canonne, Kamath, McMillan, Ullman and Zakynthinou (2020), for sign rows. The order of its releases is
-`dpstats.identity.by_filtering`'s. Proof: docs/proofs/filtering.md.
-"""
+"""Algorithm 9.3.3 as pure steps: its constants, and what each line computes."""
 
 from __future__ import annotations
 
@@ -17,6 +13,9 @@ from dpstats.data.parameters import check_integer, check_real
 from dpstats.errors import NotPrivate
 from dpstats.privacy.gaussian import gaussian_sigma
 from dpstats.release.noise import MAX_SCALE, check_scale
+
+# A test of Canonne, Kamath, McMillan, Ullman and Zakynthinou (2020), for sign rows. The order of its releases is
+# `dpstats.identity.by_filtering`'s. Proof: docs/proofs/filtering.md.
 
 _EXACT_FLOAT64 = 2**53
 _SMALLEST_DELTA = 1e-280  # so that its logarithms are finite

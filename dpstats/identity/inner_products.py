@@ -1,9 +1,4 @@
-"""Extensions of T = ||S||^2 - n d from C(Delta) = {|<x_j, S>| <= Delta for all rows j}, for sign rows.
-
-C(Delta) is the set of algorithm 9.3.1, with the corrected constant K(Delta) in place of 4 Delta. Here are the constant,
-and a computable K-Lipschitz lower bound of the extension; `exact_extension` has the extension itself, for small data
-(docs/proofs/lipschitz-extension.md). Integers in give exact integers out.
-"""
+"""Extensions of T = ||S||^2 - n d from C(Delta) = {|<x_j, S>| <= Delta for all rows j}, for sign rows."""
 
 from __future__ import annotations
 
@@ -16,8 +11,12 @@ from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_integer, check_real
-from dpstats.errors import InvalidData
+from dpstats.errors import refuse_data
 from dpstats.identity.l1_norm import first_stop, shrunk
+
+# C(Delta) is the set of algorithm 9.3.1, with the corrected constant K(Delta) in place of 4 Delta. Here are the
+# constant, and a computable K-Lipschitz lower bound of the extension; `exact_extension` has the extension itself, for
+# small data (docs/proofs/lipschitz-extension.md). Integers in give exact integers out.
 
 
 def inner_product_constant(n: int, d: int, Delta: float) -> float:
@@ -102,6 +101,6 @@ def inner_product_surrogate(X: Any, Delta: float, constant: float) -> float:
 def check_sign_rows(X: Any) -> NDArray[np.int64]:
     X = np.asarray(X)
     if X.ndim != 2 or X.size == 0 or X.dtype.kind not in "if" or not (np.abs(X) == 1).all():
-        raise InvalidData("X must be a non-empty two-dimensional array of -1 and 1")
+        raise refuse_data("X", allowed="a non-empty two-dimensional array of -1 and 1")
     signs: NDArray[np.int64] = as_int64(X)
     return signs

@@ -1,10 +1,4 @@
-"""The l1 extension: T = ||S||^2 - n d v, with S the sum of the rows, extended from where ||S||_1 is small.
-
-T is stable on datasets with ||S||_1 <= A. Its extension to all datasets has a closed form that is 4cA-Lipschitz. It is
-the minimum over k of a cost g_k(X) + K k, with g_{k+1}(X') <= g_k(X) for neighbors
-(docs/proofs/lipschitz-extension.md).
-Integer input gives exact integer output.
-"""
+"""The l1 extension: T = ||S||^2 - n d v, with S the sum of the rows, extended from where ||S||_1 is small."""
 
 from __future__ import annotations
 
@@ -18,7 +12,11 @@ from scipy.special import ndtr
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_integer, check_real
-from dpstats.errors import InvalidData
+from dpstats.errors import refuse_data
+
+# T is stable on datasets with ||S||_1 <= A. Its extension to all datasets has a closed form that is 4cA-Lipschitz. It
+# is the minimum over k of a cost g_k(X) + K k, with g_{k+1}(X') <= g_k(X) for neighbors
+# (docs/proofs/lipschitz-extension.md). Integer input gives exact integer output.
 
 _MAX_INTEGER = 2**62
 
@@ -61,7 +59,7 @@ def l1_extension(S: Any, n: int, A: float, c: float = 1.0, v: float = 1.0, parit
     c = check_real("c", c, above=0)
     v = check_real("v", v, at_least=0)
     d = S.size
-    if all(_is_integer(number) for number in (A, c)) and np.array_equal(np.rint(S), S):
+    if float(A).is_integer() and float(c).is_integer() and np.array_equal(np.rint(S), S):
         return float(l1_cost(S, n, int(A), int(c), parity) - Fraction(v) * n * d)
     a, floor = np.abs(S.astype(np.float64)), float(n % 2 if parity else 0)
     k = int(first_stop(a[None], floor, 2 * c, 4 * c * A)[0])
@@ -73,12 +71,8 @@ def l1_cost(S: NDArray[Any], n: int, A: int, c: int = 1, parity: bool = True) ->
 
     ``S``, ``A`` and ``c`` are integers, all in the same steps.
     """
-    return int(l1_costs(np.asarray(S)[None], n, A, c, parity)[0])
-
-
-def l1_costs(S: NDArray[Any], n: int, A: int, c: int = 1, parity: bool = True) -> NDArray[Any]:
-    """Return `l1_cost` of every row of ``S``: int64, or Python integers where these do not fit."""
-    return extended_squares(S, 2 * c, 4 * c * A, floor=n % 2 if parity else 0)
+    floor = n % 2 if parity else 0
+    return int(extended_squares(np.asarray(S)[None], 2 * c, 4 * c * A, floor)[0])
 
 
 def extended_squares(S: NDArray[Any], width: Any, price: int, floor: int = 0) -> NDArray[Any]:
@@ -151,13 +145,9 @@ def _check_sum(S: Any) -> NDArray[Any]:
     S = np.asarray(S)
     bad = S.ndim != 1 or S.size == 0 or S.dtype.kind not in "iufO"
     if bad or (S.dtype.kind == "f" and not np.isfinite(S).all()):
-        raise InvalidData("S must be a non-empty vector of finite numbers")
+        raise refuse_data("S", allowed="a non-empty vector of finite numbers")
     vector: NDArray[Any] = S
     return vector
-
-
-def _is_integer(number: float) -> bool:
-    return float(number).is_integer()
 
 
 def _absolute_integers(S: NDArray[Any], extra: int) -> NDArray[Any]:

@@ -1,8 +1,4 @@
-"""p-values and critical values from a calibration of B null statistics, and their level.
-
-p = (1 + #{null >= observed})/(B + 1) is exactly valid on average over calibrations. For one calibration, the realized
-level has a Beta distribution (docs/intervals/identity-tests.md).
-"""
+"""p-values and critical values from a calibration of B null statistics, and their level."""
 
 from __future__ import annotations
 
@@ -14,7 +10,10 @@ from numpy.typing import NDArray
 from scipy.stats import beta
 
 from dpstats.data.parameters import check_integer
-from dpstats.errors import InvalidParameter, show
+from dpstats.errors import refuse
+
+# p = (1 + #{null >= observed})/(B + 1) is exactly valid on average over calibrations. For one calibration, the realized
+# level has a Beta distribution (docs/intervals/identity-tests.md).
 
 SIZES = (9999, 4999, 1999, 999)
 _SECONDS = 10.0  # of one core, that a calibration may take by default
@@ -35,14 +34,19 @@ def calibration_size(level: float, n_calibration: Any, seconds: float) -> int:
     if n_calibration is not None:
         B = check_integer("n_calibration", n_calibration, at_least=1)
         if (exact * (B + 1)).denominator != 1:
-            raise InvalidParameter(
-                f"n_calibration must make (n_calibration + 1) * level an integer of at least 1, got {B} with "
-                f"level = {level:g}: the p-value could not have this level exactly"
+            raise refuse(
+                "n_calibration",
+                given=B,
+                allowed=f"make (n_calibration + 1) * level an integer of at least 1, with level = {level:g}",
+                remedy="The p-value could not have this level exactly.",
             )
         return B
     if exact.denominator > 100_000:
-        raise InvalidParameter(
-            f"level must be a decimal with at most five digits, got {show(level)}: no calibration has it exactly"
+        raise refuse(
+            "level",
+            given=level,
+            allowed="have at most five decimal places",
+            remedy="No calibration has it exactly. Round it.",
         )
     size = next((size for size in SIZES if size * seconds <= _SECONDS), SIZES[-1])
     return exact.denominator * -(-(size + 1) // exact.denominator) - 1

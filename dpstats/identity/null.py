@@ -1,8 +1,4 @@
-"""Public null distributions: simulate the released statistic, including noise, once, and store it.
-
-The seed is fixed and independent of any user's seed. The same test of the same public size has the same critical value
-everywhere.
-"""
+"""Public null distributions: simulate the released statistic, including noise, once, and store it."""
 
 from __future__ import annotations
 
@@ -24,8 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_flag, check_jobs
-from dpstats.errors import InvalidParameter, show
+from dpstats.errors import attempt, refuse
 from dpstats.parallel import cut, one_blas_thread, run_blocks
+
+# The seed is fixed and independent of any user's seed. The same test of the same public size has the same critical
+# value everywhere.
 
 PUBLIC_SEED = 20_200_613
 """Public seed of all null simulations."""
@@ -98,10 +97,10 @@ def null_statistics(
         if known is None and own is not None:
             known = _read(own, size, infinite)
         if known is None:
-            # Each distribution has a separate stream, which is the same on every processor.
-            seed = np.random.default_rng(
-                [PUBLIC_SEED, int(_sha256(f"{round_decimals(key)} {size}")[:16], 16)]
-            )
+            # Each distribution has a separate stream, the same on every processor: processors may differ in the last
+            # digits of a sum or a root, so numbers have eight digits.
+            rounded = _DECIMAL.sub(lambda found: f"{float(found.group()):.8g}", key)
+            seed = np.random.default_rng([PUBLIC_SEED, int(_sha256(f"{rounded} {size}")[:16], 16)])
             known = np.sort(simulate_blocks(size, simulate, seed, n_jobs, progress, "null distribution"))
             known.setflags(write=False)
             _remember((digest, None), known)
@@ -146,11 +145,6 @@ def _remember(place: tuple[str, str | None], known: NDArray[np.float64]) -> None
             _memory.popitem(last=False)
 
 
-def round_decimals(text: str) -> str:
-    """Return the text with numbers of eight digits. Processors may differ in the last digits of a sum or a root."""
-    return _DECIMAL.sub(lambda found: f"{float(found.group()):.8g}", text)
-
-
 def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -182,12 +176,12 @@ def simulate_blocks(
 
 
 def _directory(cache_dir: Any) -> Path:
-    if not isinstance(cache_dir, str | os.PathLike):
-        raise InvalidParameter(f"cache_dir must be None or a path, got {show(cache_dir)}")
-    try:
-        return Path(cache_dir).absolute()
-    except TypeError:
-        raise InvalidParameter(f"cache_dir must be None or a path, got {show(cache_dir)}") from None
+    # A path-like object may return bytes, which Path refuses.
+    is_path = isinstance(cache_dir, str | os.PathLike)
+    directory = attempt(lambda: Path(cache_dir).absolute(), TypeError) if is_path else None
+    if directory is None:
+        raise refuse("cache_dir", given=cache_dir, allowed="None or a path")
+    return directory
 
 
 def _check_writable(directory: Path) -> None:
@@ -197,8 +191,10 @@ def _check_writable(directory: Path) -> None:
         with tempfile.TemporaryFile(dir=directory):
             pass
     except (OSError, ValueError) as error:
-        raise InvalidParameter(
-            f"cache_dir must be a directory that can be written to, got {str(directory)!r}: {error}"
+        raise refuse(
+            "cache_dir",
+            got=f"{str(directory)!r}: {error}",
+            allowed="a directory that can be written to",
         ) from None
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_flag, check_real, check_simulations
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
 from dpstats.identity.alternatives import LARGEST_DISTANCE, farthest_distance, unit_vector
 from dpstats.identity.calibrated import LARGEST_N, CalibratedTest
 from dpstats.identity.null import PUBLIC_SEED
@@ -67,7 +67,7 @@ class PlannedTest(CalibratedTest):
 
     def _power(self, plan: IdentityPlan, shift: NDArray[np.float64], size: int, work: Workload) -> float:
         datasets = plan.n_calibration + size
-        work.add(datasets, self._simulation_seconds(plan), plan.n_samples)
+        work.add(datasets, self._seconds(plan.n_samples, plan.n_features, plan.design), plan.n_samples)
         values = self._alternative(plan, shift, size)
         reached = float(np.mean(values > self._prepare(plan).critical_value))
         work.done(datasets)
@@ -155,15 +155,20 @@ class PlannedTest(CalibratedTest):
             def enough(n: int) -> bool:
                 return self._power(self.plan(n, n_features), shift, size, work) >= power
 
-            high = _first(self._rate(max(distance, _SMALLEST_DISTANCE), first.n_features))
+            # Start at the largest 32 * 2^k up to the rate, and double.
+            rows = self._rate(max(distance, _SMALLEST_DISTANCE), first.n_features)
+            rows = min(max(rows, _FIRST_N), LARGEST_N)
+            high = int(_FIRST_N * 2 ** math.floor(math.log2(rows / _FIRST_N)))
             reached = enough(high)
             # The rate is not a bound. Go down again if it exceeds the required number.
             while reached and high > _FIRST_N and enough(high // 2):
                 high //= 2
             while not reached:
                 if high > LARGEST_N // 2:
-                    raise InvalidParameter(
-                        f"distance = {distance:g} has less than power {power:g} at any n. Give a larger distance"
+                    raise refuse(
+                        "distance",
+                        given=distance,
+                        allowed=f"larger: it has less than power {power:g} at any n",
                     )
                 high *= 2
                 reached = enough(high)
@@ -172,9 +177,3 @@ class PlannedTest(CalibratedTest):
                 middle = (low + high) // 2
                 low, high = (low, middle) if enough(middle) else (middle, high)
             return high
-
-
-def _first(rows: float) -> int:
-    """Return the largest 32 * 2^k up to a number of rows and up to the largest allowed number."""
-    rows = min(max(rows, _FIRST_N), LARGEST_N)
-    return int(_FIRST_N * 2 ** math.floor(math.log2(rows / _FIRST_N)))

@@ -1,15 +1,4 @@
-"""The row-centered kernel of two-valued columns: clipped inner products minus the average product of each row.
-
-    G(x, y) = K(x, y) - g(x) - g(y) + c,   K = clip(<x, y>, -rho, rho),   g(x) = E K(x, y) over y of the null, c = E g,
-
-all integers. If columns are skewed, g is not constant. The part of K that is a sum over single rows then hides the
-effect that the test detects, and toward the middle counteracts it.
-
-g must be a function of the row only, **bit for bit**. Otherwise one row would change the products of others. A matrix
-product with a vectorized exponential differed for 39 of 20,000 rows by their position in a block. So g is a table of
-all rows, or consists of additions and multiplications of single numbers in a fixed order. Proof:
-docs/proofs/row-distance.md.
-"""
+"""The row-centered kernel of two-valued columns: clipped inner products minus the average product of each row."""
 
 from __future__ import annotations
 
@@ -21,6 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
+
+#     G(x, y) = K(x, y) - g(x) - g(y) + c,  K = clip(<x, y>, -rho, rho),  g(x) = E K(x, y) over y of the null,  c = E g,
+#
+# all integers. If columns are skewed, g is not constant. The part of K that is a sum over single rows then hides the
+# effect that the test detects, and toward the middle counteracts it.
+#
+# g must be a function of the row only, **bit for bit**. Otherwise one row would change the products of others. A
+# matrix product with a vectorized exponential differed for 39 of 20,000 rows by their position in a block. So g is a
+# table of all rows, or consists of additions and multiplications of single numbers in a fixed order. Proof:
+# docs/proofs/row-distance.md.
 
 _TABLED_COLUMNS = 12
 """Largest number of columns for which g is a table of all 2^d rows."""

@@ -1,13 +1,12 @@
-"""Public constants of the row distance, from the null distribution of inner products, without data.
-
-Any constants are private. Good constants place tau0 near the median of f0.
-"""
+"""Public constants of the row distance, from the null distribution of inner products, without data."""
 
 from __future__ import annotations
 
 import math
 
 from scipy.special import ndtr
+
+# Any constants are private. Good constants place tau0 near the median of f0.
 
 
 def normal_clipped_square(d: int, rho: int, variance: float) -> float:

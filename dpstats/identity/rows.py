@@ -1,18 +1,4 @@
-"""The row-distance statistic: the number of rows that must change before a statistic falls below its null median.
-
-Let G_ij be a clipped inner product of two rows, or 0 if i = j, and r = G 1. Let w be the width of a window that
-contains 0 and every G_ij. For k = 0..n and a_k = a0 + w k, define
-
-    f_k = sum_i r_i - 2 sum_{k largest} (r_i)_+ + 2 sum_i (-a_k - r_i)_+ ,
-    D   = min{k : f_k <= tau0 + 2 a0 k + 2 w k (k - 1)}        (n if there is none).
-
-Replacing one row changes D by at most one. The proof (docs/proofs/row-distance.md) uses symmetry, the zero diagonal,
-the width of the window, and that G_ij is a function of its two rows. It requires exact arithmetic, because ties in
-floating point break it. So rows are integers. Products use floating point only if every partial sum is an exactly
-represented integer, and everything after the products is int64.
-
-The window is [-rho, rho], or the window of `Centering`.
-"""
+"""The row-distance statistic: the number of rows that must change before a statistic falls below its null median."""
 
 from __future__ import annotations
 
@@ -28,8 +14,21 @@ from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_integer, check_real
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.errors import InvalidParameter, refuse_data
 from dpstats.parallel import one_blas_thread
+
+# Let G_ij be a clipped inner product of two rows, or 0 if i = j, and r = G 1. Let w be the width of a window that
+# contains 0 and every G_ij. For k = 0..n and a_k = a0 + w k, define
+#
+#     f_k = sum_i r_i - 2 sum_{k largest} (r_i)_+ + 2 sum_i (-a_k - r_i)_+ ,
+#     D   = min{k : f_k <= tau0 + 2 a0 k + 2 w k (k - 1)}        (n if there is none).
+#
+# Replacing one row changes D by at most one. The proof (docs/proofs/row-distance.md) uses symmetry, the zero diagonal,
+# the width of the window, and that G_ij is a function of its two rows. It requires exact arithmetic, because ties in
+# floating point break it. So rows are integers. Products use floating point only if every partial sum is an exactly
+# represented integer, and everything after the products is int64.
+#
+# The window is [-rho, rho], or the window of `Centering`.
 
 STEP_BITS = 3
 """Whitened coordinates are rounded to steps of 2^-3 ..."""
@@ -188,7 +187,9 @@ def row_sums(
     else:
         clip = rho
         low, high = check_window(centering.low, centering.high)
-        _check_terms(centering.terms, n, rho)
+        terms = centering.terms
+        if terms.shape != (n,) or terms.dtype != np.int64 or np.abs(terms).max() > rho:
+            raise refuse_data("terms", allowed="one 64-bit integer a row, from -rho to rho")
         dtype = _dtype(max(product, 3 * rho + abs(centering.mean)), max(-low, high))
     # Copy the rows and check them again: another process may write to the caller's memory, and products are read many
     # times.
@@ -274,8 +275,8 @@ def distance_of_row_sums(
             "rho, a0 and tau0 must be small enough for exact 64-bit arithmetic at this number of rows"
         )
     if n and not others * low <= r[0] <= r[-1] <= others * high:
-        raise InvalidData(
-            f"row_sums must be sums of n - 1 products between {low} and {high}, as row_sums returns"
+        raise refuse_data(
+            "row_sums", allowed=f"sums of n - 1 products between {low} and {high}, as row_sums returns"
         )
     k = np.arange(n + 1, dtype=np.int64)
     top = np.concatenate([[0], np.cumsum(np.maximum(r[::-1], 0))])
@@ -293,29 +294,24 @@ def check_window(low: int, high: int) -> tuple[int, int]:
     return low, check_integer("high", high, at_least=0, at_most=_EXACT_FLOAT64)
 
 
-def _check_terms(terms: NDArray[np.int64], n: int, rho: int) -> None:
-    if terms.shape != (n,) or terms.dtype != np.int64 or np.abs(terms).max() > rho:
-        raise InvalidData("terms must be one 64-bit integer a row, from -rho to rho")
-
-
 def _check_integer_rows(X: NDArray[Any], bound: int | None) -> int:
     """Return a bound on the absolute entries, after checking that they are integers."""
     if X.ndim != 2 or X.dtype.kind not in "biuf":
-        raise InvalidData("X must be a two-dimensional array of integers")
+        raise refuse_data("X", allowed="a two-dimensional array of integers")
     if X.size == 0:
         return 0
     low, high = X.min(), X.max()
     # A NaN makes an extreme NaN, and fails the comparison; unsigned and 64-bit entries compare exactly.
     if not (low >= -(2**26) and high <= 2**26):
-        raise InvalidData("X must hold integers of size at most 2^26")
+        raise refuse_data("X", allowed="hold integers of size at most 2^26")
     if X.dtype.kind == "f" and not np.array_equal(np.rint(X), X):
-        raise InvalidData("X must hold integers: round the rows to a lattice first")
+        raise refuse_data("X", allowed="hold integers", remedy="Round the rows to a lattice first.")
     largest = max(-int(low), int(high))
     if bound is None:
         return largest
     bound = check_integer("bound", bound, at_least=0)
     if largest > bound:
-        raise InvalidData("X must be within its public bound, got at least one entry beyond it")
+        raise refuse_data("X", got="at least one entry beyond it", allowed="within its public bound")
     return bound
 
 
@@ -326,7 +322,11 @@ def _dtype(product: int, clip: int) -> Any:
         return np.float32
     if largest < _EXACT_FLOAT64:
         return np.float64
-    raise InvalidData("X is too large for exact arithmetic: its entries squared, times d, must be below 2^53")
+    raise refuse_data(
+        "X",
+        allowed="small enough for exact arithmetic",
+        remedy="Its entries squared, times d, must be below 2^53.",
+    )
 
 
 def _threads(multiplications: int) -> int:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.labels import by_name, column_names
 from dpstats.data.rows import as_float64
-from dpstats.errors import InvalidData
+from dpstats.errors import refuse_data
 from dpstats.identity.whitening import Reference, signs_of
 
 
@@ -50,7 +50,7 @@ def sign_reduction(X: Any, mean: Any = 0.0, cov: Any = None) -> NDArray[np.int8]
     """
     rows = np.asarray(X)
     if rows.ndim != 2 or rows.size == 0 or rows.dtype.kind not in "biuf":
-        raise InvalidData("X must be a non-empty 2-d table of real numbers")
+        raise refuse_data("X", allowed="a non-empty 2-d table of real numbers")
     if rows.dtype.itemsize > 8:
         rows = as_float64(rows)
     names = column_names(X)

@@ -1,8 +1,4 @@
-"""What the spatial-sign test is about: the norm of the sum of rows projected on a ball, in integers.
-
-S = sum_i x_i min(1, B/||x_i||). Replacing a row moves S by at most 2B, and so its norm, in any dimension:
-releasing ||S|| instead of S is what makes pure privacy affordable. Proof: docs/proofs/spatial-sign.md.
-"""
+"""What the spatial-sign test is about: the norm of the sum of rows projected on a ball, in integers."""
 
 from __future__ import annotations
 
@@ -12,6 +8,9 @@ from typing import Any
 from numpy.typing import NDArray
 
 from dpstats.lattice import BallLattice
+
+# S = sum_i x_i min(1, B/||x_i||). Replacing a row moves S by at most 2B, and so its norm, in any dimension:
+# releasing ||S|| instead of S is what makes pure privacy affordable. Proof: docs/proofs/spatial-sign.md.
 
 DEFAULT_RADIUS = 0.75
 """B / sqrt(d) for whitened rows of many columns: see `default_radius`."""
@@ -56,16 +55,3 @@ def integer_norm(S: NDArray[Any]) -> int:
     D as well: floor(x + D) = floor(x) + D. Rounding down costs no sensitivity.
     """
     return math.isqrt(sum(int(s) ** 2 for s in S))
-
-
-def spatial_sign_norm(Z: NDArray[Any], lattice: BallLattice) -> int:
-    """Return ||S|| in steps of the lattice; its sensitivity is ``lattice.sensitivity("l2")`` steps, 2B.
-
-    Parameters
-    ----------
-    Z : array of shape (n, d)
-        Whitened rows; a row with a NaN or infinite entry has been set to zero.
-    lattice : BallLattice
-    """
-    sums, _ = lattice.sums(Z)
-    return integer_norm(sums)

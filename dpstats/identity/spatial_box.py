@@ -1,9 +1,4 @@
-"""The sum of two-valued rows: its sensitivity is the diagonal of the box that the rows are corners of.
-
-Whitened signs of column j are one of two integers, high_j and low_j. So replacing a row changes the sum by at most
-sqrt(sum_j (high_j - low_j)^2). For skewed columns this is far less than twice the longest row, because no two rows are
-both this long and opposite. Proof: docs/proofs/spatial-sign.md.
-"""
+"""The sum of two-valued rows: its sensitivity is the diagonal of the box that the rows are corners of."""
 
 from __future__ import annotations
 
@@ -14,6 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.identity.whitening import Reference
+
+# Whitened signs of column j are one of two integers, high_j and low_j. So replacing a row changes the sum by at most
+# sqrt(sum_j (high_j - low_j)^2). For skewed columns this is far less than twice the longest row, because no two rows
+# are both this long and opposite. Proof: docs/proofs/spatial-sign.md.
 
 STEPS_PER_UNIT = 2.0**20
 """Coordinates are at most 14.2, and sums of 10^9 of them below 2^54."""

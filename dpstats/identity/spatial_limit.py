@@ -1,12 +1,4 @@
-"""The norm of the sum of many projected rows, simulated from its normal limit: at any number of rows, at one cost.
-
-For x ~ N(a e, I) and any h, with u_k noncentral chi-square of k degrees and noncentrality a^2,
-
-    E[<x, e> h(|x|^2)] = a E h(u_{d+2}),    E[x_j^2 h(|x|^2)] = E h(u_{d+2}) + a^2 e_j^2 E h(u_{d+4}),
-
-so that the moments of x min(1, radius/|x|) are integrals over a line. They must be exact, because the error in the mean
-of a row is multiplied by n in the sum.
-"""
+"""The norm of the sum of many projected rows, simulated from its normal limit: at any number of rows, at one cost."""
 
 from __future__ import annotations
 
@@ -17,6 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import chi2, ncx2, norm
+
+# For x ~ N(a e, I) and any h, with u_k noncentral chi-square of k degrees and noncentrality a^2,
+#
+#     E[<x, e> h(|x|^2)] = a E h(u_{d+2}),    E[x_j^2 h(|x|^2)] = E h(u_{d+2}) + a^2 e_j^2 E h(u_{d+4}),
+#
+# so that the moments of x min(1, radius/|x|) are integrals over a line. They must be exact, because the error in the
+# mean of a row is multiplied by n in the sum.
 
 # From this number of rows, the sum of simulated rows is drawn from its normal limit. The rows are bounded, and
 # symmetric under the null. So the error in the probability of a ball is O(1/n), less than the error of a calibration.

@@ -1,9 +1,4 @@
-"""The null hypothesis in whitened coordinates: public numbers, a row map, and how to simulate both.
-
-A test of "the rows are N(mean, cov)" uses z = cov^(-1/2) (x - mean). This map applies public numbers to each row
-separately, so it does not change the neighboring relation. Under the null, z is standard normal for any mean and
-covariance. Proof: docs/proofs/identity-tests.md.
-"""
+"""The null hypothesis in whitened coordinates: public numbers, a row map, and how to simulate both."""
 
 from __future__ import annotations
 
@@ -17,8 +12,12 @@ from scipy.special import ndtr
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_choice, check_columns
-from dpstats.errors import InvalidParameter, attempt
+from dpstats.errors import attempt, refuse
 from dpstats.lattice.finite import not_finite
+
+# A test of "the rows are N(mean, cov)" uses z = cov^(-1/2) (x - mean). This map applies public numbers to each row
+# separately, so it does not change the neighboring relation. Under the null, z is standard normal for any mean and
+# covariance. Proof: docs/proofs/identity-tests.md.
 
 _BLOCK = 1 << 18  # entries whitened at once: two megabytes
 _ROUNDING = 1e-9
@@ -56,10 +55,12 @@ class Reference:
         if null == "normal":
             return cls(n_features, center, _whitener(cov, n_features))
         if cov is not None:
-            raise InvalidParameter("cov must be None with null='product': signs have variance 1 - mean^2")
+            raise refuse(
+                "cov", given=cov, allowed="None with null='product'", remedy="Signs have variance 1 - mean^2."
+            )
         means = np.broadcast_to(center, (n_features,)).astype(np.float64)
         if np.any(np.abs(means) > 0.99):
-            raise InvalidParameter("mean must be between -0.99 and 0.99 in every column with null='product'")
+            raise refuse("mean", allowed="between -0.99 and 0.99 in every column with null='product'")
         return cls(n_features, means, 1 / np.sqrt(1 - means**2), means)
 
     @property
@@ -188,9 +189,7 @@ class Reference:
         mean = self.signs_mean + np.asarray(shift) / self.whitener
         # The farthest distance there can be may be rounded up.
         if np.any(np.abs(mean) > 1 + _ROUNDING):
-            raise InvalidParameter(
-                "distance must leave every column's mean between -1 and 1 in this direction"
-            )
+            raise refuse("distance", allowed="not move a column's mean beyond -1 or 1 in this direction")
         up: NDArray[np.float64] = (1 + np.clip(mean, -1, 1)) / 2
         return up
 
@@ -214,8 +213,10 @@ def signs_of(Z: NDArray[Any]) -> NDArray[np.int8]:
 def check_signs(reference: Reference, instead: str) -> None:
     """Refuse a test on signs where they are not uniform under the null."""
     if not reference.uniform_signs:
-        raise InvalidParameter(
-            f"mean must be 0 for a test on signs with null='product': theirs are not uniform; use {instead}"
+        raise refuse(
+            "mean",
+            allowed="0 for a test on signs with null='product'",
+            remedy=f"Their signs are not uniform. Use {instead}.",
         )
 
 
@@ -226,31 +227,32 @@ def _whitener(cov: Any, n_features: int) -> NDArray[np.float64] | None:
     masked = np.ma.isMaskedArray(cov)
     matrix = attempt(lambda: np.array(cov, dtype=object) if masked else np.asarray(cov), Exception)
     if matrix is None:
-        raise InvalidParameter("cov must be a vector or a matrix of numbers, got rows of unequal length")
+        raise refuse("cov", got="rows of unequal length", allowed="a vector or a matrix of numbers")
     if matrix.dtype.kind not in "iuf" or matrix.shape not in ((n_features,), (n_features, n_features)):
-        raise InvalidParameter(
-            f"cov must be None, {n_features} variances, or a {n_features} x {n_features} matrix of numbers, got "
-            f"shape {matrix.shape}"
+        raise refuse(
+            "cov",
+            got=f"shape {matrix.shape}",
+            allowed=f"None, {n_features} variances, or a {n_features} x {n_features} matrix of numbers",
         )
     matrix = matrix.astype(np.float64)
     if not np.isfinite(matrix).all():
-        raise InvalidParameter("cov must be finite")
+        raise refuse("cov", allowed="finite")
     if matrix.ndim == 1:
         if np.any(matrix <= 0):
-            raise InvalidParameter("cov must be positive definite, got a variance that is not positive")
+            raise refuse("cov", got="a variance that is not positive", allowed="positive definite")
         return np.asarray(1 / np.sqrt(matrix))
     # By a power of four, which rounds nothing: sums and products of the largest numbers stay finite.
     half = int(np.frexp(np.abs(np.diag(matrix)).max())[1]) // 2
     with np.errstate(over="ignore"):
         matrix = np.ldexp(matrix, -2 * half)
     if np.abs(matrix).max() > 1e150:
-        raise InvalidParameter("cov must be positive definite, got an entry far beyond its variances")
+        raise refuse("cov", got="an entry far beyond its variances", allowed="positive definite")
     scale = np.sqrt(np.outer(np.abs(np.diag(matrix)), np.abs(np.diag(matrix))))
     if np.any(np.abs(matrix - matrix.T) > 1e-9 * scale + 1e-300):
-        raise InvalidParameter("cov must be symmetric")
+        raise refuse("cov", allowed="symmetric")
     values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
     # Below this an eigenvalue is the rounding of the others, and its direction means nothing.
     if values[0] <= n_features * np.finfo(np.float64).eps * abs(values[-1]):
-        raise InvalidParameter("cov must be positive definite, got a smallest eigenvalue of about 0 or less")
+        raise refuse("cov", got="a smallest eigenvalue of about 0 or less", allowed="positive definite")
     root: NDArray[np.float64] = np.ldexp((vectors / np.sqrt(values)) @ vectors.T, -half)
     return root

@@ -1,7 +1,6 @@
 """Query release: many linear queries on a finite universe, answered from one budget."""
 
 from dpstats.data.levels import Bins
-from dpstats.queries import pictures as pictures  # what pages draw
 from dpstats.queries.answers import WorkloadAnswers
 from dpstats.queries.domain import Domain
 from dpstats.queries.halfspaces import HalfspaceQueries
@@ -13,6 +12,7 @@ from dpstats.queries.mwem import MarginalMWEM
 from dpstats.queries.net import NetMechanism, SmallDB
 from dpstats.queries.online import OnlineMultiplicativeWeights
 from dpstats.queries.parities import ParityQueries
+from dpstats.queries.pictures import plot_answers as plot_answers  # registers what pages draw
 from dpstats.queries.prefixes import PrefixQueries
 from dpstats.queries.ranges import RangeQueries
 from dpstats.queries.synthetic import SyntheticDistribution

@@ -1,12 +1,4 @@
-"""Optimal precisions of the residuals of tables, and their privacy cost, computed from sizes only.
-
-Residual A has noise of variance 1/w_A in every cell. Let two rows differ in exactly the attributes B. Replacing one by
-the other moves all residuals jointly by mu^2(B), in squared standard deviations of the noise:
-
-mu^2(B) = 2 sum_A w_A prod_A (1 - 1/n_i) (1 - (-1)^|A & B| prod_(A & B) 1/(n_i - 1)), over A with nonempty A & B.
-
-Proof: docs/proofs/workload-answers.md.
-"""
+"""Optimal precisions of the residuals of tables, and their privacy cost, computed from sizes only."""
 
 from __future__ import annotations
 
@@ -18,12 +10,19 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.queries.linear import Numbers
 from dpstats.queries.marginals import Table
 from dpstats.queries.residuals import closure, share
 
+# Residual A has noise of variance 1/w_A in every cell. Let two rows differ in exactly the attributes B. Replacing one
+# by the other moves all residuals jointly by mu^2(B), in squared standard deviations of the noise:
+#
+# mu^2(B) = 2 sum_A w_A prod_A (1 - 1/n_i) (1 - (-1)^|A & B| prod_(A & B) 1/(n_i - 1)), over A with nonempty A & B.
+#
+# Proof: docs/proofs/workload-answers.md.
+
 Codes = NDArray[np.int64]
 Places = NDArray[np.intp] | slice
-Numbers = NDArray[np.float64]
 
 MOST_ATTRIBUTES = 20
 """Largest number of attributes for the cost of every B. Above it, the worst pair of each residual is used."""

@@ -1,7 +1,4 @@
-"""Answers to a whole workload of queries from one release: marginals of a domain, or any linear queries.
-
-Proof: docs/proofs/workload-answers.md.
-"""
+"""Answers to a whole workload of queries from one release: marginals of a domain, or any linear queries."""
 
 from __future__ import annotations
 
@@ -12,7 +9,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
@@ -22,12 +18,13 @@ from dpstats.data.parameters import (
 )
 from dpstats.data.tables import Rows
 from dpstats.error_distributions import usual_level
-from dpstats.errors import InvalidParameter, show, show_names
+from dpstats.errors import refuse, show_names
 from dpstats.inference import Estimates, HasEstimates
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.queries.domain import BYTES_OF_A_CELL
 from dpstats.queries.gaussian_release import GaussianRelease
+from dpstats.queries.linear import Numbers
 from dpstats.queries.marginals import MarginalQueries, check_table
 from dpstats.queries.residual_release import ResidualRelease
 from dpstats.queries.share_intervals import check_estimand, share_estimates
@@ -39,7 +36,7 @@ from dpstats.release.session import Released
 from dpstats.report import SIMULATED
 from dpstats.results import Summary
 
-Numbers = NDArray[np.float64]
+# Proof: docs/proofs/workload-answers.md.
 
 _SHOWN = 40  # rows of a summary
 _TITLE = "Private answers to a workload"
@@ -240,7 +237,9 @@ class WorkloadAnswers(HasEstimates, WorkloadRelease[WorkloadPlan]):
         check_is_fitted(self, "answers_")
         of = check_estimand(estimand)
         if of == "population" and not self.queries_.is_counting:
-            raise InvalidParameter("estimand must be 'data' where values of queries are not all 0 or 1")
+            raise refuse(
+                "estimand", given=estimand, allowed="'data' where values of queries are not all 0 or 1"
+            )
         numbers = self.linear_[at], self.noise_std_[at], self.plan_.n_samples
         names = [self.queries_.label(j) for j in range(self.linear_.size)[at]]
         found = share_estimates(*numbers, of, shown=self.answers_[at], names=names)
@@ -267,12 +266,17 @@ class WorkloadAnswers(HasEstimates, WorkloadRelease[WorkloadPlan]):
         check_is_fitted(self, "answers_")
         queries, domain = self._asked()
         if not isinstance(queries, MarginalQueries):
-            raise InvalidParameter("attributes need a workload of tables, got other queries")
+            raise refuse(
+                "workload",
+                got="other queries",
+                allowed="tables of attributes for marginal()",
+                remedy="Use predict().",
+            )
         table = check_table("attributes", attributes, domain)
         if table not in queries.tables:
             known = show_names(domain.label(other) for other in queries.tables)
-            raise InvalidParameter(
-                f"attributes must name a table of the workload, {known}, got {show(domain.label(table))}"
+            raise refuse(
+                "attributes", given=domain.label(table), allowed=f"name a table of the workload, {known}"
             )
         place = queries.tables.index(table)
         at = queries.part(place)

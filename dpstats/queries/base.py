@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -16,34 +16,34 @@ from dpstats.data.parameters import check_integer, check_random_state
 from dpstats.data.schema import Schema
 from dpstats.data.tables import Rows
 from dpstats.error_distributions import ChosenLimits, usual_level
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.errors import refuse, refuse_data
 from dpstats.inference import Estimates, HasEstimates
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.queries.counted import counts_of, domain_schema
 from dpstats.queries.domain import Domain, check_domain
-from dpstats.queries.linear import LinearQueries, query_values
+from dpstats.queries.linear import LinearQueries, Numbers, query_values
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.parameters import parameters
 from dpstats.results import Summary
 from dpstats.together import AtOnce
 
-Numbers = NDArray[np.float64]
 Plan = TypeVar("Plan", bound=ReleasePlan)
 
 _SHOWN = 20  # queries of a summary
 _BOUND = AtOnce("the bound, which holds for all answers at once")
 
 
-class _Fitted(PrivateEstimator[Plan]):
+class _SyntheticFit(PrivateEstimator[Plan]):
     """Fitted attributes. This class has no parameters."""
 
+    queries: Any
     synthetic_: Numbers
     error_bound_: float
 
 
 @parameters
-class HistogramRelease(_Fitted[Plan], ABC):
+class HistogramRelease(_SyntheticFit[Plan], ABC):
     """Base class of the estimators that release a distribution on a finite universe."""
 
     epsilon: float = 1.0
@@ -69,8 +69,10 @@ class HistogramRelease(_Fitted[Plan], ABC):
         domain = self._domain()
         counts = counts_of(rows, (-1,) if domain is None else domain.shape).ravel()
         if size is not None and counts.size != size:
-            raise InvalidData(
-                f"X must have a count for each of the {size:,} points that the queries are about, got {counts.size:,}"
+            raise refuse_data(
+                "X",
+                got=f"{counts.size:,}",
+                allowed=f"have a count for each of the {size:,} points that the queries are about",
             )
         return counts
 
@@ -106,9 +108,15 @@ class HistogramRelease(_Fitted[Plan], ABC):
     def _answered(self, queries: LinearQueries) -> Numbers:
         return np.asarray(queries.answers(self.synthetic_), dtype=np.float64)
 
-    @abstractmethod
     def _declared(self) -> LinearQueries:
         """Return the declared queries."""
+        if self.queries is None:
+            raise refuse(
+                "queries",
+                allowed="given",
+                remedy="Declare LinearQueries, or a matrix of shape (n_queries, size).",
+            )
+        return as_queries(self.queries)
 
     def sample(self, n: int, random_state: Any = None) -> Any:
         """Draw synthetic rows from the distribution, without additional privacy cost.
@@ -146,9 +154,10 @@ class BoundedErrors(ChosenLimits):
     def confirm_level(self, confidence_level: float | None) -> float:
         level = usual_level(self.level if confidence_level is None else confidence_level)
         if level > self.level + 1e-12:
-            raise InvalidParameter(
-                f"confidence_level must be at most 1 - beta = {self.level:g}, which the release was planned for, "
-                f"got {level:g}"
+            raise refuse(
+                "confidence_level",
+                given=level,
+                allowed=f"at most 1 - beta = {self.level:g}, which the release was planned for",
             )
         return self.level
 
@@ -209,5 +218,5 @@ def as_queries(queries: Any, size: int | None = None, name: str = "queries") -> 
         queries = LinearQueries.from_matrix(np.atleast_2d(query_values(name, queries, ndim, size)))
     found: LinearQueries = queries
     if size is not None and found.size != size:
-        raise InvalidParameter(f"{name} must be about {size:,} points, got queries about {found.size:,}")
+        raise refuse(name, got=f"queries about {found.size:,}", allowed=f"about {size:,} points")
     return found

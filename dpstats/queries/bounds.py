@@ -1,8 +1,4 @@
-"""Bounds on the error of all answers: the theorems of chapters 4 and 5, as printed and tightened.
-
-Errors are proportions of all rows. A bound holds for all queries simultaneously, except with probability beta. A bound
-of 1/2 or more is vacuous, because the answer 1/2 to every query has an error of at most 1/2 and needs no data.
-"""
+"""Bounds on the error of all answers: the theorems of chapters 4 and 5, as printed and tightened."""
 
 from __future__ import annotations
 
@@ -15,7 +11,12 @@ from scipy.optimize import brentq
 from dpstats.data.parameters import check_integer, check_privacy_parameters, check_real
 from dpstats.queries.multisets import n_multisets, shattered_size
 
+# Errors are proportions of all rows. A bound holds for all queries simultaneously, except with probability beta. A
+# bound of 1/2 or more is vacuous, because the answer 1/2 to every query has an error of at most 1/2 and needs no
+# data.
+
 VACUOUS = 0.5
+VACUOUS_NOTE = "The error bound is vacuous: the answer 1/2 to every query is never further off."
 
 
 @dataclass(frozen=True, slots=True)

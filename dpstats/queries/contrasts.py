@@ -1,9 +1,4 @@
-"""Tables in orthonormal contrasts: along every axis the mean, and the Helmert contrasts of the levels.
-
-Consider the coefficients with a contrast in the attributes A, and the mean in all others. They are the residual of A
-in orthonormal coordinates, times the root of the number of cells of the other attributes. Independent noise of a
-residual is therefore independent noise of its coefficients.
-"""
+"""Tables in orthonormal contrasts: along every axis the mean, and the Helmert contrasts of the levels."""
 
 from __future__ import annotations
 
@@ -13,12 +8,14 @@ from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import helmert
 
+from dpstats.queries.linear import Numbers
 from dpstats.queries.marginals import Table
 
-Numbers = NDArray[np.float64]
+# Consider the coefficients with a contrast in the attributes A, and the mean in all others. They are the residual of A
+# in orthonormal coordinates, times the root of the number of cells of the other attributes. Independent noise of a
+# residual is therefore independent noise of its coefficients.
 
 _WIDEST = 32  # largest size of a matrix for several axes
 

@@ -1,9 +1,4 @@
-"""Exact integer answers of queries on histograms over a finite universe.
-
-Mechanisms add noise to combinations of two kinds of integers, both in steps of 2^-20 rows. The answers on the data are
-exact. The answers of a public hypothesis are rounded. Replacing a row changes an answer on the data by at most `ROW`,
-and does not change the hypothesis.
-"""
+"""Exact integer answers of queries on histograms over a finite universe."""
 
 from __future__ import annotations
 
@@ -14,6 +9,10 @@ from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.queries.linear import FRACTION_BITS, LinearQueries
+
+# Mechanisms add noise to combinations of two kinds of integers, both in steps of 2^-20 rows. The answers on the data
+# are exact. The answers of a public hypothesis are rounded. Replacing a row changes an answer on the data by at most
+# `ROW`, and does not change the hypothesis.
 
 ROW = 1 << FRACTION_BITS
 """Sensitivity of the answer of a query to replacing a row, in steps."""

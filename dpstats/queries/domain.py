@@ -1,7 +1,4 @@
-"""Finite domains: the product of named attributes with declared levels or bins, and the counts of rows in its cells.
-
-A domain is public and declared in advance. The cell of a row depends on this row only.
-"""
+"""Finite domains: products of named attributes with declared levels or bins, and the counts of rows in their cells."""
 
 from __future__ import annotations
 
@@ -17,7 +14,9 @@ from dpstats.data.levels import Bins, Categories, Levels
 from dpstats.data.opening import open_source
 from dpstats.data.parameters import check_choice
 from dpstats.data.schema import Schema
-from dpstats.errors import InvalidData, InvalidParameter, refuse, show, show_names
+from dpstats.errors import refuse, refuse_data, show, show_names
+
+# A domain is public and declared in advance. The cell of a row depends on this row only.
 
 Counts = NDArray[np.int64]
 
@@ -78,17 +77,20 @@ class Domain:
     def __init__(self, attributes: Any, *, other: Sequence[str] = ()) -> None:
         named = isinstance(attributes, Mapping)
         if isinstance(attributes, str | bytes) or not isinstance(attributes, Mapping | Sequence | np.ndarray):
-            raise InvalidParameter(
-                "attributes must be declared, {name: levels, Bins or number of levels, ...}, got "
-                f"{show(attributes)}"
+            raise refuse(
+                "attributes",
+                given=attributes,
+                allowed="declared, {name: levels, Bins or number of levels, ...}",
             )
         if not len(attributes):
-            raise InvalidParameter("attributes must be at least one, got none")
+            raise refuse("attributes", got="none", allowed="at least one")
         declared = dict(attributes) if named else {f"x{j}": item for j, item in enumerate(attributes)}
         for place, name in enumerate(declared):
             if not isinstance(name, str) or not name or TIMES.strip() in name:
-                raise InvalidParameter(
-                    f"names of attributes must be text without {TIMES.strip()!r}, got another at position {place}"
+                raise refuse(
+                    "names of attributes",
+                    got=f"another at position {place}",
+                    allowed=f"text without {TIMES.strip()!r}",
                 )
         further = _check_other(other, tuple(declared))
         kinds = [_kind(place, item, name in further) for place, (name, item) in enumerate(declared.items())]
@@ -130,12 +132,14 @@ class Domain:
         schema = Schema(self.names if self.named else None, levels=self.kinds).resolve(source.names)
         codes: Counts = source.read(schema).whole().X
         if len(codes) == 0:
-            raise InvalidData("X must have at least one row, got none")
+            raise refuse_data("X", got="none", allowed="have at least one row")
         outside = [name for name, column in zip(self.names, codes.T, strict=True) if (column < 0).any()]
         if outside:
-            raise InvalidData(
-                f"X must hold declared levels only, got at least one other entry of {show(outside[0])}, or "
-                f"missing; declare it, or give the domain other=[{show(outside[0])}]"
+            raise refuse_data(
+                "X",
+                got=f"at least one other entry of {show(outside[0])}, or missing",
+                allowed="hold declared levels only",
+                remedy=f"Declare it, or give the domain other=[{show(outside[0])}].",
             )
         return codes
 
@@ -176,9 +180,11 @@ class Domain:
     def check_size(self, most: int, what: str) -> None:
         """Raise an error if the domain has more than ``most`` cells."""
         if self.size > most:
-            raise InvalidParameter(
-                f"the domain must have at most {most:,} cells for {what}, got {self.size:,}: declare fewer or coarser "
-                "attributes"
+            raise refuse(
+                "domain",
+                got=f"{self.size:,}",
+                allowed=f"have at most {most:,} cells for {what}",
+                remedy="Declare fewer or coarser attributes.",
             )
 
     def rows(self, cells: Any, backend: str = "pandas") -> Any:
@@ -193,9 +199,9 @@ class Domain:
         """
         places = np.asarray(cells)
         if places.ndim != 1 or (places.size and places.dtype.kind not in "iu"):
-            raise InvalidParameter("cells must be a 1-d array of positions")
+            raise refuse("cells", given=cells, allowed="a 1-d array of positions")
         if places.size and not 0 <= places.min() <= places.max() < self.size:
-            raise InvalidParameter(f"cells must be positions below {self.size:,}")
+            raise refuse("cells", allowed=f"positions below {self.size:,}")
         codes = np.unravel_index(as_int64(places), self.shape)
         return self.frame(np.stack(codes, axis=1), backend=backend)
 
@@ -240,8 +246,8 @@ def find_position(domain: Domain, attribute: Any, given: Any) -> int:
     if whole and 0 <= attribute < len(domain.names):
         return int(attribute)
     known = ", ".join(map(repr, domain.names))
-    raise InvalidParameter(
-        f"an attribute must be one of {known}, or a position below {len(domain.names)}, got {show(given)}"
+    raise refuse(
+        "an attribute", given=given, allowed=f"one of {known}, or a position below {len(domain.names)}"
     )
 
 
@@ -280,18 +286,18 @@ def _kind(place: int, declared: Any, further: bool) -> Kind:
         kind = declared
     elif isinstance(declared, int | np.integer) and not isinstance(declared, bool):
         if declared > LARGEST_TABLE:
-            raise InvalidParameter(
-                f"{what} must be at most {LARGEST_TABLE:,} levels, got more. Declare coarser Bins."
+            raise refuse(
+                what, got="more", allowed=f"at most {LARGEST_TABLE:,} levels", remedy="Declare coarser Bins."
             )
         if declared + further < 2:
-            raise InvalidParameter(f"{what} must be two levels or more, got fewer")
+            raise refuse(what, got="fewer", allowed="two levels or more")
         kind = Categories(range(int(declared)), what)
     else:
         kind = Categories(declared, what)
     if further and OTHER in kind.values:
-        raise InvalidParameter(f"{what} must not declare {OTHER!r}, which other adds")
+        raise refuse(what, allowed=f"not declare {OTHER!r}, which other adds")
     if len(kind) + further < 2:
-        raise InvalidParameter(f"{what} must have two levels or more, got {len(kind)}")
+        raise refuse(what, got=f"{len(kind)}", allowed="two levels or more")
     return WithOther(kind) if further else kind
 
 

@@ -1,8 +1,4 @@
-"""Least squares fits of distributions to noisy answers, by entropic mirror descent from the uniform distribution.
-
-A step is p <- p e^(-step gradient), normalized. The fit starts uniform and moves in the directions that the answers
-support. Stopping early keeps noise out of the directions about which the answers have little information.
-"""
+"""Least squares fits of distributions to noisy answers, by entropic mirror descent from the uniform distribution."""
 
 from __future__ import annotations
 
@@ -11,9 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Numbers = NDArray[np.float64]
+from dpstats.queries.linear import Numbers
+
+# A step is p <- p e^(-step gradient), normalized. The fit starts uniform and moves in the directions that the answers
+# support. Stopping early keeps noise out of the directions about which the answers have little information.
+
 Evaluate = Callable[[Numbers], tuple[Numbers, Numbers]]
 """Maps distributions (draws, size) to misfits (draws,), half sums of squares, and their gradients (draws, size)."""
 

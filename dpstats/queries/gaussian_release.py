@@ -1,37 +1,32 @@
-"""Any linear queries from one Gaussian release, projected onto the possible answers of distributions.
-
-Proof: docs/proofs/workload-answers.md. Nikolov, Talwar and Zhang (2013), The geometry of differential privacy.
-"""
+"""Any linear queries from one Gaussian release, projected onto the possible answers of distributions."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.tables import Rows
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
 from dpstats.lattice import isqrt_up
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.queries.counted import counts_of
 from dpstats.queries.domain import Counts, Domain
 from dpstats.queries.entropic import Fit, fit
-from dpstats.queries.linear import FRACTION_BITS, LinearQueries
+from dpstats.queries.linear import FRACTION_BITS, LinearQueries, Numbers
 from dpstats.queries.workload import FULL_TABLE
 from dpstats.release.additive import Integers
+
+# Proof: docs/proofs/workload-answers.md. Nikolov, Talwar and Zhang (2013), The geometry of differential privacy.
 
 ANSWERS = "answers"
 
 _PAIRWISE = 1 << 12  # points up to which all pairs of columns are compared
 _BLOCK = 1 << 22
-
-Numbers = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,18 +51,13 @@ class GaussianRelease:
         """Whether the domain is small enough for distributions over it."""
         return True
 
-    @cached_property
-    def squared_distance(self) -> int:
-        """Squared sensitivity of all answers, in steps of 2^-20: the largest squared distance of two columns."""
-        if self.queries.size > FULL_TABLE:
-            raise InvalidParameter(
-                f"workload must be on at most {FULL_TABLE:,} points, got queries on {self.queries.size:,}"
-            )
-        return squared_column_distance(self.queries)
-
     def items(self) -> Integers:
         """Return the integers of the stage."""
-        moved = isqrt_up(self.squared_distance)
+        if self.queries.size > FULL_TABLE:
+            points = f"queries on {self.queries.size:,}"
+            raise refuse("workload", got=points, allowed=f"on at most {FULL_TABLE:,} points")
+        # The sensitivity of all answers jointly is the largest distance of two columns.
+        moved = isqrt_up(squared_column_distance(self.queries))
         most = len(self.queries) << FRACTION_BITS
         return Integers(ANSWERS, len(self.queries), 2.0**-FRACTION_BITS, l1=most, l2=max(moved, 1))
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_integer
-from dpstats.errors import InvalidParameter, attempt, show
+from dpstats.errors import attempt, refuse
 from dpstats.queries.linear import LinearQueries, Numbers, real_vector
 
 _POINT_BITS, _DIRECTION_BITS = 20, 10
@@ -100,11 +100,11 @@ class HalfspaceQueries(LinearQueries, name="halfspaces"):
 
 def _rounded(points: Any) -> Numbers:
     """Return points as integers of at most 2^20 in size, in a unit that depends on the points."""
-    words = "points must be finite numbers of shape (size, dimensions)"
+    words = "finite numbers of shape (size, dimensions)"
     array = attempt(lambda: np.array(points, dtype=np.float64), Exception)
     if array is None:
-        raise InvalidParameter(f"{words}, got {show(points)}")
+        raise refuse("points", given=points, allowed=words)
     if array.ndim != 2 or not array.size or not np.isfinite(array).all():
-        raise InvalidParameter(f"{words}, got shape {array.shape}")
+        raise refuse("points", got=f"shape {array.shape}", allowed=words)
     largest = float(np.abs(array).max()) or 1.0
     return np.rint(np.ldexp(array / largest, _POINT_BITS))

@@ -1,7 +1,4 @@
-"""The iterative construction: privately select the worst query, learn from it, and stop when all are accurate.
-
-Proof: docs/proofs/iterative-construction.md.
-"""
+"""The iterative construction: privately select the worst query, learn from it, and stop when all are accurate."""
 
 from __future__ import annotations
 
@@ -20,12 +17,12 @@ from dpstats.data.parameters import (
     check_real,
 )
 from dpstats.data.tables import Rows
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.queries.base import BoundedAnswers, as_queries
+from dpstats.queries.base import BoundedAnswers
 from dpstats.queries.bounds import median_updates, whole
 from dpstats.queries.counts import data_steps, hypothesis_steps
-from dpstats.queries.linear import LinearQueries
+from dpstats.queries.linear import LinearQueries, Numbers
 from dpstats.queries.multisets import build_net, check_net
 from dpstats.queries.rounds import (
     MOST_ROUNDS,
@@ -42,7 +39,7 @@ from dpstats.queries.updates import Median, MultiplicativeWeights, Perceptron, U
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released, Session
 
-Numbers = NDArray[np.float64]
+# Proof: docs/proofs/iterative-construction.md.
 
 UPDATES = ("multiplicative_weights", "median", "perceptron")
 
@@ -190,8 +187,10 @@ class IterativeConstruction(BoundedAnswers[ConstructionPlan]):
         calibration = check_choice("calibration", self.calibration, ["exact", "textbook"])
         check_flag("progress", self.progress)
         if calibration == "textbook" and accuracy is None:
-            raise InvalidParameter(
-                "accuracy must be given with calibration='textbook': its constants are made of it"
+            raise refuse(
+                "accuracy",
+                allowed="given with calibration='textbook'",
+                remedy="Its constants are made of it.",
             )
         rule = self._rule(queries, accuracy if calibration == "textbook" else None)
         given = None
@@ -234,13 +233,6 @@ class IterativeConstruction(BoundedAnswers[ConstructionPlan]):
             calibration == "textbook",
         )
 
-    def _declared(self) -> LinearQueries:
-        if self.queries is None:
-            raise InvalidParameter(
-                "queries must be given: a LinearQueries, or a matrix of shape (n_queries, size)"
-            )
-        return as_queries(self.queries)
-
     def _rule(self, queries: LinearQueries, accuracy: float | None) -> UpdateRule:
         """Return the learning rule. With an ``accuracy``, it uses the printed step."""
         name = check_choice("update", self.update, UPDATES)
@@ -264,9 +256,11 @@ class IterativeConstruction(BoundedAnswers[ConstructionPlan]):
         return data_steps(plan.queries, self._histogram(rows, plan.queries.size))
 
     def _release(self, private: NDArray[np.int64], plan: ConstructionPlan, session: Session) -> None:
+        from tqdm import tqdm
+
         queries, n = plan.queries, plan.n_samples
         search = Search(plan)
-        for t in _shown(range(1, plan.rounds + 1), self.progress):
+        for t in tqdm(range(1, plan.rounds + 1), desc="rounds", disable=not self.progress):
             if search.ended:
                 # The decision uses released values only, so it is public.
                 session.skip(worst_query(t), "the accuracy is reached")
@@ -303,16 +297,9 @@ def _printed_rounds(rule: UpdateRule, accuracy: float) -> int:
     """Return the printed number of rounds: one more than the number of updates by half of the accuracy."""
     most = rule.most_updates(accuracy / 2)
     if most >= MOST_ROUNDS:
-        raise InvalidParameter(
-            f"accuracy must be larger, or max_updates given: there may be {most:,.0f} updates, of at most "
-            f"{MOST_ROUNDS - 1:,}"
+        raise refuse(
+            "accuracy",
+            allowed="larger, or max_updates given",
+            remedy=f"There may be {most:,.0f} updates, of at most {MOST_ROUNDS - 1:,}.",
         )
     return whole(most) + 1
-
-
-def _shown(rounds: range, progress: bool) -> Any:
-    if not progress:
-        return rounds
-    from tqdm import tqdm
-
-    return tqdm(rounds, desc="rounds")

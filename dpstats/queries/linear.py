@@ -1,8 +1,4 @@
-"""Linear queries: averages over the rows of functions with values in [0, 1], over a finite public universe.
-
-A family of queries provides the methods that mechanisms use: its size, its answers on a histogram, and the transpose.
-A family without an explicit matrix (marginals, ranges) is another class with these methods.
-"""
+"""Linear queries: averages over the rows of functions with values in [0, 1], over a finite public universe."""
 
 from __future__ import annotations
 
@@ -16,7 +12,10 @@ from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_integer
-from dpstats.errors import InvalidParameter, attempt, show
+from dpstats.errors import attempt, refuse, show
+
+# A family of queries provides the methods that mechanisms use: its size, its answers on a histogram, and the transpose.
+# A family without an explicit matrix (marginals, ranges) is another class with these methods.
 
 Numbers = NDArray[np.float64]
 
@@ -199,12 +198,10 @@ class MatrixQueries(LinearQueries):
 
     def __init__(self, Q: Any, labels: Sequence[str] | None = None) -> None:
         self._matrix = query_values("Q", Q, ndim=2)
-        if labels is not None and (
-            isinstance(labels, str) or len(labels) != len(self._matrix) or not all(map(_is_text, labels))
-        ):
-            raise InvalidParameter(
-                f"labels must be one text per query ({len(self._matrix)}), got {show(labels)}"
-            )
+        texts = () if labels is None or isinstance(labels, str) else labels
+        are_texts = len(texts) == len(self._matrix) and all(isinstance(label, str) for label in texts)
+        if labels is not None and not are_texts:
+            raise refuse("labels", given=labels, allowed=f"one text per query ({len(self._matrix)})")
         self._labels = None if labels is None else tuple(labels)
 
     @property
@@ -217,7 +214,7 @@ class MatrixQueries(LinearQueries):
 
     @cached_property
     def is_counting(self) -> bool:
-        return is_zero_one(self._matrix)
+        return bool(np.all((self._matrix == 0) | (self._matrix == 1)))
 
     @cached_property
     def vc_dimension(self) -> int | None:
@@ -249,10 +246,10 @@ def query_values(name: str, values: Any, ndim: int, size: int | None = None) -> 
     if array.ndim != ndim or array.size == 0 or (size is not None and array.shape[-1] != size):
         shape = f"({'n_queries, ' * (ndim == 2)}{'size' if size is None else f'{size:,}'})"
         got = f"shape {array.shape}" if array.size else show(values)
-        raise InvalidParameter(f"{name} must be numbers in [0, 1] of shape {shape}, got {got}")
+        raise refuse(name, got=got, allowed=f"numbers in [0, 1] of shape {shape}")
     if not (array.min() >= 0 and array.max() <= 1):  # nor NaN
         where = tuple(int(i) for i in np.argwhere(~((array >= 0) & (array <= 1)))[0])
-        raise InvalidParameter(f"{name} must have values in [0, 1], got another at position {where}")
+        raise refuse(name, got=f"another at position {where}", allowed="have values in [0, 1]")
     # Scaling by a power of two is exact. It is done in place, because a stream may have a hundred thousand queries.
     array *= 2.0**FRACTION_BITS
     np.rint(array, out=array)
@@ -261,17 +258,12 @@ def query_values(name: str, values: Any, ndim: int, size: int | None = None) -> 
     return array
 
 
-def is_zero_one(values: Numbers) -> bool:
-    """Return whether all values of queries are 0 or 1."""
-    return bool(np.all((values == 0) | (values == 1)))
-
-
 def real_vector(name: str, x: Any, size: int) -> NDArray[Any]:
     """Return a vector of real numbers with one entry for each of ``size``."""
     array = np.asarray(x)
     if array.shape != (size,) or array.dtype.kind not in "biuf":
         # The entries may be private, so the message has only the shape.
-        raise InvalidParameter(f"{name} must be {size:,} real numbers, got an array of shape {array.shape}")
+        raise refuse(name, got=f"an array of shape {array.shape}", allowed=f"{size:,} real numbers")
     return array
 
 
@@ -310,7 +302,3 @@ def vc_dimension(matrix: Numbers) -> int | None:
             return dimension - 1
         shattered = larger
     return most
-
-
-def _is_text(label: Any) -> bool:
-    return isinstance(label, str)

@@ -1,12 +1,9 @@
-"""Rounds that select the table with the worst answers and learn from its noisy counts: their plan and state.
-
-Proof: docs/proofs/marginal-mwem.md.
-"""
+"""Rounds that select the table with the worst answers and learn from its noisy counts: their plan and state."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
@@ -15,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
 from dpstats.lattice import isqrt_up
-from dpstats.privacy.calibration import largest_cost
+from dpstats.privacy.calibration import MARGINS, largest_cost
 from dpstats.privacy.events import BoundedRange, Event, Gaussian
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
@@ -28,11 +25,12 @@ from dpstats.queries.contrasts import Contrasts
 from dpstats.queries.counts import ROW
 from dpstats.queries.domain import BYTES_OF_A_CELL, Counts
 from dpstats.queries.entropic import descend, uniform
-from dpstats.queries.linear import FRACTION_BITS
+from dpstats.queries.linear import FRACTION_BITS, Numbers
 from dpstats.queries.marginals import MarginalQueries, Table, margins
 from dpstats.queries.measured import Measured
-from dpstats.queries.rounds import LESS
 from dpstats.release.noise import check_scale
+
+# Proof: docs/proofs/marginal-mwem.md.
 
 SELECTION_SHARE = 0.1
 """Fraction of the cost of a round for the selection of a table. Public, chosen without data (McKenna et al.)."""
@@ -43,10 +41,13 @@ MOVED = 2
 _BALANCED = 0.1
 """l1 noise of a table, as a proportion of the rows, at which one round per attribute is best."""
 
+LESS = (0.0, *MARGINS, 3e-3, 0.01, 0.02, 0.03, 0.04, 0.06, 0.1, 1.0)
+"""Candidate reductions of the cost, relative to continuous noise.
+
+From an epsilon of about 11, the delta of a lattice counts e^epsilon times, and the exact total cannot be reached."""
+
 _STEPS = 40
 _TOLERANCE = 0.02
-
-Numbers = NDArray[np.float64]
 
 
 def worst_table(t: int) -> str:
@@ -132,7 +133,7 @@ def round_stages(
     choice, answer = _PROPORTION
     # One count falls by 1, and another rises by 1.
     moved = isqrt_up(2 * ROW**2)
-    # Large margins are needed only if epsilon is 11 or more (`rounds.LESS`).
+    # Large margins are needed only if epsilon is 11 or more (`LESS`).
     for margin in LESS[:-1]:
         scales = 2 * MOVED * ROW / (factor * choice), moved / (factor * answer)
         errors, counts = (check_scale(scale * (1 + margin)) for scale in scales)
@@ -146,7 +147,7 @@ def round_stages(
         ]
         if covers(tuple(event for stage in stages for event in stage.events), target):
             return tuple(stages), counts / ROW
-    raise InvalidParameter(f"epsilon and delta are too extreme for exact noise, got {target}")
+    raise refuse("epsilon and delta", got=f"{target}", allowed="not be too extreme for exact noise")
 
 
 def default_rounds(queries: MarginalQueries, n: int, target: PrivacyGuarantee) -> int:
@@ -229,8 +230,3 @@ class Rounds:
         tables = [(0, *(j + 1 for j in table)) for table in self._queries.tables]
         found = dict(margins(p, tables))
         return [found[table].reshape(len(p), -1) for table in tables]
-
-
-def exact_tables(counts: Counts, tables: Sequence[Table]) -> dict[Table, Counts]:
-    """Return the exact marginal tables of the full table."""
-    return dict(margins(counts, tables))

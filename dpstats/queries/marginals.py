@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_integer
-from dpstats.errors import InvalidParameter, show
+from dpstats.errors import refuse, show
 from dpstats.queries.domain import Domain, check_domain, find_position
 from dpstats.queries.linear import LinearQueries, Numbers, real_vector
 
@@ -64,8 +64,10 @@ class MarginalQueries(LinearQueries, name="marginals"):
         """Split values of all queries into tables with their shapes."""
         flat = np.asarray(values)
         if flat.shape != (self.n_queries,):
-            raise InvalidParameter(
-                f"values must have shape ({self.n_queries},), one value of each query, got {flat.shape}"
+            raise refuse(
+                "values",
+                got=f"{flat.shape}",
+                allowed=f"have shape ({self.n_queries},), one value of each query",
             )
         return [flat[self.part(i)].reshape(shape) for i, shape in enumerate(self.shapes)]
 
@@ -108,12 +110,14 @@ def check_tables(name: str, tables: Any, domain: Domain) -> tuple[Table, ...]:
     in a sequence.
     """
     d = len(domain)
-    refusal = (
-        f"{name} must be a number of attributes (all tables of so many), or a sequence of such numbers and of "
-        f"sequences of attributes, got {show(tables)}"
+    refusal = refuse(
+        name,
+        given=tables,
+        allowed="a number of attributes (all tables of so many), or a sequence of such numbers and of sequences of "
+        "attributes",
     )
     if isinstance(tables, str | bytes) or not (_is_whole(tables) or isinstance(tables, Sequence)):
-        raise InvalidParameter(refusal)
+        raise refusal
     found: list[Table] = []
     for item in [tables] if _is_whole(tables) else tables:
         if _is_whole(item):
@@ -121,13 +125,13 @@ def check_tables(name: str, tables: Any, domain: Domain) -> tuple[Table, ...]:
             found += itertools.combinations(range(d), k)
             continue
         if isinstance(item, str | bytes) or not isinstance(item, Sequence) or not item:
-            raise InvalidParameter(refusal)
+            raise refusal
         found.append(check_table(name, item, domain, tables))
     if not found:
-        raise InvalidParameter(f"{name} must be one table at least, got none")
+        raise refuse(name, got="none", allowed="at least one table")
     if len(set(found)) < len(found):
         twice = next(table for table in found if found.count(table) > 1)
-        raise InvalidParameter(f"{name} must be different tables, got {show(domain.label(twice))} twice")
+        raise refuse(name, got=f"{show(domain.label(twice))} twice", allowed="different tables")
     return tuple(found)
 
 
@@ -138,10 +142,10 @@ def check_table(name: str, attributes: Any, domain: Domain, of: Any = ...) -> Ta
     """
     given = attributes if of is ... else of
     if isinstance(attributes, str | bytes) or not isinstance(attributes, Sequence) or not attributes:
-        raise InvalidParameter(f"{name} must be the attributes of a table, in a sequence, got {show(given)}")
+        raise refuse(name, given=given, allowed="the attributes of a table, in a sequence")
     table = tuple(sorted(find_position(domain, attribute, given) for attribute in attributes))
     if len(set(table)) < len(table):
-        raise InvalidParameter(f"{name} must not have an attribute twice in a table, got {show(given)}")
+        raise refuse(name, given=given, allowed="not have an attribute twice in a table")
     return table
 
 

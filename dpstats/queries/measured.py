@@ -7,14 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpstats.queries.contrasts import Contrasts, places, residual_coefficients
 from dpstats.queries.entropic import Evaluate
+from dpstats.queries.linear import Numbers
 from dpstats.queries.marginals import Table
 from dpstats.queries.residuals import whole_factor
-
-Numbers = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,4 @@
-"""Small databases: multisets of a given size, the size that represents any data, and nets built from them.
-
-Proof: docs/intervals/query-updates.md, "Small databases".
-"""
+"""Small databases: multisets of a given size, the size that represents any data, and nets built from them."""
 
 from __future__ import annotations
 
@@ -13,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_real
-from dpstats.errors import InvalidParameter
-from dpstats.queries.linear import LinearQueries
+from dpstats.errors import InvalidParameter, refuse
+from dpstats.queries.linear import LinearQueries, Numbers
 
-Numbers = NDArray[np.float64]
+# Proof: docs/intervals/query-updates.md, "Small databases".
 
 MOST_DATABASES = 200_000
 """Largest number of candidates. Exact sampling from this distribution requires a list of all candidates."""
@@ -40,8 +37,9 @@ def multisets(size: int, m: int) -> NDArray[np.int64]:
     """
     count = n_multisets(size, m)
     if count > MOST_DATABASES:
+        shown = f"{count:,}" if count < 10**12 else f"10^{len(str(count)) - 1}"
         raise InvalidParameter(
-            f"there are {_count(count)} databases of {m} rows on {size:,} points, more than the {MOST_DATABASES:,} "
+            f"there are {shown} databases of {m} rows on {size:,} points, more than the {MOST_DATABASES:,} "
             "that can be written out; use IterativeConstruction(update='multiplicative_weights') or "
             "OnlineMultiplicativeWeights, which need none of them"
         )
@@ -51,10 +49,6 @@ def multisets(size: int, m: int) -> NDArray[np.int64]:
     )
     edges = np.column_stack([np.full(count, -1), bars, np.full(count, m + size - 1)])
     return np.ascontiguousarray((np.diff(edges, axis=1) - 1)[::-1])
-
-
-def _count(count: int) -> str:
-    return f"{count:,}" if count < 10**12 else f"10^{len(str(count)) - 1}"
 
 
 def sampled_size(accuracy: float, n_queries: int) -> int:
@@ -177,11 +171,13 @@ def check_net(net: Any, size: int) -> Numbers:
     except (TypeError, ValueError, OverflowError):
         array = np.empty(0)
     if array.ndim != 2 or array.shape[1] != size or not len(array):
-        raise InvalidParameter(
-            f"net must be databases on {size:,} points, of shape (n_databases, {size}), got shape {array.shape}"
+        raise refuse(
+            "net",
+            got=f"shape {array.shape}",
+            allowed=f"databases on {size:,} points, of shape (n_databases, {size})",
         )
     if not np.isfinite(array).all() or (array < 0).any() or (array.sum(axis=1) <= 0).any():
-        raise InvalidParameter("net must hold counts or shares: none negative, and not all of a row 0")
+        raise refuse("net", allowed="hold counts or shares, none negative, and not all of a row 0")
     if len(array) > MOST_DATABASES:
-        raise InvalidParameter(f"net must have at most {MOST_DATABASES:,} databases, got {len(array):,}")
+        raise refuse("net", got=f"{len(array):,}", allowed=f"have at most {MOST_DATABASES:,} databases")
     return np.asarray(array / array.sum(axis=1, keepdims=True))

@@ -1,7 +1,4 @@
-"""Multiplicative weights with the exponential mechanism over tables. Each round measures the worst table.
-
-Proof: docs/proofs/marginal-mwem.md.
-"""
+"""Multiplicative weights with the exponential mechanism over tables. Each round measures the worst table."""
 
 from __future__ import annotations
 
@@ -10,28 +7,27 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.parameters import check_integer, check_level
 from dpstats.data.tables import Rows
 from dpstats.error_distributions import NoLimits
-from dpstats.errors import InvalidParameter, show
+from dpstats.errors import refuse
 from dpstats.inference import Estimates, HasEstimates
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.queries.counted import counts_of
 from dpstats.queries.domain import TIMES, Counts
+from dpstats.queries.linear import Numbers
 from dpstats.queries.marginal_rounds import (
     MwemPlan,
     Rounds,
     default_rounds,
-    exact_tables,
     its_counts,
     round_stages,
     worst_table,
 )
-from dpstats.queries.marginals import MarginalQueries, Table, check_table
+from dpstats.queries.marginals import MarginalQueries, Table, check_table, margins
 from dpstats.queries.synthetic import SyntheticDistribution
 from dpstats.queries.workload import FULL_TABLE, WorkloadRelease
 from dpstats.release.parameters import parameters
@@ -39,7 +35,7 @@ from dpstats.release.session import Released, Session
 from dpstats.report import SIMULATED
 from dpstats.results import Summary
 
-Numbers = NDArray[np.float64]
+# Proof: docs/proofs/marginal-mwem.md.
 
 _SHOWN = 40
 _MOST_ROUNDS = 1000
@@ -153,11 +149,11 @@ class MarginalMWEM(HasEstimates, WorkloadRelease[MwemPlan]):
     def _tables(self) -> tuple[MarginalQueries, Any]:
         queries, domain = self._asked()
         if not isinstance(queries, MarginalQueries):
-            raise InvalidParameter(f"workload must be tables of attributes, got {show(queries)}")
+            raise refuse("workload", given=queries, allowed="tables of attributes")
         return queries, domain
 
     def _read(self, rows: Rows, plan: MwemPlan) -> Mapping[Table, Counts]:
-        return exact_tables(counts_of(rows, plan.queries.domain.shape), plan.queries.tables)
+        return dict(margins(counts_of(rows, plan.queries.domain.shape), plan.queries.tables))
 
     def _release(self, private: Mapping[Table, Counts], plan: MwemPlan, session: Session) -> None:
         rounds = Rounds(plan, session.size or 1)

@@ -1,7 +1,4 @@
-"""The exponential mechanism over databases. It chooses a distribution by the error of its worst answer.
-
-Proof: docs/proofs/small-databases.md.
-"""
+"""The exponential mechanism over databases. It chooses a distribution by the error of its worst answer."""
 
 from __future__ import annotations
 
@@ -19,22 +16,22 @@ from dpstats.data.counts import MOST_ROWS
 from dpstats.data.opening import open_source
 from dpstats.data.parameters import check_choice, check_integer, check_privacy_parameters, check_real
 from dpstats.data.tables import Rows
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
 from dpstats.privacy.calibration import largest_cost
 from dpstats.privacy.events import BoundedRange
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.rounding import quotient_up
 from dpstats.privacy.stages import Selection
-from dpstats.queries.base import BoundedAnswers, as_queries
+from dpstats.queries.base import BoundedAnswers
 from dpstats.queries.bounds import AccuracyBound, net_bound
 from dpstats.queries.counts import ROW, data_steps, hypothesis_steps
-from dpstats.queries.linear import FRACTION_BITS, LinearQueries
+from dpstats.queries.linear import FRACTION_BITS, LinearQueries, Numbers
 from dpstats.queries.multisets import build_net, check_net, database_size, multisets, net_accuracy
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released, Session
 
-Numbers = NDArray[np.float64]
+# Proof: docs/proofs/small-databases.md.
 
 DATABASE = "database"
 _BLOCK = 1 << 22  # largest number of answers compared at the same time
@@ -92,13 +89,6 @@ class _Databases(BoundedAnswers[NetPlan]):
     @abstractmethod
     def _candidates(self, queries: LinearQueries) -> tuple[Numbers, float]:
         """Return the databases and the error of this net."""
-
-    def _declared(self) -> LinearQueries:
-        if self.queries is None:
-            raise InvalidParameter(
-                "queries must be given: a LinearQueries, or a matrix of shape (n_queries, size)"
-            )
-        return as_queries(self.queries)
 
     def plan(self, n_samples: int, n_features: int | None = None) -> NetPlan:
         """Return the release plan of a fit on data of this size.
@@ -240,7 +230,7 @@ class NetMechanism(_Databases):
             )
             return check_net(self.net, queries.size), error
         if self.accuracy is None:
-            raise InvalidParameter("net or accuracy must be given: the databases, or how near to build them")
+            raise refuse("net or accuracy", allowed="given, the databases, or how near to build them")
         return build_net(queries, self.accuracy), float(self.accuracy)
 
 
@@ -307,16 +297,18 @@ class SmallDB(_Databases):
         check_choice("calibration", self.calibration, ["exact", "textbook"])
         if (self.n_rows is None) == (self.accuracy is None):
             given = "none" if self.n_rows is None else "both"
-            raise InvalidParameter(f"accuracy or n_rows must be given, one of them, got {given}")
+            raise refuse("accuracy or n_rows", got=given, allowed="given, one of them")
         if self.n_rows is not None:
             return check_integer("n_rows", self.n_rows, at_least=1)
         accuracy = check_real("accuracy", self.accuracy, above=0, below=1)
         if self.calibration == "exact":
             return database_size(accuracy, queries)
         if queries.n_queries == 1:
-            raise InvalidParameter(
-                "calibration='textbook' has no rows for one query: its printed size is log(1)/accuracy^2 = 0 "
-                "(docs/errata.md); use calibration='exact'"
+            raise refuse(
+                "calibration",
+                given="textbook",
+                allowed="'exact' for one query",
+                remedy="The printed size has no rows for one query: log(1)/accuracy^2 = 0 (docs/errata.md).",
             )
         return math.ceil(math.log(queries.n_queries) / accuracy**2)
 

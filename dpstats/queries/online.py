@@ -1,7 +1,4 @@
-"""Online multiplicative weights: a stream of queries in which only surprising queries use the budget.
-
-Proof: docs/proofs/online-multiplicative-weights.md.
-"""
+"""Online multiplicative weights: a stream of queries in which only surprising queries use the budget."""
 
 from __future__ import annotations
 
@@ -17,15 +14,16 @@ from sklearn.utils.validation import check_is_fitted
 from dpstats.data.counts import MOST_ROWS
 from dpstats.data.parameters import check_choice, check_integer, check_privacy_parameters, check_real
 from dpstats.data.tables import Rows
-from dpstats.errors import DPStatsError, Exhausted, InvalidParameter
+from dpstats.errors import DPStatsError, Exhausted
 from dpstats.exports import Records
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Comparisons
-from dpstats.queries.base import HistogramRelease, as_queries
+from dpstats.queries.base import HistogramRelease
+from dpstats.queries.bounds import VACUOUS, VACUOUS_NOTE
 from dpstats.queries.counts import hypothesis_steps, in_shares, in_steps
 from dpstats.queries.domain import BYTES_OF_A_CELL
-from dpstats.queries.linear import LinearQueries, query_values
+from dpstats.queries.linear import Numbers, query_values
 from dpstats.queries.sparse_noise import OnlineNoise, printed_noise, tight_noise
 from dpstats.queries.updates import MultiplicativeWeights
 from dpstats.release.parameters import parameters
@@ -34,7 +32,7 @@ from dpstats.release.stream import Stream
 from dpstats.report import SIMULATED
 from dpstats.results import Summary
 
-Numbers = NDArray[np.float64]
+# Proof: docs/proofs/online-multiplicative-weights.md.
 
 ERRORS = "errors of the hypothesis"
 
@@ -86,8 +84,8 @@ class OnlinePlan(ReleasePlan):
     def notes(self) -> list[str]:
         """Return the limits of the error bound as text."""
         found = []
-        if self.error_bound >= 0.5:
-            found.append("The error bound is vacuous: the answer 1/2 to every query is never further off.")
+        if self.error_bound >= VACUOUS:
+            found.append(VACUOUS_NOTE)
         if not self.noise_of.enough:
             found.append(
                 "There may be more surprising queries than updates: the bound is about all answers until then."
@@ -259,11 +257,6 @@ class OnlineMultiplicativeWeights(HistogramRelease[OnlinePlan]):
         ]
         noise = make(ERRORS, n, size, k, target, beta, accuracy, updates)
         return OnlinePlan((noise.stage,), target, n, size, noise, beta, k)
-
-    def _declared(self) -> LinearQueries:
-        if self.queries is None:
-            raise InvalidParameter("queries must be given: none were declared")
-        return as_queries(self.queries)
 
     def _read(self, rows: Rows, plan: OnlinePlan) -> NDArray[np.int64]:
         return self._histogram(rows, None if self.queries is None else self._declared().size)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_integer
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
 from dpstats.queries.linear import LinearQueries, Numbers, real_vector
 
 _MOST_BITS, _MOST_PARITIES = 26, 1 << 24
@@ -44,7 +44,7 @@ class ParityQueries(LinearQueries, name="parities"):
         self._k = check_integer("k", k, at_least=1, at_most=self._d)
         count = sum(math.comb(self._d, size) for size in range(1, self._k + 1))
         if count > _MOST_PARITIES:
-            raise InvalidParameter(f"d and k must make at most {_MOST_PARITIES:,} parities, got {count:,}")
+            raise refuse("d and k", got=f"{count:,}", allowed=f"give at most {_MOST_PARITIES:,} parities")
         self.sets = tuple(
             bits for size in range(1, self._k + 1) for bits in itertools.combinations(range(self._d), size)
         )

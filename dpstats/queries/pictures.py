@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpstats.errors import InvalidParameter, attempt, refuse_data
+from dpstats.errors import attempt, refuse, refuse_data
 from dpstats.figures import ESTIMATE, REFERENCE, new_figure
 from dpstats.queries.answers import WorkloadAnswers
 from dpstats.report import picture_of
@@ -42,8 +42,10 @@ def plot_answers(
     if exact is None:
         raise refuse_data("reference", allowed="numbers, one for each query")
     if exact.shape != answers.linear_.shape:
-        raise InvalidParameter(
-            f"reference must have an answer for each query {answers.linear_.shape}, got shape {exact.shape}"
+        raise refuse(
+            "reference",
+            got=f"shape {exact.shape}",
+            allowed=f"have an answer for each query {answers.linear_.shape}",
         )
     interval = answers.confidence_interval(confidence_level)
     low, high = np.asarray(interval.low), np.asarray(interval.high)

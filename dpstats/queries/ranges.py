@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_integer
-from dpstats.errors import InvalidParameter, attempt, show
+from dpstats.errors import attempt, refuse
 from dpstats.queries.linear import LinearQueries, Numbers, real_vector
 from dpstats.queries.prefixes import running
 
@@ -40,27 +40,29 @@ class RangeQueries(LinearQueries, name="ranges"):
     def __init__(self, size: Any, ends: Any = None) -> None:
         self._size = check_integer("size", size, at_least=1)
         self._all = ends is None
-        self.ends = self._every() if ends is None else self._checked(ends)
+        self.ends = self._list_all() if ends is None else self._check_ends(ends)
         self.ends.flags.writeable = False
 
-    def _every(self) -> NDArray[np.int64]:
+    def _list_all(self) -> NDArray[np.int64]:
         if (count := self._size * (self._size + 1) // 2) > _MOST_RANGES:
-            raise InvalidParameter(
-                f"ends must select at most {_MOST_RANGES:,} ranges, got all {count:,} on {self._size:,} points"
+            raise refuse(
+                "ends",
+                got=f"all {count:,} on {self._size:,} points",
+                allowed=f"name at most {_MOST_RANGES:,} ranges",
             )
         return as_int64(np.column_stack(np.triu_indices(self._size)))
 
-    def _checked(self, ends: Any) -> NDArray[np.int64]:
-        words = f"ends must be pairs of points 0 <= low <= high < {self._size:,}"
+    def _check_ends(self, ends: Any) -> NDArray[np.int64]:
+        words = f"pairs of points 0 <= low <= high < {self._size:,}"
         converted = attempt(lambda: np.array(ends), Exception)
         pairs = np.zeros(0) if converted is None else converted
         if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu" or not pairs.size:
-            raise InvalidParameter(f"{words}, got {show(ends)}")
+            raise refuse("ends", given=ends, allowed=words)
         pairs = as_int64(pairs)
         low, high = pairs.T
         wrong = (low < 0) | (low > high) | (high >= self._size)
         if wrong.any():
-            raise InvalidParameter(f"{words}, got another at position {int(np.argmax(wrong))}")
+            raise refuse("ends", got=f"another at position {int(np.argmax(wrong))}", allowed=words)
         return pairs
 
     @property

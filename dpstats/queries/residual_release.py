@@ -1,7 +1,4 @@
-"""Marginals from one release of the residuals of their tables: integers, noise, answers and errors.
-
-Proof: docs/proofs/workload-answers.md.
-"""
+"""Marginals from one release of the residuals of their tables: integers, noise, answers and errors."""
 
 from __future__ import annotations
 
@@ -12,22 +9,24 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpstats.data.tables import Counts as Histogram
 from dpstats.data.tables import Rows
-from dpstats.errors import InvalidParameter, show
+from dpstats.errors import refuse, show
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Block
 from dpstats.queries.allocation import allocate, movement
 from dpstats.queries.counted import codes_of, counts_of
 from dpstats.queries.domain import Counts
 from dpstats.queries.entropic import Fit, fit
+from dpstats.queries.linear import Numbers
 from dpstats.queries.marginals import MarginalQueries, Table, margins
 from dpstats.queries.measured import measured
 from dpstats.queries.residuals import added_up, cell_variance, residual, whole_factor, whole_residual
 from dpstats.queries.workload import FULL_TABLE
 from dpstats.release.additive import JointIntegers
+
+# Proof: docs/proofs/workload-answers.md.
 
 RESIDUALS = "residuals of tables"
 
@@ -36,7 +35,6 @@ _UNIT = 2.0**20  # joint sensitivity of all residuals, in the units of the stage
 _BITS = 30  # bits of the steps of a residual, if 64-bit integers allow them
 _NOISE_LEAVES, _MUCH_NOISE = 0.8, 0.2
 
-Numbers = NDArray[np.float64]
 Noisy = Mapping[str, Numbers]
 
 
@@ -64,9 +62,10 @@ class ResidualRelease:
         """Precisions of the residuals: their joint sensitivity is 1, in units of their noise."""
         for table, shape in zip(self.queries.tables, self.queries.shapes, strict=True):
             if math.prod(shape) > _LARGEST_MARGIN:
-                raise InvalidParameter(
-                    f"workload must have tables of at most {_LARGEST_MARGIN:,} cells, got {math.prod(shape):,} in "
-                    f"{show(self.queries.domain.label(table))}"
+                raise refuse(
+                    "workload",
+                    got=f"{math.prod(shape):,} in {show(self.queries.domain.label(table))}",
+                    allowed=f"have tables of at most {_LARGEST_MARGIN:,} cells",
                 )
         return dict(allocate(self.queries.tables, self.shape))
 
@@ -146,7 +145,7 @@ class ResidualRelease:
         """Return the tables of all parts, from the full table if there is one, otherwise from the rows."""
         parts = tuple(self.weights)
         if self.full or isinstance(rows, Histogram):  # given counts are the full table
-            return list(margins(self.whole_table(rows), parts))
+            return list(margins(counts_of(rows, self.shape), parts))
         domain, codes = self.queries.domain, codes_of(rows)
         found: dict[Table, Counts] = {}
         for own in self.queries.tables:
@@ -156,10 +155,6 @@ class ResidualRelease:
             places = {tuple(own.index(j) for j in part): part for part in inside}
             found |= {places[at]: part for at, part in margins(counts, tuple(places))}
         return list(found.items())
-
-    def whole_table(self, rows: Rows) -> Counts:
-        """Return the counts of all cells of the domain."""
-        return counts_of(rows, self.queries.domain.shape)
 
     def _name(self, table: Table) -> str:
         return self.queries.domain.label(table)

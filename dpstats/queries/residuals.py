@@ -1,9 +1,4 @@
-"""Residuals of tables: the information in a table that smaller tables do not have, in exact integers.
-
-With P_i = I - 11'/n_i and P_A the product of these over the attributes of A, the residual of a table x_A is P_A x_A.
-Tables are sums of residuals: x_S = sum over A within S of the residual of A, spread evenly over the attributes of S
-that A lacks. Proof: docs/proofs/workload-answers.md.
-"""
+"""Residuals of tables: the information in a table that smaller tables do not have, in exact integers."""
 
 from __future__ import annotations
 
@@ -14,9 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.queries.linear import Numbers
 from dpstats.queries.marginals import Table
 
-Numbers = NDArray[np.float64]
+# With P_i = I - 11'/n_i and P_A the product of these over the attributes of A, the residual of a table x_A is P_A
+# x_A. Tables are sums of residuals: x_S = sum over A within S of the residual of A, spread evenly over the attributes
+# of S that A lacks. Proof: docs/proofs/workload-answers.md.
 
 
 def closure(tables: Iterable[Table]) -> tuple[Table, ...]:

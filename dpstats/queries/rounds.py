@@ -1,7 +1,4 @@
-"""The plan of the iterative construction: number of rounds, noise, stopping rule and error bound.
-
-Proof: docs/proofs/iterative-construction.md.
-"""
+"""The plan of the iterative construction: number of rounds, noise, stopping rule and error bound."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from dataclasses import dataclass, field
 
 from scipy.special import ndtri
 
-from dpstats.errors import InvalidParameter, NotPrivate
+from dpstats.errors import NotPrivate, refuse
 from dpstats.privacy.calibration import MARGINS, largest_cost
 from dpstats.privacy.events import BoundedRange, Event, Gaussian
 from dpstats.privacy.guarantee import PrivacyGuarantee
@@ -19,12 +16,15 @@ from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Selection, Stage
 from dpstats.privacy.totals import covers
 from dpstats.privacy.zcdp import zcdp_rho
-from dpstats.queries.bounds import whole
+from dpstats.queries.bounds import VACUOUS, VACUOUS_NOTE, whole
 from dpstats.queries.counts import ROW
 from dpstats.queries.domain import BYTES_OF_A_CELL
 from dpstats.queries.linear import FRACTION_BITS, LinearQueries
+from dpstats.queries.marginal_rounds import LESS
 from dpstats.queries.updates import UpdateRule
 from dpstats.release.noise import check_scale
+
+# Proof: docs/proofs/iterative-construction.md.
 
 MOST_ROUNDS = 10_000
 
@@ -135,8 +135,8 @@ class ConstructionPlan(ReleasePlan):
             found.append(
                 "The rounds may not be enough: what a fit finds has the bound that its own checks give."
             )
-        if self.error_bound >= 0.5:
-            found.append("The error bound is vacuous: the answer 1/2 to every query is never further off.")
+        if self.error_bound >= VACUOUS:
+            found.append(VACUOUS_NOTE)
         return found
 
     def accuracy_note(self) -> list[str]:
@@ -168,12 +168,6 @@ def shares(rounds: int, n_queries: int, target: PrivacyGuarantee, beta: float) -
     return RoundNoise(math.sqrt(1 / (2 * (rho - answers))), math.sqrt(1 / (2 * answers)), "gaussian")
 
 
-LESS = (0.0, *MARGINS, 3e-3, 0.01, 0.02, 0.03, 0.04, 0.06, 0.1, 1.0)
-"""Candidate reductions of the cost, relative to continuous noise.
-
-From an epsilon of about 11, the delta of a lattice counts e^epsilon times, and the exact total cannot be reached."""
-
-
 def tightened(noise: RoundNoise, rounds: int, target: PrivacyGuarantee) -> RoundNoise:
     """Return the smallest noise in the same proportions whose best total is the target."""
     if target.delta == 0:
@@ -199,6 +193,14 @@ def printed(rounds: int, target: PrivacyGuarantee) -> RoundNoise:
     return RoundNoise(2 / each, 1 / each, "laplace")
 
 
+def not_private_as_printed(target: PrivacyGuarantee) -> NotPrivate:
+    """Return the error for printed constants that do not have the target."""
+    return NotPrivate(
+        f"calibration='textbook' is not private at {target}: the printed constants rest on advanced composition, "
+        "which needs a smaller epsilon (docs/errata.md); use calibration='exact'"
+    )
+
+
 def stages_of(
     noise: RoundNoise, rounds: int, n_queries: int, n: int, target: PrivacyGuarantee, calibration: str
 ) -> tuple[Selection | Stage, ...]:
@@ -218,11 +220,8 @@ def stages_of(
                 )
             )
     if calibration == "textbook":
-        raise NotPrivate(
-            f"calibration='textbook' is not private at {target}: the printed constants rest on advanced composition, "
-            "which needs a smaller epsilon (docs/errata.md); use calibration='exact'"
-        )
-    raise InvalidParameter(f"epsilon and delta are too extreme for exact noise, got {target}")
+        raise not_private_as_printed(target)
+    raise refuse("epsilon and delta", got=f"{target}", allowed="not be too extreme for exact noise")
 
 
 def best_gap(
@@ -248,8 +247,10 @@ def best_gap(
         bound = gap + (2 * noise.error(rounds, beta) + noise.regret(rounds, n_queries, beta)) / n
         ways.append((bound, gap, rounds))
     if not ways:
-        raise InvalidParameter(
-            f"max_updates must be given: at any accuracy there may be more than {MOST_ROUNDS:,} updates here"
+        raise refuse(
+            "max_updates",
+            allowed="given",
+            remedy=f"At any accuracy there may be more than {MOST_ROUNDS:,} updates here.",
         )
     kept = [way for way in ways if accuracy is not None and way[0] <= accuracy]
     _, gap, rounds = max(kept, key=lambda way: way[1]) if kept else min(ways)

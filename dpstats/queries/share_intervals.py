@@ -6,16 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_choice
 from dpstats.error_distributions import NormalErrors
 from dpstats.inference import Estimates
 from dpstats.noisy_counts import CountNoise
+from dpstats.queries.linear import Numbers
 from dpstats.tables.shares import CountShare, ShareErrors
 from dpstats.together import BONFERRONI, SIDAK
-
-Numbers = NDArray[np.float64]
 
 
 def check_estimand(estimand: Any) -> str:

@@ -1,7 +1,4 @@
-"""The noise of online multiplicative weights: its scales, the number of updates, and the error bound.
-
-Proof: docs/proofs/online-multiplicative-weights.md.
-"""
+"""The noise of online multiplicative weights: its scales, the number of updates, and the error bound."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from scipy.special import ndtri
 
-from dpstats.errors import InvalidParameter, NotPrivate
+from dpstats.errors import InvalidParameter, refuse
 from dpstats.privacy.calibration import MARGINS, largest_cost
 from dpstats.privacy.events import Event, Gaussian, Pure
 from dpstats.privacy.guarantee import PrivacyGuarantee
@@ -20,8 +17,11 @@ from dpstats.privacy.zcdp import zcdp_rho
 from dpstats.queries.bounds import multiplicative_weights_updates, online_bound
 from dpstats.queries.counts import ROW
 from dpstats.queries.linear import FRACTION_BITS
-from dpstats.queries.rounds import LESS
+from dpstats.queries.marginal_rounds import LESS
+from dpstats.queries.rounds import not_private_as_printed
 from dpstats.release.noise import check_scale
+
+# Proof: docs/proofs/online-multiplicative-weights.md.
 
 ANSWERS = (0.1, 0.2, 0.3, 0.5)
 """Candidates for the budget fraction (of epsilon, or of rho) of the answers. The comparisons get the remainder.
@@ -136,7 +136,7 @@ def stage_of(name: str, scales: Scales, updates: int, target: PrivacyGuarantee) 
         )
         if covers(stage.events, target):
             return stage
-    raise InvalidParameter(f"epsilon and delta are too extreme for exact noise, got {target}")
+    raise refuse("epsilon and delta", got=f"{target}", allowed="not be too extreme for exact noise")
 
 
 def tight_noise(
@@ -250,10 +250,7 @@ def printed_noise(
     try:
         stage = stage_of(name, scales, updates, target)
     except InvalidParameter:
-        raise NotPrivate(
-            f"calibration='textbook' is not private at {target}: the printed constants rest on advanced composition, "
-            "which needs a smaller epsilon (docs/errata.md); use calibration='exact'"
-        ) from None
+        raise not_private_as_printed(target) from None
     stage = replace(stage, threshold_steps=math.ceil(2 * alpha * n * ROW))
     enough = multiplicative_weights_updates(size, alpha, printed=True) < updates
     return OnlineNoise(stage, alpha, alpha, 3 * alpha, alpha / 2, enough)

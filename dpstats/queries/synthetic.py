@@ -6,15 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpstats.data.counts import MOST_ROWS
 from dpstats.data.parameters import check_integer, check_random_state
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
 from dpstats.queries.domain import Domain
-from dpstats.queries.linear import LinearQueries
-
-Numbers = NDArray[np.float64]
+from dpstats.queries.linear import LinearQueries, Numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,8 +42,10 @@ class SyntheticDistribution:
     def answers(self, queries: LinearQueries) -> Numbers:
         """Return the answers to queries on the domain: shape (n_queries,), in [0, 1]."""
         if queries.size != self.domain.size:
-            raise InvalidParameter(
-                f"queries must be on the domain's {self.domain.size:,} cells, got queries on {queries.size:,}"
+            raise refuse(
+                "queries",
+                got=f"queries on {queries.size:,}",
+                allowed=f"on the domain's {self.domain.size:,} cells",
             )
         return np.clip(np.asarray(queries.answers(self.probabilities.ravel()), dtype=np.float64), 0.0, 1.0)
 

@@ -1,9 +1,4 @@
-"""Hypotheses that learn from queries. A query with a large error moves them toward the data by a stated amount.
-
-So there are few such queries. `most_updates` bounds their number, and a mechanism pays for at most this number.
-
-Proof: docs/intervals/query-updates.md.
-"""
+"""Hypotheses that learn from queries. A query with a large error moves them toward the data by a stated amount."""
 
 from __future__ import annotations
 
@@ -14,9 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.queries.linear import LinearQueries
+from dpstats.queries.linear import LinearQueries, Numbers
 
-Numbers = NDArray[np.float64]
+# So there are few such queries. `most_updates` bounds their number, and a mechanism pays for at most this number.
+#
+# Proof: docs/intervals/query-updates.md.
 
 _BLOCK = 1 << 15  # number of points that fit into the cache
 _ROUNDED = 1e3  # a factor above which a difference has lost digits

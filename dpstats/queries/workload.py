@@ -5,31 +5,28 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.parameters import check_integer, check_privacy_parameters
 from dpstats.data.schema import Schema
-from dpstats.errors import InvalidParameter, show
+from dpstats.errors import refuse
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.queries.counted import domain_schema
 from dpstats.queries.domain import Domain, check_domain
-from dpstats.queries.linear import LinearQueries
+from dpstats.queries.linear import LinearQueries, Numbers
 from dpstats.queries.marginals import MarginalQueries, check_tables
 from dpstats.queries.synthetic import SyntheticDistribution
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.parameters import parameters
 
-Numbers = NDArray[np.float64]
 Plan = TypeVar("Plan", bound=ReleasePlan)
 
 FULL_TABLE = 1 << 20
 """Largest number of cells of a domain for which distributions are computed."""
 
 
-class _Fitted(PrivateEstimator[Plan]):
+class _AnsweredFit(PrivateEstimator[Plan]):
     """Fitted attributes. This class has no parameters."""
 
     answers_: Numbers
@@ -37,7 +34,7 @@ class _Fitted(PrivateEstimator[Plan]):
 
 
 @parameters
-class WorkloadRelease(_Fitted[Plan], ABC):
+class WorkloadRelease(_AnsweredFit[Plan], ABC):
     """Base class of the estimators that answer queries known in advance."""
 
     domain: Any = None
@@ -79,9 +76,10 @@ class WorkloadRelease(_Fitted[Plan], ABC):
             queries = MarginalQueries(domain, check_tables("queries", queries, domain))
         _check_same("queries", queries, domain)
         if self.synthetic_ is None:
-            raise InvalidParameter(
-                f"queries must be in the workload: the domain has more than {FULL_TABLE:,} cells, too many to fit a "
-                "distribution"
+            raise refuse(
+                "queries",
+                allowed="in the workload",
+                remedy=f"The domain has more than {FULL_TABLE:,} cells, too many to fit a distribution.",
             )
         return self.synthetic_.answers(queries)
 
@@ -91,16 +89,19 @@ class WorkloadRelease(_Fitted[Plan], ABC):
         workload = self.workload
         if not isinstance(workload, LinearQueries):
             if domain is None:
-                raise InvalidParameter(
-                    "domain must be declared for tables of attributes, or workload be LinearQueries, got "
-                    f"{show(workload)}"
+                raise refuse(
+                    "domain",
+                    given=workload,
+                    allowed="declared for tables of attributes, or workload be LinearQueries",
                 )
             return MarginalQueries(domain, check_tables("workload", workload, domain)), domain
         if domain is None:
             domain = workload.domain if isinstance(workload, MarginalQueries) else Domain([workload.size])
         if workload.size != domain.size:
-            raise InvalidParameter(
-                f"workload must be on the domain's {domain.size:,} cells, got queries on {workload.size:,}"
+            raise refuse(
+                "workload",
+                got=f"queries on {workload.size:,}",
+                allowed=f"on the domain's {domain.size:,} cells",
             )
         _check_same("workload", workload, domain)
         return workload, domain
@@ -110,16 +111,14 @@ class WorkloadRelease(_Fitted[Plan], ABC):
         _, domain = self._asked()
         d = len(domain) if n_features is None else check_integer("n_features", n_features, at_least=1)
         if d != len(domain):
-            raise InvalidParameter(
-                f"n_features must be {len(domain)}, one per attribute of the domain, got {d}"
-            )
+            raise refuse("n_features", given=d, allowed=f"{len(domain)}, one per attribute of the domain")
         return d
 
     def _cost(self) -> tuple[float, float]:
         """Return epsilon and delta. Gaussian noise requires a positive delta."""
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
         if delta == 0:
-            raise InvalidParameter("delta must be greater than 0: the noise is Gaussian, got 0")
+            raise refuse("delta", given=self.delta, allowed="greater than 0", remedy="The noise is Gaussian.")
         return epsilon, delta
 
     def __sklearn_tags__(self) -> Any:
@@ -132,7 +131,8 @@ class WorkloadRelease(_Fitted[Plan], ABC):
 def _check_same(name: str, queries: LinearQueries, domain: Domain) -> None:
     """Raise an error for tables of another domain, which may have the same number of cells."""
     if isinstance(queries, MarginalQueries) and not domain.same_as(queries.domain):
-        raise InvalidParameter(
-            f"{name} must be tables of the domain, with its attributes and levels in their order: {domain!r}, got "
-            f"tables of {queries.domain!r}"
+        raise refuse(
+            name,
+            got=f"tables of {queries.domain!r}",
+            allowed=f"tables of the domain, with its attributes and levels in their order: {domain!r}",
         )

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpstats.identity import FilteringTest, LipschitzExtensionTest, RowDistanceTest, SpatialSignTest
+from dpstats.identity import (
+    FilteringTest,
+    LipschitzExtensionTest,
+    RowDistanceTest,
+    SpatialSignTest,
+    StagedInnerProductTest,
+)
 
 NULL_ROWS = np.random.default_rng(0).standard_normal((60, 3))
 FAR_ROWS = NULL_ROWS + 1.5
@@ -15,6 +21,6 @@ KINDS = [
     LipschitzExtensionTest,
     FilteringTest,
     lambda **kw: LipschitzExtensionTest(constraint="inner_product", **kw),
-    lambda **kw: LipschitzExtensionTest(constraint="inner_product", staged=True, **kw),
+    StagedInnerProductTest,
 ]
 PURE = KINDS[:3]

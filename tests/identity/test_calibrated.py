@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpstats.identity import FilteringTest, LipschitzExtensionTest, RowDistanceTest, SpatialSignTest
+from dpstats.identity import (
+    FilteringTest,
+    LipschitzExtensionTest,
+    RowDistanceTest,
+    SpatialSignTest,
+    StagedInnerProductTest,
+)
 from dpstats.identity.levels import pvalue
 from dpstats.release.session import Session
 from tests.identity.every_test import FAST, KINDS, NULL_ROWS
@@ -25,7 +31,7 @@ TESTS = {
     "l1": LipschitzExtensionTest(),
     "l1, signs": LipschitzExtensionTest(rows="sign"),
     "inner product": LipschitzExtensionTest(constraint="inner_product"),
-    "staged": LipschitzExtensionTest(constraint="inner_product", staged=True),
+    "staged": StagedInnerProductTest(),
     "filtering": FilteringTest(epsilon=4.0),
 }
 

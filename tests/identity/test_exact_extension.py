@@ -58,18 +58,16 @@ def test_programs_agree_with_enumeration_at_random():
 
 def test_method_is_public_and_large_data_is_refused():
     X = np.ones((30, 3), dtype=int)
-    with pytest.raises(ValueError, match="milp"):
+    with pytest.raises(ValueError, match="method must"):
         exact_inner_product_extension(X, 10, 10, "enumerate")
-    with pytest.raises(ValueError, match="surrogate"):
+    with pytest.raises(ValueError, match=r"^X must"):
         exact_inner_product_extension(np.ones((100, 20), dtype=int), 10, 10)
-    with pytest.raises(ValueError, match="no 3 x 1"):
+    with pytest.raises(ValueError, match="Delta must"):
         exact_inner_product_extension(np.ones((3, 1), dtype=int), 0, 1)
 
 
 def test_method_is_one_of_those_there_are():
-    with pytest.raises(
-        InvalidParameter, match="method must be one of 'auto', 'enumerate', 'milp', got 'foo'"
-    ):
+    with pytest.raises(InvalidParameter, match="method must"):
         exact_inner_product_extension(FIRST, 4, 22, "foo")
 
 

@@ -73,5 +73,5 @@ def test_surrogate_exhaustively(n, d):
 @pytest.mark.parametrize("entry", [0.0, 0.5, -0.999, 2.0, np.nan])
 def test_rows_of_signs_have_no_other_entries(entry: float) -> None:
     rows = np.array([[1.0, -1.0], [-1.0, entry]])
-    with pytest.raises(InvalidData, match="array of -1 and 1"):
+    with pytest.raises(InvalidData, match=r"^X must"):
         check_sign_rows(rows)

@@ -147,11 +147,10 @@ ESTIMATORS: dict[str, Call] = {
             Call(kind, {"n_calibration": 39, **SEED}, fit(X[:40]))
             for kind in (
                 identity.FilteringTest,
-                identity.InnerProductTest,
-                identity.L1ExtensionTest,
                 identity.LipschitzExtensionTest,
                 identity.RowDistanceTest,
                 identity.SpatialSignTest,
+                identity.StagedInnerProductTest,
             )
         ),
     )
@@ -509,7 +508,11 @@ OF_SIGNS = {"null": "product", "n_calibration": 39, **SEED}
 VARIANTS: dict[str, Call] = {
     **{
         f"{kind.__name__} of signs, {missing}": Call(kind, {"missing": missing, **OF_SIGNS}, fit(SIGNS))
-        for kind in (identity.SpatialSignTest, identity.InnerProductTest, identity.L1ExtensionTest)
+        for kind in (
+            identity.SpatialSignTest,
+            identity.LipschitzExtensionTest,
+            identity.StagedInnerProductTest,
+        )
         for missing in ("error", "drop", "center")
     },
     **{
@@ -880,7 +883,7 @@ def play_powers() -> dict[str, list[Said]]:
     for kind, given in (
         (identity.SpatialSignTest, {}),
         (identity.SpatialSignTest, {"null": "product"}),
-        (identity.InnerProductTest, {}),
+        (identity.LipschitzExtensionTest, {"constraint": "inner_product"}),
         (identity.RowDistanceTest, {}),
     ):
         made = kind(**{**SEED, "n_calibration": 39, **given})

@@ -14,11 +14,10 @@ from dpstats.covariance import HotellingTest, PrivateCorrelation, PrivateCovaria
 from dpstats.groups import GroupMeans, GroupQuantiles, MeanPerRow
 from dpstats.identity import (
     FilteringTest,
-    InnerProductTest,
-    L1ExtensionTest,
     LipschitzExtensionTest,
     RowDistanceTest,
     SpatialSignTest,
+    StagedInnerProductTest,
 )
 from dpstats.means import AdaptiveMean, ClippedMean, PrivateVariance, SparseMean
 from dpstats.quantiles import PrivateDistribution, PrivateMedian, PrivateQuantile
@@ -313,11 +312,10 @@ CASES: dict[str, tuple[Make, Asked]] = {
         )
         for kind in (
             FilteringTest,
-            InnerProductTest,
-            L1ExtensionTest,
             LipschitzExtensionTest,
             RowDistanceTest,
             SpatialSignTest,
+            StagedInnerProductTest,
         )
     },
 }

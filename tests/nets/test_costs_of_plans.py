@@ -22,7 +22,7 @@ ROWS = 1_000_000
 UNTRIED = {"budget", "random_state", "cache_dir", "n_jobs", "progress", "n_simulations", "n_calibration"}
 """Parameters that change no noise."""
 FEW = {
-    *("FilteringTest", "InnerProductTest", "L1ExtensionTest", "LipschitzExtensionTest", "RowDistanceTest"),
+    *("FilteringTest", "LipschitzExtensionTest", "RowDistanceTest", "StagedInnerProductTest"),
     *("IterativeConstruction", "OnlineMultiplicativeWeights"),
 }
 """Estimators whose plans take long for many rows."""

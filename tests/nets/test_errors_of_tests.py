@@ -10,7 +10,6 @@ import pytest
 
 from dpstats.identity import (
     FilteringTest,
-    InnerProductTest,
     LipschitzExtensionTest,
     RowDistanceTest,
     SpatialSignTest,
@@ -75,7 +74,7 @@ IDENTITY: dict[str, Callable[..., Any]] = {
     "row distance, signs": lambda **more: RowDistanceTest(**SIGNS, **more),
     "spatial sign": lambda **more: SpatialSignTest(**NORMAL, **more),
     "Lipschitz extension": lambda **more: LipschitzExtensionTest(**NORMAL, **more),
-    "inner products": lambda **more: InnerProductTest(**NORMAL, **more),
+    "inner products": lambda **more: LipschitzExtensionTest(constraint="inner_product", **NORMAL, **more),
     "filtering": lambda **more: FilteringTest(**NORMAL, **more),
 }
 N, D = 40, 3

@@ -13,7 +13,7 @@ import dpstats.groups
 import dpstats.means
 from dpstats.errors import InvalidData
 from dpstats.groups import GroupMeans, GroupQuantiles, MeanPerRow
-from dpstats.identity import L1ExtensionTest, RowDistanceTest, SpatialSignTest
+from dpstats.identity import LipschitzExtensionTest, RowDistanceTest, SpatialSignTest
 from dpstats.means import AdaptiveMean, ClippedMean, PrivateVariance, SparseMean
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.results import about_missing
@@ -44,7 +44,7 @@ CENTERED: dict[str, tuple[Any, str]] = {
 }
 TESTS: dict[str, Any] = {
     "row distance": RowDistanceTest(**TEST),
-    "l1 norm": L1ExtensionTest(**TEST),
+    "l1 norm": LipschitzExtensionTest(**TEST),
     "spatial sign": SpatialSignTest(**TEST),
 }
 DROPPED: dict[str, tuple[Any, Any]] = {

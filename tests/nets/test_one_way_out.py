@@ -24,11 +24,10 @@ from dpstats.errors import DPStatsError, InvalidParameter
 from dpstats.groups import GroupMeans, GroupQuantiles, MeanPerRow
 from dpstats.identity import (
     FilteringTest,
-    InnerProductTest,
-    L1ExtensionTest,
     LipschitzExtensionTest,
     RowDistanceTest,
     SpatialSignTest,
+    StagedInnerProductTest,
 )
 from dpstats.inference import HasEstimates
 from dpstats.means import AdaptiveMean, ClippedMean, CompleteCases, PrivateVariance, SparseMean
@@ -127,14 +126,13 @@ OTHERWISE = {
     **dict.fromkeys(
         [
             "FilteringTest",
-            "InnerProductTest",
             "KruskalWallisTest",
-            "L1ExtensionTest",
             "LipschitzExtensionTest",
             "MannWhitneyTest",
             "RowDistanceTest",
             "SignedRankTest",
             "SpatialSignTest",
+            "StagedInnerProductTest",
         ],
         _TEST,
     ),
@@ -190,11 +188,10 @@ TESTS: dict[str, Callable[[], Any]] = {
         kind.__name__: lambda kind=kind: kind(n_calibration=99, random_state=0).fit(X[:50])
         for kind in (
             FilteringTest,
-            InnerProductTest,
-            L1ExtensionTest,
             LipschitzExtensionTest,
             RowDistanceTest,
             SpatialSignTest,
+            StagedInnerProductTest,
         )
     },
 }

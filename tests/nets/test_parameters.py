@@ -19,8 +19,7 @@ OF_DATA = {"by", "columns", "unit", "time", "event", "random_state", "budget", "
 UNUSED = {
     "ClippedMean": {"center"},
     "PrivateVariance": {"center"},
-    "InnerProductTest": {"constants", "distance"},
-    "LipschitzExtensionTest": {"constants", "distance", "solver"},
+    "StagedInnerProductTest": {"distance"},
     "FilteringTest": {"distance"},
     "IterativeConstruction": {"domain", "net", "net_error", "norm"},
     "NetMechanism": {"domain"},

@@ -68,7 +68,7 @@ def test_a_table_comes_as_a_frame() -> None:
     assert np.array_equal(frame["low"], whole.low) and np.array_equal(frame["high"], whole.high)
     wider = made.marginal(("plan", "age"), estimand="population")
     assert ((wider["high"] - wider["low"]) >= (frame["high"] - frame["low"]) - 1e-9).mean() > 0.9
-    with pytest.raises(InvalidParameter, match="must name a table of the workload"):
+    with pytest.raises(InvalidParameter, match="attributes must"):
         made.marginal(("plan",))
 
 
@@ -82,7 +82,7 @@ def test_a_domain_too_large_for_a_table_is_answered_without_one() -> None:
     truth = np.concatenate([np.bincount(codes[:, a] * 2 + codes[:, b], minlength=4) / 500 for a, b in tables])
     assert np.abs((made.linear_ - truth) / made.noise_std_).max() < 5
     assert "too large for one distribution" in str(made.summary())
-    with pytest.raises(InvalidParameter, match="queries must be in the workload"):
+    with pytest.raises(InvalidParameter, match="queries must"):
         made.predict(1)
 
 
@@ -105,15 +105,15 @@ def test_the_uniform_baseline_is_estimated_without_bias() -> None:
 
 
 def test_a_value_that_is_no_choice_is_refused() -> None:
-    with pytest.raises(InvalidParameter, match="error must be one of 'mean', 'max'"):
+    with pytest.raises(InvalidParameter, match="error must"):
         WorkloadAnswers(domain=SHAPE, error="least").plan(10)
     queries = LinearQueries.from_matrix([[0.5, 1.0]])
     made = WorkloadAnswers(workload=queries, random_state=0).fit(np.array([5, 5]))
-    with pytest.raises(InvalidParameter, match="estimand must be 'data' where values"):
+    with pytest.raises(InvalidParameter, match="estimand must"):
         made.confidence_interval(estimand="population")
-    with pytest.raises(InvalidParameter, match="need a workload of tables, got other queries"):
+    with pytest.raises(InvalidParameter, match="workload must"):
         made.marginal(("x0",))
-    with pytest.raises(InvalidParameter, match="attributes must be the attributes of a table, in a sequence"):
+    with pytest.raises(InvalidParameter, match="attributes must"):
         fits(1)[0].marginal("x0")
 
 

@@ -43,7 +43,7 @@ def test_rows_of_a_domain_are_counted_and_drawn() -> None:
     for domain in (BITS, {"a": 2, "b": 2}, (2, 2)):
         assert np.array_equal(made(domain=domain).fit(COUNTS).predict(), of_rows.predict())
         assert made(domain=domain).fit(np.array([[0, 1], [1, 1], [0, 0]])).sample(3).shape == (3, 2)
-    with pytest.raises(InvalidParameter, match="attributes must be declared"):
+    with pytest.raises(InvalidParameter, match="attributes must"):
         made(domain=3).fit(COUNTS)
     assert np.array_equal(made(domain=CELLS).fit(rows["cell"].to_numpy()).predict(), of_rows.predict())
     drawn = of_rows.sample(7, random_state=1)
@@ -54,7 +54,7 @@ def test_rows_of_a_domain_are_counted_and_drawn() -> None:
     assert made(domain=CELLS).fit(rows).privacy_.unit == "person"
     # What is no histogram is refused in one line, whatever it is.
     for other in ("rows.csv", {"a": 1}, None, rows):
-        with pytest.raises(InvalidData, match="X must be a"):
+        with pytest.raises(InvalidData, match=r"^X must"):
             made().fit(other)
 
 
@@ -88,11 +88,11 @@ def test_other_queries_are_answered_by_the_hypothesis() -> None:
     fitted = made().fit(COUNTS)
     assert fitted.predict([0, 0, 1, 1]) == pytest.approx([fitted.synthetic_[2:].sum()])
     assert fitted.predict(LinearQueries.from_matrix(Q)) == pytest.approx(fitted.predict())
-    with pytest.raises(InvalidParameter, match=r"queries must be numbers in \[0, 1\]"):
+    with pytest.raises(InvalidParameter, match="queries must"):
         fitted.predict([[1, 0, 0]])
-    with pytest.raises(InvalidParameter, match="queries must be about 4 points, got queries about 3"):
+    with pytest.raises(InvalidParameter, match="queries must"):
         as_queries(LinearQueries.from_matrix(np.eye(3)), 4)
-    with pytest.raises(InvalidParameter, match=r"queries must have values in \[0, 1\], got another"):
+    with pytest.raises(InvalidParameter, match="queries must"):
         fitted.predict([2, 0, 0, 0])
 
 
@@ -102,7 +102,7 @@ def test_intervals_are_for_the_planned_level() -> None:
     assert interval.confidence_level == 0.9 and interval.simultaneous
     assert np.all(np.asarray(interval.low) >= 0) and np.all(np.asarray(interval.high) <= 1)
     assert fitted.confidence_interval(0.8).confidence_level == 0.9
-    with pytest.raises(InvalidParameter, match="confidence_level must be at most 1 - beta"):
+    with pytest.raises(InvalidParameter, match="confidence_level must"):
         fitted.confidence_interval(0.95)
 
 
@@ -149,5 +149,5 @@ def test_a_kept_histogram_would_be_noticed() -> None:
 @pytest.mark.parametrize("large", [2**40, 2**70, 10**400])
 def test_more_rows_than_can_be_drawn_are_refused(large: int) -> None:
     made = IterativeConstruction(queries=Q, random_state=0).fit(COUNTS)
-    with pytest.raises(InvalidParameter, match="n must be an integer at least 1"):
+    with pytest.raises(InvalidParameter, match=r"^n must"):
         made.sample(large)

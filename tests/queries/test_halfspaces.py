@@ -31,5 +31,5 @@ def test_blocks_do_not_change_a_side(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("points", [[1.0, 2.0], [[np.nan]], "ab", []])
 def test_bad_points_are_refused(points: Any) -> None:
-    with pytest.raises(InvalidParameter, match="points must be finite numbers"):
+    with pytest.raises(InvalidParameter, match="points must"):
         LinearQueries.halfspaces(points, 3)

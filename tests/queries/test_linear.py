@@ -25,7 +25,7 @@ def test_answers_and_transpose_are_those_of_the_matrix() -> None:
     assert not queries.is_counting and queries.vc_dimension is None
     assert repr(queries) == "MatrixQueries(7 linear queries on 11 points)"
     assert LinearQueries.from_matrix(matrix).label(0) == "query 0"
-    with pytest.raises(InvalidParameter, match="j must be an integer at least 0 and at most 6, got 7"):
+    with pytest.raises(InvalidParameter, match=r"^j must"):
         queries.query(7)
 
 
@@ -74,14 +74,14 @@ def test_what_is_no_query_is_refused(given: Any, message: str) -> None:
 
 def test_other_wrong_input_is_refused() -> None:
     queries = LinearQueries.from_matrix(np.eye(3))
-    with pytest.raises(InvalidParameter, match=r"x must be 3 real numbers, got an array of shape \(4,\)"):
+    with pytest.raises(InvalidParameter, match=r"^x must"):
         queries.answers(np.zeros(4))
-    with pytest.raises(InvalidParameter, match="w must be 3 real numbers"):
+    with pytest.raises(InvalidParameter, match=r"^w must"):
         queries.transpose(["a", "b", "c"])
-    with pytest.raises(InvalidParameter, match=r"query must be numbers in \[0, 1\] of shape \(5\)"):
+    with pytest.raises(InvalidParameter, match="query must"):
         query_values("query", np.zeros(4), 1, 5)
     for labels in (["a"], ["a"] * 4, "abc", ["a", "b", 3], ["a", "b", None]):
-        with pytest.raises(InvalidParameter, match=r"labels must be one text per query \(3\)"):
+        with pytest.raises(InvalidParameter, match="labels must"):
             LinearQueries.from_matrix(np.eye(3), labels)
 
 
@@ -119,7 +119,7 @@ def test_vc_dimension_is_that_of_its_definition() -> None:
 
 @pytest.mark.parametrize("values", [10**400, [10**400, 0], [[10**400, 0]]])
 def test_values_beyond_all_floats_are_refused(values: Any) -> None:
-    with pytest.raises(InvalidParameter, match="queries must be numbers in"):
+    with pytest.raises(InvalidParameter, match="queries must"):
         query_values("queries", values, 2)
 
 

@@ -53,7 +53,7 @@ def test_margins_of_a_large_table_share_their_sums() -> None:
         ([("x0", "x9")], "an attribute must be one of 'x0', 'x1', 'x2'"),
         ([("x0", "x0")], "an attribute twice"),
         ([("x0", "x1"), (1, 0)], "got 'x0 × x1' twice"),
-        ([], "one table at least"),
+        ([], "must be at least one table"),
     ],
 )
 def test_bad_tables_are_refused(k: Any, message: str) -> None:

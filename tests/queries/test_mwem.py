@@ -93,9 +93,9 @@ def test_plan_and_summary_say_what_is_measured() -> None:
 
 
 def test_what_it_cannot_do_is_refused() -> None:
-    with pytest.raises(InvalidParameter, match="workload must be tables of attributes"):
+    with pytest.raises(InvalidParameter, match="workload must"):
         MarginalMWEM(workload=LinearQueries.prefixes(4)).plan(10)
     with pytest.raises(InvalidParameter, match="at most 1,048,576 cells for a distribution over it"):
         MarginalMWEM(domain=(2,) * 21).plan(10)
-    with pytest.raises(InvalidParameter, match="rounds must be an integer at least 1"):
+    with pytest.raises(InvalidParameter, match="rounds must"):
         MarginalMWEM(domain=SHAPE, rounds=0).plan(10)

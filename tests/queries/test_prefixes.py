@@ -20,5 +20,5 @@ def test_prefixes_are_their_matrix(size: int) -> None:
 
 
 def test_a_universe_without_points_is_refused() -> None:
-    with pytest.raises(InvalidParameter, match="size must be an integer at least 1"):
+    with pytest.raises(InvalidParameter, match="size must"):
         LinearQueries.prefixes(0)

@@ -31,7 +31,7 @@ def test_listed_ranges_of_a_large_universe() -> None:
 
 @pytest.mark.parametrize("ends", [[(0, 5)], [(3, 2)], [(-1, 2)], [(0.5, 1)], [], [(1, 2, 3)], "ab"])
 def test_bad_ends_are_refused(ends: Any) -> None:
-    with pytest.raises(InvalidParameter, match="ends must be pairs of points 0 <= low <= high < 5"):
+    with pytest.raises(InvalidParameter, match="ends must"):
         LinearQueries.ranges(5, ends)
 
 

@@ -114,7 +114,7 @@ def test_the_largest_gap_that_promises_an_accuracy() -> None:
     # Of the gaps that are tried, each 0.97 of the one before.
     assert promise(coarse) <= 0.3 < promise(coarse / 0.97)
     assert promise(best) < min(promise(best * 0.97), promise(best / 0.97))
-    with pytest.raises(InvalidParameter, match="max_updates must be given"):
+    with pytest.raises(InvalidParameter, match="max_updates must"):
         best_gap(lambda gap: MOST_ROUNDS, *given[1:], None)
 
 

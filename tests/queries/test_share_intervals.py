@@ -45,5 +45,5 @@ def test_together_all_are_covered() -> None:
 
 
 def test_another_estimand_is_refused() -> None:
-    with pytest.raises(InvalidParameter, match="estimand must be one of 'data', 'population'"):
+    with pytest.raises(InvalidParameter, match="estimand must"):
         check_estimand("rows")

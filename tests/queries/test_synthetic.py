@@ -25,5 +25,5 @@ def test_rows_follow_the_distribution() -> None:
 
 def test_answers_are_of_the_distribution() -> None:
     assert MADE.answers(LinearQueries.marginals(MADE.domain, 1)) == pytest.approx([0.3, 0.7, 0.1, 0.9])
-    with pytest.raises(InvalidParameter, match="queries must be on the domain's 4 cells, got queries on 5"):
+    with pytest.raises(InvalidParameter, match="queries must"):
         MADE.answers(LinearQueries.prefixes(5))

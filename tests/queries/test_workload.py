@@ -58,7 +58,7 @@ def test_bad_parameters_are_refused(given: dict[str, Any], message: str) -> None
         with pytest.raises(InvalidParameter, match=message):
             kind(**given, budget=budget).fit(FRAME)
         assert budget.history() == ()
-    with pytest.raises(InvalidParameter, match="n_features must be 2, one per attribute of the domain"):
+    with pytest.raises(InvalidParameter, match="n_features must"):
         WorkloadAnswers(domain=DOMAIN).plan(10, 3)
 
 
@@ -76,12 +76,12 @@ def test_a_workload_is_of_the_same_domain(other: Domain) -> None:
     for kind in (WorkloadAnswers, MarginalMWEM):
         budget = PrivacyBudget(10.0, 1e-3)
         made = kind(domain=DOMAIN, workload=LinearQueries.marginals(other, 1), budget=budget)
-        with pytest.raises(InvalidParameter, match="workload must be tables of the domain"):
+        with pytest.raises(InvalidParameter, match="workload must"):
             made.fit(FRAME)
         assert budget.history() == ()
     again = LinearQueries.marginals(Domain({"a": ["x", "y"], "b": 3}), 1)
     fitted = WorkloadAnswers(domain=DOMAIN, workload=again, random_state=0).fit(FRAME)
-    with pytest.raises(InvalidParameter, match="queries must be tables of the domain"):
+    with pytest.raises(InvalidParameter, match="queries must"):
         fitted.predict(LinearQueries.marginals(other, 1))
 
 
@@ -127,7 +127,5 @@ def test_counts_of_a_large_domain_are_not_read_as_rows() -> None:
 
 @pytest.mark.parametrize("d", [1, 3])
 def test_a_table_has_as_many_attributes_as_the_domain(d: int) -> None:
-    with pytest.raises(
-        InvalidParameter, match=f"n_features must be 2, one per attribute of the domain, got {d}"
-    ):
+    with pytest.raises(InvalidParameter, match="n_features must"):
         WorkloadAnswers(domain=DOMAIN, workload=1).plan(100, d)

@@ -18,8 +18,7 @@ from dpstats.covariance import HotellingTest, PrivateCorrelation, PrivateCovaria
 from dpstats.errors import BudgetExceeded, InvalidData, InvalidParameter
 from dpstats.identity import (
     FilteringTest,
-    InnerProductTest,
-    L1ExtensionTest,
+    LipschitzExtensionTest,
     RowDistanceTest,
     SpatialSignTest,
 )
@@ -37,8 +36,8 @@ MADE: dict[str, Any] = {
     "sparse": SparseMean(n_nonzero=1, clip=6.0, std=1.0, split=True),
     "row distance": RowDistanceTest(**TEST),
     "spatial sign": SpatialSignTest(**TEST),
-    "l1 norm": L1ExtensionTest(**TEST),
-    "inner products": InnerProductTest(**TEST),
+    "l1 norm": LipschitzExtensionTest(**TEST),
+    "inner products": LipschitzExtensionTest(constraint="inner_product", **TEST),
     "filtering": FilteringTest(**TEST),
     "signs": RowDistanceTest(null="product", **TEST),
     "covariance": PrivateCovariance(bounds=(-5, 5)),

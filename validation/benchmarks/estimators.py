@@ -31,8 +31,6 @@ from dpstats.covariance import HotellingTest, PrivateCorrelation, PrivateCovaria
 from dpstats.groups import GroupMeans, GroupQuantiles, MeanPerRow
 from dpstats.identity import (
     FilteringTest,
-    InnerProductTest,
-    L1ExtensionTest,
     LipschitzExtensionTest,
     RowDistanceTest,
     SpatialSignTest,
@@ -148,8 +146,6 @@ def cases(data: Data) -> list[Row]:
     few = {
         kind: fitted(kind, X[:FEW], **tests)
         for kind in (
-            InnerProductTest,
-            L1ExtensionTest,
             LipschitzExtensionTest,
             RowDistanceTest,
             FilteringTest,

@@ -30,10 +30,10 @@ from scipy.special import ndtr
 import dpstats
 from dpstats.identity import (
     FilteringTest,
-    InnerProductTest,
-    L1ExtensionTest,
+    LipschitzExtensionTest,
     RowDistanceTest,
     SpatialSignTest,
+    StagedInnerProductTest,
 )
 from dpstats.identity.alternatives import farthest_distance
 from dpstats.identity.base import PrivateTest
@@ -63,13 +63,15 @@ def tests_of(null: str, mean: Any) -> dict[str, PrivateTest]:
             clip=3 if wide else None, **common
         ),
         "spatial sign": SpatialSignTest(**common),
-        "l1 extension": L1ExtensionTest(**common),
-        "l1 extension, radius .4": L1ExtensionTest(radius=0.4, **common),
+        "l1 extension": LipschitzExtensionTest(**common),
+        "l1 extension, radius .4": LipschitzExtensionTest(radius=0.4, **common),
     }
     if not np.any(mean):
         tests["row distance, signs"] = RowDistanceTest(rows="sign", **common)
-        tests["l1 extension, signs"] = L1ExtensionTest(rows="sign", **common)
-        tests["inner products"] = InnerProductTest(solver="surrogate", **common)
+        tests["l1 extension, signs"] = LipschitzExtensionTest(rows="sign", **common)
+        tests["inner products"] = LipschitzExtensionTest(
+            constraint="inner_product", solver="surrogate", **common
+        )
     if wide:
         tests["row distance, clip 1"] = RowDistanceTest(clip=1, **common)
     return tests
@@ -78,7 +80,7 @@ def tests_of(null: str, mean: Any) -> dict[str, PrivateTest]:
 def several_releases(null: str) -> dict[str, PrivateTest]:
     """Return the tests whose early steps have noise of their own."""
     return {
-        "staged (9.3.2)": InnerProductTest(solver="surrogate", staged=True, null=null),
+        "staged (9.3.2)": StagedInnerProductTest(solver="surrogate", null=null),
         "filtering (9.3.3)": FilteringTest(delta=DELTA, null=null),
     }
 
@@ -228,7 +230,7 @@ SKEWED: dict[str, PrivateTest] = {
     **{f"row distance, clip {clip:g}": RowDistanceTest(clip=clip) for clip in (1.0, 2.5, 3.0)},
     "row distance, signs": RowDistanceTest(rows="sign"),
     "spatial sign": SpatialSignTest(),
-    "l1 extension": L1ExtensionTest(),
+    "l1 extension": LipschitzExtensionTest(),
 }
 MOVES = (0.0, 2.0, 3.0, -2.0, -3.0)
 
@@ -274,7 +276,7 @@ def level_rows(replications: int) -> Iterator[list[str]]:
         "row distance, product .9": RowDistanceTest(null="product", mean=0.9),
         "row distance, rho = .005": RowDistanceTest(epsilon=None, rho=0.005),
         "spatial sign, product .9": SpatialSignTest(null="product", mean=0.9),
-        "l1 extension, product .9": L1ExtensionTest(null="product", mean=0.9),
+        "l1 extension, product .9": LipschitzExtensionTest(null="product", mean=0.9),
     }
     for title, test in tests.items():
         for n, d in ((50, 1), (50, 20), (300, 5), (300, 20)):

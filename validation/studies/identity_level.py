@@ -26,7 +26,13 @@ import numpy as np
 from scipy import stats
 
 import dpstats
-from dpstats.identity import FilteringTest, LipschitzExtensionTest, RowDistanceTest, SpatialSignTest
+from dpstats.identity import (
+    FilteringTest,
+    LipschitzExtensionTest,
+    RowDistanceTest,
+    SpatialSignTest,
+    StagedInnerProductTest,
+)
 from dpstats.identity.base import PrivateTest
 from dpstats.identity.levels import pvalue
 from dpstats.parallel import cut
@@ -45,7 +51,7 @@ TESTS: dict[str, PrivateTest] = {
     "l1 extension": LipschitzExtensionTest(),
     "l1 extension, signs": LipschitzExtensionTest(rows="sign"),
     "inner-product extension": LipschitzExtensionTest(constraint="inner_product"),
-    "staged (9.3.2)": LipschitzExtensionTest(constraint="inner_product", staged=True),
+    "staged (9.3.2)": StagedInnerProductTest(),
     "filtering (9.3.3)": FilteringTest(delta=1e-6),
 }
 BLOCK = 100

@@ -30,7 +30,13 @@ from scipy.optimize import brentq
 from scipy.stats import chi2, ncx2
 
 import dpstats
-from dpstats.identity import FilteringTest, LipschitzExtensionTest, RowDistanceTest, SpatialSignTest
+from dpstats.identity import (
+    FilteringTest,
+    LipschitzExtensionTest,
+    RowDistanceTest,
+    SpatialSignTest,
+    StagedInnerProductTest,
+)
 from dpstats.identity.alternatives import unit_vector
 from dpstats.identity.base import PrivateTest
 from dpstats.identity.spatial_limit import normal_limit
@@ -51,7 +57,7 @@ TESTS: dict[str, PrivateTest] = {
     "l1 extension, radius .4": LipschitzExtensionTest(radius=0.4),
     "l1 extension, signs": LipschitzExtensionTest(rows="sign"),
     "inner-product extension": LipschitzExtensionTest(constraint="inner_product"),
-    "staged (9.3.2)": LipschitzExtensionTest(constraint="inner_product", staged=True),
+    "staged (9.3.2)": StagedInnerProductTest(),
     "filtering (9.3.3)": FilteringTest(delta=DELTA),
 }
 BASELINES = ("noisy mean, chi-square", "naive Laplace")

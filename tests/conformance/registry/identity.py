@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 
 from dpstats.identity import (
-    InnerProductTest,
-    L1ExtensionTest,
     LipschitzExtensionTest,
     RowDistanceTest,
     SpatialSignTest,
+    StagedInnerProductTest,
     exact_inner_product_extension,
 )
 from dpstats.identity.base import PrivateTest
@@ -187,7 +186,7 @@ class WidestColumn(SpatialSignTest):
         return replace(box, diagonal=int((high - low).max()))
 
 
-class HalfWidths(L1ExtensionTest):
+class HalfWidths(LipschitzExtensionTest):
     """Planted bug: columns of two values move by half the distance between them."""
 
     def _design(self, n: int, d: int, reference: Any) -> Any:
@@ -203,7 +202,7 @@ class NoProjection(SpatialSignTest):
         return {plan.stages[0].name: np.array([int(norm)])}
 
 
-class LastStageFullEpsilon(LipschitzExtensionTest):
+class LastStageFullEpsilon(StagedInnerProductTest):
     """Planted bug: line 11 of algorithm 9.3.2 as printed, with epsilon where epsilon/M is left."""
 
     def plan(self, n_samples: int, n_features: int) -> Any:
@@ -415,7 +414,7 @@ def entries() -> Iterator[Entry]:
             ),
         ),
     )
-    unequal = L1ExtensionTest(null="product", mean=[0.5, -0.9], radius=0.05)
+    unequal = LipschitzExtensionTest(null="product", mean=[0.5, -0.9], radius=0.05)
     low, high = np.array([[-1.0, 1.0]]), np.array([[1.0, -1.0]])
     yield _entry(
         "l1 extension, product null",
@@ -432,8 +431,7 @@ def entries() -> Iterator[Entry]:
         ),
     )
     for name, test in (
-        ("l1 extension, whitened rows", L1ExtensionTest()),
-        ("l1 extension, sign rows", L1ExtensionTest(rows="sign")),
+        ("l1 extension, sign rows", LipschitzExtensionTest(rows="sign")),
         ("Lipschitz extension", LipschitzExtensionTest()),
     ):
         yield _entry(
@@ -449,16 +447,16 @@ def entries() -> Iterator[Entry]:
     for solver in ("exact", "surrogate"):
         yield _entry(
             f"inner products, {solver}",
-            InnerProductTest(solver=solver),
+            LipschitzExtensionTest(constraint="inner_product", solver=solver),
             lambda: sign_neighbors(6, 2),
             proof="lipschitz-extension.md",
             power=0.4,
             bugs=printed_bugs() if solver == "exact" else (),
         )
-    staged = {"constraint": "inner_product", "staged": True, "constants": (0.05, 0.1, 10.0), "epsilon": 2.5}
+    staged = {"constants": (0.05, 0.1, 10.0), "epsilon": 2.5}
     yield _entry(
         "Lipschitz extension, staged",
-        LipschitzExtensionTest(**staged),
+        StagedInnerProductTest(**staged),
         lambda: sign_neighbors(6, 2),
         proof="lipschitz-extension.md",
         power=0.3,
