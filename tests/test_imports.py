@@ -56,7 +56,6 @@ ORDER = [
     "sql",
     "simulation",
     "auditing",
-    "testing",
     "plots",
     "demo",
     "doctor",
@@ -531,6 +530,7 @@ INSIDE = {
         "sensitivity",
         "worst_neighbor",
         "pictures",
+        "release_check",
         "__init__",
     ],
     "cli": [

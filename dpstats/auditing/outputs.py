@@ -125,19 +125,15 @@ def _canonical(output: Any) -> Hashable:
         return kind.__name__
     if isinstance(output, np.datetime64 | np.timedelta64):
         return str(output.dtype), int(output.view(np.int64))
-    if isinstance(output, Hashable) and _is_comparable(kind):
+    # A type without an own equality has values that are equal to themselves only.
+    compared = any("__eq__" in vars(base) for base in kind.__mro__[:-1]) or issubclass(kind, Enum | type)
+    if isinstance(output, Hashable) and compared:
         return output
     raise refuse(
         "release",
         got=f"{kind.__name__}",
         allowed="return numbers, text, dates, None, or tuples, lists, dicts and dataclasses of these",
     )
-
-
-def _is_comparable(kind: type) -> bool:
-    """Return whether a type says which of its values are equal. Otherwise each value is equal to itself only."""
-    own = any("__eq__" in vars(base) for base in kind.__mro__[:-1])
-    return own or issubclass(kind, Enum | type)
 
 
 def _fields(output: Any) -> Sequence[Any] | None:

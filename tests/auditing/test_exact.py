@@ -97,5 +97,5 @@ def test_bad_input() -> None:
         exact_epsilon([0.5, 0.5], {"a": 1.0})
     with pytest.raises(InvalidParameter, match="pairs must hold at least one"):
         audit_probabilities(lambda data: [1.0], [], epsilon=1.0)
-    with pytest.raises(InvalidParameter, match=r"^probabilities must be a function of a dataset.* got dict"):
+    with pytest.raises(InvalidParameter, match="^probabilities must"):
         audit_probabilities({0: [0.5, 0.5]}, [(0, 1)], epsilon=1.0)  # type: ignore[arg-type]

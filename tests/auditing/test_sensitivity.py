@@ -187,7 +187,7 @@ def test_it_cannot_pass_trivially() -> None:
     two[7] = 0.0
     for call, message in (
         (lambda: check_sensitivity(ClippedMean(clip=1.0), X, two), "neighbor must"),
-        (lambda: check_sensitivity(ClippedMean(clip=1.0), X, X[1:]), "the same number of rows"),
+        (lambda: check_sensitivity(ClippedMean(clip=1.0), X, X[1:]), "neighbor must"),
         (
             lambda: check_sensitivity(LaplaceMechanism(1.0, 1.0), 0.0, 1.0),
             "LaplaceMechanism.*random_state=source",

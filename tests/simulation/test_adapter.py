@@ -34,7 +34,7 @@ def test_a_misspelt_parameter_fails_at_once() -> None:
     def shifted(X: np.ndarray, rng: np.random.Generator, shift: float = 0.0) -> np.ndarray:
         return X.mean(axis=0) + shift
 
-    with pytest.raises(InvalidParameter, match="parameters must .* got shfit"):
+    with pytest.raises(InvalidParameter, match=r"parameters must .* got shfit"):
         Adapter(shifted, shfit=1.0)
     with pytest.raises(InvalidParameter, match="got keep"):
         Adapter(shifted).set_params(keep=1, random_state=2)
