@@ -26,7 +26,7 @@ def test_parameters_go_to_the_function_and_clones_are_apart() -> None:
 
 
 def test_what_is_no_function_is_refused() -> None:
-    with pytest.raises(InvalidParameter, match="function must be callable, got 'mean'"):
+    with pytest.raises(InvalidParameter, match="function must"):
         Adapter("mean")
 
 
