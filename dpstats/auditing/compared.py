@@ -1,7 +1,4 @@
-"""Comparison of the outputs of two runs, item by item.
-
-An item of an unknown type is never treated as equal. It is reported as not compared.
-"""
+"""Comparison of the outputs of two runs, item by item."""
 
 from __future__ import annotations
 
@@ -32,6 +29,7 @@ _PLAIN = (
 """Types that their repr describes completely."""
 
 
+# An item of an unknown type is never treated as equal. It is reported as not compared.
 def compare_outputs(first: Any, second: Any) -> tuple[set[Path], set[Path]]:
     """Return the places at which two outputs differ, and the places that cannot be compared."""
     found = _Comparison()

@@ -1,8 +1,4 @@
-"""Exact change of a stage under a neighboring dataset, before noise, compared with the stated sensitivity.
-
-The stage may be one vector, the blocks of a joint stage in their units, or scores up to a common shift. It
-may also be the utilities of a choice, a private noise level, or a question of a stream.
-"""
+"""Exact change of a stage under a neighboring dataset, before noise, compared with the stated sensitivity."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""What releases return, as numbers an attack can work on.
-
-Numbers and vectors of fixed length become float arrays, if floats have their exact values. Anything else stays a
-list of objects and has two views: an outcome (`outcome_keys`) that is equal to another or not, and a row of
-features (`Encoder`) for a classifier.
-"""
+"""What releases return, as numbers an attack can work on."""
 
 from __future__ import annotations
 
@@ -36,6 +31,9 @@ _POSITIONS = 64
 _CATEGORIES = 200  # the classifier bins features into 255
 
 
+# Numbers and vectors of fixed length become float arrays, if floats have their exact values. Anything else stays a
+# list of objects and has two views: an outcome (`outcome_keys`) that is equal to another or not, and a row of
+# features (`Encoder`) for a classifier.
 def as_component(outputs: Any, size: int, name: str = "release") -> Component:
     """Return the outputs of ``size`` runs as an array of floats, or as a list of objects."""
     if isinstance(outputs, np.ma.MaskedArray):

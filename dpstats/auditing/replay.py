@@ -1,8 +1,4 @@
-"""Runs of a release on a dataset, and on neighbors with a witness that repeats the released values.
-
-With the witness, every stage returns its value from the first run. So every difference is due to the
-neighbor.
-"""
+"""Runs of a release on a dataset, and on neighbors with a witness that repeats the released values."""
 
 from __future__ import annotations
 
@@ -99,6 +95,7 @@ def _shown(made: Any, name: str) -> Any:
         return f"refused ({type(error).__name__})"
 
 
+# With the witness, every stage returns its value from the first run. So every difference is due to the neighbor.
 class Replay:
     """The run on the first dataset, with which runs on neighbors are compared."""
 

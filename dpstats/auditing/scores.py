@@ -1,9 +1,4 @@
-"""Scores, which order the outputs from more probable on the neighbor to more probable on the dataset.
-
-By the lemma of Neyman and Pearson, the best events have a large likelihood ratio. Plain scores (the number
-itself, a projection) only need its order. Learned scores estimate the logarithm of the ratio from separate
-training runs.
-"""
+"""Scores, which order the outputs from more probable on the neighbor to more probable on the dataset."""
 
 from __future__ import annotations
 
@@ -32,6 +27,9 @@ _ADDITIVE_COLUMNS = 200
 _FEWEST = 100  # with fewer runs on each dataset, only a table of outcomes is learned
 
 
+# By the lemma of Neyman and Pearson, the best events have a large likelihood ratio. Plain scores (the number
+# itself, a projection) only need its order. Learned scores estimate the logarithm of the ratio from separate
+# training runs.
 @dataclass(frozen=True)
 class Score:
     """A score and its name; ``words`` describes an event {sign * score >= threshold}."""

@@ -1,18 +1,4 @@
-"""The exact (epsilon, delta) curve of Gaussian noise, and its inverses.
-
-For sensitivity D and noise N(0, sigma^2 I), with mu = D/sigma, the smallest delta is
-(Balle and Wang 2018, theorem 8)
-
-    delta(epsilon) = Phi(mu/2 - epsilon/mu) - exp(epsilon) Phi(-mu/2 - epsilon/mu).
-
-Both terms are nearly equal where it matters. With a, b the two arguments, a^2/2 = b^2/2 - epsilon,
-so that exp(epsilon) phi(b) = phi(a) and, for the scaled complementary error function,
-
-    delta(epsilon) = exp(-a^2/2)/2 * (erfcx(-a/sqrt 2) - erfcx(-b/sqrt 2)),
-
-where no exponential cancels. For small mu the difference is an integral of positive terms. Only a itself has a
-cancellation, and it is computed to twice the digits of a float.
-"""
+"""The exact (epsilon, delta) curve of Gaussian noise, and its inverses."""
 
 from __future__ import annotations
 
@@ -43,6 +29,18 @@ _NODES, _WEIGHTS = (_NODES + 1) / 2, _WEIGHTS / 2
 _SERIES = [(-1.0) ** (n + 1) * math.prod(range(1, 2 * n, 2)) for n in range(1, 31)]
 
 
+# For sensitivity D and noise N(0, sigma^2 I), with mu = D/sigma, the smallest delta is (Balle and Wang 2018,
+# theorem 8)
+#
+#     delta(epsilon) = Phi(mu/2 - epsilon/mu) - exp(epsilon) Phi(-mu/2 - epsilon/mu).
+#
+# Both terms are nearly equal where it matters. With a, b the two arguments, a^2/2 = b^2/2 - epsilon, so that
+# exp(epsilon) phi(b) = phi(a) and, for the scaled complementary error function,
+#
+#     delta(epsilon) = exp(-a^2/2)/2 * (erfcx(-a/sqrt 2) - erfcx(-b/sqrt 2)),
+#
+# where no exponential cancels. For small mu the difference is an integral of positive terms. Only a itself has a
+# cancellation, and it is computed to twice the digits of a float.
 def gaussian_profile(epsilon: float, mu: float, low: float = 0.0) -> float:
     """Return the smallest delta of Gaussian noise with mu = sensitivity/sigma, rounded up.
 
