@@ -216,7 +216,7 @@ class _Work:
     @cached_property
     def replays(self) -> list[SensitivityCheck]:
         """The replay of each pair."""
-        return [check_sensitivity(_unfitted(self.estimator), *pair, seed=self.seed) for pair in self.pairs]
+        return [check_sensitivity(_clone(self.estimator), *pair, seed=self.seed) for pair in self.pairs]
 
     def guarantee(self) -> CheckItem:
         """Check what the stages cost together; a plan that costs more than it states refuses every fit."""
@@ -309,7 +309,7 @@ class _Work:
             return CheckItem(
                 f"planted bug: {name}", PASSED, "Its plan costs more than it states: fits are refused."
             )
-        if any(check_sensitivity(_unfitted(made), *pair, seed=self.seed).violated for pair in self.pairs):
+        if any(check_sensitivity(_clone(made), *pair, seed=self.seed).violated for pair in self.pairs):
             return CheckItem(f"planted bug: {name}", PASSED, "The replay of a neighbor accuses it.")
         result = self._audit(made)
         return CheckItem(
@@ -335,7 +335,7 @@ class _Work:
         )
 
     def _fit(self, estimator: PrivateEstimator[Any], data: Any, **changes: Any) -> Any:
-        made = _unfitted(estimator).set_params(**{"budget": None, "random_state": None, **changes})
+        made = _clone(estimator).set_params(**{"budget": None, "random_state": None, **changes})
         return made.fit(*data) if isinstance(data, tuple) else made.fit(data)
 
 
@@ -343,7 +343,7 @@ def _numbers(guarantee: Any) -> str:
     return f"(epsilon = {guarantee.epsilon:.6g}, delta = {guarantee.delta:.3g})"
 
 
-def _unfitted(estimator: PrivateEstimator[Any]) -> Any:
+def _clone(estimator: PrivateEstimator[Any]) -> Any:
     from sklearn.base import clone
 
     return clone(estimator)

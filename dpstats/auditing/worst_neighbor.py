@@ -87,7 +87,7 @@ def _alike(dataset: Any, candidates: Any) -> tuple[list[np.ndarray[Any, Any]], l
         Exception,
     )
     if found is None:
-        raise refuse("candidates", allowed="rows in an array, as those of dataset")
+        raise refuse("candidates", allowed="an array of rows, as dataset is")
     data, others = found
     if (
         len(data) != len(others)
