@@ -75,7 +75,7 @@ def _total(epsilon: float, delta: float, items: Sequence[PrivacyGuarantee]) -> P
 
 
 # Each function is one theorem, for adaptively chosen releases. The best total of a mixed list is `compose`.
-# Post-processing (proposition 2.1; theorem 9.1.1) needs no function: a result computed from a release has its guarantee.
+# Post-processing (proposition 2.1; theorem 9.1.1) needs no function: a result of a release has its guarantee.
 def basic_composition(guarantees: Iterable[PrivacyGuarantee]) -> PrivacyGuarantee:
     """Return the sum of the guarantees: (sum of epsilons, sum of deltas), each exact and rounded up once.
 
