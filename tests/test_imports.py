@@ -528,7 +528,7 @@ INSIDE = {
         "sensitivity_check",
         "replay",
         "sensitivity",
-        "worst_neighbor",
+        "neighbor_search",
         "pictures",
         "release_check",
         "__init__",
