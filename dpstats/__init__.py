@@ -34,7 +34,6 @@ _SUBPACKAGES = (
     "statistic",
     "survival",
     "tables",
-    "testing",
 )
 _NAMES = {
     "ClippedMean": "dpstats.means",

@@ -55,7 +55,6 @@ ORDER = [
     "sql",
     "simulation",
     "auditing",
-    "testing",
     "plots",
     "demo",
     "doctor",
@@ -525,8 +524,9 @@ INSIDE = {
         "sensitivity_check",
         "replay",
         "sensitivity",
-        "worst_neighbor",
+        "neighbor_search",
         "pictures",
+        "release_check",
         "__init__",
     ],
     "cli": [

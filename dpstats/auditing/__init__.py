@@ -5,19 +5,23 @@ from dpstats.auditing.attack import audit, audit_outputs
 from dpstats.auditing.bounds import epsilon_lower_bound
 from dpstats.auditing.exact import audit_probabilities, exact_delta, exact_epsilon
 from dpstats.auditing.movement import Movement
+from dpstats.auditing.neighbor_search import worst_neighbor
+from dpstats.auditing.release_check import CheckItem, ReleaseCheck, check_release
 from dpstats.auditing.result import AuditResult, ExactAuditResult
 from dpstats.auditing.sensitivity import check_sensitivity
 from dpstats.auditing.sensitivity_check import SensitivityCheck
-from dpstats.auditing.worst_neighbor import worst_neighbor
 
 __all__ = [
     "AuditResult",
+    "CheckItem",
     "ExactAuditResult",
     "Movement",
+    "ReleaseCheck",
     "SensitivityCheck",
     "audit",
     "audit_outputs",
     "audit_probabilities",
+    "check_release",
     "check_sensitivity",
     "epsilon_lower_bound",
     "exact_delta",

@@ -1,10 +1,4 @@
-"""An audit: attack a release, and report the epsilon that the attack proves.
-
-The release is run many times on two neighboring datasets. On one half of the runs the attack is
-chosen: a score of the output, a threshold, a side, and which dataset plays which part. On the
-other half the chosen event is counted, and the counts bound epsilon from below. Choosing and
-counting on the same runs would accuse right releases far too often.
-"""
+"""An audit: attack a release, and report the epsilon that the attack proves."""
 
 from __future__ import annotations
 
@@ -30,6 +24,10 @@ _RUNS = 2_500
 _REPEATED = 100
 
 
+# The release is run many times on two neighboring datasets. On one half of the runs the attack is chosen: a score
+# of the output, a threshold, a side, and which dataset plays which part. On the other half the chosen event is
+# counted, and the counts bound epsilon from below. Choosing and counting on the same runs would accuse right
+# releases far too often.
 def audit(
     release: Release | Sequence[Release],
     dataset: Any,

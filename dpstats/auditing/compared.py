@@ -1,7 +1,4 @@
-"""Comparison of the outputs of two runs, item by item.
-
-An item of an unknown type is never treated as equal. It is reported as not compared.
-"""
+"""Comparison of the outputs of two runs, item by item."""
 
 from __future__ import annotations
 
@@ -32,6 +29,7 @@ _PLAIN = (
 """Types that their repr describes completely."""
 
 
+# An item of an unknown type is never treated as equal. It is reported as not compared.
 def compare_outputs(first: Any, second: Any) -> tuple[set[Path], set[Path]]:
     """Return the places at which two outputs differ, and the places that cannot be compared."""
     found = _Comparison()
@@ -103,15 +101,17 @@ def _items(output: Any) -> dict[Any, Any] | None:
     if isinstance(output, list | tuple):
         return {**kept, **dict(enumerate(output))}
     if isinstance(output, types.FunctionType):
-        return {"code": repr(output.__code__), "given": output.__defaults__, "closure": _list_closure(output)}
+        closure = [cell.cell_contents for cell in output.__closure__ or ()]
+        return {"code": repr(output.__code__), "given": output.__defaults__, "closure": closure}
     if isinstance(output, types.MethodType):
         return {"function": output.__func__, "self": output.__self__}
     if isinstance(output, functools.partial):
         return {"function": output.func, "args": output.args, "keywords": output.keywords}
     ours = type(output).__module__.partition(".")[0] == "dpstats"
     if dataclasses.is_dataclass(output) or ours or isinstance(output, types.SimpleNamespace):
-        slots = (name for kind in type(output).__mro__ for name in _slots(kind))
-        return _name_items(output, [*slots, *getattr(output, "__dict__", ())])
+        slots = [kind.__dict__.get("__slots__", ()) for kind in type(output).__mro__]
+        names = [name for given in slots for name in ((given,) if isinstance(given, str) else given)]
+        return _name_items(output, [*names, *getattr(output, "__dict__", ())])
     return None
 
 
@@ -126,9 +126,8 @@ def _exactly(item: Any) -> tuple[str, bytes]:
 
 def _bits(values: np.ndarray[Any, Any]) -> bytes:
     """Return the bits of an array of numbers or text; none of a type with padding, whose bits mean nothing."""
-    padded = values.dtype.kind in "VO" or values.dtype.itemsize > {"f": 8, "c": 16}.get(
-        values.dtype.kind, 1 << 31
-    )
+    kind, size = values.dtype.kind, values.dtype.itemsize
+    padded = kind in "VO" or size > {"f": 8, "c": 16}.get(kind, 1 << 31)
     return b"" if padded else np.ascontiguousarray(values).tobytes()
 
 
@@ -161,16 +160,6 @@ def _frame(output: Any) -> dict[Any, Any] | None:
 def _categories(kinds: Iterable[Any]) -> list[Any]:
     """Return the categories of columns, those that no entry has among them."""
     return [kind.categories.to_numpy(dtype=object) for kind in kinds if hasattr(kind, "categories")]
-
-
-def _list_closure(function: types.FunctionType) -> list[Any]:
-    """Return the values in the closure and the defaults of a function."""
-    return [cell.cell_contents for cell in function.__closure__ or ()]
-
-
-def _slots(kind: type) -> Iterable[str]:
-    slots = kind.__dict__.get("__slots__", ())
-    return (slots,) if isinstance(slots, str) else tuple(slots)
 
 
 def _name_items(output: Any, names: Iterable[str]) -> dict[Any, Any]:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.auditing.bounds import epsilon_lower_bound, wilson_bounds
-from dpstats.auditing.outputs import Floats, Sample
+from dpstats.auditing.outputs import Floats
 from dpstats.auditing.scores import Pair, Score, learned_scores, plain_scores, split_runs
 from dpstats.data.arithmetic import as_int64
 
@@ -81,11 +81,8 @@ def count_event(
 
 
 def _scores(score: Score, pair: Pair) -> tuple[Floats, Floats]:
-    return _check_scores(score, pair[0]), _check_scores(score, pair[1])
-
-
-def _check_scores(score: Score, sample: Sample) -> Floats:
-    return np.asarray(score(sample), dtype=np.float64)
+    first, second = (np.asarray(score(sample), dtype=np.float64) for sample in pair)
+    return first, second
 
 
 def _count_at_least(ordered: Floats, thresholds: Floats) -> NDArray[np.int64]:

@@ -1,9 +1,4 @@
-"""Exact epsilon and delta of a release with finitely many outcomes, from their probabilities.
-
-The smallest delta at epsilon is the hockey-stick divergence, the sum of max(p - e^epsilon q, 0), the
-larger of both ways round. The smallest epsilon at delta is the largest log((P(S) - delta)/Q(S)) over
-events S; the best of each size are the outcomes with the largest p/q.
-"""
+"""Exact epsilon and delta of a release with finitely many outcomes, from their probabilities."""
 
 from __future__ import annotations
 
@@ -22,6 +17,9 @@ from dpstats.errors import attempt, refuse
 _SUM = 1e-6
 
 
+# The smallest delta at epsilon is the hockey-stick divergence, the sum of max(p - e^epsilon q, 0), the larger of
+# both ways round. The smallest epsilon at delta is the largest log((P(S) - delta)/Q(S)) over events S; the best of
+# each size are the outcomes with the largest p/q.
 def exact_delta(p: Any, q: Any, epsilon: float) -> float:
     """Return the smallest delta at which two outcome distributions are (epsilon, delta)-indistinguishable.
 

@@ -1,8 +1,4 @@
-"""Exact change of a stage under a neighboring dataset, before noise, compared with the stated sensitivity.
-
-The stage may be one vector, the blocks of a joint stage in their units, or scores up to a common shift. It
-may also be the utilities of a choice, a private noise level, or a question of a stream.
-"""
+"""Exact change of a stage under a neighboring dataset, before noise, compared with the stated sensitivity."""
 
 from __future__ import annotations
 
@@ -274,20 +270,16 @@ def _utility_range(first: Any, second: Any) -> tuple[Fraction | None, bool]:
     The range is None if the two datasets have different candidates.
     """
     if isinstance(first, Cells):
-        return _range_of_cells(first, second), True
+        points = np.unique(np.concatenate([first.low, first.high, second.low, second.high]))
+        pairs = list(zip(*(_cell_utilities(cells, points) for cells in (first, second)), strict=True))
+        if any((a is None) != (b is None) for a, b in pairs):
+            return None, True
+        moves: list[Fraction] = [b - a for a, b in pairs if a is not None and b is not None]
+        return max(moves) - min(moves), True
     if isinstance(first, Runs):
         return _range_of_runs(first, second), True
     nested = isinstance(first, Nested)
     return _range_of_windows(_window_limits(first), _window_limits(second), first.unit, nested)
-
-
-def _range_of_cells(first: Cells, second: Cells) -> Fraction | None:
-    points = np.unique(np.concatenate([first.low, first.high, second.low, second.high]))
-    pairs = list(zip(*(_cell_utilities(cells, points) for cells in (first, second)), strict=True))
-    if any((a is None) != (b is None) for a, b in pairs):
-        return None
-    moves: list[Fraction] = [b - a for a, b in pairs if a is not None and b is not None]
-    return max(moves) - min(moves)
 
 
 def _range_of_windows(first: Ends, second: Ends, unit: int, nested: bool) -> tuple[Fraction | None, bool]:
@@ -413,30 +405,22 @@ def _measure_declared(stage: Declared, first: Any, second: Any) -> Movement:
         return _wrong(
             stage.name, words, "has other numbers for the neighbor: their count depends on the data"
         )
-    move = _moves(first, second)
+    if object in (first.dtype, second.dtype):  # integers that a float cannot hold
+        pairs = zip(first.ravel().tolist(), second.ravel().tolist(), strict=True)
+        move = [Fraction(a) - Fraction(b) for a, b in pairs]
+    else:
+        move = list((first - second).ravel().tolist())
     if stage.selection:
         distance = float(max(move) - min(move)) / (1 if stage.monotone else 2)
     else:
-        distance = _norm([abs(float(item)) for item in move], stage.norm)
+        sizes = [abs(float(item)) for item in move]
+        distance = max(sizes, default=0.0)
+        if stage.norm != "linf" and 0 < distance < math.inf:
+            # Math's own lengths neither overflow nor underflow.
+            distance = math.fsum(sizes) if stage.norm == "l1" else math.hypot(*sizes)
     return Movement(
         stage.name, words, distance, stage.sensitivity, distance <= stage.sensitivity * (1 + _ROUNDING)
     )
-
-
-def _moves(first: NDArray[Any], second: NDArray[Any]) -> list[Any]:
-    """Return differences, exact for integers that a float cannot hold."""
-    if object in (first.dtype, second.dtype):
-        pairs = zip(first.ravel().tolist(), second.ravel().tolist(), strict=True)
-        return [Fraction(a) - Fraction(b) for a, b in pairs]
-    return list((first - second).ravel().tolist())
-
-
-def _norm(sizes: list[float], norm: str) -> float:
-    largest = max(sizes, default=0.0)
-    if norm == "linf" or largest == 0 or math.isinf(largest):
-        return largest
-    # Math's own lengths neither overflow nor underflow.
-    return math.fsum(sizes) if norm == "l1" else math.hypot(*sizes)
 
 
 def _wrong(name: str, words: str, problem: str) -> Movement:

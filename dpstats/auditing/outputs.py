@@ -1,9 +1,4 @@
-"""What releases return, as numbers an attack can work on.
-
-Numbers and vectors of fixed length become float arrays, if floats have their exact values. Anything else stays a
-list of objects and has two views: an outcome (`outcome_keys`) that is equal to another or not, and a row of
-features (`Encoder`) for a classifier.
-"""
+"""What releases return, as numbers an attack can work on."""
 
 from __future__ import annotations
 
@@ -36,6 +31,9 @@ _POSITIONS = 64
 _CATEGORIES = 200  # the classifier bins features into 255
 
 
+# Numbers and vectors of fixed length become float arrays, if floats have their exact values. Anything else stays a
+# list of objects and has two views: an outcome (`outcome_keys`) that is equal to another or not, and a row of
+# features (`Encoder`) for a classifier.
 def as_component(outputs: Any, size: int, name: str = "release") -> Component:
     """Return the outputs of ``size`` runs as an array of floats, or as a list of objects."""
     if isinstance(outputs, np.ma.MaskedArray):
@@ -125,19 +123,15 @@ def _canonical(output: Any) -> Hashable:
         return kind.__name__
     if isinstance(output, np.datetime64 | np.timedelta64):
         return str(output.dtype), int(output.view(np.int64))
-    if isinstance(output, Hashable) and _is_comparable(kind):
+    # A type without an own equality has values that are equal to themselves only.
+    compared = any("__eq__" in vars(base) for base in kind.__mro__[:-1]) or issubclass(kind, Enum | type)
+    if isinstance(output, Hashable) and compared:
         return output
     raise refuse(
         "release",
         got=f"{kind.__name__}",
         allowed="return numbers, text, dates, None, or tuples, lists, dicts and dataclasses of these",
     )
-
-
-def _is_comparable(kind: type) -> bool:
-    """Return whether a type says which of its values are equal. Otherwise each value is equal to itself only."""
-    own = any("__eq__" in vars(base) for base in kind.__mro__[:-1])
-    return own or issubclass(kind, Enum | type)
 
 
 def _fields(output: Any) -> Sequence[Any] | None:

@@ -104,24 +104,7 @@ def _draw_attack(result: AuditResult, axis: Axes, **style: Any) -> Any:
     second = probability_bounds(half - likely, half, each)
     claim = PrivacyGuarantee(result.epsilon_claimed, result.delta)
     below = second[1] < tradeoff_curve(claim, first[1])
-    _draw_errors(axis, claim, other / half, 1 - likely / half, first, second, below, style)
-    counted = result.counts[1] / half, 1 - result.counts[0] / half
-    axis.plot(*counted, "*", ms=12, color="black", label="event counted")
-    axis.legend(fontsize=8, frameon=False, loc="upper right")
-    return below
-
-
-def _draw_errors(
-    axis: Axes,
-    claim: PrivacyGuarantee,
-    type_one: Any,
-    type_two: Any,
-    first: tuple[Any, Any],
-    second: tuple[Any, Any],
-    below: Any,
-    style: dict[str, Any],
-) -> None:
-    """Draw both errors of an attack with their bounds, and the curve that they may not go below."""
+    type_one, type_two = other / half, 1 - likely / half
     errors = np.linspace(0.0, 1.0, 801)
     curve = tradeoff_curve(claim, errors)
     axis.fill_between(errors, curve, color="0.92", label="excluded by the claim")
@@ -145,12 +128,13 @@ def _draw_errors(
             xerr=np.maximum(spread[0], 0),
             **{"fmt": "o", "ms": 3, "lw": 0.8, "color": color, "label": label, **style},
         )
-    axis.set_xlim(0, 1)
-    axis.set_ylim(0, 1)
-    axis.set_aspect("equal")
-    axis.set_xlabel("type I error of the attack")
-    axis.set_ylabel("type II error of the attack")
+    axis.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    axis.set(xlabel="type I error of the attack", ylabel="type II error of the attack")
     axis.grid(alpha=0.25)
+    counted = result.counts[1] / half, 1 - result.counts[0] / half
+    axis.plot(*counted, "*", ms=12, color="black", label="event counted")
+    axis.legend(fontsize=8, frameon=False, loc="upper right")
+    return below
 
 
 @picture_of.register

@@ -1,9 +1,4 @@
-"""Scores, which order the outputs from more probable on the neighbor to more probable on the dataset.
-
-By the lemma of Neyman and Pearson, the best events have a large likelihood ratio. Plain scores (the number
-itself, a projection) only need its order. Learned scores estimate the logarithm of the ratio from separate
-training runs.
-"""
+"""Scores, which order the outputs from more probable on the neighbor to more probable on the dataset."""
 
 from __future__ import annotations
 
@@ -32,6 +27,9 @@ _ADDITIVE_COLUMNS = 200
 _FEWEST = 100  # with fewer runs on each dataset, only a table of outcomes is learned
 
 
+# By the lemma of Neyman and Pearson, the best events have a large likelihood ratio. Plain scores (the number
+# itself, a projection) only need its order. Learned scores estimate the logarithm of the ratio from separate
+# training runs.
 @dataclass(frozen=True)
 class Score:
     """A score and its name; ``words`` describes an event {sign * score >= threshold}."""
@@ -51,7 +49,13 @@ def plain_scores(pair: Pair) -> Iterator[Score]:
     if len(pair[0]) == 1 and pair[0][0].ndim == 1:  # type: ignore[union-attr]
         yield Score(lambda sample: _drop_nan(sample[0]), _word_comparison("output"))
         return
-    direction = _fisher(*(_stack_samples(sample) for sample in pair))
+    # Fisher's direction for uncorrelated coordinates, which does not depend on units.
+    first, second = (_stack_samples(sample) for sample in pair)
+    variance = (first.var(axis=0) + second.var(axis=0)) / 2
+    apart = first.mean(axis=0) - second.mean(axis=0)
+    direction = np.divide(apart, variance, out=apart.copy(), where=variance > 0)
+    if not np.any(direction):
+        direction = np.eye(1, direction.size)[0]
     yield Score(lambda sample: _stack_samples(sample) @ direction, _word_comparison("projection"))
 
 
@@ -100,14 +104,6 @@ def _stack_samples(sample: Sample) -> Floats:
 
 def _columns(component: Component) -> Sample:
     return tuple(np.asarray(component).T)
-
-
-def _fisher(first: Floats, second: Floats) -> Floats:
-    """Return Fisher's direction for uncorrelated coordinates: units do not matter."""
-    variance = (first.var(axis=0) + second.var(axis=0)) / 2
-    apart = first.mean(axis=0) - second.mean(axis=0)
-    direction = np.divide(apart, variance, out=apart.copy(), where=variance > 0)
-    return np.asarray(direction if np.any(direction) else np.eye(1, direction.size)[0])
 
 
 def _log_ratio(first: Any, second: Any, n_first: int, n_second: int) -> Any:

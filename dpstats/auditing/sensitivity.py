@@ -1,9 +1,4 @@
-"""Check of a release by replaying a neighbor: its change before noise, and the declared sensitivity.
-
-The release runs on a dataset, and then on a neighbor, where every stage returns its first released value.
-Nothing is estimated. A change above the declared sensitivity, another order of stages, or an output that does
-not follow from the releases is a fact about these two datasets.
-"""
+"""Check of a release by replaying a neighbor: its change before noise, and the declared sensitivity."""
 
 from __future__ import annotations
 

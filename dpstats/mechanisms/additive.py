@@ -126,19 +126,18 @@ class _AdditiveMechanism(Mechanism):
         if plan is None:
             if len(self._plans) >= _KEPT:
                 self._plans.clear()
-            plan = self._plans[size] = self._planned(self._made(size))
+            steps = math.ceil(Fraction(self.sensitivity) / Fraction(self._spacing))
+            if steps > 2**100:
+                raise refuse("epsilon", given=self.epsilon, allowed="less extreme for exact noise")
+            item = Integers(_VALUE, size, self._spacing, steps + size, steps + isqrt_up(size))
+            relation = self.guarantee.neighbors
+            (stage,) = additive_stages([item], self.epsilon, self.delta, neighbors=relation)
+            plan = self._plans[size] = self._planned(stage)
         return plan
 
     def _stage(self, size: int) -> Stage:
         """Return the stage that releases ``size`` numbers."""
         return self._plan_of(size).additive[0]
-
-    def _made(self, size: int) -> Stage:
-        steps = math.ceil(Fraction(self.sensitivity) / Fraction(self._spacing))
-        if steps > 2**100:
-            raise refuse("epsilon", given=self.epsilon, allowed="less extreme for exact noise")
-        item = Integers(_VALUE, size, self._spacing, steps + size, steps + isqrt_up(size))
-        return additive_stages([item], self.epsilon, self.delta, neighbors=self.guarantee.neighbors)[0]
 
     def _scale_of(self, size: int) -> float:
         """Return the scale that is drawn for ``size`` numbers, in their units."""

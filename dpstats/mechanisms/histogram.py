@@ -203,7 +203,11 @@ class Histogram(Mechanism):
         if (units is None) != (self._most is None):
             needed = "given, one for each row, with" if units is None else "None without"
             raise refuse("units", allowed=f"{needed} max_rows")
-        session = self._session_about(data) if self._most is None else self._session(self._plan_units())
+        if self._most is None:
+            session = self._session_about(data)
+        else:
+            plan = self.plan.for_data(self._guarantee.unit, self._guarantee.simulated)
+            session = self._session(plan)
         session.check()
         if self._categories is None:
             labels, rows = self._count_labels(data)
@@ -219,10 +223,6 @@ class Histogram(Mechanism):
         public = self._guarantee.neighbors is Neighbors.REPLACE_ONE and self._most is None
         n_public = n_rows if public else None
         return DensityEstimate(*numbers, self._categories.edges, n_public, max_rows=self._most)
-
-    def _plan_units(self) -> Plan:
-        """Return the plan of a release that protects units."""
-        return self.plan.for_data(self._guarantee.unit, self._guarantee.simulated)
 
     def _count(self, data: Any, units: Any, levels: Any) -> tuple[NDArray[np.int64], int]:
         """Return the counts of all levels and of rows in none, where units are cut, and the number of rows."""

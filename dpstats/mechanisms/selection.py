@@ -16,7 +16,7 @@ from scipy.special import logsumexp
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_choice, check_integer, check_privacy_parameters, check_real
 from dpstats.data.values import exact_numbers, floats_among
-from dpstats.errors import InvalidParameter, refuse, refuse_data
+from dpstats.errors import refuse, refuse_data
 from dpstats.lattice import exact_steps
 from dpstats.mechanisms.quadrature import laplace_log_cumulative, laplace_log_density, normalized, pieces
 from dpstats.privacy.budget import PrivacyBudget
@@ -58,7 +58,7 @@ class _Selection(Mechanism):
         # Noise of scale width * sensitivity/each: 2 for scores that may move either way, 1 for monotone ones.
         width = 1 if monotone else 2
         nominal = width * self._sensitivity / each if each > 0 else math.inf
-        extreme = InvalidParameter(f"epsilon is too extreme for exact selection, got {guarantee.epsilon:g}")
+        extreme = refuse("epsilon", given=guarantee.epsilon, allowed="less extreme for exact selection")
         if not 1e-290 <= nominal <= 1e290:
             raise extreme
         spacing = 2.0 ** (math.frexp(nominal)[1] - 1 - 40)
@@ -100,7 +100,12 @@ class _Selection(Mechanism):
 
     def _steps(self, utilities: Any) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
         """Return the gaps below the best utility, in steps (at most 0), and where the candidates stand."""
-        array = _check_utilities(utilities)
+        array = exact_numbers("utilities", utilities)
+        if array.ndim != 1 or array.size == 0:
+            raise refuse_data("utilities", allowed="a non-empty 1-d array of numbers")
+        floats = floats_among(array)
+        if np.isnan(floats).any() or np.isposinf(floats).any():
+            raise refuse_data("utilities", got="NaN or +inf", allowed="numbers or -inf (never selected)")
         candidates = np.flatnonzero(array != -np.inf)
         if candidates.size == 0:
             raise refuse_data("utilities", allowed="hold at least one candidate that is not -inf")
@@ -121,20 +126,6 @@ class _Selection(Mechanism):
         with session:
             return candidates[session.select(_BEST, gaps)]
 
-    def _log_weights(self, utilities: Any) -> tuple[NDArray[np.float64], NDArray[np.intp], int]:
-        gaps, candidates = self._steps(utilities)
-        return gaps / self._stage.scale_steps, candidates, len(utilities)
-
-
-def _check_utilities(utilities: Any) -> NDArray[Any]:
-    array = exact_numbers("utilities", utilities)
-    if array.ndim != 1 or array.size == 0:
-        raise refuse_data("utilities", allowed="a non-empty 1-d array of numbers")
-    floats = floats_among(array)
-    if np.isnan(floats).any() or np.isposinf(floats).any():
-        raise refuse_data("utilities", got="NaN or +inf", allowed="numbers or -inf (never selected)")
-    return array
-
 
 class _SelectOne(_Selection):
     @state_charges
@@ -150,9 +141,9 @@ class _SelectOne(_Selection):
 
     def probabilities(self, utilities: Any) -> NDArray[np.float64]:
         """Return the exact probability of each candidate: as private as the utilities are."""
-        weights, candidates, size = self._log_weights(utilities)
-        result = np.zeros(size)
-        result[candidates] = _LAWS[self._stage.noise](weights)
+        gaps, candidates = self._steps(utilities)
+        result = np.zeros(len(utilities))
+        result[candidates] = _LAWS[self._stage.noise](gaps / self._stage.scale_steps)
         return result
 
     def utility_bound(self, beta: float, n_candidates: int, n_best: int = 1) -> float:

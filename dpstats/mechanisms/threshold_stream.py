@@ -216,7 +216,12 @@ class ThresholdStream(Mechanism, ABC):
         return self._answers(values)
 
     def _answers(self, values: Iterable[Any]) -> Iterator[Any]:
-        for value in _items(values):
+        items, array = iter(values), values
+        if isinstance(array, np.ndarray) and array.ndim == 1 and array.dtype.kind in "biuf":
+            # By blocks, as the Python numbers that `query` is fast at.
+            starts = range(0, array.size, _BLOCK)
+            items = (value for start in starts for value in array[start : start + _BLOCK].tolist())
+        for value in items:
             if self._left == 0:
                 return
             yield self.query(value)
@@ -310,12 +315,3 @@ def check_drawable(each: float, epsilon: float) -> None:
     """Refuse a cost of a threshold whose noise would leave exact arithmetic."""
     if not 1e-12 <= each <= 1e6:
         raise refuse("epsilon", given=epsilon, allowed="less extreme for exact noise")
-
-
-def _items(values: Iterable[Any]) -> Iterator[Any]:
-    """Go through values one at a time; arrays by blocks, as the Python numbers that `query` is fast at."""
-    if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "biuf":
-        for start in range(0, values.size, _BLOCK):
-            yield from values[start : start + _BLOCK].tolist()
-    else:
-        yield from values

@@ -1,11 +1,4 @@
-"""The composition theorems: the total cost of several releases, in closed form.
-
-Each function implements one theorem, for adaptively chosen releases. The best total of a mixed list is
-`dpstats.privacy.totals.compose`.
-
-*Post-processing* (proposition 2.1; theorem 9.1.1) needs no function: any result computed from a release and from public
-facts has the guarantee of the release.
-"""
+"""The composition theorems: the total cost of several releases, in closed form."""
 
 from __future__ import annotations
 
@@ -81,6 +74,8 @@ def _total(epsilon: float, delta: float, items: Sequence[PrivacyGuarantee]) -> P
     return PrivacyGuarantee(epsilon, min(1.0, delta), common_neighbors(items), simulated, common_unit(items))
 
 
+# Each function is one theorem, for adaptively chosen releases. The best total of a mixed list is `compose`.
+# Post-processing (proposition 2.1; theorem 9.1.1) needs no function: a result of a release has its guarantee.
 def basic_composition(guarantees: Iterable[PrivacyGuarantee]) -> PrivacyGuarantee:
     """Return the sum of the guarantees: (sum of epsilons, sum of deltas), each exact and rounded up once.
 

@@ -1,9 +1,4 @@
-"""Loss distributions by plain convolution: slower than transforms, and with relative errors only.
-
-Sums of products of non-negative numbers have a small relative error for any size. So a total at a delta of 1e-11 is as
-accurate as a total at 1e-3. This is for composed distributions of up to a few thousand points. Proof:
-docs/proofs/composition.md.
-"""
+"""Loss distributions by plain convolution: slower than transforms, and with relative errors only."""
 
 from __future__ import annotations
 
@@ -81,6 +76,9 @@ class _Losses:
         )
 
 
+# Sums of products of non-negative numbers have a small relative error for any size. So a total at a delta of 1e-11
+# is as accurate as a total at 1e-3. This is for composed distributions of up to a few thousand points. Proof:
+# docs/proofs/composition.md.
 def convolved_epsilon(
     others: Mapping[Event, int],
     mu: float,

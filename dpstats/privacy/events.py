@@ -1,12 +1,4 @@
-"""The privacy cost of a single release, as a frozen event.
-
-An event is the information that an accountant needs about one release: names and numbers, without data or noise.
-Numbers may have any real type and stand for their exact value. They are stored as Python floats and ints.
-
-Each event has a profile: a delta proved for it at any epsilon. Some events also have a pure epsilon, a
-zero-concentrated rho, or the profile of a dominating pair. Loss distributions are built from this pair. Proofs:
-docs/proofs/composition.md.
-"""
+"""The privacy cost of a single release, as a frozen event. Proofs: docs/proofs/composition.md."""
 
 from __future__ import annotations
 
@@ -38,6 +30,11 @@ _ROUNDING = 1e-14
 _TINY = 5e-324
 
 
+# An event is the information that an accountant needs about one release: names and numbers, without data or noise.
+# Numbers may have any real type and stand for their exact value. They are stored as Python floats and ints.
+#
+# Each event has a profile: a delta proved for it at any epsilon. Some events also have a pure epsilon, a zero-
+# concentrated rho, or the profile of a dominating pair. Loss distributions are built from this pair.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
     """One release. ``neighbors`` is the relation that its numbers are for."""

@@ -1,13 +1,4 @@
-"""Privacy filters: composition of charges, and the check that a charge fits the budget.
-
-A filter stores two exact numbers, the *amounts* spent. It admits a charge if the amounts stay inside a region fixed at
-the start. The filters "basic", "gdp" and "zcdp" are valid if later choices depend on earlier answers
-(docs/proofs/budget.md). The filter "pld" is for a plan fixed before the first answer.
-
-The region must be a box, fixed in advance. A rule that lets one amount grow if the other is small is not valid for
-adaptive choices. For example, "convert rho at the remaining delta" can be made to spend 1.4 times its delta
-(docs/proofs/budget.md).
-"""
+"""Privacy filters: composition of charges, and the check that a charge fits the budget."""
 
 from __future__ import annotations
 
@@ -56,6 +47,9 @@ def rounded(value: Fraction, *, up: bool) -> float:
     return number
 
 
+# A filter stores two exact numbers, the amounts spent, and admits a charge if they stay inside a region. The region
+# must be a box that is fixed at the start. A rule that lets one amount grow if the other is small fails for adaptive
+# choices. For example, "convert rho at the remaining delta" can spend 1.4 times its delta (docs/proofs/budget.md).
 class Filter:
     """A composition method for a total of (epsilon, delta)."""
 

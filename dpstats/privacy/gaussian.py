@@ -1,18 +1,4 @@
-"""The exact (epsilon, delta) curve of Gaussian noise, and its inverses.
-
-For sensitivity D and noise N(0, sigma^2 I), with mu = D/sigma, the smallest delta is
-(Balle and Wang 2018, theorem 8)
-
-    delta(epsilon) = Phi(mu/2 - epsilon/mu) - exp(epsilon) Phi(-mu/2 - epsilon/mu).
-
-Both terms are nearly equal where it matters. With a, b the two arguments, a^2/2 = b^2/2 - epsilon,
-so that exp(epsilon) phi(b) = phi(a) and, for the scaled complementary error function,
-
-    delta(epsilon) = exp(-a^2/2)/2 * (erfcx(-a/sqrt 2) - erfcx(-b/sqrt 2)),
-
-where no exponential cancels. For small mu the difference is an integral of positive terms. Only a itself has a
-cancellation, and it is computed to twice the digits of a float.
-"""
+"""The exact (epsilon, delta) curve of Gaussian noise, and its inverses."""
 
 from __future__ import annotations
 
@@ -43,6 +29,9 @@ _NODES, _WEIGHTS = (_NODES + 1) / 2, _WEIGHTS / 2
 _SERIES = [(-1.0) ** (n + 1) * math.prod(range(1, 2 * n, 2)) for n in range(1, 31)]
 
 
+# With mu = sensitivity/sigma, a = mu/2 - epsilon/mu and b = a - mu, the smallest delta is Phi(a) - exp(epsilon) Phi(b)
+# (Balle and Wang 2018, theorem 8). The two terms are nearly equal where it matters. By a^2/2 = b^2/2 - epsilon it is
+# exp(-a^2/2)/2 times erfcx(-a/sqrt 2) - erfcx(-b/sqrt 2), where no exponential cancels.
 def gaussian_profile(epsilon: float, mu: float, low: float = 0.0) -> float:
     """Return the smallest delta of Gaussian noise with mu = sensitivity/sigma, rounded up.
 
@@ -68,6 +57,7 @@ def gaussian_profile(epsilon: float, mu: float, low: float = 0.0) -> float:
     if width > 0.04 * max(1.0, abs(near)):
         drop, power = float(erfcx(near) - erfcx(near + width)), 0
     else:
+        # For small mu the difference is an integral of positive terms.
         width, power = math.frexp(width)
         drop = width * float(_WEIGHTS @ _falling_rate(near + math.ldexp(width, power) * _NODES))
     delta = math.ldexp(0.5 * drop * half * half * last * (1 + _ROUNDING), power - 600)

@@ -1,10 +1,4 @@
-"""Storage of charges: in memory, or durably in an SQLite file.
-
-A store has one operation. It reads the totals, checks that the new totals are admissible, and writes the charge and the
-totals together, or nothing. In a file this is one transaction under the write lock of SQLite, synced to disk before the
-call returns. Any number of processes and threads may charge, and may be killed at any point. An acknowledged charge is
-stored exactly once. This module needs the standard library only.
-"""
+"""Storage of charges: in memory, or durably in an SQLite file. It needs the standard library only."""
 
 from __future__ import annotations
 
@@ -76,6 +70,10 @@ Admit = Callable[[Spent], Amounts]
 """Returns the amounts after a charge, given the total charges, or raises an error to reject it."""
 
 
+# A store has one operation. It reads the totals, checks that the new totals are admissible, and writes the charge
+# and the totals together, or nothing. In a file this is one transaction under the write lock of SQLite, synced to
+# disk before the call returns. Any number of processes and threads may charge, and may be killed at any point. An
+# acknowledged charge is stored exactly once.
 class MemoryStore:
     """Charges in this process only."""
 

@@ -1,13 +1,4 @@
-"""Totals through privacy loss distributions, with pessimistic rounding in every step.
-
-Every group of equal events has a discretized loss distribution that dominates it (connect the dots: Doroshenko, Ghazi,
-Kamath, Kumar and Manurangsi 2022). The public constructors of dp_accounting build it. Convolution by fast Fourier
-transforms is the only step without pessimistic rounding. Its rounding error is bounded and subtracted from delta before
-epsilon is computed. If the error is not small compared with delta, the distributions are convolved directly. Proof:
-docs/proofs/composition.md.
-
-dp_accounting is imported at the first total.
-"""
+"""Totals through privacy loss distributions, with pessimistic rounding in every step."""
 
 from __future__ import annotations
 
@@ -38,6 +29,13 @@ _UNIT = 2.0**-53
 _POINTS = 2**18  # target for the points of the composed distribution; at most four times this number
 
 
+# Every group of equal events has a discretized loss distribution that dominates it (connect the dots: Doroshenko,
+# Ghazi, Kamath, Kumar and Manurangsi 2022). The public constructors of dp_accounting build it. Convolution by fast
+# Fourier transforms is the only step without pessimistic rounding. Its rounding error is bounded and subtracted
+# from delta before epsilon is computed. If the error is not small compared with delta, the distributions are
+# convolved directly. Proof: docs/proofs/composition.md.
+#
+# dp_accounting is imported at the first total.
 def loss_distribution_epsilon(events: Sequence[Event], delta: float, ceiling: float) -> float | None:
     """Return an epsilon for which the events together are (epsilon, delta)-private, or None.
 

@@ -1,8 +1,4 @@
-"""Arithmetic with results that are never below the exact results.
-
-Sums, products and roots of floats are computed with exact rationals, or with a correctly rounded sum, and rounded up
-once. This module needs the standard library only, because budgets use it.
-"""
+"""Arithmetic with results that are never below the exact results, by the standard library alone."""
 
 from __future__ import annotations
 
@@ -19,6 +15,8 @@ _SPLIT = 134217729.0  # 2^27 + 1
 _ROOT_BITS = 128
 
 
+# Sums, products and roots of floats are computed with exact rationals, or with a correctly rounded sum, and rounded
+# up once.
 def up(value: Fraction) -> float:
     """Return the smallest float at least the value; infinity if there is none."""
     try:

@@ -1,8 +1,4 @@
-"""Events for releases from a random sample of the rows.
-
-No release of this package uses sampling. These events are for releases of other libraries: `compose` computes their
-total, and a budget is charged for it. Proofs: docs/proofs/composition.md.
-"""
+"""Events for releases from a random sample of the rows. Proofs: docs/proofs/composition.md."""
 
 from __future__ import annotations
 
@@ -25,6 +21,8 @@ _MIXTURE_ROUNDING = 1e-13
 _LEAST_PROFILE = 1e-300
 
 
+# No release of this package uses sampling. These events are for releases of other libraries: `compose` computes
+# their total, and a budget is charged for it.
 @dataclass(frozen=True, slots=True)
 class Sampled(Event):
     """A release from a random sample of the rows.

@@ -1,8 +1,4 @@
-"""The best proved total of a list of releases.
-
-Every total in this module is an upper bound. It holds for adaptively chosen releases with events that are fixed in
-advance.
-"""
+"""The best proved total of a list of releases."""
 
 from __future__ import annotations
 
@@ -43,6 +39,8 @@ from dpstats.privacy.zcdp import zcdp_epsilon
 _MOST_QUOTIENTS = 64  # largest number of quotients to add exactly, because denominators multiply
 
 
+# Every total in this module is an upper bound. It holds for adaptively chosen releases with events that are fixed
+# in advance.
 def compose(items: Iterable[PrivacyGuarantee | Event], delta: float) -> PrivacyGuarantee:
     """Return the best proved total of several releases at a given delta.
 

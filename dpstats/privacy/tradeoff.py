@@ -1,12 +1,4 @@
-"""The trade-off curve: a bound on the power of any test that a row is in the data.
-
-A test of one dataset against its neighbor has a type I error a and a type II error b. Privacy is a lower bound f(a) on
-b (Wasserman and Zhou 2010; Dong, Roth and Su 2022). A guarantee (epsilon, delta) gives
-
-    f(a) = max(0, 1 - delta - e^epsilon a, e^-epsilon (1 - delta - a)),
-
-and a release with a full profile gives the maximum of these over epsilon.
-"""
+"""The trade-off curve: a bound on the power of any test that a row is in the data."""
 
 from __future__ import annotations
 
@@ -30,6 +22,9 @@ class _Planned(Protocol):
     def guarantee(self) -> PrivacyGuarantee: ...
 
 
+# A test of a dataset against its neighbor has a type I error a and a type II error b. Privacy bounds b from below
+# (Wasserman and Zhou 2010; Dong, Roth and Su 2022). The bound of a guarantee is the largest of 0,
+# 1 - delta - e^epsilon a and e^-epsilon (1 - delta - a). A profile has the largest of these bounds over epsilon.
 def tradeoff_curve(item: PrivacyGuarantee | _Planned | Event, type_one_error: Any) -> NDArray[np.float64]:
     """Return the smallest type II error that any test with this type I error can have.
 

@@ -1,12 +1,4 @@
-"""Zero-concentrated privacy: its conversion to (epsilon, delta), and back.
-
-A rho-zCDP release has Renyi divergence at most alpha*rho at every order alpha > 1. Every
-order proves (Canonne, Kamath and Steinke 2020, proposition 12)
-
-    delta(epsilon) = exp((alpha - 1)(alpha rho - epsilon)) / (alpha - 1) * (1 - 1/alpha)^alpha,
-
-and the best order is found numerically: an inexact minimum is a weaker bound, never a wrong one.
-"""
+"""Zero-concentrated privacy: its conversion to (epsilon, delta), and back."""
 
 from __future__ import annotations
 
@@ -51,6 +43,9 @@ def _size_of_factor(order: float) -> float:
     return (1 + order) * math.log1p(1 / order) + abs(math.log(order)) + 1
 
 
+# The Renyi divergence is at most alpha rho at every order alpha > 1. Every order proves a delta (Canonne, Kamath and
+# Steinke 2020, proposition 12). It is exp((alpha - 1)(alpha rho - epsilon)) / (alpha - 1) * (1 - 1/alpha)^alpha.
+# The best order is found numerically: an inexact minimum is a weaker bound, never a wrong one.
 def zcdp_delta(rho: float, epsilon: float) -> float:
     """Return a delta for which a rho-zCDP release is (epsilon, delta)-private.
 

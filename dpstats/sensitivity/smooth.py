@@ -1,8 +1,4 @@
-"""Smooth sensitivity: how far a statistic moves at any distance from the data, falling off with the distance.
-
-The input is k -> A(k), the largest change of the statistic by one row, over data that differ from these in k
-rows. The result is as private as the data. Proof: docs/proofs/smooth-sensitivity.md.
-"""
+"""Smooth sensitivity: how far a statistic moves at any distance from the data, falling off with the distance."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Two regimes: a line that breaks once, fitted to log risks, with the place of its break.
-
-The place is the best of a fine grid, at which the slopes are weighted least squares. Intervals are of the
-whole procedure, the place included, by a parametric bootstrap: log risks are drawn again about the fitted
-line, with their Monte Carlo errors, and fitted again.
-"""
+"""Two regimes: a line that breaks once, fitted to log risks, with the place of its break."""
 
 from __future__ import annotations
 
@@ -51,6 +46,9 @@ class BrokenLine:
         return None not in self.intervals
 
 
+# The place is the best of a fine grid, at which the slopes are weighted least squares. Intervals are of the whole
+# procedure, the place included, by a parametric bootstrap: log risks are drawn again about the fitted line, with
+# their Monte Carlo errors, and fitted again.
 def fit_broken_line(
     parameter: str, x: Vector, groups: Vector, means: Vector, errors: Vector, level: float
 ) -> BrokenLine | None:

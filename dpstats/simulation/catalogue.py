@@ -1,8 +1,4 @@
-"""Named studies: what ``dpstats simulate NAME`` runs.
-
-Each says which rows, which estimator, which grid and which loss, and what the theory has to say about the
-result. Any part of the grid, the replications and the seed can be replaced.
-"""
+"""Named studies: what ``dpstats simulate NAME`` runs."""
 
 from __future__ import annotations
 
@@ -24,6 +20,8 @@ if TYPE_CHECKING:
 _DELTA = 1e-6
 
 
+# Each says which rows, which estimator, which grid and which loss, and what the theory has to say about the result.
+# Any part of the grid, the replications and the seed can be replaced.
 @dataclass(frozen=True)
 class Entry:
     """One study by name.

@@ -168,12 +168,13 @@ class _Description:
                 captured.append("empty")
             else:
                 captured.append(self.of(inside))
+        known, read = function.__globals__, sorted(_used(function.__code__))
         parts = [
             self._code(function.__code__, function.__doc__) if written_here else None,
             self.of(function.__defaults__),
             self.of(function.__kwdefaults__),
             captured,
-            self._globals(function) if written_here else None,
+            {name: self.of(known[name]) for name in read if name in known} if written_here else None,
             self._attributes(function),
         ]
         return {"function": name, "hash": _digest(_text(parts).encode())}
@@ -188,10 +189,6 @@ class _Description:
         counts = [code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags]
         names = [code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars]
         return [counts, list(map(list, names)), constants, code.co_code.hex(), code.co_exceptiontable.hex()]
-
-    def _globals(self, function: types.FunctionType) -> Any:
-        known = function.__globals__
-        return {name: self.of(known[name]) for name in sorted(_used(function.__code__)) if name in known}
 
     def _attributes(self, value: Any) -> dict[str, Any]:
         attributes = {key: item for key, item in vars(value).items() if key != "__wrapped__"}
@@ -260,17 +257,14 @@ def _installed(module: str | None) -> bool:
     return file is not None and not {"site-packages", "dist-packages"}.isdisjoint(Path(file).parts)
 
 
-def _module(name: str | None) -> str | None:
-    """Return a module's name; a script's is the one under which others import it."""
-    if name != "__main__":
-        return name
-    main = sys.modules["__main__"]
-    file, spec = getattr(main, "__file__", None), getattr(main, "__spec__", None)
-    return spec.name if spec is not None else name if file is None else Path(file).stem
-
-
 def _qualified(value: Any) -> str:
-    return f"{_module(value.__module__)}.{value.__qualname__}"
+    """Return the name of a class or function. The module of a script is the one under which others import it."""
+    module = value.__module__
+    if module == "__main__":
+        main = sys.modules["__main__"]
+        file, spec = getattr(main, "__file__", None), getattr(main, "__spec__", None)
+        module = spec.name if spec is not None else module if file is None else Path(file).stem
+    return f"{module}.{value.__qualname__}"
 
 
 def _is_global(value: Any) -> bool:

@@ -72,6 +72,21 @@ def owners_of(
     return None, plain if plain in of_estimator else None
 
 
+def split_parameters(
+    cell: Mapping[str, Any], sampler: Any, estimator: Any
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the parameters of a cell for the sampler and for the estimator, by their own names."""
+    names = names_of_sampler(sampler), names_of_estimator(estimator)
+    of_sampler: dict[str, Any] = {}
+    of_estimator: dict[str, Any] = {}
+    for key, value in cell.items():
+        if key not in SIZES:
+            to_sampler, to_estimator = owners_of(key, *names)
+            of_sampler |= {} if to_sampler is None else {to_sampler: value}
+            of_estimator |= {} if to_estimator is None else {to_estimator: value}
+    return of_sampler, of_estimator
+
+
 def check_names(cells: Sequence[Mapping[str, Any]], sampler: Any, estimator: Any) -> None:
     """Refuse cells without sizes, and names that neither the sampler nor the estimator has."""
     of_sampler, of_estimator = names_of_sampler(sampler), names_of_estimator(estimator)

@@ -1,8 +1,4 @@
-"""A sum of two powers, A x^a + B x^b, fitted to log risks, with intervals of both exponents.
-
-Each group of cells has its own A and B, and all have the exponents. Intervals are profiles: the values of an
-exponent for which the best such sum misses the points by little more than the best of all.
-"""
+"""A sum of two powers, A x^a + B x^b, fitted to log risks, with intervals of both exponents."""
 
 from __future__ import annotations
 
@@ -43,6 +39,8 @@ class PowerSum:
     pvalue: float
 
 
+# Each group of cells has its own A and B, and all have the exponents. Intervals are profiles: the values of an
+# exponent for which the best such sum misses the points by little more than the best of all.
 def fit_power_sum(
     parameter: str, x: Vector, groups: Vector, means: Vector, errors: Vector, level: float
 ) -> PowerSum | None:

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from dpstats.errors import DPStatsError
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.simulation.adapter import Adapter
-from dpstats.simulation.grid import SIZES, names_of_estimator, names_of_sampler, owners_of, seeds_among
+from dpstats.simulation.grid import names_of_estimator, seeds_among, split_parameters
 from dpstats.simulation.losses import Loss
 from dpstats.simulation.store import Finished, Row
 from dpstats.simulation.table import Parameters
@@ -58,24 +58,14 @@ class _Replication:
 
     def __init__(self, work: Work, parameters: Parameters) -> None:
         estimator = clone(work.estimator)
-        of_sampler, of_estimator = names_of_sampler(work.sampler), names_of_estimator(estimator)
-        self._of_data: dict[str, Any] = {}
-        changed: dict[str, Any] = {}
-        for key, value in parameters.items():
-            if key in SIZES:
-                continue
-            to_sampler, to_estimator = owners_of(key, of_sampler, of_estimator)
-            if to_sampler is not None:
-                self._of_data[to_sampler] = value
-            if to_estimator is not None:
-                changed[to_estimator] = value
+        self._of_data, changed = split_parameters(parameters, work.sampler, estimator)
+        self._states = seeds_among(names_of_estimator(estimator))
         self._estimator = estimator.set_params(**changed) if changed else estimator
         self._sampler = work.sampler
         self._losses, self._measures = list(work.losses), list(work.losses.values())
         self._n, self._d = int(parameters["n"]), int(parameters["d"])
         true_mean = getattr(work.sampler, "true_mean", None)
         self._truth: Any = None if true_mean is None else true_mean(self._d, **self._of_data)
-        self._states = seeds_among(of_estimator)
         self._takes_generator = isinstance(estimator, PrivateEstimator | Adapter)
         self._is_ours = isinstance(estimator, PrivateEstimator) and self._states == ["random_state"]
         # Any other estimator could keep state from one fit to the next: results would depend on the blocks.

@@ -1,9 +1,4 @@
-"""Distributions of rows, each with the mean that an estimator targets.
-
-A sampler is called as ``sampler(n, d, rng, **parameters)``: the parameters replace its own fields for this
-call, so any field can be varied in the grid of a study. ``true_mean(d, **parameters)`` is what the rows
-are centered at. Any other callable of this shape is a sampler too.
-"""
+"""Distributions of rows, each with the mean that an estimator targets."""
 
 from __future__ import annotations
 
@@ -21,6 +16,9 @@ from dpstats.errors import attempt, refuse
 Rows = NDArray[np.float64]
 
 
+# A sampler is called as `sampler(n, d, rng, **parameters)`: the parameters replace its own fields for this call, so
+# any field can be varied in the grid of a study. `true_mean(d, **parameters)` is what the rows are centered at. Any
+# other callable of this shape is a sampler too.
 @dataclass(frozen=True)
 class Sampler:
     """Base of the samplers of this module: fields that a call may replace."""

@@ -20,13 +20,11 @@ from dpstats.parallel import cut
 from dpstats.simulation.description import describe
 from dpstats.simulation.grid import (
     NAME,
-    SIZES,
     cells_of,
     check_names,
     names_of_estimator,
-    names_of_sampler,
-    owners_of,
     seeds_among,
+    split_parameters,
 )
 from dpstats.simulation.losses import NEEDS_TRUTH, named_losses
 from dpstats.simulation.replications import Work, run_block
@@ -217,7 +215,9 @@ class Study:
 
     def _collect(self, store: Store) -> StudyResults:
         rows = store.rows(self.replications)
-        owners = [[self._given(one, cell) for cell in self._grid] for one in self._estimators]
+        owners = [
+            [split_parameters(cell, self.sampler, one) for cell in self._grid] for one in self._estimators
+        ]
         names = list(self.estimator) if isinstance(self.estimator, Mapping) else [None]
         facts = {
             "Sampler": _as_run(self.sampler, [given for given, _ in owners[0]]),
@@ -233,42 +233,24 @@ class Study:
         used = store.versions(self.replications)
         return collect(self.name, self.cells, list(self.losses), rows, facts, store.seconds(), used)
 
-    def _given(self, estimator: Any, cell: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the parameters of a cell for the sampler and the estimator, by their own names."""
-        names = names_of_sampler(self.sampler), names_of_estimator(estimator)
-        of_sampler: dict[str, Any] = {}
-        of_estimator: dict[str, Any] = {}
-        for key, value in cell.items():
-            if key not in SIZES:
-                to_sampler, to_estimator = owners_of(key, *names)
-                of_sampler |= {} if to_sampler is None else {to_sampler: value}
-                of_estimator |= {} if to_estimator is None else {to_estimator: value}
-        return of_sampler, of_estimator
-
     def _check_runs(self) -> None:
-        """Raise if no replication works: a misspelt name, say, which would fail in each, and be in the file.
-
-        A few are tried, of the smallest cells first; one that works is enough, and is not kept.
-        """
-        for which in range(len(self._estimators)):
-            self._check_one_runs(which * len(self._grid))
-
-    def _check_one_runs(self, start: int) -> None:
+        """Raise if no replication works: a misspelt name, say, which would fail in each, and be in the file."""
+        # The smallest cells first. One replication that works is enough, and is not kept.
         order = sorted(range(len(self._grid)), key=lambda i: self._grid[i]["n"] * self._grid[i]["d"])
-        named = isinstance(self.estimator, Mapping)
-        name = f" {self.cells[start][NAME]!r}" if named else ""
-        reasons = []
-        for r, cell in itertools.islice(itertools.product(range(_TRIED), order), _TRIED):
-            if r >= self.replications:
-                break
-            ((_, _, numbers, reason),), _, _ = run_block(*self._block(start + cell), [r])
-            if numbers is not None:
-                return
-            reasons.append(reason)
-        raise InvalidParameter(
-            f"sampler, estimator{name} and loss must work on the grid: nothing was run, for each of the {len(reasons)} "
-            f"replications that were tried failed, the first with {reasons[0]}"
-        )
+        tried = [pair for pair in itertools.product(range(_TRIED), order) if pair[0] < self.replications]
+        for start in range(0, len(self.cells), len(self._grid)):
+            reasons = []
+            for r, cell in tried[:_TRIED]:
+                ((_, _, numbers, reason),), _, _ = run_block(*self._block(start + cell), [r])
+                if numbers is not None:
+                    break
+                reasons.append(reason)
+            else:
+                name = f" {self.cells[start][NAME]!r}" if isinstance(self.estimator, Mapping) else ""
+                raise InvalidParameter(
+                    f"sampler, estimator{name} and loss must work on the grid: nothing was run, for each of the "
+                    f"{len(reasons)} replications that were tried failed, the first with {reasons[0]}"
+                )
 
     def _block(self, cell: int) -> tuple[Work, int, Mapping[str, Any]]:
         """Return the arguments of `run_block` for a cell."""

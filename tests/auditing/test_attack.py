@@ -53,17 +53,17 @@ def test_a_release_that_ignores_the_data_proves_nothing() -> None:
 
 
 def test_bad_input() -> None:
-    with pytest.raises(InvalidParameter, match="n_trials must be"):
+    with pytest.raises(InvalidParameter, match="n_trials must"):
         audit(laplace, 0, 1, epsilon=1.0, n_trials=2, batched=True)
-    with pytest.raises(InvalidParameter, match="epsilon must be"):
+    with pytest.raises(InvalidParameter, match="epsilon must"):
         audit(laplace, 0, 1, epsilon=-1.0, batched=True)
-    with pytest.raises(InvalidParameter, match="confidence must be"):
+    with pytest.raises(InvalidParameter, match="confidence must"):
         audit(laplace, 0, 1, epsilon=1.0, confidence=1.0, batched=True)
-    with pytest.raises(InvalidParameter, match="release must return 50 outputs"):
+    with pytest.raises(InvalidParameter, match="release must"):
         audit(lambda v, rng, size: np.zeros(3), 0, 1, epsilon=1.0, n_trials=100, batched=True)
-    with pytest.raises(InvalidParameter, match="release must return numbers, text, dates, None"):
+    with pytest.raises(InvalidParameter, match="release must"):
         audit(lambda v, rng: slice(2), 0, 1, epsilon=1.0, n_trials=100)
-    with pytest.raises(InvalidParameter, match="release must be a callable"):
+    with pytest.raises(InvalidParameter, match="release must"):
         audit([], 0, 1, epsilon=1.0, n_trials=100)
 
 
@@ -106,7 +106,7 @@ def test_one_at_a_time_in_processes() -> None:
 
 
 def test_a_release_that_repeats_itself_is_refused() -> None:
-    with pytest.raises(InvalidParameter, match="release must not repeat"):
+    with pytest.raises(InvalidParameter, match="release must"):
         audit(
             lambda value, rng, size: value + np.random.default_rng(0).laplace(size=size),
             0,
@@ -128,7 +128,7 @@ def test_recorded_outputs() -> None:
     assert audit_outputs(*lists, epsilon=0.8).n_trials == 20_000
     with pytest.raises(InvalidParameter, match="neighbor_outputs must"):
         audit_outputs([1, 2], [1, 2, 3], epsilon=1.0)
-    with pytest.raises(InvalidParameter, match="outputs must be a sequence"):
+    with pytest.raises(InvalidParameter, match="outputs must"):
         audit_outputs("text", [1, 2, 3, 4], epsilon=1.0)
 
 

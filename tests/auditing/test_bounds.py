@@ -34,8 +34,6 @@ def test_counts_that_no_runs_have_are_refused(counts: object, trials: int, name:
     with pytest.raises(InvalidParameter, match=f"^{name} must be"):
         epsilon_lower_bound(counts, 0, trials)
     if name == "counts":
-        with pytest.raises(
-            InvalidParameter, match=r"^other_counts must be whole numbers from 0 to trials = 10"
-        ):
+        with pytest.raises(InvalidParameter, match="other_counts must"):
             epsilon_lower_bound(0, counts, trials)
     assert epsilon_lower_bound(np.array([0, 10], dtype=np.uint8), 10, 10).tolist() == [0, 0]

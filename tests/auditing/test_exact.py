@@ -87,15 +87,15 @@ def test_the_tolerance_is_for_rounding_alone() -> None:
 
 
 def test_bad_input() -> None:
-    with pytest.raises(InvalidParameter, match="p must be a vector of probabilities"):
+    with pytest.raises(InvalidParameter, match="p must"):
         exact_epsilon([0.5, 0.6], [0.5, 0.5])
-    with pytest.raises(InvalidParameter, match="q must be a vector of probabilities"):
+    with pytest.raises(InvalidParameter, match="q must"):
         exact_delta([0.5, 0.5], [-0.5, 1.5], 1.0)
     with pytest.raises(InvalidParameter, match="q must"):
         exact_epsilon([0.5, 0.5], [1.0])
     with pytest.raises(InvalidParameter, match="q must"):
         exact_epsilon([0.5, 0.5], {"a": 1.0})
-    with pytest.raises(InvalidParameter, match="pairs must hold at least one"):
+    with pytest.raises(InvalidParameter, match="pairs must"):
         audit_probabilities(lambda data: [1.0], [], epsilon=1.0)
-    with pytest.raises(InvalidParameter, match=r"^probabilities must be a function of a dataset.* got dict"):
+    with pytest.raises(InvalidParameter, match="probabilities must"):
         audit_probabilities({0: [0.5, 0.5]}, [(0, 1)], epsilon=1.0)  # type: ignore[arg-type]

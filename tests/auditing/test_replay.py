@@ -101,7 +101,7 @@ def test_integers_are_compared_exactly() -> None:
     with pytest.raises(InvalidParameter, match="must be real numbers, got complex"):
         check_sensitivity(lambda t: np.array([t * 1j]), 0.0, 1.0, sensitivity=1.0)
     assert check_sensitivity(float, 0.0, 1e-200, sensitivity=1e-205, norm="l2").violated
-    with pytest.raises(InvalidParameter, match="scale must be a finite number greater than 0, got 0"):
+    with pytest.raises(InvalidParameter, match="scale must"):
         check_sensitivity(lambda x, s: s.laplace(x.sum(), sensitivity=1, scale=0), ROWS, NEAR)
 
 

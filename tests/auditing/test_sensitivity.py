@@ -187,17 +187,17 @@ def test_it_cannot_pass_trivially() -> None:
     two[7] = 0.0
     for call, message in (
         (lambda: check_sensitivity(ClippedMean(clip=1.0), X, two), "neighbor must"),
-        (lambda: check_sensitivity(ClippedMean(clip=1.0), X, X[1:]), "the same number of rows"),
+        (lambda: check_sensitivity(ClippedMean(clip=1.0), X, X[1:]), "neighbor must"),
         (
             lambda: check_sensitivity(LaplaceMechanism(1.0, 1.0), 0.0, 1.0),
             "LaplaceMechanism.*random_state=source",
         ),
-        (lambda: check_sensitivity("mean", X, Z), "an estimator or a callable, got str"),
-        (lambda: check_sensitivity(StandardScaler(), X, Z), "an estimator of dpstats, .* got StandardScaler"),
+        (lambda: check_sensitivity("mean", X, Z), "release must"),
+        (lambda: check_sensitivity(StandardScaler(), X, Z), "release must"),
         (lambda: check_sensitivity(3.0, X, Z, sensitivity=1.0), "a callable that returns a statistic"),
-        (lambda: check_sensitivity(sum, (1,), (2,), sensitivity=-1.0), "sensitivity must be"),
-        (lambda: check_sensitivity(sum, (1,), (2,), sensitivity=1.0, norm="l3"), "norm must be one of"),
-        (lambda: check_sensitivity(sum, (1,), (2,), sensitivity=1.0, seed=-1), "seed must be"),
+        (lambda: check_sensitivity(sum, (1,), (2,), sensitivity=-1.0), "sensitivity must"),
+        (lambda: check_sensitivity(sum, (1,), (2,), sensitivity=1.0, norm="l3"), "norm must"),
+        (lambda: check_sensitivity(sum, (1,), (2,), sensitivity=1.0, seed=-1), "seed must"),
         (
             lambda: worst_neighbor(sum, X, np.zeros(2), sensitivity=1.0),
             "candidates must have the same number of columns",

@@ -323,7 +323,7 @@ def test_seed_and_budget_exclude_each_other() -> None:
     with pytest.raises(InvalidParameter, match="random_state and budget cannot be given together"):
         ClippedMean(clip=1.0, random_state=0, budget=budget).fit(X)
     assert budget.history() == ()
-    with pytest.raises(InvalidParameter, match="budget must be None or a PrivacyBudget, got float"):
+    with pytest.raises(InvalidParameter, match="budget must"):
         ClippedMean(clip=1.0, budget=1.0).fit(X)
     for bad in (-1, 1.5, "0", True, np.random.RandomState(0)):
         with pytest.raises(InvalidParameter, match="random_state must be"):

@@ -60,7 +60,7 @@ def test_the_odds_hold_in_both_directions_at_a_tiny_epsilon(epsilon, categories)
 
 @pytest.mark.parametrize(("epsilon", "categories"), [(1e-19, 2), (1e-19, 3), (1e-300, 2), (1e-12, 2**31)])
 def test_an_epsilon_below_the_grain_is_refused(epsilon, categories):
-    with pytest.raises(InvalidParameter, match=r"epsilon must be at least about .* n_categories"):
+    with pytest.raises(InvalidParameter, match="epsilon must"):
         RandomizedResponse(epsilon, categories)
     # The limit that the message gives is one: a hundredth more is accepted.
     least = categories**2 / ((categories - 1) * Responses.GRAIN)
@@ -145,11 +145,11 @@ def test_shapes_types_and_budget():
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: RandomizedResponse(0.0), "epsilon must be"),
-        (lambda: RandomizedResponse(41.0), "epsilon must be at most 40"),
-        (lambda: RandomizedResponse(1.0, 1), "n_categories must be"),
-        (lambda: RandomizedResponse.from_keep_probability(0.5), "keep_probability must be"),
-        (lambda: RandomizedResponse.from_keep_probability(1.0), "keep_probability must be"),
+        (lambda: RandomizedResponse(0.0), "epsilon must"),
+        (lambda: RandomizedResponse(41.0), "epsilon must"),
+        (lambda: RandomizedResponse(1.0, 1), "n_categories must"),
+        (lambda: RandomizedResponse.from_keep_probability(0.5), "keep_probability must"),
+        (lambda: RandomizedResponse.from_keep_probability(1.0), "keep_probability must"),
         (
             lambda: RandomizedResponse(1.0, random_state=1, budget=PrivacyBudget(1.0)),
             "random_state and budget",

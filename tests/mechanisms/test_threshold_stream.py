@@ -173,7 +173,7 @@ def test_a_stream_is_charged_once_at_its_first_question(build) -> None:
     budget = PrivacyBudget(1.0)
     made = build(budget=budget)
     assert budget.spent.epsilon == 0
-    with pytest.raises(InvalidData, match="value must be a finite number"):
+    with pytest.raises(InvalidData, match="value must"):
         made.query(math.nan)
     assert budget.spent.epsilon == 0
     made.query(-1e9)
@@ -193,7 +193,7 @@ def test_the_budget_is_asked_before_the_value_is_looked_at(build) -> None:
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, "5", None, [1.0, 2.0], [], 1j])
 def test_values_that_are_not_numbers(build, value) -> None:
     made = build(random_state=0)
-    with pytest.raises(InvalidData, match="value must be"):
+    with pytest.raises(InvalidData, match="value must"):
         made.query(value)
     assert made._stream is None
 
@@ -203,7 +203,7 @@ def test_values_that_are_not_numbers(build, value) -> None:
 def test_arrays_of_other_things_are_no_values(build, kind) -> None:
     made = build(random_state=0)
     array = np.array(["2"], dtype=kind) if kind in ("S1", "O") else np.array([2]).astype(kind)
-    with pytest.raises(InvalidData, match="value must be"):
+    with pytest.raises(InvalidData, match="value must"):
         list(made.stream(array))
     assert made._stream is None
 

@@ -33,7 +33,6 @@ from dpstats import (
     statistic,
     survival,
     tables,
-    testing,
 )
 from dpstats.privacy import events, sampled
 from dpstats.release import estimator
@@ -359,7 +358,7 @@ OTHERS: dict[str, Call] = {
             lambda made: [made, *profiles(made)],
         ),
         Call(
-            testing.check_release,
+            auditing.check_release,
             {
                 "estimator": means.ClippedMean(clip=1.0, std=None),
                 "pairs": [([[9.0], [0.0], [0.0]], [[-9.0], [0.0], [0.0]])],

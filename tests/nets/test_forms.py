@@ -17,6 +17,7 @@ import pytest
 
 import dpstats
 from dpstats import auditing, simulation
+from dpstats.auditing import CheckItem, ReleaseCheck
 from dpstats.exports import Exported
 from dpstats.means import ClippedMean
 from dpstats.mechanisms import Histogram, RandomizedResponse
@@ -26,7 +27,6 @@ from dpstats.release.estimator import PrivateEstimator
 from dpstats.results import Summary
 from dpstats.sql import PrivateSQL
 from dpstats.statistic import PrivateStatistic, check_locality
-from dpstats.testing import CheckItem, ReleaseCheck
 from tests.nets.test_one_way_out import EVERY, fitted
 
 FORMS = ("to_frame", "to_dict", "to_latex", "to_markdown", "_repr_html_")

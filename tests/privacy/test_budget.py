@@ -321,9 +321,9 @@ def test_equal_shares_by_other_methods(times):
         gdp.charge(ClippedMean(clip=1.0, epsilon=first.epsilon, delta=first.delta).plan(100, 2))
         zcdp.charge(second)
     assert gdp.remaining.epsilon < 1e-3 and zcdp.remaining.epsilon < 1e-3
-    with pytest.raises(InvalidParameter, match="times must be 1 with method='pld'"):
+    with pytest.raises(InvalidParameter, match="times must"):
         PrivacyBudget(1.0, method="pld").share(2)
-    with pytest.raises(InvalidParameter, match="times must be"):
+    with pytest.raises(InvalidParameter, match="times must"):
         gdp.share(0)
 
 

@@ -210,9 +210,9 @@ def test_a_range_of_almost_nothing():
 
 
 def test_optimal_composition_of_more_copies_than_a_window_holds():
-    with pytest.raises(InvalidParameter, match="k must be an integer at least 1 and at most"):
+    with pytest.raises(InvalidParameter, match="k must"):
         optimal_composition_delta(1e-6, 10**11, 1.0)
-    with pytest.raises(InvalidParameter, match="epsilon must be a finite number greater than 0 and at most"):
+    with pytest.raises(InvalidParameter, match="epsilon must"):
         optimal_composition_epsilon(1e101, 2, 0.1)
 
 

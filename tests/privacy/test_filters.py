@@ -196,13 +196,11 @@ def test_pld_follows_the_plan_in_order():
 
 def test_methods_that_need_a_delta_say_so():
     for method in ("gdp", "zcdp"):
-        with pytest.raises(InvalidParameter, match="delta must be greater than 0"):
+        with pytest.raises(InvalidParameter, match="delta must"):
             PrivacyBudget(1.0, method=method)
-    with pytest.raises(
-        InvalidParameter, match="method must be one of 'basic', 'gdp', 'zcdp', 'pld', got 'rdp'"
-    ):
+    with pytest.raises(InvalidParameter, match="method must"):
         PrivacyBudget(1.0, method="rdp")
-    with pytest.raises(InvalidParameter, match="planned must be None unless method='pld'"):
+    with pytest.raises(InvalidParameter, match="planned must"):
         PrivacyBudget(1.0, planned=[Pure(0.1)])
 
 
@@ -350,9 +348,9 @@ def test_extreme_charges_are_clear_errors_or_work():
     budget.charge(Gaussian(1e-200))
     assert budget.spent.epsilon < 1e-100 and "spent" in repr(budget)
     for method in ("gdp", "zcdp", "pld"):
-        with pytest.raises(InvalidParameter, match="epsilon must be"):
+        with pytest.raises(InvalidParameter, match="epsilon must"):
             PrivacyBudget(1.0, 1e-6, method=method).charge(PrivacyGuarantee(1e200))
-    with pytest.raises(InvalidParameter, match="epsilon must be"):
+    with pytest.raises(InvalidParameter, match="epsilon must"):
         PrivacyBudget(1e-300, 1e-300, method="zcdp")
     tiny = PrivacyBudget(1.0, 1e-6, method="zcdp")
     tiny.charge(ZCDP(1e-320))

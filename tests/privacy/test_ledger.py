@@ -321,7 +321,7 @@ def test_a_ledger_of_nonsense_is_corrupt(path):
 
 @pytest.mark.parametrize("ledger", [0, "a\0b", 1.5, "a\udcff"])
 def test_a_ledger_is_a_path(ledger):
-    with pytest.raises(InvalidParameter, match="ledger must be a path"):
+    with pytest.raises(InvalidParameter, match="ledger must"):
         PrivacyBudget(1.0, ledger=ledger)
 
 

@@ -290,7 +290,7 @@ MIXTURES = {
 def test_a_total_is_never_below_a_release_that_has_its_events(name, delta):
     events, pairs = MIXTURES[name]
     if delta < sum(getattr(event, "delta", 0.0) for event in events):
-        with pytest.raises(InvalidParameter, match="delta must be larger"):
+        with pytest.raises(InvalidParameter, match="delta must"):
             compose(events, delta)
         return
     total = compose(events, delta)
@@ -457,12 +457,12 @@ def test_nothing_costs_nothing():
     "events", [[Gaussian(0.1)], [ZCDP(0.1)], [Approximate(0.1, 1e-6)], [Pure(1), Gaussian(1)]]
 )
 def test_no_total_at_delta_zero_unless_all_are_pure(events):
-    with pytest.raises(InvalidParameter, match="delta must be larger"):
+    with pytest.raises(InvalidParameter, match="delta must"):
         compose(events, 0.0)
 
 
 def test_delta_one_is_possible_in_a_part_and_never_in_a_total():
-    with pytest.raises(InvalidParameter, match="delta must be larger"):
+    with pytest.raises(InvalidParameter, match="delta must"):
         compose([Approximate(0.1, 1.0), Pure(0.1)], 0.999)
 
 
@@ -571,7 +571,7 @@ def test_other_things_do_not_compose(item):
 
 @pytest.mark.parametrize("delta", [-0.1, 1.0, float("nan")])
 def test_bad_deltas_are_named(delta):
-    with pytest.raises(InvalidParameter, match=r"^delta must be"):
+    with pytest.raises(InvalidParameter, match="delta must"):
         compose([], delta)
 
 

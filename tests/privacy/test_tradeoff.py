@@ -93,7 +93,7 @@ def test_a_curve_of_several_is_never_above_that_of_one():
 
 
 def test_bad_input():
-    with pytest.raises(InvalidParameter, match="type_one_error must be"):
+    with pytest.raises(InvalidParameter, match="type_one_error must"):
         tradeoff_curve(PrivacyGuarantee(1.0), 1.5)
 
 

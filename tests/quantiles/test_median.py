@@ -130,8 +130,8 @@ def test_pure_noise_is_the_smaller_one_and_in_the_interval() -> None:
     ("options", "message"),
     [
         ({"delta": 0.7}, "at most 0.5"),
-        ({"confidence_level": 1.0}, "confidence_level must"),
-        ({"epsilon": 1e-7}, "epsilon is too small"),
+        ({"confidence_level": 1.0}, "confidence_level must be"),
+        ({"epsilon": 1e-7}, "epsilon must"),
         ({"bounds": (1, 0)}, "low < high"),
     ],
 )
@@ -146,7 +146,7 @@ def test_a_huge_epsilon_runs_or_is_refused(epsilon: float) -> None:
     assert PrivateMedian(bounds=(0, 100), epsilon=epsilon).fit(x).median_ == pytest.approx(49, abs=0.1)
     pure = PrivateMedian(bounds=(0, 100), epsilon=epsilon, delta=0)
     assert pure.fit(x).median_ == pytest.approx(49, abs=0.1)
-    with pytest.raises(DPStatsError, match="too extreme for exact"):
+    with pytest.raises(DPStatsError, match=r"extreme for exact"):
         pure.set_params(confidence_level=0.95).fit(x)
 
 
@@ -168,5 +168,5 @@ def test_a_large_epsilon_has_little_noise_and_its_levels_cost_no_more(epsilon: f
 
 
 def test_an_epsilon_without_a_use_is_refused() -> None:
-    with pytest.raises(InvalidParameter, match=r"got 1e\+300. Give at most 1e\+09"):
+    with pytest.raises(InvalidParameter, match="epsilon must"):
         PrivateMedian(bounds=(0, 1), delta=0.0, epsilon=1e300).plan(100)

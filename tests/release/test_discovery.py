@@ -154,7 +154,7 @@ def test_a_stage_that_cannot_be_accounted_for_is_refused():
         with pytest.raises(InvalidParameter, match="touched must"):
             replace(stage, touched=touched)
     for row_steps, threshold in ((0, 30), (30, 30)):
-        with pytest.raises(InvalidParameter, match="(row|threshold)_steps must"):
+        with pytest.raises(InvalidParameter, match=r"(row|threshold)_steps must"):
             Discovery(stage.touched, row_steps, threshold)
 
 

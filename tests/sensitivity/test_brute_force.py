@@ -49,12 +49,12 @@ def test_a_function_is_asked_once_for_each_dataset() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: global_sensitivity(sum, [], 2), "domain must have"),
-        (lambda: global_sensitivity(sum, range(2), 0), "n_rows must be"),
-        (lambda: global_sensitivity(sum, range(2), 2, norm="l3"), "norm must be one of"),
-        (lambda: local_sensitivity(sum, (5,), range(2)), "dataset must be"),
-        (lambda: local_sensitivity(sum, (), range(2)), "dataset must be"),
-        (lambda: local_sensitivity(sum, (1,), range(2), distance=-1), "distance must be"),
+        (lambda: global_sensitivity(sum, [], 2), "domain must"),
+        (lambda: global_sensitivity(sum, range(2), 0), "n_rows must"),
+        (lambda: global_sensitivity(sum, range(2), 2, norm="l3"), "norm must"),
+        (lambda: local_sensitivity(sum, (5,), range(2)), "dataset must"),
+        (lambda: local_sensitivity(sum, (), range(2)), "dataset must"),
+        (lambda: local_sensitivity(sum, (1,), range(2), distance=-1), "distance must"),
     ],
 )
 def test_bad_input_is_named(call: object, message: str) -> None:

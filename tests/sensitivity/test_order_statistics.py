@@ -167,7 +167,7 @@ def test_halving_is_quick() -> None:
 
 
 def test_bad_trimming_is_named() -> None:
-    with pytest.raises(InvalidParameter, match="trim must be less than half"):
+    with pytest.raises(InvalidParameter, match="trim must"):
         trimmed_mean_smooth_sensitivity([1, 2, 3, 4], 2, lower=0, upper=5, beta=1)
-    with pytest.raises(InvalidParameter, match="q must be"):
+    with pytest.raises(InvalidParameter, match="q must"):
         quantile_smooth_sensitivity([1, 2], 1.5, lower=0, upper=5, beta=1)

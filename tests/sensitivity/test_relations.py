@@ -19,14 +19,14 @@ def test_columns_and_tables() -> None:
     ("call", "message"),
     [
         (lambda: column("a"), "instance.name"),
-        (lambda: Table(""), "name must be"),
-        (lambda: Table("t", n_rows=-1), "n_rows must be"),
+        (lambda: Table(""), "name must"),
+        (lambda: Table("t", n_rows=-1), "n_rows must"),
         (lambda: Join(Table("t"), Table("t"), [("t.a", "t.a")]), "instance must"),
         (lambda: Join(Table("t"), Table("u"), []), "at least one pair"),
         (lambda: Join(Table("t"), Table("u"), [("u.a", "t.a")]), "left side"),
         (lambda: Join(Table("t"), Table("u"), [("t.a", "t.b")]), "left side"),
         (lambda: Join(Table("t"), Table("u"), [("t.a", "u.a"), ("u.b", "u.c")]), "left side"),
-        (lambda: Count(Table("t"), "sum"), "kind must be"),
+        (lambda: Count(Table("t"), "sum"), "kind must"),
     ],
 )
 def test_bad_relations_are_named(call: object, message: str) -> None:

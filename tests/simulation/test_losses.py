@@ -47,7 +47,7 @@ def test_the_estimate_is_the_first_attribute_that_is_there() -> None:
 def test_losses_are_named() -> None:
     assert list(named_losses(["coverage", estimate_of])) == ["coverage", "estimate_of"]
     assert named_losses({"risk": "squared_error"}) == {"risk": LOSSES["squared_error"]}
-    with pytest.raises(InvalidParameter, match="loss must name at least one loss"):
+    with pytest.raises(InvalidParameter, match="loss must"):
         named_losses({})
 
 

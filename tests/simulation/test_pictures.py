@@ -26,7 +26,7 @@ def test_pictures(results) -> None:
     figure = plot_risk(results, "n", terms=terms, title="x")
     labels = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
     assert "sampling" in labels and "privacy" in labels and figure.axes[0].get_xscale() == "log"
-    with pytest.raises(InvalidParameter, match="parameter must be one of"):
+    with pytest.raises(InvalidParameter, match="parameter must"):
         plot_risk(results, "m")
     assert crossover([1.0, 2.0], [1.0, 1.0], [3.0, 2.0]) is None
     found = crossing_point(lambda x, rng: rng.random(20) < x / 10, 1, 9, replications=40)

@@ -75,17 +75,17 @@ def test_bad_input_is_one_clear_error() -> None:
     few = results.where(lambda cell: cell["n"] < 300)
     for call, message in (
         (lambda: fit_rate(few, "n"), "results must"),
-        (lambda: fit_rate(results, "m"), "parameter must be one of n, d, got 'm'"),
-        (lambda: fit_rate(results, "n", term="privacy"), "term must be one of terms"),
-        (lambda: fit_rate(results, "n", loss="risk"), "loss must be one of squared_error"),
-        (lambda: fit_rate(results, "n", share=1.5), "share must be"),
-        (lambda: fit_rate(results, "n", theory="a"), "theory must be a finite number"),
-        (lambda: compare(results, "x"), "stated must be a finite number"),
+        (lambda: fit_rate(results, "m"), "parameter must"),
+        (lambda: fit_rate(results, "n", term="privacy"), "term must"),
+        (lambda: fit_rate(results, "n", loss="risk"), "loss must"),
+        (lambda: fit_rate(results, "n", share=1.5), "share must"),
+        (lambda: fit_rate(results, "n", theory="a"), "theory must"),
+        (lambda: compare(results, "x"), "stated must"),
         (lambda: compare(3, 0.95), "results must"),
-        (lambda: fit_formula(results, TERMS, constants={"bias": 1.0}), "constants must name terms"),
-        (lambda: fit_formula(results, {"zero": lambda cell: 0.0}), "every term must be a positive number"),
-        (lambda: fit_formula(few.where(lambda cell: cell["n"] == 100), TERMS), "needs at least 2 cells"),
-        (lambda: compare(results, 0.0, relation="below"), "relation must be one of"),
+        (lambda: fit_formula(results, TERMS, constants={"bias": 1.0}), "constants must"),
+        (lambda: fit_formula(results, {"zero": lambda cell: 0.0}), "terms must"),
+        (lambda: fit_formula(few.where(lambda cell: cell["n"] == 100), TERMS), "results must"),
+        (lambda: compare(results, 0.0, relation="below"), "relation must"),
         (lambda: fit_rate(results.derive("x", lambda cell: -1.0), "x"), "parameter must"),
     ):
         with pytest.raises(InvalidParameter, match=message):

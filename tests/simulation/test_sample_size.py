@@ -69,11 +69,11 @@ def test_bad_input_is_one_clear_error() -> None:
             lambda: sample_complexity(lambda n, rng: True),
             "low must be on the other side",
         ),
-        (lambda: sample_complexity(lambda n, rng: 0.5), "power must return outcomes of tests"),
-        (lambda: sample_complexity(SpatialSignTest()), "sampler must be given"),
-        (lambda: sample_complexity("test"), "test must be callable"),
-        (lambda: crossing_point(never, 2, 1), "high must be"),
-        (lambda: crossing_point(never, 1, 2, target=1.0), "target must be"),
+        (lambda: sample_complexity(lambda n, rng: 0.5), "power must"),
+        (lambda: sample_complexity(SpatialSignTest()), "sampler must"),
+        (lambda: sample_complexity("test"), "test must"),
+        (lambda: crossing_point(never, 2, 1), "high must"),
+        (lambda: crossing_point(never, 1, 2, target=1.0), "target must"),
     ):
         with pytest.raises(InvalidParameter, match=message):
             call()

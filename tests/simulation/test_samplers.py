@@ -45,7 +45,7 @@ def test_samplers_replace_their_fields_in_a_call() -> None:
     assert Contaminated(share=0.5).true_mean(1).tolist() == [0.0]
     with pytest.raises(InvalidParameter, match="greater than 2"):
         StudentT(degrees_of_freedom=2.0)(5, 1, rng)
-    with pytest.raises(InvalidParameter, match="n_nonzero must be at most d = 2, got 5"):
+    with pytest.raises(InvalidParameter, match="n_nonzero must"):
         SparseMeans(n_nonzero=5)(5, 2, rng)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpstats.auditing import ReleaseCheck, check_release
 from dpstats.data.parameters import check_integer, check_real
 from dpstats.data.tables import Rows
 from dpstats.errors import InvalidParameter
@@ -20,7 +21,6 @@ from dpstats.release.additive import Integers, additive_stages
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released, Session
-from dpstats.testing import ReleaseCheck, check_release
 
 TOTAL = "total of each column"
 

@@ -5,22 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from sklearn.base import clone
 
-from dpstats.auditing import SensitivityCheck, audit, check_sensitivity
-from dpstats.auditing.sensitivity_check import FOLLOWS
+from dpstats.auditing.attack import audit
+from dpstats.auditing.sensitivity import check_sensitivity
+from dpstats.auditing.sensitivity_check import FOLLOWS, SensitivityCheck
 from dpstats.data.parameters import check_integer, check_real
 from dpstats.errors import BudgetExceeded, DPStatsError, refuse
 from dpstats.exports import Records
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.totals import compose
-from dpstats.release.estimator import PrivateEstimator
 from dpstats.report import Printed
 from dpstats.results import Summary
+
+if TYPE_CHECKING:
+    from dpstats.release.estimator import PrivateEstimator
 
 Pair = tuple[Any, Any]
 
@@ -45,7 +47,7 @@ class CheckItem:
 
     Examples
     --------
-    >>> from dpstats.testing import CheckItem
+    >>> from dpstats.auditing import CheckItem
     >>> CheckItem("guarantee", "passed", "The stages cost (epsilon = 1, delta = 0).").verdict
     'passed'
     """
@@ -72,7 +74,7 @@ class ReleaseCheck(Printed):
 
     Examples
     --------
-    >>> from dpstats.testing import CheckItem, ReleaseCheck
+    >>> from dpstats.auditing import CheckItem, ReleaseCheck
     >>> ReleaseCheck("Mine", (CheckItem("audit", "open", "The attack is weak."),)).ok
     True
     """
@@ -159,7 +161,7 @@ def check_release(
     --------
     >>> import numpy as np
     >>> from dpstats.means import ClippedMean
-    >>> from dpstats.testing import check_release
+    >>> from dpstats.auditing import check_release
     >>> rows, other = np.zeros((3, 1)), np.zeros((3, 1))
     >>> rows[0], other[0] = 9.0, -9.0
     >>> mean = ClippedMean(clip=1.0, std=None)
@@ -167,6 +169,9 @@ def check_release(
     >>> check.ok, [item.verdict for item in check.items]
     (True, ['passed', 'passed', 'passed', 'passed', 'passed'])
     """
+    # On demand, because audits of numbers start without scikit-learn.
+    from dpstats.release.estimator import PrivateEstimator
+
     if not isinstance(estimator, PrivateEstimator):
         raise refuse(
             "estimator",
@@ -211,7 +216,7 @@ class _Work:
     @cached_property
     def replays(self) -> list[SensitivityCheck]:
         """The replay of each pair."""
-        return [check_sensitivity(clone(self.estimator), *pair, seed=self.seed) for pair in self.pairs]
+        return [check_sensitivity(_clone(self.estimator), *pair, seed=self.seed) for pair in self.pairs]
 
     def guarantee(self) -> CheckItem:
         """Check what the stages cost together; a plan that costs more than it states refuses every fit."""
@@ -237,18 +242,22 @@ class _Work:
         """Check what each pair moves."""
         for place, check in enumerate(self.replays):
             if check.violated:
-                return CheckItem("sensitivity", FAILED, f"Pair {place}: {_what_is_wrong(check)}.")
+                wrong = check.course or f"what the fit reports {check.output}"
+                if not check.course and (found := [item for item in check.movements if not item.ok]):
+                    worst = found[0]
+                    wrong = f"{worst.stage} moves by {worst.moved:.6g} and declares {worst.declared:.6g}"
+                return CheckItem("sensitivity", FAILED, f"Pair {place}: {wrong}.")
         most: dict[str, float] = {}
         for item in (item for check in self.replays for item in check.movements):
             most[item.stage] = max(most.get(item.stage, 0.0), item.ratio)
-        found = ", ".join(f"{name} {ratio:.4g}" for name, ratio in most.items())
+        ratios = ", ".join(f"{name} {ratio:.4g}" for name, ratio in most.items())
         attained = bool(most) and min(most.values()) >= ATTAINED
         if any(check.output != FOLLOWS for check in self.replays):
             return CheckItem("sensitivity", OPEN, "The report of the fit could not be compared.")
         return CheckItem(
             "sensitivity",
             PASSED if attained else OPEN,
-            f"Largest movement over the declared one: {found or 'no stage'}."
+            f"Largest movement over the declared one: {ratios or 'no stage'}."
             + ("" if attained else " Add worse pairs, or explain why it is less than 1."),
         )
 
@@ -300,8 +309,7 @@ class _Work:
             return CheckItem(
                 f"planted bug: {name}", PASSED, "Its plan costs more than it states: fits are refused."
             )
-        replayed = any(check_sensitivity(clone(made), *pair, seed=self.seed).violated for pair in self.pairs)
-        if replayed:
+        if any(check_sensitivity(_clone(made), *pair, seed=self.seed).violated for pair in self.pairs):
             return CheckItem(f"planted bug: {name}", PASSED, "The replay of a neighbor accuses it.")
         result = self._audit(made)
         return CheckItem(
@@ -327,7 +335,7 @@ class _Work:
         )
 
     def _fit(self, estimator: PrivateEstimator[Any], data: Any, **changes: Any) -> Any:
-        made = clone(estimator).set_params(**{"budget": None, "random_state": None, **changes})
+        made = _clone(estimator).set_params(**{"budget": None, "random_state": None, **changes})
         return made.fit(*data) if isinstance(data, tuple) else made.fit(data)
 
 
@@ -335,11 +343,7 @@ def _numbers(guarantee: Any) -> str:
     return f"(epsilon = {guarantee.epsilon:.6g}, delta = {guarantee.delta:.3g})"
 
 
-def _what_is_wrong(check: SensitivityCheck) -> str:
-    """Return the first fault of a replay, as text."""
-    if check.course:
-        return check.course
-    for item in check.movements:
-        if not item.ok:
-            return f"{item.stage} moves by {item.moved:.6g} and declares {item.declared:.6g}"
-    return f"what the fit reports {check.output}"
+def _clone(estimator: PrivateEstimator[Any]) -> Any:
+    from sklearn.base import clone
+
+    return clone(estimator)

@@ -40,11 +40,9 @@ def test_rows_and_candidates_need_a_common_type() -> None:
         (np.zeros(3), np.array([None])),
         (np.array([2**53 + 1]), [0.5]),
     ):
-        with pytest.raises(InvalidParameter, match="a common type that holds both exactly"):
+        with pytest.raises(InvalidParameter, match="candidates must"):
             worst_neighbor(np.sum, rows, candidates, sensitivity=1.0)
-    with pytest.raises(
-        InvalidParameter, match="rows must be an integer at least 0 and at most 3, got a list of 1"
-    ):
+    with pytest.raises(InvalidParameter, match="rows must"):
         worst_neighbor(np.sum, np.ones(4), [0.0], rows=[9], sensitivity=1.0)
     with pytest.raises(InvalidParameter, match="a row and a candidate, got 4 rows and 0 candidates"):
         worst_neighbor(np.sum, np.ones(4), np.zeros(0), sensitivity=1.0)

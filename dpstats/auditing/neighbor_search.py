@@ -11,7 +11,7 @@ from dpstats.auditing.apart import split_parts
 from dpstats.auditing.replay import Replay, runner
 from dpstats.auditing.sensitivity_check import LEFT_OPEN, SensitivityCheck
 from dpstats.data.parameters import check_integer
-from dpstats.errors import InvalidParameter, attempt, refuse
+from dpstats.errors import attempt, refuse
 
 
 def worst_neighbor(
@@ -62,7 +62,7 @@ def worst_neighbor(
     )
     if not len(places) or not len(others[0]):
         raise refuse(
-            "there",
+            "rows",
             got=f"{len(places)} rows and {len(others[0])} candidates",
             allowed="a row and a candidate",
         )
@@ -87,7 +87,7 @@ def _alike(dataset: Any, candidates: Any) -> tuple[list[np.ndarray[Any, Any]], l
         Exception,
     )
     if found is None:
-        raise refuse("candidates", allowed="rows in an array, as those of dataset")
+        raise refuse("candidates", allowed="an array of rows, as dataset is")
     data, others = found
     if (
         len(data) != len(others)
@@ -95,9 +95,8 @@ def _alike(dataset: Any, candidates: Any) -> tuple[list[np.ndarray[Any, Any]], l
         or any(a.shape[1:] != b.shape[1:] for a, b in zip(data, others, strict=True))
     ):
         raise refuse("candidates", allowed="have the same number of columns as dataset")
-    for j, (part, other) in enumerate(zip(data, others, strict=True)):
-        data[j], others[j] = _promote_types(part, other)
-    return data, others
+    pairs = [_promote_types(part, other) for part, other in zip(data, others, strict=True)]
+    return [part for part, _ in pairs], [other for _, other in pairs]
 
 
 def _promote_types(
@@ -105,8 +104,8 @@ def _promote_types(
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     if part.dtype == other.dtype:  # nothing is changed, of objects neither
         return part, other
-    refusal = InvalidParameter(
-        f"dataset and candidates must have a common type that holds both exactly, got {part.dtype} and {other.dtype}"
+    refusal = refuse(
+        "candidates", got=str(other.dtype), allowed=f"of a type that holds them and {part.dtype} exactly"
     )
     numbers = [array.dtype.kind in "biuf" for array in (part, other)]
     if part.dtype.kind != other.dtype.kind and not all(numbers):
@@ -114,15 +113,11 @@ def _promote_types(
     kind = np.result_type(part, other)
     held = part.astype(kind), other.astype(kind)
     for before, after in zip((part, other), held, strict=True):
-        if kind.hasobject or not _same_numbers(before, after):
+        # Python's numbers are compared exactly: int(2**53 + 1) is not a float.
+        pairs = zip(before.ravel().tolist(), after.ravel().tolist(), strict=True)
+        if kind.hasobject or not all(a == b or (a != a and b != b) for a, b in pairs):
             raise refusal
     return held
-
-
-def _same_numbers(before: np.ndarray[Any, Any], after: np.ndarray[Any, Any]) -> bool:
-    # Python's numbers are compared exactly: int(2**53 + 1) is not a float.
-    pairs = zip(before.ravel().tolist(), after.ravel().tolist(), strict=True)
-    return all(a == b or (a != a and b != b) for a, b in pairs)
 
 
 def _join_parts(parts: Sequence[Any]) -> Any:
