@@ -10,13 +10,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from dpstats.error_distributions import ErrorDistribution, Limits, Tail, normal_quantile
-from dpstats.key_noise import KeyNoise
-
-Floats = NDArray[np.float64]
+from dpstats.key_noise import Floats, KeyNoise
 
 FURTHEST = 8.0
 """Standard scores that are looked at, on either side of 0."""

@@ -22,11 +22,10 @@ from dpstats.covariance.box_moments import (
     SUMS,
     THIRDS,
     CovariancePlan,
+    Floats,
 )
 from dpstats.covariance.error_distributions import MOST_NOISE
 from dpstats.lattice.products import above_diagonal
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from dpstats.covariance.t_squared import MeanErrors
+from dpstats.covariance.t_squared import Floats, MeanErrors
 from dpstats.data import Column, Schema
 from dpstats.data.levels import Categories
 from dpstats.data.parameters import check_choice, check_columns
@@ -38,8 +38,6 @@ from dpstats.privacy.gaussian import gaussian_sigma
 from dpstats.release.parameters import HasMissingCodes, parameters
 from dpstats.release.session import Released
 from dpstats.together import BONFERRONI
-
-Floats = NDArray[np.float64]
 
 STAGE = "products of shrunk rows"
 ASSUMED = ("symmetric", "mean")

@@ -15,7 +15,7 @@ from scipy.special import chdtri
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from dpstats.covariance.eigenvalues import find_eigenvalues, shrunk_share
+from dpstats.covariance.eigenvalues import Floats, find_eigenvalues, shrunk_share
 from dpstats.covariance.error_distributions import BoundedErrors, noise_only_note
 from dpstats.data.parameters import check_choice, check_integer
 from dpstats.errors import InvalidData, InvalidParameter
@@ -35,8 +35,6 @@ from dpstats.means.ellipsoids import ROUND_SHARES, Ellipsoid
 from dpstats.release.parameters import HasMissingCodes, parameters
 from dpstats.release.session import Released
 from dpstats.together import BONFERRONI
-
-Floats = NDArray[np.float64]
 
 PRODUCTS, SCORES = "products of rows", "products of scores"
 ESTIMANDS = ("component", "eigenvalue")

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from dpstats.covariance.error_distributions import CorrelationErrors, correlation_estimates, unidentified_note
@@ -18,6 +17,7 @@ from dpstats.covariance.rank_correlation import (
     MOST_ROWS,
     STAGE,
     CorrelationPlan,
+    Floats,
     concordance_sums,
     plan_concordance,
 )
@@ -39,7 +39,6 @@ from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.parameters import HasMissingCodes, parameters
 from dpstats.release.session import Released, Session
 
-Floats = NDArray[np.float64]
 AnyPlan = CorrelationPlan | ShrunkCorrelationPlan
 
 ESTIMANDS = ("clipped", "population")

@@ -8,10 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import erfcx
 
-Numbers = NDArray[np.float64]
+from dpstats.means.bias_aware import Numbers
 
 
 def mean_in_box(value: Any, std: Any, low: Any, high: Any) -> Numbers:

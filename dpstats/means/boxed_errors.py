@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.error_distributions import ErrorDistribution, Limits, Tail, least_tail
+from dpstats.means.bias_aware import Numbers
 from dpstats.means.box_mean import outside_box, within_box
-
-Numbers = NDArray[np.float64]
 
 
 class DeclaredBox:

@@ -9,15 +9,17 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from dpstats.error_distributions import ErrorDistribution, Limits, Tail
 from dpstats.intervals import half_widths
-from dpstats.means.population import clipped_variance_in_ball, population_bias_in_ball, population_ends
+from dpstats.means.population import (
+    Numbers,
+    clipped_variance_in_ball,
+    population_bias_in_ball,
+    population_ends,
+)
 from dpstats.means.score import Known, Score
-
-Numbers = NDArray[np.float64]
 
 _FOR_DISTANCE = 0.1
 """Part of the error probability that is for the distance of the clipped mean from the center of the ball."""

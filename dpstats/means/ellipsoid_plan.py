@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_integer, check_privacy_parameters
 from dpstats.data.tables import Rows, Table
@@ -20,7 +19,7 @@ from dpstats.errors import InvalidParameter
 from dpstats.lattice import check_finite_rows
 from dpstats.lattice.base import check_region
 from dpstats.lattice.products import Sums, apply_columns, finest, row_bits, summed
-from dpstats.means.ball_products import BallProducts, Extension
+from dpstats.means.ball_products import BallProducts, Extension, Floats
 from dpstats.means.ellipsoids import ROUND_SHARES, Ellipsoid, round_extension, round_names
 from dpstats.means.region import Region
 from dpstats.privacy.guarantee import PrivacyGuarantee
@@ -30,7 +29,6 @@ from dpstats.release.additive import additive_stages
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.session import Released, Session
 
-Floats = NDArray[np.float64]
 LAST_SHARE = 1 - sum(ROUND_SHARES)
 
 

@@ -10,12 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpstats.lattice.products import apply_columns
-from dpstats.means.ball_products import BallProducts, Extension
-
-Floats = NDArray[np.float64]
+from dpstats.means.ball_products import BallProducts, Extension, Floats
 
 ROUND_SHARES = (0.05, 0.05, 0.05)
 """Fraction of the squared mu for each round."""

@@ -17,7 +17,6 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
 from dpstats.means.staging import (
@@ -26,6 +25,7 @@ from dpstats.means.staging import (
     SPARE_STAGES,
     Curves,
     Known,
+    Numbers,
     Setting,
     Staging,
     add_stage,
@@ -37,8 +37,6 @@ from dpstats.means.staging import (
     planned_width,
     stage_curves,
 )
-
-Numbers = NDArray[np.float64]
 
 # Variances of the rows, in units of the stated one, that the stages' shares are planned for: an exact bound, and
 # bounds that are three and ten times too large.

@@ -11,18 +11,15 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpstats.error_distributions import Tail
-from dpstats.means.adaptive_plan import OUTSIDE, SQUARED_NORMS, SUMS, AdaptiveMeanPlan, Trail
+from dpstats.means.adaptive_plan import OUTSIDE, SQUARED_NORMS, SUMS, AdaptiveMeanPlan, Numbers, Trail
 from dpstats.means.bias_aware import biased_normal_quantile
 from dpstats.means.boxed_errors import BoxedErrors
 from dpstats.means.following import released_variance, unclipped
 from dpstats.means.laplace_sums import laplace_sum_quantile
 from dpstats.means.screen import last_stage
 from dpstats.release.session import Released
-
-Numbers = NDArray[np.float64]
 
 # Number of standard deviations by which the released variance must exceed the stated one, and the number for its upper
 # limit.

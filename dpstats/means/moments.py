@@ -30,7 +30,7 @@ ROWS = "share of rows that are observed"
 TOGETHER = "clipped moments"
 """The name of a stage that releases several of these."""
 
-_POWERS = (MEAN, SQUARES, CUBES, FOURTHS)
+POWERS = (MEAN, SQUARES, CUBES, FOURTHS)
 
 Made = TypeVar("Made")
 
@@ -72,7 +72,7 @@ class Weights:
             )
         blocks = [
             Block(name, lattice.n_features, frozen(lattice.power_spacing(b) / n), 1 / weight)
-            for b, (name, weight) in enumerate(zip(_POWERS, self.powers, strict=False), 1)
+            for b, (name, weight) in enumerate(zip(POWERS, self.powers, strict=False), 1)
             if weight
         ]
         if self.outside:
@@ -96,7 +96,7 @@ class Weights:
         none = (0, lattice.even_center if self.rows else 0) * 2
         found = {
             name: sums - moments.rows * center
-            for name, sums, weight, center in zip(_POWERS, moments.powers, self.powers, none, strict=False)
+            for name, sums, weight, center in zip(POWERS, moments.powers, self.powers, none, strict=False)
             if weight
         }
         if self.rows:

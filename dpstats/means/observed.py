@@ -11,18 +11,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from dpstats.error_distributions import ErrorDistribution, Limits
 from dpstats.intervals import laplace_sum_tails
-from dpstats.means.moments import CUBES, FOURTHS, MEAN, ROWS, SQUARES
+from dpstats.means.moments import POWERS, ROWS
+from dpstats.means.population import Numbers
 from dpstats.means.ratio import NoiseApart, Ratio
+from dpstats.means.score import RAISED
 
-Numbers = NDArray[np.float64]
-
-_POWERS = (MEAN, SQUARES, CUBES, FOURTHS)
-_RAISED = 1.0
 _LEAST_TAIL = 1e-300
 
 
@@ -60,7 +57,7 @@ class ObservedSums:
         rows, rows_std = n * values[ROWS], n * float(np.max(plan.noise(ROWS).std))
         even = float(np.max(np.asarray(lattice.even_center) / np.asarray(lattice.largest)))
         centers, sums, stds = (0.0, even, 0.0, even), [], []
-        for power, name in enumerate(_POWERS):
+        for power, name in enumerate(POWERS):
             there, size = name in values, n / clip ** (power + 1)
             sums.append(size * values[name] + centers[power] * rows if there else np.zeros(d))
             stds.append(size * np.asarray(plan.noise(name).std) if there else np.zeros(d))
@@ -89,10 +86,10 @@ class ObservedSums:
     def averages(self) -> tuple[dict[str, Numbers], dict[str, Numbers]]:
         """Return the average of every power, and the variance of its noise."""
         n = self.counted
-        values = {name: total / n for name, total in zip(_POWERS, self.sums, strict=True)}
+        values = {name: total / n for name, total in zip(POWERS, self.sums, strict=True)}
         variances = {
             name: (std**2 + ((center - values[name]) * self.rows_std) ** 2) / n**2
-            for name, std, center in zip(_POWERS, self.stds, self.centers, strict=True)
+            for name, std, center in zip(POWERS, self.stds, self.centers, strict=True)
         }
         return values, variances
 
@@ -162,7 +159,7 @@ class SquareErrors(ErrorDistribution):
     def tails(self, value: Numbers) -> Limits:
         released, average = self.released, value / (self.unit * self.correction)
         distance = self._total + self.bias - average * released.rows
-        most = np.maximum(released.rows + _RAISED * released.rows_std, 0.0)
+        most = np.maximum(released.rows + RAISED * released.rows_std, 0.0)
         curved = (2.0 if released.law == "gaussian" else 5.0) * self.bias**2
         sampling = most * self.variance(value) + curved
         parts = [

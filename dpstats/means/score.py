@@ -12,15 +12,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpstats.error_distributions import ErrorDistribution, Limits
 from dpstats.intervals import error_tails
+from dpstats.means.population import Numbers
 from dpstats.privacy.stages import Added
 
-Numbers = NDArray[np.float64]
-
-_RAISED = 1.0
+RAISED = 1.0
 """Standard deviations of its noise by which a released variance is raised: it is too small half of the time."""
 
 
@@ -102,7 +100,7 @@ class About:
         clip = self.clip
         start = np.clip(self.first, -clip, clip)
         noise = np.hypot(self.second_std, 2 * value * self.first_std)
-        found = np.maximum(self.second - 2 * value * self.first + value**2 + _RAISED * noise, 0.0)
+        found = np.maximum(self.second - 2 * value * self.first + value**2 + RAISED * noise, 0.0)
         largest = np.maximum((clip - value) * (clip + value), 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
             further = np.maximum((value + clip) / (start + clip), (clip - value) / (clip - start))

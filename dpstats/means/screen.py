@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import chdtrc, ndtr
 
-Numbers = NDArray[np.float64]
+from dpstats.means.bias_aware import Numbers
 
 # Number of standard deviations above its mean at which a count refutes the assumption: if the assumption holds, the
 # probability is 0.0047. Then the number for upper limits (0.01): they bound the bias if it does not hold.

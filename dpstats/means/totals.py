@@ -20,13 +20,12 @@ from dpstats.data.tables import Table
 from dpstats.lattice import BoxLattice
 from dpstats.lattice.joint import box_movement
 from dpstats.lattice.sums import end_shares
-from dpstats.means.ratio import Noise, Ratio
+from dpstats.means.ratio import Floats, Noise, Ratio
 from dpstats.means.region import Region
 from dpstats.privacy.guarantee import Neighbors
 from dpstats.privacy.stages import Block, JointStage, Stage
 from dpstats.release.additive import JointIntegers, additive_stages
 
-Floats = NDArray[np.float64]
 Steps = NDArray[np.int64]
 
 TOTALS = "totals of the groups"

@@ -20,9 +20,7 @@ from dpstats.means.boxed_errors import BoxedErrors
 from dpstats.means.following import unclipped
 from dpstats.means.screen import Screen
 from dpstats.means.staging import stage_curves
-from dpstats.means.whitened_plan import Whitened, WhitenedMeanPlan
-
-Numbers = NDArray[np.float64]
+from dpstats.means.whitened_plan import Numbers, Whitened, WhitenedMeanPlan
 
 _SURPRISE, _LIMIT = 2.6, 2.33
 """Standard errors by which a variance refutes the stated one, and standard errors of upper limits."""

@@ -17,11 +17,10 @@ from dpstats.errors import InvalidParameter, attempt, show
 from dpstats.lattice import BallLattice, NormedLattice
 from dpstats.lattice.compiled import BallKernel
 from dpstats.lattice.sums import Reading
+from dpstats.means.bias_aware import Numbers
 
 if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
-
-Numbers = NDArray[np.float64]
 
 # Well inside what dpstats.lattice can represent, so that no radius of a plan leaves it.
 _SMALLEST, _LARGEST = 1e-100, 1e100

@@ -17,10 +17,9 @@ from scipy.stats import t as student_t
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.error_distributions import Tail
+from dpstats.statistic.location import Integers
 
 Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-
 GRAINS = 1 << 20
 """Largest number of steps of a clipped value."""
 ABSOLUTE_UNIT = math.nextafter(1 / math.sqrt(3), 1.0)

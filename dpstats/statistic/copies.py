@@ -12,7 +12,6 @@ import contextlib
 import dis
 import enum
 import functools
-import importlib
 import importlib.util
 import io
 import itertools

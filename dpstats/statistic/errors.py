@@ -8,13 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpstats.error_distributions import ErrorDistribution, Limits, Tail
-from dpstats.statistic.clipped_sums import Located, half_widths
+from dpstats.statistic.clipped_sums import Floats, Located, half_widths
 from dpstats.statistic.isolation import LINKS
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpstats.means.sparse.balls import Balls, cross_radius, honest_cross_radius, release_balls
 from dpstats.means.sparse.recovery import (
+    Numbers,
     additive_tail,
     mean_score,
     selected_share,
@@ -24,8 +24,6 @@ from dpstats.means.sparse.recovery import (
 )
 from dpstats.privacy.gaussian import gaussian_sigma
 from dpstats.privacy.zcdp import zcdp_rho
-
-Numbers = NDArray[np.float64]
 
 _SHARES = (0.5, 0.25, 0.75)
 _CLIPS = (1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
