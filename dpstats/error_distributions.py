@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from dpstats.data.parameters import check_level
-from dpstats.errors import DPStatsError, InvalidParameter
+from dpstats.errors import DPStatsError, InvalidParameter, refuse
 from dpstats.intervals import furthest
 
 Floats = NDArray[np.float64]
@@ -204,10 +204,9 @@ class ChosenLimits(ErrorDistribution):
 
     def confirm_level(self, confidence_level: float | None) -> float:
         if confidence_level is not None and super().confirm_level(confidence_level) != self.level:
-            raise InvalidParameter(
-                f"confidence_level must be {self.level:g}, for which the ends were chosen, got {confidence_level:g}; "
-                "give another one to the estimator"
-            )
+            allowed = f"{self.level:g}, for which the ends were chosen"
+            remedy = "Give another one to the estimator."
+            raise refuse("confidence_level", given=confidence_level, allowed=allowed, remedy=remedy)
         return self.level
 
     def limits(self, tail: Tail) -> Limits:

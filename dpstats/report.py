@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpstats import __version__
-from dpstats.errors import InvalidParameter, show
+from dpstats.errors import InvalidParameter, refuse, show
 from dpstats.exports import Exported, Table
 
 if TYPE_CHECKING:
@@ -386,9 +386,7 @@ class Page:
             If the file cannot be written.
         """
         if "\0" in os.fsdecode(path):
-            raise InvalidParameter(
-                f"path must name a file that can be written, got {show(os.fspath(path))} (it has a null character)"
-            )
+            raise _refuse_path(path, "it has a null character")
         target = Path(os.path.realpath(path))
         # A lone surrogate, which is not a character, becomes a question mark.
         content, reason = self.as_html().encode("utf-8", "replace"), None
@@ -414,7 +412,10 @@ class Page:
         except UnicodeError:
             reason = "the file system has no such name"
         if reason is not None:
-            raise InvalidParameter(
-                f"path must name a file that can be written, got {show(os.fspath(path))} ({reason})"
-            )
+            raise _refuse_path(path, reason)
         return Path(path)
+
+
+def _refuse_path(path: str | os.PathLike[str], reason: str) -> InvalidParameter:
+    got = f"{show(os.fspath(path))} ({reason})"
+    return refuse("path", got=got, allowed="name a file that can be written")

@@ -19,7 +19,7 @@ from dpstats.data.levels import Categories
 from dpstats.data.parameters import check_choice, check_columns
 from dpstats.data.tables import Rows, Table
 from dpstats.error_distributions import NormalErrors
-from dpstats.errors import InvalidData, InvalidParameter, refuse, show
+from dpstats.errors import refuse, refuse_data, show
 from dpstats.inference import Estimates, HasEstimates, Test
 from dpstats.means.ball_products import BallProducts, Extension
 from dpstats.means.ellipsoid_plan import (
@@ -309,9 +309,7 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan], HasMissingC
         center, half = low / 2 + high / 2, high / 2 - low / 2
         if two:
             if self.mean is not None:
-                raise InvalidParameter(
-                    f"mean must be None with groups, got {show(self.mean)}. Leave it out for two samples."
-                )
+                raise refuse("mean", given=self.mean, allowed="None with groups", remedy="Leave it out.")
             return Frame(center, half, assume == "mean", False, hard), np.zeros(d)
         mean = np.full(d, 0.0 if self.mean is None else check_columns("mean", self.mean, d))
         outside = np.flatnonzero((mean < low) | (mean > high))
@@ -330,7 +328,7 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan], HasMissingC
             return None
         kinds = Categories(self.groups, "groups")
         if len(kinds) != 2:
-            raise InvalidParameter(f"groups must be a pair of labels, got {len(kinds)}")
+            raise refuse("groups", got=f"{len(kinds)}", allowed="a pair of labels")
         return kinds
 
     def _schema(self) -> Schema:
@@ -434,5 +432,6 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan], HasMissingC
 def _check_labels(table: Table) -> dict[str, NDArray[np.int64]]:
     """Raise `InvalidData` if a row has an undeclared label."""
     if table.groups is None or (table.groups < 0).any():
-        raise InvalidData("y must hold declared groups only, got at least one label outside them, or missing")
+        got = "at least one label outside them, or missing"
+        raise refuse_data("y", got=got, allowed="hold declared groups only")
     return {}

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from dpstats.covariance.eigenvalues import Floats, find_eigenvalues, shrunk_share
 from dpstats.covariance.error_distributions import BoundedErrors, noise_only_note
 from dpstats.data.parameters import check_choice, check_integer
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.errors import refuse, refuse_data
 from dpstats.figures import ESTIMATE, axes_or_new, new_figure, plain
 from dpstats.inference import Estimates, HasEstimates
 from dpstats.means.ball_products import BallProducts, Extension
@@ -323,7 +323,7 @@ class PrivatePCA(
         check_is_fitted(self, "components_")
         rows = self._again(X).whole().X
         if not np.isfinite(rows).all():
-            raise InvalidData("X must be finite, got at least one NaN or infinite entry")
+            raise refuse_data("X", got="at least one NaN or infinite entry", allowed="finite")
         return (rows - self.mean_) / self.scale_ @ self.components_.T
 
     def _eigenvalues(self) -> tuple[Floats, Floats]:
@@ -442,9 +442,8 @@ class PrivatePCA(
         """
         check_is_fitted(self, "components_")
         if len(self.components_) < 2:
-            raise InvalidParameter(
-                "n_components must be at least 2 for a biplot, got 1. Fit with more components."
-            )
+            remedy = "Fit with more components."
+            raise refuse("n_components", given=1, allowed="at least 2 for a biplot", remedy=remedy)
         low, high = map(np.ravel, self.confidence_interval(confidence_level))
         variances = self.explained_variance_[:2]
         ends = self.components_[:2] * np.sqrt(np.clip(variances, 0.0, None))[:, None]

@@ -26,15 +26,12 @@ from dpstats.covariance.shrunk_correlations import (
     ShrunkCorrelations,
     plan_shrunk_correlations,
 )
-from dpstats.data.parameters import check_choice, check_integer, check_privacy_parameters
+from dpstats.data.parameters import check_choice, check_integer
 from dpstats.data.tables import Rows
-from dpstats.errors import InvalidParameter, show
+from dpstats.errors import refuse
 from dpstats.inference import Estimates, HasEstimates
 from dpstats.lattice import check_finite_rows
-from dpstats.lattice.base import check_region
-from dpstats.means.ellipsoid_plan import PrivateRows, read_rows, release_rows
-from dpstats.means.region import Region
-from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.means.ellipsoid_plan import PrivateRows, check_box, gaussian_guarantee, read_rows, release_rows
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.parameters import HasMissingCodes, parameters
 from dpstats.release.session import Released, Session
@@ -177,20 +174,11 @@ class PrivateCorrelation(_Fitted, HasEstimates, PrivateEstimator[AnyPlan], HasMi
         """
         ranks = check_choice("method", self.method, ["kendall", "pearson"]) == "kendall"
         n = check_integer("n_samples", n_samples, at_least=2, at_most=MOST_ROWS if ranks else None)
-        d = check_integer("n_features", n_features, at_least=1)
-        if d < 2:
-            raise InvalidParameter(
-                "n_features must be at least 2 for a correlation, got n_features = 1. Fit with more columns."
-            )
-        epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
-        if delta == 0:
-            raise InvalidParameter(
-                "delta must be greater than 0 for Gaussian noise, got 0. Set delta=1e-6, for example."
-            )
+        d = check_integer("n_features", n_features, at_least=2)
+        guarantee = gaussian_guarantee(self.epsilon, self.delta)
         region = self._region(d)
         if self._drops():
             return self._plan_on_sample(n, d)
-        guarantee = PrivacyGuarantee(epsilon, delta)
         if region is None:
             return plan_concordance(n, d, guarantee)
         return plan_shrunk_correlations(n, d, guarantee, *region)
@@ -199,14 +187,10 @@ class PrivateCorrelation(_Fitted, HasEstimates, PrivateEstimator[AnyPlan], HasMi
         """Return the public bounds of the columns; None for rank correlations, which have none."""
         if self.method == "kendall":
             if self.bounds is not None:
-                raise InvalidParameter(
-                    "bounds must be None for method='kendall', which needs no bounds. Leave them out, or set "
-                    "method='pearson'."
-                )
+                remedy = "Leave them out, or set method='pearson'."
+                raise refuse("bounds", given=self.bounds, allowed="None for method='kendall'", remedy=remedy)
             return None
-        low, high = Region.check(self.bounds, "clip", None, 0.0, d).ends(d)
-        check_region(high / 2 - low / 2, low / 2 + high / 2)
-        return low, high
+        return check_box(self.bounds, "clip", d)[:2]
 
     def _fill(self, d: int) -> Any:
         region = self._region(d)
@@ -243,9 +227,7 @@ class PrivateCorrelation(_Fitted, HasEstimates, PrivateEstimator[AnyPlan], HasMi
         """Return the correlations of an estimand; None for rank correlations."""
         if isinstance(self.plan_, CorrelationPlan):
             if estimand is not None:
-                raise InvalidParameter(
-                    f"estimand must be None for method='kendall', got {show(estimand)}. Kendall's tau has one estimand."
-                )
+                raise refuse("estimand", given=estimand, allowed="None for method='kendall', which has one")
             return None
         name = "clipped" if estimand is None else check_choice("estimand", estimand, ESTIMANDS)
         return self._found.correct_for_shrinking() if name == "population" else self._found

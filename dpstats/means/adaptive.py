@@ -25,7 +25,7 @@ from dpstats.data.parameters import (
 )
 from dpstats.data.tables import Rows
 from dpstats.error_distributions import Limits, usual_level
-from dpstats.errors import InvalidParameter, show
+from dpstats.errors import refuse, show
 from dpstats.inference import Estimates
 from dpstats.lattice import BallLattice, NormedLattice, NormSums
 from dpstats.means.adaptive_notes import build_notes
@@ -289,7 +289,8 @@ class AdaptiveMean(_Fitted, HasMissingCodes):
         if private_std:
             check_choice("std", self.std, ["private"])
         elif self.std_bound is not None:
-            raise InvalidParameter('std_bound must be None unless std="private"; give std alone')
+            allowed = 'None unless std="private"'
+            raise refuse("std_bound", given=self.std_bound, allowed=allowed, remedy="Give std alone.")
         std = self.std
         if private_std:
             # The largest deviation that rows between two ends can have.
@@ -299,10 +300,8 @@ class AdaptiveMean(_Fitted, HasMissingCodes):
         if np.any(reach < 1):
             j = int(np.argmin(reach))
             name = "bound" if self.bounds is None else "half the distance of bounds"
-            raise InvalidParameter(
-                f"{name} must be at least the standard deviation of its column, got "
-                f"{show(self.bound if self.bounds is None else self.bounds)} at position {j}"
-            )
+            got = f"{show(self.bound if self.bounds is None else self.bounds)} at position {j}"
+            raise refuse(name, got=got, allowed="at least the standard deviation of its column")
         fallback = self._keeps_columns(n, d) if private_cov else ""
         if private_cov and not fallback:
             return self._plan_whitened(n, d, shape)
@@ -407,12 +406,12 @@ class AdaptiveMean(_Fitted, HasMissingCodes):
         hard = check_choice("bounds_are", self.bounds_are, ["clip", "hard"]) == "hard"
         if self.bounds is None:
             if self.bound is None:
-                raise InvalidParameter(
-                    "bounds must be given: bounds=(low, high) of the mean, or bound, its largest size"
-                )
+                remedy = "Set bounds=(low, high) of the mean, or bound, its largest size."
+                raise refuse("bounds", allowed="given", remedy=remedy)
             return 0.0, in_range("bound", check_columns("bound", self.bound, d, above=0)), hard
         if self.bound is not None:
-            raise InvalidParameter("bounds and bound say the same thing: give one of them")
+            allowed = "None with bounds, which say the same"
+            raise refuse("bound", given=self.bound, allowed=allowed, remedy="Leave one out.")
         low, high = check_bounds("bounds", self.bounds, d)
         return low / 2 + high / 2, in_range("bounds", high / 2 - low / 2), hard
 
@@ -534,11 +533,11 @@ class AdaptiveMean(_Fitted, HasMissingCodes):
     def _estimand(self, name: Any) -> str:
         if isinstance(name, str) and name == "tails" and "tails" not in self._estimands():
             why = (
-                "the released count of clipped rows refutes what tails assumes"
+                "because the released count of clipped rows refutes what tails assumes"
                 if self.assumption_refuted_
-                else f"with tails={self.plan_.tails!r} all intervals make its assumption"
+                else f"because all intervals make the assumption of tails={self.plan_.tails!r}"
             )
-            raise InvalidParameter(f"estimand must be 'population', got 'tails': {why}. Leave estimand out.")
+            raise refuse("estimand", given=name, allowed=f"'population', {why}", remedy="Leave estimand out.")
         return super()._estimand(name)
 
     @property

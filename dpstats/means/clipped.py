@@ -24,7 +24,7 @@ from dpstats.data.parameters import (
 )
 from dpstats.data.tables import Rows
 from dpstats.error_distributions import ErrorDistribution, Limits
-from dpstats.errors import InvalidParameter, show
+from dpstats.errors import refuse
 from dpstats.inference import Estimates
 from dpstats.lattice import BallLattice, BoxLattice, RowLattice
 from dpstats.means.base import ColumnEstimator
@@ -335,9 +335,8 @@ class ClippedMean(_Fitted, HasMissingCodes):
         """Return the plan for a private number of rows: the totals of all rows, as one group."""
         for name, allowed in _ONE_GROUP.items():
             if not isinstance(given := getattr(self, name), type(allowed)) or given != allowed:
-                raise InvalidParameter(
-                    f"{name} must be {allowed!r} with neighbors='add_or_remove', got {show(given)}. Leave {name} out."
-                )
+                words = f"{allowed!r} with neighbors='add_or_remove'"
+                raise refuse(name, given=given, allowed=words, remedy=f"Leave {name} out.")
         neighbors = Neighbors.ADD_OR_REMOVE_ONE
         lattice, totals, stages = finest(
             lambda bits: calibrate_totals(region, 1, d, epsilon, delta, neighbors, bits)
@@ -361,10 +360,9 @@ class ClippedMean(_Fitted, HasMissingCodes):
     ) -> tuple[Stage, ...]:
         """Return separate stages for the mean and the squares, if these are not free: a ball, and delta = 0."""
         if counts:
-            raise InvalidParameter(
-                "clipped_share=True is not offered for clip_norm='l2' with std='private' and delta = 0; use delta > 0, "
-                "clip_norm='linf' or a public std"
-            )
+            allowed = "False with clip_norm='l2', std='private' and delta = 0"
+            remedy = "Set delta, clip_norm='linf' or a public std."
+            raise refuse("clipped_share", given=counts, allowed=allowed, remedy=remedy)
         return additive_stages(
             [mean_integers(lattice, n, 1 - share), squares_integers(lattice, n, share)], epsilon, 0.0
         )
@@ -372,14 +370,13 @@ class ClippedMean(_Fitted, HasMissingCodes):
     def _check_drop(self, delta: float) -> None:
         """Refuse options for which there is no ratio over the observed rows."""
         if not self._estimates_std():
-            raise InvalidParameter(
-                "missing='drop' requires std='private': the interval of a ratio needs the sum of squares of the "
-                f"observed rows, got std={show(self.std)}. Leave std out."
+            allowed = (
+                "'private' with missing='drop', because the interval of a ratio needs the squares of its rows"
             )
+            raise refuse("std", given=self.std, allowed=allowed, remedy="Leave std out.")
         if self.clip_norm == "l2" and delta == 0:
-            raise InvalidParameter(
-                "missing='drop' with clip_norm='l2' requires delta > 0, got delta=0. Set delta, or clip_norm='linf'."
-            )
+            allowed = "greater than 0 with missing='drop' and clip_norm='l2'"
+            raise refuse("delta", given=delta, allowed=allowed, remedy="Set delta, or clip_norm='linf'.")
 
     def _estimates_std(self) -> bool:
         return isinstance(self.std, str) and self.std == "private"
@@ -388,7 +385,7 @@ class ClippedMean(_Fitted, HasMissingCodes):
         if self.std is None or self._estimates_std():
             return None
         if isinstance(self.std, str):
-            raise InvalidParameter(f"std must be None, 'private', or public numbers, got {show(self.std)}")
+            raise refuse("std", given=self.std, allowed="None, 'private', or public numbers")
         return check_columns("std", self.std, n_features, above=0)
 
     def _lattice(self, region: Region, n_features: int, bits: int) -> RowLattice:
@@ -403,13 +400,11 @@ class ClippedMean(_Fitted, HasMissingCodes):
                 ends=(region.low, region.high),
             )
         if self.bounds is not None or region.hard:
-            raise InvalidParameter(
-                "bounds cannot be used with clip_norm='l2'. Give the radius of the ball as clip."
-            )
+            remedy = "Give the radius of the ball as clip."
+            raise refuse("bounds", allowed="not be given with clip_norm='l2'", remedy=remedy)
         if not isinstance(region.clip, float):
-            raise InvalidParameter(
-                "clip must be a single number, the radius of the ball, with clip_norm='l2'"
-            )
+            allowed = "a single number, the radius of the ball, with clip_norm='l2'"
+            raise refuse("clip", given=self.clip, allowed=allowed)
         return BallLattice.build(region.clip, region.center, n_features, bits=bits)
 
     def _read(self, rows: Rows, plan: ClippedMeanPlan) -> Mapping[str, Any]:
@@ -509,10 +504,10 @@ class ClippedMean(_Fitted, HasMissingCodes):
 
     def _estimand(self, name: Any) -> str:
         if isinstance(name, str) and name == "population" and "population" not in self._estimands():
-            raise InvalidParameter(
-                "estimand='population' needs a public std, of the rows before they are clipped, or bounds_are='hard': "
-                "clipped rows do not show how large an entry was before it was clipped"
-            )
+            # Clipped rows do not show how large an entry was before it was clipped.
+            remedy = "Set bounds_are='hard', or a public std of the rows before they are clipped."
+            allowed = "'clipped' without a public std or hard bounds"
+            raise refuse("estimand", given=name, allowed=allowed, remedy=remedy)
         return super()._estimand(name)
 
     def _estimates(self) -> Limits:

@@ -15,7 +15,7 @@ import numpy as np
 
 from dpstats.data.parameters import check_integer, check_privacy_parameters
 from dpstats.data.tables import Rows, Table
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
 from dpstats.lattice import check_finite_rows
 from dpstats.lattice.base import check_region
 from dpstats.lattice.products import Sums, apply_columns, finest, row_bits, summed
@@ -206,6 +206,23 @@ def plan_rounds(
     return finest(calibrate, row_bits(n))
 
 
+def gaussian_guarantee(epsilon: Any, delta: Any) -> PrivacyGuarantee:
+    """Return the guarantee of a release with Gaussian noise, or refuse a delta of 0."""
+    checked = check_privacy_parameters(epsilon, delta)
+    if checked[1] == 0:
+        allowed, remedy = "greater than 0 for Gaussian noise", "Set delta=1e-6, for example."
+        raise refuse("delta", given=delta, allowed=allowed, remedy=remedy)
+    return PrivacyGuarantee(*checked)
+
+
+def check_box(bounds: Any, bounds_are: Any, d: int) -> tuple[Floats, Floats, bool]:
+    """Return the public bounds of the columns, and whether they are hard."""
+    region = Region.check(bounds, bounds_are, None, 0.0, d)
+    low, high = region.ends(d)
+    check_region(high / 2 - low / 2, low / 2 + high / 2)
+    return low, high, region.hard
+
+
 class EllipsoidEstimator(PrivateEstimator[Plan], ABC):
     """Base class of the estimators whose first stages find an ellipsoid."""
 
@@ -228,17 +245,9 @@ class EllipsoidEstimator(PrivateEstimator[Plan], ABC):
 
     def _region(self, d: int) -> tuple[Floats, Floats, bool]:
         """Return the public bounds of the columns, and whether they are hard."""
-        region = Region.check(self.bounds, self.bounds_are, None, 0.0, d)
-        low, high = region.ends(d)
-        check_region(high / 2 - low / 2, low / 2 + high / 2)
-        return low, high, region.hard
+        return check_box(self.bounds, self.bounds_are, d)
 
     def _sizes(self, n_samples: Any, n_features: Any) -> tuple[int, int, PrivacyGuarantee]:
         n = check_integer("n_samples", n_samples, at_least=2)
         d = check_integer("n_features", n_features, at_least=1)
-        epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
-        if delta == 0:
-            raise InvalidParameter(
-                "delta must be greater than 0 for Gaussian noise, got 0. Set delta=1e-6, for example."
-            )
-        return n, d, PrivacyGuarantee(epsilon, delta)
+        return n, d, gaussian_guarantee(self.epsilon, self.delta)

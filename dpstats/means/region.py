@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_choice, check_columns
-from dpstats.errors import InvalidParameter, attempt, refuse, show
+from dpstats.errors import attempt, refuse
 
 if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
@@ -47,15 +47,16 @@ class Region:
         hard = check_choice("bounds_are", bounds_are, ["clip", "hard"]) == "hard"
         if bounds is None:
             if clip is None:
-                raise InvalidParameter("bounds must be given: bounds=(low, high), or clip and center")
+                raise refuse("bounds", allowed="given", remedy="Set bounds=(low, high), or clip and center.")
             size, middle = check_columns("clip", clip, d, above=0), check_columns("center", center, d)
             return cls(middle, size, middle - size, middle + size, hard)
         if clip is not None:
-            raise InvalidParameter("bounds and clip say the same thing: give one of them")
-        if isinstance(center, bool) or not isinstance(center, Real) or center != 0:
-            raise InvalidParameter(
-                f"center must not be given with bounds, whose middle is the center, got {show(center)}"
+            raise refuse(
+                "clip", given=clip, allowed="None with bounds, which say the same", remedy="Leave one out."
             )
+        if isinstance(center, bool) or not isinstance(center, Real) or center != 0:
+            allowed = "not be given with bounds, whose middle is the center"
+            raise refuse("center", given=center, allowed=allowed)
         low, high = check_bounds("bounds", bounds, d)
         return cls(low / 2 + high / 2, high / 2 - low / 2, low, high, hard)
 

@@ -21,7 +21,7 @@ from dpstats.data.parameters import (
 )
 from dpstats.data.tables import Rows
 from dpstats.error_distributions import ErrorDistribution, Limits, Tail
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
 from dpstats.inference import Estimates
 from dpstats.lattice import BoxLattice, RowLattice
 from dpstats.means.base import ColumnEstimator
@@ -247,10 +247,8 @@ class PrivateVariance(_Fitted, HasMissingCodes):
             powers += (_HIGHER_WEIGHT if about == "mean" else 0.0, _HIGHER_WEIGHT)
         if (missing == "drop" or added) and interval == "normal":
             option = "neighbors='add_or_remove'" if added else "missing='drop'"
-            raise InvalidParameter(
-                f"{option} cannot be used with interval='normal', whose degrees of freedom would be private. Set "
-                "interval='moments'."
-            )
+            allowed = f"'moments' or 'bounded' with {option}, under which degrees of freedom are private"
+            raise refuse("interval", given=interval, allowed=allowed, remedy="Set interval='moments'.")
 
         def stages(bits: int) -> tuple[RowLattice, Weights, tuple[Stage | JointStage, ...]]:
             lattice = BoxLattice.build(region.clip, region.center, d, common=False, bits=bits)

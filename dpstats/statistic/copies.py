@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
 
 _CONSTANTS = {type(None), bool, int, float, complex, str, bytes}
 _DATA = {type(None), bool, int, float, complex, str, bytes, list, tuple, set, frozenset}
@@ -75,9 +75,11 @@ class Frozen:
         except Exception:
             # The error may hold values of captured variables.
             what = _find_uncopied(function, "itself", set())
-            raise InvalidParameter(
-                f"function must consist of parts that can be copied for every block, got {what}, which has no copy. "
-                "Create it inside the function."
+            raise refuse(
+                "function",
+                got=f"{what}, which has no copy",
+                allowed="be made of parts that can be copied for every block",
+                remedy="Create it inside the function.",
             ) from None
 
     def _freeze(self, function: Callable[..., Any]) -> None:

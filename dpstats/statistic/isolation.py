@@ -21,7 +21,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
 from dpstats.statistic.blocks import BlockRows
 from dpstats.statistic.copies import Frozen, hide_modules
 
@@ -128,9 +128,9 @@ def silent() -> Iterator[None]:
 def check_time_limit(time_limit: float | None) -> None:
     """Refuse a limit of CPU time where none can be set."""
     if time_limit is not None and not hasattr(signal, "setitimer"):
-        raise InvalidParameter("time_limit must be None on this system, which has no limit of CPU time")
+        raise refuse("time_limit", allowed="None on this system, which has no limit of CPU time")
     if time_limit is not None and threading.current_thread() is not threading.main_thread():
-        raise InvalidParameter("time_limit must be None outside of the main thread")
+        raise refuse("time_limit", given=time_limit, allowed="None outside of the main thread")
 
 
 class _Stops:

@@ -12,7 +12,7 @@ from scipy.special import ndtr
 from scipy.stats import ncx2
 
 from dpstats.data.arithmetic import as_int64
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.rounding import quotient_up
@@ -206,18 +206,17 @@ def statistic_plan(
     fewest = max(math.ceil(min(LEAST / epsilon, _MOST_BLOCKS)), FEWEST)
     if blocks is None:
         if most < fewest:
-            raise InvalidParameter(
-                f"n_samples must be at least {fewest * least_size:,} at epsilon = {guarantee.epsilon:g}, got {n:,}: "
-                f"at least {fewest:,} blocks of {least_size:,} are needed. Give more rows, a larger epsilon, or fewer "
-                "outputs."
+            allowed = f"at least {fewest * least_size:,} at epsilon = {guarantee.epsilon:g}"
+            remedy = (
+                f"It needs {fewest:,} blocks of {least_size:,}. Give more rows, epsilon, or fewer outputs."
             )
+            raise refuse("n_samples", got=f"{n:,}", allowed=allowed, remedy=remedy)
         counts = np.unique(as_int64(np.geomspace(fewest, most, _MOST_TRIED).round()))
     else:
         if not fewest <= blocks <= n:
-            raise InvalidParameter(
-                f"blocks must be between {fewest:,} and the number of rows, got {blocks:,}: "
-                f"blocks times epsilon per output must reach {LEAST:g}"
-            )
+            remedy = f"Blocks times epsilon per output must reach {LEAST:g}."
+            allowed = f"between {fewest:,} and the number of rows"
+            raise refuse("blocks", got=f"{blocks:,}", allowed=allowed, remedy=remedy)
         counts = np.array([blocks])
     laws = ["laplace"] if guarantee.delta == 0 else ["laplace", "gaussian"]
     tried = [_tried(counts, n, epsilon, n_outputs, guarantee, law, skewness, remainder) for law in laws]

@@ -14,7 +14,7 @@ from dpstats.data.opening import open_source
 from dpstats.data.parameters import check_integer, check_random_state
 from dpstats.data.tables import Table
 from dpstats.error_distributions import usual_level
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.errors import refuse, refuse_data
 from dpstats.exports import Records
 from dpstats.report import Printed
 from dpstats.results import Summary
@@ -138,13 +138,11 @@ def rehearse(
     )
     rng = check_random_state(random_state)
     if rng is None:
-        raise InvalidParameter(
-            "random_state must be a seed or a generator, got None: a rehearsal is simulated"
-        )
+        allowed = "a seed or a generator for a rehearsal, which is simulated"
+        raise refuse("random_state", given=None, allowed=allowed)
     if estimator.unit is not None:
-        raise InvalidParameter(
-            "unit must be None for a rehearsal, which draws single rows. Use one row per unit."
-        )
+        allowed = "None for a rehearsal, which draws single rows"
+        raise refuse("unit", allowed=allowed, remedy="Use one row per unit.")
     source = open_source(X)
     schema, given = source.resolve(estimator._schema(), y)
     table = source.read(schema, given).whole()
@@ -152,9 +150,8 @@ def rehearse(
     (whole,) = block_rows(table, np.arange(len(table)), 1, estimator.missing == "drop")
     value = value_of(Frozen(estimator.function), whole, None, estimator.n_outputs)
     if not np.isfinite(value).all():
-        raise InvalidData(
-            "X must be public rows for which the function returns finite numbers. Try check_locality."
-        )
+        allowed = "public rows for which the function returns finite numbers"
+        raise refuse_data("X", allowed=allowed, remedy="Try check_locality.")
     estimates, low, high, located = (np.empty((count, value.size)) for _ in range(4))
     for run in range(count):
         rows = rng.integers(len(table), size=n)

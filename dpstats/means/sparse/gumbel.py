@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dpstats.data.parameters import check_real
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
 from dpstats.lattice import BallLattice, BoxLattice, CrossLattice
 from dpstats.means.sparse.design import (
     Design,
@@ -75,9 +75,8 @@ _Release = tuple[tuple[BallLattice, ...], tuple[Stage | JointStage, ...]]
 def _pure(setting: Setting, problem: Problem, design: Design, unit: float, bits: int) -> _Release:
     """Return Laplace noise in one cross about 0."""
     if setting.private_spread:
-        raise InvalidParameter(
-            "std='private' needs delta > 0: squares add no cost to sums under Gaussian noise only"
-        )
+        # Only under Gaussian noise do squares add no cost to sums.
+        raise refuse("delta", given=0.0, allowed="greater than 0 with std='private'")
     ball = CrossLattice.build(
         plan_cross_radius(problem, design) * unit, 0.0, released(problem, design), bits=bits
     )
