@@ -154,17 +154,10 @@ class ScoreErrors(ErrorDistribution):
 
 @dataclass(frozen=True, eq=False)
 class NoLimits(ErrorDistribution):
-    """Errors with an unknown distribution: there are no intervals and no p-values.
-
-    Attributes
-    ----------
-    estimate : array
-    reason : str
-        Why, and what to do about it.
-    """
+    """Errors with an unknown distribution: there are no intervals and no p-values."""
 
     estimate: Floats
-    reason: str
+    reason: str  # why, and what to do about it
 
     @property
     def start(self) -> Floats:
@@ -183,20 +176,12 @@ class NoLimits(ErrorDistribution):
 
 @dataclass(frozen=True, eq=False)
 class ChosenLimits(ErrorDistribution):
-    """Errors of estimates with one known interval each: the release chose its bounds.
-
-    Attributes
-    ----------
-    estimate : array
-    low, high : arrays
-    level : float
-        Level of the intervals.
-    """
+    """Errors of estimates with one known interval each: the release chose its bounds."""
 
     estimate: Floats
     low: Floats
     high: Floats
-    level: float
+    level: float  # level of the intervals
 
     @property
     def start(self) -> Floats:
@@ -240,17 +225,10 @@ class SelectedErrors(ErrorDistribution):
 
     Limits have the error probability times the proportion that was selected. At most this probability of the
     selected intervals is wrong on average: the rate of false coverage of Benjamini and Yekutieli (2005).
-
-    Attributes
-    ----------
-    each : ErrorDistribution
-        Errors of the selected estimates, without the selection.
-    share : float
-        Selected estimates over all estimates.
     """
 
-    each: ErrorDistribution
-    share: float
+    each: ErrorDistribution  # errors of the selected estimates, without the selection
+    share: float  # selected estimates over all estimates
 
     @property
     def start(self) -> Floats:
@@ -281,14 +259,9 @@ class SelectedErrors(ErrorDistribution):
 
 @dataclass(frozen=True, eq=False)
 class StatedErrors:
-    """The estimates and standard errors of an `ErrorDistribution` that is given both.
+    """The estimates and standard errors of an `ErrorDistribution` that is given both."""
 
-    Attributes
-    ----------
-    estimate, error : arrays of one shape
-        Estimates, and the standard deviations of their errors. An infinite one stands for an unknown error.
-    """
-
+    # Estimates, and the standard deviations of their errors. An infinite one stands for an unknown error.
     estimate: Floats
     error: Floats
 
@@ -303,19 +276,11 @@ class StatedErrors:
 
 @dataclass(frozen=True, eq=False)
 class NormalErrors(ScoreErrors):
-    """Normal errors of estimands between public bounds.
+    """Normal errors of estimands between public bounds."""
 
-    Attributes
-    ----------
-    estimate, error : arrays of one shape
-        Estimates without bias, and the standard deviations of their errors.
-    least, largest : float
-        The ends.
-    """
-
-    estimate: Floats
+    estimate: Floats  # estimates without bias, and the standard deviations of their errors
     error: Floats
-    least: float = -math.inf
+    least: float = -math.inf  # the ends
     largest: float = math.inf
 
     @property

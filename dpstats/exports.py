@@ -14,20 +14,11 @@ from dpstats.errors import DPStatsError
 
 
 class Records(NamedTuple):
-    """A table of numbers, for machines.
+    """A table of numbers, for machines."""
 
-    Attributes
-    ----------
-    names : sequence of str
-        Names of the rows.
-    columns : mapping of str to list
-    facts : mapping of str
-        Facts about all rows.
-    """
-
-    names: Sequence[str]
+    names: Sequence[str]  # names of the rows
     columns: Mapping[str, Sequence[Any]]
-    facts: Mapping[str, Any]
+    facts: Mapping[str, Any]  # facts about all rows
 
     def as_frame(self) -> Any:
         """Return a data frame of pandas, a row for each name; its ``attrs`` have the facts."""

@@ -30,15 +30,6 @@ class FoundCounts(ErrorDistribution):
     the threshold to c + threshold. Its upper tail has a uniform distribution, so a size is kept unless that tail is
     extreme.
 
-    Attributes
-    ----------
-    N : array
-        Noisy counts of rows.
-    noise : KeyNoise
-        The noise of a count before it is conditioned, in rows.
-    threshold : float
-        The least noisy count that was released.
-
     Examples
     --------
     >>> import numpy as np
@@ -49,9 +40,9 @@ class FoundCounts(ErrorDistribution):
     (array([  2., 300.]), [array([  1., 288.]), array([ 51., 312.])])
     """
 
-    N: Floats
-    noise: KeyNoise
-    threshold: float
+    N: Floats  # noisy counts of rows
+    noise: KeyNoise  # the noise of a count before it is conditioned, in rows
+    threshold: float  # the least noisy count that was released
 
     @cached_property
     def sizes(self) -> Floats:

@@ -191,22 +191,16 @@ class Estimates(Inference, Printed):
 
     def confidence_interval(
         self,
+        # Default: 0.95, or the only level of the estimates.
         confidence_level: float | None = None,
         *,
+        # Whether the level holds for all intervals simultaneously. Default: ``jointly``.
         simultaneous: bool | None = None,
+        # Default: the alternative of the estimates. A one-sided interval contains the values that a test
+        # for this alternative does not reject: "two-sided", "less", "greater".
         alternative: str | None = None,
     ) -> ConfidenceInterval:
         """Return an interval for each estimate; it counts sampling error and noise.
-
-        Parameters
-        ----------
-        confidence_level : float, optional
-            Default: 0.95, or the only level of the estimates.
-        simultaneous : bool, optional
-            Whether the level holds for all intervals simultaneously. Default: ``jointly``.
-        alternative : {"two-sided", "less", "greater"}, optional
-            Default: the alternative of the estimates. A one-sided interval contains the values that a test
-            for this alternative does not reject.
 
         Returns
         -------
@@ -241,21 +235,18 @@ class Estimates(Inference, Printed):
         return np.apply_along_axis(self.together.adjust, self.axis, pvalues)
 
     def test(
-        self, value: Any = 0.0, alternative: str | None = None, *, simultaneous: bool | None = None
+        self,
+        value: Any = 0.0,  # value under the null hypothesis
+        # Alternative hypothesis: the estimand is not, is less than, or is greater than the value. Default:
+        # the alternative of the estimates: "two-sided", "less", "greater".
+        alternative: str | None = None,
+        *,
+        # Whether p-values are adjusted for all estimates together. Default: ``jointly``.
+        simultaneous: bool | None = None,
     ) -> Test:
         """Test each estimand for equality with ``value``, without additional privacy cost.
 
         The test rejects at level a where the interval of level 1 - a excludes the value.
-
-        Parameters
-        ----------
-        value : float or array, default=0.0
-            Value under the null hypothesis.
-        alternative : {"two-sided", "less", "greater"}, optional
-            Alternative hypothesis: the estimand is not, is less than, or is greater than the value. Default:
-            the alternative of the estimates.
-        simultaneous : bool, optional
-            Whether p-values are adjusted for all estimates together. Default: ``jointly``.
 
         Returns
         -------

@@ -59,15 +59,9 @@ class NormalNoise:
 
 @dataclass(frozen=True)
 class TwoSidedNoise:
-    """Noise with an exponential tail on either side of 0, and one density at 0.
+    """Noise with an exponential tail on either side of 0, and one density at 0."""
 
-    Attributes
-    ----------
-    above, below : float
-        Means of the tails.
-    """
-
-    above: float
+    above: float  # means of the tails
     below: float
 
     @property

@@ -86,27 +86,13 @@ footer { margin-top: 2.6rem; padding-top: .6rem; border-top: 1px solid var(--lin
 
 @dataclass(frozen=True, slots=True)
 class Background:
-    """Public facts of a release that a page shows in addition to its summary.
+    """Public facts of a release that a page shows in addition to its summary."""
 
-    Attributes
-    ----------
-    guarantee : str
-        In plain words, one line each.
-    simulated : bool
-        Whether the noise was simulated.
-    asked : sequence of (name, value)
-        Parameters that were given.
-    defaults : str
-        The others, in a line.
-    plan : str
-        Released quantities, their noise and their cost.
-    """
-
-    guarantee: str = ""
-    simulated: bool = False
-    asked: Sequence[tuple[str, str]] = field(default=())
-    defaults: str = ""
-    plan: str = ""
+    guarantee: str = ""  # in plain words, one line each
+    simulated: bool = False  # whether the noise was simulated
+    asked: Sequence[tuple[str, str]] = field(default=())  # parameters that were given
+    defaults: str = ""  # the others, in a line
+    plan: str = ""  # released quantities, their noise and their cost
 
 
 class Reported(Exported):
@@ -114,18 +100,18 @@ class Reported(Exported):
 
     __slots__ = ()
 
-    def to_html(self, path: str | os.PathLike[str], *, title: str | None = None) -> Path:
+    def to_html(
+        self,
+        # The file; one that exists is replaced, whole.
+        path: str | os.PathLike[str],
+        *,
+        # Default: the title of the summary.
+        title: str | None = None,
+    ) -> Path:
         """Write a self-contained HTML page: the summary, the guarantee in plain language, parameters and releases.
 
         Only released numbers and public facts are in it. A picture is, where there is one and matplotlib is
         installed.
-
-        Parameters
-        ----------
-        path : path
-            The file; one that exists is replaced, whole.
-        title : str, optional
-            Default: the title of the summary.
 
         Returns
         -------

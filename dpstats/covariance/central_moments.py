@@ -30,25 +30,16 @@ from dpstats.lattice.products import above_diagonal
 
 @dataclass(frozen=True, eq=False)
 class CentralMoments:
-    """Second moments of columns about their means, from one release.
-
-    Attributes
-    ----------
-    n : int
-    mean : array of shape (d,)
-    products, squares, thirds, fourths : arrays of shape (d, d)
-        Averages of z_i z_j, z_i^2 z_j^2, z_i^2 z_j and z_i^3 z_j, with noise.
-    mean_std, products_std, squares_std, thirds_std, fourths_std : float
-        Standard deviations of the noise; of products and squares above the diagonal, where it is 1/sqrt(2) of the
-        diagonal's.
-    """
+    """Second moments of columns about their means, from one release."""
 
     n: int
-    mean: Floats
-    products: Floats
+    mean: Floats  # shape (d,)
+    products: Floats  # (d, d): averages of z_i z_j, z_i^2 z_j^2, z_i^2 z_j and z_i^3 z_j, with noise
     squares: Floats
     thirds: Floats
     fourths: Floats
+    # Standard deviations of the noise; of products and squares above the diagonal, where it is 1/sqrt(2) of
+    # the diagonal's.
     mean_std: float
     products_std: float
     squares_std: float

@@ -51,30 +51,15 @@ _FEW_ROWS = 50
 
 
 class _Found(NamedTuple):
-    """Public: what the stages released, and the maps between rows and scores.
+    """Public: what the stages released, and the maps between rows and scores."""
 
-    Attributes
-    ----------
-    values : array of shape (..., d)
-        Released eigenvalues, in decreasing order.
-    values_std : float
-        Bound on the noise of an eigenvalue, as the standard deviation of an entry times the root of 2 d.
-    vectors : array of shape (..., d, n_components)
-    center : array of shape (..., d)
-        Mean of the rows, in half-widths.
-    sizes : array of shape (..., n_components)
-        Variances of the components that the last stage assumes.
-    weights : array of shape (..., d)
-        Factors of the columns, in half-widths.
-    scores : BallProducts
-    """
-
-    values: Floats
+    values: Floats  # (..., d): released eigenvalues, in decreasing order
+    # Bound on the noise of an eigenvalue, as the standard deviation of an entry times the root of 2 d.
     values_std: Floats
-    vectors: Floats
-    center: Floats
-    sizes: Floats
-    weights: Floats
+    vectors: Floats  # shape (..., d, n_components)
+    center: Floats  # (..., d): mean of the rows, in half-widths
+    sizes: Floats  # (..., n_components): variances of the components that the last stage assumes
+    weights: Floats  # (..., d): factors of the columns, in half-widths
     scores: BallProducts
 
 
@@ -403,16 +388,14 @@ class PrivatePCA(
             notes.append(f"Warning: below {_FEW_ROWS} rows, intervals may cover less than stated.")
         return notes
 
-    def scree_plot(self, ax: Any = None, confidence_level: float | None = None) -> Any:
-        """Draw the variances along the components with their intervals, and return the Axes.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Default: one of a new figure.
-        confidence_level : float, optional
-            Default: 0.95.
-        """
+    def scree_plot(
+        self,
+        # Default: one of a new figure.
+        ax: Any = None,
+        # Default: 0.95.
+        confidence_level: float | None = None,
+    ) -> Any:
+        """Draw the variances along the components with their intervals, and return the Axes."""
         interval = self.confidence_interval(confidence_level)
         values = np.clip(self.explained_variance_, 0.0, None)
         if ax is None:
@@ -426,19 +409,18 @@ class PrivatePCA(
         ax.set_ylim(bottom=0)
         return ax
 
-    def biplot(self, ax: Any = None, confidence_level: float | None = None) -> Any:
+    def biplot(
+        self,
+        # Default: the Axes of a new figure.
+        ax: Any = None,
+        # Level of the intervals of both variances, in the labels of the axes. Default: 0.95.
+        confidence_level: float | None = None,
+    ) -> Any:
         """Draw the columns as arrows in the plane of the first two components, and return the Axes.
 
         An arrow has the entries of a column in both components, times the released standard deviations along them.
         Columns divided by ``scale_`` have a large covariance where their arrows are long and point the same way. No row
         is drawn.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Default: the Axes of a new figure.
-        confidence_level : float, optional
-            Level of the intervals of both variances, in the labels of the axes. Default: 0.95.
         """
         check_is_fitted(self, "components_")
         if len(self.components_) < 2:

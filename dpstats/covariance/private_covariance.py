@@ -268,16 +268,14 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan], HasMissi
             simulated=self.privacy_.simulated,
         )
 
-    def heat_map(self, ax: Any = None, confidence_level: float | None = None) -> Any:
-        """Draw the correlation matrix with its intervals, and return the Axes.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Default: one of a new figure.
-        confidence_level : float, optional
-            Default: 0.95.
-        """
+    def heat_map(
+        self,
+        # Default: one of a new figure.
+        ax: Any = None,
+        # Default: 0.95.
+        confidence_level: float | None = None,
+    ) -> Any:
+        """Draw the correlation matrix with its intervals, and return the Axes."""
         found = self.correlation()
         interval = found.confidence_interval(confidence_level)
         names, d = [plain(name) for name in self._column_names()], self.plan_.n_features

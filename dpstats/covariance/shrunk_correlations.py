@@ -164,26 +164,16 @@ def _best_ball(n: int, d: int, noise: float) -> tuple[float, float]:
 
 @dataclass(frozen=True, eq=False)
 class ShrunkCorrelations:
-    """Public: the last ellipsoid, its radius, and the released products of the rows in it.
-
-    Attributes
-    ----------
-    ellipsoid : Ellipsoid
-    radius : array of shape ()
-    products : BallProducts
-    frame : Frame
-    slope : float
-        Derivative of the covariance of shrunk white rows in their covariance. 1 for correlations of shrunk rows.
-    population : bool
-        Whether the estimand is a population of elliptical rows.
-    """
+    """Public: the last ellipsoid, its radius, and the released products of the rows in it."""
 
     ellipsoid: Ellipsoid
-    radius: Floats
+    radius: Floats  # shape ()
     products: BallProducts
     frame: Frame
+    # Derivative of the covariance of shrunk white rows in their covariance. 1 for correlations of shrunk
+    # rows.
     slope: float = 1.0
-    population: bool = False
+    population: bool = False  # whether the estimand is a population of elliptical rows
 
     def correct_for_shrinking(self) -> ShrunkCorrelations:
         """Return the correlations of the population, if its rows have an elliptical distribution."""

@@ -16,32 +16,18 @@ _LOOSE = 0.7  # ratio of the released to the stated standard deviation below whi
 
 def build_notes(
     plan: AdaptiveMeanPlan,
-    located: Located,
+    located: Located,  # where the mean is, as released, for the intervals of the summary
     *,
-    estimand: str,
+    estimand: str,  # one of "population", "tails"
+    # Ratio of the width of the intervals that assume tails to the width of the intervals shown; 1 if there
+    # are no others.
     shorter: float,
+    # How many rows the last stage clipped, as released; 0 without a screen.
     clipped_rows: float,
-    beyond: Sequence[str],
-    shrunk: bool,
+    beyond: Sequence[str],  # the names of columns whose intervals are open at an edge of the box
+    shrunk: bool,  # whether an estimate is moved towards the middle of the box
 ) -> list[str]:
-    """Return the notes of a summary.
-
-    Parameters
-    ----------
-    plan : AdaptiveMeanPlan
-    located : Located
-        Where the mean is, as released, for the intervals of the summary.
-    estimand : {"population", "tails"}
-    shorter : float
-        Ratio of the width of the intervals that assume tails to the width of the intervals shown; 1 if there are no
-        others.
-    clipped_rows : float
-        How many rows the last stage clipped, as released; 0 without a screen.
-    beyond : sequence of str
-        The names of columns whose intervals are open at an edge of the box.
-    shrunk : bool
-        Whether an estimate is moved towards the middle of the box.
-    """
+    """Return the notes of a summary."""
     notes = [f"The plan {plan.fallback}."] if plan.fallback else []
     screen, counted = plan.screen, f"The last stage clipped about {clipped_rows:,.0f} rows"
     if screen is None:

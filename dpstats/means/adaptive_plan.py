@@ -188,16 +188,12 @@ class AdaptiveMeanPlan(DeclaredBox, ReleasePlan):
         weight = self.lattices[-1].free_weight("l1" if laplace else "l2")
         return Course(setting, self.tails, units, staging.points, weight)
 
-    def realized(self, scales: Sequence[float], variance: float = 1.0) -> AdaptiveMeanPlan:
-        """Return the plan with the radii of one release, and the bounds that hold for rows of a variance.
-
-        Parameters
-        ----------
-        scales : sequence of float
-            The radii over the planned ones.
-        variance : float
-            Upper limit of the variance of a column, whitened.
-        """
+    def realized(
+        self,
+        scales: Sequence[float],  # the radii over the planned ones
+        variance: float = 1.0,  # upper limit of the variance of a column, whitened
+    ) -> AdaptiveMeanPlan:
+        """Return the plan with the radii of one release, and the bounds that hold for rows of a variance."""
         radii = tuple(scale * radius for scale, radius in zip(scales, self.staging.radii, strict=True))
         biases, spreads = self.course.bounds(radii, variance)
         staging = replace(self.staging, radii=radii, biases=tuple(biases), spreads=tuple(spreads))
@@ -373,24 +369,16 @@ def _sum_scale(stage: Any) -> float:
 def joint_integers(
     name: str,
     lattice: NormedLattice,
+    # Of the ball, whitened: squared norms are released in these units.
     radius: float,
-    step: Any,
+    step: Any,  # a step of the sums, over n
     n: int,
+    # The stage's part of the privacy, and the count's part of the stage; 0 releases no count.
     share: float,
     count_share: float,
     noise: str,
 ) -> JointIntegers:
-    """Return the integers of a joint stage: the mean, squared norms without additional cost, and clipped rows.
-
-    Parameters
-    ----------
-    radius : float
-        Of the ball, whitened: squared norms are released in these units.
-    step : float or array of shape (n_features,)
-        A step of the sums, over n.
-    share, count_share : float
-        The stage's part of the privacy, and the count's part of the stage; 0 releases no count.
-    """
+    """Return the integers of a joint stage: the mean, squared norms without additional cost, and clipped rows."""
     norm = "l1" if noise == "laplace" else "l2"
     weight = lattice.free_weight(norm)
     fine = 2.0**-lattice.bits

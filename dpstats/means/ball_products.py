@@ -31,30 +31,17 @@ _SAFE = 1 + 1e-12
 
 @dataclass(frozen=True)
 class Extension:
-    """Rows of the unit ball, extended by constants, as integers whose norm is at most 2^bits.
-
-    Attributes
-    ----------
-    n_features : int
-    mean : float
-        The constant a, over the radius of the ball.
-    sign : float
-        The constant b, over the radius of the ball. 0 without signs.
-    bits : int
-    fourths : bool
-        Whether the fourth powers of the entries are released too.
-    count : float
-        Weight of the number of rows outside the ball. 0 without it.
-    norms : bool
-        Whether the fourth powers of the norms of the rows are released too. Not with signs or ``fourths``.
-    """
+    """Rows of the unit ball, extended by constants, as integers whose norm is at most 2^bits."""
 
     n_features: int
-    mean: float
+    mean: float  # the constant a, over the radius of the ball
+    # The constant b, over the radius of the ball. 0 without signs.
     sign: float
     bits: int
-    fourths: bool = False
+    fourths: bool = False  # whether the fourth powers of the entries are released too
+    # Weight of the number of rows outside the ball. 0 without it.
     count: float = 0.0
+    # Whether the fourth powers of the norms of the rows are released too. Not with signs or ``fourths``.
     norms: bool = False
 
     @property
@@ -185,47 +172,26 @@ class Extension:
 
 @dataclass(frozen=True, eq=False)
 class BallProducts:
-    """Averages over rows u of the unit ball with signs s, from one release; and their noise.
-
-    Attributes
-    ----------
-    n : int
-    mean : array of shape (..., d)
-        Averages of u.
-    products : array of shape (..., d, d)
-        Averages of u u'.
-    mean_std, products_std : float
-        Standard deviations of the noise; of products above the diagonal, where it is 1/sqrt(2) of the diagonal's.
-    sign, signed_mean, signed_products : array, array and array, optional
-        Averages of s, s u and s u u'.
-    sign_std, signed_mean_std, signed_products_std : float
-    fourths : array of shape (..., d), optional
-        Averages of the fourth powers of u.
-    fourths_std : float
-    outside : array of shape (...), optional
-        Number of rows outside the ball.
-    outside_std : float
-    norms : array of shape (...), optional
-        Averages of the fourth powers of |u|.
-    norms_std : float
-    """
+    """Averages over rows u of the unit ball with signs s, from one release; and their noise."""
 
     n: int
-    mean: Floats
-    products: Floats
+    mean: Floats  # (..., d): averages of u
+    products: Floats  # (..., d, d): averages of u u'
+    # Standard deviations of the noise; of products above the diagonal, where it is 1/sqrt(2) of the
+    # diagonal's.
     mean_std: float
     products_std: float
-    sign: Floats | None = None
+    sign: Floats | None = None  # averages of s, s u and s u u'
     signed_mean: Floats | None = None
     signed_products: Floats | None = None
     sign_std: float = 0.0
     signed_mean_std: float = 0.0
     signed_products_std: float = 0.0
-    fourths: Floats | None = None
+    fourths: Floats | None = None  # (..., d): averages of the fourth powers of u
     fourths_std: float = 0.0
-    outside: Floats | None = None
+    outside: Floats | None = None  # (...): number of rows outside the ball
     outside_std: float = 0.0
-    norms: Floats | None = None
+    norms: Floats | None = None  # (...): averages of the fourth powers of |u|
     norms_std: float = 0.0
 
     @property

@@ -17,21 +17,12 @@ from dpstats.means.box_mean import outside_box, within_box
 
 
 class DeclaredBox:
-    """A public box for the mean, and upper bounds on the standard deviations of the columns.
-
-    Attributes
-    ----------
-    middle, bound : float or array of shape (n_features,)
-        Center of the box, and its half-width.
-    hard : bool
-        Whether the rows lie in the box too.
-    std : float or array of shape (n_features,)
-    """
+    """A public box for the mean, and upper bounds on the standard deviations of the columns."""
 
     n_features: int
-    middle: Any
+    middle: Any  # center of the box, and its half-width
     bound: Any
-    hard: bool
+    hard: bool  # whether the rows lie in the box too
     std: Any
 
     @property
@@ -51,17 +42,10 @@ class DeclaredBox:
 
 
 class BoxedErrors(ErrorDistribution):
-    """Errors of a mean in a box: intervals contain the unshrunk estimate, and are cut to the box.
-
-    Attributes
-    ----------
-    plan : DeclaredBox
-    mean : array of shape (d,)
-        The reported estimate, which every interval holds.
-    """
+    """Errors of a mean in a box: intervals contain the unshrunk estimate, and are cut to the box."""
 
     plan: Any
-    mean: Numbers
+    mean: Numbers  # (d,): the reported estimate, which every interval holds
 
     @property
     @abstractmethod

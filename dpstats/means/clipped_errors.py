@@ -27,24 +27,14 @@ _FOR_DISTANCE = 0.1
 
 @dataclass(frozen=True, eq=False)
 class BoxErrors(ErrorDistribution):
-    """Errors of the mean of rows that are clipped entry by entry, or of the clipped rows themselves.
+    """Errors of the mean of rows that are clipped entry by entry, or of the clipped rows themselves."""
 
-    Attributes
-    ----------
-    score : ErrorDistribution
-        About the center.
-    center : array of shape (d,)
-    low, high : arrays of shape (d,)
-        Clipping bounds.
-    std : array of shape (d,), optional
-        Bounds on the standard deviations of the rows before they are clipped. With it the limits are of the
-        population mean.
-    """
-
-    score: ErrorDistribution
-    center: Numbers
-    low: Numbers
+    score: ErrorDistribution  # about the center
+    center: Numbers  # shape (d,)
+    low: Numbers  # (d,): clipping bounds
     high: Numbers
+    # Shape (d,). Bounds on the standard deviations of the rows before they are clipped. With it the limits
+    # are of the population mean.
     std: Numbers | None
 
     @property
@@ -68,25 +58,13 @@ class BoxErrors(ErrorDistribution):
 
 @dataclass(frozen=True, eq=False)
 class BallErrors(ErrorDistribution):
-    """Errors of the mean of rows clipped to a ball, from upper bounds on their standard deviations.
+    """Errors of the mean of rows clipped to a ball, from upper bounds on their standard deviations."""
 
-    Attributes
-    ----------
-    score : Score
-        About the center.
-    center : array of shape (d,)
-    std : array of shape (d,)
-        Bounds on the standard deviations of the rows before they are clipped.
-    radius : float
-    population : bool
-        Whether the limits are for the population mean, or for the mean of the clipped rows.
-    """
-
-    score: Score
-    center: Numbers
-    std: Numbers
+    score: Score  # about the center
+    center: Numbers  # shape (d,)
+    std: Numbers  # (d,): bounds on the standard deviations of the rows before they are clipped
     radius: float
-    population: bool
+    population: bool  # whether the limits are for the population mean, or for the mean of the clipped rows
 
     @property
     def start(self) -> Numbers:

@@ -28,19 +28,11 @@ _FAR = 1e-10
 
 @dataclass(frozen=True, eq=False)
 class DifferenceErrors(ScoreErrors):
-    """Errors of the differences between the means of some groups and of others.
+    """Errors of the differences between the means of some groups and of others."""
 
-    Attributes
-    ----------
-    first, second : Ratio
-        The ratios of the groups, in half-widths of the bounds.
-    half : float or array
-        These half-widths.
-    """
-
-    first: Ratio
+    first: Ratio  # the ratios of the groups, in half-widths of the bounds
     second: Ratio
-    half: float | Floats
+    half: float | Floats  # these half-widths
 
     @property
     def start(self) -> Floats:

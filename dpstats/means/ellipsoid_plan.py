@@ -33,27 +33,15 @@ LAST_SHARE = 1 - sum(ROUND_SHARES)
 
 
 class Frame(NamedTuple):
-    """Public: the center and the half-widths in which rows are measured, and how they are treated.
+    """Public: the center and the half-widths in which rows are measured, and how they are treated."""
 
-    Attributes
-    ----------
-    center, half : arrays of shape (n_features,)
-    clipped : bool
-        Whether rows are first clipped to the bounds, which are then ``center`` plus and minus ``half``.
-    fixed : bool
-        Whether ellipsoids stay at ``center``.
-    hard : bool
-        Whether rows lie inside the bounds by nature.
-    filled : bool
-        Whether a missing entry is replaced by the center of the ellipsoid.
-    """
-
-    center: Floats
+    center: Floats  # shape (n_features,)
     half: Floats
+    # Whether rows are first clipped to the bounds, which are then ``center`` plus and minus ``half``.
     clipped: bool
-    fixed: bool
-    hard: bool
-    filled: bool = False
+    fixed: bool  # whether ellipsoids stay at ``center``
+    hard: bool  # whether rows lie inside the bounds by nature
+    filled: bool = False  # whether a missing entry is replaced by the center of the ellipsoid
 
 
 class Step(NamedTuple):

@@ -26,22 +26,12 @@ WIDER, LEAST_SIGNAL = 1.6, 0.3
 
 @dataclass(frozen=True, eq=False)
 class Ellipsoid:
-    """Public center, whitening matrix and expected size of the white rows.
+    """Public center, whitening matrix and expected size of the white rows."""
 
-    Attributes
-    ----------
-    center : array of shape (..., d)
-        Center in half-widths about the public center.
-    whitening, unwhitening : arrays of shape (..., d, d)
-        A white row is whitening (z - center).
-    signal : array of shape (...)
-        Estimate of the expected squared norm of a white row.
-    """
-
-    center: Floats
-    whitening: Floats
+    center: Floats  # (..., d): center in half-widths about the public center
+    whitening: Floats  # (..., d, d): a white row is whitening (z - center)
     unwhitening: Floats
-    signal: Floats
+    signal: Floats  # (...): estimate of the expected squared norm of a white row
 
     @classmethod
     def first(cls, d: int) -> Ellipsoid:

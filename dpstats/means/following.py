@@ -55,25 +55,16 @@ _RATIOS = np.geomspace(1e-6, 1e8, 1500)  # of the squared radius to the variance
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """The public numbers that radii are computed from, whitened: stated standard deviations are 1.
-
-    Attributes
-    ----------
-    setting : Setting
-    tails : str
-    units : sequence of float or array
-        Noise variance of a column in each stage, for a ball of radius 1; arrays are for several plans at once.
-    points : sequence of int or array
-        Where the radius of each stage is on the grid of curves.
-    square_weight : float
-        Factor of the squared norms in the release. Their noise is the noise of the sums, times the radius, over this
-        factor.
-    """
+    """The public numbers that radii are computed from, whitened: stated standard deviations are 1."""
 
     setting: Setting
     tails: str
+    # Noise variance of a column in each stage, for a ball of radius 1; arrays are for several plans at
+    # once.
     units: Sequence[Any]
-    points: Sequence[Any]
+    points: Sequence[Any]  # where the radius of each stage is on the grid of curves
+    # Factor of the squared norms in the release. Their noise is the noise of the sums, times the radius,
+    # over this factor.
     square_weight: float
 
     def curves(self, t: int) -> Curves:
@@ -94,20 +85,16 @@ class Course:
         norm, one, _ = center_error(self.setting, known, variance)
         return add_stage(known, self.information(t, radius), norm, one, self.curves(t), variance)[0]
 
-    def upper_variance(self, t: int, radius: Any, shift2: Any, square: Any) -> Any:
+    def upper_variance(
+        self,
+        t: int,
+        radius: Any,  # radius of the stage
+        shift2: Any,  # squared norm of the released mean of the clipped rows about the center
+        square: Any,  # released mean of their squared norms
+    ) -> Any:
         """Return an upper limit of the variance of a column, from the release of a stage: whitened, and at most 1.
 
         It is corrected for what clipping takes from rows whose norms are normal.
-
-        Parameters
-        ----------
-        t : int
-        radius : float or array
-            Radius of the stage.
-        shift2 : float or array
-            Squared norm of the released mean of the clipped rows about the center.
-        square : float or array
-            Released mean of their squared norms.
         """
         d, n = self.setting.d, self.setting.n
         noise2 = self.units[t] * radius**2
@@ -158,22 +145,14 @@ class Course:
 
 
 def released_variance(
-    n: int, d: int, shift2: Any, square: Any, noise2: Any, square_noise: Any
+    n: int,
+    d: int,
+    shift2: Any,  # squared norm of the released mean of the rows
+    square: Any,  # released mean of their squared norms
+    noise2: Any,  # noise variance of a column of the released mean
+    square_noise: Any,  # standard deviation of the noise of the released mean of squared norms
 ) -> tuple[Any, Any]:
-    """Return an unbiased estimate of the variance of a column of clipped rows, and the deviation of its noise.
-
-    Parameters
-    ----------
-    n, d : int
-    shift2 : float or array
-        Squared norm of the released mean of the rows.
-    square : float or array
-        Released mean of their squared norms.
-    noise2 : float or array
-        Noise variance of a column of the released mean.
-    square_noise : float or array
-        Standard deviation of the noise of the released mean of squared norms.
-    """
+    """Return an unbiased estimate of the variance of a column of clipped rows, and the deviation of its noise."""
     # ||y||^2 includes the noise of y, and 1/n of the variance in addition.
     variance = (square - shift2 + d * noise2) * n / (n - 1) / d
     return variance, np.hypot(square_noise, np.sqrt(4 * shift2 * noise2 + 2 * d * noise2**2)) / d

@@ -23,19 +23,15 @@ _SMALLEST_TAIL = (
 )
 
 
-def laplace_sum_quantile(tail: float, std: float, scales: NDArray[np.float64], bias: float = 0.0) -> float:
+def laplace_sum_quantile(
+    tail: float,
+    std: float,  # standard deviation of the normal variable N
+    scales: NDArray[np.float64],  # (m,): scales of the independent Laplace variables
+    bias: float = 0.0,
+) -> float:
     """Return x with P(|N + sum_k L_k + bias| > x) = 2 tail, for a tail below one half.
 
     Without a bias that is P(N + sum_k L_k > x) = tail.
-
-    Parameters
-    ----------
-    tail : float
-    std : float
-        Standard deviation of the normal variable N.
-    scales : array of shape (m,)
-        Scales of the independent Laplace variables.
-    bias : float
 
     Examples
     --------

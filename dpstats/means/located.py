@@ -28,36 +28,17 @@ _SURPRISE, _SPREAD_LIMIT = 2.6, 2.0
 
 @dataclass(frozen=True)
 class Located:
-    """An estimate, and what bounds its error, whitened.
+    """An estimate, and what bounds its error, whitened."""
 
-    Attributes
-    ----------
-    estimate : array of shape (d,)
-        The estimate, in the units of the data.
-    sampling : float or array of shape (d,)
-        Standard deviation of its sampling error.
-    noises : array of shape (m,)
-        Standard deviations of the parts of its noise.
-    bias : float or array of shape (d,)
-        Bound on its bias; infinite where there is none.
-    variance : float
-        Variance of the rows, from which the sampling error is computed.
-    wider : bool
-        Whether this is the released variance, because it refutes the stated one.
-    refuted : bool
-        Whether more rows were clipped than the assumption about tails allows.
-    spread : float
-        Upper limit of the standard deviation of the clipped rows, as released.
-    """
-
-    estimate: Numbers
-    sampling: Any
-    noises: Numbers
+    estimate: Numbers  # (d,): the estimate, in the units of the data
+    sampling: Any  # standard deviation of its sampling error
+    noises: Numbers  # (m,): standard deviations of the parts of its noise
+    # Bound on its bias; infinite where there is none.
     bias: Any
-    variance: float
-    wider: bool
-    refuted: bool
-    spread: float
+    variance: float  # variance of the rows, from which the sampling error is computed
+    wider: bool  # whether this is the released variance, because it refutes the stated one
+    refuted: bool  # whether more rows were clipped than the assumption about tails allows
+    spread: float  # upper limit of the standard deviation of the clipped rows, as released
 
     def deviation(self) -> Any:
         """Return the standard deviation of its error."""
@@ -65,21 +46,12 @@ class Located:
 
 
 class Found(NamedTuple):
-    """Where the mean is, for one release.
+    """Where the mean is, for one release."""
 
-    Attributes
-    ----------
-    plan : AdaptiveMeanPlan
-        The plan, with the radii of this release.
-    average : Located
-        The average of the stages, under the assumption on tails.
-    safe : Located
-        Valid for all rows of the stated standard deviation: the estimate of the last stage, by the count of the rows
-        that it clipped. Without a count, ``average``.
-    """
-
-    plan: AdaptiveMeanPlan
-    average: Located
+    plan: AdaptiveMeanPlan  # the plan, with the radii of this release
+    average: Located  # the average of the stages, under the assumption on tails
+    # Valid for all rows of the stated standard deviation: the estimate of the last stage, by the count of
+    # the rows that it clipped. Without a count, ``average``.
     safe: Located
 
 
@@ -202,19 +174,11 @@ def _laplace_quantile(tail: float, sampling: float, scales: tuple[float, ...], b
 
 @dataclass(frozen=True, eq=False)
 class AdaptiveErrors(BoxedErrors):
-    """Errors of an adaptive mean, about the unshrunk estimate and cut to the box.
-
-    Attributes
-    ----------
-    plan : AdaptiveMeanPlan
-    located : Located
-    mean : array of shape (d,)
-        The reported estimate, which every interval holds.
-    """
+    """Errors of an adaptive mean, about the unshrunk estimate and cut to the box."""
 
     plan: AdaptiveMeanPlan
     located: Located
-    mean: Numbers
+    mean: Numbers  # (d,): the reported estimate, which every interval holds
 
     @property
     def start(self) -> Numbers:

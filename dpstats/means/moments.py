@@ -39,20 +39,13 @@ _COARSEST = 8
 
 @dataclass(frozen=True)
 class Weights:
-    """Moments that are released together, and their precision: each has the common noise divided by its weight.
+    """Moments that are released together, and their precision: each has the common noise divided by its weight."""
 
-    Attributes
-    ----------
-    powers : tuple of float
-        Weights of the mean, the second moment, and so on. A moment of weight 0 is not released.
-    outside : float
-        Weight of the fraction of entries (for a ball: of rows) outside the clip, each as large as the clip.
-    rows : float
-        Weight of the fraction of observed rows, each as large as the clip: 0 if all are observed.
-    """
-
+    # Weights of the mean, the second moment, and so on. A moment of weight 0 is not released.
     powers: tuple[float, ...] = (1.0,)
+    # Weight of the fraction of entries (for a ball: of rows) outside the clip, each as large as the clip.
     outside: float = 0.0
+    # Weight of the fraction of observed rows, each as large as the clip: 0 if all are observed.
     rows: float = 0.0
 
     def integers(

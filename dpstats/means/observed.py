@@ -25,29 +25,17 @@ _LEAST_TAIL = 1e-300
 
 @dataclass(frozen=True, eq=False)
 class ObservedSums:
-    """Released sums over observed rows, in half-widths of the clip about its center.
+    """Released sums over observed rows, in half-widths of the clip about its center."""
 
-    Attributes
-    ----------
-    rows : array of shape (1,)
-        How many rows are observed, with noise.
-    rows_std : float
-        The standard deviation of that noise.
-    sums : tuple of arrays of shape (d,)
-        Noisy sums of the powers 1 to 4; zeros for a power that is not released.
-    stds : tuple of arrays of shape (d,)
-        Standard deviations of their noise, without the part that is the noise of ``rows``.
-    centers : tuple of float
-        Factor of the noise of ``rows`` in each sum: the center that is subtracted from the power of a row.
-    law : {"gaussian", "laplace"}
-    """
-
-    rows: Numbers
-    rows_std: float
+    rows: Numbers  # (1,): how many rows are observed, with noise
+    rows_std: float  # the standard deviation of that noise
+    # Shape (d,). Noisy sums of the powers 1 to 4; zeros for a power that is not released.
     sums: tuple[Numbers, ...]
+    # Shape (d,). Standard deviations of their noise, without the part that is the noise of ``rows``.
     stds: tuple[Numbers, ...]
+    # Factor of the noise of ``rows`` in each sum: the center that is subtracted from the power of a row.
     centers: tuple[float, ...]
-    law: str
+    law: str  # one of "gaussian", "laplace"
 
     @classmethod
     def of(cls, values: Mapping[str, Numbers], plan: Any) -> ObservedSums:
@@ -99,31 +87,15 @@ class SquareErrors(ErrorDistribution):
     """Errors of mean squares of observed rows about their mean, or about the center, in squared half-widths.
 
     A value v is refuted by the noisy sum of (x - m)^2 - v over observed rows, whose mean is 0 if v is right.
-
-    Attributes
-    ----------
-    released : ObservedSums
-    mean : array of shape (d,)
-        The points that squares are measured from.
-    shift : array of shape (d,)
-        How far from the center that may be, for the noise.
-    bias : array of shape (d,)
-        Amount by which the noise of ``mean`` lowers a sum of squares.
-    correction : array of shape (1,)
-        The factor of an average of squares.
-    ratio : array of shape (d,)
-        Bound on the mean fourth power over the mean square.
-    unit : array of shape (d,)
-        The squared half-widths in the units of the data.
     """
 
     released: ObservedSums
-    mean: Numbers
-    shift: Numbers
-    bias: Numbers
-    correction: Numbers
-    ratio: Numbers
-    unit: Numbers
+    mean: Numbers  # (d,): the points that squares are measured from
+    shift: Numbers  # (d,): how far from the center that may be, for the noise
+    bias: Numbers  # (d,): amount by which the noise of ``mean`` lowers a sum of squares
+    correction: Numbers  # (1,): the factor of an average of squares
+    ratio: Numbers  # (d,): bound on the mean fourth power over the mean square
+    unit: Numbers  # (d,): the squared half-widths in the units of the data
 
     @property
     def start(self) -> Numbers:

@@ -21,20 +21,13 @@ _SHOWN = 6
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """The public box |x_j - center_j| <= clip_j: its bounds as declared, and their meaning.
-
-    Attributes
-    ----------
-    center, clip, low, high : float or array of shape (n_features,)
-    hard : bool
-        Whether rows cannot lie outside, such as a fraction or an age, so that clipping changes none.
-    """
+    """The public box |x_j - center_j| <= clip_j: its bounds as declared, and their meaning."""
 
     center: Columns
     clip: Columns
     low: Columns
     high: Columns
-    hard: bool
+    hard: bool  # whether rows cannot lie outside, such as a fraction or an age, so that clipping changes none
 
     @property
     def middle(self) -> str:

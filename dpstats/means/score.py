@@ -24,27 +24,15 @@ RAISED = 1.0
 
 @dataclass(frozen=True, eq=False)
 class Score(ErrorDistribution):
-    """Score tests of the means of some columns, each between public bounds.
+    """Score tests of the means of some columns, each between public bounds."""
 
-    Attributes
-    ----------
-    estimate : array of shape (d,)
-        The noisy mean, unbiased.
-    noise : Added
-        Its noise.
-    n : int
-        Number of rows that the estimate averages: degrees of freedom.
-    low, high : array of shape (d,)
-        Public bounds of the means.
-    variance : callable
-        Bound on the variance of a row, given its mean: `Known`, `About` or `OfSquares`.
-    """
-
-    estimate: Numbers
-    noise: Added
+    estimate: Numbers  # (d,): the noisy mean, unbiased
+    noise: Added  # its noise
+    # Number of rows that the estimate averages: degrees of freedom.
     n: int
-    low: Numbers
+    low: Numbers  # (d,): public bounds of the means
     high: Numbers
+    # Bound on the variance of a row, given its mean: `Known`, `About` or `OfSquares`.
     variance: Callable[[Numbers], Numbers]
 
     @property

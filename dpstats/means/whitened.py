@@ -32,13 +32,7 @@ _MUCH_SHORTER = 0.8
 
 @dataclass(frozen=True, eq=False)
 class WhitenedMean:
-    """Public: estimate, errors and notes of a mean with a private covariance.
-
-    Attributes
-    ----------
-    plan : WhitenedMeanPlan
-    found : Whitened
-    """
+    """Public: estimate, errors and notes of a mean with a private covariance."""
 
     plan: WhitenedMeanPlan
     found: Whitened
@@ -281,21 +275,13 @@ class WhitenedMean:
 
 @dataclass(frozen=True, eq=False)
 class WhitenedErrors(BoxedErrors):
-    """Normal errors of a mean with a bound on its bias, cut to the box.
-
-    Attributes
-    ----------
-    plan : WhitenedMeanPlan
-    estimate, error, bias : arrays of shape (d,)
-    mean : array of shape (d,)
-        The reported estimate, which every interval holds.
-    """
+    """Normal errors of a mean with a bound on its bias, cut to the box."""
 
     plan: WhitenedMeanPlan
-    estimate: Numbers
+    estimate: Numbers  # shape (d,)
     error: Numbers
     bias: Numbers
-    mean: Numbers
+    mean: Numbers  # (d,): the reported estimate, which every interval holds
 
     @property
     def start(self) -> Numbers:

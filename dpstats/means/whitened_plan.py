@@ -48,28 +48,14 @@ SYMMETRIC = (
 
 @dataclass(frozen=True)
 class Whitening:
-    """How a covariance is released before a mean: a function of public sizes.
-
-    Attributes
-    ----------
-    n_rounds : int
-    floor : float
-        Least eigenvalue that a round finds, over the largest.
-    radius2 : float
-        Squared radius of the last ball, for white rows of variance 1.
-    slope : float
-        Derivative of the mean of clipped normal rows in their mean.
-    noise : float
-        Standard deviation of the noise of a mean of white rows of variance 1.
-    count : float
-        Weight of the count of clipped rows. 0 without it.
-    """
+    """How a covariance is released before a mean: a function of public sizes."""
 
     n_rounds: int
-    floor: float
-    radius2: float
-    slope: float
-    noise: float
+    floor: float  # least eigenvalue that a round finds, over the largest
+    radius2: float  # squared radius of the last ball, for white rows of variance 1
+    slope: float  # derivative of the mean of clipped normal rows in their mean
+    noise: float  # standard deviation of the noise of a mean of white rows of variance 1
+    # Weight of the count of clipped rows. 0 without it.
     count: float
 
     @property

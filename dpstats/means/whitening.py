@@ -81,18 +81,10 @@ class WhitenedBall(NormedLattice):
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """Upper bounds on the standard deviations, or on the covariance, of the rows.
+    """Upper bounds on the standard deviations, or on the covariance, of the rows."""
 
-    Attributes
-    ----------
-    std : float or array of shape (n_features,)
-        Standard deviations of the columns.
-    factor : array of shape (n_features, n_features) or None
-        L with L L' the covariance, where there is one.
-    """
-
-    std: Columns
-    factor: Numbers | None = None
+    std: Columns  # standard deviations of the columns
+    factor: Numbers | None = None  # (n_features, n_features): L with L L' the covariance, where there is one
 
     @classmethod
     def check(cls, std: Any, cov: Any, d: int, name: str = "std") -> Shape:

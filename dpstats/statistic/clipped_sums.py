@@ -36,19 +36,15 @@ _LARGEST_TAIL = 0.5 - 1e-9
 _LARGEST_SHIFT = 30.0  # of a skewness and a bias, in standard errors
 
 
-def sums(steps: Integers, failed: NDArray[np.bool_], center: Integers, reach: NDArray[Any]) -> Integers:
+def sums(
+    steps: Integers,  # (k,): values on the lattice of the box
+    failed: NDArray[np.bool_],  # shape (k,)
+    center: Integers,  # shape (draws,)
+    reach: NDArray[Any],  # (draws,): distance from the center at which a value is clipped, in steps
+) -> Integers:
     """Return the sum, the absolute sum and the number of failures, in grains: of shape (draws, 3).
 
     A failed block counts as (0, 1, 1), so that a block moves the three together by at most 2.
-
-    Parameters
-    ----------
-    steps : int64 array of shape (k,)
-        Values on the lattice of the box.
-    failed : bool array of shape (k,)
-    center : int64 array of shape (draws,)
-    reach : array of shape (draws,)
-        Distance from the center at which a value is clipped, in steps.
     """
     ratio = (steps - center[:, None]) / reach[:, None]
     clipped = as_int64(np.rint(np.clip(ratio, -1.0, 1.0) * GRAINS))
@@ -125,52 +121,29 @@ def solve(mean: Floats, absolute: Floats, least_std: float = LEAST_STD) -> tuple
 
 
 class Noise(NamedTuple):
-    """Noise of the sums, in units of the clip.
+    """Noise of the sums, in units of the clip."""
 
-    Attributes
-    ----------
-    law : {"laplace", "gaussian"}
-    signed, absolute, failures : float
-        Standard deviations.
-    """
-
-    law: str
-    signed: float
+    law: str  # one of "laplace", "gaussian"
+    signed: float  # standard deviations
     absolute: float
     failures: float
 
 
 class Located(NamedTuple):
-    """Estimates from clipped sums of the blocks' values, in units of the clip around the released center.
+    """Estimates from clipped sums of the blocks' values, in units of the clip around the released center."""
 
-    Attributes
-    ----------
-    mean, std : arrays
-        Mean and standard deviation of the values of blocks.
-    variance, excess : arrays
-        Variance of the error of ``mean``, and its excess kurtosis.
-    degrees : array
-        Degrees of freedom of the variance.
-    shift : array
-        Error of ``mean`` that a block skewness of 1 makes through the clip, in standard errors.
-    found : bool array
-        Whether the center is near the values, and fewer than half of the blocks failed. If not, the sums are
-        not informative.
-    blocks : array
-        Approximate number of blocks that did not fail.
-    one_sided : bool array
-        Whether the standard deviation is the smallest allowed one, or nearly all of the sum has one sign. The values
-        of blocks may then be equal, or lie on one side of the center.
-    """
-
-    mean: Floats
+    mean: Floats  # mean and standard deviation of the values of blocks
     std: Floats
-    variance: Floats
+    variance: Floats  # variance of the error of ``mean``, and its excess kurtosis
     excess: Floats
-    degrees: Floats
-    shift: Floats
+    degrees: Floats  # degrees of freedom of the variance
+    shift: Floats  # error of ``mean`` that a block skewness of 1 makes through the clip, in standard errors
+    # Whether the center is near the values, and fewer than half of the blocks failed. If not, the sums are
+    # not informative.
     found: NDArray[np.bool_]
-    blocks: Floats
+    blocks: Floats  # approximate number of blocks that did not fail
+    # Whether the standard deviation is the smallest allowed one, or nearly all of the sum has one sign. The
+    # values of blocks may then be equal, or lie on one side of the center.
     one_sided: NDArray[np.bool_]
 
     @property

@@ -169,36 +169,20 @@ def location_name(output: int, n_outputs: int) -> str:
 
 @lru_cache(maxsize=128)
 def statistic_plan(
-    n: int,
+    n: int,  # public sizes
     d: int,
     guarantee: PrivacyGuarantee,
-    ends: tuple[tuple[int, int], ...],
+    ends: tuple[tuple[int, int], ...],  # of the box of every output, in steps
+    # Number of blocks; None chooses.
     blocks: int | None,
-    least_size: int,
+    least_size: int,  # smallest size of a block
+    # Number of parameters that the function estimates: see `block_loss`.
     parameters: int,
-    skewness: float,
+    skewness: float,  # largest skewness of a row's influence, and bias of a block of m rows times m
     remainder: float,
     dither: bool,
 ) -> StatisticPlan:
-    """Return the plan with the fewest blocks whose intervals are almost the narrowest.
-
-    Parameters
-    ----------
-    n, d : int
-        Public sizes.
-    guarantee : PrivacyGuarantee
-    ends : tuple of (int, int)
-        Of the box of every output, in steps.
-    blocks : int, optional
-        Number of blocks; None chooses.
-    least_size : int
-        Smallest size of a block.
-    parameters : int
-        Number of parameters that the function estimates: see `block_loss`.
-    skewness, remainder : float
-        Largest skewness of a row's influence, and bias of a block of m rows times m.
-    dither : bool
-    """
+    """Return the plan with the fewest blocks whose intervals are almost the narrowest."""
     n_outputs = len(ends)
     epsilon = guarantee.epsilon / n_outputs
     most = n // least_size

@@ -436,9 +436,10 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan], HasMissing
 
     def rehearse(
         self,
-        X: Any,
-        y: Any = None,
+        X: Any,  # public or synthetic rows that are like the private ones
+        y: Any = None,  # outcomes, for functions that take them
         *,
+        # Rows of a fit. Default: as many as X has.
         n_samples: int | None = None,
         n_replications: int = 100,
         confidence_level: float | None = None,
@@ -448,18 +449,6 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan], HasMissing
 
         It is the only way to see the bias of a block. Rows are drawn with replacement and noise is simulated, so
         nothing is charged. Rows must be public or synthetic: the result shows what it computes from them.
-
-        Parameters
-        ----------
-        X : array or data frame
-            Public or synthetic rows that are like the private ones.
-        y : sequence, optional
-            Outcomes, for functions that take them.
-        n_samples : int, optional
-            Rows of a fit. Default: as many as X has.
-        n_replications : int, default=100
-        confidence_level : float, default=0.95
-        random_state : int or numpy.random.Generator, default=0
 
         Returns
         -------

@@ -14,14 +14,12 @@ from numpy.typing import NDArray
 Numbers = NDArray[np.float64]
 
 
-def cross_bias(radius: float, offsets: Numbers) -> Numbers:
+def cross_bias(
+    radius: float,
+    # Shape (s,). Upper limits of how far the mean of the clipped rows is from the center, in each column.
+    offsets: Numbers,
+) -> Numbers:
     """Return a bound on the bias of every column of rows clipped to an l1 ball.
-
-    Parameters
-    ----------
-    radius : float
-    offsets : array of shape (s,)
-        Upper limits of how far the mean of the clipped rows is from the center, in each column.
 
     Returns
     -------

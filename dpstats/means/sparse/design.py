@@ -57,23 +57,13 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """The decisions, and their consequences.
+    """The decisions, and their consequences."""
 
-    Attributes
-    ----------
-    share : float or None
-        Part of the privacy (of rho, or of epsilon) that goes to the selection; None releases every column.
-    clip : float
-        Clipping threshold of the scores.
-    each : float
-        Privacy cost of each selection, as a bounded range.
-    rest : float
-        Budget of the release: rho, or epsilon if delta = 0. With ``split``, the whole budget.
-    """
-
+    # Part of the privacy (of rho, or of epsilon) that goes to the selection; None releases every column.
     share: float | None
-    clip: float
-    each: float
+    clip: float  # clipping threshold of the scores
+    each: float  # privacy cost of each selection, as a bounded range
+    # Budget of the release: rho, or epsilon if delta = 0. With ``split``, the whole budget.
     rest: float
 
 

@@ -27,23 +27,12 @@ _EDGE = 1.0  # this close to the surface, nearly every row was clipped
 
 
 class LastAnswer(NamedTuple):
-    """The last stage, in standard deviations: its answer about its center, and the noise of it.
+    """The last stage, in standard deviations: its answer about its center, and the noise of it."""
 
-    Attributes
-    ----------
-    shift : array of shape (k,)
-    noise : float
-        Standard deviation, or scale of Laplace noise.
-    radius : float
-        Radius of the ball that rows are clipped to.
-    n : int
-        Number of rows.
-    """
-
-    shift: Numbers
-    noise: float
-    radius: float
-    n: int
+    shift: Numbers  # shape (k,)
+    noise: float  # standard deviation, or scale of Laplace noise
+    radius: float  # radius of the ball that rows are clipped to
+    n: int  # number of rows
 
 
 def last_stage(plan: SparseMeanPlan, report: Report) -> LastAnswer:

@@ -79,31 +79,17 @@ class RunningMean:
 
 
 class Report(NamedTuple):
-    """The release for the selected columns, in the units of the data except for ``shift`` and ``squares``.
+    """The release for the selected columns, in the units of the data except for ``shift`` and ``squares``."""
 
-    Attributes
-    ----------
-    support : array of shape (n_nonzero,)
-        Positions of the columns.
-    mean : array of shape (n_nonzero,)
-        The average of the stages' answers.
-    last : array of shape (n_nonzero,)
-        The answer of the last stage.
-    shift : array of shape (k,)
-        The same of all columns that were released, about the center of that stage; in standard deviations where rows
-        are standardized.
-    squares : array of shape (k,) or None
-        Mean squares of these columns about that center, if the standard deviation is private.
-    kept : array of shape (n_nonzero,)
-        The places of the selected columns among those that were released.
-    """
-
-    support: NDArray[np.intp]
-    mean: NDArray[np.float64]
-    last: NDArray[np.float64]
+    support: NDArray[np.intp]  # (n_nonzero,): positions of the columns
+    mean: NDArray[np.float64]  # (n_nonzero,): the average of the stages' answers
+    last: NDArray[np.float64]  # (n_nonzero,): the answer of the last stage
+    # Shape (k,). The same of all columns that were released, about the center of that stage; in standard
+    # deviations where rows are standardized.
     shift: NDArray[np.float64]
+    # Shape (k,). Mean squares of these columns about that center, if the standard deviation is private.
     squares: NDArray[np.float64] | None
-    kept: NDArray[np.intp]
+    kept: NDArray[np.intp]  # (n_nonzero,): the places of the selected columns among those that were released
 
 
 @dataclass(frozen=True)
