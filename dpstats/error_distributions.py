@@ -99,19 +99,18 @@ class ErrorDistribution(ABC):
 
     def limits(self, tail: Tail) -> Limits:
         """Return lower and upper limits, each wrong with at most this probability, of at most one half."""
-        low, high = (
-            furthest(self.start.ravel(), end.ravel(), self._not_refuted(tail, side)).reshape(self.start.shape)
-            for side, end in enumerate(self.box)
-        )
-        return low, high
+        start, shape = self.start.ravel(), self.start.shape
 
-    def _not_refuted(self, tail: Tail, side: int) -> Callable[[Floats], NDArray[np.bool_]]:
-        def kept(value: Floats) -> NDArray[np.bool_]:
+        def keep(value: Floats, side: int) -> NDArray[np.bool_]:
             # Below the estimate, large estimates refute; above it, small ones.
-            found = self.tails(value.reshape(-1, *self.start.shape))[1 - side]
+            found = self.tails(value.reshape(-1, *shape))[1 - side]
             return np.asarray(found >= tail).reshape(value.shape)
 
-        return kept
+        low, high = self.box
+        return (
+            furthest(start, low.ravel(), lambda value: keep(value, 0)).reshape(shape),
+            furthest(start, high.ravel(), lambda value: keep(value, 1)).reshape(shape),
+        )
 
     def tails(self, value: Floats) -> Limits:
         """Return the p-values for the alternatives that an estimand is less, and greater, than its value."""

@@ -21,7 +21,6 @@ from dpstats.error_distributions import ErrorDistribution
 from dpstats.errors import attempt, refuse
 from dpstats.exports import Records, free_names
 from dpstats.figures import draw_intervals, new_figure
-from dpstats.renames import renamed
 from dpstats.report import SIMULATED, Printed, Reported
 from dpstats.results import FREE, ConfidenceInterval, Summary, plain, significant
 from dpstats.together import SIDAK, Together
@@ -30,16 +29,6 @@ Floats = NDArray[np.float64]
 
 ALTERNATIVES = ("two-sided", "less", "greater")
 
-_DISTRIBUTIONS = (
-    "ErrorDistribution",
-    "ScoreErrors",
-    "NormalErrors",
-    "NoLimits",
-    "ChosenLimits",
-    "chosen_limits",
-)
-_TOGETHER = ("Together", "AtOnce", "SIDAK", "BONFERRONI", "HOLM")
-"""Names that were here before."""
 _IN_WORDS = {"two-sided": "is not", "less": "is less than", "greater": "is greater than"}
 
 
@@ -209,8 +198,9 @@ class Estimates(Inference, Printed):
         level = self.distribution.confirm_level(confidence_level)
         both = check_flag("simultaneous", self.jointly if simultaneous is None else simultaneous)
         side = self._side(alternative)
+        combined = self.estimate.size if self.axis is None else self.estimate.shape[self.axis]
         # There may be no estimate, where a release found no group.
-        each = self.together.each(level, max(self._count, 1)) if both else level
+        each = self.together.each(level, max(combined, 1)) if both else level
         if side == "two-sided":
             low, high = self.distribution.interval((1 - each) / 2)
         else:
@@ -223,16 +213,6 @@ class Estimates(Inference, Printed):
         return check_choice(
             "alternative", self.alternative if alternative is None else alternative, ALTERNATIVES
         )
-
-    @property
-    def _count(self) -> int:
-        """The number of estimates that are combined."""
-        return self.estimate.size if self.axis is None else self.estimate.shape[self.axis]
-
-    def _adjust(self, pvalues: Floats) -> Floats:
-        if self.axis is None:
-            return self.together.adjust(pvalues)
-        return np.apply_along_axis(self.together.adjust, self.axis, pvalues)
 
     def test(
         self,
@@ -254,7 +234,11 @@ class Estimates(Inference, Printed):
         """
         side = self._side(alternative)
         adjust = check_flag("simultaneous", self.jointly if simultaneous is None else simultaneous)
-        at = _checked_value(value, np.shape(self.estimate))
+        shape = np.shape(self.estimate)
+        at = attempt(lambda: np.array(np.broadcast_to(np.asarray(value, dtype=np.float64), shape)), Exception)
+        if at is None:
+            allowed = f"a number, or one for each estimate (an array of shape {shape})"
+            raise refuse("value", given=value, allowed=allowed)
         low, high = self.distribution.box
         inside = (low <= at) & (at <= high)
         if not inside.all():
@@ -266,8 +250,11 @@ class Estimates(Inference, Printed):
         else:
             pvalue = self.distribution.tails(at)[0 if side == "less" else 1]
         statistic = self.distribution.statistic(self, at)
-        adjusted = self._adjust(pvalue) if adjust else pvalue
-        return Test(plain(statistic), plain(adjusted), plain(at), side, self, adjust)
+        if adjust and self.axis is None:
+            pvalue = self.together.adjust(pvalue)
+        elif adjust:
+            pvalue = np.apply_along_axis(self.together.adjust, self.axis, pvalue)
+        return Test(plain(statistic), plain(pvalue), plain(at), side, self, adjust)
 
     def summary(self, confidence_level: float | None = None) -> Summary:
         """Return a table of estimates and intervals. It prints as text, and shows as HTML in a notebook."""
@@ -295,10 +282,8 @@ class Estimates(Inference, Printed):
         )
 
     def _column(self, values: Floats, errors: list[float]) -> list[str]:
-        return [self._format(*pair) for pair in zip(values.tolist(), errors, strict=True)]
-
-    def _format(self, value: float, error: float) -> str:
-        return f"{value:,.10g}" if self.exact else significant(value, error)
+        pairs = zip(values.tolist(), errors, strict=True)
+        return [f"{value:,.10g}" if self.exact else significant(value, error) for value, error in pairs]
 
     def _ends(self, confidence_level: float | None) -> tuple[Floats, Floats, float]:
         """Return the limits of all intervals and their level; NaN where there are none."""
@@ -334,21 +319,18 @@ class Estimates(Inference, Printed):
             columns |= {"statistic": self.statistic, "pvalue": self.pvalue}
         # Users name the columns of labels, and may name one as a column of numbers is named.
         keys = free_names(self.labels, columns)
-        return Records(
-            self.names,
-            {
-                **{
-                    key: [_json(label) for label in labels]
-                    for key, labels in zip(keys, self.labels.values(), strict=True)
-                },
-                **{name: np.ravel(values).tolist() for name, values in columns.items()},
-            },
-            {
-                "estimand": self.estimand,
-                "confidence_level": level if self.distribution.known else None,
-                "simulated": self.simulated,
-            },
-        )
+        table = {
+            # JSON has no other kinds of labels.
+            key: [each if isinstance(each, str | bool | int | float | None) else str(each) for each in labels]
+            for key, labels in zip(keys, self.labels.values(), strict=True)
+        }
+        table |= {name: np.ravel(values).tolist() for name, values in columns.items()}
+        facts = {
+            "estimand": self.estimand,
+            "confidence_level": level if self.distribution.known else None,
+            "simulated": self.simulated,
+        }
+        return Records(self.names, table, facts)
 
     def to_frame(self, confidence_level: float | None = None) -> Any:
         """Return estimates, standard errors and intervals as a data frame of pandas, a row for each estimate."""
@@ -423,27 +405,19 @@ class Test(Reported):
     def summary(self) -> Summary:
         """Return a table. It prints as text, and shows as HTML in a notebook."""
         numbers = (np.ravel(column) for column in (self.value, self.statistic, self.pvalue))
-        together = f"P-values are adjusted for all tests together by {self.estimates.together.words}."
+        rows = zip(self.names, *numbers, strict=True)
+        notes = [FREE]
+        if self.adjusted and not self.joint:
+            words = self.estimates.together.words
+            notes.append(f"P-values are adjusted for all tests together by {words}.")
+        elif not self.joint:
+            notes.append("P-values are not adjusted for several tests.")
         return Summary(
             "Private test of a value",
-            [
-                ("Tested", self.estimand),
-                ("Alternative", f"it {_IN_WORDS[self.alternative]} the value"),
-            ],
+            [("Tested", self.estimand), ("Alternative", f"it {_IN_WORDS[self.alternative]} the value")],
             ["", "value", "statistic", "p-value"],
-            [
-                (name, f"{value:g}", f"{z:.3f}", f"{p:.4g}")
-                for name, value, z, p in zip(self.names, *numbers, strict=True)
-            ],
-            [
-                FREE,
-                *(
-                    []
-                    if self.joint
-                    else [together if self.adjusted else "P-values are not adjusted for several tests."]
-                ),
-                *[SIMULATED] * self.simulated,
-            ],
+            [(name, f"{value:g}", f"{z:.3f}", f"{p:.4g}") for name, value, z, p in rows],
+            [*notes, *[SIMULATED] * self.simulated],
         )
 
     def _records(self) -> Records:
@@ -581,26 +555,3 @@ def _add_options(question: Callable[..., Any], estimates: Callable[..., Any]) ->
     named = [option.replace(kind=Parameter.KEYWORD_ONLY) for option in options]
     ask.__signature__ = stated.replace(parameters=[*own, *named])  # type: ignore[attr-defined]
     return ask
-
-
-def _checked_value(value: Any, shape: tuple[int, ...]) -> Floats:
-    """Return values under a null hypothesis, one for each estimate."""
-    found = attempt(lambda: np.array(np.broadcast_to(np.asarray(value, dtype=np.float64), shape)), Exception)
-    if found is None:
-        allowed = f"a number, or one for each estimate (an array of shape {shape})"
-        raise refuse("value", given=value, allowed=allowed)
-    return found
-
-
-def _json(label: Any) -> Any:
-    """Return a label as JSON has it."""
-    return label if label is None or isinstance(label, str | bool | int | float) else str(label)
-
-
-__getattr__ = renamed(
-    __name__,
-    {
-        **{name: f"dpstats.error_distributions.{name}" for name in _DISTRIBUTIONS},
-        **{name: f"dpstats.together.{name}" for name in _TOGETHER},
-    },
-)

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpstats import __version__
-from dpstats.errors import InvalidParameter, refuse, show
+from dpstats.errors import refuse, show
 from dpstats.exports import Exported, Table
 
 if TYPE_CHECKING:
@@ -176,7 +176,8 @@ def page_of(thing: Any, title: str | None = None) -> Page:
             page.text(f"The picture is left out: it could not be drawn ({type(error).__name__}).")
     if background.guarantee:
         page.section("What this means for privacy")
-        for line in _sentences(background.guarantee):
+        # A line that goes on in the next one is joined to it.
+        for line in re.sub(r"(?<![.:])\n", " ", background.guarantee).splitlines():
             page.text(line)
     if background.asked or background.defaults:
         page.section("What was asked")
@@ -192,11 +193,6 @@ def page_of(thing: Any, title: str | None = None) -> Page:
         page.section("What was released")
         page.code(background.plan)
     return page
-
-
-def _sentences(text: str) -> list[str]:
-    """Return lines, those that go on in the next one joined to it."""
-    return re.sub(r"(?<![.:])\n", " ", text).splitlines()
 
 
 def told_parameters(estimator: Any) -> tuple[list[tuple[str, str]], str]:
@@ -331,10 +327,6 @@ class Page:
             + f"<tbody>{body}</tbody></table></div>"
         )
 
-    def fragment(self, markup: str) -> None:
-        """Add HTML that is already safe."""
-        self._parts.append(markup)
-
     def picture(self, figure: Figure, caption: str) -> None:
         """Add a matplotlib figure, embedded."""
         buffer = io.BytesIO()
@@ -371,12 +363,12 @@ class Page:
         InvalidParameter
             If the file cannot be written.
         """
-        if "\0" in os.fsdecode(path):
-            raise _refuse_path(path, "it has a null character")
-        target = Path(os.path.realpath(path))
         # A lone surrogate, which is not a character, becomes a question mark.
         content, reason = self.as_html().encode("utf-8", "replace"), None
         try:
+            if "\0" in os.fsdecode(path):
+                raise OSError(0, "it has a null character")
+            target = Path(os.path.realpath(path))
             if target.exists() and not target.is_file():
                 # A folder, which is an error; or a device or a pipe, which cannot be replaced.
                 target.write_bytes(content)
@@ -398,10 +390,6 @@ class Page:
         except UnicodeError:
             reason = "the file system has no such name"
         if reason is not None:
-            raise _refuse_path(path, reason)
+            got = f"{show(os.fspath(path))} ({reason})"
+            raise refuse("path", got=got, allowed="name a file that can be written")
         return Path(path)
-
-
-def _refuse_path(path: str | os.PathLike[str], reason: str) -> InvalidParameter:
-    got = f"{show(os.fspath(path))} ({reason})"
-    return refuse("path", got=got, allowed="name a file that can be written")

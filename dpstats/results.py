@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from dpstats.data.labels import printable
 from dpstats.errors import attempt, refuse
 from dpstats.exports import Records
-from dpstats.renames import renamed
 from dpstats.report import SIMULATED, Printed, Reported
 
 __all__ = ["ConfidenceInterval", "JointTest", "Summary", "TermTests", "about_missing", "with_missing"]
@@ -343,19 +342,13 @@ class Summary(Reported):
 
     def to_latex(self) -> str:
         """Return the table as a LaTeX tabular, for the package booktabs."""
-        head, *body = (" & ".join(map(_in_latex, row)) + r" \\" for row in [self.columns, *self.rows])
-        columns = "l" + "r" * (len(self.columns) - 1)
-        return "\n".join(
-            [
-                rf"\begin{{tabular}}{{{columns}}}",
-                r"\toprule",
-                head,
-                r"\midrule",
-                *body,
-                r"\bottomrule",
-                r"\end{tabular}",
-            ]
-        )
+        special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+        escaped = str.maketrans({**{c: f"\\{c}" for c in "&%$#_{}"}, **special})
+        table = [[cell.translate(escaped) for cell in row] for row in [self.columns, *self.rows]]
+        head, *body = (" & ".join(row) + r" \\" for row in table)
+        begin = rf"\begin{{tabular}}{{l{'r' * (len(self.columns) - 1)}}}"
+        lines = [begin, r"\toprule", head, r"\midrule", *body, r"\bottomrule", r"\end{tabular}"]
+        return "\n".join(lines)
 
     def to_markdown(self) -> str:
         """Return the table in Markdown."""
@@ -505,11 +498,6 @@ def with_missing(estimand: str, sentence: str) -> str:
     return f"{estimand}. {sentence}" if sentence else estimand
 
 
-def _in_latex(text: str) -> str:
-    named = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-    return "".join(named.get(c) or (f"\\{c}" if c in "&%$#_{}" else c) for c in text)
-
-
 def _wrapped(text: str, width: int, indent: int = 4) -> list[str]:
     import textwrap
 
@@ -556,6 +544,3 @@ def significant(value: float, reference: float | None = None) -> str:
     if digits > 12 or abs(value) >= 1e15:
         return f"{value:.6g}"
     return f"{value:,.{max(digits, 0)}f}"
-
-
-__getattr__ = renamed(__name__, {"ValueTest": "dpstats.inference.Test"})

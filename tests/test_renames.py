@@ -12,7 +12,6 @@ from dpstats import inference
 @pytest.mark.parametrize(
     ("module", "old", "new"),
     [
-        ("dpstats.results", "ValueTest", inference.Test),
         ("dpstats.tables", "Effect", inference.Estimates),
     ],
 )
