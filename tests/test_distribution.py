@@ -22,7 +22,6 @@ def test_a_name_or_a_parameter_that_is_gone_is_found() -> None:
         "dpstats.means.ClippedMean": ["clip", "bounds"],
         "dpstats.means.ClippedMedian": [],
         "dpstats.means.AdaptiveMean": ["bound", "radius"],
-        "dpstats.results.ValueTest": [],  # a former name, which warns
     }
     assert stable.broken(names) == ["dpstats.means.ClippedMedian", "dpstats.means.AdaptiveMean(radius)"]
 

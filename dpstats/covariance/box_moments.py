@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_columns
 from dpstats.data.tables import Rows, Table
-from dpstats.lattice.products import Sums, above_diagonal, apply_columns, gram, row_bits, summed
+from dpstats.lattice.products import Sums, apply_columns, gram, row_bits, summed
+from dpstats.means.ball_products import split_symmetric
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Block
 from dpstats.release.additive import JointIntegers
@@ -168,22 +169,13 @@ class _Moments:
         sums = {
             SUMS: as_int64(fine.sum(axis=0)),
             THIRDS: as_int64(squares.T @ coarse).ravel(),
-            **split(PRODUCTS, gram(fine)),
-            **split(SQUARES, gram(squares)),
+            **split_symmetric(PRODUCTS, gram(fine)),
+            **split_symmetric(SQUARES, gram(squares)),
         }
         if d > 1:
             np.multiply(squares, coarse, out=cubes)
             sums[FOURTHS] = as_int64(cubes.T @ coarse)[~np.eye(d, dtype=bool)]
         return sums
-
-
-def split(name: str, matrix: NDArray[np.int64]) -> Sums:
-    """Return the parts of a symmetric matrix that are released: its diagonal, and what is above it."""
-    d = len(matrix)
-    parts = {f"{name}, {DIAGONAL}": np.diagonal(matrix).copy()}
-    if d > 1:
-        parts[f"{name}, {ABOVE}"] = matrix[above_diagonal(d)]
-    return parts
 
 
 def read_moments(rows: Rows, plan: CovariancePlan) -> Sums:

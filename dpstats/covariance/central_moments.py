@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.covariance.box_moments import (
-    ABOVE,
     DIAGONAL,
     FOURTHS,
     PRODUCTS,
@@ -25,7 +24,7 @@ from dpstats.covariance.box_moments import (
     Floats,
 )
 from dpstats.covariance.error_distributions import MOST_NOISE
-from dpstats.lattice.products import above_diagonal
+from dpstats.means.ball_products import join_symmetric
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,15 +49,7 @@ class CentralMoments:
     def from_release(cls, released: Mapping[str, Floats], plan: CovariancePlan) -> CentralMoments:
         """Return the moments of a release."""
         d = plan.n_features
-
-        def matrix(name: str) -> Floats:
-            found = np.diag(released[f"{name}, {DIAGONAL}"].astype(np.float64))
-            if d > 1:
-                rows, columns = above_diagonal(d)
-                found[rows, columns] = found[columns, rows] = released[f"{name}, {ABOVE}"]
-            return found
-
-        squares = matrix(SQUARES)
+        squares = join_symmetric(SQUARES, released, d)
         fourths = np.diag(np.diagonal(squares)).astype(np.float64)
         if d > 1:
             fourths[~np.eye(d, dtype=bool)] = released[FOURTHS]
@@ -69,7 +60,7 @@ class CentralMoments:
         return cls(
             plan.n_samples,
             np.asarray(released[SUMS], dtype=np.float64),
-            matrix(PRODUCTS),
+            join_symmetric(PRODUCTS, released, d),
             squares,
             np.reshape(released[THIRDS], (d, d)),
             fourths,

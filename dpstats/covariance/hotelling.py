@@ -149,16 +149,6 @@ def last_extension(d: int, two_samples: bool, bits: int) -> Extension:
     return Extension(d, *_TWO_SAMPLES, bits) if two_samples else Extension(d, 1.0, 0.0, bits)
 
 
-def _best_radius2(n: int, d: int, noise: float) -> float:
-    """Return the squared radius with the least error of the mean of normal rows: sampling and noise.
-
-    ``noise`` is the noise of a mean over the radius.
-    """
-    curves = stage_curves(d, "symmetric", _MOST_OUTSIDE)
-    error = curves.spread**2 / n + noise**2 * curves.q / curves.slope**2
-    return float(curves.q[np.argmin(error)])
-
-
 @parameters
 class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan], HasMissingCodes):
     """Private form of Hotelling's T-squared test of a mean vector, or of the difference of two.
@@ -283,7 +273,10 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan], HasMissingC
         first, second = _TWO_SAMPLES if two else (0.0, 1.0)
         noise = (1 + first**2 + second**2) / second
         noise *= gaussian_sigma(guarantee.epsilon, guarantee.delta) / math.sqrt(LAST_SHARE) / n
-        radius2 = _best_radius2(n, d, noise)
+        # The radius with the least error of the mean of normal rows, sampling and noise.
+        curves = stage_curves(d, "symmetric", _MOST_OUTSIDE)
+        error = curves.spread**2 / n + noise**2 * curves.q / curves.slope**2
+        radius2 = float(curves.q[np.argmin(error)])
         return plan_rounds(
             n,
             guarantee,
@@ -352,7 +345,7 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan], HasMissingC
             self.statistic_, self.pvalue_, 0.0, "two-sided", self.estimates(), joint="all columns together"
         )
 
-    def _hypotheses(self) -> tuple[str, str]:
+    def _conclusions(self) -> tuple[str, str]:
         """Return the estimand and the null hypothesis."""
         plan = self.plan_
         if plan.assume == "mean":
@@ -369,9 +362,6 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan], HasMissingC
             return what, "rows of both samples have the same distribution"
         return what, "rows are symmetric about the mean of the null hypothesis"
 
-    def _conclusions(self) -> tuple[str | None, str | None]:
-        return self._hypotheses()
-
     def estimates(self) -> Estimates:
         """Return the differences from the null hypothesis with the distribution of their errors: one per column."""
         check_is_fitted(self, "plan_")
@@ -381,7 +371,7 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan], HasMissingC
         error = np.sqrt(np.diagonal(units @ errors.covariance @ units.T))
         if not found.has_both(plan):
             estimate, error = np.zeros(plan.n_features), np.full(plan.n_features, np.inf)
-        covered, null = self._hypotheses()
+        covered, null = self._conclusions()
         facts = [
             *self._table_facts(),
             ("Null hypothesis", null),

@@ -311,19 +311,6 @@ class PrivatePCA(
             raise refuse_data("X", got="at least one NaN or infinite entry", allowed="finite")
         return (rows - self.mean_) / self.scale_ @ self.components_.T
 
-    def _eigenvalues(self) -> tuple[Floats, Floats]:
-        """Return estimates of the eigenvalues and their standard errors."""
-        plan, found = self.plan_, self._found
-        variance, error, _ = self._variances(normal=True)
-        unit = plan.unit**2 if plan.scale is None else 1.0
-        # The ball leaves a known fraction of the variance of normal scores.
-        kept = unit * shrunk_share(plan.n_components, plan.score_radius**2)
-        entry_std = float(found.values_std) / math.sqrt(2 * plan.n_features)
-        estimate, spread = find_eigenvalues(
-            variance / kept, error / kept, found.values, entry_std, plan.n_samples
-        )
-        return estimate * unit, spread * unit
-
     def estimates(self, *, estimand: str | None = None) -> Estimates:
         """Return the variances along the components, or the eigenvalues, with the distribution of their errors.
 
@@ -347,7 +334,13 @@ class PrivatePCA(
                 f"{plan.score_radius:.3g}"
             )
         else:
-            estimate, error = self._eigenvalues()
+            # The ball leaves a known fraction of the variance of normal scores.
+            unit = plan.unit**2 if plan.scale is None else 1.0
+            kept = unit * shrunk_share(plan.n_components, plan.score_radius**2)
+            variance, error, _ = self._variances(normal=True)
+            entry_std = float(self._found.values_std) / math.sqrt(2 * plan.n_features)
+            found = variance / kept, error / kept, self._found.values, entry_std, plan.n_samples
+            estimate, error = (unit * part for part in find_eigenvalues(*found))
             # Along another direction it may be larger.
             most = np.full(len(most), float(np.sum((plan.frame.half / self.scale_) ** 2)))
             divided = "" if plan.scale is None else " divided by scale_"

@@ -223,15 +223,6 @@ class PrivateCorrelation(_Fitted, HasEstimates, PrivateEstimator[AnyPlan], HasMi
         self.correlation_[i, j] = self.correlation_[j, i] = np.clip(self._sums[CONCORDANCE], -1.0, 1.0)
         self.noise_std_ = plan.noise_std
 
-    def _pearson(self, estimand: str | None) -> ShrunkCorrelations | None:
-        """Return the correlations of an estimand; None for rank correlations."""
-        if isinstance(self.plan_, CorrelationPlan):
-            if estimand is not None:
-                raise refuse("estimand", given=estimand, allowed="None for method='kendall', which has one")
-            return None
-        name = "clipped" if estimand is None else check_choice("estimand", estimand, ESTIMANDS)
-        return self._found.correct_for_shrinking() if name == "population" else self._found
-
     def estimates(self, *, estimand: str | None = None) -> Estimates:
         """Return the correlations with the distribution of their errors: a row for each pair of columns.
 
@@ -243,16 +234,18 @@ class PrivateCorrelation(_Fitted, HasEstimates, PrivateEstimator[AnyPlan], HasMi
         check_is_fitted(self, "correlation_")
         plan, names = self.plan_, self._column_names()
         i, j = np.triu_indices(plan.n_features, 1)
-        found = self._pearson(estimand)
         few = f"Warning: below {_FEW_ROWS} rows, intervals may cover less than stated."
         notes = [few] if plan.n_samples < _FEW_ROWS else []
-        title, header = "Private correlations", "correlation"
-        if found is None:
-            assert isinstance(plan, CorrelationPlan)
+        if isinstance(plan, CorrelationPlan):
+            if estimand is not None:
+                raise refuse("estimand", given=estimand, allowed="None for method='kendall', which has one")
             estimate, error = self.correlation_[i, j], plan.errors(self._sums)
             covered = "Kendall's tau of the population, where ties count as neither order"
             title, header = "Private rank correlations", "tau"
         else:
+            name = "clipped" if estimand is None else check_choice("estimand", estimand, ESTIMANDS)
+            found = self._found.correct_for_shrinking() if name == "population" else self._found
+            title, header = "Private correlations", "correlation"
             estimate, error = found.correlation[i, j], found.error[i, j]
             covered = found.estimand
             notes += [found.note(), *unidentified_note(names, found.identified)]

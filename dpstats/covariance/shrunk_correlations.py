@@ -246,24 +246,19 @@ class ShrunkCorrelations:
     def noise(self) -> Floats:
         """Standard deviations of the noise of ``correlation``; infinite if a column is not identified."""
         scaled, known, r = self._scaled, self.identified, self.correlation
-        d = len(r)
+        d, mean_std, products_std = len(r), self.products.mean_std, self.products.products_std
         found = np.where(known[:, None] & known, 0.0, np.inf)
         for i, j in zip(*np.triu_indices(d, 1), strict=True):
             if known[i] and known[j]:
-                found[i, j] = found[j, i] = self._pair_error(scaled[i], scaled[j], r[i, j])
+                # The noise moves a correlation by its derivative in the products.
+                first, second = scaled[i], scaled[j]
+                slope = (np.outer(first, second) + np.outer(second, first)) / 2
+                slope -= r[i, j] / 2 * (np.outer(first, first) + np.outer(second, second))
+                size = (slope**2).sum()
+                mean = mean_std**2 * (4 * ((slope @ self.products.mean) ** 2).sum() + 2 * mean_std**2 * size)
+                found[i, j] = found[j, i] = math.sqrt(2 * products_std**2 * size + mean) / self.slope
         np.fill_diagonal(found, 0.0)
         return found
-
-    def _pair_error(self, first: Floats, second: Floats, r: float) -> float:
-        """Return the standard deviation of the noise of a correlation, by its derivative in the products."""
-        products = self.products
-        slope = (np.outer(first, second) + np.outer(second, first)) / 2
-        slope -= r / 2 * (np.outer(first, first) + np.outer(second, second))
-        size = (slope**2).sum()
-        mean = products.mean_std**2 * (
-            4 * ((slope @ products.mean) ** 2).sum() + 2 * products.mean_std**2 * size
-        )
-        return math.sqrt(2 * products.products_std**2 * size + mean) / self.slope
 
     @property
     def rest(self) -> Floats:

@@ -118,10 +118,10 @@ class Extension:
         inner = gram(inside) if inside.ndim == 2 else as_int64(np.swapaxes(inside, -1, -2) @ inside)
         above, below = (corner, cross), (np.swapaxes(cross, -1, -2), inner)
         matrix = np.concatenate([np.concatenate(parts, axis=-1) for parts in (above, below)], axis=-2)
-        found = _split_matrix(name, matrix)
+        found = split_symmetric(name, matrix)
         if self.sign:
             assert signs is not None
-            found |= _split_matrix(f"{name}, signed", np.swapaxes(inside * signs[:, None], -1, -2) @ inside)
+            found |= split_symmetric(f"{name}, signed", np.swapaxes(inside * signs[:, None], -1, -2) @ inside)
         if self.fourths:
             squares = np.rint(inside**2 * 2.0**-self.bits)
             found[f"{name}, fourths"] = as_int64((squares**2).sum(axis=-2))
@@ -139,11 +139,11 @@ class Extension:
         parts += [self.radius / unit] * self.n_features
         scale = np.outer(parts, parts)
         k, d, ball = len(self.constants), self.n_features, self.radius / unit
-        matrix = _join(name, released, self.size) / scale
+        matrix = join_symmetric(name, released, self.size) / scale
         above = float(np.asarray(plan.noise(f"{name}, diagonal").std)) / math.sqrt(2)
         signed = signed_std = None
         if self.sign:
-            signed = _join(f"{name}, signed", released, d) / ball**2
+            signed = join_symmetric(f"{name}, signed", released, d) / ball**2
             signed_std = (
                 float(np.asarray(plan.noise(f"{name}, signed, diagonal").std)) / math.sqrt(2) / ball**2
             )
@@ -221,7 +221,7 @@ def _integer_rows(rows: Floats, steps: int) -> tuple[Floats, NDArray[np.bool_]]:
     return rounded, far
 
 
-def _split_matrix(name: str, matrix: NDArray[Any]) -> Sums:
+def split_symmetric(name: str, matrix: NDArray[Any]) -> Sums:
     """Return the released parts of symmetric matrices: the diagonals, and the entries above them."""
     d = matrix.shape[-1]
     parts = {f"{name}, diagonal": as_int64(np.diagonal(matrix, axis1=-2, axis2=-1))}
@@ -231,7 +231,7 @@ def _split_matrix(name: str, matrix: NDArray[Any]) -> Sums:
     return parts
 
 
-def _join(name: str, released: Mapping[str, Floats], d: int) -> Floats:
+def join_symmetric(name: str, released: Mapping[str, Floats], d: int) -> Floats:
     """Return the symmetric matrices of a release."""
     diagonal = np.asarray(released[f"{name}, diagonal"], dtype=np.float64)
     matrix = diagonal[..., :, None] * np.eye(d)
