@@ -9,7 +9,6 @@ Proof: docs/proofs/adaptive-mean.md.
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,10 +27,7 @@ from dpstats.error_distributions import Limits, usual_level
 from dpstats.errors import refuse, show
 from dpstats.inference import Estimates
 from dpstats.lattice import BallLattice, NormedLattice, NormSums
-from dpstats.means.adaptive_notes import build_notes
 from dpstats.means.adaptive_plan import (
-    ASSUMPTIONS,
-    OUTSIDE,
     AdaptiveMeanPlan,
     Trail,
     count_share,
@@ -39,15 +35,14 @@ from dpstats.means.adaptive_plan import (
     joint_steps,
 )
 from dpstats.means.base import ColumnEstimator
-from dpstats.means.box_mean import mean_in_box
 from dpstats.means.boxed_errors import BoxedErrors
 from dpstats.means.ellipsoid_plan import Frame, PrivateRows, plan_rounds, read_rows, release_rows
 from dpstats.means.following import plan_following
-from dpstats.means.located import AdaptiveErrors, Found, locate
+from dpstats.means.located import Found, locate
 from dpstats.means.moments import finest, frozen, sum_integers
 from dpstats.means.region import check_bounds
 from dpstats.means.staging import TAILS, Staging, plan_stages
-from dpstats.means.whitened import WhitenedErrors, WhitenedMean
+from dpstats.means.whitened import WhitenedMean
 from dpstats.means.whitened_plan import STAGE, WhitenedMeanPlan, mean_extension, plan_whitening
 from dpstats.means.whitening import Shape, in_range
 from dpstats.privacy.guarantee import PrivacyGuarantee
@@ -477,36 +472,16 @@ class AdaptiveMean(_Fitted, HasMissingCodes):
     def _report(self, released: Released, plan: AdaptiveMeanPlan | WhitenedMeanPlan) -> None:
         # Report every release, even if the caller has set numpy to raise errors.
         with np.errstate(all="ignore"):
+            found: Found | WhitenedMean
             if isinstance(plan, WhitenedMeanPlan):
-                self._report_whitened(WhitenedMean(plan, plan.walk(plan.reading(released))))
+                found = WhitenedMean(plan, plan.walk(plan.reading(released)))
+                self.covariance_ = found.covariance
             else:
-                self._report_location(released, plan)
-
-    def _report_whitened(self, found: WhitenedMean) -> None:
-        self._found = found
-        self.stage_means_ = np.vstack([found.centers, found.estimate])
-        self.std_, self.covariance_ = found.std, found.covariance
-        self.assumption_refuted_, self.clipped_rows_ = found.refuted, found.clipped_rows
-        self.mean_ = mean_in_box(found.estimate, found.error, *found.plan.box)
-        self.noise_std_, self.noise_scale_ = found.noise_std, found.noise_std
-
-    def _report_location(self, released: Released, plan: AdaptiveMeanPlan) -> None:
-        trail = plan.trail(released)
-        self.stage_means_ = np.stack(trail.estimates)
-        found = self._found = locate(plan, released, trail)
-        plan, located = found.plan, found.average
-        self.std_ = math.sqrt(located.variance) * plan.stds
-        self.assumption_refuted_ = located.refuted
-        self.clipped_rows_ = None
-        if plan.screen is not None:
-            count = float(released[plan.last.name][OUTSIDE][0])
-            self.clipped_rows_ = min(max(count, 0.0), float(plan.n_samples))
-        # The average is more precise, regardless of how its bias is bounded. Intervals about the last stage contain it.
-        error = math.sqrt(plan.sampling_at(located.variance) + plan.noise_variance) * plan.stds
-        self.mean_ = mean_in_box(located.estimate, error, *plan.box)
-        self.noise_std_ = math.sqrt(plan.noise_variance) * plan.stds
-        common = isinstance(plan.std, float)
-        self.noise_scale_ = float(self.noise_std_[0]) if common else self.noise_std_
+                found = locate(plan, released)
+            self._found = found
+            self.stage_means_, self.std_ = found.stage_means, found.std
+            self.assumption_refuted_, self.clipped_rows_ = found.refuted, found.clipped_rows
+            self.mean_, self.noise_std_, self.noise_scale_ = found.mean, found.noise_std, found.noise_scale
 
     def _about_missing(self) -> str:
         return about_missing(
@@ -515,20 +490,7 @@ class AdaptiveMean(_Fitted, HasMissingCodes):
         )
 
     def _estimands(self) -> dict[str, str]:
-        found = self._found
-        if isinstance(found, WhitenedMean):
-            return found.estimands()
-        plan, mean = found.plan, "the population mean, if it is in the box and "
-        if plan.screen is None:
-            return {"population": mean + plan.assumption}
-        safe = {"population": mean + ASSUMPTIONS["variance"]}
-        if self.assumption_refuted_:
-            return safe
-        rows, shift = plan.screen.unnoticed_at(found.average.variance)
-        unnoticed = (
-            f"fewer than {rows:,} clipped rows would not be noticed, and could move it by up to {shift:.2g}"
-        )
-        return {**safe, "tails": f"{mean}{plan.assumption}; {unnoticed} stated sd"}
+        return self._found.estimands()
 
     def _estimand(self, name: Any) -> str:
         if isinstance(name, str) and name == "tails" and "tails" not in self._estimands():
@@ -547,29 +509,15 @@ class AdaptiveMean(_Fitted, HasMissingCodes):
         Without ``cov``, sampling errors are assumed to be uncorrelated across columns.
         """
         check_is_fitted(self)
-        found = self._found
-        if isinstance(found, WhitenedMean):
-            return found.error_covariance
-        plan = found.plan
-        unit = np.broadcast_to(found.average.deviation(), plan.n_features)
-        return np.asarray(unit[:, None] * plan.shape.covariance(plan.n_features) * unit)
+        return self._found.error_covariance
 
     def _estimates(self) -> Limits:
-        found = self._found
-        if isinstance(found, WhitenedMean):
-            return found.estimate, found.error
-        located = found.average
-        return located.estimate, located.deviation() * found.plan.stds
+        return self._found.estimate, self._found.error
 
     _together = BONFERRONI  # Sidak's inequality is for errors without bias
 
     def _distribution(self, estimand: str) -> BoxedErrors:
-        found = self._found
-        if isinstance(found, WhitenedMean):
-            bias = found.bias(estimand)
-            return WhitenedErrors(found.plan, found.estimate, found.error, bias, self.mean_)
-        located = found.safe if estimand == "population" else found.average
-        return AdaptiveErrors(found.plan, located, self.mean_)
+        return self._found.errors(estimand, self.mean_)
 
     def _describe(self, found: Estimates, estimand: str, confidence_level: float | None) -> Estimates:
         bias = self._distribution(estimand).largest_bias
@@ -584,31 +532,13 @@ class AdaptiveMean(_Fitted, HasMissingCodes):
         )
 
     def _notes(self, confidence_level: float, estimand: str) -> list[str]:
-        """Return the notes of the summary."""
-        distribution = self._distribution(estimand)
-        plan = distribution.plan
-        beyond = np.flatnonzero(np.logical_or(*distribution.find_open((1 - confidence_level) / 2)))
-        moved = np.abs(self.mean_ - np.clip(self._estimates()[0], *plan.box)) > 0.1 * plan.half
-        shorter = self._shorter(confidence_level) if estimand == "population" else 1.0
-        if isinstance(self._found, WhitenedMean):
-            said = self._found.notes(estimand, shorter, self._column_names(beyond), bool(np.any(moved)))
-            return [*[SIMULATED] * self.privacy_.simulated, *said]
-        assert isinstance(distribution, AdaptiveErrors)
-        said = build_notes(
-            plan,
-            distribution.located,
-            estimand=estimand,
-            shorter=shorter,
-            clipped_rows=self.clipped_rows_ or 0.0,
-            beyond=self._column_names(beyond),
-            shrunk=bool(np.any(moved)),
-        )
-        return [*[SIMULATED] * self.privacy_.simulated, *said]
-
-    def _shorter(self, confidence_level: float) -> float:
-        """Return the median ratio of the widths of the intervals that assume tails to those that do not."""
-        if "tails" not in self._estimands():
-            return 1.0
-        tail = (1 - confidence_level) / 2
-        safe, tails = (self._distribution(name).half_widths(tail) for name in ("population", "tails"))
-        return float(np.median(tails / safe))
+        found, errors = self._found, self._distribution(estimand)
+        tail, box, shorter = (1 - confidence_level) / 2, found.plan.box, 1.0
+        beyond = np.flatnonzero(np.logical_or(*errors.find_open(tail)))
+        moved = np.abs(self.mean_ - np.clip(found.estimate, *box)) > 0.1 * found.plan.half
+        if estimand == "population" and "tails" in self._estimands():
+            # The median ratio of the widths of the intervals that assume tails to the widths of these.
+            assuming = self._distribution("tails").half_widths(tail)
+            shorter = float(np.median(assuming / errors.half_widths(tail)))
+        notes = found.notes(estimand, shorter, self._column_names(beyond), bool(np.any(moved)))
+        return [*[SIMULATED] * self.privacy_.simulated, *notes]

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from dpstats.error_distributions import Tail, normal_quantile
 from dpstats.means.adaptive_plan import ASSUMPTIONS
 from dpstats.means.bias_aware import biased_normal_quantile
+from dpstats.means.box_mean import mean_in_box
 from dpstats.means.boxed_errors import BoxedErrors
 from dpstats.means.following import unclipped
 from dpstats.means.screen import Screen
@@ -62,6 +63,15 @@ class WhitenedMean:
     def estimate(self) -> Numbers:
         return np.asarray(self.centers[-1] + self.shift)
 
+    @property
+    def stage_means(self) -> Numbers:
+        return np.vstack([self.centers, self.estimate])
+
+    @property
+    def mean(self) -> Numbers:
+        """The reported estimate, in the box."""
+        return mean_in_box(self.estimate, self.error, *self.plan.box)
+
     @cached_property
     def lengths(self) -> Numbers:
         """Norms of the rows of ``units``."""
@@ -90,6 +100,10 @@ class WhitenedMean:
     @property
     def noise_std(self) -> Numbers:
         return np.asarray(self.found.products.mean_std * self.lengths / self.plan.whitening.slope)
+
+    @property
+    def noise_scale(self) -> Numbers:
+        return self.noise_std
 
     @cached_property
     def error(self) -> Numbers:
@@ -210,17 +224,17 @@ class WhitenedMean:
         }
         if self.refuted or self.screen is None:
             return found
-        rows, shift = self._find_unnoticed()
+        # A number of clipped rows that stays unnoticed, and the bias that these can cause.
+        rows, _ = self.screen.unnoticed_at(self.variance)
+        shift = math.sqrt(rows / self.plan.n_samples)
         return found | {
             "tails": f"{mean}{plan.assumption}; fewer than {rows:,} clipped rows would not be noticed, and could move "
             f"it by up to {shift:.2g} sd"
         }
 
-    def _find_unnoticed(self) -> tuple[int, float]:
-        """Return a number of clipped rows that stays unnoticed, and the bias that these can cause, in deviations."""
-        assert self.screen is not None
-        rows, _ = self.screen.unnoticed_at(self.variance)
-        return rows, math.sqrt(rows / self.plan.n_samples)
+    def errors(self, estimand: str, mean: Numbers) -> WhitenedErrors:
+        """Return the distribution of the errors for an estimand; intervals contain the reported ``mean``."""
+        return WhitenedErrors(self.plan, self.estimate, self.error, self.bias(estimand), mean)
 
     def bias(self, estimand: str) -> Numbers:
         """Return the bound on the bias of the estimate for an estimand."""
