@@ -9,7 +9,9 @@ Proof: docs/proofs/adaptive-mean.md.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -28,13 +30,14 @@ from dpstats.errors import refuse, show
 from dpstats.inference import Estimates
 from dpstats.lattice import BallLattice, NormedLattice, NormSums
 from dpstats.means.adaptive_plan import (
+    OUTSIDE,
+    SQUARED_NORMS,
+    SUMS,
     AdaptiveMeanPlan,
     Trail,
-    count_share,
-    joint_integers,
-    joint_steps,
 )
 from dpstats.means.base import ColumnEstimator
+from dpstats.means.bias_aware import biased_normal_quantile
 from dpstats.means.boxed_errors import BoxedErrors
 from dpstats.means.ellipsoid_plan import Frame, PrivateRows, plan_rounds, read_rows, release_rows
 from dpstats.means.following import plan_following
@@ -46,7 +49,8 @@ from dpstats.means.whitened import WhitenedMean
 from dpstats.means.whitened_plan import STAGE, WhitenedMeanPlan, mean_extension, plan_whitening
 from dpstats.means.whitening import Shape, in_range
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.privacy.stages import JointStage, Stage
+from dpstats.privacy.rounding import up
+from dpstats.privacy.stages import Block, JointStage, Stage
 from dpstats.release.additive import Integers, JointIntegers, additive_stages
 from dpstats.release.parameters import HasMissingCodes, parameters
 from dpstats.release.session import Released, Session
@@ -59,6 +63,9 @@ if TYPE_CHECKING:
 
 Numbers = NDArray[np.float64]
 
+# Shares of the last stage that the count of clipped rows may take, and how much wider it may make the interval.
+_COUNT_SHARES = (0.4, 0.3, 0.25, 0.2, 0.15, 0.12, 0.1, 0.08, 0.06, 0.05, 0.04, 0.03, 0.02, 0.01)
+_WIDER = 1.02
 _CHUNK = 1 << 20  # entries of the shifted rows that a batch of releases holds at once
 
 
@@ -542,3 +549,60 @@ class AdaptiveMean(_Fitted, HasMissingCodes):
             shorter = float(np.median(assuming / errors.half_widths(tail)))
         notes = found.notes(estimand, shorter, self._column_names(beyond), bool(np.any(moved)))
         return [*[SIMULATED] * self.privacy_.simulated, *notes]
+
+
+def joint_integers(
+    name: str,
+    lattice: NormedLattice,
+    # Of the ball, whitened: squared norms are released in these units.
+    radius: float,
+    step: Any,  # a step of the sums, over n
+    n: int,
+    # The stage's part of the privacy, and the count's part of the stage; 0 releases no count.
+    share: float,
+    count_share: float,
+    noise: str,
+) -> JointIntegers:
+    """Return the integers of a joint stage: the mean, squared norms without additional cost, and clipped rows."""
+    norm = "l1" if noise == "laplace" else "l2"
+    weight = lattice.free_weight(norm)
+    fine = 2.0**-lattice.bits
+    blocks = [
+        Block(SUMS, lattice.n_features, frozen(step), 1.0),
+        Block(SQUARED_NORMS, 1, radius**2 * fine / n, up(1 / Fraction(weight))),
+    ]
+    odds, count_weight = count_share / (1 - count_share), 0.0
+    if count_share:
+        # The noise of everything else grows by 1/sqrt(1 - share), or 1/(1 - share).
+        count_weight = 2 * math.sqrt(lattice.n_features) * odds if noise == "laplace" else 2 * math.sqrt(odds)
+        blocks.append(Block(OUTSIDE, 1, fine, up(1 / Fraction(count_weight))))
+    moved = lattice.norm_sensitivity(norm, weight, count_weight)
+    l1, l2 = (moved, math.inf) if norm == "l1" else (math.inf, moved)
+    return JointIntegers(name, tuple(blocks), l1, l2, share)
+
+
+def joint_steps(sums: NormSums, stage: JointStage) -> dict[str, NDArray[np.int64]]:
+    """Return the sums that a joint stage releases, by the names of its blocks."""
+    found = {SUMS: sums.steps, SQUARED_NORMS: sums.squared_norms, OUTSIDE: sums.outside}
+    return {block.name: found[block.name] for block in stage.blocks}
+
+
+def count_share(staging: Staging, noise: float, exponent: int, n: int) -> float:
+    """Return the part of the last stage for the count: the largest that widens the planned interval by 2% at most.
+
+    A stage of share s and radius B has noise of variance ``noise * B^2 / s^exponent`` in each column.
+    """
+    shares, radii, slopes = (np.array(part) for part in (staging.shares, staging.radii, staging.slopes))
+
+    def half(part: float) -> float:
+        left = shares.copy()
+        left[-1] *= 1 - part
+        precisions = slopes**2 * left**exponent / (noise * radii**2)
+        weights = precisions / precisions.sum()
+        error = math.hypot(float(weights @ staging.spreads) / math.sqrt(n), precisions.sum() ** -0.5)
+        bias = float(weights @ staging.biases) / error
+        # Intervals that are mostly bias hide what the error costs.
+        return error * float(biased_normal_quantile(0.025, bias)) if bias < 0.4 else error
+
+    most = _WIDER * half(0.0)
+    return next((part for part in _COUNT_SHARES if half(part) <= most), _COUNT_SHARES[-1])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_columns
-from dpstats.lattice import NormedLattice, NormSums
+from dpstats.lattice import NormedLattice
 from dpstats.means.bias_aware import biased_normal_quantile
 from dpstats.means.boxed_errors import DeclaredBox
 from dpstats.means.following import Course
@@ -22,9 +21,7 @@ from dpstats.means.screen import Screen
 from dpstats.means.staging import Known, Setting, Staging
 from dpstats.means.whitening import Shape
 from dpstats.privacy.plan import ReleasePlan
-from dpstats.privacy.rounding import up
-from dpstats.privacy.stages import Block, JointStage
-from dpstats.release.additive import JointIntegers
+from dpstats.privacy.stages import JointStage
 from dpstats.release.session import Released
 
 Numbers = NDArray[np.float64]
@@ -49,10 +46,6 @@ OWN_SPREAD = {
 """The assumptions if the balls follow the standard deviation of the rows."""
 
 SUMS, SQUARED_NORMS, OUTSIDE = "mean", "squared norm", "clipped rows"
-
-# Shares of the last stage that the count of clipped rows may take, and how much wider it may make the interval.
-_COUNT_SHARES = (0.4, 0.3, 0.25, 0.2, 0.15, 0.12, 0.1, 0.08, 0.06, 0.05, 0.04, 0.03, 0.02, 0.01)
-_WIDER = 1.02
 
 
 @dataclass(frozen=True)
@@ -364,61 +357,3 @@ def _resize(stage: Any, scale: float) -> Any:
 def _sum_scale(stage: Any) -> float:
     """Return the scale of the noise of a stage's sums, in steps."""
     return stage.scale_steps(stage.blocks[0]) if isinstance(stage, JointStage) else stage.scale_steps
-
-
-def joint_integers(
-    name: str,
-    lattice: NormedLattice,
-    # Of the ball, whitened: squared norms are released in these units.
-    radius: float,
-    step: Any,  # a step of the sums, over n
-    n: int,
-    # The stage's part of the privacy, and the count's part of the stage; 0 releases no count.
-    share: float,
-    count_share: float,
-    noise: str,
-) -> JointIntegers:
-    """Return the integers of a joint stage: the mean, squared norms without additional cost, and clipped rows."""
-    norm = "l1" if noise == "laplace" else "l2"
-    weight = lattice.free_weight(norm)
-    fine = 2.0**-lattice.bits
-    blocks = [
-        Block(SUMS, lattice.n_features, frozen(step), 1.0),
-        Block(SQUARED_NORMS, 1, radius**2 * fine / n, up(1 / Fraction(weight))),
-    ]
-    odds, count_weight = count_share / (1 - count_share), 0.0
-    if count_share:
-        # The noise of everything else grows by 1/sqrt(1 - share), or 1/(1 - share).
-        count_weight = 2 * math.sqrt(lattice.n_features) * odds if noise == "laplace" else 2 * math.sqrt(odds)
-        blocks.append(Block(OUTSIDE, 1, fine, up(1 / Fraction(count_weight))))
-    sensitivity = {kind: lattice.norm_sensitivity(kind, weight, count_weight) for kind in (norm,)}
-    return JointIntegers(
-        name, tuple(blocks), sensitivity.get("l1", math.inf), sensitivity.get("l2", math.inf), share
-    )
-
-
-def joint_steps(sums: NormSums, stage: JointStage) -> dict[str, NDArray[np.int64]]:
-    """Return the sums that a joint stage releases, by the names of its blocks."""
-    found = {SUMS: sums.steps, SQUARED_NORMS: sums.squared_norms, OUTSIDE: sums.outside}
-    return {block.name: found[block.name] for block in stage.blocks}
-
-
-def count_share(staging: Staging, noise: float, exponent: int, n: int) -> float:
-    """Return the part of the last stage for the count: the largest that widens the planned interval by 2% at most.
-
-    A stage of share s and radius B has noise of variance ``noise * B^2 / s^exponent`` in each column.
-    """
-    shares, radii, slopes = (np.array(part) for part in (staging.shares, staging.radii, staging.slopes))
-
-    def half(part: float) -> float:
-        left = shares.copy()
-        left[-1] *= 1 - part
-        precisions = slopes**2 * left**exponent / (noise * radii**2)
-        weights = precisions / precisions.sum()
-        error = math.hypot(float(weights @ staging.spreads) / math.sqrt(n), precisions.sum() ** -0.5)
-        bias = float(weights @ staging.biases) / error
-        # Intervals that are mostly bias hide what the error costs.
-        return error * float(biased_normal_quantile(0.025, bias)) if bias < 0.4 else error
-
-    most = _WIDER * half(0.0)
-    return next((part for part in _COUNT_SHARES if half(part) <= most), _COUNT_SHARES[-1])

@@ -44,6 +44,7 @@ class ColumnEstimator(OfColumns, PrivateEstimator[Plan]):
 
     _together: ClassVar[Together] = SIDAK
     """How the intervals of several columns cover together."""
+    _predicted: ClassVar[str] = "mean_"
 
     # Estimand and errors
 
@@ -64,10 +65,6 @@ class ColumnEstimator(OfColumns, PrivateEstimator[Plan]):
         """Return the estimates that intervals are about, and their standard errors."""
 
     # Queries
-
-    def _covered(self, name: str) -> str:
-        """Return the text of an estimand, given the treatment of missing entries."""
-        return with_missing(self._estimands()[name], self._about_missing())
 
     def _estimand(self, name: Any) -> str:
         known = self._estimands()
@@ -90,7 +87,7 @@ class ColumnEstimator(OfColumns, PrivateEstimator[Plan]):
             estimate,
             error,
             tuple(self._names_of_all()),
-            self._covered(name),
+            with_missing(self._estimands()[name], self._about_missing()),
             self._distribution(name),
             together=self._together,
             simulated=self.plan_.guarantee.simulated,
@@ -132,11 +129,7 @@ class ColumnEstimator(OfColumns, PrivateEstimator[Plan]):
 
     def predict(self, X: Any) -> Numbers:
         """Return the estimate for every row: shape (n_samples, n_features). Releases nothing new."""
-        return self._for_every_row("mean_", X)
-
-    def _for_every_row(self, attribute: str, X: Any) -> Numbers:
-        rows = self._checked(X)
-        return np.tile(getattr(self, attribute), (rows.shape[0], 1))
+        return np.tile(getattr(self, self._predicted), (self._checked(X).shape[0], 1))
 
     def _checked(self, X: Any) -> Rows:
         """Return rows to predict for: what a fit takes, of as many columns."""

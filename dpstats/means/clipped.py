@@ -296,14 +296,26 @@ class ClippedMean(_Fitted, HasMissingCodes):
             return self._plan_totals(region, size, d, epsilon, delta, missing)
         assert size is not None
         n, estimates = size, self._estimates_std()
-        if missing == "drop":
-            self._check_drop(delta)
+        if missing == "drop" and not estimates:
+            allowed = (
+                "'private' with missing='drop', because the interval of a ratio needs the squares of its rows"
+            )
+            raise refuse("std", given=self.std, allowed=allowed, remedy="Leave std out.")
+        if missing == "drop" and self.clip_norm == "l2" and delta == 0:
+            allowed = "greater than 0 with missing='drop' and clip_norm='l2'"
+            raise refuse("delta", given=delta, allowed=allowed, remedy="Set delta, or clip_norm='linf'.")
 
         def stages(bits: int) -> tuple[RowLattice, Weights, tuple[Stage | JointStage, ...]]:
             lattice = self._lattice(region, d, bits)
             free = lattice.free_squares("l1" if law == "laplace" else "l2")
             if estimates and free is None:
-                return lattice, Weights((1.0, 1.0)), self._separate_stages(lattice, n, epsilon, share, counts)
+                # In a ball squares are not free at delta = 0: they are a stage of their own.
+                if counts:
+                    allowed = "False with clip_norm='l2', std='private' and delta = 0"
+                    remedy = "Set delta, clip_norm='linf' or a public std."
+                    raise refuse("clipped_share", given=counts, allowed=allowed, remedy=remedy)
+                both = [mean_integers(lattice, n, 1 - share), squares_integers(lattice, n, share)]
+                return lattice, Weights((1.0, 1.0)), additive_stages(both, epsilon, 0.0)
             powers = (1.0, free) if estimates and free is not None else (1.0,)
             rows = (
                 lattice.free_count("l1" if law == "laplace" else "l2", powers) if missing == "drop" else 0.0
@@ -354,29 +366,6 @@ class ClippedMean(_Fitted, HasMissingCodes):
             missing=missing,
             totals=totals,
         )
-
-    def _separate_stages(
-        self, lattice: RowLattice, n: int, epsilon: float, share: float, counts: bool
-    ) -> tuple[Stage, ...]:
-        """Return separate stages for the mean and the squares, if these are not free: a ball, and delta = 0."""
-        if counts:
-            allowed = "False with clip_norm='l2', std='private' and delta = 0"
-            remedy = "Set delta, clip_norm='linf' or a public std."
-            raise refuse("clipped_share", given=counts, allowed=allowed, remedy=remedy)
-        return additive_stages(
-            [mean_integers(lattice, n, 1 - share), squares_integers(lattice, n, share)], epsilon, 0.0
-        )
-
-    def _check_drop(self, delta: float) -> None:
-        """Refuse options for which there is no ratio over the observed rows."""
-        if not self._estimates_std():
-            allowed = (
-                "'private' with missing='drop', because the interval of a ratio needs the squares of its rows"
-            )
-            raise refuse("std", given=self.std, allowed=allowed, remedy="Leave std out.")
-        if self.clip_norm == "l2" and delta == 0:
-            allowed = "greater than 0 with missing='drop' and clip_norm='l2'"
-            raise refuse("delta", given=delta, allowed=allowed, remedy="Set delta, or clip_norm='linf'.")
 
     def _estimates_std(self) -> bool:
         return isinstance(self.std, str) and self.std == "private"
@@ -575,19 +564,17 @@ class ClippedMean(_Fitted, HasMissingCodes):
         if plan.estimates_std:
             notes.append("The column 'std' is the private standard deviation of the clipped rows.")
         if not plan.region.hard:
-            found = [*self._share_note(), *self._edge_note()]
+            found = []
+            if hasattr(self, "clipped_share_"):
+                what = "entries" if plan.clip_norm == "linf" else "rows"
+                share = float(np.max(self.clipped_share_))
+                found.append(
+                    f"Up to {100 * max(share, 0.0):.1f}% of the {what} of a column were clipped (noise sd "
+                    f"{100 * self.clipped_share_std_:.2g}%)."
+                )
+            found += self._edge_note()
             notes += [_CLIPPED[estimand], *found, *[_CODES] * bool(found)]
         return notes
-
-    def _share_note(self) -> list[str]:
-        if not hasattr(self, "clipped_share_"):
-            return []
-        what = "entries" if self.plan_.clip_norm == "linf" else "rows"
-        share = float(np.max(self.clipped_share_))
-        return [
-            f"Up to {100 * max(share, 0.0):.1f}% of the {what} of a column were clipped (noise sd "
-            f"{100 * self.clipped_share_std_:.2g}%)."
-        ]
 
     def _edge_note(self) -> list[str]:
         """Return a note that lists the columns whose estimate is so close to a bound that clipping is likely."""

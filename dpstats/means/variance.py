@@ -334,10 +334,6 @@ class PrivateVariance(_Fitted, HasMissingCodes):
         self._score = score
         self._sampling = np.sqrt(score.variance(score.start) / score.n)
 
-    def predict(self, X: Any) -> NDArray[np.float64]:
-        """Return the estimated variances for every row: shape (n_samples, n_features). Releases nothing new."""
-        return self._for_every_row("variance_", X)
-
     def _about_missing(self) -> str:
         return about_missing(self.plan_.missing, self.plan_.region.middle)
 
@@ -352,6 +348,7 @@ class PrivateVariance(_Fitted, HasMissingCodes):
         return self.variance_, np.hypot(self._sampling, self.noise_std_)
 
     _together = BONFERRONI  # of any dependence
+    _predicted = "variance_"
 
     def _distribution(self, estimand: str) -> ErrorDistribution:
         score = self._score
