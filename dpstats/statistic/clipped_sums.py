@@ -194,9 +194,9 @@ def located(released: Floats, n_blocks: int, noise: Noise, least_std: float = LE
         part**2 for part in noises(scale_by_mean, scale_by_absolute)
     )
     degrees = np.clip(2 / (4 * np.minimum(of_scale, 2) * (own / variance) ** 2), 3, 1e6)
-    shift = by_mean * _mean_by_skewness(location, scale) + by_absolute * _absolute_by_skewness(
-        location, scale
-    )
+    # u times the normal density of u, at the limits of the clip and at its middle: how a skewness moves the sums.
+    low, middle, high = (u * _density(u) for u in ((end - location) / scale for end in (-1.0, 0.0, 1.0)))
+    shift = by_mean * (scale * (low - high) / 6) + by_absolute * (scale * (2 * middle - low - high) / 6)
     return Located(
         location,
         scale,
@@ -242,23 +242,6 @@ def planned_half_width(
 def _determinant(at: Moments) -> Floats:
     found = at.mean_by_location * at.absolute_by_scale - at.mean_by_scale * at.absolute_by_location
     return np.asarray(np.where(np.abs(found) < 1e-6, 1e-6, found))
-
-
-def _mean_by_skewness(location: Floats, scale: Floats) -> Floats:
-    low, _, high = _weighted(location, scale)
-    return scale * (low - high) / 6
-
-
-def _absolute_by_skewness(location: Floats, scale: Floats) -> Floats:
-    low, middle, high = _weighted(location, scale)
-    return scale * (2 * middle - low - high) / 6
-
-
-def _weighted(location: Floats, scale: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return u times the normal density of u at the limits of the clip and at its middle."""
-    ends = [(end - location) / scale for end in (-1.0, 0.0, 1.0)]
-    low, middle, high = (end * _density(end) for end in ends)
-    return low, middle, high
 
 
 def _density(x: Floats) -> Floats:

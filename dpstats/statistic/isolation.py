@@ -200,11 +200,6 @@ def _numbers(value: Any, n_outputs: int, link: Link | None) -> NDArray[np.float6
     return found if link is None else np.array([link(each) for each in found])
 
 
-def fisher(value: float) -> float:
-    """Return Fisher's z of a correlation."""
-    return math.atanh(value)
-
-
 def logit(value: float) -> float:
     """Return the log odds of a probability."""
     return math.log(value / (1 - value))
@@ -225,7 +220,7 @@ def exponential(value: float) -> float:
 
 LINKS: dict[str | None, tuple[Link | None, Link]] = {
     None: (None, float),
-    "fisher": (fisher, math.tanh),
+    "fisher": (math.atanh, math.tanh),
     "logit": (logit, expit),
     "log": (math.log, exponential),
 }

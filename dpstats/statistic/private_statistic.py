@@ -361,10 +361,6 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan], HasMissing
         self.failed_share_ = _one(np.clip(triples[2], 0, plan.n_blocks) / plan.n_blocks)
         self.located_ = _one(at.found)
         self.clipped_share_ = _one(np.where(at.found, at.clipped_share, np.nan))
-        self._estimand = self._describe_estimand()
-        self._label = str(getattr(self.function, "__name__", type(self.function).__name__))
-
-    def _describe_estimand(self) -> str:
         units = "rows" if self.unit is None else f"{self.unit} units"
         corrected = "corrected " if self.bias else ""
         whole = ", before incomplete rows are left out" if self.missing == "drop" else ""
@@ -372,7 +368,8 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan], HasMissing
             f"the mean of the {corrected}statistic over blocks of {self.block_size_:,} {units}{whole}. If the "
             "statistic is smooth, it is close to the statistic of the population"
         )
-        return with_missing(words, about_missing(self.missing))
+        self._estimand = with_missing(words, about_missing(self.missing))
+        self._label = str(getattr(self.function, "__name__", type(self.function).__name__))
 
     def estimates(self) -> Estimates:
         """Return the estimates with the distribution of their errors. They can be pickled alone."""

@@ -12,13 +12,12 @@ from sklearn.base import clone
 
 from dpstats.data.opening import open_source
 from dpstats.data.parameters import check_integer, check_random_state
-from dpstats.data.tables import Table
 from dpstats.error_distributions import usual_level
 from dpstats.errors import refuse, refuse_data
 from dpstats.exports import Records
 from dpstats.report import Printed
 from dpstats.results import Summary
-from dpstats.statistic.blocks import block_rows
+from dpstats.statistic.blocks import block_rows, frame
 from dpstats.statistic.copies import Frozen
 from dpstats.statistic.isolation import value_of
 
@@ -156,8 +155,7 @@ def rehearse(
     for run in range(count):
         rows = rng.integers(len(table), size=n)
         fit = clone(estimator).set_params(budget=None, random_state=int(rng.integers(2**31)))
-        frame, outcomes = _take(table, rows)
-        fit.fit(frame, outcomes)
+        fit.fit(frame(table.X[rows], table.names), None if table.y is None else table.y[rows])
         estimates[run], located[run] = fit.estimate_, fit.located_
         ends = fit.confidence_interval(level)
         low[run], high[run] = ends.low, ends.high
@@ -177,13 +175,3 @@ def rehearse(
         level,
         fit.estimates().names,
     )
-
-
-def _take(table: Table, rows: NDArray[np.int64]) -> tuple[Any, Any]:
-    """Return some rows as they can be given to a fit, and their outcomes."""
-    chosen: Any = table.X[rows]
-    if table.names is not None:
-        import pandas as pd
-
-        chosen = pd.DataFrame(chosen, columns=table.names)
-    return chosen, None if table.y is None else table.y[rows]
