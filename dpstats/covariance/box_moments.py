@@ -87,22 +87,13 @@ def moment_integers(d: int, n: int, bits: int, coarse: int) -> JointIntegers:
 
 @dataclass(frozen=True)
 class CovariancePlan(ReleasePlan):
-    """The plan of a `PrivateCovariance`: one stage with the moments of all pairs of columns.
+    """The plan of a `PrivateCovariance`: one stage with the moments of all pairs of columns."""
 
-    Attributes
-    ----------
-    center, half : arrays of shape (n_features,)
-        Center and half-width of the declared bounds.
-    hard : bool
-        Whether rows lie inside the bounds by nature.
-    bits, coarse : int
-        Bits of a half-width in sums and products, and in moments of higher order.
-    """
-
+    # Shape (n_features,). Center and half-width of the declared bounds.
     center: Floats = field(repr=False, compare=False)
     half: Floats = field(repr=False, compare=False)
-    hard: bool = False
-    bits: int = FINE
+    hard: bool = False  # whether rows lie inside the bounds by nature
+    bits: int = FINE  # bits of a half-width in sums and products, and in moments of higher order
     coarse: int = COARSE
 
     def expected_error(self, std: float | Floats | None = None) -> float:

@@ -52,25 +52,13 @@ _ROWS_PER_COLUMN = 50
 
 @dataclass(frozen=True)
 class HotellingPlan(EllipsoidPlan):
-    """The release plan of a `HotellingTest`: rounds that find an ellipsoid, and one stage for the test.
+    """The release plan of a `HotellingTest`: rounds that find an ellipsoid, and one stage for the test."""
 
-    Attributes
-    ----------
-    frame : Frame
-        Public center and half-widths of the rows.
-    bits : int
-        Extended rows have norms of at most 2^bits steps.
-    null : array of shape (n_features,)
-        The mean under the null hypothesis less the center, in half-widths.
-    assume : {"symmetric", "mean"}
-    two_samples : bool
-    radius2 : float
-        Squared radius of the last ball, for white rows of variance 1. Only for ``assume="symmetric"``.
-    """
-
+    # Shape (n_features,). The mean under the null hypothesis less the center, in half-widths.
     null: Floats = field(repr=False, compare=False)
-    assume: str
+    assume: str  # one of "symmetric", "mean"
     two_samples: bool
+    # Squared radius of the last ball, for white rows of variance 1. Only for ``assume="symmetric"``.
     radius2: float
 
     @property

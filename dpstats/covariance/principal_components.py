@@ -65,20 +65,10 @@ class _Found(NamedTuple):
 
 @dataclass(frozen=True)
 class PCAPlan(EllipsoidPlan):
-    """The release plan of a `PrivatePCA`: rounds that find a scale, products of rows, and products of scores.
-
-    Attributes
-    ----------
-    frame : Frame
-        Public center and half-widths of the rows.
-    bits : int
-        Extended rows have norms of at most 2^bits steps.
-    n_components : int
-    scale : {None, "std"}
-    """
+    """The release plan of a `PrivatePCA`: rounds that find a scale, products of rows, and products of scores."""
 
     n_components: int
-    scale: str | None
+    scale: str | None  # one of None, "std"
 
     @property
     def unit(self) -> float:

@@ -49,22 +49,10 @@ _LEAST_SPREAD = 0.3
 
 @dataclass(frozen=True)
 class ShrunkCorrelationPlan(EllipsoidPlan):
-    """The plan of a `PrivateCorrelation` by Pearson: rounds that find an ellipsoid, and products of the rows in it.
+    """The plan of a `PrivateCorrelation` by Pearson: rounds that find an ellipsoid, and products of the rows in it."""
 
-    Attributes
-    ----------
-    frame : Frame
-        Public center and half-widths of the rows.
-    bits : int
-        Extended rows have norms of at most 2^bits steps.
-    mean : float
-        The constant of an extended row in the last stage, over the radius of the ball.
-    radius2 : float
-        Squared radius of the last ball, for white rows of variance 1.
-    """
-
-    mean: float
-    radius2: float
+    mean: float  # the constant of an extended row in the last stage, over the radius of the ball
+    radius2: float  # squared radius of the last ball, for white rows of variance 1
 
     @property
     def extension(self) -> Extension:

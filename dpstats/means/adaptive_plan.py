@@ -53,36 +53,23 @@ class AdaptiveMeanPlan(DeclaredBox, ReleasePlan):
     """The plan of an `AdaptiveMean`: its stages, and how they are averaged. All of it is public.
 
     Quantities in whitened units (every column has standard deviation 1) are said to be so.
-
-    Attributes
-    ----------
-    staging : Staging
-        Shares, clip radii and bias bounds of the stages, whitened.
-    prior : float
-        Inverse of the bound on ||mu||^2/d, whitened and about ``middle``: what the next center is shrunk by.
-    middle, bound : float or tuple of float
-        The box for the mean: its center, and how far the mean may be from it.
-    hard : bool
-        Whether the rows lie in the box too.
-    std : float or tuple of float
-        Upper bounds on the standard deviation of the columns.
-    private_std : bool
-        Whether the sampling error is computed from the released standard deviation, and not from these.
-    fallback : str
-        Reason for not releasing the covariance, although ``cov="private"`` requested it. Otherwise empty.
     """
 
     lattices: tuple[NormedLattice, ...] = field(repr=False, compare=False)
-    staging: Staging = field(repr=False)
+    staging: Staging = field(repr=False)  # shares, clip radii and bias bounds of the stages, whitened
+    # Inverse of the bound on ||mu||^2/d, whitened and about ``middle``: what the next center is shrunk by.
     prior: float = field(repr=False)
+    # The box for the mean: its center, and how far the mean may be from it.
     middle: float | tuple[float, ...]
     bound: float | tuple[float, ...]
-    hard: bool
-    std: float | tuple[float, ...]
+    hard: bool  # whether the rows lie in the box too
+    std: float | tuple[float, ...]  # upper bounds on the standard deviation of the columns
+    # Whether the sampling error is computed from the released standard deviation, and not from these.
     private_std: bool
     shape: Shape = field(repr=False, compare=False)
     tails: str
     missing: str
+    # Reason for not releasing the covariance, although ``cov="private"`` requested it. Otherwise empty.
     fallback: str = ""
 
     @property

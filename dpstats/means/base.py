@@ -129,7 +129,8 @@ class ColumnEstimator(OfColumns, PrivateEstimator[Plan]):
 
     def predict(self, X: Any) -> Numbers:
         """Return the estimate for every row: shape (n_samples, n_features). Releases nothing new."""
-        return np.tile(getattr(self, self._predicted), (self._checked(X).shape[0], 1))
+        rows = self._checked(X)
+        return np.tile(getattr(self, self._predicted), (rows.shape[0], 1))
 
     def _checked(self, X: Any) -> Rows:
         """Return rows to predict for: what a fit takes, of as many columns."""

@@ -65,19 +65,10 @@ class PrivateRows(NamedTuple):
 
 @dataclass(frozen=True)
 class EllipsoidPlan(ReleasePlan, ABC):
-    """Base class of the plans whose first stages find an ellipsoid.
+    """Base class of the plans whose first stages find an ellipsoid."""
 
-    Attributes
-    ----------
-    frame : Frame
-        Public center and half-widths of the rows.
-    bits : int
-        Extended rows have norms of at most 2^bits steps.
-    n_rounds : int
-    """
-
-    frame: Frame = field(repr=False, compare=False)
-    bits: int
+    frame: Frame = field(repr=False, compare=False)  # public center and half-widths of the rows
+    bits: int  # extended rows have norms of at most 2^bits steps
     n_rounds: int = field(default=len(ROUND_SHARES), kw_only=True)
 
     @abstractmethod

@@ -125,25 +125,17 @@ class Whitened(NamedTuple):
 
 @dataclass(frozen=True)
 class WhitenedMeanPlan(DeclaredBox, EllipsoidPlan):
-    """The plan of an `AdaptiveMean` that releases the covariance first. All of it is public.
-
-    Attributes
-    ----------
-    whitening : Whitening
-    middle, bound, hard, std
-        The declared box for the mean, and upper bounds on the standard deviations.
-    tails : {"subgaussian", "symmetric"}
-    missing : {"error", "center"}
-    """
+    """The plan of an `AdaptiveMean` that releases the covariance first. All of it is public."""
 
     whitening: Whitening
+    # The declared box for the mean, and upper bounds on the standard deviations.
     middle: float | tuple[float, ...]
     bound: float | tuple[float, ...]
     hard: bool
     std: float | tuple[float, ...]
     private_std: bool
-    tails: str
-    missing: str
+    tails: str  # one of "subgaussian", "symmetric"
+    missing: str  # one of "error", "center"
 
     law: ClassVar[str] = "gaussian"
 

@@ -94,32 +94,21 @@ class Report(NamedTuple):
 
 @dataclass(frozen=True)
 class SparseMeanPlan(ReleasePlan):
-    """The plan of a `SparseMean`, with the public facts that the fit and its report use.
-
-    Attributes
-    ----------
-    n_nonzero : int
-    n_release : int
-        How many rows the estimate is from: all of them, or the second half.
-    std : float or tuple of float
-        The public bound: ``std``, or ``std_bound`` if the standard deviation is private.
-    private_spread : bool
-    max_signal : float
-    selection_threshold : float
-        Mean over standard deviation from which at least 95 in 100 normal columns are selected.
-    selection_threshold_any : float
-        The same of any columns whose standard deviation is at most ``std``, however skewed; infinity where clipping
-        could hide every mean.
-    """
+    """The plan of a `SparseMean`, with the public facts that the fit and its report use."""
 
     lattice: BoxLattice | None = field(repr=False, compare=False)
     balls: tuple[BallLattice, ...] = field(repr=False, compare=False)
     n_nonzero: int
+    # How many rows the estimate is from: all of them, or the second half.
     n_release: int
+    # The public bound: ``std``, or ``std_bound`` if the standard deviation is private.
     std: float | tuple[float, ...]
     private_spread: bool
     max_signal: float
+    # Mean over standard deviation from which at least 95 in 100 normal columns are selected.
     selection_threshold: float
+    # The same of any columns whose standard deviation is at most ``std``, however skewed; infinity where
+    # clipping could hide every mean.
     selection_threshold_any: float
     missing: str
 
