@@ -223,12 +223,7 @@ class JointTest(HypothesisTest):
 
     def summary(self) -> Summary:
         """Return a table. It prints as text, and shows as HTML in a notebook."""
-        row = (
-            f"{self.statistic:.3f}",
-            f"{self.df_num}",
-            f"{self.df_denom}",
-            f"{self.pvalue:.4g}",
-        )
+        row = (f"{self.statistic:.3f}", f"{self.df_num}", f"{self.df_denom}", f"{self.pvalue:.4g}")
         return Summary(
             "Private test of several coefficients",
             [("Null hypothesis", self.null)],

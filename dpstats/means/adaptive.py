@@ -18,24 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from dpstats.data.parameters import (
-    check_choice,
-    check_columns,
-    check_integer,
-    check_privacy_parameters,
-)
+from dpstats.data.parameters import check_choice, check_columns, check_integer, check_privacy_parameters
 from dpstats.data.tables import Rows
 from dpstats.error_distributions import Limits, usual_level
 from dpstats.errors import refuse, show
 from dpstats.inference import Estimates
 from dpstats.lattice import BallLattice, NormedLattice, NormSums
-from dpstats.means.adaptive_plan import (
-    OUTSIDE,
-    SQUARED_NORMS,
-    SUMS,
-    AdaptiveMeanPlan,
-    Trail,
-)
+from dpstats.means.adaptive_plan import OUTSIDE, SQUARED_NORMS, SUMS, AdaptiveMeanPlan, Trail
 from dpstats.means.base import ColumnEstimator
 from dpstats.means.bias_aware import biased_normal_quantile
 from dpstats.means.boxed_errors import BoxedErrors
@@ -310,9 +299,7 @@ class AdaptiveMean(_Fitted, HasMissingCodes):
         norm2, reach2 = shape.largest_norm2(bound, d), float(np.max(reach)) ** 2
         law, exponent = ("gaussian", 1) if delta > 0 else ("laplace", 2)
 
-        def plan_bits(
-            bits: int,
-        ) -> tuple[Staging, tuple[NormedLattice, ...], tuple[Stage | JointStage, ...]]:
+        def plan_bits(bits: int) -> tuple[Staging, tuple[NormedLattice, ...], tuple[Stage | JointStage, ...]]:
             # The stages' shares divide the whole budget: compute its noise on a ball of radius 1.
             ball = BallLattice.build(1.0, 0.0, d, bits=bits)
             (whole,) = additive_stages([sum_integers("", ball, ball.spacing / n)], epsilon, delta)

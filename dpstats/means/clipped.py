@@ -401,10 +401,7 @@ class ClippedMean(_Fitted, HasMissingCodes):
             assert isinstance(plan.lattice, BoxLattice)
             return {TOTALS: rows.total(OneGroup(plan.lattice, plan.totals, plan.missing))}
         moments = plan.lattice.row_moments(
-            rows,
-            powers=len(plan.weights.powers),
-            outside=plan.weights.outside > 0,
-            missing=plan.missing,
+            rows, powers=len(plan.weights.powers), outside=plan.weights.outside > 0, missing=plan.missing
         )
         exact = plan.weights.exact(plan.lattice, moments)
         return exact if len(plan.stages) == 1 else next(iter(exact.values()))

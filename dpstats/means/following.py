@@ -176,14 +176,7 @@ def _clipped_moments(d: int) -> tuple[Numbers, Numbers]:
 
 @lru_cache(maxsize=256)
 def plan_following(
-    n: int,
-    d: int,
-    tails: str,
-    norm2: float,
-    reach2: float,
-    noise: float,
-    exponent: int,
-    square_weight: float,
+    n: int, d: int, tails: str, norm2: float, reach2: float, noise: float, exponent: int, square_weight: float
 ) -> Staging:
     """Return stages whose radii follow the standard deviation, or the result of `plan_stages` if that gains too little.
 

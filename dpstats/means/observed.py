@@ -137,9 +137,7 @@ class SquareErrors(ErrorDistribution):
         parts = [
             np.maximum(near, far)
             for near, far in zip(
-                self.noise_scales(value, np.abs(self.mean)),
-                self.noise_scales(value, self.shift),
-                strict=True,
+                self.noise_scales(value, np.abs(self.mean)), self.noise_scales(value, self.shift), strict=True
             )
         ]
         if released.law == "gaussian":

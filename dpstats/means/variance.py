@@ -13,12 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtri, gammaincinv, ndtri
 
-from dpstats.data.parameters import (
-    check_choice,
-    check_columns,
-    check_integer,
-    check_privacy_parameters,
-)
+from dpstats.data.parameters import check_choice, check_columns, check_integer, check_privacy_parameters
 from dpstats.data.tables import Rows
 from dpstats.error_distributions import ErrorDistribution, Limits, Tail
 from dpstats.errors import refuse
