@@ -250,10 +250,9 @@ class Estimates(Inference, Printed):
         else:
             pvalue = self.distribution.tails(at)[0 if side == "less" else 1]
         statistic = self.distribution.statistic(self, at)
-        if adjust and self.axis is None:
-            pvalue = self.together.adjust(pvalue)
-        elif adjust:
-            pvalue = np.apply_along_axis(self.together.adjust, self.axis, pvalue)
+        if adjust:
+            together, axis = self.together.adjust, self.axis
+            pvalue = together(pvalue) if axis is None else np.apply_along_axis(together, axis, pvalue)
         return Test(plain(statistic), plain(pvalue), plain(at), side, self, adjust)
 
     def summary(self, confidence_level: float | None = None) -> Summary:

@@ -23,7 +23,6 @@ from dpstats.covariance.rank_correlation import (
 )
 from dpstats.covariance.shrunk_correlations import (
     ShrunkCorrelationPlan,
-    ShrunkCorrelations,
     plan_shrunk_correlations,
 )
 from dpstats.data.parameters import check_choice, check_integer
@@ -42,17 +41,8 @@ ESTIMANDS = ("clipped", "population")
 _FEW_ROWS = 50
 
 
-class _Fitted:
-    """What a fit sets: attributes, and no parameters."""
-
-    correlation_: Floats
-    noise_std_: float | Floats
-    _sums: dict[str, Floats]
-    _found: ShrunkCorrelations
-
-
 @parameters
-class PrivateCorrelation(_Fitted, HasEstimates, PrivateEstimator[AnyPlan], HasMissingCodes):
+class PrivateCorrelation(HasEstimates, PrivateEstimator[AnyPlan], HasMissingCodes):
     """Private correlations of all pairs of columns: Kendall's tau, or Pearson's correlation of shrunk rows.
 
     Kendall's tau is the probability that two rows are in the same order in both columns, less the probability of
@@ -212,7 +202,8 @@ class PrivateCorrelation(_Fitted, HasEstimates, PrivateEstimator[AnyPlan], HasMi
         if isinstance(plan, ShrunkCorrelationPlan):
             found = self._found = plan.walk(plan.reading(released))
             known = found.identified
-            self.correlation_, self.noise_std_ = found.correlation, found.noise
+            self.correlation_: Floats = found.correlation
+            self.noise_std_: float | Floats = found.noise
             self.identified_ = known[:, None] & known
             self.clipped_rows_ = found.clipped_rows
             return

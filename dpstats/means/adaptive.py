@@ -65,15 +65,8 @@ class _Rows(NamedTuple):
     first: Any
 
 
-class _Fitted(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan]):
-    """What a fit sets: attributes, and no parameters."""
-
-    _found: Found | WhitenedMean
-    noise_scale_: float | Numbers
-
-
 @parameters
-class AdaptiveMean(_Fitted, HasMissingCodes):
+class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan], HasMissingCodes):
     """Private mean of rows whose location is known only roughly.
 
     Use this estimator if you know a wide range for the mean and an upper bound on the standard deviation. The release
@@ -472,10 +465,11 @@ class AdaptiveMean(_Fitted, HasMissingCodes):
                 self.covariance_ = found.covariance
             else:
                 found = locate(plan, released)
-            self._found = found
+            self._found: Found | WhitenedMean = found
             self.stage_means_, self.std_ = found.stage_means, found.std
             self.assumption_refuted_, self.clipped_rows_ = found.refuted, found.clipped_rows
-            self.mean_, self.noise_std_, self.noise_scale_ = found.mean, found.noise_std, found.noise_scale
+            self.mean_, self.noise_std_ = found.mean, found.noise_std
+            self.noise_scale_: float | Numbers = found.noise_scale
 
     def _about_missing(self) -> str:
         return about_missing(

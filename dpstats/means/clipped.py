@@ -72,16 +72,8 @@ _ONE_GROUP = {
 """Options that a private number of rows allows: all rows are then one group."""
 
 
-class _Fitted(PrivateSize, ColumnEstimator[ClippedMeanPlan]):
-    """What a fit sets: attributes, and no parameters."""
-
-    _score: ErrorDistribution
-    _counted: float
-    std_: NDArray[np.float64] | None
-
-
 @parameters
-class ClippedMean(_Fitted, HasMissingCodes):
+class ClippedMean(PrivateSize, ColumnEstimator[ClippedMeanPlan], HasMissingCodes):
     """Private mean of rows clipped to public bounds.
 
     Use this estimator if you know tight bounds on every column without looking at the data: the noise is
@@ -419,8 +411,9 @@ class ClippedMean(_Fitted, HasMissingCodes):
     def _report_ratio(self, ratio: Ratio, plan: ClippedMeanPlan) -> None:
         """Set the attributes of a ratio over a released number of rows."""
         clip, rows, noise = np.full(plan.n_features, plan.clip), float(np.ravel(ratio.N)[0]), ratio.noise
-        self._score = RatioErrors(ratio, 0.0, clip, -clip, clip)
-        self._counted = counted = max(rows, noise.count, 2.0)
+        self._score: ErrorDistribution = RatioErrors(ratio, 0.0, clip, -clip, clip)
+        counted = max(rows, noise.count, 2.0)
+        self._counted: float = counted
         if plan.missing == "drop":
             self.rows_, self.rows_noise_std_ = rows, noise.count
         if plan.has_private_size:
@@ -430,7 +423,7 @@ class ClippedMean(_Fitted, HasMissingCodes):
         self.noise_std_ = clip * error
         spread = (ratio.Q - 2 * m * ratio.T + m**2 * rows) / counted
         spread = (spread + error**2) * counted / (counted - 1)
-        self.std_ = clip * np.sqrt(np.clip(spread, 0.0, 1.0))
+        self.std_: NDArray[np.float64] | None = clip * np.sqrt(np.clip(spread, 0.0, 1.0))
         low, high = plan.region.ends(plan.n_features)
         self.mean_ = np.clip(plan.lattice.center + clip * m, low, high)
 

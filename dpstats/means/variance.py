@@ -85,15 +85,8 @@ class PrivateVariancePlan(ReleasePlan):
         return 2.0 if self.noise(SQUARES).law == "gaussian" else 5.0
 
 
-class _Fitted(PrivateSize, ColumnEstimator[PrivateVariancePlan]):
-    """What a fit sets: attributes, and no parameters."""
-
-    _score: Score | SquareErrors
-    _sampling: Numbers
-
-
 @parameters
-class PrivateVariance(_Fitted, HasMissingCodes):
+class PrivateVariance(PrivateSize, ColumnEstimator[PrivateVariancePlan], HasMissingCodes):
     """Private variance of each column of rows clipped to public bounds.
 
     Use this estimator if you know bounds on every column without looking at the data: the noise is proportional to
@@ -289,9 +282,9 @@ class PrivateVariance(_Fitted, HasMissingCodes):
             self.rows_, self.rows_noise_std_ = rows, observed.rows_std
         if plan.has_private_size:
             self._record_size(rows, observed.ratio().noise.rows)
-        self._score, self.noise_std_ = observed_errors(observed, plan)
-        start = self._score.start
-        self._sampling = self._score.sampling_std(start)
+        errors, self.noise_std_ = observed_errors(observed, plan)
+        self._score: Score | SquareErrors = errors
+        self._sampling = errors.sampling_std(errors.start)
 
     def _report_all(self, values: Mapping[str, Numbers], plan: PrivateVariancePlan) -> None:
         """Set the attributes of an average over all rows."""
