@@ -1,9 +1,3 @@
-"""Distributions of the errors of estimates: limits from tails of a statistic, and tails from limits.
-
-An `ErrorDistribution` knows the limits of an estimand or the tails of an estimate; the other follows by one
-search.
-"""
-
 from __future__ import annotations
 
 import math

@@ -1,8 +1,6 @@
-"""Forms of a result: a table to read, and its numbers for machines.
+"""Forms of results: data frames and dictionaries for machines, and a self-contained HTML page in one file.
 
-A subclass of `Exported` defines ``summary``, a table as text, and ``_records``, the numbers. Every other form
-follows from these two: text, HTML, LaTeX, Markdown, data frame and dictionary. This module needs the standard
-library only.
+A subclass of `Exported` defines ``summary``, a table as text, and ``_records``, the numbers. The rest follows.
 """
 
 from __future__ import annotations

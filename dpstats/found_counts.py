@@ -1,8 +1,3 @@
-"""Counts of keys that nobody declared: their sizes, and intervals given that a key was found.
-
-Proof: docs/intervals/groups.md.
-"""
-
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -1,8 +1,4 @@
-"""Inference from released numbers: estimates, the distribution of their errors, intervals and tests.
-
-`Estimates` answer the same questions for every estimator: intervals, tests, tables, frames. Nothing
-here refers to an estimator, a budget or a closure, so that results can be pickled and compared.
-"""
+"""Estimates with the distribution of their errors: intervals, tests, tables and frames, for every estimator."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The distribution of an estimate's error: sampling error plus privacy noise.
+"""The distribution of an estimate's error, sampling error plus privacy noise: tails, limits and intervals.
 
-A normal sampling error plus Laplace noise is not normal. It has the tails of the noise, and a normal interval
-with the right variance undercovers at high levels. The quantiles here are for the exact sum.
+A normal sampling error plus Laplace noise has the tails of the noise: a normal interval with the right variance
+undercovers at high levels. An `ErrorDistribution` knows limits or tails; the other follows by one search.
 """
 
 from __future__ import annotations

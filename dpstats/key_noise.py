@@ -1,4 +1,7 @@
-"""The noise in the count of a key, in rows, before it is conditioned: probabilities of intervals."""
+"""Counts of keys that nobody declared: their noise, their sizes, and intervals given that a key was found.
+
+Proof: docs/intervals/groups.md.
+"""
 
 from __future__ import annotations
 

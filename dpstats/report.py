@@ -1,9 +1,3 @@
-"""A self-contained HTML page: text, tables and pictures in one file that opens anywhere.
-
-Every object with a summary can be written as a page (`Reported`), by one function. It reads only the
-summary's structure and public facts of the release.
-"""
-
 from __future__ import annotations
 
 import base64
@@ -363,33 +357,36 @@ class Page:
         InvalidParameter
             If the file cannot be written.
         """
-        # A lone surrogate, which is not a character, becomes a question mark.
-        content, reason = self.as_html().encode("utf-8", "replace"), None
-        try:
-            if "\0" in os.fsdecode(path):
-                raise OSError(0, "it has a null character")
-            target = Path(os.path.realpath(path))
-            if target.exists() and not target.is_file():
-                # A folder, which is an error; or a device or a pipe, which cannot be replaced.
-                target.write_bytes(content)
-                return Path(path)
-            beside = target.with_name(f".{target.name}.{os.getpid()}.{time.monotonic_ns()}")
+        reason = "it has a null character" if "\0" in os.fsdecode(path) else None
+        if reason is None:
             try:
-                with open(beside, "xb") as file:
-                    if target.exists():
-                        # Who could not read the page before cannot read the new one.
-                        os.chmod(beside, stat.S_IMODE(target.stat().st_mode))
-                    file.write(content)
-                os.replace(beside, target)
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    beside.unlink()
-                raise
-        except OSError as error:
-            reason = error.strerror or type(error).__name__
-        except UnicodeError:
-            reason = "the file system has no such name"
+                # A lone surrogate, which is not a character, becomes a question mark.
+                _replace_file(Path(os.path.realpath(path)), self.as_html().encode("utf-8", "replace"))
+            except OSError as error:
+                reason = error.strerror or type(error).__name__
+            except UnicodeError:
+                reason = "the file system has no such name"
         if reason is not None:
             got = f"{show(os.fspath(path))} ({reason})"
             raise refuse("path", got=got, allowed="name a file that can be written")
         return Path(path)
+
+
+def _replace_file(target: Path, content: bytes) -> None:
+    """Write a file atomically: until then, an earlier file stays complete."""
+    if target.exists() and not target.is_file():
+        # A folder, which is an error; or a device or a pipe, which cannot be replaced.
+        target.write_bytes(content)
+        return
+    beside = target.with_name(f".{target.name}.{os.getpid()}.{time.monotonic_ns()}")
+    try:
+        with open(beside, "xb") as file:
+            if target.exists():
+                # Who could not read the page before cannot read the new one.
+                os.chmod(beside, stat.S_IMODE(target.stat().st_mode))
+            file.write(content)
+        os.replace(beside, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            beside.unlink()
+        raise

@@ -1,7 +1,9 @@
-"""Moments of pairs of columns in a box, released together: how far one row moves them, and their sums.
+"""Moments of pairs of columns in a box, released together, and the errors of covariances that follow from them.
 
 In half-widths about the center of the bounds a row is z in the box [-1, 1]^d. One stage releases the sums of z, the
-products z_i z_j, their squares, the thirds z_i^2 z_j and the fourths z_i^3 z_j. Proof: docs/proofs/covariance.md.
+products z_i z_j, their squares, the thirds z_i^2 z_j and the fourths z_i^3 z_j.
+
+Proofs: docs/proofs/covariance.md, docs/intervals/covariance.md.
 """
 
 from __future__ import annotations

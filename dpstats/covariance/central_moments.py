@@ -1,9 +1,3 @@
-"""Covariances and correlations of released moments, and the variances of their errors: public algebra.
-
-All numbers are in half-widths. The sampling variance of an average follows from the released moments of fourth order.
-These are raised by one standard deviation of their noise. Proof: docs/intervals/covariance.md.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
-"""Eigenvalues of a population, from the variances along directions that sampling and noise have turned.
+"""Private principal components, and the eigenvalues of a population along directions that noise has turned.
 
-Proof: docs/intervals/covariance.md, "Eigenvalues".
+Proofs: docs/proofs/ball-products.md, docs/intervals/covariance.md, "Eigenvalues".
 """
 
 from __future__ import annotations

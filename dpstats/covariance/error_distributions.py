@@ -1,5 +1,3 @@
-"""The distribution of the errors of covariances and correlations: normal, cut to the possible values."""
-
 from __future__ import annotations
 
 import itertools

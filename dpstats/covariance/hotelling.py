@@ -1,8 +1,3 @@
-"""Private form of Hotelling's test: one mean vector, or two, by the statistic T squared.
-
-Proof: docs/proofs/ball-products.md.
-"""
-
 from __future__ import annotations
 
 import math

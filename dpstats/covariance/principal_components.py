@@ -1,8 +1,3 @@
-"""Private principal components, with intervals of the variances along them.
-
-Proof: docs/proofs/ball-products.md.
-"""
-
 from __future__ import annotations
 
 import math

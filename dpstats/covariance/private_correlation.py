@@ -1,8 +1,3 @@
-"""Private correlations of all pairs of columns: Kendall's tau without bounds, or Pearson's of shrunk rows.
-
-Proofs: docs/proofs/kendall.md and docs/proofs/ball-products.md.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -1,7 +1,4 @@
-"""Private covariance matrix of bounded columns, with intervals, and the correlations that follow from it.
-
-Proof: docs/proofs/covariance.md.
-"""
+"""Private covariance matrix of bounded columns, with intervals. Proof: docs/proofs/covariance.md."""
 
 from __future__ import annotations
 

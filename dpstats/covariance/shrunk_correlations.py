@@ -1,7 +1,6 @@
-"""Pearson's correlations of rows that are shrunk into a released ellipsoid: the plan, and public algebra.
+"""Pearson's correlations of rows that are shrunk into a released ellipsoid, which takes the shape of the rows.
 
-The ellipsoid takes the shape of the rows, so the noise of a correlation does not depend on the bounds. Proof:
-docs/proofs/ball-products.md.
+Proof: docs/proofs/ball-products.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Hotelling's statistic of a released mean, or difference of means, and its p-value: public algebra."""
+"""Hotelling's T-squared test of a released mean, or of the difference of two, and its public algebra.
+
+Proof: docs/proofs/ball-products.md.
+"""
 
 from __future__ import annotations
 

@@ -1,11 +1,4 @@
-"""The adaptive mean: clip about a center that earlier releases have found.
-
-A clipped mean about a public center pays for the distance that the mean may have from it. Here the rows are clipped
-to a ball about the average of the stages released so far. The balls shrink as the average gets more precise, by a
-plan that does not depend on the data (dpstats/means/staging.py).
-
-Proof: docs/proofs/adaptive-mean.md.
-"""
+"""The adaptive mean: clip about a center that earlier releases have found. Proof: docs/proofs/adaptive-mean.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The plan of an adaptive mean: its stages, how they are averaged, and how it checks what it assumes."""
+"""The plan of an adaptive mean, and where the mean is for all that it released.
+
+Proof: docs/intervals/adaptive-mean.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products of the entries of rows in a ball, released together: how far one row moves them, and their sums.
+"""Ellipsoids around most rows, found in rounds: each releases products of rows shrunk into the last ellipsoid.
 
 A row u of norm at most B is extended by constants: v = (a, u), or v = (a, b s, u) with the sign s of its sample. One
 stage releases the sum of the matrices v v', which hold the sums of u too. Proof: docs/proofs/ball-products.md.

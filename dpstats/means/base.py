@@ -1,4 +1,7 @@
-"""What the estimators of a number per column share: intervals, tests, predictions, and the frame of a summary."""
+"""Base of the estimators of a number per column, choices before a release, and complete cases.
+
+Proof: docs/proofs/complete-cases.md.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,3 @@
-"""Estimates and intervals of a mean that lies in a public box.
-
-Proof: docs/intervals/adaptive-mean.md, "The bounds".
-"""
-
 from __future__ import annotations
 
 from typing import Any

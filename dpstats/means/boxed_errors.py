@@ -1,8 +1,3 @@
-"""Errors of a mean whose bias is bounded, in a public box that may be too small.
-
-Proof: docs/intervals/adaptive-mean.md, "The bounds".
-"""
-
 from __future__ import annotations
 
 from abc import abstractmethod

@@ -1,8 +1,3 @@
-"""The clipped mean: bound every row, average, add noise (algorithm 9.2.1, made private).
-
-Proof: docs/proofs/clipped-mean.md.
-"""
-
 from __future__ import annotations
 
 import math

@@ -1,8 +1,3 @@
-"""Error distributions of a clipped mean: about its center, and with what the clip may have cut off.
-
-Proof: docs/intervals/clipped-mean.md.
-"""
-
 from __future__ import annotations
 
 import math

@@ -1,8 +1,3 @@
-"""Complete cases: the number of rows without a missing entry, and a sample of these rows of public size.
-
-Proof: docs/proofs/complete-cases.md.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Mapping

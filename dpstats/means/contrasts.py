@@ -1,10 +1,3 @@
-"""Differences of means of groups: the distribution of their errors, and all pairs together.
-
-Pairs of means are tested together. A pair is accepted if the root of the sum of its two squared scores is at most the
-normal quantile z. The limits of the difference are the least and the largest difference of accepted pairs. If both
-intervals are symmetric, these are the standard limits. If noise leaves one interval open, the limits are open too.
-"""
-
 from __future__ import annotations
 
 import math

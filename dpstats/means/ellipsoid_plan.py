@@ -1,9 +1,3 @@
-"""Plans and estimators whose first stages find an ellipsoid around most rows, in rounds.
-
-The ellipsoid of a stage depends on earlier releases only. One walk through the stages serves the release, which
-computes sums of rows, and the report, which reads released sums.
-"""
-
 from __future__ import annotations
 
 from abc import ABC, abstractmethod

@@ -1,8 +1,3 @@
-"""Ellipsoids around most rows, found in rounds: each round releases products of rows shrunk into the last ellipsoid.
-
-All of it follows from released numbers and public ones. Proof: docs/proofs/ball-products.md.
-"""
-
 from __future__ import annotations
 
 import math

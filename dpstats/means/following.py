@@ -1,13 +1,3 @@
-"""Stages whose balls follow the standard deviation of the rows: each radius is a function of earlier releases.
-
-If a stated standard deviation is loose, balls planned for it are too large, and so is their noise. Every stage
-releases the sum of its clipped rows and the sum of their squared norms, which adds no privacy cost. The mean squared
-norm gives an upper limit of the standard deviation, and this limit sets the radius of the next ball. Noise is planned
-as a fraction of the radius, so the privacy cost does not depend on the radius.
-
-Proofs: docs/proofs/adaptive-mean.md (privacy) and docs/intervals/adaptive-mean.md (bounds).
-"""
-
 from __future__ import annotations
 
 import math

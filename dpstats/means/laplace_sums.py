@@ -1,10 +1,3 @@
-"""Quantiles of a normal variable plus a weighted sum of Laplace variables.
-
-An adaptive mean at delta = 0 carries the noise of several stages, whose sum is neither normal nor
-Laplace. Its characteristic function is phi(t) = exp(-s^2 t^2/2) prod 1/(1 + b_k^2 t^2). Inversion gives
-P(S > x) = 1/2 - (1/pi) int_0^inf sin(tx) phi(t)/t dt.
-"""
-
 from __future__ import annotations
 
 import math

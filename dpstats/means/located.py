@@ -1,8 +1,3 @@
-"""Where the mean is, for all that an adaptive mean released: an estimate, and what bounds its error.
-
-Proof: docs/intervals/adaptive-mean.md.
-"""
-
 from __future__ import annotations
 
 import math

@@ -1,6 +1,6 @@
-"""What the means release of their rows: exact sums of powers and counts, on the finest lattice that can be drawn.
+"""Released moments of clipped rows, the limits of a mean that follow from them, and what clipping may hide.
 
-Proof of their joint sensitivity: docs/proofs/free-squares.md.
+Proofs: docs/proofs/free-squares.md, docs/proofs/observed-rows.md, docs/intervals/clipped-mean.md.
 """
 
 from __future__ import annotations

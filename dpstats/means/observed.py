@@ -1,8 +1,3 @@
-"""Averages over the rows that are observed: how many these are is private, so that averages are ratios of noisy sums.
-
-A dropped row adds nothing to any sum, and a present one adds one to their number. Proof: docs/proofs/observed-rows.md.
-"""
-
 from __future__ import annotations
 
 import math

@@ -1,9 +1,3 @@
-"""Bounds on the population mean from the mean of clipped rows, by the variance alone.
-
-Sharp bounds for rows of a known largest standard deviation: nothing else is assumed of them. Proof:
-docs/intervals/clipped-mean.md.
-"""
-
 from __future__ import annotations
 
 import math

@@ -1,12 +1,3 @@
-"""Limits of a ratio of two noisy sums, by a test of every value against the release.
-
-Fieller's method (1954): for a ratio m of the sums of s and c, the sum of s - m c has mean 0. The distance of T - m N
-from 0 is tested without a division by N. A count that noise has made small, or negative, rejects few values.
-Intervals are then wide, up to the bounds. No distribution of the rows is assumed. Proof: docs/intervals/groups.md.
-
-All computations are elementwise: arrays may have any shape, so that a study evaluates many releases at once.
-"""
-
 from __future__ import annotations
 
 import math

@@ -1,4 +1,11 @@
-"""The declared region of the rows: bounds of the columns, or a center and a clip, and what they are."""
+"""Means of rows whose number is private: ratios of noisy sums, in a declared region, and their differences.
+
+Fieller's method (1954): for a ratio m of the sums of s and c, the sum of s - m c has mean 0. The distance of T - m N
+from 0 is tested without a division by N. A count that noise has made small, or negative, rejects few values. Intervals
+are then wide, up to the bounds. Computations are elementwise, so that a study evaluates many releases at once.
+
+Proofs: docs/intervals/groups.md, docs/proofs/private-size.md.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,3 @@
-"""How many rows a mean needs: the smallest n whose plan promises the error that is wanted."""
-
 from __future__ import annotations
 
 import math

@@ -1,11 +1,3 @@
-"""Limits of a mean, or of a mean square, from noisy moments, by a test of every value.
-
-A value m is rejected if the estimate is too far from it, relative to the standard deviation of the rows *about m*.
-For rare or skewed rows, this is the standard deviation that they would have if m were right. About the estimate, it
-would be close to 0 if all observed rows are equal. No distribution of the rows is assumed. Proof:
-docs/intervals/clipped-mean.md.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,12 +1,3 @@
-"""Checking what an adaptive mean assumes about tails: how many rows its last stage clips.
-
-The last stage releases its sums and a noisy count of the rows that it clips. Under the assumption, it clips few rows.
-If it clips more, the bound on the bias is replaced by a bound that uses the count and assumes only a standard
-deviation.
-
-Proof: docs/intervals/adaptive-mean.md, "The screen" and "The last stage alone".
-"""
-
 from __future__ import annotations
 
 import math

@@ -1,5 +1,3 @@
-"""Noise of a released number of rows: normal, or a sum of Laplace variables."""
-
 from __future__ import annotations
 
 import math

@@ -1,17 +1,11 @@
 """How an adaptive mean spends its privacy: shares, clip radii and stages, planned without data.
 
 The plan minimizes the width of a valid interval, or the error if noise dominates. Each stage clips the rows to a ball
-about a public center, and the center of the next stage is the average so far.
+about a public center, and the center of the next stage is the average so far. The recursion carries the information so
+far and bounds on the bias and on the center's error, for one column in units of its standard deviation. If the balls
+follow the released standard deviation, noise is a fraction of the radius, so the privacy cost does not depend on it.
 
-The recursion carries three public numbers for one column, in units of its standard deviation:
-
-* the information so far, which is the inverse variance of the noise;
-* a bound on the clipping bias;
-* from these, a bound on the second moment of the center's error.
-
-The radius of a stage minimizes the price after it.
-
-Proof of the bounds: docs/intervals/adaptive-mean.md.
+Proofs: docs/proofs/adaptive-mean.md (privacy) and docs/intervals/adaptive-mean.md (bounds).
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The private variance of each column: clipped moments, released together.
-
-Proof: docs/proofs/variance.md.
-"""
+"""The private variance of each column: clipped moments, released together. Proof: docs/proofs/variance.md."""
 
 from __future__ import annotations
 

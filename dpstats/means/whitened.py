@@ -1,8 +1,3 @@
-"""Estimates of a mean and their errors, from a release that finds the covariance first.
-
-Proof: docs/intervals/covariance.md, "Means".
-"""
-
 from __future__ import annotations
 
 import math

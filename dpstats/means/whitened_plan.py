@@ -1,6 +1,6 @@
-"""The plan of a mean that releases the covariance first: its rounds, its last ball, and when they are worth it.
+"""A mean that releases the covariance first: its plan, its estimate and its errors.
 
-All of it follows from public sizes and the privacy parameters. Proof: docs/proofs/ball-products.md.
+Proofs: docs/proofs/ball-products.md, docs/intervals/covariance.md, "Means".
 """
 
 from __future__ import annotations

@@ -1,9 +1,3 @@
-"""The public shape of the rows, and balls of that shape: from rows to whitened lattice points.
-
-Rows are whitened by public numbers: divided by standard deviations, or multiplied by the inverse
-of a factor of a covariance. Inside, every column has a standard deviation of at most 1.
-"""
-
 from __future__ import annotations
 
 from dataclasses import dataclass, replace

@@ -1,4 +1,8 @@
-"""Blocks of rows: their sizes are public, and a secret order decides which rows they hold."""
+"""Blocks of rows in a secret order, and calls of a user's function on one block that alone determines its value.
+
+Every block gets a fresh copy of the function (copies.py). The function must keep nothing in installed packages, files
+or other processes, and must not measure time, which cannot be enforced.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,3 @@
-"""Clipped sums of located values, and the normal distribution that has these sums.
-
-Proof: docs/proofs/statistic.md, "The sums".
-"""
-
 from __future__ import annotations
 
 import math

@@ -1,8 +1,3 @@
-"""The distribution of the errors of a private statistic.
-
-Proof: docs/intervals/statistic.md.
-"""
-
 from __future__ import annotations
 
 from dataclasses import dataclass

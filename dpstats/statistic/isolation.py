@@ -1,9 +1,3 @@
-"""Calls of a user's function on one block, so that only the block determines its value.
-
-Every block gets a fresh copy of the function (copies.py). What cannot be enforced is stated in the proof: the function
-must keep nothing in installed packages, files or other processes, and must not measure time.
-"""
-
 from __future__ import annotations
 
 import contextlib

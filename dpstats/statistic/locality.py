@@ -1,5 +1,3 @@
-"""Check on public data that the value of a block depends only on its rows."""
-
 from __future__ import annotations
 
 from collections.abc import Callable

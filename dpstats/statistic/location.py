@@ -1,7 +1,7 @@
-"""Locate the values of blocks: one exact choice of a center and a scale among public candidates.
+"""From the values of blocks to an estimate: their location, clipped sums, and the distribution of the errors.
 
-The values are whole steps of a public lattice of the box. Every comparison with a candidate is exact and
-depends on one value. Proof: docs/proofs/statistic.md, "The location".
+Values are whole steps of a public lattice of the box, and every comparison with a candidate is exact. Proofs:
+docs/proofs/statistic.md, docs/intervals/statistic.md.
 """
 
 from __future__ import annotations

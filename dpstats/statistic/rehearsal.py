@@ -1,5 +1,3 @@
-"""Rehearsals of a release on public rows: how often the intervals hold, and how far off the estimates are."""
-
 from __future__ import annotations
 
 import math

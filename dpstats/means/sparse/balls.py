@@ -1,8 +1,3 @@
-"""The balls that rows are clipped to on the support: which, and what each pays, from public facts alone.
-
-Lengths are in units of a column's standard deviation. Proof: docs/intervals/sparse-mean.md.
-"""
-
 from __future__ import annotations
 
 import math

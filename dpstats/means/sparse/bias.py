@@ -1,7 +1,6 @@
-"""Bounds on the bias that clipping adds to a mean, for any rows with known standard deviations.
+"""The sparse mean of many columns, and intervals of the selected means that count clipping.
 
-Public numbers and releases in, numbers out. Lengths are in units of a column's standard deviation, about the center
-of the last stage. Proofs: docs/intervals/sparse-mean.md, "What the intervals cover".
+Proofs: docs/proofs/sparse-mean.md, docs/intervals/sparse-mean.md, "What the intervals cover".
 """
 
 from __future__ import annotations

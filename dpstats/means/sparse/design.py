@@ -1,10 +1,3 @@
-"""The design of a sparse mean, chosen without data: the privacy of its selection, and the clipping of its scores.
-
-The design minimizes the planned error, for signals of every size that data could show, on normal columns. It then
-clips the scores as wide as normal columns allow, because other columns need this. Lengths are in units of a column's
-standard deviation. Reasons: docs/intervals/sparse-mean.md.
-"""
-
 from __future__ import annotations
 
 import math

@@ -1,8 +1,3 @@
-"""The sparse mean: find the few columns whose mean is not zero, and estimate these (algorithm 9.2.2, and better).
-
-Proof: docs/proofs/sparse-mean.md.
-"""
-
 from __future__ import annotations
 
 import math

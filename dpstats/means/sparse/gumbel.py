@@ -1,8 +1,3 @@
-"""One-shot Gumbel selection, and rows clipped on the support about the releases of earlier stages.
-
-Lengths are in units of a column's standard deviation, unless said otherwise. Proof: docs/proofs/sparse-mean.md.
-"""
-
 from __future__ import annotations
 
 import math

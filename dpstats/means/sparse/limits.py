@@ -1,9 +1,3 @@
-"""What a sparse mean says of the means it selected: intervals that count clipping, and whether a mean is too far out.
-
-They use only the plan and the release. Lengths are in units of a column's standard deviation, unless stated
-otherwise. Proof: docs/intervals/sparse-mean.md, "What the intervals cover".
-"""
-
 from __future__ import annotations
 
 import math

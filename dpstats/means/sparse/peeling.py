@@ -1,8 +1,3 @@
-"""Algorithm 9.2.2: the noisy maximum again and again, and a mean with noise for each column that it found.
-
-Proof: docs/proofs/sparse-mean.md.
-"""
-
 from __future__ import annotations
 
 import math

@@ -1,7 +1,6 @@
-"""What a sparse mean can know before any data: its plan, and the weakest signal that it will find.
+"""The selection of a sparse mean, one-shot Gumbel or peeling (algorithm 9.2.2), and the release of its columns.
 
-Public facts in, public numbers out. Lengths are in units of a column's standard deviation, unless
-said otherwise. Proof: docs/proofs/sparse-mean.md.
+Lengths are in units of a column's standard deviation, unless said otherwise. Proof: docs/proofs/sparse-mean.md.
 """
 
 from __future__ import annotations
