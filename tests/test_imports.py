@@ -232,7 +232,7 @@ INSIDE = {
         "whitened",
         "adaptive",
         "complete_cases",
-        "required_samples",
+        "sample_sizes",
         "sparse",
         "variance",
         "__init__",
