@@ -227,7 +227,6 @@ INSIDE = {
         "whitening",
         "adaptive_plan",
         "located",
-        "adaptive_notes",
         "whitened_plan",
         "whitened",
         "adaptive",
