@@ -1,9 +1,3 @@
-"""Distributions of the errors of estimates: limits from tails of a statistic, and tails from limits.
-
-An `ErrorDistribution` knows the limits of an estimand or the tails of an estimate; the other follows by one
-search.
-"""
-
 from __future__ import annotations
 
 import math
@@ -17,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from dpstats.data.parameters import check_level
-from dpstats.errors import DPStatsError, InvalidParameter
+from dpstats.errors import DPStatsError, InvalidParameter, refuse
 from dpstats.intervals import furthest
 
 Floats = NDArray[np.float64]
@@ -99,19 +93,18 @@ class ErrorDistribution(ABC):
 
     def limits(self, tail: Tail) -> Limits:
         """Return lower and upper limits, each wrong with at most this probability, of at most one half."""
-        low, high = (
-            furthest(self.start.ravel(), end.ravel(), self._not_refuted(tail, side)).reshape(self.start.shape)
-            for side, end in enumerate(self.box)
-        )
-        return low, high
+        start, shape = self.start.ravel(), self.start.shape
 
-    def _not_refuted(self, tail: Tail, side: int) -> Callable[[Floats], NDArray[np.bool_]]:
-        def kept(value: Floats) -> NDArray[np.bool_]:
+        def keep(value: Floats, side: int) -> NDArray[np.bool_]:
             # Below the estimate, large estimates refute; above it, small ones.
-            found = self.tails(value.reshape(-1, *self.start.shape))[1 - side]
+            found = self.tails(value.reshape(-1, *shape))[1 - side]
             return np.asarray(found >= tail).reshape(value.shape)
 
-        return kept
+        low, high = self.box
+        return (
+            furthest(start, low.ravel(), lambda value: keep(value, 0)).reshape(shape),
+            furthest(start, high.ravel(), lambda value: keep(value, 1)).reshape(shape),
+        )
 
     def tails(self, value: Floats) -> Limits:
         """Return the p-values for the alternatives that an estimand is less, and greater, than its value."""
@@ -154,17 +147,10 @@ class ScoreErrors(ErrorDistribution):
 
 @dataclass(frozen=True, eq=False)
 class NoLimits(ErrorDistribution):
-    """Errors with an unknown distribution: there are no intervals and no p-values.
-
-    Attributes
-    ----------
-    estimate : array
-    reason : str
-        Why, and what to do about it.
-    """
+    """Errors with an unknown distribution: there are no intervals and no p-values."""
 
     estimate: Floats
-    reason: str
+    reason: str  # why, and what to do about it
 
     @property
     def start(self) -> Floats:
@@ -183,20 +169,12 @@ class NoLimits(ErrorDistribution):
 
 @dataclass(frozen=True, eq=False)
 class ChosenLimits(ErrorDistribution):
-    """Errors of estimates with one known interval each: the release chose its bounds.
-
-    Attributes
-    ----------
-    estimate : array
-    low, high : arrays
-    level : float
-        Level of the intervals.
-    """
+    """Errors of estimates with one known interval each: the release chose its bounds."""
 
     estimate: Floats
     low: Floats
     high: Floats
-    level: float
+    level: float  # level of the intervals
 
     @property
     def start(self) -> Floats:
@@ -204,10 +182,9 @@ class ChosenLimits(ErrorDistribution):
 
     def confirm_level(self, confidence_level: float | None) -> float:
         if confidence_level is not None and super().confirm_level(confidence_level) != self.level:
-            raise InvalidParameter(
-                f"confidence_level must be {self.level:g}, for which the ends were chosen, got {confidence_level:g}; "
-                "give another one to the estimator"
-            )
+            allowed = f"{self.level:g}, for which the ends were chosen"
+            remedy = "Give another one to the estimator."
+            raise refuse("confidence_level", given=confidence_level, allowed=allowed, remedy=remedy)
         return self.level
 
     def limits(self, tail: Tail) -> Limits:
@@ -241,17 +218,10 @@ class SelectedErrors(ErrorDistribution):
 
     Limits have the error probability times the proportion that was selected. At most this probability of the
     selected intervals is wrong on average: the rate of false coverage of Benjamini and Yekutieli (2005).
-
-    Attributes
-    ----------
-    each : ErrorDistribution
-        Errors of the selected estimates, without the selection.
-    share : float
-        Selected estimates over all estimates.
     """
 
-    each: ErrorDistribution
-    share: float
+    each: ErrorDistribution  # errors of the selected estimates, without the selection
+    share: float  # selected estimates over all estimates
 
     @property
     def start(self) -> Floats:
@@ -282,14 +252,9 @@ class SelectedErrors(ErrorDistribution):
 
 @dataclass(frozen=True, eq=False)
 class StatedErrors:
-    """The estimates and standard errors of an `ErrorDistribution` that is given both.
+    """The estimates and standard errors of an `ErrorDistribution` that is given both."""
 
-    Attributes
-    ----------
-    estimate, error : arrays of one shape
-        Estimates, and the standard deviations of their errors. An infinite one stands for an unknown error.
-    """
-
+    # Estimates, and the standard deviations of their errors. An infinite one stands for an unknown error.
     estimate: Floats
     error: Floats
 
@@ -304,19 +269,11 @@ class StatedErrors:
 
 @dataclass(frozen=True, eq=False)
 class NormalErrors(ScoreErrors):
-    """Normal errors of estimands between public bounds.
+    """Normal errors of estimands between public bounds."""
 
-    Attributes
-    ----------
-    estimate, error : arrays of one shape
-        Estimates without bias, and the standard deviations of their errors.
-    least, largest : float
-        The ends.
-    """
-
-    estimate: Floats
+    estimate: Floats  # estimates without bias, and the standard deviations of their errors
     error: Floats
-    least: float = -math.inf
+    least: float = -math.inf  # the ends
     largest: float = math.inf
 
     @property

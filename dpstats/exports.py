@@ -1,8 +1,6 @@
-"""Forms of a result: a table to read, and its numbers for machines.
+"""Forms of results: data frames and dictionaries for machines, and a self-contained HTML page in one file.
 
-A subclass of `Exported` defines ``summary``, a table as text, and ``_records``, the numbers. Every other form
-follows from these two: text, HTML, LaTeX, Markdown, data frame and dictionary. This module needs the standard
-library only.
+A subclass of `Exported` defines ``summary``, a table as text, and ``_records``, the numbers. The rest follows.
 """
 
 from __future__ import annotations
@@ -14,20 +12,11 @@ from dpstats.errors import DPStatsError
 
 
 class Records(NamedTuple):
-    """A table of numbers, for machines.
+    """A table of numbers, for machines."""
 
-    Attributes
-    ----------
-    names : sequence of str
-        Names of the rows.
-    columns : mapping of str to list
-    facts : mapping of str
-        Facts about all rows.
-    """
-
-    names: Sequence[str]
+    names: Sequence[str]  # names of the rows
     columns: Mapping[str, Sequence[Any]]
-    facts: Mapping[str, Any]
+    facts: Mapping[str, Any]  # facts about all rows
 
     def as_frame(self) -> Any:
         """Return a data frame of pandas, a row for each name; its ``attrs`` have the facts."""

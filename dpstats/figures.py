@@ -62,22 +62,15 @@ def draw_intervals(ax: Any, labels: Sequence[str], values: Any, low: Any, high: 
 
 
 def place_bars(values: Any, low: Any, high: Any) -> tuple[Numbers, Numbers, list[int]]:
-    """Return a point inside each bar, its distances from both limits, and the places of the finite estimates.
-
-    Bars that are infinite end outside of all finite numbers. An interval is drawn where its estimate is not finite.
-    """
+    """Return a point inside each bar, its distances from both limits, and the places of the finite estimates."""
     values, low, high = (np.asarray(part, dtype=np.float64) for part in (values, low, high))
-    known = np.isfinite(values)
-    ends = np.clip([low, high], *_drawn_range(np.concatenate([values, low, high])))
-    middle = np.where(known, values, ends.mean(axis=0))
-    return middle, np.maximum([middle - ends[0], ends[1] - middle], 0.0), np.flatnonzero(known).tolist()
-
-
-def _drawn_range(numbers: Numbers) -> tuple[float, float]:
-    """Return a range with room on both sides of all finite numbers, where infinite intervals end in a figure."""
+    known, numbers = np.isfinite(values), np.concatenate([values, low, high])
+    # Infinite intervals end outside of all finite numbers, with room on both sides.
     finite = numbers[np.isfinite(numbers)] if np.isfinite(numbers).any() else np.zeros(1)
     room = 0.3 * float(np.ptp(finite)) or max(1.0, float(np.abs(finite[0])))
-    return float(finite.min()) - room, float(finite.max()) + room
+    ends = np.clip([low, high], float(finite.min()) - room, float(finite.max()) + room)
+    middle = np.where(known, values, ends.mean(axis=0))
+    return middle, np.maximum([middle - ends[0], ends[1] - middle], 0.0), np.flatnonzero(known).tolist()
 
 
 def forest(
@@ -115,21 +108,19 @@ def forest(
     values, low, high = (
         np.asarray(part, dtype=np.float64) for part in (estimates, interval.low, interval.high)
     )
-    axes = _panels(len(names), 0.9 + 0.28 * len(labels), title) if ax is None else np.ravel(ax)
+    if ax is None:
+        across = min(_ACROSS, len(names))
+        down = -(-len(names) // across)
+        figure = new_figure(figsize=(2.0 + 3.2 * across, down * (0.9 + 0.28 * len(labels)) + 0.4))
+        panels = figure.subplots(down, across, squeeze=False, sharey=True).ravel()
+        for axis in panels[len(names) :]:
+            axis.set_visible(False)
+        if title:
+            figure.suptitle(title, fontsize=10)
+        axes = panels[: len(names)]
+    else:
+        axes = np.ravel(ax)
     for j, axis in enumerate(axes):
         draw_intervals(axis, labels, values[:, j], low[:, j], high[:, j], **style)
         axis.set_xlabel(plain(names[j]))
     return axes[0] if len(names) == 1 else axes
-
-
-def _panels(count: int, height: float, title: str) -> Any:
-    """Return the Axes of a new figure: panels of this height with one scale of rows."""
-    across = min(_ACROSS, count)
-    down = -(-count // across)
-    figure = new_figure(figsize=(2.0 + 3.2 * across, down * height + 0.4))
-    axes = figure.subplots(down, across, squeeze=False, sharey=True).ravel()
-    for axis in axes[count:]:
-        axis.set_visible(False)
-    if title:
-        figure.suptitle(title, fontsize=10)
-    return axes[:count]

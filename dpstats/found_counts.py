@@ -1,8 +1,3 @@
-"""Counts of keys that nobody declared: their sizes, and intervals given that a key was found.
-
-Proof: docs/intervals/groups.md.
-"""
-
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -10,13 +5,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from dpstats.error_distributions import ErrorDistribution, Limits, Tail, normal_quantile
-from dpstats.key_noise import KeyNoise
-
-Floats = NDArray[np.float64]
+from dpstats.key_noise import Floats, KeyNoise
 
 FURTHEST = 8.0
 """Standard scores that are looked at, on either side of 0."""
@@ -33,15 +25,6 @@ class FoundCounts(ErrorDistribution):
     the threshold to c + threshold. Its upper tail has a uniform distribution, so a size is kept unless that tail is
     extreme.
 
-    Attributes
-    ----------
-    N : array
-        Noisy counts of rows.
-    noise : KeyNoise
-        The noise of a count before it is conditioned, in rows.
-    threshold : float
-        The least noisy count that was released.
-
     Examples
     --------
     >>> import numpy as np
@@ -52,9 +35,9 @@ class FoundCounts(ErrorDistribution):
     (array([  2., 300.]), [array([  1., 288.]), array([ 51., 312.])])
     """
 
-    N: Floats
-    noise: KeyNoise
-    threshold: float
+    N: Floats  # noisy counts of rows
+    noise: KeyNoise  # the noise of a count before it is conditioned, in rows
+    threshold: float  # the least noisy count that was released
 
     @cached_property
     def sizes(self) -> Floats:

@@ -1,8 +1,4 @@
-"""Inference from released numbers: estimates, the distribution of their errors, intervals and tests.
-
-`Estimates` answer the same questions for every estimator: intervals, tests, tables, frames. Nothing
-here refers to an estimator, a budget or a closure, so that results can be pickled and compared.
-"""
+"""Estimates with the distribution of their errors: intervals, tests, tables and frames, for every estimator."""
 
 from __future__ import annotations
 
@@ -310,10 +306,8 @@ class Estimates(Inference, Printed):
         )
 
     def _column(self, values: Floats, errors: list[float]) -> list[str]:
-        return [self._format(*pair) for pair in zip(values.tolist(), errors, strict=True)]
-
-    def _format(self, value: float, error: float) -> str:
-        return f"{value:,.10g}" if self.exact else significant(value, error)
+        pairs = zip(values.tolist(), errors, strict=True)
+        return [f"{value:,.10g}" if self.exact else significant(value, error) for value, error in pairs]
 
     def _ends(self, confidence_level: float | None) -> tuple[Floats, Floats, float]:
         """Return the limits of all intervals and their level; NaN where there are none."""
@@ -349,21 +343,18 @@ class Estimates(Inference, Printed):
             columns |= {"statistic": self.statistic, "pvalue": self.pvalue}
         # Users name the columns of labels, and may name one as a column of numbers is named.
         keys = free_names(self.labels, columns)
-        return Records(
-            self.names,
-            {
-                **{
-                    key: [_json(label) for label in labels]
-                    for key, labels in zip(keys, self.labels.values(), strict=True)
-                },
-                **{name: np.ravel(values).tolist() for name, values in columns.items()},
-            },
-            {
-                "estimand": self.estimand,
-                "confidence_level": level if self.distribution.known else None,
-                "simulated": self.simulated,
-            },
-        )
+        table = {
+            # JSON has no other kinds of labels.
+            key: [each if isinstance(each, str | bool | int | float | None) else str(each) for each in labels]
+            for key, labels in zip(keys, self.labels.values(), strict=True)
+        }
+        table |= {name: np.ravel(values).tolist() for name, values in columns.items()}
+        facts = {
+            "estimand": self.estimand,
+            "confidence_level": level if self.distribution.known else None,
+            "simulated": self.simulated,
+        }
+        return Records(self.names, table, facts)
 
     def to_frame(self, confidence_level: float | None = None) -> Any:
         """Return estimates, standard errors and intervals as a data frame of pandas, a row for each estimate."""
@@ -443,27 +434,19 @@ class Test(Reported):
     def summary(self) -> Summary:
         """Return a table. It prints as text, and shows as HTML in a notebook."""
         numbers = (np.ravel(column) for column in (self.value, self.statistic, self.pvalue))
-        together = f"P-values are adjusted for all tests together by {self.estimates.together.words}."
+        rows = zip(self.names, *numbers, strict=True)
+        notes = [FREE]
+        if self.adjusted and not self.joint:
+            words = self.estimates.together.words
+            notes.append(f"P-values are adjusted for all tests together by {words}.")
+        elif not self.joint:
+            notes.append("P-values are not adjusted for several tests.")
         return Summary(
             "Private test of a value",
-            [
-                ("Tested", self.estimand),
-                ("Alternative", f"it {_IN_WORDS[self.alternative]} the value"),
-            ],
+            [("Tested", self.estimand), ("Alternative", f"it {_IN_WORDS[self.alternative]} the value")],
             ["", "value", "statistic", "p-value"],
-            [
-                (name, f"{value:g}", f"{z:.3f}", f"{p:.4g}")
-                for name, value, z, p in zip(self.names, *numbers, strict=True)
-            ],
-            [
-                FREE,
-                *(
-                    []
-                    if self.joint
-                    else [together if self.adjusted else "P-values are not adjusted for several tests."]
-                ),
-                *[SIMULATED] * self.simulated,
-            ],
+            [(name, f"{value:g}", f"{z:.3f}", f"{p:.4g}") for name, value, z, p in rows],
+            [*notes, *[SIMULATED] * self.simulated],
         )
 
     def _records(self) -> Records:
@@ -612,8 +595,3 @@ def _checked_value(value: Any, shape: tuple[int, ...]) -> Floats:
         allowed = f"a number, or one for each estimate (an array of shape {shape})"
         raise refuse("value", given=value, allowed=allowed)
     return found
-
-
-def _json(label: Any) -> Any:
-    """Return a label as JSON has it."""
-    return label if label is None or isinstance(label, str | bool | int | float) else str(label)

@@ -1,7 +1,7 @@
-"""The distribution of an estimate's error: sampling error plus privacy noise.
+"""The distribution of an estimate's error, sampling error plus privacy noise: tails, limits and intervals.
 
-A normal sampling error plus Laplace noise is not normal. It has the tails of the noise, and a normal interval
-with the right variance undercovers at high levels. The quantiles here are for the exact sum.
+A normal sampling error plus Laplace noise has the tails of the noise: a normal interval with the right variance
+undercovers at high levels. An `ErrorDistribution` knows limits or tails; the other follows by one search.
 """
 
 from __future__ import annotations
@@ -128,26 +128,16 @@ def normal_laplace_quantile(tail: float, std: float, scale: float) -> float:
 
 
 def half_widths(
-    tail: float,
+    tail: float,  # the probability that an interval leaves on each side
+    # Shape (d,). Standard deviation of the sampling error; 0 leaves it out.
     sampling_std: NDArray[np.float64],
-    noise: str,
-    noise_scale: NDArray[np.float64],
+    noise: str,  # one of "laplace", "gaussian"
+    noise_scale: NDArray[np.float64],  # (d,): scale or standard deviation of the noise
+    # Shape (d,). Of the estimated variance: widths are enlarged by the ratio of the Student and normal
+    # quantiles.
     degrees_of_freedom: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
-    """Return the half-width of a symmetric interval for each column.
-
-    Parameters
-    ----------
-    tail : float
-        The probability that an interval leaves on each side.
-    sampling_std : array of shape (d,)
-        Standard deviation of the sampling error; 0 leaves it out.
-    noise : {"laplace", "gaussian"}
-    noise_scale : array of shape (d,)
-        Scale or standard deviation of the noise.
-    degrees_of_freedom : array of shape (d,), optional
-        Of the estimated variance: widths are enlarged by the ratio of the Student and normal quantiles.
-    """
+    """Return the half-width of a symmetric interval for each column."""
     if noise == "gaussian":
         widths = np.hypot(sampling_std, noise_scale) * -ndtri(tail)
     else:

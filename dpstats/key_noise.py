@@ -1,4 +1,7 @@
-"""The noise in the count of a key, in rows, before it is conditioned: probabilities of intervals."""
+"""Counts of keys that nobody declared: their noise, their sizes, and intervals given that a key was found.
+
+Proof: docs/intervals/groups.md.
+"""
 
 from __future__ import annotations
 
@@ -59,15 +62,9 @@ class NormalNoise:
 
 @dataclass(frozen=True)
 class TwoSidedNoise:
-    """Noise with an exponential tail on either side of 0, and one density at 0.
+    """Noise with an exponential tail on either side of 0, and one density at 0."""
 
-    Attributes
-    ----------
-    above, below : float
-        Means of the tails.
-    """
-
-    above: float
+    above: float  # means of the tails
     below: float
 
     @property

@@ -28,21 +28,13 @@ _LOG_LEFT_OUT = 41.0
 
 @dataclass(frozen=True)
 class CountNoise:
-    """Noise of a released count, or of a sum of several.
+    """Noise of a released count, or of a sum of several."""
 
-    Attributes
-    ----------
-    law : {"laplace", "gaussian"}
-        Discrete Laplace on the whole numbers, or Gaussian on a lattice too fine to matter.
-    scale : float
-        Scale, or standard deviation, of the noise of one count.
-    times : int, default=1
-        How many counts, each with noise of its own, were added up.
-    """
-
+    # Discrete Laplace on the whole numbers, or Gaussian on a lattice too fine to matter: "laplace",
+    # "gaussian".
     law: str
-    scale: float
-    times: int = 1
+    scale: float  # scale, or standard deviation, of the noise of one count
+    times: int = 1  # how many counts, each with noise of its own, were added up
 
     @property
     def variance(self) -> float:

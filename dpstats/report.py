@@ -1,9 +1,3 @@
-"""A self-contained HTML page: text, tables and pictures in one file that opens anywhere.
-
-Every object with a summary can be written as a page (`Reported`), by one function. It reads only the
-summary's structure and public facts of the release.
-"""
-
 from __future__ import annotations
 
 import base64
@@ -24,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpstats import __version__
-from dpstats.errors import InvalidParameter, show
+from dpstats.errors import refuse, show
 from dpstats.exports import Exported, Table
 
 if TYPE_CHECKING:
@@ -86,27 +80,13 @@ footer { margin-top: 2.6rem; padding-top: .6rem; border-top: 1px solid var(--lin
 
 @dataclass(frozen=True, slots=True)
 class Background:
-    """Public facts of a release that a page shows in addition to its summary.
+    """Public facts of a release that a page shows in addition to its summary."""
 
-    Attributes
-    ----------
-    guarantee : str
-        In plain words, one line each.
-    simulated : bool
-        Whether the noise was simulated.
-    asked : sequence of (name, value)
-        Parameters that were given.
-    defaults : str
-        The others, in a line.
-    plan : str
-        Released quantities, their noise and their cost.
-    """
-
-    guarantee: str = ""
-    simulated: bool = False
-    asked: Sequence[tuple[str, str]] = field(default=())
-    defaults: str = ""
-    plan: str = ""
+    guarantee: str = ""  # in plain words, one line each
+    simulated: bool = False  # whether the noise was simulated
+    asked: Sequence[tuple[str, str]] = field(default=())  # parameters that were given
+    defaults: str = ""  # the others, in a line
+    plan: str = ""  # released quantities, their noise and their cost
 
 
 class Reported(Exported):
@@ -190,7 +170,8 @@ def page_of(thing: Any, title: str | None = None) -> Page:
             page.text(f"The picture is left out: it could not be drawn ({type(error).__name__}).")
     if background.guarantee:
         page.section("What this means for privacy")
-        for line in _sentences(background.guarantee):
+        # A line that goes on in the next one is joined to it.
+        for line in re.sub(r"(?<![.:])\n", " ", background.guarantee).splitlines():
             page.text(line)
     if background.asked or background.defaults:
         page.section("What was asked")
@@ -206,11 +187,6 @@ def page_of(thing: Any, title: str | None = None) -> Page:
         page.section("What was released")
         page.code(background.plan)
     return page
-
-
-def _sentences(text: str) -> list[str]:
-    """Return lines, those that go on in the next one joined to it."""
-    return re.sub(r"(?<![.:])\n", " ", text).splitlines()
 
 
 def told_parameters(estimator: Any) -> tuple[list[tuple[str, str]], str]:
@@ -345,10 +321,6 @@ class Page:
             + f"<tbody>{body}</tbody></table></div>"
         )
 
-    def fragment(self, markup: str) -> None:
-        """Add HTML that is already safe."""
-        self._parts.append(markup)
-
     def picture(self, figure: Figure, caption: str) -> None:
         """Add a matplotlib figure, embedded."""
         buffer = io.BytesIO()
@@ -385,36 +357,36 @@ class Page:
         InvalidParameter
             If the file cannot be written.
         """
-        if "\0" in os.fsdecode(path):
-            raise InvalidParameter(
-                f"path must name a file that can be written, got {show(os.fspath(path))} (it has a null character)"
-            )
-        target = Path(os.path.realpath(path))
-        # A lone surrogate, which is not a character, becomes a question mark.
-        content, reason = self.as_html().encode("utf-8", "replace"), None
-        try:
-            if target.exists() and not target.is_file():
-                # A folder, which is an error; or a device or a pipe, which cannot be replaced.
-                target.write_bytes(content)
-                return Path(path)
-            beside = target.with_name(f".{target.name}.{os.getpid()}.{time.monotonic_ns()}")
+        reason = "it has a null character" if "\0" in os.fsdecode(path) else None
+        if reason is None:
             try:
-                with open(beside, "xb") as file:
-                    if target.exists():
-                        # Who could not read the page before cannot read the new one.
-                        os.chmod(beside, stat.S_IMODE(target.stat().st_mode))
-                    file.write(content)
-                os.replace(beside, target)
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    beside.unlink()
-                raise
-        except OSError as error:
-            reason = error.strerror or type(error).__name__
-        except UnicodeError:
-            reason = "the file system has no such name"
+                # A lone surrogate, which is not a character, becomes a question mark.
+                _replace_file(Path(os.path.realpath(path)), self.as_html().encode("utf-8", "replace"))
+            except OSError as error:
+                reason = error.strerror or type(error).__name__
+            except UnicodeError:
+                reason = "the file system has no such name"
         if reason is not None:
-            raise InvalidParameter(
-                f"path must name a file that can be written, got {show(os.fspath(path))} ({reason})"
-            )
+            got = f"{show(os.fspath(path))} ({reason})"
+            raise refuse("path", got=got, allowed="name a file that can be written")
         return Path(path)
+
+
+def _replace_file(target: Path, content: bytes) -> None:
+    """Write a file atomically: until then, an earlier file stays complete."""
+    if target.exists() and not target.is_file():
+        # A folder, which is an error; or a device or a pipe, which cannot be replaced.
+        target.write_bytes(content)
+        return
+    beside = target.with_name(f".{target.name}.{os.getpid()}.{time.monotonic_ns()}")
+    try:
+        with open(beside, "xb") as file:
+            if target.exists():
+                # Who could not read the page before cannot read the new one.
+                os.chmod(beside, stat.S_IMODE(target.stat().st_mode))
+            file.write(content)
+        os.replace(beside, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            beside.unlink()
+        raise

@@ -223,12 +223,7 @@ class JointTest(HypothesisTest):
 
     def summary(self) -> Summary:
         """Return a table. It prints as text, and shows as HTML in a notebook."""
-        row = (
-            f"{self.statistic:.3f}",
-            f"{self.df_num}",
-            f"{self.df_denom}",
-            f"{self.pvalue:.4g}",
-        )
+        row = (f"{self.statistic:.3f}", f"{self.df_num}", f"{self.df_denom}", f"{self.pvalue:.4g}")
         return Summary(
             "Private test of several coefficients",
             [("Null hypothesis", self.null)],
@@ -342,19 +337,13 @@ class Summary(Reported):
 
     def to_latex(self) -> str:
         """Return the table as a LaTeX tabular, for the package booktabs."""
-        head, *body = (" & ".join(map(_in_latex, row)) + r" \\" for row in [self.columns, *self.rows])
-        columns = "l" + "r" * (len(self.columns) - 1)
-        return "\n".join(
-            [
-                rf"\begin{{tabular}}{{{columns}}}",
-                r"\toprule",
-                head,
-                r"\midrule",
-                *body,
-                r"\bottomrule",
-                r"\end{tabular}",
-            ]
-        )
+        special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+        escaped = str.maketrans({**{c: f"\\{c}" for c in "&%$#_{}"}, **special})
+        table = [[cell.translate(escaped) for cell in row] for row in [self.columns, *self.rows]]
+        head, *body = (" & ".join(row) + r" \\" for row in table)
+        begin = rf"\begin{{tabular}}{{l{'r' * (len(self.columns) - 1)}}}"
+        lines = [begin, r"\toprule", head, r"\midrule", *body, r"\bottomrule", r"\end{tabular}"]
+        return "\n".join(lines)
 
     def to_markdown(self) -> str:
         """Return the table in Markdown."""
@@ -502,11 +491,6 @@ def few_observed(rows: float, noise_std: float) -> list[str]:
 def with_missing(estimand: str, sentence: str) -> str:
     """Return an estimand, followed by the sentence of `about_missing` unless it is empty."""
     return f"{estimand}. {sentence}" if sentence else estimand
-
-
-def _in_latex(text: str) -> str:
-    named = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-    return "".join(named.get(c) or (f"\\{c}" if c in "&%$#_{}" else c) for c in text)
 
 
 def _wrapped(text: str, width: int, indent: int = 4) -> list[str]:

@@ -34,7 +34,7 @@ NUMERICAL = (
     "tests/identity/test_rows.py",
     "tests/identity/test_spatial.py",
     "tests/means/test_clipped.py",
-    "tests/means/test_required_samples.py",
+    "tests/means/test_sample_sizes.py",
     "tests/means/test_staging.py",
     "tests/mechanisms",
     "tests/privacy/test_calibration.py",

@@ -13,7 +13,6 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from dpstats import error_distributions, inference
 from dpstats.covariance.error_distributions import BoundedErrors
 from dpstats.errors import InvalidParameter
 from dpstats.inference import Estimates, HasEstimates
@@ -237,14 +236,6 @@ def test_a_class_keeps_a_question_that_it_defines() -> None:
 
     assert Own().summary().title == "own" and "length" in inspect.signature(Own.test).parameters
     assert "unit" not in inspect.signature(Own.test).parameters
-
-
-def test_error_distributions_that_were_here_still_are() -> None:
-    assert inference.ErrorDistribution is error_distributions.ErrorDistribution
-    with pytest.warns(DeprecationWarning, match="dpstats.error_distributions.NormalErrors"):
-        assert inference.NormalErrors is error_distributions.NormalErrors
-    with pytest.warns(DeprecationWarning, match="dpstats.together.HOLM"):
-        assert inference.HOLM is HOLM
 
 
 def test_labels_keep_their_names_beside_columns_of_numbers() -> None:

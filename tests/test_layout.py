@@ -20,7 +20,6 @@ TESTED_ELSEWHERE = {
     "data/rows.py": "tests/data/test_tables.py reads every kind of table through it",
     "identity/workload.py": "tests/identity/test_power.py runs into its bounds",
     "identity/result.py": "tests/identity/test_base.py reads every result and summary",
-    "means/adaptive_notes.py": "tests/means/test_adaptive.py reads summaries",
     "means/clipped_plan.py": "tests/means/test_clipped.py asks plans",
     "means/whitening.py": "tests/means/test_adaptive.py fits every shape of covariance",
     "tables/result.py": "tests/tables/test_contingency.py reads results and summaries",

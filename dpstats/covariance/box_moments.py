@@ -1,7 +1,9 @@
-"""Moments of pairs of columns in a box, released together: how far one row moves them, and their sums.
+"""Moments of pairs of columns in a box, released together, and the errors of covariances that follow from them.
 
 In half-widths about the center of the bounds a row is z in the box [-1, 1]^d. One stage releases the sums of z, the
-products z_i z_j, their squares, the thirds z_i^2 z_j and the fourths z_i^3 z_j. Proof: docs/proofs/covariance.md.
+products z_i z_j, their squares, the thirds z_i^2 z_j and the fourths z_i^3 z_j.
+
+Proofs: docs/proofs/covariance.md, docs/intervals/covariance.md.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ from numpy.typing import NDArray
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_columns
 from dpstats.data.tables import Rows, Table
-from dpstats.lattice.products import Sums, above_diagonal, apply_columns, gram, row_bits, summed
+from dpstats.lattice.products import Sums, apply_columns, gram, row_bits, summed
+from dpstats.means.ball_products import split_symmetric
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Block
 from dpstats.release.additive import JointIntegers
@@ -86,22 +89,13 @@ def moment_integers(d: int, n: int, bits: int, coarse: int) -> JointIntegers:
 
 @dataclass(frozen=True)
 class CovariancePlan(ReleasePlan):
-    """The plan of a `PrivateCovariance`: one stage with the moments of all pairs of columns.
+    """The plan of a `PrivateCovariance`: one stage with the moments of all pairs of columns."""
 
-    Attributes
-    ----------
-    center, half : arrays of shape (n_features,)
-        Center and half-width of the declared bounds.
-    hard : bool
-        Whether rows lie inside the bounds by nature.
-    bits, coarse : int
-        Bits of a half-width in sums and products, and in moments of higher order.
-    """
-
+    # Shape (n_features,). Center and half-width of the declared bounds.
     center: Floats = field(repr=False, compare=False)
     half: Floats = field(repr=False, compare=False)
-    hard: bool = False
-    bits: int = FINE
+    hard: bool = False  # whether rows lie inside the bounds by nature
+    bits: int = FINE  # bits of a half-width in sums and products, and in moments of higher order
     coarse: int = COARSE
 
     def expected_error(self, std: float | Floats | None = None) -> float:
@@ -168,22 +162,13 @@ class _Moments:
         sums = {
             SUMS: as_int64(fine.sum(axis=0)),
             THIRDS: as_int64(squares.T @ coarse).ravel(),
-            **split(PRODUCTS, gram(fine)),
-            **split(SQUARES, gram(squares)),
+            **split_symmetric(PRODUCTS, gram(fine)),
+            **split_symmetric(SQUARES, gram(squares)),
         }
         if d > 1:
             np.multiply(squares, coarse, out=cubes)
             sums[FOURTHS] = as_int64(cubes.T @ coarse)[~np.eye(d, dtype=bool)]
         return sums
-
-
-def split(name: str, matrix: NDArray[np.int64]) -> Sums:
-    """Return the parts of a symmetric matrix that are released: its diagonal, and what is above it."""
-    d = len(matrix)
-    parts = {f"{name}, {DIAGONAL}": np.diagonal(matrix).copy()}
-    if d > 1:
-        parts[f"{name}, {ABOVE}"] = matrix[above_diagonal(d)]
-    return parts
 
 
 def read_moments(rows: Rows, plan: CovariancePlan) -> Sums:

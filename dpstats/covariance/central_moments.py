@@ -1,9 +1,3 @@
-"""Covariances and correlations of released moments, and the variances of their errors: public algebra.
-
-All numbers are in half-widths. The sampling variance of an average follows from the released moments of fourth order.
-These are raised by one standard deviation of their noise. Proof: docs/intervals/covariance.md.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -14,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.covariance.box_moments import (
-    ABOVE,
     DIAGONAL,
     FOURTHS,
     PRODUCTS,
@@ -22,34 +15,24 @@ from dpstats.covariance.box_moments import (
     SUMS,
     THIRDS,
     CovariancePlan,
+    Floats,
 )
 from dpstats.covariance.error_distributions import MOST_NOISE
-from dpstats.lattice.products import above_diagonal
-
-Floats = NDArray[np.float64]
+from dpstats.means.ball_products import join_symmetric
 
 
 @dataclass(frozen=True, eq=False)
 class CentralMoments:
-    """Second moments of columns about their means, from one release.
-
-    Attributes
-    ----------
-    n : int
-    mean : array of shape (d,)
-    products, squares, thirds, fourths : arrays of shape (d, d)
-        Averages of z_i z_j, z_i^2 z_j^2, z_i^2 z_j and z_i^3 z_j, with noise.
-    mean_std, products_std, squares_std, thirds_std, fourths_std : float
-        Standard deviations of the noise; of products and squares above the diagonal, where it is 1/sqrt(2) of the
-        diagonal's.
-    """
+    """Second moments of columns about their means, from one release."""
 
     n: int
-    mean: Floats
-    products: Floats
+    mean: Floats  # shape (d,)
+    products: Floats  # (d, d): averages of z_i z_j, z_i^2 z_j^2, z_i^2 z_j and z_i^3 z_j, with noise
     squares: Floats
     thirds: Floats
     fourths: Floats
+    # Standard deviations of the noise; of products and squares above the diagonal, where it is 1/sqrt(2) of
+    # the diagonal's.
     mean_std: float
     products_std: float
     squares_std: float
@@ -60,15 +43,7 @@ class CentralMoments:
     def from_release(cls, released: Mapping[str, Floats], plan: CovariancePlan) -> CentralMoments:
         """Return the moments of a release."""
         d = plan.n_features
-
-        def matrix(name: str) -> Floats:
-            found = np.diag(released[f"{name}, {DIAGONAL}"].astype(np.float64))
-            if d > 1:
-                rows, columns = above_diagonal(d)
-                found[rows, columns] = found[columns, rows] = released[f"{name}, {ABOVE}"]
-            return found
-
-        squares = matrix(SQUARES)
+        squares = join_symmetric(SQUARES, released, d)
         fourths = np.diag(np.diagonal(squares)).astype(np.float64)
         if d > 1:
             fourths[~np.eye(d, dtype=bool)] = released[FOURTHS]
@@ -79,7 +54,7 @@ class CentralMoments:
         return cls(
             plan.n_samples,
             np.asarray(released[SUMS], dtype=np.float64),
-            matrix(PRODUCTS),
+            join_symmetric(PRODUCTS, released, d),
             squares,
             np.reshape(released[THIRDS], (d, d)),
             fourths,

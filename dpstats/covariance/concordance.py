@@ -1,4 +1,6 @@
-"""Concordance of the rows of two columns, counted by order: time n log n for n rows.
+"""Private correlations: Kendall's tau, without bounds, and Pearson's of shrunk rows.
+
+The concordance of the rows of two columns is counted by order, in time n log n for n rows.
 
 The sum over rows l of sign(x_k - x_l) sign(y_k - y_l) needs no pairs of rows. Sort rows by (x, y), and by (y, x). Row k
 has places p and q in the two orders, and c rows are before it in both. The sum is then

@@ -1,6 +1,6 @@
-"""Eigenvalues of a population, from the variances along directions that sampling and noise have turned.
+"""Private principal components, and the eigenvalues of a population along directions that noise has turned.
 
-Proof: docs/intervals/covariance.md, "Eigenvalues".
+Proofs: docs/proofs/ball-products.md, docs/intervals/covariance.md, "Eigenvalues".
 """
 
 from __future__ import annotations
@@ -16,21 +16,13 @@ _MOST_TURNED = 0.25
 
 
 def find_eigenvalues(
-    variance: Floats, error: Floats, values: Floats, entry_std: float, n: int
+    variance: Floats,  # (k,): variances along the released directions, and their standard errors
+    error: Floats,
+    values: Floats,  # (d,): released eigenvalues, in decreasing order
+    entry_std: float,  # standard deviation of the noise of the released matrix, above the diagonal
+    n: int,  # number of rows
 ) -> tuple[Floats, Floats]:
-    """Return estimates of the leading eigenvalues, and their standard errors: infinite if they are not identified.
-
-    Parameters
-    ----------
-    variance, error : arrays of shape (k,)
-        Variances along the released directions, and their standard errors.
-    values : array of shape (d,)
-        Released eigenvalues, in decreasing order.
-    entry_std : float
-        Standard deviation of the noise of the released matrix, above the diagonal.
-    n : int
-        Number of rows.
-    """
+    """Return estimates of the leading eigenvalues, and their standard errors: infinite if they are not identified."""
     d, k = len(values), len(variance)
     others = ~np.eye(k, d, dtype=bool)
     size = np.maximum(values, 0.0)

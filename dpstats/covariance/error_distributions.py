@@ -1,5 +1,3 @@
-"""The distribution of the errors of covariances and correlations: normal, cut to the possible values."""
-
 from __future__ import annotations
 
 import itertools
@@ -9,12 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.covariance.box_moments import Floats
 from dpstats.error_distributions import ErrorDistribution, Limits, StatedErrors, Tail, normal_quantile
 from dpstats.inference import Estimates
 from dpstats.results import list_some
 from dpstats.together import BONFERRONI
-
-Floats = NDArray[np.float64]
 
 _MOST = 0.99
 """Fisher's transformation is used for correlations up to here, and up to two standard errors below 1."""

@@ -1,8 +1,3 @@
-"""Private form of Hotelling's test: one mean vector, or two, by the statistic T squared.
-
-Proof: docs/proofs/ball-products.md.
-"""
-
 from __future__ import annotations
 
 import math
@@ -13,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from dpstats.covariance.t_squared import MeanErrors
+from dpstats.covariance.t_squared import Floats, MeanErrors
 from dpstats.data import Column, Schema
 from dpstats.data.levels import Categories
 from dpstats.data.parameters import check_choice, check_columns
 from dpstats.data.tables import Rows, Table
 from dpstats.error_distributions import NormalErrors
-from dpstats.errors import InvalidData, InvalidParameter, refuse, show
+from dpstats.errors import refuse, refuse_data, show
 from dpstats.inference import Estimates, HasEstimates, Test
 from dpstats.means.ball_products import BallProducts, Extension
 from dpstats.means.ellipsoid_plan import (
@@ -39,8 +34,6 @@ from dpstats.release.parameters import HasMissingCodes, parameters
 from dpstats.release.session import Released
 from dpstats.together import BONFERRONI
 
-Floats = NDArray[np.float64]
-
 STAGE = "products of shrunk rows"
 ASSUMED = ("symmetric", "mean")
 _MOST_OUTSIDE = 0.3
@@ -54,25 +47,13 @@ _ROWS_PER_COLUMN = 50
 
 @dataclass(frozen=True)
 class HotellingPlan(EllipsoidPlan):
-    """The release plan of a `HotellingTest`: rounds that find an ellipsoid, and one stage for the test.
+    """The release plan of a `HotellingTest`: rounds that find an ellipsoid, and one stage for the test."""
 
-    Attributes
-    ----------
-    frame : Frame
-        Public center and half-widths of the rows.
-    bits : int
-        Extended rows have norms of at most 2^bits steps.
-    null : array of shape (n_features,)
-        The mean under the null hypothesis less the center, in half-widths.
-    assume : {"symmetric", "mean"}
-    two_samples : bool
-    radius2 : float
-        Squared radius of the last ball, for white rows of variance 1. Only for ``assume="symmetric"``.
-    """
-
+    # Shape (n_features,). The mean under the null hypothesis less the center, in half-widths.
     null: Floats = field(repr=False, compare=False)
-    assume: str
+    assume: str  # one of "symmetric", "mean"
     two_samples: bool
+    # Squared radius of the last ball, for white rows of variance 1. Only for ``assume="symmetric"``.
     radius2: float
 
     @property
@@ -149,16 +130,6 @@ class _Found(NamedTuple):
 def last_extension(d: int, two_samples: bool, bits: int) -> Extension:
     """Return the extension of rows of d columns in the last stage."""
     return Extension(d, *_TWO_SAMPLES, bits) if two_samples else Extension(d, 1.0, 0.0, bits)
-
-
-def _best_radius2(n: int, d: int, noise: float) -> float:
-    """Return the squared radius with the least error of the mean of normal rows: sampling and noise.
-
-    ``noise`` is the noise of a mean over the radius.
-    """
-    curves = stage_curves(d, "symmetric", _MOST_OUTSIDE)
-    error = curves.spread**2 / n + noise**2 * curves.q / curves.slope**2
-    return float(curves.q[np.argmin(error)])
 
 
 @parameters
@@ -285,7 +256,10 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan], HasMissingC
         first, second = _TWO_SAMPLES if two else (0.0, 1.0)
         noise = (1 + first**2 + second**2) / second
         noise *= gaussian_sigma(guarantee.epsilon, guarantee.delta) / math.sqrt(LAST_SHARE) / n
-        radius2 = _best_radius2(n, d, noise)
+        # The radius with the least error of the mean of normal rows, sampling and noise.
+        curves = stage_curves(d, "symmetric", _MOST_OUTSIDE)
+        error = curves.spread**2 / n + noise**2 * curves.q / curves.slope**2
+        radius2 = float(curves.q[np.argmin(error)])
         return plan_rounds(
             n,
             guarantee,
@@ -311,9 +285,7 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan], HasMissingC
         center, half = low / 2 + high / 2, high / 2 - low / 2
         if two:
             if self.mean is not None:
-                raise InvalidParameter(
-                    f"mean must be None with groups, got {show(self.mean)}. Leave it out for two samples."
-                )
+                raise refuse("mean", given=self.mean, allowed="None with groups", remedy="Leave it out.")
             return Frame(center, half, assume == "mean", False, hard), np.zeros(d)
         mean = np.full(d, 0.0 if self.mean is None else check_columns("mean", self.mean, d))
         outside = np.flatnonzero((mean < low) | (mean > high))
@@ -332,7 +304,7 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan], HasMissingC
             return None
         kinds = Categories(self.groups, "groups")
         if len(kinds) != 2:
-            raise InvalidParameter(f"groups must be a pair of labels, got {len(kinds)}")
+            raise refuse("groups", got=f"{len(kinds)}", allowed="a pair of labels")
         return kinds
 
     def _schema(self) -> Schema:
@@ -356,7 +328,7 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan], HasMissingC
             self.statistic_, self.pvalue_, 0.0, "two-sided", self.estimates(), joint="all columns together"
         )
 
-    def _hypotheses(self) -> tuple[str, str]:
+    def _conclusions(self) -> tuple[str, str]:
         """Return the estimand and the null hypothesis."""
         plan = self.plan_
         if plan.assume == "mean":
@@ -373,9 +345,6 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan], HasMissingC
             return what, "rows of both samples have the same distribution"
         return what, "rows are symmetric about the mean of the null hypothesis"
 
-    def _conclusions(self) -> tuple[str | None, str | None]:
-        return self._hypotheses()
-
     def estimates(self) -> Estimates:
         """Return the differences from the null hypothesis with the distribution of their errors: one per column."""
         check_is_fitted(self, "plan_")
@@ -385,7 +354,7 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan], HasMissingC
         error = np.sqrt(np.diagonal(units @ errors.covariance @ units.T))
         if not found.has_both(plan):
             estimate, error = np.zeros(plan.n_features), np.full(plan.n_features, np.inf)
-        covered, null = self._hypotheses()
+        covered, null = self._conclusions()
         facts = [
             *self._table_facts(),
             ("Null hypothesis", null),
@@ -436,5 +405,6 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan], HasMissingC
 def _check_labels(table: Table) -> dict[str, NDArray[np.int64]]:
     """Raise `InvalidData` if a row has an undeclared label."""
     if table.groups is None or (table.groups < 0).any():
-        raise InvalidData("y must hold declared groups only, got at least one label outside them, or missing")
+        got = "at least one label outside them, or missing"
+        raise refuse_data("y", got=got, allowed="hold declared groups only")
     return {}

@@ -1,8 +1,3 @@
-"""Private principal components, with intervals of the variances along them.
-
-Proof: docs/proofs/ball-products.md.
-"""
-
 from __future__ import annotations
 
 import math
@@ -15,10 +10,10 @@ from scipy.special import chdtri
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from dpstats.covariance.eigenvalues import find_eigenvalues, shrunk_share
+from dpstats.covariance.eigenvalues import Floats, find_eigenvalues, shrunk_share
 from dpstats.covariance.error_distributions import BoundedErrors, noise_only_note
 from dpstats.data.parameters import check_choice, check_integer
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.errors import refuse, refuse_data
 from dpstats.figures import ESTIMATE, axes_or_new, new_figure, plain
 from dpstats.inference import Estimates, HasEstimates
 from dpstats.means.ball_products import BallProducts, Extension
@@ -36,8 +31,6 @@ from dpstats.release.parameters import HasMissingCodes, parameters
 from dpstats.release.session import Released
 from dpstats.together import BONFERRONI
 
-Floats = NDArray[np.float64]
-
 PRODUCTS, SCORES = "products of rows", "products of scores"
 ESTIMANDS = ("component", "eigenvalue")
 _SCORES_SHARE = 0.4
@@ -53,49 +46,24 @@ _FEW_ROWS = 50
 
 
 class _Found(NamedTuple):
-    """Public: what the stages released, and the maps between rows and scores.
+    """Public: what the stages released, and the maps between rows and scores."""
 
-    Attributes
-    ----------
-    values : array of shape (..., d)
-        Released eigenvalues, in decreasing order.
-    values_std : float
-        Bound on the noise of an eigenvalue, as the standard deviation of an entry times the root of 2 d.
-    vectors : array of shape (..., d, n_components)
-    center : array of shape (..., d)
-        Mean of the rows, in half-widths.
-    sizes : array of shape (..., n_components)
-        Variances of the components that the last stage assumes.
-    weights : array of shape (..., d)
-        Factors of the columns, in half-widths.
-    scores : BallProducts
-    """
-
-    values: Floats
+    values: Floats  # (..., d): released eigenvalues, in decreasing order
+    # Bound on the noise of an eigenvalue, as the standard deviation of an entry times the root of 2 d.
     values_std: Floats
-    vectors: Floats
-    center: Floats
-    sizes: Floats
-    weights: Floats
+    vectors: Floats  # shape (..., d, n_components)
+    center: Floats  # (..., d): mean of the rows, in half-widths
+    sizes: Floats  # (..., n_components): variances of the components that the last stage assumes
+    weights: Floats  # (..., d): factors of the columns, in half-widths
     scores: BallProducts
 
 
 @dataclass(frozen=True)
 class PCAPlan(EllipsoidPlan):
-    """The release plan of a `PrivatePCA`: rounds that find a scale, products of rows, and products of scores.
-
-    Attributes
-    ----------
-    frame : Frame
-        Public center and half-widths of the rows.
-    bits : int
-        Extended rows have norms of at most 2^bits steps.
-    n_components : int
-    scale : {None, "std"}
-    """
+    """The release plan of a `PrivatePCA`: rounds that find a scale, products of rows, and products of scores."""
 
     n_components: int
-    scale: str | None
+    scale: str | None  # one of None, "std"
 
     @property
     def unit(self) -> float:
@@ -325,21 +293,8 @@ class PrivatePCA(
         check_is_fitted(self, "components_")
         rows = self._again(X).whole().X
         if not np.isfinite(rows).all():
-            raise InvalidData("X must be finite, got at least one NaN or infinite entry")
+            raise refuse_data("X", got="at least one NaN or infinite entry", allowed="finite")
         return (rows - self.mean_) / self.scale_ @ self.components_.T
-
-    def _eigenvalues(self) -> tuple[Floats, Floats]:
-        """Return estimates of the eigenvalues and their standard errors."""
-        plan, found = self.plan_, self._found
-        variance, error, _ = self._variances(normal=True)
-        unit = plan.unit**2 if plan.scale is None else 1.0
-        # The ball leaves a known fraction of the variance of normal scores.
-        kept = unit * shrunk_share(plan.n_components, plan.score_radius**2)
-        entry_std = float(found.values_std) / math.sqrt(2 * plan.n_features)
-        estimate, spread = find_eigenvalues(
-            variance / kept, error / kept, found.values, entry_std, plan.n_samples
-        )
-        return estimate * unit, spread * unit
 
     def estimates(self, *, estimand: str | None = None) -> Estimates:
         """Return the variances along the components, or the eigenvalues, with the distribution of their errors.
@@ -364,7 +319,13 @@ class PrivatePCA(
                 f"{plan.score_radius:.3g}"
             )
         else:
-            estimate, error = self._eigenvalues()
+            # The ball leaves a known fraction of the variance of normal scores.
+            unit = plan.unit**2 if plan.scale is None else 1.0
+            kept = unit * shrunk_share(plan.n_components, plan.score_radius**2)
+            variance, error, _ = self._variances(normal=True)
+            entry_std = float(self._found.values_std) / math.sqrt(2 * plan.n_features)
+            found = variance / kept, error / kept, self._found.values, entry_std, plan.n_samples
+            estimate, error = (unit * part for part in find_eigenvalues(*found))
             # Along another direction it may be larger.
             most = np.full(len(most), float(np.sum((plan.frame.half / self.scale_) ** 2)))
             divided = "" if plan.scale is None else " divided by scale_"
@@ -444,9 +405,8 @@ class PrivatePCA(
         """
         check_is_fitted(self, "components_")
         if len(self.components_) < 2:
-            raise InvalidParameter(
-                "n_components must be at least 2 for a biplot, got 1. Fit with more components."
-            )
+            remedy = "Fit with more components."
+            raise refuse("n_components", given=1, allowed="at least 2 for a biplot", remedy=remedy)
         low, high = map(np.ravel, self.confidence_interval(confidence_level))
         variances = self.explained_variance_[:2]
         ends = self.components_[:2] * np.sqrt(np.clip(variances, 0.0, None))[:, None]

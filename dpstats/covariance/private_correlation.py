@@ -1,15 +1,9 @@
-"""Private correlations of all pairs of columns: Kendall's tau without bounds, or Pearson's of shrunk rows.
-
-Proofs: docs/proofs/kendall.md and docs/proofs/ball-products.md.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from dpstats.covariance.error_distributions import CorrelationErrors, correlation_estimates, unidentified_note
@@ -18,45 +12,32 @@ from dpstats.covariance.rank_correlation import (
     MOST_ROWS,
     STAGE,
     CorrelationPlan,
+    Floats,
     concordance_sums,
     plan_concordance,
 )
 from dpstats.covariance.shrunk_correlations import (
     ShrunkCorrelationPlan,
-    ShrunkCorrelations,
     plan_shrunk_correlations,
 )
-from dpstats.data.parameters import check_choice, check_integer, check_privacy_parameters
+from dpstats.data.parameters import check_choice, check_integer
 from dpstats.data.tables import Rows
-from dpstats.errors import InvalidParameter, show
+from dpstats.errors import refuse
 from dpstats.inference import Estimates, HasEstimates
 from dpstats.lattice import check_finite_rows
-from dpstats.lattice.base import check_region
-from dpstats.means.ellipsoid_plan import PrivateRows, read_rows, release_rows
-from dpstats.means.region import Region
-from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.means.ellipsoid_plan import PrivateRows, check_box, gaussian_guarantee, read_rows, release_rows
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.parameters import HasMissingCodes, parameters
 from dpstats.release.session import Released, Session
 
-Floats = NDArray[np.float64]
 AnyPlan = CorrelationPlan | ShrunkCorrelationPlan
 
 ESTIMANDS = ("clipped", "population")
 _FEW_ROWS = 50
 
 
-class _Fitted:
-    """What a fit sets: attributes, and no parameters."""
-
-    correlation_: Floats
-    noise_std_: float | Floats
-    _sums: dict[str, Floats]
-    _found: ShrunkCorrelations
-
-
 @parameters
-class PrivateCorrelation(_Fitted, HasEstimates, PrivateEstimator[AnyPlan], HasMissingCodes):
+class PrivateCorrelation(HasEstimates, PrivateEstimator[AnyPlan], HasMissingCodes):
     """Private correlations of all pairs of columns: Kendall's tau, or Pearson's correlation of shrunk rows.
 
     Kendall's tau is the probability that two rows are in the same order in both columns, less the probability of
@@ -178,20 +159,11 @@ class PrivateCorrelation(_Fitted, HasEstimates, PrivateEstimator[AnyPlan], HasMi
         """
         ranks = check_choice("method", self.method, ["kendall", "pearson"]) == "kendall"
         n = check_integer("n_samples", n_samples, at_least=2, at_most=MOST_ROWS if ranks else None)
-        d = check_integer("n_features", n_features, at_least=1)
-        if d < 2:
-            raise InvalidParameter(
-                "n_features must be at least 2 for a correlation, got n_features = 1. Fit with more columns."
-            )
-        epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
-        if delta == 0:
-            raise InvalidParameter(
-                "delta must be greater than 0 for Gaussian noise, got 0. Set delta=1e-6, for example."
-            )
+        d = check_integer("n_features", n_features, at_least=2)
+        guarantee = gaussian_guarantee(self.epsilon, self.delta)
         region = self._region(d)
         if self._drops():
             return self._plan_on_sample(n, d)
-        guarantee = PrivacyGuarantee(epsilon, delta)
         if region is None:
             return plan_concordance(n, d, guarantee)
         return plan_shrunk_correlations(n, d, guarantee, *region)
@@ -200,14 +172,10 @@ class PrivateCorrelation(_Fitted, HasEstimates, PrivateEstimator[AnyPlan], HasMi
         """Return the public bounds of the columns; None for rank correlations, which have none."""
         if self.method == "kendall":
             if self.bounds is not None:
-                raise InvalidParameter(
-                    "bounds must be None for method='kendall', which needs no bounds. Leave them out, or set "
-                    "method='pearson'."
-                )
+                remedy = "Leave them out, or set method='pearson'."
+                raise refuse("bounds", given=self.bounds, allowed="None for method='kendall'", remedy=remedy)
             return None
-        low, high = Region.check(self.bounds, "clip", None, 0.0, d).ends(d)
-        check_region(high / 2 - low / 2, low / 2 + high / 2)
-        return low, high
+        return check_box(self.bounds, "clip", d)[:2]
 
     def _fill(self, d: int) -> Any:
         region = self._region(d)
@@ -229,7 +197,8 @@ class PrivateCorrelation(_Fitted, HasEstimates, PrivateEstimator[AnyPlan], HasMi
         if isinstance(plan, ShrunkCorrelationPlan):
             found = self._found = plan.walk(plan.reading(released))
             known = found.identified
-            self.correlation_, self.noise_std_ = found.correlation, found.noise
+            self.correlation_: Floats = found.correlation
+            self.noise_std_: float | Floats = found.noise
             self.identified_ = known[:, None] & known
             self.clipped_rows_ = found.clipped_rows
             return
@@ -239,17 +208,6 @@ class PrivateCorrelation(_Fitted, HasEstimates, PrivateEstimator[AnyPlan], HasMi
         i, j = np.triu_indices(d, 1)
         self.correlation_[i, j] = self.correlation_[j, i] = np.clip(self._sums[CONCORDANCE], -1.0, 1.0)
         self.noise_std_ = plan.noise_std
-
-    def _pearson(self, estimand: str | None) -> ShrunkCorrelations | None:
-        """Return the correlations of an estimand; None for rank correlations."""
-        if isinstance(self.plan_, CorrelationPlan):
-            if estimand is not None:
-                raise InvalidParameter(
-                    f"estimand must be None for method='kendall', got {show(estimand)}. Kendall's tau has one estimand."
-                )
-            return None
-        name = "clipped" if estimand is None else check_choice("estimand", estimand, ESTIMANDS)
-        return self._found.correct_for_shrinking() if name == "population" else self._found
 
     def estimates(self, *, estimand: str | None = None) -> Estimates:
         """Return the correlations with the distribution of their errors: a row for each pair of columns.
@@ -262,16 +220,18 @@ class PrivateCorrelation(_Fitted, HasEstimates, PrivateEstimator[AnyPlan], HasMi
         check_is_fitted(self, "correlation_")
         plan, names = self.plan_, self._column_names()
         i, j = np.triu_indices(plan.n_features, 1)
-        found = self._pearson(estimand)
         few = f"Warning: below {_FEW_ROWS} rows, intervals may cover less than stated."
         notes = [few] if plan.n_samples < _FEW_ROWS else []
-        title, header = "Private correlations", "correlation"
-        if found is None:
-            assert isinstance(plan, CorrelationPlan)
+        if isinstance(plan, CorrelationPlan):
+            if estimand is not None:
+                raise refuse("estimand", given=estimand, allowed="None for method='kendall', which has one")
             estimate, error = self.correlation_[i, j], plan.errors(self._sums)
             covered = "Kendall's tau of the population, where ties count as neither order"
             title, header = "Private rank correlations", "tau"
         else:
+            name = "clipped" if estimand is None else check_choice("estimand", estimand, ESTIMANDS)
+            found = self._found.correct_for_shrinking() if name == "population" else self._found
+            title, header = "Private correlations", "correlation"
             estimate, error = found.correlation[i, j], found.error[i, j]
             covered = found.estimand
             notes += [found.note(), *unidentified_note(names, found.identified)]

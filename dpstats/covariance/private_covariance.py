@@ -1,7 +1,4 @@
-"""Private covariance matrix of bounded columns, with intervals, and the correlations that follow from it.
-
-Proof: docs/proofs/covariance.md.
-"""
+"""Private covariance matrix of bounded columns, with intervals. Proof: docs/proofs/covariance.md."""
 
 from __future__ import annotations
 
@@ -28,16 +25,14 @@ from dpstats.covariance.error_distributions import (
     noise_only_note,
     unidentified_note,
 )
-from dpstats.data.parameters import check_integer, check_privacy_parameters
+from dpstats.data.parameters import check_integer
 from dpstats.data.tables import Rows
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
 from dpstats.figures import new_figure, plain
 from dpstats.inference import Estimates, HasEstimates
 from dpstats.lattice import check_finite_rows
-from dpstats.lattice.base import check_region
 from dpstats.lattice.products import finest
-from dpstats.means.region import Region
-from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.means.ellipsoid_plan import check_box, gaussian_guarantee
 from dpstats.release.additive import additive_stages
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.parameters import HasMissingCodes, parameters
@@ -154,28 +149,22 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan], HasMissi
         """
         n = check_integer("n_samples", n_samples, at_least=2)
         d = check_integer("n_features", n_features, at_least=1)
-        epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
-        if delta == 0:
-            raise InvalidParameter(
-                "delta must be greater than 0 for Gaussian noise, got 0. Set delta=1e-6, for example."
-            )
-        region = Region.check(self.bounds, self.bounds_are, None, 0.0, d)
+        guarantee = gaussian_guarantee(self.epsilon, self.delta)
+        low, high, hard = check_box(self.bounds, self.bounds_are, d)
         if self._drops():
             return self._plan_on_sample(n, d)
-        low, high = region.ends(d)
         center, half, coarse = low / 2 + high / 2, high / 2 - low / 2, coarse_bits(n)
-        check_region(half, center)
 
         def calibrate(bits: int) -> CovariancePlan:
-            stages = additive_stages([moment_integers(d, n, bits, coarse)], epsilon, delta)
+            integers = moment_integers(d, n, bits, coarse)
             return CovariancePlan(
-                stages,
-                PrivacyGuarantee(epsilon, delta),
+                additive_stages([integers], guarantee.epsilon, guarantee.delta),
+                guarantee,
                 n,
                 d,
                 center=center,
                 half=half,
-                hard=region.hard,
+                hard=hard,
                 bits=bits,
                 coarse=coarse,
             )
@@ -183,7 +172,7 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan], HasMissi
         return finest(calibrate, fine_bits(n))
 
     def _fill(self, d: int) -> Any:
-        low, high = Region.check(self.bounds, self.bounds_are, None, 0.0, d).ends(d)
+        low, high, _ = check_box(self.bounds, self.bounds_are, d)
         return low / 2 + high / 2
 
     def _read(self, rows: Rows, plan: CovariancePlan) -> Mapping[str, Any]:
@@ -261,9 +250,8 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan], HasMissi
         check_is_fitted(self)
         d = self.plan_.n_features
         if d < 2:
-            raise InvalidParameter(
-                "n_features must be at least 2 for a correlation, got 1. Fit with more columns."
-            )
+            remedy = "Fit with more columns."
+            raise refuse("n_features", given=d, allowed="at least 2 for a correlation", remedy=remedy)
         moments = CentralMoments.from_release(self._sums, self.plan_)
         i, j = np.triu_indices(d, 1)
         names = self._column_names()

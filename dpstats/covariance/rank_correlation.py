@@ -1,8 +1,3 @@
-"""Private rank correlations of all pairs of columns: Kendall's tau, without bounds.
-
-Proof: docs/proofs/kendall.md.
-"""
-
 from __future__ import annotations
 
 import itertools

@@ -1,7 +1,6 @@
-"""Pearson's correlations of rows that are shrunk into a released ellipsoid: the plan, and public algebra.
+"""Pearson's correlations of rows that are shrunk into a released ellipsoid, which takes the shape of the rows.
 
-The ellipsoid takes the shape of the rows, so the noise of a correlation does not depend on the bounds. Proof:
-docs/proofs/ball-products.md.
+Proof: docs/proofs/ball-products.md.
 """
 
 from __future__ import annotations
@@ -16,13 +15,7 @@ from scipy.special import chdtr, chdtri
 
 from dpstats.covariance.error_distributions import MOST_NOISE
 from dpstats.means.ball_products import BallProducts, Extension
-from dpstats.means.ellipsoid_plan import (
-    EllipsoidPlan,
-    Frame,
-    Step,
-    Walk,
-    plan_rounds,
-)
+from dpstats.means.ellipsoid_plan import EllipsoidPlan, Frame, Step, Walk, plan_rounds
 from dpstats.means.ellipsoids import ROUND_MEAN, WIDER, Ellipsoid
 from dpstats.privacy.gaussian import gaussian_sigma
 from dpstats.privacy.guarantee import PrivacyGuarantee
@@ -49,22 +42,10 @@ _LEAST_SPREAD = 0.3
 
 @dataclass(frozen=True)
 class ShrunkCorrelationPlan(EllipsoidPlan):
-    """The plan of a `PrivateCorrelation` by Pearson: rounds that find an ellipsoid, and products of the rows in it.
+    """The plan of a `PrivateCorrelation` by Pearson: rounds that find an ellipsoid, and products of the rows in it."""
 
-    Attributes
-    ----------
-    frame : Frame
-        Public center and half-widths of the rows.
-    bits : int
-        Extended rows have norms of at most 2^bits steps.
-    mean : float
-        The constant of an extended row in the last stage, over the radius of the ball.
-    radius2 : float
-        Squared radius of the last ball, for white rows of variance 1.
-    """
-
-    mean: float
-    radius2: float
+    mean: float  # the constant of an extended row in the last stage, over the radius of the ball
+    radius2: float  # squared radius of the last ball, for white rows of variance 1
 
     @property
     def extension(self) -> Extension:
@@ -164,26 +145,16 @@ def _best_ball(n: int, d: int, noise: float) -> tuple[float, float]:
 
 @dataclass(frozen=True, eq=False)
 class ShrunkCorrelations:
-    """Public: the last ellipsoid, its radius, and the released products of the rows in it.
-
-    Attributes
-    ----------
-    ellipsoid : Ellipsoid
-    radius : array of shape ()
-    products : BallProducts
-    frame : Frame
-    slope : float
-        Derivative of the covariance of shrunk white rows in their covariance. 1 for correlations of shrunk rows.
-    population : bool
-        Whether the estimand is a population of elliptical rows.
-    """
+    """Public: the last ellipsoid, its radius, and the released products of the rows in it."""
 
     ellipsoid: Ellipsoid
-    radius: Floats
+    radius: Floats  # shape ()
     products: BallProducts
     frame: Frame
+    # Derivative of the covariance of shrunk white rows in their covariance. 1 for correlations of shrunk
+    # rows.
     slope: float = 1.0
-    population: bool = False
+    population: bool = False  # whether the estimand is a population of elliptical rows
 
     def correct_for_shrinking(self) -> ShrunkCorrelations:
         """Return the correlations of the population, if its rows have an elliptical distribution."""
@@ -256,24 +227,19 @@ class ShrunkCorrelations:
     def noise(self) -> Floats:
         """Standard deviations of the noise of ``correlation``; infinite if a column is not identified."""
         scaled, known, r = self._scaled, self.identified, self.correlation
-        d = len(r)
+        d, mean_std, products_std = len(r), self.products.mean_std, self.products.products_std
         found = np.where(known[:, None] & known, 0.0, np.inf)
         for i, j in zip(*np.triu_indices(d, 1), strict=True):
             if known[i] and known[j]:
-                found[i, j] = found[j, i] = self._pair_error(scaled[i], scaled[j], r[i, j])
+                # The noise moves a correlation by its derivative in the products.
+                first, second = scaled[i], scaled[j]
+                slope = (np.outer(first, second) + np.outer(second, first)) / 2
+                slope -= r[i, j] / 2 * (np.outer(first, first) + np.outer(second, second))
+                size = (slope**2).sum()
+                mean = mean_std**2 * (4 * ((slope @ self.products.mean) ** 2).sum() + 2 * mean_std**2 * size)
+                found[i, j] = found[j, i] = math.sqrt(2 * products_std**2 * size + mean) / self.slope
         np.fill_diagonal(found, 0.0)
         return found
-
-    def _pair_error(self, first: Floats, second: Floats, r: float) -> float:
-        """Return the standard deviation of the noise of a correlation, by its derivative in the products."""
-        products = self.products
-        slope = (np.outer(first, second) + np.outer(second, first)) / 2
-        slope -= r / 2 * (np.outer(first, first) + np.outer(second, second))
-        size = (slope**2).sum()
-        mean = products.mean_std**2 * (
-            4 * ((slope @ products.mean) ** 2).sum() + 2 * products.mean_std**2 * size
-        )
-        return math.sqrt(2 * products.products_std**2 * size + mean) / self.slope
 
     @property
     def rest(self) -> Floats:

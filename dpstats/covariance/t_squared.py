@@ -1,4 +1,7 @@
-"""Hotelling's statistic of a released mean, or difference of means, and its p-value: public algebra."""
+"""Hotelling's T-squared test of a released mean, or of the difference of two, and its public algebra.
+
+Proof: docs/proofs/ball-products.md.
+"""
 
 from __future__ import annotations
 
@@ -18,24 +21,12 @@ _FLOOR = 0.1
 
 @dataclass(frozen=True, eq=False)
 class MeanErrors:
-    """Released mean of white rows, or half the difference of two, with the variances of its error.
+    """Released mean of white rows, or half the difference of two, with the variances of its error."""
 
-    Attributes
-    ----------
-    mean : array of shape (d,)
-    spread : array of shape (d, d)
-        Covariance of the contribution of a row, with noise.
-    spread_std : float
-        Standard deviation of the noise of ``spread`` above the diagonal.
-    noise : array of shape (d, d)
-        Covariance of the noise of ``mean``.
-    n : int
-    """
-
-    mean: Floats
-    spread: Floats
-    spread_std: float
-    noise: Floats
+    mean: Floats  # shape (d,)
+    spread: Floats  # (d, d): covariance of the contribution of a row, with noise
+    spread_std: float  # standard deviation of the noise of ``spread`` above the diagonal
+    noise: Floats  # (d, d): covariance of the noise of ``mean``
     n: int
 
     @classmethod

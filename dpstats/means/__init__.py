@@ -4,7 +4,7 @@ from dpstats.means.adaptive import AdaptiveMean
 from dpstats.means.clipped import ClippedMean
 from dpstats.means.clipping import clipping_radius
 from dpstats.means.complete_cases import CompleteCases
-from dpstats.means.required_samples import required_samples
+from dpstats.means.sample_sizes import required_samples
 from dpstats.means.sparse import SparseMean
 from dpstats.means.variance import PrivateVariance
 

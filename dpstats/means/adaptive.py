@@ -1,57 +1,38 @@
-"""The adaptive mean: clip about a center that earlier releases have found.
-
-A clipped mean about a public center pays for the distance that the mean may have from it. Here the rows are clipped
-to a ball about the average of the stages released so far. The balls shrink as the average gets more precise, by a
-plan that does not depend on the data (dpstats/means/staging.py).
-
-Proof: docs/proofs/adaptive-mean.md.
-"""
+"""The adaptive mean: clip about a center that earlier releases have found. Proof: docs/proofs/adaptive-mean.md."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from dpstats.data.parameters import (
-    check_choice,
-    check_columns,
-    check_integer,
-    check_privacy_parameters,
-)
+from dpstats.data.parameters import check_choice, check_columns, check_integer, check_privacy_parameters
 from dpstats.data.tables import Rows
 from dpstats.error_distributions import Limits, usual_level
-from dpstats.errors import InvalidParameter, show
+from dpstats.errors import refuse, show
 from dpstats.inference import Estimates
 from dpstats.lattice import BallLattice, NormedLattice, NormSums
-from dpstats.means.adaptive_notes import build_notes
-from dpstats.means.adaptive_plan import (
-    ASSUMPTIONS,
-    OUTSIDE,
-    AdaptiveMeanPlan,
-    Trail,
-    count_share,
-    joint_integers,
-    joint_steps,
-)
+from dpstats.means.adaptive_plan import OUTSIDE, SQUARED_NORMS, SUMS, AdaptiveMeanPlan, Trail
 from dpstats.means.base import ColumnEstimator
-from dpstats.means.box_mean import mean_in_box
+from dpstats.means.bias_aware import biased_normal_quantile
 from dpstats.means.boxed_errors import BoxedErrors
 from dpstats.means.ellipsoid_plan import Frame, PrivateRows, plan_rounds, read_rows, release_rows
 from dpstats.means.following import plan_following
-from dpstats.means.located import AdaptiveErrors, Found, locate
+from dpstats.means.located import Found, locate
 from dpstats.means.moments import finest, frozen, sum_integers
 from dpstats.means.region import check_bounds
 from dpstats.means.staging import TAILS, Staging, plan_stages
-from dpstats.means.whitened import WhitenedErrors, WhitenedMean
+from dpstats.means.whitened import WhitenedMean
 from dpstats.means.whitened_plan import STAGE, WhitenedMeanPlan, mean_extension, plan_whitening
 from dpstats.means.whitening import Shape, in_range
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.privacy.stages import JointStage, Stage
+from dpstats.privacy.rounding import up
+from dpstats.privacy.stages import Block, JointStage, Stage
 from dpstats.release.additive import Integers, JointIntegers, additive_stages
 from dpstats.release.parameters import HasMissingCodes, parameters
 from dpstats.release.session import Released, Session
@@ -64,6 +45,9 @@ if TYPE_CHECKING:
 
 Numbers = NDArray[np.float64]
 
+# Shares of the last stage that the count of clipped rows may take, and how much wider it may make the interval.
+_COUNT_SHARES = (0.4, 0.3, 0.25, 0.2, 0.15, 0.12, 0.1, 0.08, 0.06, 0.05, 0.04, 0.03, 0.02, 0.01)
+_WIDER = 1.02
 _CHUNK = 1 << 20  # entries of the shifted rows that a batch of releases holds at once
 
 
@@ -74,15 +58,8 @@ class _Rows(NamedTuple):
     first: Any
 
 
-class _Fitted(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan]):
-    """What a fit sets: attributes, and no parameters."""
-
-    _found: Found | WhitenedMean
-    noise_scale_: float | Numbers
-
-
 @parameters
-class AdaptiveMean(_Fitted, HasMissingCodes):
+class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan | WhitenedMeanPlan], HasMissingCodes):
     """Private mean of rows whose location is known only roughly.
 
     Use this estimator if you know a wide range for the mean and an upper bound on the standard deviation. The release
@@ -289,7 +266,8 @@ class AdaptiveMean(_Fitted, HasMissingCodes):
         if private_std:
             check_choice("std", self.std, ["private"])
         elif self.std_bound is not None:
-            raise InvalidParameter('std_bound must be None unless std="private"; give std alone')
+            allowed = 'None unless std="private"'
+            raise refuse("std_bound", given=self.std_bound, allowed=allowed, remedy="Give std alone.")
         std = self.std
         if private_std:
             # The largest deviation that rows between two ends can have.
@@ -299,19 +277,15 @@ class AdaptiveMean(_Fitted, HasMissingCodes):
         if np.any(reach < 1):
             j = int(np.argmin(reach))
             name = "bound" if self.bounds is None else "half the distance of bounds"
-            raise InvalidParameter(
-                f"{name} must be at least the standard deviation of its column, got "
-                f"{show(self.bound if self.bounds is None else self.bounds)} at position {j}"
-            )
+            got = f"{show(self.bound if self.bounds is None else self.bounds)} at position {j}"
+            raise refuse(name, got=got, allowed="at least the standard deviation of its column")
         fallback = self._keeps_columns(n, d) if private_cov else ""
         if private_cov and not fallback:
             return self._plan_whitened(n, d, shape)
         norm2, reach2 = shape.largest_norm2(bound, d), float(np.max(reach)) ** 2
         law, exponent = ("gaussian", 1) if delta > 0 else ("laplace", 2)
 
-        def plan_bits(
-            bits: int,
-        ) -> tuple[Staging, tuple[NormedLattice, ...], tuple[Stage | JointStage, ...]]:
+        def plan_bits(bits: int) -> tuple[Staging, tuple[NormedLattice, ...], tuple[Stage | JointStage, ...]]:
             # The stages' shares divide the whole budget: compute its noise on a ball of radius 1.
             ball = BallLattice.build(1.0, 0.0, d, bits=bits)
             (whole,) = additive_stages([sum_integers("", ball, ball.spacing / n)], epsilon, delta)
@@ -407,12 +381,12 @@ class AdaptiveMean(_Fitted, HasMissingCodes):
         hard = check_choice("bounds_are", self.bounds_are, ["clip", "hard"]) == "hard"
         if self.bounds is None:
             if self.bound is None:
-                raise InvalidParameter(
-                    "bounds must be given: bounds=(low, high) of the mean, or bound, its largest size"
-                )
+                remedy = "Set bounds=(low, high) of the mean, or bound, its largest size."
+                raise refuse("bounds", allowed="given", remedy=remedy)
             return 0.0, in_range("bound", check_columns("bound", self.bound, d, above=0)), hard
         if self.bound is not None:
-            raise InvalidParameter("bounds and bound say the same thing: give one of them")
+            allowed = "None with bounds, which say the same"
+            raise refuse("bound", given=self.bound, allowed=allowed, remedy="Leave one out.")
         low, high = check_bounds("bounds", self.bounds, d)
         return low / 2 + high / 2, in_range("bounds", high / 2 - low / 2), hard
 
@@ -478,36 +452,17 @@ class AdaptiveMean(_Fitted, HasMissingCodes):
     def _report(self, released: Released, plan: AdaptiveMeanPlan | WhitenedMeanPlan) -> None:
         # Report every release, even if the caller has set numpy to raise errors.
         with np.errstate(all="ignore"):
+            found: Found | WhitenedMean
             if isinstance(plan, WhitenedMeanPlan):
-                self._report_whitened(WhitenedMean(plan, plan.walk(plan.reading(released))))
+                found = WhitenedMean(plan, plan.walk(plan.reading(released)))
+                self.covariance_ = found.covariance
             else:
-                self._report_location(released, plan)
-
-    def _report_whitened(self, found: WhitenedMean) -> None:
-        self._found = found
-        self.stage_means_ = np.vstack([found.centers, found.estimate])
-        self.std_, self.covariance_ = found.std, found.covariance
-        self.assumption_refuted_, self.clipped_rows_ = found.refuted, found.clipped_rows
-        self.mean_ = mean_in_box(found.estimate, found.error, *found.plan.box)
-        self.noise_std_, self.noise_scale_ = found.noise_std, found.noise_std
-
-    def _report_location(self, released: Released, plan: AdaptiveMeanPlan) -> None:
-        trail = plan.trail(released)
-        self.stage_means_ = np.stack(trail.estimates)
-        found = self._found = locate(plan, released, trail)
-        plan, located = found.plan, found.average
-        self.std_ = math.sqrt(located.variance) * plan.stds
-        self.assumption_refuted_ = located.refuted
-        self.clipped_rows_ = None
-        if plan.screen is not None:
-            count = float(released[plan.last.name][OUTSIDE][0])
-            self.clipped_rows_ = min(max(count, 0.0), float(plan.n_samples))
-        # The average is more precise, regardless of how its bias is bounded. Intervals about the last stage contain it.
-        error = math.sqrt(plan.sampling_at(located.variance) + plan.noise_variance) * plan.stds
-        self.mean_ = mean_in_box(located.estimate, error, *plan.box)
-        self.noise_std_ = math.sqrt(plan.noise_variance) * plan.stds
-        common = isinstance(plan.std, float)
-        self.noise_scale_ = float(self.noise_std_[0]) if common else self.noise_std_
+                found = locate(plan, released)
+            self._found: Found | WhitenedMean = found
+            self.stage_means_, self.std_ = found.stage_means, found.std
+            self.assumption_refuted_, self.clipped_rows_ = found.refuted, found.clipped_rows
+            self.mean_, self.noise_std_ = found.mean, found.noise_std
+            self.noise_scale_: float | Numbers = found.noise_scale
 
     def _about_missing(self) -> str:
         return about_missing(
@@ -516,29 +471,16 @@ class AdaptiveMean(_Fitted, HasMissingCodes):
         )
 
     def _estimands(self) -> dict[str, str]:
-        found = self._found
-        if isinstance(found, WhitenedMean):
-            return found.estimands()
-        plan, mean = found.plan, "the population mean, if it is in the box and "
-        if plan.screen is None:
-            return {"population": mean + plan.assumption}
-        safe = {"population": mean + ASSUMPTIONS["variance"]}
-        if self.assumption_refuted_:
-            return safe
-        rows, shift = plan.screen.unnoticed_at(found.average.variance)
-        unnoticed = (
-            f"fewer than {rows:,} clipped rows would not be noticed, and could move it by up to {shift:.2g}"
-        )
-        return {**safe, "tails": f"{mean}{plan.assumption}; {unnoticed} stated sd"}
+        return self._found.estimands()
 
     def _estimand(self, name: Any) -> str:
         if isinstance(name, str) and name == "tails" and "tails" not in self._estimands():
             why = (
-                "the released count of clipped rows refutes what tails assumes"
+                "because the released count of clipped rows refutes what tails assumes"
                 if self.assumption_refuted_
-                else f"with tails={self.plan_.tails!r} all intervals make its assumption"
+                else f"because all intervals make the assumption of tails={self.plan_.tails!r}"
             )
-            raise InvalidParameter(f"estimand must be 'population', got 'tails': {why}. Leave estimand out.")
+            raise refuse("estimand", given=name, allowed=f"'population', {why}", remedy="Leave estimand out.")
         return super()._estimand(name)
 
     @property
@@ -548,29 +490,15 @@ class AdaptiveMean(_Fitted, HasMissingCodes):
         Without ``cov``, sampling errors are assumed to be uncorrelated across columns.
         """
         check_is_fitted(self)
-        found = self._found
-        if isinstance(found, WhitenedMean):
-            return found.error_covariance
-        plan = found.plan
-        unit = np.broadcast_to(found.average.deviation(), plan.n_features)
-        return np.asarray(unit[:, None] * plan.shape.covariance(plan.n_features) * unit)
+        return self._found.error_covariance
 
     def _estimates(self) -> Limits:
-        found = self._found
-        if isinstance(found, WhitenedMean):
-            return found.estimate, found.error
-        located = found.average
-        return located.estimate, located.deviation() * found.plan.stds
+        return self._found.estimate, self._found.error
 
     _together = BONFERRONI  # Sidak's inequality is for errors without bias
 
     def _distribution(self, estimand: str) -> BoxedErrors:
-        found = self._found
-        if isinstance(found, WhitenedMean):
-            bias = found.bias(estimand)
-            return WhitenedErrors(found.plan, found.estimate, found.error, bias, self.mean_)
-        located = found.safe if estimand == "population" else found.average
-        return AdaptiveErrors(found.plan, located, self.mean_)
+        return self._found.errors(estimand, self.mean_)
 
     def _describe(self, found: Estimates, estimand: str, confidence_level: float | None) -> Estimates:
         bias = self._distribution(estimand).largest_bias
@@ -585,31 +513,70 @@ class AdaptiveMean(_Fitted, HasMissingCodes):
         )
 
     def _notes(self, confidence_level: float, estimand: str) -> list[str]:
-        """Return the notes of the summary."""
-        distribution = self._distribution(estimand)
-        plan = distribution.plan
-        beyond = np.flatnonzero(np.logical_or(*distribution.find_open((1 - confidence_level) / 2)))
-        moved = np.abs(self.mean_ - np.clip(self._estimates()[0], *plan.box)) > 0.1 * plan.half
-        shorter = self._shorter(confidence_level) if estimand == "population" else 1.0
-        if isinstance(self._found, WhitenedMean):
-            said = self._found.notes(estimand, shorter, self._column_names(beyond), bool(np.any(moved)))
-            return [*[SIMULATED] * self.privacy_.simulated, *said]
-        assert isinstance(distribution, AdaptiveErrors)
-        said = build_notes(
-            plan,
-            distribution.located,
-            estimand=estimand,
-            shorter=shorter,
-            clipped_rows=self.clipped_rows_ or 0.0,
-            beyond=self._column_names(beyond),
-            shrunk=bool(np.any(moved)),
-        )
-        return [*[SIMULATED] * self.privacy_.simulated, *said]
+        found, errors = self._found, self._distribution(estimand)
+        tail, box, shorter = (1 - confidence_level) / 2, found.plan.box, 1.0
+        beyond = np.flatnonzero(np.logical_or(*errors.find_open(tail)))
+        moved = np.abs(self.mean_ - np.clip(found.estimate, *box)) > 0.1 * found.plan.half
+        if estimand == "population" and "tails" in self._estimands():
+            # The median ratio of the widths of the intervals that assume tails to the widths of these.
+            assuming = self._distribution("tails").half_widths(tail)
+            shorter = float(np.median(assuming / errors.half_widths(tail)))
+        notes = found.notes(estimand, shorter, self._column_names(beyond), bool(np.any(moved)))
+        return [*[SIMULATED] * self.privacy_.simulated, *notes]
 
-    def _shorter(self, confidence_level: float) -> float:
-        """Return the median ratio of the widths of the intervals that assume tails to those that do not."""
-        if "tails" not in self._estimands():
-            return 1.0
-        tail = (1 - confidence_level) / 2
-        safe, tails = (self._distribution(name).half_widths(tail) for name in ("population", "tails"))
-        return float(np.median(tails / safe))
+
+def joint_integers(
+    name: str,
+    lattice: NormedLattice,
+    # Of the ball, whitened: squared norms are released in these units.
+    radius: float,
+    step: Any,  # a step of the sums, over n
+    n: int,
+    # The stage's part of the privacy, and the count's part of the stage; 0 releases no count.
+    share: float,
+    count_share: float,
+    noise: str,
+) -> JointIntegers:
+    """Return the integers of a joint stage: the mean, squared norms without additional cost, and clipped rows."""
+    norm = "l1" if noise == "laplace" else "l2"
+    weight = lattice.free_weight(norm)
+    fine = 2.0**-lattice.bits
+    blocks = [
+        Block(SUMS, lattice.n_features, frozen(step), 1.0),
+        Block(SQUARED_NORMS, 1, radius**2 * fine / n, up(1 / Fraction(weight))),
+    ]
+    odds, count_weight = count_share / (1 - count_share), 0.0
+    if count_share:
+        # The noise of everything else grows by 1/sqrt(1 - share), or 1/(1 - share).
+        count_weight = 2 * math.sqrt(lattice.n_features) * odds if noise == "laplace" else 2 * math.sqrt(odds)
+        blocks.append(Block(OUTSIDE, 1, fine, up(1 / Fraction(count_weight))))
+    moved = lattice.norm_sensitivity(norm, weight, count_weight)
+    l1, l2 = (moved, math.inf) if norm == "l1" else (math.inf, moved)
+    return JointIntegers(name, tuple(blocks), l1, l2, share)
+
+
+def joint_steps(sums: NormSums, stage: JointStage) -> dict[str, NDArray[np.int64]]:
+    """Return the sums that a joint stage releases, by the names of its blocks."""
+    found = {SUMS: sums.steps, SQUARED_NORMS: sums.squared_norms, OUTSIDE: sums.outside}
+    return {block.name: found[block.name] for block in stage.blocks}
+
+
+def count_share(staging: Staging, noise: float, exponent: int, n: int) -> float:
+    """Return the part of the last stage for the count: the largest that widens the planned interval by 2% at most.
+
+    A stage of share s and radius B has noise of variance ``noise * B^2 / s^exponent`` in each column.
+    """
+    shares, radii, slopes = (np.array(part) for part in (staging.shares, staging.radii, staging.slopes))
+
+    def half(part: float) -> float:
+        left = shares.copy()
+        left[-1] *= 1 - part
+        precisions = slopes**2 * left**exponent / (noise * radii**2)
+        weights = precisions / precisions.sum()
+        error = math.hypot(float(weights @ staging.spreads) / math.sqrt(n), precisions.sum() ** -0.5)
+        bias = float(weights @ staging.biases) / error
+        # Intervals that are mostly bias hide what the error costs.
+        return error * float(biased_normal_quantile(0.025, bias)) if bias < 0.4 else error
+
+    most = _WIDER * half(0.0)
+    return next((part for part in _COUNT_SHARES if half(part) <= most), _COUNT_SHARES[-1])

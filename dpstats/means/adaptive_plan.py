@@ -1,11 +1,13 @@
-"""The plan of an adaptive mean: its stages, how they are averaged, and how it checks what it assumes."""
+"""The plan of an adaptive mean, and where the mean is for all that it released.
+
+Proof: docs/intervals/adaptive-mean.md.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_columns
-from dpstats.lattice import NormedLattice, NormSums
+from dpstats.lattice import NormedLattice
 from dpstats.means.bias_aware import biased_normal_quantile
 from dpstats.means.boxed_errors import DeclaredBox
 from dpstats.means.following import Course
@@ -22,9 +24,7 @@ from dpstats.means.screen import Screen
 from dpstats.means.staging import Known, Setting, Staging
 from dpstats.means.whitening import Shape
 from dpstats.privacy.plan import ReleasePlan
-from dpstats.privacy.rounding import up
-from dpstats.privacy.stages import Block, JointStage
-from dpstats.release.additive import JointIntegers
+from dpstats.privacy.stages import JointStage
 from dpstats.release.session import Released
 
 Numbers = NDArray[np.float64]
@@ -50,46 +50,29 @@ OWN_SPREAD = {
 
 SUMS, SQUARED_NORMS, OUTSIDE = "mean", "squared norm", "clipped rows"
 
-# Shares of the last stage that the count of clipped rows may take, and how much wider it may make the interval.
-_COUNT_SHARES = (0.4, 0.3, 0.25, 0.2, 0.15, 0.12, 0.1, 0.08, 0.06, 0.05, 0.04, 0.03, 0.02, 0.01)
-_WIDER = 1.02
-
 
 @dataclass(frozen=True)
 class AdaptiveMeanPlan(DeclaredBox, ReleasePlan):
     """The plan of an `AdaptiveMean`: its stages, and how they are averaged. All of it is public.
 
     Quantities in whitened units (every column has standard deviation 1) are said to be so.
-
-    Attributes
-    ----------
-    staging : Staging
-        Shares, clip radii and bias bounds of the stages, whitened.
-    prior : float
-        Inverse of the bound on ||mu||^2/d, whitened and about ``middle``: what the next center is shrunk by.
-    middle, bound : float or tuple of float
-        The box for the mean: its center, and how far the mean may be from it.
-    hard : bool
-        Whether the rows lie in the box too.
-    std : float or tuple of float
-        Upper bounds on the standard deviation of the columns.
-    private_std : bool
-        Whether the sampling error is computed from the released standard deviation, and not from these.
-    fallback : str
-        Reason for not releasing the covariance, although ``cov="private"`` requested it. Otherwise empty.
     """
 
     lattices: tuple[NormedLattice, ...] = field(repr=False, compare=False)
-    staging: Staging = field(repr=False)
+    staging: Staging = field(repr=False)  # shares, clip radii and bias bounds of the stages, whitened
+    # Inverse of the bound on ||mu||^2/d, whitened and about ``middle``: what the next center is shrunk by.
     prior: float = field(repr=False)
+    # The box for the mean: its center, and how far the mean may be from it.
     middle: float | tuple[float, ...]
     bound: float | tuple[float, ...]
-    hard: bool
-    std: float | tuple[float, ...]
+    hard: bool  # whether the rows lie in the box too
+    std: float | tuple[float, ...]  # upper bounds on the standard deviation of the columns
+    # Whether the sampling error is computed from the released standard deviation, and not from these.
     private_std: bool
     shape: Shape = field(repr=False, compare=False)
     tails: str
     missing: str
+    # Reason for not releasing the covariance, although ``cov="private"`` requested it. Otherwise empty.
     fallback: str = ""
 
     @property
@@ -188,16 +171,12 @@ class AdaptiveMeanPlan(DeclaredBox, ReleasePlan):
         weight = self.lattices[-1].free_weight("l1" if laplace else "l2")
         return Course(setting, self.tails, units, staging.points, weight)
 
-    def realized(self, scales: Sequence[float], variance: float = 1.0) -> AdaptiveMeanPlan:
-        """Return the plan with the radii of one release, and the bounds that hold for rows of a variance.
-
-        Parameters
-        ----------
-        scales : sequence of float
-            The radii over the planned ones.
-        variance : float
-            Upper limit of the variance of a column, whitened.
-        """
+    def realized(
+        self,
+        scales: Sequence[float],  # the radii over the planned ones
+        variance: float = 1.0,  # upper limit of the variance of a column, whitened
+    ) -> AdaptiveMeanPlan:
+        """Return the plan with the radii of one release, and the bounds that hold for rows of a variance."""
         radii = tuple(scale * radius for scale, radius in zip(scales, self.staging.radii, strict=True))
         biases, spreads = self.course.bounds(radii, variance)
         staging = replace(self.staging, radii=radii, biases=tuple(biases), spreads=tuple(spreads))
@@ -368,69 +347,3 @@ def _resize(stage: Any, scale: float) -> Any:
 def _sum_scale(stage: Any) -> float:
     """Return the scale of the noise of a stage's sums, in steps."""
     return stage.scale_steps(stage.blocks[0]) if isinstance(stage, JointStage) else stage.scale_steps
-
-
-def joint_integers(
-    name: str,
-    lattice: NormedLattice,
-    radius: float,
-    step: Any,
-    n: int,
-    share: float,
-    count_share: float,
-    noise: str,
-) -> JointIntegers:
-    """Return the integers of a joint stage: the mean, squared norms without additional cost, and clipped rows.
-
-    Parameters
-    ----------
-    radius : float
-        Of the ball, whitened: squared norms are released in these units.
-    step : float or array of shape (n_features,)
-        A step of the sums, over n.
-    share, count_share : float
-        The stage's part of the privacy, and the count's part of the stage; 0 releases no count.
-    """
-    norm = "l1" if noise == "laplace" else "l2"
-    weight = lattice.free_weight(norm)
-    fine = 2.0**-lattice.bits
-    blocks = [
-        Block(SUMS, lattice.n_features, frozen(step), 1.0),
-        Block(SQUARED_NORMS, 1, radius**2 * fine / n, up(1 / Fraction(weight))),
-    ]
-    odds, count_weight = count_share / (1 - count_share), 0.0
-    if count_share:
-        # The noise of everything else grows by 1/sqrt(1 - share), or 1/(1 - share).
-        count_weight = 2 * math.sqrt(lattice.n_features) * odds if noise == "laplace" else 2 * math.sqrt(odds)
-        blocks.append(Block(OUTSIDE, 1, fine, up(1 / Fraction(count_weight))))
-    sensitivity = {kind: lattice.norm_sensitivity(kind, weight, count_weight) for kind in (norm,)}
-    return JointIntegers(
-        name, tuple(blocks), sensitivity.get("l1", math.inf), sensitivity.get("l2", math.inf), share
-    )
-
-
-def joint_steps(sums: NormSums, stage: JointStage) -> dict[str, NDArray[np.int64]]:
-    """Return the sums that a joint stage releases, by the names of its blocks."""
-    found = {SUMS: sums.steps, SQUARED_NORMS: sums.squared_norms, OUTSIDE: sums.outside}
-    return {block.name: found[block.name] for block in stage.blocks}
-
-
-def count_share(staging: Staging, noise: float, exponent: int, n: int) -> float:
-    """Return the part of the last stage for the count: the largest that widens the planned interval by 2% at most.
-
-    A stage of share s and radius B has noise of variance ``noise * B^2 / s^exponent`` in each column.
-    """
-    shares, radii, slopes = (np.array(part) for part in (staging.shares, staging.radii, staging.slopes))
-
-    def half(part: float) -> float:
-        left = shares.copy()
-        left[-1] *= 1 - part
-        precisions = slopes**2 * left**exponent / (noise * radii**2)
-        weights = precisions / precisions.sum()
-        error = math.hypot(float(weights @ staging.spreads) / math.sqrt(n), precisions.sum() ** -0.5)
-        bias = float(weights @ staging.biases) / error
-        # Intervals that are mostly bias hide what the error costs.
-        return error * float(biased_normal_quantile(0.025, bias)) if bias < 0.4 else error
-
-    most = _WIDER * half(0.0)
-    return next((part for part in _COUNT_SHARES if half(part) <= most), _COUNT_SHARES[-1])

@@ -1,4 +1,4 @@
-"""Products of the entries of rows in a ball, released together: how far one row moves them, and their sums.
+"""Ellipsoids around most rows, found in rounds: each releases products of rows shrunk into the last ellipsoid.
 
 A row u of norm at most B is extended by constants: v = (a, u), or v = (a, b s, u) with the sign s of its sample. One
 stage releases the sum of the matrices v v', which hold the sums of u too. Proof: docs/proofs/ball-products.md.
@@ -31,30 +31,17 @@ _SAFE = 1 + 1e-12
 
 @dataclass(frozen=True)
 class Extension:
-    """Rows of the unit ball, extended by constants, as integers whose norm is at most 2^bits.
-
-    Attributes
-    ----------
-    n_features : int
-    mean : float
-        The constant a, over the radius of the ball.
-    sign : float
-        The constant b, over the radius of the ball. 0 without signs.
-    bits : int
-    fourths : bool
-        Whether the fourth powers of the entries are released too.
-    count : float
-        Weight of the number of rows outside the ball. 0 without it.
-    norms : bool
-        Whether the fourth powers of the norms of the rows are released too. Not with signs or ``fourths``.
-    """
+    """Rows of the unit ball, extended by constants, as integers whose norm is at most 2^bits."""
 
     n_features: int
-    mean: float
+    mean: float  # the constant a, over the radius of the ball
+    # The constant b, over the radius of the ball. 0 without signs.
     sign: float
     bits: int
-    fourths: bool = False
+    fourths: bool = False  # whether the fourth powers of the entries are released too
+    # Weight of the number of rows outside the ball. 0 without it.
     count: float = 0.0
+    # Whether the fourth powers of the norms of the rows are released too. Not with signs or ``fourths``.
     norms: bool = False
 
     @property
@@ -131,10 +118,10 @@ class Extension:
         inner = gram(inside) if inside.ndim == 2 else as_int64(np.swapaxes(inside, -1, -2) @ inside)
         above, below = (corner, cross), (np.swapaxes(cross, -1, -2), inner)
         matrix = np.concatenate([np.concatenate(parts, axis=-1) for parts in (above, below)], axis=-2)
-        found = _split_matrix(name, matrix)
+        found = split_symmetric(name, matrix)
         if self.sign:
             assert signs is not None
-            found |= _split_matrix(f"{name}, signed", np.swapaxes(inside * signs[:, None], -1, -2) @ inside)
+            found |= split_symmetric(f"{name}, signed", np.swapaxes(inside * signs[:, None], -1, -2) @ inside)
         if self.fourths:
             squares = np.rint(inside**2 * 2.0**-self.bits)
             found[f"{name}, fourths"] = as_int64((squares**2).sum(axis=-2))
@@ -152,11 +139,11 @@ class Extension:
         parts += [self.radius / unit] * self.n_features
         scale = np.outer(parts, parts)
         k, d, ball = len(self.constants), self.n_features, self.radius / unit
-        matrix = _join(name, released, self.size) / scale
+        matrix = join_symmetric(name, released, self.size) / scale
         above = float(np.asarray(plan.noise(f"{name}, diagonal").std)) / math.sqrt(2)
         signed = signed_std = None
         if self.sign:
-            signed = _join(f"{name}, signed", released, d) / ball**2
+            signed = join_symmetric(f"{name}, signed", released, d) / ball**2
             signed_std = (
                 float(np.asarray(plan.noise(f"{name}, signed, diagonal").std)) / math.sqrt(2) / ball**2
             )
@@ -185,47 +172,26 @@ class Extension:
 
 @dataclass(frozen=True, eq=False)
 class BallProducts:
-    """Averages over rows u of the unit ball with signs s, from one release; and their noise.
-
-    Attributes
-    ----------
-    n : int
-    mean : array of shape (..., d)
-        Averages of u.
-    products : array of shape (..., d, d)
-        Averages of u u'.
-    mean_std, products_std : float
-        Standard deviations of the noise; of products above the diagonal, where it is 1/sqrt(2) of the diagonal's.
-    sign, signed_mean, signed_products : array, array and array, optional
-        Averages of s, s u and s u u'.
-    sign_std, signed_mean_std, signed_products_std : float
-    fourths : array of shape (..., d), optional
-        Averages of the fourth powers of u.
-    fourths_std : float
-    outside : array of shape (...), optional
-        Number of rows outside the ball.
-    outside_std : float
-    norms : array of shape (...), optional
-        Averages of the fourth powers of |u|.
-    norms_std : float
-    """
+    """Averages over rows u of the unit ball with signs s, from one release; and their noise."""
 
     n: int
-    mean: Floats
-    products: Floats
+    mean: Floats  # (..., d): averages of u
+    products: Floats  # (..., d, d): averages of u u'
+    # Standard deviations of the noise; of products above the diagonal, where it is 1/sqrt(2) of the
+    # diagonal's.
     mean_std: float
     products_std: float
-    sign: Floats | None = None
+    sign: Floats | None = None  # averages of s, s u and s u u'
     signed_mean: Floats | None = None
     signed_products: Floats | None = None
     sign_std: float = 0.0
     signed_mean_std: float = 0.0
     signed_products_std: float = 0.0
-    fourths: Floats | None = None
+    fourths: Floats | None = None  # (..., d): averages of the fourth powers of u
     fourths_std: float = 0.0
-    outside: Floats | None = None
+    outside: Floats | None = None  # (...): number of rows outside the ball
     outside_std: float = 0.0
-    norms: Floats | None = None
+    norms: Floats | None = None  # (...): averages of the fourth powers of |u|
     norms_std: float = 0.0
 
     @property
@@ -255,7 +221,7 @@ def _integer_rows(rows: Floats, steps: int) -> tuple[Floats, NDArray[np.bool_]]:
     return rounded, far
 
 
-def _split_matrix(name: str, matrix: NDArray[Any]) -> Sums:
+def split_symmetric(name: str, matrix: NDArray[Any]) -> Sums:
     """Return the released parts of symmetric matrices: the diagonals, and the entries above them."""
     d = matrix.shape[-1]
     parts = {f"{name}, diagonal": as_int64(np.diagonal(matrix, axis1=-2, axis2=-1))}
@@ -265,7 +231,7 @@ def _split_matrix(name: str, matrix: NDArray[Any]) -> Sums:
     return parts
 
 
-def _join(name: str, released: Mapping[str, Floats], d: int) -> Floats:
+def join_symmetric(name: str, released: Mapping[str, Floats], d: int) -> Floats:
     """Return the symmetric matrices of a release."""
     diagonal = np.asarray(released[f"{name}, diagonal"], dtype=np.float64)
     matrix = diagonal[..., :, None] * np.eye(d)

@@ -1,4 +1,7 @@
-"""What the estimators of a number per column share: intervals, tests, predictions, and the frame of a summary."""
+"""Base of the estimators of a number per column, choices before a release, and complete cases.
+
+Proof: docs/proofs/complete-cases.md.
+"""
 
 from __future__ import annotations
 
@@ -46,6 +49,7 @@ class ColumnEstimator(OfColumns, PrivateEstimator[Plan]):
 
     _together: ClassVar[Together] = SIDAK
     """How the intervals of several columns cover together."""
+    _predicted: ClassVar[str] = "mean_"
 
     # Estimand and errors
 
@@ -66,10 +70,6 @@ class ColumnEstimator(OfColumns, PrivateEstimator[Plan]):
         """Return the estimates that intervals are about, and their standard errors."""
 
     # Queries
-
-    def _covered(self, name: str) -> str:
-        """Return the text of an estimand, given the treatment of missing entries."""
-        return with_missing(self._estimands()[name], self._about_missing())
 
     def _estimand(self, name: Any) -> str:
         known = self._estimands()
@@ -92,7 +92,7 @@ class ColumnEstimator(OfColumns, PrivateEstimator[Plan]):
             estimate,
             error,
             tuple(self._names_of_all()),
-            self._covered(name),
+            with_missing(self._estimands()[name], self._about_missing()),
             self._distribution(name),
             together=self._together,
             simulated=self.plan_.guarantee.simulated,
@@ -134,11 +134,8 @@ class ColumnEstimator(OfColumns, PrivateEstimator[Plan]):
 
     def predict(self, X: Any) -> Numbers:
         """Return the estimate for every row: shape (n_samples, n_features). Releases nothing new."""
-        return self._for_every_row("mean_", X)
-
-    def _for_every_row(self, attribute: str, X: Any) -> Numbers:
         rows = self._checked(X)
-        return np.tile(getattr(self, attribute), (rows.shape[0], 1))
+        return np.tile(getattr(self, self._predicted), (rows.shape[0], 1))
 
     def _checked(self, X: Any) -> Rows:
         """Return rows to predict for: what a fit takes, of as many columns."""

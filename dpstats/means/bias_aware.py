@@ -1,7 +1,7 @@
-"""Critical values of intervals about an estimate whose bias is bounded.
+"""Errors of a mean whose bias is bounded, in a public box: intervals, the check of tails, and whitened rows.
 
-The largest error of probability 1 - alpha is not bias + z se: of a biased estimate only one tail is
-enlarged. It is the quantile of |N + bias| (Armstrong and Kolesar 2018).
+The largest error of probability 1 - alpha is not bias + z se: of a biased estimate only one tail is enlarged
+(Armstrong and Kolesar 2018). Proof: docs/intervals/adaptive-mean.md, "The bounds", "The screen".
 """
 
 from __future__ import annotations

@@ -1,33 +1,23 @@
-"""Estimates and intervals of a mean that lies in a public box.
-
-Proof: docs/intervals/adaptive-mean.md, "The bounds".
-"""
-
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import erfcx
 
-Numbers = NDArray[np.float64]
+from dpstats.means.bias_aware import Numbers
 
 
-def mean_in_box(value: Any, std: Any, low: Any, high: Any) -> Numbers:
+def mean_in_box(
+    value: Any,  # (d,): estimate, possibly outside the box
+    std: Any,  # (d,): standard deviation of its error
+    low: Any,  # (d,): the box
+    high: Any,
+) -> Numbers:
     """Return the expected mean, given an estimate, for a mean that is uniform in the box and a normal error.
 
     It is the estimate where that is precise, the middle of the box where noise dominates, and inside the box
     always. For every mean in the box its mean squared error is below the error of ``value`` (Hartigan 2004).
-
-    Parameters
-    ----------
-    value : array of shape (d,)
-        Estimate, possibly outside the box.
-    std : array of shape (d,)
-        Standard deviation of its error.
-    low, high : array of shape (d,)
-        The box.
 
     Examples
     --------

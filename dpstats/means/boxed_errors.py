@@ -1,8 +1,3 @@
-"""Errors of a mean whose bias is bounded, in a public box that may be too small.
-
-Proof: docs/intervals/adaptive-mean.md, "The bounds".
-"""
-
 from __future__ import annotations
 
 from abc import abstractmethod
@@ -12,27 +7,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.error_distributions import ErrorDistribution, Limits, Tail, least_tail
+from dpstats.means.bias_aware import Numbers
 from dpstats.means.box_mean import outside_box, within_box
-
-Numbers = NDArray[np.float64]
 
 
 class DeclaredBox:
-    """A public box for the mean, and upper bounds on the standard deviations of the columns.
-
-    Attributes
-    ----------
-    middle, bound : float or array of shape (n_features,)
-        Center of the box, and its half-width.
-    hard : bool
-        Whether the rows lie in the box too.
-    std : float or array of shape (n_features,)
-    """
+    """A public box for the mean, and upper bounds on the standard deviations of the columns."""
 
     n_features: int
-    middle: Any
+    middle: Any  # center of the box, and its half-width
     bound: Any
-    hard: bool
+    hard: bool  # whether the rows lie in the box too
     std: Any
 
     @property
@@ -52,17 +37,10 @@ class DeclaredBox:
 
 
 class BoxedErrors(ErrorDistribution):
-    """Errors of a mean in a box: intervals contain the unshrunk estimate, and are cut to the box.
-
-    Attributes
-    ----------
-    plan : DeclaredBox
-    mean : array of shape (d,)
-        The reported estimate, which every interval holds.
-    """
+    """Errors of a mean in a box: intervals contain the unshrunk estimate, and are cut to the box."""
 
     plan: Any
-    mean: Numbers
+    mean: Numbers  # (d,): the reported estimate, which every interval holds
 
     @property
     @abstractmethod

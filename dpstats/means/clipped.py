@@ -1,8 +1,3 @@
-"""The clipped mean: bound every row, average, add noise (algorithm 9.2.1, made private).
-
-Proof: docs/proofs/clipped-mean.md.
-"""
-
 from __future__ import annotations
 
 import math
@@ -24,7 +19,7 @@ from dpstats.data.parameters import (
 )
 from dpstats.data.tables import Rows
 from dpstats.error_distributions import ErrorDistribution, Limits
-from dpstats.errors import InvalidParameter, show
+from dpstats.errors import refuse
 from dpstats.inference import Estimates
 from dpstats.lattice import BallLattice, BoxLattice, RowLattice
 from dpstats.means.base import ColumnEstimator
@@ -72,16 +67,8 @@ _ONE_GROUP = {
 """Options that a private number of rows allows: all rows are then one group."""
 
 
-class _Fitted(PrivateSize, ColumnEstimator[ClippedMeanPlan]):
-    """What a fit sets: attributes, and no parameters."""
-
-    _score: ErrorDistribution
-    _counted: float
-    std_: NDArray[np.float64] | None
-
-
 @parameters
-class ClippedMean(_Fitted, HasMissingCodes):
+class ClippedMean(PrivateSize, ColumnEstimator[ClippedMeanPlan], HasMissingCodes):
     """Private mean of rows clipped to public bounds.
 
     Use this estimator if you know tight bounds on every column without looking at the data: the noise is
@@ -296,14 +283,26 @@ class ClippedMean(_Fitted, HasMissingCodes):
             return self._plan_totals(region, size, d, epsilon, delta, missing)
         assert size is not None
         n, estimates = size, self._estimates_std()
-        if missing == "drop":
-            self._check_drop(delta)
+        if missing == "drop" and not estimates:
+            allowed = (
+                "'private' with missing='drop', because the interval of a ratio needs the squares of its rows"
+            )
+            raise refuse("std", given=self.std, allowed=allowed, remedy="Leave std out.")
+        if missing == "drop" and self.clip_norm == "l2" and delta == 0:
+            allowed = "greater than 0 with missing='drop' and clip_norm='l2'"
+            raise refuse("delta", given=delta, allowed=allowed, remedy="Set delta, or clip_norm='linf'.")
 
         def stages(bits: int) -> tuple[RowLattice, Weights, tuple[Stage | JointStage, ...]]:
             lattice = self._lattice(region, d, bits)
             free = lattice.free_squares("l1" if law == "laplace" else "l2")
             if estimates and free is None:
-                return lattice, Weights((1.0, 1.0)), self._separate_stages(lattice, n, epsilon, share, counts)
+                # In a ball squares are not free at delta = 0: they are a stage of their own.
+                if counts:
+                    allowed = "False with clip_norm='l2', std='private' and delta = 0"
+                    remedy = "Set delta, clip_norm='linf' or a public std."
+                    raise refuse("clipped_share", given=counts, allowed=allowed, remedy=remedy)
+                both = [mean_integers(lattice, n, 1 - share), squares_integers(lattice, n, share)]
+                return lattice, Weights((1.0, 1.0)), additive_stages(both, epsilon, 0.0)
             powers = (1.0, free) if estimates and free is not None else (1.0,)
             rows = (
                 lattice.free_count("l1" if law == "laplace" else "l2", powers) if missing == "drop" else 0.0
@@ -335,9 +334,8 @@ class ClippedMean(_Fitted, HasMissingCodes):
         """Return the plan for a private number of rows: the totals of all rows, as one group."""
         for name, allowed in _ONE_GROUP.items():
             if not isinstance(given := getattr(self, name), type(allowed)) or given != allowed:
-                raise InvalidParameter(
-                    f"{name} must be {allowed!r} with neighbors='add_or_remove', got {show(given)}. Leave {name} out."
-                )
+                words = f"{allowed!r} with neighbors='add_or_remove'"
+                raise refuse(name, given=given, allowed=words, remedy=f"Leave {name} out.")
         neighbors = Neighbors.ADD_OR_REMOVE_ONE
         lattice, totals, stages = finest(
             lambda bits: calibrate_totals(region, 1, d, epsilon, delta, neighbors, bits)
@@ -356,31 +354,6 @@ class ClippedMean(_Fitted, HasMissingCodes):
             totals=totals,
         )
 
-    def _separate_stages(
-        self, lattice: RowLattice, n: int, epsilon: float, share: float, counts: bool
-    ) -> tuple[Stage, ...]:
-        """Return separate stages for the mean and the squares, if these are not free: a ball, and delta = 0."""
-        if counts:
-            raise InvalidParameter(
-                "clipped_share=True is not offered for clip_norm='l2' with std='private' and delta = 0; use delta > 0, "
-                "clip_norm='linf' or a public std"
-            )
-        return additive_stages(
-            [mean_integers(lattice, n, 1 - share), squares_integers(lattice, n, share)], epsilon, 0.0
-        )
-
-    def _check_drop(self, delta: float) -> None:
-        """Refuse options for which there is no ratio over the observed rows."""
-        if not self._estimates_std():
-            raise InvalidParameter(
-                "missing='drop' requires std='private': the interval of a ratio needs the sum of squares of the "
-                f"observed rows, got std={show(self.std)}. Leave std out."
-            )
-        if self.clip_norm == "l2" and delta == 0:
-            raise InvalidParameter(
-                "missing='drop' with clip_norm='l2' requires delta > 0, got delta=0. Set delta, or clip_norm='linf'."
-            )
-
     def _estimates_std(self) -> bool:
         return isinstance(self.std, str) and self.std == "private"
 
@@ -388,7 +361,7 @@ class ClippedMean(_Fitted, HasMissingCodes):
         if self.std is None or self._estimates_std():
             return None
         if isinstance(self.std, str):
-            raise InvalidParameter(f"std must be None, 'private', or public numbers, got {show(self.std)}")
+            raise refuse("std", given=self.std, allowed="None, 'private', or public numbers")
         return check_columns("std", self.std, n_features, above=0)
 
     def _lattice(self, region: Region, n_features: int, bits: int) -> RowLattice:
@@ -403,13 +376,11 @@ class ClippedMean(_Fitted, HasMissingCodes):
                 ends=(region.low, region.high),
             )
         if self.bounds is not None or region.hard:
-            raise InvalidParameter(
-                "bounds cannot be used with clip_norm='l2'. Give the radius of the ball as clip."
-            )
+            remedy = "Give the radius of the ball as clip."
+            raise refuse("bounds", allowed="not be given with clip_norm='l2'", remedy=remedy)
         if not isinstance(region.clip, float):
-            raise InvalidParameter(
-                "clip must be a single number, the radius of the ball, with clip_norm='l2'"
-            )
+            allowed = "a single number, the radius of the ball, with clip_norm='l2'"
+            raise refuse("clip", given=self.clip, allowed=allowed)
         return BallLattice.build(region.clip, region.center, n_features, bits=bits)
 
     def _read(self, rows: Rows, plan: ClippedMeanPlan) -> Mapping[str, Any]:
@@ -417,10 +388,7 @@ class ClippedMean(_Fitted, HasMissingCodes):
             assert isinstance(plan.lattice, BoxLattice)
             return {TOTALS: rows.total(OneGroup(plan.lattice, plan.totals, plan.missing))}
         moments = plan.lattice.row_moments(
-            rows,
-            powers=len(plan.weights.powers),
-            outside=plan.weights.outside > 0,
-            missing=plan.missing,
+            rows, powers=len(plan.weights.powers), outside=plan.weights.outside > 0, missing=plan.missing
         )
         exact = plan.weights.exact(plan.lattice, moments)
         return exact if len(plan.stages) == 1 else next(iter(exact.values()))
@@ -438,8 +406,9 @@ class ClippedMean(_Fitted, HasMissingCodes):
     def _report_ratio(self, ratio: Ratio, plan: ClippedMeanPlan) -> None:
         """Set the attributes of a ratio over a released number of rows."""
         clip, rows, noise = np.full(plan.n_features, plan.clip), float(np.ravel(ratio.N)[0]), ratio.noise
-        self._score = RatioErrors(ratio, 0.0, clip, -clip, clip)
-        self._counted = counted = max(rows, noise.count, 2.0)
+        self._score: ErrorDistribution = RatioErrors(ratio, 0.0, clip, -clip, clip)
+        counted = max(rows, noise.count, 2.0)
+        self._counted: float = counted
         if plan.missing == "drop":
             self.rows_, self.rows_noise_std_ = rows, noise.count
         if plan.has_private_size:
@@ -449,7 +418,7 @@ class ClippedMean(_Fitted, HasMissingCodes):
         self.noise_std_ = clip * error
         spread = (ratio.Q - 2 * m * ratio.T + m**2 * rows) / counted
         spread = (spread + error**2) * counted / (counted - 1)
-        self.std_ = clip * np.sqrt(np.clip(spread, 0.0, 1.0))
+        self.std_: NDArray[np.float64] | None = clip * np.sqrt(np.clip(spread, 0.0, 1.0))
         low, high = plan.region.ends(plan.n_features)
         self.mean_ = np.clip(plan.lattice.center + clip * m, low, high)
 
@@ -509,10 +478,10 @@ class ClippedMean(_Fitted, HasMissingCodes):
 
     def _estimand(self, name: Any) -> str:
         if isinstance(name, str) and name == "population" and "population" not in self._estimands():
-            raise InvalidParameter(
-                "estimand='population' needs a public std, of the rows before they are clipped, or bounds_are='hard': "
-                "clipped rows do not show how large an entry was before it was clipped"
-            )
+            # Clipped rows do not show how large an entry was before it was clipped.
+            remedy = "Set bounds_are='hard', or a public std of the rows before they are clipped."
+            allowed = "'clipped' without a public std or hard bounds"
+            raise refuse("estimand", given=name, allowed=allowed, remedy=remedy)
         return super()._estimand(name)
 
     def _estimates(self) -> Limits:
@@ -580,19 +549,17 @@ class ClippedMean(_Fitted, HasMissingCodes):
         if plan.estimates_std:
             notes.append("The column 'std' is the private standard deviation of the clipped rows.")
         if not plan.region.hard:
-            found = [*self._share_note(), *self._edge_note()]
+            found = []
+            if hasattr(self, "clipped_share_"):
+                what = "entries" if plan.clip_norm == "linf" else "rows"
+                share = float(np.max(self.clipped_share_))
+                found.append(
+                    f"Up to {100 * max(share, 0.0):.1f}% of the {what} of a column were clipped (noise sd "
+                    f"{100 * self.clipped_share_std_:.2g}%)."
+                )
+            found += self._edge_note()
             notes += [_CLIPPED[estimand], *found, *[_CODES] * bool(found)]
         return notes
-
-    def _share_note(self) -> list[str]:
-        if not hasattr(self, "clipped_share_"):
-            return []
-        what = "entries" if self.plan_.clip_norm == "linf" else "rows"
-        share = float(np.max(self.clipped_share_))
-        return [
-            f"Up to {100 * max(share, 0.0):.1f}% of the {what} of a column were clipped (noise sd "
-            f"{100 * self.clipped_share_std_:.2g}%)."
-        ]
 
     def _edge_note(self) -> list[str]:
         """Return a note that lists the columns whose estimate is so close to a bound that clipping is likely."""

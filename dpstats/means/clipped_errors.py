@@ -1,23 +1,20 @@
-"""Error distributions of a clipped mean: about its center, and with what the clip may have cut off.
-
-Proof: docs/intervals/clipped-mean.md.
-"""
-
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from dpstats.error_distributions import ErrorDistribution, Limits, Tail
 from dpstats.intervals import half_widths
-from dpstats.means.population import clipped_variance_in_ball, population_bias_in_ball, population_ends
+from dpstats.means.population import (
+    Numbers,
+    clipped_variance_in_ball,
+    population_bias_in_ball,
+    population_ends,
+)
 from dpstats.means.score import Known, Score
-
-Numbers = NDArray[np.float64]
 
 _FOR_DISTANCE = 0.1
 """Part of the error probability that is for the distance of the clipped mean from the center of the ball."""
@@ -25,24 +22,14 @@ _FOR_DISTANCE = 0.1
 
 @dataclass(frozen=True, eq=False)
 class BoxErrors(ErrorDistribution):
-    """Errors of the mean of rows that are clipped entry by entry, or of the clipped rows themselves.
+    """Errors of the mean of rows that are clipped entry by entry, or of the clipped rows themselves."""
 
-    Attributes
-    ----------
-    score : ErrorDistribution
-        About the center.
-    center : array of shape (d,)
-    low, high : arrays of shape (d,)
-        Clipping bounds.
-    std : array of shape (d,), optional
-        Bounds on the standard deviations of the rows before they are clipped. With it the limits are of the
-        population mean.
-    """
-
-    score: ErrorDistribution
-    center: Numbers
-    low: Numbers
+    score: ErrorDistribution  # about the center
+    center: Numbers  # shape (d,)
+    low: Numbers  # (d,): clipping bounds
     high: Numbers
+    # Shape (d,). Bounds on the standard deviations of the rows before they are clipped. With it the limits
+    # are of the population mean.
     std: Numbers | None
 
     @property
@@ -66,25 +53,13 @@ class BoxErrors(ErrorDistribution):
 
 @dataclass(frozen=True, eq=False)
 class BallErrors(ErrorDistribution):
-    """Errors of the mean of rows clipped to a ball, from upper bounds on their standard deviations.
+    """Errors of the mean of rows clipped to a ball, from upper bounds on their standard deviations."""
 
-    Attributes
-    ----------
-    score : Score
-        About the center.
-    center : array of shape (d,)
-    std : array of shape (d,)
-        Bounds on the standard deviations of the rows before they are clipped.
-    radius : float
-    population : bool
-        Whether the limits are for the population mean, or for the mean of the clipped rows.
-    """
-
-    score: Score
-    center: Numbers
-    std: Numbers
+    score: Score  # about the center
+    center: Numbers  # shape (d,)
+    std: Numbers  # (d,): bounds on the standard deviations of the rows before they are clipped
     radius: float
-    population: bool
+    population: bool  # whether the limits are for the population mean, or for the mean of the clipped rows
 
     @property
     def start(self) -> Numbers:

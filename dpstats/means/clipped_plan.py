@@ -1,4 +1,7 @@
-"""The plan of the clipped mean: what its noise leaves of the estimate, from public facts alone."""
+"""The clipped mean: bound every row, average, add noise (algorithm 9.2.1, made private).
+
+Proof: docs/proofs/clipped-mean.md.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,3 @@
-"""Choice of the clipping threshold.
-
-Public facts in, public numbers out: nothing here sees data.
-"""
-
 from __future__ import annotations
 
 import math

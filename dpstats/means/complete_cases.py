@@ -1,8 +1,3 @@
-"""Complete cases: the number of rows without a missing entry, and a sample of these rows of public size.
-
-Proof: docs/proofs/complete-cases.md.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -16,7 +11,7 @@ from dpstats.data.frames import frame_like
 from dpstats.data.labels import declare_unit
 from dpstats.data.parameters import check_columns, check_integer, check_privacy_parameters
 from dpstats.data.tables import Rows
-from dpstats.errors import InvalidData
+from dpstats.errors import refuse_data
 from dpstats.exports import Records
 from dpstats.mechanisms.histogram import count_stage, count_steps
 from dpstats.privacy.guarantee import PrivacyGuarantee
@@ -162,15 +157,13 @@ class CompleteCases(TransformerMixin, PrivateEstimator[ReleasePlan], HasMissingC
         table = self._again(X).whole()
         n, m = len(table), self.n_rows_
         if n != self.plan_.n_samples:
-            raise InvalidData(
-                f"X must be the rows of the fit, n_samples = {self.plan_.n_samples}, got n_samples = {n}. Call "
-                "fit_transform on the new rows."
-            )
+            allowed = f"the rows of the fit, n_samples = {self.plan_.n_samples}"
+            remedy = "Call fit_transform on the new rows."
+            raise refuse_data("X", got=f"n_samples = {n}", allowed=allowed, remedy=remedy)
         if m == 0:
-            raise InvalidData(
-                f"X must have more complete rows: their noisy number is {self.rows_:.0f}, with noise of standard "
-                f"deviation {self.rows_noise_std_:.1f}. Use fewer columns, or a larger epsilon."
-            )
+            got = f"about {self.rows_:.0f}, with noise of standard deviation {self.rows_noise_std_:.1f}"
+            remedy = "Use fewer columns, or a larger epsilon."
+            raise refuse_data("X", got=got, allowed="have more complete rows", remedy=remedy)
         fill = self._sort_parameters(table.names).fill
         orders = draw_orders([n, m], self.random_state)
         rows = sample_complete(table, orders, fill).X

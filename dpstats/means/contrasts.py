@@ -1,10 +1,3 @@
-"""Differences of means of groups: the distribution of their errors, and all pairs together.
-
-Pairs of means are tested together. A pair is accepted if the root of the sum of its two squared scores is at most the
-normal quantile z. The limits of the difference are the least and the largest difference of accepted pairs. If both
-intervals are symmetric, these are the standard limits. If noise leaves one interval open, the limits are open too.
-"""
-
 from __future__ import annotations
 
 import math
@@ -12,18 +5,15 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
 from dpstats.error_distributions import Limits, ScoreErrors, Tail, normal_quantile
-from dpstats.means.ratio import Ratio
+from dpstats.means.ratio import Floats, Ratio
 from dpstats.together import Together
 
-Floats = NDArray[np.float64]
-
 _ANGLES = 17
-_GRID, _ROUNDS = 48, 6
+_SEARCH_GRID, _ROUNDS = 48, 6
 _MOST = 1024
 _NODES = 400
 _FAR = 1e-10
@@ -31,19 +21,11 @@ _FAR = 1e-10
 
 @dataclass(frozen=True, eq=False)
 class DifferenceErrors(ScoreErrors):
-    """Errors of the differences between the means of some groups and of others.
+    """Errors of the differences between the means of some groups and of others."""
 
-    Attributes
-    ----------
-    first, second : Ratio
-        The ratios of the groups, in half-widths of the bounds.
-    half : float or array
-        These half-widths.
-    """
-
-    first: Ratio
+    first: Ratio  # the ratios of the groups, in half-widths of the bounds
     second: Ratio
-    half: float | Floats
+    half: float | Floats  # these half-widths
 
     @property
     def start(self) -> Floats:
@@ -113,12 +95,12 @@ def difference_score(first: Ratio, second: Ratio, difference: float | Floats = 0
     # Between the estimates both are further off in one direction; what noise has made of small groups may be anywhere.
     for left, right in (ends, (low, high)):
         for _ in range(_ROUNDS):
-            grid = np.linspace(left, right, _GRID + 1)
+            grid = np.linspace(left, right, _SEARCH_GRID + 1)
             both = first.score(grid + by) ** 2 + second.score(grid) ** 2
             least = np.argmin(both, axis=0)
             best = np.minimum(best, np.take_along_axis(both, least[None], axis=0)[0])
             left = np.take_along_axis(grid, np.maximum(least - 1, 0)[None], axis=0)[0]
-            right = np.take_along_axis(grid, np.minimum(least + 1, _GRID)[None], axis=0)[0]
+            right = np.take_along_axis(grid, np.minimum(least + 1, _SEARCH_GRID)[None], axis=0)[0]
     return np.asarray(np.where(a - by < b, -1.0, 1.0) * np.sqrt(best))
 
 

@@ -1,9 +1,3 @@
-"""Plans and estimators whose first stages find an ellipsoid around most rows, in rounds.
-
-The ellipsoid of a stage depends on earlier releases only. One walk through the stages serves the release, which
-computes sums of rows, and the report, which reads released sums.
-"""
-
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
@@ -12,15 +6,14 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_integer, check_privacy_parameters
 from dpstats.data.tables import Rows, Table
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
 from dpstats.lattice import check_finite_rows
 from dpstats.lattice.base import check_region
 from dpstats.lattice.products import Sums, apply_columns, finest, row_bits, summed
-from dpstats.means.ball_products import BallProducts, Extension
+from dpstats.means.ball_products import BallProducts, Extension, Floats
 from dpstats.means.ellipsoids import ROUND_SHARES, Ellipsoid, round_extension, round_names
 from dpstats.means.region import Region
 from dpstats.privacy.guarantee import PrivacyGuarantee
@@ -30,32 +23,19 @@ from dpstats.release.additive import additive_stages
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.session import Released, Session
 
-Floats = NDArray[np.float64]
 LAST_SHARE = 1 - sum(ROUND_SHARES)
 
 
 class Frame(NamedTuple):
-    """Public: the center and the half-widths in which rows are measured, and how they are treated.
+    """Public: the center and the half-widths in which rows are measured, and how they are treated."""
 
-    Attributes
-    ----------
-    center, half : arrays of shape (n_features,)
-    clipped : bool
-        Whether rows are first clipped to the bounds, which are then ``center`` plus and minus ``half``.
-    fixed : bool
-        Whether ellipsoids stay at ``center``.
-    hard : bool
-        Whether rows lie inside the bounds by nature.
-    filled : bool
-        Whether a missing entry is replaced by the center of the ellipsoid.
-    """
-
-    center: Floats
+    center: Floats  # shape (n_features,)
     half: Floats
+    # Whether rows are first clipped to the bounds, which are then ``center`` plus and minus ``half``.
     clipped: bool
-    fixed: bool
-    hard: bool
-    filled: bool = False
+    fixed: bool  # whether ellipsoids stay at ``center``
+    hard: bool  # whether rows lie inside the bounds by nature
+    filled: bool = False  # whether a missing entry is replaced by the center of the ellipsoid
 
 
 class Step(NamedTuple):
@@ -79,19 +59,10 @@ class PrivateRows(NamedTuple):
 
 @dataclass(frozen=True)
 class EllipsoidPlan(ReleasePlan, ABC):
-    """Base class of the plans whose first stages find an ellipsoid.
+    """Base class of the plans whose first stages find an ellipsoid."""
 
-    Attributes
-    ----------
-    frame : Frame
-        Public center and half-widths of the rows.
-    bits : int
-        Extended rows have norms of at most 2^bits steps.
-    n_rounds : int
-    """
-
-    frame: Frame = field(repr=False, compare=False)
-    bits: int
+    frame: Frame = field(repr=False, compare=False)  # public center and half-widths of the rows
+    bits: int  # extended rows have norms of at most 2^bits steps
     n_rounds: int = field(default=len(ROUND_SHARES), kw_only=True)
 
     @abstractmethod
@@ -208,6 +179,23 @@ def plan_rounds(
     return finest(calibrate, row_bits(n))
 
 
+def gaussian_guarantee(epsilon: Any, delta: Any) -> PrivacyGuarantee:
+    """Return the guarantee of a release with Gaussian noise, or refuse a delta of 0."""
+    checked = check_privacy_parameters(epsilon, delta)
+    if checked[1] == 0:
+        allowed, remedy = "greater than 0 for Gaussian noise", "Set delta=1e-6, for example."
+        raise refuse("delta", given=delta, allowed=allowed, remedy=remedy)
+    return PrivacyGuarantee(*checked)
+
+
+def check_box(bounds: Any, bounds_are: Any, d: int) -> tuple[Floats, Floats, bool]:
+    """Return the public bounds of the columns, and whether they are hard."""
+    region = Region.check(bounds, bounds_are, None, 0.0, d)
+    low, high = region.ends(d)
+    check_region(high / 2 - low / 2, low / 2 + high / 2)
+    return low, high, region.hard
+
+
 class EllipsoidEstimator(PrivateEstimator[Plan], ABC):
     """Base class of the estimators whose first stages find an ellipsoid."""
 
@@ -230,17 +218,9 @@ class EllipsoidEstimator(PrivateEstimator[Plan], ABC):
 
     def _region(self, d: int) -> tuple[Floats, Floats, bool]:
         """Return the public bounds of the columns, and whether they are hard."""
-        region = Region.check(self.bounds, self.bounds_are, None, 0.0, d)
-        low, high = region.ends(d)
-        check_region(high / 2 - low / 2, low / 2 + high / 2)
-        return low, high, region.hard
+        return check_box(self.bounds, self.bounds_are, d)
 
     def _sizes(self, n_samples: Any, n_features: Any) -> tuple[int, int, PrivacyGuarantee]:
         n = check_integer("n_samples", n_samples, at_least=2)
         d = check_integer("n_features", n_features, at_least=1)
-        epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
-        if delta == 0:
-            raise InvalidParameter(
-                "delta must be greater than 0 for Gaussian noise, got 0. Set delta=1e-6, for example."
-            )
-        return n, d, PrivacyGuarantee(epsilon, delta)
+        return n, d, gaussian_guarantee(self.epsilon, self.delta)

@@ -1,8 +1,3 @@
-"""Ellipsoids around most rows, found in rounds: each round releases products of rows shrunk into the last ellipsoid.
-
-All of it follows from released numbers and public ones. Proof: docs/proofs/ball-products.md.
-"""
-
 from __future__ import annotations
 
 import math
@@ -10,12 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpstats.lattice.products import apply_columns
-from dpstats.means.ball_products import BallProducts, Extension
-
-Floats = NDArray[np.float64]
+from dpstats.means.ball_products import BallProducts, Extension, Floats
 
 ROUND_SHARES = (0.05, 0.05, 0.05)
 """Fraction of the squared mu for each round."""
@@ -29,22 +21,12 @@ WIDER, LEAST_SIGNAL = 1.6, 0.3
 
 @dataclass(frozen=True, eq=False)
 class Ellipsoid:
-    """Public center, whitening matrix and expected size of the white rows.
+    """Public center, whitening matrix and expected size of the white rows."""
 
-    Attributes
-    ----------
-    center : array of shape (..., d)
-        Center in half-widths about the public center.
-    whitening, unwhitening : arrays of shape (..., d, d)
-        A white row is whitening (z - center).
-    signal : array of shape (...)
-        Estimate of the expected squared norm of a white row.
-    """
-
-    center: Floats
-    whitening: Floats
+    center: Floats  # (..., d): center in half-widths about the public center
+    whitening: Floats  # (..., d, d): a white row is whitening (z - center)
     unwhitening: Floats
-    signal: Floats
+    signal: Floats  # (...): estimate of the expected squared norm of a white row
 
     @classmethod
     def first(cls, d: int) -> Ellipsoid:

@@ -1,13 +1,3 @@
-"""Stages whose balls follow the standard deviation of the rows: each radius is a function of earlier releases.
-
-If a stated standard deviation is loose, balls planned for it are too large, and so is their noise. Every stage
-releases the sum of its clipped rows and the sum of their squared norms, which adds no privacy cost. The mean squared
-norm gives an upper limit of the standard deviation, and this limit sets the radius of the next ball. Noise is planned
-as a fraction of the radius, so the privacy cost does not depend on the radius.
-
-Proofs: docs/proofs/adaptive-mean.md (privacy) and docs/intervals/adaptive-mean.md (bounds).
-"""
-
 from __future__ import annotations
 
 import math
@@ -17,7 +7,6 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
 from dpstats.means.staging import (
@@ -26,6 +15,7 @@ from dpstats.means.staging import (
     SPARE_STAGES,
     Curves,
     Known,
+    Numbers,
     Setting,
     Staging,
     add_stage,
@@ -37,8 +27,6 @@ from dpstats.means.staging import (
     planned_width,
     stage_curves,
 )
-
-Numbers = NDArray[np.float64]
 
 # Variances of the rows, in units of the stated one, that the stages' shares are planned for: an exact bound, and
 # bounds that are three and ten times too large.
@@ -57,25 +45,16 @@ _RATIOS = np.geomspace(1e-6, 1e8, 1500)  # of the squared radius to the variance
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """The public numbers that radii are computed from, whitened: stated standard deviations are 1.
-
-    Attributes
-    ----------
-    setting : Setting
-    tails : str
-    units : sequence of float or array
-        Noise variance of a column in each stage, for a ball of radius 1; arrays are for several plans at once.
-    points : sequence of int or array
-        Where the radius of each stage is on the grid of curves.
-    square_weight : float
-        Factor of the squared norms in the release. Their noise is the noise of the sums, times the radius, over this
-        factor.
-    """
+    """The public numbers that radii are computed from, whitened: stated standard deviations are 1."""
 
     setting: Setting
     tails: str
+    # Noise variance of a column in each stage, for a ball of radius 1; arrays are for several plans at
+    # once.
     units: Sequence[Any]
-    points: Sequence[Any]
+    points: Sequence[Any]  # where the radius of each stage is on the grid of curves
+    # Factor of the squared norms in the release. Their noise is the noise of the sums, times the radius,
+    # over this factor.
     square_weight: float
 
     def curves(self, t: int) -> Curves:
@@ -96,20 +75,16 @@ class Course:
         norm, one, _ = center_error(self.setting, known, variance)
         return add_stage(known, self.information(t, radius), norm, one, self.curves(t), variance)[0]
 
-    def upper_variance(self, t: int, radius: Any, shift2: Any, square: Any) -> Any:
+    def upper_variance(
+        self,
+        t: int,
+        radius: Any,  # radius of the stage
+        shift2: Any,  # squared norm of the released mean of the clipped rows about the center
+        square: Any,  # released mean of their squared norms
+    ) -> Any:
         """Return an upper limit of the variance of a column, from the release of a stage: whitened, and at most 1.
 
         It is corrected for what clipping takes from rows whose norms are normal.
-
-        Parameters
-        ----------
-        t : int
-        radius : float or array
-            Radius of the stage.
-        shift2 : float or array
-            Squared norm of the released mean of the clipped rows about the center.
-        square : float or array
-            Released mean of their squared norms.
         """
         d, n = self.setting.d, self.setting.n
         noise2 = self.units[t] * radius**2
@@ -160,22 +135,14 @@ class Course:
 
 
 def released_variance(
-    n: int, d: int, shift2: Any, square: Any, noise2: Any, square_noise: Any
+    n: int,
+    d: int,
+    shift2: Any,  # squared norm of the released mean of the rows
+    square: Any,  # released mean of their squared norms
+    noise2: Any,  # noise variance of a column of the released mean
+    square_noise: Any,  # standard deviation of the noise of the released mean of squared norms
 ) -> tuple[Any, Any]:
-    """Return an unbiased estimate of the variance of a column of clipped rows, and the deviation of its noise.
-
-    Parameters
-    ----------
-    n, d : int
-    shift2 : float or array
-        Squared norm of the released mean of the rows.
-    square : float or array
-        Released mean of their squared norms.
-    noise2 : float or array
-        Noise variance of a column of the released mean.
-    square_noise : float or array
-        Standard deviation of the noise of the released mean of squared norms.
-    """
+    """Return an unbiased estimate of the variance of a column of clipped rows, and the deviation of its noise."""
     # ||y||^2 includes the noise of y, and 1/n of the variance in addition.
     variance = (square - shift2 + d * noise2) * n / (n - 1) / d
     return variance, np.hypot(square_noise, np.sqrt(4 * shift2 * noise2 + 2 * d * noise2**2)) / d
@@ -199,14 +166,7 @@ def _clipped_moments(d: int) -> tuple[Numbers, Numbers]:
 
 @lru_cache(maxsize=256)
 def plan_following(
-    n: int,
-    d: int,
-    tails: str,
-    norm2: float,
-    reach2: float,
-    noise: float,
-    exponent: int,
-    square_weight: float,
+    n: int, d: int, tails: str, norm2: float, reach2: float, noise: float, exponent: int, square_weight: float
 ) -> Staging:
     """Return stages whose radii follow the standard deviation, or the result of `plan_stages` if that gains too little.
 

@@ -1,10 +1,3 @@
-"""Quantiles of a normal variable plus a weighted sum of Laplace variables.
-
-An adaptive mean at delta = 0 carries the noise of several stages, whose sum is neither normal nor
-Laplace. Its characteristic function is phi(t) = exp(-s^2 t^2/2) prod 1/(1 + b_k^2 t^2). Inversion gives
-P(S > x) = 1/2 - (1/pi) int_0^inf sin(tx) phi(t)/t dt.
-"""
-
 from __future__ import annotations
 
 import math
@@ -23,19 +16,15 @@ _SMALLEST_TAIL = (
 )
 
 
-def laplace_sum_quantile(tail: float, std: float, scales: NDArray[np.float64], bias: float = 0.0) -> float:
+def laplace_sum_quantile(
+    tail: float,
+    std: float,  # standard deviation of the normal variable N
+    scales: NDArray[np.float64],  # (m,): scales of the independent Laplace variables
+    bias: float = 0.0,
+) -> float:
     """Return x with P(|N + sum_k L_k + bias| > x) = 2 tail, for a tail below one half.
 
     Without a bias that is P(N + sum_k L_k > x) = tail.
-
-    Parameters
-    ----------
-    tail : float
-    std : float
-        Standard deviation of the normal variable N.
-    scales : array of shape (m,)
-        Scales of the independent Laplace variables.
-    bias : float
 
     Examples
     --------

@@ -1,93 +1,199 @@
-"""Where the mean is, for all that an adaptive mean released: an estimate, and what bounds its error.
-
-Proof: docs/intervals/adaptive-mean.md.
-"""
-
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpstats.error_distributions import Tail
-from dpstats.means.adaptive_plan import OUTSIDE, SQUARED_NORMS, SUMS, AdaptiveMeanPlan, Trail
+from dpstats.means.adaptive_plan import ASSUMPTIONS, OUTSIDE, SQUARED_NORMS, SUMS, AdaptiveMeanPlan, Numbers
 from dpstats.means.bias_aware import biased_normal_quantile
+from dpstats.means.box_mean import mean_in_box
 from dpstats.means.boxed_errors import BoxedErrors
 from dpstats.means.following import released_variance, unclipped
 from dpstats.means.laplace_sums import laplace_sum_quantile
 from dpstats.means.screen import last_stage
 from dpstats.release.session import Released
 
-Numbers = NDArray[np.float64]
-
 # Number of standard deviations by which the released variance must exceed the stated one, and the number for its upper
 # limit.
 _SURPRISE, _SPREAD_LIMIT = 2.6, 2.0
+_MUCH_SHORTER = 0.8  # intervals that assume tails are worth naming from there on
+_LOOSE = 0.7  # ratio of the released to the stated standard deviation below which the latter is loose
 
 
 @dataclass(frozen=True)
 class Located:
-    """An estimate, and what bounds its error, whitened.
+    """An estimate, and what bounds its error, whitened."""
 
-    Attributes
-    ----------
-    estimate : array of shape (d,)
-        The estimate, in the units of the data.
-    sampling : float or array of shape (d,)
-        Standard deviation of its sampling error.
-    noises : array of shape (m,)
-        Standard deviations of the parts of its noise.
-    bias : float or array of shape (d,)
-        Bound on its bias; infinite where there is none.
-    variance : float
-        Variance of the rows, from which the sampling error is computed.
-    wider : bool
-        Whether this is the released variance, because it refutes the stated one.
-    refuted : bool
-        Whether more rows were clipped than the assumption about tails allows.
-    spread : float
-        Upper limit of the standard deviation of the clipped rows, as released.
-    """
-
-    estimate: Numbers
-    sampling: Any
-    noises: Numbers
+    estimate: Numbers  # (d,): the estimate, in the units of the data
+    sampling: Any  # standard deviation of its sampling error
+    noises: Numbers  # (m,): standard deviations of the parts of its noise
+    # Bound on its bias; infinite where there is none.
     bias: Any
-    variance: float
-    wider: bool
-    refuted: bool
-    spread: float
+    variance: float  # variance of the rows, from which the sampling error is computed
+    wider: bool  # whether this is the released variance, because it refutes the stated one
+    refuted: bool  # whether more rows were clipped than the assumption about tails allows
+    spread: float  # upper limit of the standard deviation of the clipped rows, as released
 
     def deviation(self) -> Any:
         """Return the standard deviation of its error."""
         return np.sqrt(np.square(self.sampling) + np.sum(self.noises**2))
 
 
-class Found(NamedTuple):
-    """Where the mean is, for one release.
+@dataclass(frozen=True, eq=False)
+class Found:
+    """Where the mean is, for one release."""
 
-    Attributes
-    ----------
-    plan : AdaptiveMeanPlan
-        The plan, with the radii of this release.
-    average : Located
-        The average of the stages, under the assumption on tails.
-    safe : Located
-        Valid for all rows of the stated standard deviation: the estimate of the last stage, by the count of the rows
-        that it clipped. Without a count, ``average``.
-    """
-
-    plan: AdaptiveMeanPlan
-    average: Located
+    plan: AdaptiveMeanPlan  # the plan, with the radii of this release
+    stage_means: Numbers  # (stages, d): the estimate of every stage
+    average: Located  # the average of the stages, under the assumption on tails
+    # Valid for all rows of the stated standard deviation: the estimate of the last stage, by the count of the rows
+    # that it clipped. Without a count, ``average``.
     safe: Located
+    count: float | None = None  # how many rows the last stage clipped, as released
+
+    @property
+    def estimate(self) -> Numbers:
+        return self.average.estimate
+
+    @property
+    def error(self) -> Numbers:
+        return np.asarray(self.average.deviation() * self.plan.stds)
+
+    @property
+    def mean(self) -> Numbers:
+        """The reported estimate, in the box."""
+        plan = self.plan
+        # The average is more precise, regardless of how its bias is bounded. Intervals about the last stage contain it.
+        error = math.sqrt(plan.sampling_at(self.average.variance) + plan.noise_variance) * plan.stds
+        return mean_in_box(self.estimate, error, *plan.box)
+
+    @property
+    def std(self) -> Numbers:
+        return math.sqrt(self.average.variance) * self.plan.stds
+
+    @property
+    def noise_std(self) -> Numbers:
+        return math.sqrt(self.plan.noise_variance) * self.plan.stds
+
+    @property
+    def noise_scale(self) -> float | Numbers:
+        return float(self.noise_std[0]) if isinstance(self.plan.std, float) else self.noise_std
+
+    @property
+    def refuted(self) -> bool:
+        return self.average.refuted
+
+    @property
+    def clipped_rows(self) -> float | None:
+        return None if self.count is None else min(max(self.count, 0.0), float(self.plan.n_samples))
+
+    @property
+    def error_covariance(self) -> Numbers:
+        unit = np.broadcast_to(self.average.deviation(), self.plan.n_features)
+        return np.asarray(unit[:, None] * self.plan.shape.covariance(self.plan.n_features) * unit)
+
+    def estimands(self) -> dict[str, str]:
+        """Return the descriptions of the estimands by name. The first is the default."""
+        plan, mean = self.plan, "the population mean, if it is in the box and "
+        if plan.screen is None:
+            return {"population": mean + plan.assumption}
+        safe = {"population": mean + ASSUMPTIONS["variance"]}
+        if self.refuted:
+            return safe
+        rows, shift = plan.screen.unnoticed_at(self.average.variance)
+        unnoticed = (
+            f"fewer than {rows:,} clipped rows would not be noticed, and could move it by up to {shift:.2g}"
+        )
+        return {**safe, "tails": f"{mean}{plan.assumption}; {unnoticed} stated sd"}
+
+    def errors(self, estimand: str, mean: Numbers) -> AdaptiveErrors:
+        """Return the distribution of the errors for an estimand; intervals contain the reported ``mean``."""
+        return AdaptiveErrors(self.plan, self.safe if estimand == "population" else self.average, mean)
+
+    def notes(
+        self,
+        estimand: str,
+        shorter: float,  # width of the intervals that assume tails over that of the others; 1 without these
+        beyond: Sequence[str],  # names of columns whose intervals are open at an edge of the box
+        shrunk: bool,  # whether an estimate is moved towards the middle of the box
+    ) -> list[str]:
+        """Return the notes of a summary: assumptions, clipped rows, and open intervals."""
+        plan, shown = self.plan, self.safe if estimand == "population" else self.average
+        notes = [f"The plan {plan.fallback}."] if plan.fallback else []
+        clipped = self.clipped_rows or 0.0
+        screen, counted = plan.screen, f"The last stage clipped about {clipped:,.0f} rows"
+        if screen is None:
+            notes.append(
+                f'tails="{plan.tails}" assumes that {plan.assumption}. If this is wrong, intervals may undercover. '
+                "Privacy is not affected."
+            )
+        elif shown.refuted:
+            notes.append(
+                f'REFUTED: tails="{plan.tails}" assumes that {plan.assumption}. The last stage would then clip at most '
+                f"{screen.most(shown.variance):,.0f} rows, noise included, and it clipped about "
+                f"{clipped:,.0f}. "
+                + (
+                    "The intervals assume only the stated standard deviation."
+                    if np.isfinite(shown.bias).all()
+                    else "The last stage alone gives no limits here."
+                )
+            )
+        elif estimand == "population":
+            notes.append(
+                f"{counted}. The intervals include the largest bias that these rows, and the noise of their count, "
+                "allow at the stated standard deviation."
+            )
+            if shorter < _MUCH_SHORTER:
+                notes.append(
+                    f'estimand="tails" gives intervals of {100 * shorter:.0f}% of this width. Intervals of "tails" '
+                    f"{plan.assumption}."
+                )
+        else:
+            rows, shift = screen.unnoticed_at(shown.variance)
+            notes.append(
+                f"{counted}, which this assumption allows. Fewer than {rows:,} clipped rows would not be noticed, and "
+                f"could move a mean by up to {shift:.2g} stated sd. The intervals do not include this."
+            )
+        if shown.wider:
+            notes.append(
+                "REFUTED: the stated standard deviation. The clipped rows have "
+                f"{math.sqrt(shown.variance):.2g} times this value. The sampling error uses the larger value, but the "
+                "bounds on the bias are too small."
+            )
+        elif plan.private_std:
+            notes.append(
+                "The sampling error uses a released upper limit on the standard deviation of all columns: "
+                f"{math.sqrt(shown.variance):.2g} times std_bound."
+            )
+        elif shown.spread < _LOOSE and not shown.refuted:
+            notes.append(
+                f"The standard deviation of the clipped rows is at most {shown.spread:.2g} times the stated one. "
+                'If you stated it too large, give it as std_bound with std="private": the error is then smaller.'
+            )
+        notes.append(
+            "The column 'bias' is the largest bias that clipping can cause under the assumptions. The intervals "
+            "include it."
+        )
+        if beyond:
+            notes.append(
+                f"At the edge of the box: {', '.join(beyond)}. The release is beyond the box, so the mean may be too. "
+                "The interval is open on this side. Use a wider box."
+            )
+        if shrunk:
+            notes.append(
+                "Estimates are shrunk toward the middle of the box where noise dominates. Intervals are for the "
+                "estimates before this."
+            )
+        return notes + [note[0].upper() + note[1:] + "." for note in plan.warnings()]
 
 
-def locate(plan: AdaptiveMeanPlan, released: Released, trail: Trail) -> Found:
+def locate(plan: AdaptiveMeanPlan, released: Released) -> Found:
     """Locate the mean, and return it with the plan at the radii of this release."""
+    trail = plan.trail(released)
     estimates = trail.estimates
     last: Mapping[str, Numbers] = released[plan.last.name]
     unclip = False
@@ -101,7 +207,11 @@ def locate(plan: AdaptiveMeanPlan, released: Released, trail: Trail) -> Found:
     upper, wider = _spread(plan, last)
     variance = upper
     if unclip and not wider:
-        variance = _unclip_variance(plan, last, upper)
+        # The variance of rows with normal tails, from the variance of the same rows clipped by the last stage.
+        d, shift = plan.n_features, plan.shape.whiten(last[SUMS])
+        noise2 = plan.staging.slopes[-1] ** 2 / plan.precisions[-1]
+        about = max(float(shift @ shift) - d * noise2, 0.0) / d
+        variance = float(unclipped(upper + about, plan.staging.radii[-1] ** 2, d)) - about
     if not wider:
         variance = min(variance, 1.0) if plan.private_std else 1.0
     if plan.follows:
@@ -113,14 +223,14 @@ def locate(plan: AdaptiveMeanPlan, released: Released, trail: Trail) -> Found:
     )
     screen = plan.screen
     if screen is None:
-        return Found(plan, average, average)
+        return Found(plan, np.stack(estimates), average, average)
     count = float(last[OUTSIDE][0])
     # Assume the stated variance only, or the released one if it refutes the stated one.
     stated = upper if wider else 1.0
     found = _bound_last_stage(plan, last, estimates[-1], screen.share(count), stated, upper)
     refuted = count > screen.most(variance)
     safe = Located(estimates[-1], *found, variance, wider, refuted=refuted, spread=spread)
-    return Found(plan, replace(average, refuted=refuted), safe)
+    return Found(plan, np.stack(estimates), replace(average, refuted=refuted), safe, count)
 
 
 def _spread(plan: AdaptiveMeanPlan, last: Mapping[str, Numbers]) -> tuple[float, bool]:
@@ -140,14 +250,6 @@ def _spread(plan: AdaptiveMeanPlan, last: Mapping[str, Numbers]) -> tuple[float,
     if refuted and not plan.private_std:
         return variance, True
     return max(variance, 0.0) + _SPREAD_LIMIT * noise, refuted
-
-
-def _unclip_variance(plan: AdaptiveMeanPlan, last: Mapping[str, Numbers], variance: float) -> float:
-    """Return the variance of rows with normal tails, from the variance of the same rows clipped by the last stage."""
-    d, shift = plan.n_features, plan.shape.whiten(last[SUMS])
-    noise2 = plan.staging.slopes[-1] ** 2 / plan.precisions[-1]
-    about = max(float(shift @ shift) - d * noise2, 0.0) / d
-    return float(unclipped(variance + about, plan.staging.radii[-1] ** 2, d)) - about
 
 
 def _bound_last_stage(
@@ -195,29 +297,22 @@ def error_quantiles(plan: AdaptiveMeanPlan, located: Located, tail: Any, bias: A
     sampling, tails, biases = (np.broadcast_to(part, d).tolist() for part in (located.sampling, tail, bias))
     # Columns are often alike: each law is inverted once.
     laws = list(zip(tails, sampling, mixed, biases, strict=True))
-    found = {law: _laplace_quantile(*law) for law in set(laws)}
+    found = {
+        law: laplace_sum_quantile(law[0], law[1], np.array(law[2]), law[3])
+        if math.isfinite(law[3])
+        else math.inf
+        for law in set(laws)
+    }
     return np.array([found[law] for law in laws])
-
-
-def _laplace_quantile(tail: float, sampling: float, scales: tuple[float, ...], bias: float) -> float:
-    return laplace_sum_quantile(tail, sampling, np.array(scales), bias) if math.isfinite(bias) else math.inf
 
 
 @dataclass(frozen=True, eq=False)
 class AdaptiveErrors(BoxedErrors):
-    """Errors of an adaptive mean, about the unshrunk estimate and cut to the box.
-
-    Attributes
-    ----------
-    plan : AdaptiveMeanPlan
-    located : Located
-    mean : array of shape (d,)
-        The reported estimate, which every interval holds.
-    """
+    """Errors of an adaptive mean, about the unshrunk estimate and cut to the box."""
 
     plan: AdaptiveMeanPlan
     located: Located
-    mean: Numbers
+    mean: Numbers  # (d,): the reported estimate, which every interval holds
 
     @property
     def start(self) -> Numbers:

@@ -1,6 +1,6 @@
-"""What the means release of their rows: exact sums of powers and counts, on the finest lattice that can be drawn.
+"""Released moments of clipped rows, the limits of a mean that follow from them, and what clipping may hide.
 
-Proof of their joint sensitivity: docs/proofs/free-squares.md.
+Proofs: docs/proofs/free-squares.md, docs/proofs/observed-rows.md, docs/intervals/clipped-mean.md.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ROWS = "share of rows that are observed"
 TOGETHER = "clipped moments"
 """The name of a stage that releases several of these."""
 
-_POWERS = (MEAN, SQUARES, CUBES, FOURTHS)
+POWERS = (MEAN, SQUARES, CUBES, FOURTHS)
 
 Made = TypeVar("Made")
 
@@ -39,20 +39,13 @@ _COARSEST = 8
 
 @dataclass(frozen=True)
 class Weights:
-    """Moments that are released together, and their precision: each has the common noise divided by its weight.
+    """Moments that are released together, and their precision: each has the common noise divided by its weight."""
 
-    Attributes
-    ----------
-    powers : tuple of float
-        Weights of the mean, the second moment, and so on. A moment of weight 0 is not released.
-    outside : float
-        Weight of the fraction of entries (for a ball: of rows) outside the clip, each as large as the clip.
-    rows : float
-        Weight of the fraction of observed rows, each as large as the clip: 0 if all are observed.
-    """
-
+    # Weights of the mean, the second moment, and so on. A moment of weight 0 is not released.
     powers: tuple[float, ...] = (1.0,)
+    # Weight of the fraction of entries (for a ball: of rows) outside the clip, each as large as the clip.
     outside: float = 0.0
+    # Weight of the fraction of observed rows, each as large as the clip: 0 if all are observed.
     rows: float = 0.0
 
     def integers(
@@ -72,7 +65,7 @@ class Weights:
             )
         blocks = [
             Block(name, lattice.n_features, frozen(lattice.power_spacing(b) / n), 1 / weight)
-            for b, (name, weight) in enumerate(zip(_POWERS, self.powers, strict=False), 1)
+            for b, (name, weight) in enumerate(zip(POWERS, self.powers, strict=False), 1)
             if weight
         ]
         if self.outside:
@@ -96,7 +89,7 @@ class Weights:
         none = (0, lattice.even_center if self.rows else 0) * 2
         found = {
             name: sums - moments.rows * center
-            for name, sums, weight, center in zip(_POWERS, moments.powers, self.powers, none, strict=False)
+            for name, sums, weight, center in zip(POWERS, moments.powers, self.powers, none, strict=False)
             if weight
         }
         if self.rows:

@@ -1,8 +1,3 @@
-"""Averages over the rows that are observed: how many these are is private, so that averages are ratios of noisy sums.
-
-A dropped row adds nothing to any sum, and a present one adds one to their number. Proof: docs/proofs/observed-rows.md.
-"""
-
 from __future__ import annotations
 
 import math
@@ -11,46 +6,31 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from dpstats.error_distributions import ErrorDistribution, Limits
 from dpstats.intervals import laplace_sum_tails
-from dpstats.means.moments import CUBES, FOURTHS, MEAN, ROWS, SQUARES
+from dpstats.means.moments import POWERS, ROWS
+from dpstats.means.population import Numbers
 from dpstats.means.ratio import NoiseApart, Ratio
+from dpstats.means.score import RAISED
 
-Numbers = NDArray[np.float64]
-
-_POWERS = (MEAN, SQUARES, CUBES, FOURTHS)
-_RAISED = 1.0
 _LEAST_TAIL = 1e-300
 
 
 @dataclass(frozen=True, eq=False)
 class ObservedSums:
-    """Released sums over observed rows, in half-widths of the clip about its center.
+    """Released sums over observed rows, in half-widths of the clip about its center."""
 
-    Attributes
-    ----------
-    rows : array of shape (1,)
-        How many rows are observed, with noise.
-    rows_std : float
-        The standard deviation of that noise.
-    sums : tuple of arrays of shape (d,)
-        Noisy sums of the powers 1 to 4; zeros for a power that is not released.
-    stds : tuple of arrays of shape (d,)
-        Standard deviations of their noise, without the part that is the noise of ``rows``.
-    centers : tuple of float
-        Factor of the noise of ``rows`` in each sum: the center that is subtracted from the power of a row.
-    law : {"gaussian", "laplace"}
-    """
-
-    rows: Numbers
-    rows_std: float
+    rows: Numbers  # (1,): how many rows are observed, with noise
+    rows_std: float  # the standard deviation of that noise
+    # Shape (d,). Noisy sums of the powers 1 to 4; zeros for a power that is not released.
     sums: tuple[Numbers, ...]
+    # Shape (d,). Standard deviations of their noise, without the part that is the noise of ``rows``.
     stds: tuple[Numbers, ...]
+    # Factor of the noise of ``rows`` in each sum: the center that is subtracted from the power of a row.
     centers: tuple[float, ...]
-    law: str
+    law: str  # one of "gaussian", "laplace"
 
     @classmethod
     def of(cls, values: Mapping[str, Numbers], plan: Any) -> ObservedSums:
@@ -60,7 +40,7 @@ class ObservedSums:
         rows, rows_std = n * values[ROWS], n * float(np.max(plan.noise(ROWS).std))
         even = float(np.max(np.asarray(lattice.even_center) / np.asarray(lattice.largest)))
         centers, sums, stds = (0.0, even, 0.0, even), [], []
-        for power, name in enumerate(_POWERS):
+        for power, name in enumerate(POWERS):
             there, size = name in values, n / clip ** (power + 1)
             sums.append(size * values[name] + centers[power] * rows if there else np.zeros(d))
             stds.append(size * np.asarray(plan.noise(name).std) if there else np.zeros(d))
@@ -89,10 +69,10 @@ class ObservedSums:
     def averages(self) -> tuple[dict[str, Numbers], dict[str, Numbers]]:
         """Return the average of every power, and the variance of its noise."""
         n = self.counted
-        values = {name: total / n for name, total in zip(_POWERS, self.sums, strict=True)}
+        values = {name: total / n for name, total in zip(POWERS, self.sums, strict=True)}
         variances = {
             name: (std**2 + ((center - values[name]) * self.rows_std) ** 2) / n**2
-            for name, std, center in zip(_POWERS, self.stds, self.centers, strict=True)
+            for name, std, center in zip(POWERS, self.stds, self.centers, strict=True)
         }
         return values, variances
 
@@ -102,31 +82,15 @@ class SquareErrors(ErrorDistribution):
     """Errors of mean squares of observed rows about their mean, or about the center, in squared half-widths.
 
     A value v is refuted by the noisy sum of (x - m)^2 - v over observed rows, whose mean is 0 if v is right.
-
-    Attributes
-    ----------
-    released : ObservedSums
-    mean : array of shape (d,)
-        The points that squares are measured from.
-    shift : array of shape (d,)
-        How far from the center that may be, for the noise.
-    bias : array of shape (d,)
-        Amount by which the noise of ``mean`` lowers a sum of squares.
-    correction : array of shape (1,)
-        The factor of an average of squares.
-    ratio : array of shape (d,)
-        Bound on the mean fourth power over the mean square.
-    unit : array of shape (d,)
-        The squared half-widths in the units of the data.
     """
 
     released: ObservedSums
-    mean: Numbers
-    shift: Numbers
-    bias: Numbers
-    correction: Numbers
-    ratio: Numbers
-    unit: Numbers
+    mean: Numbers  # (d,): the points that squares are measured from
+    shift: Numbers  # (d,): how far from the center that may be, for the noise
+    bias: Numbers  # (d,): amount by which the noise of ``mean`` lowers a sum of squares
+    correction: Numbers  # (1,): the factor of an average of squares
+    ratio: Numbers  # (d,): bound on the mean fourth power over the mean square
+    unit: Numbers  # (d,): the squared half-widths in the units of the data
 
     @property
     def start(self) -> Numbers:
@@ -162,15 +126,13 @@ class SquareErrors(ErrorDistribution):
     def tails(self, value: Numbers) -> Limits:
         released, average = self.released, value / (self.unit * self.correction)
         distance = self._total + self.bias - average * released.rows
-        most = np.maximum(released.rows + _RAISED * released.rows_std, 0.0)
+        most = np.maximum(released.rows + RAISED * released.rows_std, 0.0)
         curved = (2.0 if released.law == "gaussian" else 5.0) * self.bias**2
         sampling = most * self.variance(value) + curved
         parts = [
             np.maximum(near, far)
             for near, far in zip(
-                self.noise_scales(value, np.abs(self.mean)),
-                self.noise_scales(value, self.shift),
-                strict=True,
+                self.noise_scales(value, np.abs(self.mean)), self.noise_scales(value, self.shift), strict=True
             )
         ]
         if released.law == "gaussian":

@@ -1,9 +1,3 @@
-"""Bounds on the population mean from the mean of clipped rows, by the variance alone.
-
-Sharp bounds for rows of a known largest standard deviation: nothing else is assumed of them. Proof:
-docs/intervals/clipped-mean.md.
-"""
-
 from __future__ import annotations
 
 import math
@@ -40,18 +34,14 @@ def _upper(high: Numbers, std: Numbers, a: Numbers, b: Numbers) -> Numbers:
         return np.where(room > 0, np.where(std**2 <= 4 * room * above, near, far), np.inf)
 
 
-def population_bias_in_ball(distance: float, offset: Numbers, std: Numbers, radius: float) -> Numbers:
+def population_bias_in_ball(
+    distance: float,  # upper limit of how far the mean of the clipped rows is from the center
+    offset: Numbers,  # (n_features,): the same in each column
+    # Shape (n_features,). Upper bounds on the standard deviations of the rows before they are clipped.
+    std: Numbers,
+    radius: float,
+) -> Numbers:
     """Return the largest distance of each column's mean from the mean of rows clipped to a ball.
-
-    Parameters
-    ----------
-    distance : float
-        Upper limit of how far the mean of the clipped rows is from the center.
-    offset : array of shape (n_features,)
-        The same in each column.
-    std : array of shape (n_features,)
-        Upper bounds on the standard deviations of the rows before they are clipped.
-    radius : float
 
     Returns
     -------

@@ -1,12 +1,3 @@
-"""Limits of a ratio of two noisy sums, by a test of every value against the release.
-
-Fieller's method (1954): for a ratio m of the sums of s and c, the sum of s - m c has mean 0. The distance of T - m N
-from 0 is tested without a division by N. A count that noise has made small, or negative, rejects few values.
-Intervals are then wide, up to the bounds. No distribution of the rows is assumed. Proof: docs/intervals/groups.md.
-
-All computations are elementwise: arrays may have any shape, so that a study evaluates many releases at once.
-"""
-
 from __future__ import annotations
 
 import math
@@ -33,29 +24,19 @@ _LEAST_TAIL = 1e-300
 
 @dataclass(frozen=True)
 class Noise:
-    """The noise of released totals: standard deviations, in the units of the totals.
+    """The noise of released totals: standard deviations, in the units of the totals."""
 
-    Attributes
-    ----------
-    total, count, square, cross, spread : float
-        Of T, N, Q, X and R (see `Ratio`); of T, Q and X perhaps one for each column.
-    square_spread : float
-        The covariance of Q's noise and R's.
-    laplace : float
-        0 if the noise is normal. Otherwise T and N consist of Laplace variables of this scale, three per column. T is
-        the third minus the first. N is the sum of all three, averaged over the columns.
-    columns : int
-        How many columns N is averaged over.
-    """
-
+    # Of T, N, Q, X and R (see `Ratio`); of T, Q and X perhaps one for each column.
     total: float | Floats
     count: float
     square: float | Floats
     cross: float | Floats
     spread: float
-    square_spread: float
+    square_spread: float  # the covariance of Q's noise and R's
+    # 0 if the noise is normal. Otherwise T and N consist of Laplace variables of this scale, three per
+    # column. T is the third minus the first. N is the sum of all three, averaged over the columns.
     laplace: float = 0.0
-    columns: int = 1
+    columns: int = 1  # how many columns N is averaged over
 
     @property
     def rows(self) -> RowsNoise:
@@ -91,26 +72,16 @@ class NoiseApart(Noise):
 
 @dataclass(frozen=True, eq=False)
 class Ratio:
-    """Ratios in [-1, 1] from noisy sums: of s and c, |s| <= c <= 1, and of s^2, s c and c^2.
+    """Ratios in [-1, 1] from noisy sums: of s and c, |s| <= c <= 1, and of s^2, s c and c^2."""
 
-    Attributes
-    ----------
-    T, N : arrays
-        Noisy sums of s and of c.
-    Q, X, R : arrays
-        Noisy sums of s^2, s c and c^2. Where c is 1 in every row, X is T and R is N.
-    noise : Noise
-    counts : bool
-        Whether c is 1 in every row, so that N is a number of rows.
-    """
-
-    T: Floats
+    T: Floats  # noisy sums of s and of c
     N: Floats
+    # Noisy sums of s^2, s c and c^2. Where c is 1 in every row, X is T and R is N.
     Q: Floats
     X: Floats
     R: Floats
     noise: Noise
-    counts: bool = True
+    counts: bool = True  # whether c is 1 in every row, so that N is a number of rows
 
     def __getitem__(self, index: Any) -> Self:
         """Return the ratios at some places."""
@@ -182,22 +153,12 @@ class Ratio:
 
 @dataclass(frozen=True, eq=False)
 class RatioErrors(ScoreErrors):
-    """Errors of ratios in the units of the data.
+    """Errors of ratios in the units of the data."""
 
-    Attributes
-    ----------
-    ratio : Ratio
-        In half-widths of the bounds about their middle.
-    center, half : float or array
-        The middle of the bounds, and their half-widths.
-    low, high : array
-        The bounds.
-    """
-
-    ratio: Ratio
-    center: float | Floats
+    ratio: Ratio  # in half-widths of the bounds about their middle
+    center: float | Floats  # the middle of the bounds, and their half-widths
     half: float | Floats
-    low: Floats
+    low: Floats  # the bounds
     high: Floats
 
     @property

@@ -1,4 +1,11 @@
-"""The declared region of the rows: bounds of the columns, or a center and a clip, and what they are."""
+"""Means of rows whose number is private: ratios of noisy sums, in a declared region, and their differences.
+
+Fieller's method (1954): for a ratio m of the sums of s and c, the sum of s - m c has mean 0. The distance of T - m N
+from 0 is tested without a division by N. A count that noise has made small, or negative, rejects few values. Intervals
+are then wide, up to the bounds. Computations are elementwise, so that a study evaluates many releases at once.
+
+Proofs: docs/intervals/groups.md, docs/proofs/private-size.md.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_choice, check_columns
-from dpstats.errors import InvalidParameter, attempt, refuse, show
+from dpstats.errors import attempt, refuse
 
 if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
@@ -21,20 +28,13 @@ _SHOWN = 6
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """The public box |x_j - center_j| <= clip_j: its bounds as declared, and their meaning.
-
-    Attributes
-    ----------
-    center, clip, low, high : float or array of shape (n_features,)
-    hard : bool
-        Whether rows cannot lie outside, such as a fraction or an age, so that clipping changes none.
-    """
+    """The public box |x_j - center_j| <= clip_j: its bounds as declared, and their meaning."""
 
     center: Columns
     clip: Columns
     low: Columns
     high: Columns
-    hard: bool
+    hard: bool  # whether rows cannot lie outside, such as a fraction or an age, so that clipping changes none
 
     @property
     def middle(self) -> str:
@@ -47,15 +47,16 @@ class Region:
         hard = check_choice("bounds_are", bounds_are, ["clip", "hard"]) == "hard"
         if bounds is None:
             if clip is None:
-                raise InvalidParameter("bounds must be given: bounds=(low, high), or clip and center")
+                raise refuse("bounds", allowed="given", remedy="Set bounds=(low, high), or clip and center.")
             size, middle = check_columns("clip", clip, d, above=0), check_columns("center", center, d)
             return cls(middle, size, middle - size, middle + size, hard)
         if clip is not None:
-            raise InvalidParameter("bounds and clip say the same thing: give one of them")
-        if isinstance(center, bool) or not isinstance(center, Real) or center != 0:
-            raise InvalidParameter(
-                f"center must not be given with bounds, whose middle is the center, got {show(center)}"
+            raise refuse(
+                "clip", given=clip, allowed="None with bounds, which say the same", remedy="Leave one out."
             )
+        if isinstance(center, bool) or not isinstance(center, Real) or center != 0:
+            allowed = "not be given with bounds, whose middle is the center"
+            raise refuse("center", given=center, allowed=allowed)
         low, high = check_bounds("bounds", bounds, d)
         return cls(low / 2 + high / 2, high / 2 - low / 2, low, high, hard)
 

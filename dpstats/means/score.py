@@ -1,52 +1,30 @@
-"""Limits of a mean, or of a mean square, from noisy moments, by a test of every value.
-
-A value m is rejected if the estimate is too far from it, relative to the standard deviation of the rows *about m*.
-For rare or skewed rows, this is the standard deviation that they would have if m were right. About the estimate, it
-would be close to 0 if all observed rows are equal. No distribution of the rows is assumed. Proof:
-docs/intervals/clipped-mean.md.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpstats.error_distributions import ErrorDistribution, Limits
 from dpstats.intervals import error_tails
+from dpstats.means.population import Numbers
 from dpstats.privacy.stages import Added
 
-Numbers = NDArray[np.float64]
-
-_RAISED = 1.0
+RAISED = 1.0
 """Standard deviations of its noise by which a released variance is raised: it is too small half of the time."""
 
 
 @dataclass(frozen=True, eq=False)
 class Score(ErrorDistribution):
-    """Score tests of the means of some columns, each between public bounds.
+    """Score tests of the means of some columns, each between public bounds."""
 
-    Attributes
-    ----------
-    estimate : array of shape (d,)
-        The noisy mean, unbiased.
-    noise : Added
-        Its noise.
-    n : int
-        Number of rows that the estimate averages: degrees of freedom.
-    low, high : array of shape (d,)
-        Public bounds of the means.
-    variance : callable
-        Bound on the variance of a row, given its mean: `Known`, `About` or `OfSquares`.
-    """
-
-    estimate: Numbers
-    noise: Added
+    estimate: Numbers  # (d,): the noisy mean, unbiased
+    noise: Added  # its noise
+    # Number of rows that the estimate averages: degrees of freedom.
     n: int
-    low: Numbers
+    low: Numbers  # (d,): public bounds of the means
     high: Numbers
+    # Bound on the variance of a row, given its mean: `Known`, `About` or `OfSquares`.
     variance: Callable[[Numbers], Numbers]
 
     @property
@@ -102,7 +80,7 @@ class About:
         clip = self.clip
         start = np.clip(self.first, -clip, clip)
         noise = np.hypot(self.second_std, 2 * value * self.first_std)
-        found = np.maximum(self.second - 2 * value * self.first + value**2 + _RAISED * noise, 0.0)
+        found = np.maximum(self.second - 2 * value * self.first + value**2 + RAISED * noise, 0.0)
         largest = np.maximum((clip - value) * (clip + value), 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
             further = np.maximum((value + clip) / (start + clip), (clip - value) / (clip - start))

@@ -1,12 +1,3 @@
-"""Checking what an adaptive mean assumes about tails: how many rows its last stage clips.
-
-The last stage releases its sums and a noisy count of the rows that it clips. Under the assumption, it clips few rows.
-If it clips more, the bound on the bias is replaced by a bound that uses the count and assumes only a standard
-deviation.
-
-Proof: docs/intervals/adaptive-mean.md, "The screen" and "The last stage alone".
-"""
-
 from __future__ import annotations
 
 import math
@@ -14,10 +5,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import chdtrc, ndtr
 
-Numbers = NDArray[np.float64]
+from dpstats.means.bias_aware import Numbers
 
 # Number of standard deviations above its mean at which a count refutes the assumption: if the assumption holds, the
 # probability is 0.0047. Then the number for upper limits (0.01): they bound the bias if it does not hold.
@@ -26,26 +16,14 @@ _SURPRISE, _LIMIT = 2.6, 2.33
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """The count of rows that the last stage clips: public, but for the count. All whitened.
-
-    Attributes
-    ----------
-    n, d : int
-    radius : float
-        Radius of the last ball.
-    error : float
-        Bound on the mean square of a column of the last center's error.
-    noise : {"gaussian", "laplace"}
-    noise_std : float
-        Standard deviation of the noise of the count, in rows.
-    """
+    """The count of rows that the last stage clips: public, but for the count. All whitened."""
 
     n: int
     d: int
-    radius: float
-    error: float
-    noise: str
-    noise_std: float
+    radius: float  # radius of the last ball
+    error: float  # bound on the mean square of a column of the last center's error
+    noise: str  # one of "gaussian", "laplace"
+    noise_std: float  # standard deviation of the noise of the count, in rows
 
     def expected(self, variance: float = 1.0) -> float:
         """Return the largest expected number of clipped rows, if their tails are at most normal with this variance."""
@@ -87,19 +65,13 @@ def clipping_factor(share: float, square: float, radius: float) -> float:
     return math.sqrt(p) * (1 - radius * math.sqrt(p / square))
 
 
-def displacement(length: float, share: float, spread: float, radius: float) -> float | None:
-    """Return the largest distance of the mean from the center, or None if the last stage does not bound it.
-
-    Parameters
-    ----------
-    length : float
-        Upper limit of the norm of the mean of the clipped rows, about the center.
-    share : float
-        Upper limit of the probability that a row is clipped.
-    spread : float
-        Bound on the trace of the covariance of the rows.
-    radius : float
-    """
+def displacement(
+    length: float,  # upper limit of the norm of the mean of the clipped rows, about the center
+    share: float,  # upper limit of the probability that a row is clipped
+    spread: float,  # bound on the trace of the covariance of the rows
+    radius: float,
+) -> float | None:
+    """Return the largest distance of the mean from the center, or None if the last stage does not bound it."""
     # ||E(x - clip x)|| <= max over p <= share of sqrt(p q) - B p, with q = E||x||^2 <= spread + r^2. The root of
     # r = length + this maximum is in one of two branches: the best p is below ``share``, or equal to it.
     if share >= 1:
@@ -119,24 +91,16 @@ class LastStage(NamedTuple):
 
 
 def last_stage(
-    shift: Numbers, columns: Numbers, noise: float, share: float, radius: float, n: int, variance: float = 1.0
+    # Shape (d,). The mean of the clipped rows about the center, as released; whitened.
+    shift: Numbers,
+    columns: Numbers,  # (d,): the same in the directions that the columns are
+    noise: float,  # standard deviation of its noise, in every direction
+    share: float,  # upper limit of the probability that a row is clipped
+    radius: float,
+    n: int,
+    variance: float = 1.0,  # bound on the variance of the rows in every direction
 ) -> LastStage | None:
-    """Return the bounds, or None where there are none.
-
-    Parameters
-    ----------
-    shift : array of shape (d,)
-        The mean of the clipped rows about the center, as released; whitened.
-    columns : array of shape (d,)
-        The same in the directions that the columns are.
-    noise : float
-        Standard deviation of its noise, in every direction.
-    share : float
-        Upper limit of the probability that a row is clipped.
-    radius, n : float, int
-    variance : float
-        Bound on the variance of the rows in every direction.
-    """
+    """Return the bounds, or None where there are none."""
     d = shift.size
     error2 = noise**2 + variance / n
     square = max(float(shift @ shift) - d * noise**2, 0.0)

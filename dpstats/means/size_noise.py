@@ -1,5 +1,3 @@
-"""Noise of a released number of rows: normal, or a sum of Laplace variables."""
-
 from __future__ import annotations
 
 import math
@@ -15,13 +13,6 @@ from dpstats.means.laplace_sums import laplace_sum_quantile
 class RowsNoise:
     """Noise of a released number of rows.
 
-    Attributes
-    ----------
-    std : float
-        Standard deviation.
-    scales : tuple of float
-        Scales of the Laplace variables that it is the sum of. Empty for normal noise.
-
     Examples
     --------
     >>> from dpstats.means.size_noise import RowsNoise
@@ -29,7 +20,8 @@ class RowsNoise:
     (3.92, 4.24)
     """
 
-    std: float
+    std: float  # standard deviation
+    # Scales of the Laplace variables that it is the sum of. Empty for normal noise.
     scales: tuple[float, ...] = ()
 
     def scale(self, factor: float) -> RowsNoise:

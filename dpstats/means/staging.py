@@ -1,17 +1,11 @@
 """How an adaptive mean spends its privacy: shares, clip radii and stages, planned without data.
 
 The plan minimizes the width of a valid interval, or the error if noise dominates. Each stage clips the rows to a ball
-about a public center, and the center of the next stage is the average so far.
+about a public center, and the center of the next stage is the average so far. The recursion carries the information so
+far and bounds on the bias and on the center's error, for one column in units of its standard deviation. If the balls
+follow the released standard deviation, noise is a fraction of the radius, so the privacy cost does not depend on it.
 
-The recursion carries three public numbers for one column, in units of its standard deviation:
-
-* the information so far, which is the inverse variance of the noise;
-* a bound on the clipping bias;
-* from these, a bound on the second moment of the center's error.
-
-The radius of a stage minimizes the price after it.
-
-Proof of the bounds: docs/intervals/adaptive-mean.md.
+Proofs: docs/proofs/adaptive-mean.md (privacy) and docs/intervals/adaptive-mean.md (bounds).
 """
 
 from __future__ import annotations
@@ -49,53 +43,31 @@ BIAS_WEIGHT = {"subgaussian": 3.0, "symmetric": 1.0, "variance": 1.0}
 
 @dataclass(frozen=True, slots=True)
 class Staging:
-    """The stages of an adaptive mean, in whitened units: every column has standard deviation 1.
+    """The stages of an adaptive mean, in whitened units: every column has standard deviation 1."""
 
-    Attributes
-    ----------
-    shares : tuple of float
-        Part of the privacy (of mu^2, or of epsilon where delta = 0); they add up to just below 1.
-    radii : tuple of float
-        Radius of the clip ball.
-    slopes : tuple of float
-        How far the clipped mean moves when the mean moves by 1; 1 unless rows are symmetric.
-    biases : tuple of float
-        Bound on the clipping bias of one column, for the mean that the stage estimates.
-    spreads : tuple of float
-        Bound on the standard deviation of one column of one clipped row, over the slope.
-    points : tuple of int
-        Index of each radius on the grid of `Curves`, if the radii follow the released standard deviation. Otherwise
-        empty.
-    """
-
+    # Part of the privacy (of mu^2, or of epsilon where delta = 0); they add up to just below 1.
     shares: tuple[float, ...]
-    radii: tuple[float, ...]
+    radii: tuple[float, ...]  # radius of the clip ball
+    # How far the clipped mean moves when the mean moves by 1; 1 unless rows are symmetric.
     slopes: tuple[float, ...]
+    # Bound on the clipping bias of one column, for the mean that the stage estimates.
     biases: tuple[float, ...]
+    # Bound on the standard deviation of one column of one clipped row, over the slope.
     spreads: tuple[float, ...]
+    # Index of each radius on the grid of `Curves`, if the radii follow the released standard deviation.
+    # Otherwise empty.
     points: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Public numbers that the bounds on a stage depend on, whitened.
+    """Public numbers that the bounds on a stage depend on, whitened."""
 
-    Attributes
-    ----------
-    n, d : int
-        Rows and columns.
-    norm2 : float
-        Bound on ||mu||^2/d.
-    reach2 : float
-        Bound on the square of a column's mean.
-    far : tuple of float
-        How many standard deviations the noise of a center may reach, in one direction and in norm.
-    """
-
-    n: int
+    n: int  # rows and columns
     d: int
-    norm2: float
-    reach2: float
+    norm2: float  # bound on ||mu||^2/d
+    reach2: float  # bound on the square of a column's mean
+    # How many standard deviations the noise of a center may reach, in one direction and in norm.
     far: tuple[float, float]
 
     @classmethod
@@ -152,24 +124,19 @@ class Curves:
 
 @lru_cache(maxsize=256)
 def plan_stages(
-    n: int, d: int, tails: str, norm2: float, reach2: float, noise: float, exponent: int
+    n: int,  # rows and columns
+    d: int,
+    tails: str,  # one of "subgaussian", "symmetric", "variance"
+    norm2: float,  # bound on ||mu||^2/d, whitened
+    reach2: float,  # bound on the square of a column's mean over its standard deviation
+    # A stage of share s and radius B has noise of variance ``noise * B^2 / s^exponent`` in each column.
+    noise: float,
+    exponent: int,
 ) -> Staging:
     """Return the stages that plan the shortest interval, or the least error; a function of public numbers.
 
     Under "subgaussian" the error counts where the shortest interval costs much of it, as it does where noise
     dominates. Where noise hides the box, stages that assume less can have the least error.
-
-    Parameters
-    ----------
-    n, d : int
-        Rows and columns.
-    tails : {"subgaussian", "symmetric", "variance"}
-    norm2 : float
-        Bound on ||mu||^2/d, whitened.
-    reach2 : float
-        Bound on the square of a column's mean over its standard deviation.
-    noise, exponent : float, int
-        A stage of share s and radius B has noise of variance ``noise * B^2 / s^exponent`` in each column.
 
     Examples
     --------

@@ -1,13 +1,3 @@
-"""Totals of groups in integers: the contribution of a row, and how far a replaced row moves all totals together.
-
-A row is its group and z in [-1, 1]^d. Under Gaussian noise the totals of a group are its count, the sums of z and the
-sums of z^2 - c. Their weights add no noise to the sums, for any number of groups. Under Laplace noise they are the sums
-of (1-y)^2, 2y(1-y) and y^2, for y = (1+z)/2. These add up to 1 in a row. Proof: docs/proofs/group-means.md.
-
-If the number of rows is private, a row is added or removed, and only its own totals move. All rows together are one
-group. Proof: docs/proofs/private-size.md.
-"""
-
 from __future__ import annotations
 
 import math
@@ -20,13 +10,12 @@ from dpstats.data.tables import Table
 from dpstats.lattice import BoxLattice
 from dpstats.lattice.joint import box_movement
 from dpstats.lattice.sums import end_shares
-from dpstats.means.ratio import Noise, Ratio
+from dpstats.means.ratio import Floats, Noise, Ratio
 from dpstats.means.region import Region
 from dpstats.privacy.guarantee import Neighbors
 from dpstats.privacy.stages import Block, JointStage, Stage
 from dpstats.release.additive import JointIntegers, additive_stages
 
-Floats = NDArray[np.float64]
 Steps = NDArray[np.int64]
 
 TOTALS = "totals of the groups"

@@ -1,7 +1,4 @@
-"""The private variance of each column: clipped moments, released together.
-
-Proof: docs/proofs/variance.md.
-"""
+"""The private variance of each column: clipped moments, released together. Proof: docs/proofs/variance.md."""
 
 from __future__ import annotations
 
@@ -13,15 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtri, gammaincinv, ndtri
 
-from dpstats.data.parameters import (
-    check_choice,
-    check_columns,
-    check_integer,
-    check_privacy_parameters,
-)
+from dpstats.data.parameters import check_choice, check_columns, check_integer, check_privacy_parameters
 from dpstats.data.tables import Rows
 from dpstats.error_distributions import ErrorDistribution, Limits, Tail
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
 from dpstats.inference import Estimates
 from dpstats.lattice import BoxLattice, RowLattice
 from dpstats.means.base import ColumnEstimator
@@ -90,15 +82,8 @@ class PrivateVariancePlan(ReleasePlan):
         return 2.0 if self.noise(SQUARES).law == "gaussian" else 5.0
 
 
-class _Fitted(PrivateSize, ColumnEstimator[PrivateVariancePlan]):
-    """What a fit sets: attributes, and no parameters."""
-
-    _score: Score | SquareErrors
-    _sampling: Numbers
-
-
 @parameters
-class PrivateVariance(_Fitted, HasMissingCodes):
+class PrivateVariance(PrivateSize, ColumnEstimator[PrivateVariancePlan], HasMissingCodes):
     """Private variance of each column of rows clipped to public bounds.
 
     Use this estimator if you know bounds on every column without looking at the data: the noise is proportional to
@@ -247,10 +232,8 @@ class PrivateVariance(_Fitted, HasMissingCodes):
             powers += (_HIGHER_WEIGHT if about == "mean" else 0.0, _HIGHER_WEIGHT)
         if (missing == "drop" or added) and interval == "normal":
             option = "neighbors='add_or_remove'" if added else "missing='drop'"
-            raise InvalidParameter(
-                f"{option} cannot be used with interval='normal', whose degrees of freedom would be private. Set "
-                "interval='moments'."
-            )
+            allowed = f"'moments' or 'bounded' with {option}, under which degrees of freedom are private"
+            raise refuse("interval", given=interval, allowed=allowed, remedy="Set interval='moments'.")
 
         def stages(bits: int) -> tuple[RowLattice, Weights, tuple[Stage | JointStage, ...]]:
             lattice = BoxLattice.build(region.clip, region.center, d, common=False, bits=bits)
@@ -296,9 +279,9 @@ class PrivateVariance(_Fitted, HasMissingCodes):
             self.rows_, self.rows_noise_std_ = rows, observed.rows_std
         if plan.has_private_size:
             self._record_size(rows, observed.ratio().noise.rows)
-        self._score, self.noise_std_ = observed_errors(observed, plan)
-        start = self._score.start
-        self._sampling = self._score.sampling_std(start)
+        errors, self.noise_std_ = observed_errors(observed, plan)
+        self._score: Score | SquareErrors = errors
+        self._sampling = errors.sampling_std(errors.start)
 
     def _report_all(self, values: Mapping[str, Numbers], plan: PrivateVariancePlan) -> None:
         """Set the attributes of an average over all rows."""
@@ -336,10 +319,6 @@ class PrivateVariance(_Fitted, HasMissingCodes):
         self._score = score
         self._sampling = np.sqrt(score.variance(score.start) / score.n)
 
-    def predict(self, X: Any) -> NDArray[np.float64]:
-        """Return the estimated variances for every row: shape (n_samples, n_features). Releases nothing new."""
-        return self._for_every_row("variance_", X)
-
     def _about_missing(self) -> str:
         return about_missing(self.plan_.missing, self.plan_.region.middle)
 
@@ -354,6 +333,7 @@ class PrivateVariance(_Fitted, HasMissingCodes):
         return self.variance_, np.hypot(self._sampling, self.noise_std_)
 
     _together = BONFERRONI  # of any dependence
+    _predicted = "variance_"
 
     def _distribution(self, estimand: str) -> ErrorDistribution:
         score = self._score

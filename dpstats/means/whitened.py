@@ -1,8 +1,3 @@
-"""Estimates of a mean and their errors, from a release that finds the covariance first.
-
-Proof: docs/intervals/covariance.md, "Means".
-"""
-
 from __future__ import annotations
 
 import math
@@ -16,13 +11,12 @@ from numpy.typing import NDArray
 from dpstats.error_distributions import Tail, normal_quantile
 from dpstats.means.adaptive_plan import ASSUMPTIONS
 from dpstats.means.bias_aware import biased_normal_quantile
+from dpstats.means.box_mean import mean_in_box
 from dpstats.means.boxed_errors import BoxedErrors
 from dpstats.means.following import unclipped
 from dpstats.means.screen import Screen
 from dpstats.means.staging import stage_curves
-from dpstats.means.whitened_plan import Whitened, WhitenedMeanPlan
-
-Numbers = NDArray[np.float64]
+from dpstats.means.whitened_plan import Numbers, Whitened, WhitenedMeanPlan
 
 _SURPRISE, _LIMIT = 2.6, 2.33
 """Standard errors by which a variance refutes the stated one, and standard errors of upper limits."""
@@ -34,13 +28,7 @@ _MUCH_SHORTER = 0.8
 
 @dataclass(frozen=True, eq=False)
 class WhitenedMean:
-    """Public: estimate, errors and notes of a mean with a private covariance.
-
-    Attributes
-    ----------
-    plan : WhitenedMeanPlan
-    found : Whitened
-    """
+    """Public: estimate, errors and notes of a mean with a private covariance."""
 
     plan: WhitenedMeanPlan
     found: Whitened
@@ -70,6 +58,15 @@ class WhitenedMean:
     def estimate(self) -> Numbers:
         return np.asarray(self.centers[-1] + self.shift)
 
+    @property
+    def stage_means(self) -> Numbers:
+        return np.vstack([self.centers, self.estimate])
+
+    @property
+    def mean(self) -> Numbers:
+        """The reported estimate, in the box."""
+        return mean_in_box(self.estimate, self.error, *self.plan.box)
+
     @cached_property
     def lengths(self) -> Numbers:
         """Norms of the rows of ``units``."""
@@ -98,6 +95,10 @@ class WhitenedMean:
     @property
     def noise_std(self) -> Numbers:
         return np.asarray(self.found.products.mean_std * self.lengths / self.plan.whitening.slope)
+
+    @property
+    def noise_scale(self) -> Numbers:
+        return self.noise_std
 
     @cached_property
     def error(self) -> Numbers:
@@ -218,17 +219,17 @@ class WhitenedMean:
         }
         if self.refuted or self.screen is None:
             return found
-        rows, shift = self._find_unnoticed()
+        # A number of clipped rows that stays unnoticed, and the bias that these can cause.
+        rows, _ = self.screen.unnoticed_at(self.variance)
+        shift = math.sqrt(rows / self.plan.n_samples)
         return found | {
             "tails": f"{mean}{plan.assumption}; fewer than {rows:,} clipped rows would not be noticed, and could move "
             f"it by up to {shift:.2g} sd"
         }
 
-    def _find_unnoticed(self) -> tuple[int, float]:
-        """Return a number of clipped rows that stays unnoticed, and the bias that these can cause, in deviations."""
-        assert self.screen is not None
-        rows, _ = self.screen.unnoticed_at(self.variance)
-        return rows, math.sqrt(rows / self.plan.n_samples)
+    def errors(self, estimand: str, mean: Numbers) -> WhitenedErrors:
+        """Return the distribution of the errors for an estimand; intervals contain the reported ``mean``."""
+        return WhitenedErrors(self.plan, self.estimate, self.error, self.bias(estimand), mean)
 
     def bias(self, estimand: str) -> Numbers:
         """Return the bound on the bias of the estimate for an estimand."""
@@ -283,21 +284,13 @@ class WhitenedMean:
 
 @dataclass(frozen=True, eq=False)
 class WhitenedErrors(BoxedErrors):
-    """Normal errors of a mean with a bound on its bias, cut to the box.
-
-    Attributes
-    ----------
-    plan : WhitenedMeanPlan
-    estimate, error, bias : arrays of shape (d,)
-    mean : array of shape (d,)
-        The reported estimate, which every interval holds.
-    """
+    """Normal errors of a mean with a bound on its bias, cut to the box."""
 
     plan: WhitenedMeanPlan
-    estimate: Numbers
+    estimate: Numbers  # shape (d,)
     error: Numbers
     bias: Numbers
-    mean: Numbers
+    mean: Numbers  # (d,): the reported estimate, which every interval holds
 
     @property
     def start(self) -> Numbers:

@@ -1,6 +1,6 @@
-"""The plan of a mean that releases the covariance first: its rounds, its last ball, and when they are worth it.
+"""A mean that releases the covariance first: its plan, its estimate and its errors.
 
-All of it follows from public sizes and the privacy parameters. Proof: docs/proofs/ball-products.md.
+Proofs: docs/proofs/ball-products.md, docs/intervals/covariance.md, "Means".
 """
 
 from __future__ import annotations
@@ -48,28 +48,14 @@ SYMMETRIC = (
 
 @dataclass(frozen=True)
 class Whitening:
-    """How a covariance is released before a mean: a function of public sizes.
-
-    Attributes
-    ----------
-    n_rounds : int
-    floor : float
-        Least eigenvalue that a round finds, over the largest.
-    radius2 : float
-        Squared radius of the last ball, for white rows of variance 1.
-    slope : float
-        Derivative of the mean of clipped normal rows in their mean.
-    noise : float
-        Standard deviation of the noise of a mean of white rows of variance 1.
-    count : float
-        Weight of the count of clipped rows. 0 without it.
-    """
+    """How a covariance is released before a mean: a function of public sizes."""
 
     n_rounds: int
-    floor: float
-    radius2: float
-    slope: float
-    noise: float
+    floor: float  # least eigenvalue that a round finds, over the largest
+    radius2: float  # squared radius of the last ball, for white rows of variance 1
+    slope: float  # derivative of the mean of clipped normal rows in their mean
+    noise: float  # standard deviation of the noise of a mean of white rows of variance 1
+    # Weight of the count of clipped rows. 0 without it.
     count: float
 
     @property
@@ -139,25 +125,17 @@ class Whitened(NamedTuple):
 
 @dataclass(frozen=True)
 class WhitenedMeanPlan(DeclaredBox, EllipsoidPlan):
-    """The plan of an `AdaptiveMean` that releases the covariance first. All of it is public.
-
-    Attributes
-    ----------
-    whitening : Whitening
-    middle, bound, hard, std
-        The declared box for the mean, and upper bounds on the standard deviations.
-    tails : {"subgaussian", "symmetric"}
-    missing : {"error", "center"}
-    """
+    """The plan of an `AdaptiveMean` that releases the covariance first. All of it is public."""
 
     whitening: Whitening
+    # The declared box for the mean, and upper bounds on the standard deviations.
     middle: float | tuple[float, ...]
     bound: float | tuple[float, ...]
     hard: bool
     std: float | tuple[float, ...]
     private_std: bool
-    tails: str
-    missing: str
+    tails: str  # one of "subgaussian", "symmetric"
+    missing: str  # one of "error", "center"
 
     law: ClassVar[str] = "gaussian"
 

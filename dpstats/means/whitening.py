@@ -1,9 +1,3 @@
-"""The public shape of the rows, and balls of that shape: from rows to whitened lattice points.
-
-Rows are whitened by public numbers: divided by standard deviations, or multiplied by the inverse
-of a factor of a covariance. Inside, every column has a standard deviation of at most 1.
-"""
-
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
@@ -13,15 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_columns
-from dpstats.errors import InvalidParameter, attempt, show
+from dpstats.errors import attempt, refuse
 from dpstats.lattice import BallLattice, NormedLattice
 from dpstats.lattice.compiled import BallKernel
 from dpstats.lattice.sums import Reading
+from dpstats.means.bias_aware import Numbers
 
 if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
-
-Numbers = NDArray[np.float64]
 
 # Well inside what dpstats.lattice can represent, so that no radius of a plan leaves it.
 _SMALLEST, _LARGEST = 1e-100, 1e100
@@ -82,33 +75,22 @@ class WhitenedBall(NormedLattice):
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """Upper bounds on the standard deviations, or on the covariance, of the rows.
+    """Upper bounds on the standard deviations, or on the covariance, of the rows."""
 
-    Attributes
-    ----------
-    std : float or array of shape (n_features,)
-        Standard deviations of the columns.
-    factor : array of shape (n_features, n_features) or None
-        L with L L' the covariance, where there is one.
-    """
-
-    std: Columns
-    factor: Numbers | None = None
+    std: Columns  # standard deviations of the columns
+    factor: Numbers | None = None  # (n_features, n_features): L with L L' the covariance, where there is one
 
     @classmethod
     def check(cls, std: Any, cov: Any, d: int, name: str = "std") -> Shape:
         """Return the shape that ``std``, ``cov`` or both (a number times a matrix) describe, or refuse them."""
         if cov is None:
             if std is None:
-                raise InvalidParameter(
-                    f"{name} must be given: a number or one number per column (or give cov)"
-                )
+                remedy = "Give a number, one number per column, or cov."
+                raise refuse(name, allowed="given", remedy=remedy)
             return cls(in_range(name, check_columns(name, std, d, above=0)))
         scale = 1.0 if std is None else check_columns(name, std, d, above=0)
         if not isinstance(scale, float):
-            raise InvalidParameter(
-                f"{name} must be None or a single number, which scales cov, where cov is given"
-            )
+            raise refuse(name, given=std, allowed="None or a single number with cov, which it scales")
         factor = scale * _covariance_factor(cov, d)
         return cls(in_range("cov", np.sqrt(np.sum(factor**2, axis=1))), factor)
 
@@ -164,29 +146,27 @@ class Shape:
 def in_range(name: str, values: Columns) -> Columns:
     """Return public numbers that leave room in floating point, or raise `InvalidParameter`."""
     if not np.all((np.asarray(values) >= _SMALLEST) & (np.asarray(values) <= _LARGEST)):
-        raise InvalidParameter(
-            f"{name} must be between {_SMALLEST:g} and {_LARGEST:g} for exact arithmetic, got "
-            f"{show(values)}; change the units of the data"
-        )
+        allowed = f"between {_SMALLEST:g} and {_LARGEST:g} for exact arithmetic"
+        raise refuse(name, given=values, allowed=allowed, remedy="Change the units of the data.")
     return values
 
 
 def _covariance_factor(cov: Any, d: int) -> Numbers:
     """Return the lower Cholesky factor of a public covariance matrix, or refuse it."""
-    words = (
-        "cov must be 'private' or a symmetric positive definite matrix of shape (n_features, n_features) = "
-        f"({d}, {d})"
-    )
     matrix = attempt(lambda: np.asarray(cov, dtype=np.float64), Exception)
     if matrix is None:
-        raise InvalidParameter(f"{words}, got {type(cov).__name__} instead of a matrix of numbers")
-    if matrix.shape != (d, d):
-        raise InvalidParameter(f"{words}, got shape {matrix.shape}")
-    if not np.isfinite(matrix).all():
-        raise InvalidParameter(f"{words}, got entries that are not finite")
-    if np.abs(matrix - matrix.T).max() > 1e-8 * np.abs(matrix).max():
-        raise InvalidParameter(f"{words}, got one that is not symmetric")
-    values = np.linalg.eigvalsh(matrix)
-    if values[0] <= 1e-12 * values[-1]:
-        raise InvalidParameter(f"{words}, got one that is not positive definite")
-    return np.asarray(np.linalg.cholesky(matrix), dtype=np.float64)
+        fault = f"{type(cov).__name__} instead of a matrix of numbers"
+    elif matrix.shape != (d, d):
+        fault = f"shape {matrix.shape}"
+    elif not np.isfinite(matrix).all():
+        fault = "entries that are not finite"
+    elif np.abs(matrix - matrix.T).max() > 1e-8 * np.abs(matrix).max():
+        fault = "one that is not symmetric"
+    else:
+        values = np.linalg.eigvalsh(matrix)
+        if values[0] > 1e-12 * values[-1]:
+            return np.asarray(np.linalg.cholesky(matrix), dtype=np.float64)
+        fault = "one that is not positive definite"
+    size = f"(n_features, n_features) = ({d}, {d})"
+    allowed = f"'private' or a symmetric positive definite matrix of shape {size}"
+    raise refuse("cov", got=fault, allowed=allowed)

@@ -1,4 +1,8 @@
-"""Blocks of rows: their sizes are public, and a secret order decides which rows they hold."""
+"""Blocks of rows in a secret order, and calls of a user's function on one block that alone determines its value.
+
+Every block gets a fresh copy of the function (copies.py). The function must keep nothing in installed packages, files
+or other processes, and must not measure time, which cannot be enforced.
+"""
 
 from __future__ import annotations
 
@@ -26,21 +30,13 @@ The weights of orders 1 and 2 cancel biases of 1/m, and of 1/m and 1/m^2, at blo
 
 @dataclass(frozen=True, eq=False)
 class BlockRows:
-    """The rows of one block, in their secret order.
+    """The rows of one block, in their secret order."""
 
-    Attributes
-    ----------
-    X : float64 array of shape (m, d)
-    y : float64 array of shape (m,), optional
-    names : list, optional
-        Names of the columns.
-    folds : int array of shape (m,)
-        The fifth of the block that each row is in, in increasing order; all rows of a unit are in one.
-    """
-
-    X: NDArray[np.float64]
-    y: NDArray[np.float64] | None
-    names: list[Any] | None
+    X: NDArray[np.float64]  # shape (m, d)
+    y: NDArray[np.float64] | None  # shape (m,)
+    names: list[Any] | None  # names of the columns
+    # Shape (m,). The fifth of the block that each row is in, in increasing order; all rows of a unit are in
+    # one.
     folds: NDArray[np.intp]
 
     def subsets(self, correction: str | None) -> Iterator[tuple[float, tuple[Any, ...]]]:
@@ -63,19 +59,14 @@ def slots(n: int, k: int) -> list[slice]:
     return [slice(i * n // k, (i + 1) * n // k) for i in range(k)]
 
 
-def block_rows(table: Table, order: NDArray[np.intp], k: int, drop: bool) -> Iterator[BlockRows]:
-    """Yield the rows of every block.
-
-    Parameters
-    ----------
-    table : Table
-        With units, the order is of these, and blocks have all rows of their units.
-    order : int array of shape (n,)
-    k : int
-        Number of blocks.
-    drop : bool
-        Whether a row with a missing entry is left out of its block. Folds are then of the other rows.
-    """
+def block_rows(
+    table: Table,  # with units, the order is of these, and blocks have all rows of their units
+    order: NDArray[np.intp],  # shape (n,)
+    k: int,  # number of blocks
+    # Whether a row with a missing entry is left out of its block. Folds are then of the other rows.
+    drop: bool,
+) -> Iterator[BlockRows]:
+    """Yield the rows of every block."""
     rows, places = _sort_rows(table, order)
     if drop:
         complete = np.isfinite(table.X).all(axis=1)

@@ -1,8 +1,3 @@
-"""Clipped sums of located values, and the normal distribution that has these sums.
-
-Proof: docs/proofs/statistic.md, "The sums".
-"""
-
 from __future__ import annotations
 
 import math
@@ -17,10 +12,9 @@ from scipy.stats import t as student_t
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.error_distributions import Tail
+from dpstats.statistic.location import Integers
 
 Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-
 GRAINS = 1 << 20
 """Largest number of steps of a clipped value."""
 ABSOLUTE_UNIT = math.nextafter(1 / math.sqrt(3), 1.0)
@@ -37,19 +31,15 @@ _LARGEST_TAIL = 0.5 - 1e-9
 _LARGEST_SHIFT = 30.0  # of a skewness and a bias, in standard errors
 
 
-def sums(steps: Integers, failed: NDArray[np.bool_], center: Integers, reach: NDArray[Any]) -> Integers:
+def sums(
+    steps: Integers,  # (k,): values on the lattice of the box
+    failed: NDArray[np.bool_],  # shape (k,)
+    center: Integers,  # shape (draws,)
+    reach: NDArray[Any],  # (draws,): distance from the center at which a value is clipped, in steps
+) -> Integers:
     """Return the sum, the absolute sum and the number of failures, in grains: of shape (draws, 3).
 
     A failed block counts as (0, 1, 1), so that a block moves the three together by at most 2.
-
-    Parameters
-    ----------
-    steps : int64 array of shape (k,)
-        Values on the lattice of the box.
-    failed : bool array of shape (k,)
-    center : int64 array of shape (draws,)
-    reach : array of shape (draws,)
-        Distance from the center at which a value is clipped, in steps.
     """
     ratio = (steps - center[:, None]) / reach[:, None]
     clipped = as_int64(np.rint(np.clip(ratio, -1.0, 1.0) * GRAINS))
@@ -126,52 +116,29 @@ def solve(mean: Floats, absolute: Floats, least_std: float = LEAST_STD) -> tuple
 
 
 class Noise(NamedTuple):
-    """Noise of the sums, in units of the clip.
+    """Noise of the sums, in units of the clip."""
 
-    Attributes
-    ----------
-    law : {"laplace", "gaussian"}
-    signed, absolute, failures : float
-        Standard deviations.
-    """
-
-    law: str
-    signed: float
+    law: str  # one of "laplace", "gaussian"
+    signed: float  # standard deviations
     absolute: float
     failures: float
 
 
 class Located(NamedTuple):
-    """Estimates from clipped sums of the blocks' values, in units of the clip around the released center.
+    """Estimates from clipped sums of the blocks' values, in units of the clip around the released center."""
 
-    Attributes
-    ----------
-    mean, std : arrays
-        Mean and standard deviation of the values of blocks.
-    variance, excess : arrays
-        Variance of the error of ``mean``, and its excess kurtosis.
-    degrees : array
-        Degrees of freedom of the variance.
-    shift : array
-        Error of ``mean`` that a block skewness of 1 makes through the clip, in standard errors.
-    found : bool array
-        Whether the center is near the values, and fewer than half of the blocks failed. If not, the sums are
-        not informative.
-    blocks : array
-        Approximate number of blocks that did not fail.
-    one_sided : bool array
-        Whether the standard deviation is the smallest allowed one, or nearly all of the sum has one sign. The values
-        of blocks may then be equal, or lie on one side of the center.
-    """
-
-    mean: Floats
+    mean: Floats  # mean and standard deviation of the values of blocks
     std: Floats
-    variance: Floats
+    variance: Floats  # variance of the error of ``mean``, and its excess kurtosis
     excess: Floats
-    degrees: Floats
-    shift: Floats
+    degrees: Floats  # degrees of freedom of the variance
+    shift: Floats  # error of ``mean`` that a block skewness of 1 makes through the clip, in standard errors
+    # Whether the center is near the values, and fewer than half of the blocks failed. If not, the sums are
+    # not informative.
     found: NDArray[np.bool_]
-    blocks: Floats
+    blocks: Floats  # approximate number of blocks that did not fail
+    # Whether the standard deviation is the smallest allowed one, or nearly all of the sum has one sign. The
+    # values of blocks may then be equal, or lie on one side of the center.
     one_sided: NDArray[np.bool_]
 
     @property
@@ -222,9 +189,9 @@ def located(released: Floats, n_blocks: int, noise: Noise, least_std: float = LE
         part**2 for part in noises(scale_by_mean, scale_by_absolute)
     )
     degrees = np.clip(2 / (4 * np.minimum(of_scale, 2) * (own / variance) ** 2), 3, 1e6)
-    shift = by_mean * _mean_by_skewness(location, scale) + by_absolute * _absolute_by_skewness(
-        location, scale
-    )
+    # u times the normal density of u, at the limits of the clip and at its middle: how a skewness moves the sums.
+    low, middle, high = (u * _density(u) for u in ((end - location) / scale for end in (-1.0, 0.0, 1.0)))
+    shift = by_mean * (scale * (low - high) / 6) + by_absolute * (scale * (2 * middle - low - high) / 6)
     return Located(
         location,
         scale,
@@ -270,23 +237,6 @@ def planned_half_width(
 def _determinant(at: Moments) -> Floats:
     found = at.mean_by_location * at.absolute_by_scale - at.mean_by_scale * at.absolute_by_location
     return np.asarray(np.where(np.abs(found) < 1e-6, 1e-6, found))
-
-
-def _mean_by_skewness(location: Floats, scale: Floats) -> Floats:
-    low, _, high = _weighted(location, scale)
-    return scale * (low - high) / 6
-
-
-def _absolute_by_skewness(location: Floats, scale: Floats) -> Floats:
-    low, middle, high = _weighted(location, scale)
-    return scale * (2 * middle - low - high) / 6
-
-
-def _weighted(location: Floats, scale: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return u times the normal density of u at the limits of the clip and at its middle."""
-    ends = [(end - location) / scale for end in (-1.0, 0.0, 1.0)]
-    low, middle, high = (end * _density(end) for end in ends)
-    return low, middle, high
 
 
 def _density(x: Floats) -> Floats:

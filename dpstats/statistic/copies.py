@@ -12,7 +12,6 @@ import contextlib
 import dis
 import enum
 import functools
-import importlib
 import importlib.util
 import io
 import itertools
@@ -28,7 +27,7 @@ from collections.abc import Callable, Iterator
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
 
 _CONSTANTS = {type(None), bool, int, float, complex, str, bytes}
 _DATA = {type(None), bool, int, float, complex, str, bytes, list, tuple, set, frozenset}
@@ -76,9 +75,11 @@ class Frozen:
         except Exception:
             # The error may hold values of captured variables.
             what = _find_uncopied(function, "itself", set())
-            raise InvalidParameter(
-                f"function must consist of parts that can be copied for every block, got {what}, which has no copy. "
-                "Create it inside the function."
+            raise refuse(
+                "function",
+                got=f"{what}, which has no copy",
+                allowed="be made of parts that can be copied for every block",
+                remedy="Create it inside the function.",
             ) from None
 
     def _freeze(self, function: Callable[..., Any]) -> None:
@@ -451,34 +452,6 @@ def _is_empty(cell: types.CellType) -> bool:
 # Reduction of objects that pickle cannot reduce
 
 
-def _reduce_cell(_: _Freezer, value: types.CellType) -> Any:
-    return types.CellType, ()
-
-
-def _reduce_method(_: _Freezer, value: types.MethodType) -> Any:
-    return types.MethodType, (value.__func__, value.__self__)
-
-
-def _reduce_cache(_: _Freezer, value: Any) -> Any:
-    return _make_cached, (value.__wrapped__, value.cache_parameters())
-
-
-def _reduce_wrapper(_: _Freezer, value: Any) -> Any:
-    return type(value), (value.__func__,)
-
-
-def _reduce_property(_: _Freezer, value: property) -> Any:
-    return property, (value.fget, value.fset, value.fdel, value.__doc__)
-
-
-def _reduce_cached_property(_: _Freezer, value: functools.cached_property[Any]) -> Any:
-    return functools.cached_property, (value.func,), {"attrname": value.attrname, "__doc__": value.__doc__}
-
-
-def _reduce_proxy(_: _Freezer, value: types.MappingProxyType[Any, Any]) -> Any:
-    return types.MappingProxyType, (dict(value),)
-
-
 def _reduce_type_variable(_: _Freezer, value: TypeVar) -> Any:
     kind = (value.__bound__, value.__covariant__, value.__contravariant__)
     return _make_type_variable, (value.__name__, value.__constraints__, *kind)
@@ -493,17 +466,24 @@ def _reduce_reference(_: _Freezer, value: weakref.ref[Any]) -> Any:
 
 _PARTS: dict[type, Callable[[_Freezer, Any], Any]] = {
     types.FunctionType: _Freezer._reduce_function,
-    types.CellType: _reduce_cell,
-    types.MethodType: _reduce_method,
+    types.CellType: lambda _, value: (types.CellType, ()),
+    types.MethodType: lambda _, value: (types.MethodType, (value.__func__, value.__self__)),
     types.ModuleType: _Freezer._reduce_module,
     _Space: _Freezer._reduce_space,
-    type(functools.lru_cache(len)): _reduce_cache,
+    type(functools.lru_cache(len)): lambda _, value: (
+        _make_cached,
+        (value.__wrapped__, value.cache_parameters()),
+    ),
     type: _Freezer._reduce_class,
-    classmethod: _reduce_wrapper,
-    staticmethod: _reduce_wrapper,
-    property: _reduce_property,
-    functools.cached_property: _reduce_cached_property,
-    types.MappingProxyType: _reduce_proxy,
+    classmethod: lambda _, value: (type(value), (value.__func__,)),
+    staticmethod: lambda _, value: (type(value), (value.__func__,)),
+    property: lambda _, value: (property, (value.fget, value.fset, value.fdel, value.__doc__)),
+    functools.cached_property: lambda _, value: (
+        functools.cached_property,
+        (value.func,),
+        {"attrname": value.attrname, "__doc__": value.__doc__},
+    ),
+    types.MappingProxyType: lambda _, value: (types.MappingProxyType, (dict(value),)),
     TypeVar: _reduce_type_variable,
     weakref.ref: _reduce_reference,
 }

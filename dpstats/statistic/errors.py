@@ -1,50 +1,26 @@
-"""The distribution of the errors of a private statistic.
-
-Proof: docs/intervals/statistic.md.
-"""
-
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpstats.error_distributions import ErrorDistribution, Limits, Tail
-from dpstats.statistic.clipped_sums import Located, half_widths
+from dpstats.statistic.clipped_sums import Floats, Located, half_widths
 from dpstats.statistic.isolation import LINKS
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class BlockErrors(ErrorDistribution):
-    """Errors of the mean of the blocks' values.
+    """Errors of the mean of the blocks' values."""
 
-    Attributes
-    ----------
-    located : Located
-        Of every output, in units of the clip.
-    unit : array of shape (p,)
-        The clip, on the scale of the link.
-    center : array of shape (p,)
-        The estimates on that scale; NaN where the values were not located.
-    bounds : array of shape (p, 2)
-        Of the values, on that scale.
-    link : str, optional
-    skewness : float
-        Largest skewness of a block's value.
-    bias : float
-        Largest bias of a block's value, in its standard deviations.
-    """
-
-    located: Located
-    unit: Floats
+    located: Located  # of every output, in units of the clip
+    unit: Floats  # (p,): the clip, on the scale of the link
+    # Shape (p,). The estimates on that scale; NaN where the values were not located.
     center: Floats
-    bounds: Floats
+    bounds: Floats  # (p, 2): of the values, on that scale
     link: str | None
-    skewness: float
-    bias: float = 0.0
+    skewness: float  # largest skewness of a block's value
+    bias: float = 0.0  # largest bias of a block's value, in its standard deviations
 
     def mapped(self, values: Floats) -> Floats:
         """Return numbers on the scale of the link as numbers of the statistic, without an axis for one output."""

@@ -1,9 +1,3 @@
-"""Calls of a user's function on one block, so that only the block determines its value.
-
-Every block gets a fresh copy of the function (copies.py). What cannot be enforced is stated in the proof: the function
-must keep nothing in installed packages, files or other processes, and must not measure time.
-"""
-
 from __future__ import annotations
 
 import contextlib
@@ -21,7 +15,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
 from dpstats.statistic.blocks import BlockRows
 from dpstats.statistic.copies import Frozen, hide_modules
 
@@ -128,9 +122,9 @@ def silent() -> Iterator[None]:
 def check_time_limit(time_limit: float | None) -> None:
     """Refuse a limit of CPU time where none can be set."""
     if time_limit is not None and not hasattr(signal, "setitimer"):
-        raise InvalidParameter("time_limit must be None on this system, which has no limit of CPU time")
+        raise refuse("time_limit", allowed="None on this system, which has no limit of CPU time")
     if time_limit is not None and threading.current_thread() is not threading.main_thread():
-        raise InvalidParameter("time_limit must be None outside of the main thread")
+        raise refuse("time_limit", given=time_limit, allowed="None outside of the main thread")
 
 
 class _Stops:
@@ -200,11 +194,6 @@ def _numbers(value: Any, n_outputs: int, link: Link | None) -> NDArray[np.float6
     return found if link is None else np.array([link(each) for each in found])
 
 
-def fisher(value: float) -> float:
-    """Return Fisher's z of a correlation."""
-    return math.atanh(value)
-
-
 def logit(value: float) -> float:
     """Return the log odds of a probability."""
     return math.log(value / (1 - value))
@@ -225,7 +214,7 @@ def exponential(value: float) -> float:
 
 LINKS: dict[str | None, tuple[Link | None, Link]] = {
     None: (None, float),
-    "fisher": (fisher, math.tanh),
+    "fisher": (math.atanh, math.tanh),
     "logit": (logit, expit),
     "log": (math.log, exponential),
 }

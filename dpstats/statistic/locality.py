@@ -1,5 +1,3 @@
-"""Check on public data that the value of a block depends only on its rows."""
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -11,7 +9,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.opening import open_source
 from dpstats.data.parameters import check_integer
-from dpstats.errors import InvalidData
+from dpstats.errors import refuse_data
 from dpstats.exports import Records
 from dpstats.report import Printed
 from dpstats.results import Summary
@@ -120,7 +118,7 @@ def check_locality(
     schema, given = source.resolve(estimator._schema(), y)
     table = source.read(schema, given).whole()
     if len(table) < 5 * k:
-        raise InvalidData(f"X must have at least {5 * k} rows for {k} blocks, got {len(table)}")
+        raise refuse_data("X", got=f"{len(table)}", allowed=f"have at least {5 * k} rows for {k} blocks")
     blocks, frozen = list(block_rows(table, np.arange(len(table)), k, False)), Frozen(function)
 
     def values(some: list[BlockRows]) -> NDArray[np.float64]:

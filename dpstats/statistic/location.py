@@ -1,7 +1,7 @@
-"""Locate the values of blocks: one exact choice of a center and a scale among public candidates.
+"""From the values of blocks to an estimate: their location, clipped sums, and the distribution of the errors.
 
-The values are whole steps of a public lattice of the box. Every comparison with a candidate is exact and
-depends on one value. Proof: docs/proofs/statistic.md, "The location".
+Values are whole steps of a public lattice of the box, and every comparison with a candidate is exact. Proofs:
+docs/proofs/statistic.md, docs/intervals/statistic.md.
 """
 
 from __future__ import annotations
@@ -40,10 +40,6 @@ class Box:
     """A public interval that holds the values, in whole steps from its origin.
 
     The origin is the number of the interval that is nearest to 0: values near it are expected a little more.
-
-    Attributes
-    ----------
-    low, high : float
     """
 
     low: float
@@ -83,19 +79,15 @@ def n_candidates(ends: tuple[int, int]) -> int:
     return sum(len(_places(line, ends)) for line in range(SCALES))
 
 
-def locations(steps: Integers, ends: tuple[int, int]) -> Runs:
+def locations(
+    steps: Integers,  # (k,): result of `Box.in_steps`
+    ends: tuple[int, int],  # the bounds in steps, `Box.ends`
+) -> Runs:
     """Return all candidates, (scale, center) pairs, with their utility for these values.
 
     A candidate has a high utility under three conditions. Many values lie within two scales of its center. No window
     of 0.6 scales holds too many of them, where of equal values at most 15% of all count. About as many values
     lie below the center as above. One value changes each of the three counts, and so their minimum, by at most 1.
-
-    Parameters
-    ----------
-    steps : int64 array of shape (k,)
-        Result of `Box.in_steps`.
-    ends : (low, high)
-        The bounds in steps, `Box.ends`.
     """
     values = np.sort(steps)
     # Many equal values would fill a window of any width, and leave tiny scales with the same utility as the right one.

@@ -12,7 +12,7 @@ from scipy.special import ndtr
 from scipy.stats import ncx2
 
 from dpstats.data.arithmetic import as_int64
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.rounding import quotient_up
@@ -169,36 +169,20 @@ def location_name(output: int, n_outputs: int) -> str:
 
 @lru_cache(maxsize=128)
 def statistic_plan(
-    n: int,
+    n: int,  # public sizes
     d: int,
     guarantee: PrivacyGuarantee,
-    ends: tuple[tuple[int, int], ...],
+    ends: tuple[tuple[int, int], ...],  # of the box of every output, in steps
+    # Number of blocks; None chooses.
     blocks: int | None,
-    least_size: int,
+    least_size: int,  # smallest size of a block
+    # Number of parameters that the function estimates: see `block_loss`.
     parameters: int,
-    skewness: float,
+    skewness: float,  # largest skewness of a row's influence, and bias of a block of m rows times m
     remainder: float,
     dither: bool,
 ) -> StatisticPlan:
-    """Return the plan with the fewest blocks whose intervals are almost the narrowest.
-
-    Parameters
-    ----------
-    n, d : int
-        Public sizes.
-    guarantee : PrivacyGuarantee
-    ends : tuple of (int, int)
-        Of the box of every output, in steps.
-    blocks : int, optional
-        Number of blocks; None chooses.
-    least_size : int
-        Smallest size of a block.
-    parameters : int
-        Number of parameters that the function estimates: see `block_loss`.
-    skewness, remainder : float
-        Largest skewness of a row's influence, and bias of a block of m rows times m.
-    dither : bool
-    """
+    """Return the plan with the fewest blocks whose intervals are almost the narrowest."""
     n_outputs = len(ends)
     epsilon = guarantee.epsilon / n_outputs
     most = n // least_size
@@ -206,18 +190,17 @@ def statistic_plan(
     fewest = max(math.ceil(min(LEAST / epsilon, _MOST_BLOCKS)), FEWEST)
     if blocks is None:
         if most < fewest:
-            raise InvalidParameter(
-                f"n_samples must be at least {fewest * least_size:,} at epsilon = {guarantee.epsilon:g}, got {n:,}: "
-                f"at least {fewest:,} blocks of {least_size:,} are needed. Give more rows, a larger epsilon, or fewer "
-                "outputs."
+            allowed = f"at least {fewest * least_size:,} at epsilon = {guarantee.epsilon:g}"
+            remedy = (
+                f"It needs {fewest:,} blocks of {least_size:,}. Give more rows, epsilon, or fewer outputs."
             )
+            raise refuse("n_samples", got=f"{n:,}", allowed=allowed, remedy=remedy)
         counts = np.unique(as_int64(np.geomspace(fewest, most, _MOST_TRIED).round()))
     else:
         if not fewest <= blocks <= n:
-            raise InvalidParameter(
-                f"blocks must be between {fewest:,} and the number of rows, got {blocks:,}: "
-                f"blocks times epsilon per output must reach {LEAST:g}"
-            )
+            remedy = f"Blocks times epsilon per output must reach {LEAST:g}."
+            allowed = f"between {fewest:,} and the number of rows"
+            raise refuse("blocks", got=f"{blocks:,}", allowed=allowed, remedy=remedy)
         counts = np.array([blocks])
     laws = ["laplace"] if guarantee.delta == 0 else ["laplace", "gaussian"]
     tried = [_tried(counts, n, epsilon, n_outputs, guarantee, law, skewness, remainder) for law in laws]

@@ -26,7 +26,7 @@ from dpstats.data.parameters import (
 )
 from dpstats.data.schema import Column, Schema
 from dpstats.data.tables import Rows, Table
-from dpstats.errors import InvalidData, InvalidParameter, attempt, show
+from dpstats.errors import attempt, refuse, refuse_data, show
 from dpstats.inference import Estimates, HasEstimates
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.guarantee import PrivacyGuarantee
@@ -210,15 +210,14 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan], HasMissing
         skewness = check_real("skewness", self.skewness, at_least=0)
         remainder = check_real("remainder", self.remainder, at_least=0)
         if not isinstance(self.bias, str | None) or self.bias not in JACKKNIFE:
-            raise InvalidParameter(f"bias must be 'jackknife', 'jackknife2' or None, got {show(self.bias)}")
+            raise refuse("bias", given=self.bias, allowed="'jackknife', 'jackknife2' or None")
         if not isinstance(self.link, str | None) or self.link not in LINKS:
-            raise InvalidParameter(f"link must be 'fisher', 'logit', 'log' or None, got {show(self.link)}")
+            raise refuse("link", given=self.link, allowed="'fisher', 'logit', 'log' or None")
         boxes, inverse = self._boxes(), LINKS[self.link][1]
         if not all(math.isfinite(inverse(end)) for box in boxes for end in (box.low, box.high)):
-            raise InvalidParameter(
-                f"bounds must hold values on the scale of link={show(self.link)}, got {show(self.bounds)}, where the "
-                "statistic is infinite. Give the bounds of its logarithm."
-            )
+            allowed = f"hold values on the scale of link={show(self.link)}, where the statistic is finite"
+            remedy = "Give the bounds of its logarithm."
+            raise refuse("bounds", given=self.bounds, allowed=allowed, remedy=remedy)
         if self.resolution is not None:
             width = min(box.high / 2 - box.low / 2 for box in boxes)
             check_real("resolution", self.resolution, above=0, at_most=width)
@@ -256,23 +255,21 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan], HasMissing
         )
         box = np.full((1, 2), np.nan) if converted is None else converted
         if not (np.isfinite(box).all() and (box[:, 1] / 2 - box[:, 0] / 2 > 1e-250).all()):
-            raise InvalidParameter(
-                f"bounds must be (low, high) with low < high, or such a pair for each of n_outputs = {self.n_outputs}, "
-                f"got {show(self.bounds)}. They hold the values of the function, on the scale of the link."
-            )
+            allowed = f"(low, high) with low < high, or such a pair for each of n_outputs = {self.n_outputs}"
+            remedy = "They hold the values of the function, on the scale of the link."
+            raise refuse("bounds", given=self.bounds, allowed=allowed, remedy=remedy)
         return [Box(low, high) for low, high in box.tolist()]
 
     def _takes_outcomes(self) -> bool:
         """Return whether the function has a second required argument."""
         if isinstance(self.function, _Lost):
-            raise InvalidParameter(
-                f"function {show(self.function.name)} was not stored with the estimator, because it has no importable "
-                "name. Give it again by set_params(function=...)."
-            )
+            # A lambda has no name that another process could find it by.
+            got = f"{show(self.function.name)}, which was not stored with the estimator"
+            remedy = "Give it again by set_params(function=...)."
+            raise refuse("function", got=got, allowed="have an importable name to be pickled", remedy=remedy)
         if not callable(self.function):
-            raise InvalidParameter(
-                f"function must take a block of rows and return numbers, got {type(self.function).__name__}"
-            )
+            got = type(self.function).__name__
+            raise refuse("function", got=got, allowed="a function of a block of rows that returns numbers")
         try:
             given = inspect.signature(self.function).parameters.values()
         except (TypeError, ValueError):
@@ -280,10 +277,10 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan], HasMissing
         places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
         required = [each for each in given if each.kind in places and each.default is each.empty]
         if len(required) > 2:
-            raise InvalidParameter(
-                f"function must take one block of rows, or the rows and their outcomes, got one with {len(required)} "
-                "required arguments. Give the others by functools.partial."
-            )
+            got = f"one with {len(required)} required arguments"
+            allowed = "a function of a block of rows, or of rows and their outcomes"
+            remedy = "Give the other arguments by functools.partial."
+            raise refuse("function", got=got, allowed=allowed, remedy=remedy)
         return len(required) == 2
 
     def _schema(self) -> Schema:
@@ -300,10 +297,8 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan], HasMissing
         check_time_limit(self.time_limit)
         table = rows.whole()
         if self.missing == "error" and not np.isfinite(table.X).all():
-            raise InvalidData(
-                "X must be finite, got at least one NaN or infinite entry. Give missing='drop' to leave such rows out "
-                "of their blocks."
-            )
+            remedy = "Give missing='drop' to leave such rows out of their blocks."
+            raise refuse_data("X", got="at least one NaN or infinite entry", allowed="finite", remedy=remedy)
         return _Blocks(
             table, _Work(Frozen(self.function), self.bias, plan.n_outputs, self.link, self.time_limit)
         )
@@ -366,10 +361,6 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan], HasMissing
         self.failed_share_ = _one(np.clip(triples[2], 0, plan.n_blocks) / plan.n_blocks)
         self.located_ = _one(at.found)
         self.clipped_share_ = _one(np.where(at.found, at.clipped_share, np.nan))
-        self._estimand = self._describe_estimand()
-        self._label = str(getattr(self.function, "__name__", type(self.function).__name__))
-
-    def _describe_estimand(self) -> str:
         units = "rows" if self.unit is None else f"{self.unit} units"
         corrected = "corrected " if self.bias else ""
         whole = ", before incomplete rows are left out" if self.missing == "drop" else ""
@@ -377,7 +368,8 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan], HasMissing
             f"the mean of the {corrected}statistic over blocks of {self.block_size_:,} {units}{whole}. If the "
             "statistic is smooth, it is close to the statistic of the population"
         )
-        return with_missing(words, about_missing(self.missing))
+        self._estimand = with_missing(words, about_missing(self.missing))
+        self._label = str(getattr(self.function, "__name__", type(self.function).__name__))
 
     def estimates(self) -> Estimates:
         """Return the estimates with the distribution of their errors. They can be pickled alone."""
@@ -489,12 +481,11 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan], HasMissing
         """
         check_is_fitted(self)
         if not isinstance(other, PrivateStatistic):
-            raise InvalidParameter(f"other must be a fitted PrivateStatistic, got {show(other)}")
+            raise refuse("other", given=other, allowed="a fitted PrivateStatistic")
         check_is_fitted(other)
         if other.plan_.n_outputs != self.plan_.n_outputs:
-            raise InvalidParameter(
-                f"other must have {self.plan_.n_outputs} outputs, as this statistic has, got {other.plan_.n_outputs}"
-            )
+            allowed = f"have {self.plan_.n_outputs} outputs, as this statistic has"
+            raise refuse("other", got=f"{other.plan_.n_outputs}", allowed=allowed)
         first, second = self.estimates(), other.estimates()
         return replace(
             first,

@@ -1,5 +1,3 @@
-"""Rehearsals of a release on public rows: how often the intervals hold, and how far off the estimates are."""
-
 from __future__ import annotations
 
 import math
@@ -12,13 +10,12 @@ from sklearn.base import clone
 
 from dpstats.data.opening import open_source
 from dpstats.data.parameters import check_integer, check_random_state
-from dpstats.data.tables import Table
 from dpstats.error_distributions import usual_level
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.errors import refuse, refuse_data
 from dpstats.exports import Records
 from dpstats.report import Printed
 from dpstats.results import Summary
-from dpstats.statistic.blocks import block_rows
+from dpstats.statistic.blocks import block_rows, frame
 from dpstats.statistic.copies import Frozen
 from dpstats.statistic.isolation import value_of
 
@@ -138,13 +135,11 @@ def rehearse(
     )
     rng = check_random_state(random_state)
     if rng is None:
-        raise InvalidParameter(
-            "random_state must be a seed or a generator, got None: a rehearsal is simulated"
-        )
+        allowed = "a seed or a generator for a rehearsal, which is simulated"
+        raise refuse("random_state", given=None, allowed=allowed)
     if estimator.unit is not None:
-        raise InvalidParameter(
-            "unit must be None for a rehearsal, which draws single rows. Use one row per unit."
-        )
+        allowed = "None for a rehearsal, which draws single rows"
+        raise refuse("unit", allowed=allowed, remedy="Use one row per unit.")
     source = open_source(X)
     schema, given = source.resolve(estimator._schema(), y)
     table = source.read(schema, given).whole()
@@ -152,15 +147,13 @@ def rehearse(
     (whole,) = block_rows(table, np.arange(len(table)), 1, estimator.missing == "drop")
     value = value_of(Frozen(estimator.function), whole, None, estimator.n_outputs)
     if not np.isfinite(value).all():
-        raise InvalidData(
-            "X must be public rows for which the function returns finite numbers. Try check_locality."
-        )
+        allowed = "public rows for which the function returns finite numbers"
+        raise refuse_data("X", allowed=allowed, remedy="Try check_locality.")
     estimates, low, high, located = (np.empty((count, value.size)) for _ in range(4))
     for run in range(count):
         rows = rng.integers(len(table), size=n)
         fit = clone(estimator).set_params(budget=None, random_state=int(rng.integers(2**31)))
-        frame, outcomes = _take(table, rows)
-        fit.fit(frame, outcomes)
+        fit.fit(frame(table.X[rows], table.names), None if table.y is None else table.y[rows])
         estimates[run], located[run] = fit.estimate_, fit.located_
         ends = fit.confidence_interval(level)
         low[run], high[run] = ends.low, ends.high
@@ -180,13 +173,3 @@ def rehearse(
         level,
         fit.estimates().names,
     )
-
-
-def _take(table: Table, rows: NDArray[np.int64]) -> tuple[Any, Any]:
-    """Return some rows as they can be given to a fit, and their outcomes."""
-    chosen: Any = table.X[rows]
-    if table.names is not None:
-        import pandas as pd
-
-        chosen = pd.DataFrame(chosen, columns=table.names)
-    return chosen, None if table.y is None else table.y[rows]

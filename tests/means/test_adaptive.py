@@ -380,8 +380,8 @@ BAD_PARAMETERS = [
     ({"epsilon": 0}, "epsilon must be a finite number greater than 0, got 0"),
     ({"delta": 1}, "delta must be a finite number at least 0 and less than 1, got 1"),
     ({"bound": 0}, "bound must be a finite number greater than 0, got 0"),
-    ({"bound": None}, r"bounds must be given: bounds=\(low, high\) of the mean, or bound"),
-    ({"bounds": (0, 1)}, "bounds and bound say the same thing"),
+    ({"bound": None}, "bounds must"),
+    ({"bounds": (0, 1)}, "bound must be None"),
     ({"bounds": (1, 0), "bound": None}, "bounds must have low < high"),
     (
         {"bounds": (0, 1), "bound": None},
@@ -403,7 +403,7 @@ BAD_PARAMETERS = [
     ({"std": None}, "std must be given"),
     ({"std": "private"}, "std_bound must be given"),
     ({"std": "public"}, "std must be one of 'private', got 'public'"),
-    ({"std_bound": 2.0}, 'std_bound must be None unless std="private"'),
+    ({"std_bound": 2.0}, "std_bound must be None"),
     ({"std": "private", "std_bound": -1.0}, "std_bound must be a finite number greater than 0, got -1"),
     ({"std": [1.0, 1.0, 0.0]}, "std must be .* got another at position 2"),
     ({"tails": "normal"}, "tails must be one of 'subgaussian', 'symmetric', 'variance', got 'normal'"),
@@ -418,7 +418,7 @@ BAD_PARAMETERS = [
     ({"cov": np.diag([1.0, 1.0, -2.0])}, "cov must be .* got one that is not positive definite"),
     ({"cov": np.eye(3) + np.eye(3, k=1)}, "cov must be .* not symmetric"),
     ({"cov": np.diag([1.0, np.nan, 1.0])}, "cov must be .* not finite"),
-    ({"cov": COV, "std": [1.0, 1.0, 1.0]}, "std must be None or a single number, which scales cov"),
+    ({"cov": COV, "std": [1.0, 1.0, 1.0]}, "std must be None or a single number"),
     ({"cov": 400 * np.eye(3)}, "bound must be at least the standard deviation .* at position 0"),
 ]
 
@@ -508,12 +508,10 @@ def test_tails_that_are_refuted_have_no_interval() -> None:
     far = np.where(RNG.random((5000, 1)) < 0.02, 50.0, 0.0)
     fitted = AdaptiveMean(bound=10.0, std=7.0, random_state=0).fit(far)
     assert fitted.assumption_refuted_
-    with pytest.raises(
-        InvalidParameter, match="estimand must be 'population', got 'tails': the released count"
-    ):
+    with pytest.raises(InvalidParameter, match="estimand must"):
         fitted.confidence_interval(estimand="tails")
     other = AdaptiveMean(tails="variance", random_state=0, **OPTIONS).fit(X)
-    with pytest.raises(InvalidParameter, match="all intervals make its assumption"):
+    with pytest.raises(InvalidParameter, match="estimand must"):
         other.test(0.0, estimand="tails")
 
 

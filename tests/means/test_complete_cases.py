@@ -163,11 +163,9 @@ def test_both_steps_are_charged() -> None:
 def test_bad_input_is_refused() -> None:
     X = np.zeros((100, 2))
     made = CompleteCases(epsilon=5.0, random_state=0).fit(X)
-    with pytest.raises(
-        InvalidData, match="X must be the rows of the fit, n_samples = 100, got n_samples = 99"
-    ):
+    with pytest.raises(InvalidData, match="X must be the rows of the fit"):
         made.transform(X[1:])
-    with pytest.raises(InvalidData, match="X must have more complete rows: their noisy number is"):
+    with pytest.raises(InvalidData, match="X must have more complete rows"):
         CompleteCases(epsilon=1.0, random_state=0).fit_transform(np.full((100, 2), np.nan))
     with pytest.raises(InvalidParameter, match="fill"):
         CompleteCases(fill=[1.0, 2.0, 3.0]).fit(X)

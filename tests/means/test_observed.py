@@ -56,7 +56,7 @@ def test_options_without_a_ratio_are_refused_by_name() -> None:
     for options in ({"std": 1.0}, {"std": None}, {"clip_norm": "l2"}):
         with pytest.raises(InvalidParameter, match="missing='drop'"):
             ClippedMean(clip=1.0, missing="drop", **options).plan(100, 2)
-    with pytest.raises(InvalidParameter, match="interval='moments'"):
+    with pytest.raises(InvalidParameter, match="interval must"):
         PrivateVariance(clip=1.0, missing="drop", interval="normal").plan(100, 2)
 
 

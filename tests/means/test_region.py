@@ -19,7 +19,7 @@ def test_a_pair_and_a_clip_are_the_same_region():
 
 @pytest.mark.parametrize("center", [0.5, [0.0, 1.0], "middle", None, True])
 def test_a_center_beside_bounds_is_refused(center):
-    with pytest.raises(InvalidParameter, match="center must not be given with bounds"):
+    with pytest.raises(InvalidParameter, match="center must"):
         Region.check((0, 1), "clip", None, center, 2)
 
 
@@ -72,9 +72,9 @@ def test_the_middle_in_words(bounds, words):
 
 
 def test_one_of_bounds_and_clip():
-    with pytest.raises(InvalidParameter, match="give one of them"):
+    with pytest.raises(InvalidParameter, match="clip must be None"):
         Region.check((0, 1), "clip", 1.0, 0.0, 1)
-    with pytest.raises(InvalidParameter, match="bounds must be given"):
+    with pytest.raises(InvalidParameter, match="bounds must"):
         Region.check(None, "clip", None, 0.0, 1)
     with pytest.raises(InvalidParameter, match="bounds_are must be one of"):
         Region.check((0, 1), True, None, 0.0, 1)

@@ -77,7 +77,7 @@ def test_bounds_of_the_logarithm_give_finite_statistics() -> None:
     failing = PrivateStatistic(lambda block: np.nan, link="log", bounds=(-1000, 700), random_state=0).fit(X)
     assert failing.confidence_interval().high == pytest.approx(np.exp(700))
     assert failing.test(1.0).pvalue == 1.0
-    with pytest.raises(InvalidParameter, match="bounds must hold values on the scale of link='log'"):
+    with pytest.raises(InvalidParameter, match="bounds must"):
         PrivateStatistic(mean_of_first, link="log", bounds=(0, 1000)).plan(4000)
 
 
@@ -250,7 +250,7 @@ def test_a_fitted_lambda_can_be_pickled_and_not_fitted_again() -> None:
     again = pickle.loads(pickle.dumps(fit))
     assert again.confidence_interval() is not None
     assert again.confidence_interval().low == fit.confidence_interval().low
-    with pytest.raises(InvalidParameter, match="has no importable name"):
+    with pytest.raises(InvalidParameter, match="function must"):
         again.fit(X)
     named = pickle.loads(pickle.dumps(PrivateStatistic(mean_of_first, random_state=0).fit(X)))
     assert named.fit(X).located_

@@ -1,8 +1,3 @@
-"""The balls that rows are clipped to on the support: which, and what each pays, from public facts alone.
-
-Lengths are in units of a column's standard deviation. Proof: docs/intervals/sparse-mean.md.
-"""
-
 from __future__ import annotations
 
 import math
@@ -22,23 +17,13 @@ _NORMAL_95 = 1.959964
 
 @dataclass(frozen=True, slots=True)
 class Balls:
-    """The stages of a release on the support: each clips rows to a ball about the average so far.
-
-    Attributes
-    ----------
-    radii : tuple of float
-    shares : tuple of float
-        Part of mu^2 that each stage gets; they add up to just below 1.
-    distances : tuple of float
-        How far the mean is planned to be from the center of each.
-    precision : float
-        Inverse of the planned variance of the noise in a column of the estimate.
-    """
+    """The stages of a release on the support: each clips rows to a ball about the average so far."""
 
     radii: tuple[float, ...]
+    # Part of mu^2 that each stage gets; they add up to just below 1.
     shares: tuple[float, ...]
-    distances: tuple[float, ...]
-    precision: float
+    distances: tuple[float, ...]  # how far the mean is planned to be from the center of each
+    precision: float  # inverse of the planned variance of the noise in a column of the estimate
 
 
 @lru_cache(maxsize=256)

@@ -1,7 +1,6 @@
-"""Bounds on the bias that clipping adds to a mean, for any rows with known standard deviations.
+"""The sparse mean of many columns, and intervals of the selected means that count clipping.
 
-Public numbers and releases in, numbers out. Lengths are in units of a column's standard deviation, about the center
-of the last stage. Proofs: docs/intervals/sparse-mean.md, "What the intervals cover".
+Proofs: docs/proofs/sparse-mean.md, docs/intervals/sparse-mean.md, "What the intervals cover".
 """
 
 from __future__ import annotations
@@ -14,14 +13,12 @@ from numpy.typing import NDArray
 Numbers = NDArray[np.float64]
 
 
-def cross_bias(radius: float, offsets: Numbers) -> Numbers:
+def cross_bias(
+    radius: float,
+    # Shape (s,). Upper limits of how far the mean of the clipped rows is from the center, in each column.
+    offsets: Numbers,
+) -> Numbers:
     """Return a bound on the bias of every column of rows clipped to an l1 ball.
-
-    Parameters
-    ----------
-    radius : float
-    offsets : array of shape (s,)
-        Upper limits of how far the mean of the clipped rows is from the center, in each column.
 
     Returns
     -------

@@ -1,10 +1,3 @@
-"""The design of a sparse mean, chosen without data: the privacy of its selection, and the clipping of its scores.
-
-The design minimizes the planned error, for signals of every size that data could show, on normal columns. It then
-clips the scores as wide as normal columns allow, because other columns need this. Lengths are in units of a column's
-standard deviation. Reasons: docs/intervals/sparse-mean.md.
-"""
-
 from __future__ import annotations
 
 import math
@@ -12,10 +5,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpstats.means.sparse.balls import Balls, cross_radius, honest_cross_radius, release_balls
 from dpstats.means.sparse.recovery import (
+    Numbers,
     additive_tail,
     mean_score,
     selected_share,
@@ -24,8 +17,6 @@ from dpstats.means.sparse.recovery import (
 )
 from dpstats.privacy.gaussian import gaussian_sigma
 from dpstats.privacy.zcdp import zcdp_rho
-
-Numbers = NDArray[np.float64]
 
 _SHARES = (0.5, 0.25, 0.75)
 _CLIPS = (1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
@@ -59,23 +50,13 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """The decisions, and their consequences.
+    """The decisions, and their consequences."""
 
-    Attributes
-    ----------
-    share : float or None
-        Part of the privacy (of rho, or of epsilon) that goes to the selection; None releases every column.
-    clip : float
-        Clipping threshold of the scores.
-    each : float
-        Privacy cost of each selection, as a bounded range.
-    rest : float
-        Budget of the release: rho, or epsilon if delta = 0. With ``split``, the whole budget.
-    """
-
+    # Part of the privacy (of rho, or of epsilon) that goes to the selection; None releases every column.
     share: float | None
-    clip: float
-    each: float
+    clip: float  # clipping threshold of the scores
+    each: float  # privacy cost of each selection, as a bounded range
+    # Budget of the release: rho, or epsilon if delta = 0. With ``split``, the whole budget.
     rest: float
 
 

@@ -1,8 +1,3 @@
-"""The sparse mean: find the few columns whose mean is not zero, and estimate these (algorithm 9.2.2, and better).
-
-Proof: docs/proofs/sparse-mean.md.
-"""
-
 from __future__ import annotations
 
 import math
@@ -27,7 +22,7 @@ from dpstats.data.parameters import (
 from dpstats.data.schema import Schema
 from dpstats.data.tables import Rows
 from dpstats.error_distributions import ErrorDistribution, Limits, NoLimits
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.errors import InvalidParameter, refuse, refuse_data
 from dpstats.inference import Estimates
 from dpstats.lattice import check_finite
 from dpstats.means.base import ColumnEstimator
@@ -235,7 +230,7 @@ class SparseMean(ColumnEstimator[SparseMeanPlan], HasMissingCodes):
         split = check_flag("split", self.split)
         n = check_integer("n_samples", n_samples, at_least=2)
         if split and n < 4:
-            raise InvalidParameter(f"split=True needs at least 4 rows, two in each half, got n_samples = {n}")
+            raise refuse("n_samples", given=n, allowed="at least 4 with split=True, two rows in each half")
         s = check_integer("n_nonzero", self.n_nonzero, at_least=1, at_most=d)
         missing = self._policy("center")
         if missing == "drop":
@@ -286,15 +281,13 @@ class SparseMean(ColumnEstimator[SparseMeanPlan], HasMissingCodes):
         """Return whether the standard deviation is private, and its public bound."""
         if not isinstance(self.std, str):
             if self.std_bound is not None:
-                raise InvalidParameter(
-                    "std_bound must be None unless std='private'. Give an upper bound as std"
-                )
+                allowed, remedy = "None unless std='private'", "Give an upper bound as std."
+                raise refuse("std_bound", given=self.std_bound, allowed=allowed, remedy=remedy)
             return False, check_columns("std", self.std, d, above=0)
         check_choice("std", self.std, ["private"])
         if self.std_bound is None:
-            raise InvalidParameter(
-                "std='private' needs std_bound: a public upper bound on the standard deviations, which may be loose"
-            )
+            remedy = "It is a public upper bound on the standard deviations, and may be loose."
+            raise refuse("std_bound", allowed="given with std='private'", remedy=remedy)
         return True, check_columns("std_bound", self.std_bound, d, above=0)
 
     def _maker(self) -> Callable[[Setting, int], Parts]:
@@ -304,7 +297,7 @@ class SparseMean(ColumnEstimator[SparseMeanPlan], HasMissingCodes):
         if kind == "peeling":
             return partial(peeling_parts, clip=self.clip, calibration=calibration)
         if calibration == "textbook":
-            raise InvalidParameter("calibration='textbook' needs selection='peeling' (algorithm 9.2.2)")
+            raise refuse("calibration", given=calibration, allowed="'exact' unless selection='peeling'")
         return partial(
             gumbel_parts,
             clip=self.clip,
@@ -359,7 +352,8 @@ class SparseMean(ColumnEstimator[SparseMeanPlan], HasMissingCodes):
         """
         check_is_fitted(self)
         if issparse(X):
-            raise InvalidData("predict does not take sparse tables: every row of its dense answer is mean_")
+            remedy = "Every row of the dense answer is mean_."
+            raise refuse_data("X", got="a sparse table", allowed="dense for predict", remedy=remedy)
         return np.broadcast_to(self.mean_, self._checked(X).shape)
 
     @property

@@ -1,8 +1,3 @@
-"""One-shot Gumbel selection, and rows clipped on the support about the releases of earlier stages.
-
-Lengths are in units of a column's standard deviation, unless said otherwise. Proof: docs/proofs/sparse-mean.md.
-"""
-
 from __future__ import annotations
 
 import math
@@ -11,8 +6,9 @@ from typing import Any
 import numpy as np
 
 from dpstats.data.parameters import check_real
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
 from dpstats.lattice import BallLattice, BoxLattice, CrossLattice
+from dpstats.means.moments import sum_integers
 from dpstats.means.sparse.design import (
     Design,
     Problem,
@@ -75,14 +71,13 @@ _Release = tuple[tuple[BallLattice, ...], tuple[Stage | JointStage, ...]]
 def _pure(setting: Setting, problem: Problem, design: Design, unit: float, bits: int) -> _Release:
     """Return Laplace noise in one cross about 0."""
     if setting.private_spread:
-        raise InvalidParameter(
-            "std='private' needs delta > 0: squares add no cost to sums under Gaussian noise only"
-        )
+        # Only under Gaussian noise do squares add no cost to sums.
+        raise refuse("delta", given=0.0, allowed="greater than 0 with std='private'")
     ball = CrossLattice.build(
         plan_cross_radius(problem, design) * unit, 0.0, released(problem, design), bits=bits
     )
-    integers = _integers(ball, problem.n_release, _name(design), 1.0)
-    return (ball,), additive_stages([integers], design.rest, 0.0)
+    sums = sum_integers(_name(design), ball, ball.spacing / problem.n_release)
+    return (ball,), additive_stages([sums], design.rest, 0.0)
 
 
 def _plan_gaussian(setting: Setting, problem: Problem, design: Design, unit: float, bits: int) -> _Release:
@@ -90,7 +85,7 @@ def _plan_gaussian(setting: Setting, problem: Problem, design: Design, unit: flo
     n, size, planned = problem.n_release, released(problem, design), plan_balls(problem, design)
     balls = tuple(BallLattice.build(radius * unit, 0.0, size, bits=bits) for radius in planned.radii)
     *first, last = [
-        _integers(ball, n, f"{_name(design)}, stage {t}", part)
+        sum_integers(f"{_name(design)}, stage {t}", ball, ball.spacing / n, part)
         for t, (ball, part) in enumerate(zip(balls, planned.shares, strict=True), 1)
     ]
     integers = [*first, _add_squares(last, balls[-1], n) if setting.private_spread else last]
@@ -113,8 +108,3 @@ def _add_squares(sums: Integers, ball: BallLattice, n: int) -> JointIntegers:
 
 def _name(design: Design) -> str:
     return "mean" if design.share is None else "mean on the support"
-
-
-def _integers(ball: BallLattice, n: int, name: str, share: float) -> Integers:
-    l1, l2 = ball.sensitivity("l1"), ball.sensitivity("l2")
-    return Integers(name, ball.n_features, ball.spacing / n, l1, l2, share)

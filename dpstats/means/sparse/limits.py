@@ -1,9 +1,3 @@
-"""What a sparse mean says of the means it selected: intervals that count clipping, and whether a mean is too far out.
-
-They use only the plan and the release. Lengths are in units of a column's standard deviation, unless stated
-otherwise. Proof: docs/intervals/sparse-mean.md, "What the intervals cover".
-"""
-
 from __future__ import annotations
 
 import math
@@ -11,17 +5,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import chdtri, ndtri
 
 from dpstats.error_distributions import ErrorDistribution, Limits, Tail
 from dpstats.intervals import half_widths
 from dpstats.lattice import CrossLattice
 from dpstats.means.population import population_bias_in_ball, population_ends
-from dpstats.means.sparse.bias import cross_bias
+from dpstats.means.sparse.bias import Numbers, cross_bias
 from dpstats.means.sparse.plan import SQUARES, Report, SparseMeanPlan
-
-Numbers = NDArray[np.float64]
 
 # Parts of the error probability for the distance of the mean from the center, and for the standard deviations of the
 # columns if they are released. The rest is for the mean.
@@ -29,31 +20,20 @@ _FOR_PLACE, _FOR_SPREAD = 0.05, 0.05
 _EDGE = 1.0  # this close to the surface, nearly every row was clipped
 
 
-class Released(NamedTuple):
-    """The last stage, in standard deviations: its answer about its center, and the noise of it.
+class LastAnswer(NamedTuple):
+    """The last stage, in standard deviations: its answer about its center, and the noise of it."""
 
-    Attributes
-    ----------
-    shift : array of shape (k,)
-    noise : float
-        Standard deviation, or scale of Laplace noise.
-    radius : float
-        Radius of the ball that rows are clipped to.
-    n : int
-        Number of rows.
-    """
-
-    shift: Numbers
-    noise: float
-    radius: float
-    n: int
+    shift: Numbers  # shape (k,)
+    noise: float  # standard deviation, or scale of Laplace noise
+    radius: float  # radius of the ball that rows are clipped to
+    n: int  # number of rows
 
 
-def last_stage(plan: SparseMeanPlan, report: Report) -> Released:
+def last_stage(plan: SparseMeanPlan, report: Report) -> LastAnswer:
     """Return the last stage of a release in balls, in standard deviations."""
     unit, ball = _unit(plan), plan.balls[-1]
     noise = float(plan.noise(plan.means[-1]).scale) / unit
-    return Released(report.shift / unit, noise, ball.radius * ball.spacing / unit, plan.n_release)
+    return LastAnswer(report.shift / unit, noise, ball.radius * ball.spacing / unit, plan.n_release)
 
 
 def _unit(plan: SparseMeanPlan) -> float:
@@ -164,7 +144,7 @@ def beyond(plan: SparseMeanPlan, report: Report) -> bool:
     return size - margin > last.radius - room
 
 
-def _ball(last: Released, sampling: Numbers, tail: float) -> tuple[Numbers, Numbers]:
+def _ball(last: LastAnswer, sampling: Numbers, tail: float) -> tuple[Numbers, Numbers]:
     """Return bounds on the bias of every column, and upper limits of its clipped mean's distance from the center."""
     s, each = last.shift.size, tail * _FOR_PLACE / 2
     offsets = np.abs(last.shift) - ndtri(each / 2) * np.hypot(sampling, last.noise)
@@ -185,7 +165,7 @@ def _upper_std(plan: SparseMeanPlan, report: Report, tail: float) -> Numbers:
     return result
 
 
-def _cross_half_widths(last: Released, tail: float, population: bool) -> Numbers:
+def _cross_half_widths(last: LastAnswer, tail: float, population: bool) -> Numbers:
     s, scale = last.shift.size, np.full(last.shift.size, last.noise)
     mean = np.zeros(s)
     for _ in range(3):

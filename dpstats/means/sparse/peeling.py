@@ -1,8 +1,3 @@
-"""Algorithm 9.2.2: the noisy maximum again and again, and a mean with noise for each column that it found.
-
-Proof: docs/proofs/sparse-mean.md.
-"""
-
 from __future__ import annotations
 
 import math
@@ -11,7 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 from dpstats.data.parameters import check_real
-from dpstats.errors import InvalidParameter, NotPrivate
+from dpstats.errors import NotPrivate, refuse
 from dpstats.lattice import BoxLattice
 from dpstats.means.sparse.plan import SUPPORT, Parts, Setting
 from dpstats.privacy.rounding import quotient_up
@@ -27,18 +22,15 @@ def peeling_parts(setting: Setting, bits: int, *, clip: Any, calibration: str) -
     """Plan the Laplace noisy maximum, column by column, and the means with Laplace noise."""
     clip = check_real("clip", clip, above=0)
     if setting.private_spread:
-        raise InvalidParameter(
-            "std='private' needs selection='gumbel', which releases squares with the means"
-        )
+        # Only the release of the Gumbel selection has the squares.
+        raise refuse("selection", given="peeling", allowed="'gumbel' with std='private'")
     s, epsilon, delta = setting.n_nonzero, setting.target.epsilon, setting.target.delta
     lattice = BoxLattice.build(clip, 0.0, setting.n_features, common=False, bits=bits)
     if calibration == "exact":
         costs = [(s, 0), (0, s)] if setting.split else [(s, s), (s, s)]
         selecting, releasing = (peeling_cost(*counts, epsilon, delta) for counts in costs)
     elif delta == 0 or setting.split:
-        raise InvalidParameter(
-            "calibration='textbook' needs delta > 0 and split=False: use calibration='exact'"
-        )
+        raise refuse("calibration", given=calibration, allowed="'exact' unless delta > 0 and split=False")
     else:
         selecting = releasing = textbook_peeling_cost(s, epsilon, delta)
     sensitivity = lattice.columns(slice(1)).sensitivity("l1")

@@ -1,7 +1,6 @@
-"""What a sparse mean can know before any data: its plan, and the weakest signal that it will find.
+"""The selection of a sparse mean, one-shot Gumbel or peeling (algorithm 9.2.2), and the release of its columns.
 
-Public facts in, public numbers out. Lengths are in units of a column's standard deviation, unless
-said otherwise. Proof: docs/proofs/sparse-mean.md.
+Lengths are in units of a column's standard deviation, unless said otherwise. Proof: docs/proofs/sparse-mean.md.
 """
 
 from __future__ import annotations
@@ -79,61 +78,36 @@ class RunningMean:
 
 
 class Report(NamedTuple):
-    """The release for the selected columns, in the units of the data except for ``shift`` and ``squares``.
+    """The release for the selected columns, in the units of the data except for ``shift`` and ``squares``."""
 
-    Attributes
-    ----------
-    support : array of shape (n_nonzero,)
-        Positions of the columns.
-    mean : array of shape (n_nonzero,)
-        The average of the stages' answers.
-    last : array of shape (n_nonzero,)
-        The answer of the last stage.
-    shift : array of shape (k,)
-        The same of all columns that were released, about the center of that stage; in standard deviations where rows
-        are standardized.
-    squares : array of shape (k,) or None
-        Mean squares of these columns about that center, if the standard deviation is private.
-    kept : array of shape (n_nonzero,)
-        The places of the selected columns among those that were released.
-    """
-
-    support: NDArray[np.intp]
-    mean: NDArray[np.float64]
-    last: NDArray[np.float64]
+    support: NDArray[np.intp]  # (n_nonzero,): positions of the columns
+    mean: NDArray[np.float64]  # (n_nonzero,): the average of the stages' answers
+    last: NDArray[np.float64]  # (n_nonzero,): the answer of the last stage
+    # Shape (k,). The same of all columns that were released, about the center of that stage; in standard
+    # deviations where rows are standardized.
     shift: NDArray[np.float64]
+    # Shape (k,). Mean squares of these columns about that center, if the standard deviation is private.
     squares: NDArray[np.float64] | None
-    kept: NDArray[np.intp]
+    kept: NDArray[np.intp]  # (n_nonzero,): the places of the selected columns among those that were released
 
 
 @dataclass(frozen=True)
 class SparseMeanPlan(ReleasePlan):
-    """The plan of a `SparseMean`, with the public facts that the fit and its report use.
-
-    Attributes
-    ----------
-    n_nonzero : int
-    n_release : int
-        How many rows the estimate is from: all of them, or the second half.
-    std : float or tuple of float
-        The public bound: ``std``, or ``std_bound`` if the standard deviation is private.
-    private_spread : bool
-    max_signal : float
-    selection_threshold : float
-        Mean over standard deviation from which at least 95 in 100 normal columns are selected.
-    selection_threshold_any : float
-        The same of any columns whose standard deviation is at most ``std``, however skewed; infinity where clipping
-        could hide every mean.
-    """
+    """The plan of a `SparseMean`, with the public facts that the fit and its report use."""
 
     lattice: BoxLattice | None = field(repr=False, compare=False)
     balls: tuple[BallLattice, ...] = field(repr=False, compare=False)
     n_nonzero: int
+    # How many rows the estimate is from: all of them, or the second half.
     n_release: int
+    # The public bound: ``std``, or ``std_bound`` if the standard deviation is private.
     std: float | tuple[float, ...]
     private_spread: bool
     max_signal: float
+    # Mean over standard deviation from which at least 95 in 100 normal columns are selected.
     selection_threshold: float
+    # The same of any columns whose standard deviation is at most ``std``, however skewed; infinity where
+    # clipping could hide every mean.
     selection_threshold_any: float
     missing: str
 

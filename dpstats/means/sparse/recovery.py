@@ -1,8 +1,8 @@
-"""Which columns a noisy selection finds: how many of the signals there are, and how weak they may be.
+"""The design of a sparse mean, chosen without data: which signals a selection finds, and the balls of the release.
 
-Public facts in, public numbers out. Lengths are in units of a column's standard deviation. A score is the size of a
-clipped column's mean. For many columns, the fraction above a level is replaced by its probability. Assumptions:
-docs/intervals/sparse-mean.md, "Detectable signals".
+Public facts in, public numbers out. Lengths are in units of a column's standard deviation. The design minimizes the
+planned error, for signals of every size that data could show, on normal columns. It then clips the scores as wide as
+these allow, because other columns need this. Reasons: docs/intervals/sparse-mean.md, "Detectable signals".
 """
 
 from __future__ import annotations

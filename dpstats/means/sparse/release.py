@@ -1,8 +1,3 @@
-"""The private side of the sparse mean: the release for the selected columns.
-
-Everything here sees data. Proof: docs/proofs/sparse-mean.md.
-"""
-
 from __future__ import annotations
 
 from dataclasses import replace

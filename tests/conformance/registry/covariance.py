@@ -11,8 +11,9 @@ import numpy as np
 
 from dpstats.auditing.movement import Steps, vectors
 from dpstats.covariance import PrivateCovariance
-from dpstats.covariance.box_moments import ABOVE, STAGE, split
+from dpstats.covariance.box_moments import ABOVE, STAGE
 from dpstats.data.tables import Table
+from dpstats.means.ball_products import split_symmetric
 from dpstats.release.session import Session
 from registry.entry import Dataset, Draw, Entry, PlantedBug, Understated, exact_integers, fitted, less_noise
 
@@ -128,7 +129,7 @@ class NoClip(PrivateCovariance):
     def _read(self, rows: Any, plan: Any) -> Any:
         z = np.rint((np.asarray(rows.X) - plan.center) / plan.half * 2.0**plan.bits).astype(np.int64)
         exact = dict(super()._read(rows, plan)[STAGE])
-        exact |= {"sums": z.sum(axis=0), **split("products", z.T @ z)}
+        exact |= {"sums": z.sum(axis=0), **split_symmetric("products", z.T @ z)}
         return {STAGE: exact}
 
 

@@ -230,18 +230,18 @@ BAD = [
     ({"selection": "lasso"}, "selection must be one of"),
     ({"selection_share": 1.0}, "selection_share"),
     ({"selection_clip": 0.0}, "selection_clip"),
-    ({"calibration": "textbook"}, "needs selection='peeling'"),
-    ({"calibration": "textbook", "selection": "peeling", "delta": 0.0}, "needs delta > 0"),
-    ({"calibration": "textbook", "selection": "peeling", "split": True}, "split=False"),
+    ({"calibration": "textbook"}, "calibration must"),
+    ({"calibration": "textbook", "selection": "peeling", "delta": 0.0}, "calibration must"),
+    ({"calibration": "textbook", "selection": "peeling", "split": True}, "calibration must"),
     ({"split": "yes"}, "split must be True or False"),
     ({"split": np.zeros(3)}, "split must be True or False"),
     ({"missing": "leave"}, "missing"),
-    ({"std": "private"}, "std='private' needs std_bound"),
-    ({"std_bound": 2.0}, "std_bound must be None unless std='private'"),
+    ({"std": "private"}, "std_bound must"),
+    ({"std_bound": 2.0}, "std_bound must"),
     ({"std": "public"}, "std must be one of 'private', got 'public'"),
     ({"std": "private", "std_bound": -1.0}, "std_bound must be a finite number greater than 0"),
-    ({"std": "private", "std_bound": 2.0, "delta": 0.0}, "std='private' needs delta > 0"),
-    ({"std": "private", "std_bound": 2.0, "selection": "peeling"}, "std='private' needs selection='gumbel'"),
+    ({"std": "private", "std_bound": 2.0, "delta": 0.0}, "delta must"),
+    ({"std": "private", "std_bound": 2.0, "selection": "peeling"}, "selection must"),
 ]
 
 
@@ -256,7 +256,7 @@ def test_bad_parameters_charge_nothing(change, message):
 def test_too_few_rows_for_a_split():
     with pytest.raises(InvalidData, match="X must have at least 4 rows, got n_samples = 3"):
         SparseMean(**OPTIONS, split=True).fit(rows(3))
-    with pytest.raises(InvalidParameter, match="split=True needs at least 4 rows"):
+    with pytest.raises(InvalidParameter, match="n_samples must"):
         SparseMean(**OPTIONS, split=True).plan(3, 30)
 
 
@@ -281,7 +281,7 @@ def test_predict_is_the_estimate_for_every_row():
     X = rows()
     made = SparseMean(**OPTIONS, random_state=0).fit(X)
     np.testing.assert_array_equal(made.predict(X[:5]), np.tile(made.mean_, (5, 1)))
-    with pytest.raises(InvalidData, match="sparse"):
+    with pytest.raises(InvalidData, match="X must"):
         made.predict(scipy.sparse.csr_matrix(X))
 
 

@@ -69,7 +69,7 @@ def test_a_sparse_mean_has_to_find_its_signals(split: bool) -> None:
     assert plan.finds_signals and not less.finds_signals and less.expected_error() < 1e6
     fewest = SparseMean(n_nonzero=2, clip=6.0, std=1.0, split=split, max_signal=1e6)
     assert required_samples(fewest, 2, 1e300) == (4 if split else 2)
-    with pytest.raises(InvalidParameter, match="does not find signals of max_signal"):
+    with pytest.raises(InvalidParameter, match="estimator must have a max_signal"):
         required_samples(SparseMean(n_nonzero=2, clip=6.0, std=1.0, max_signal=0.0), 50, 1.0)
 
 
@@ -83,5 +83,5 @@ def test_std_is_passed_on() -> None:
 
 @pytest.mark.parametrize("estimator", [None, ClippedMean, "mean"])
 def test_other_objects_are_refused(estimator: Any) -> None:
-    with pytest.raises(InvalidParameter, match="estimator must be a dpstats estimator with a plan, got"):
+    with pytest.raises(InvalidParameter, match="estimator must"):
         required_samples(estimator, 3, 0.1)

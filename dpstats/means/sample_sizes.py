@@ -1,12 +1,10 @@
-"""How many rows a mean needs: the smallest n whose plan promises the error that is wanted."""
-
 from __future__ import annotations
 
 import math
 from typing import Any
 
 from dpstats.data.parameters import check_integer, check_real
-from dpstats.errors import InvalidParameter, show
+from dpstats.errors import refuse
 from dpstats.release.estimator import PrivateEstimator
 
 _MOST_ROWS = 2**32  # more cannot be added up exactly in 64 bits
@@ -54,7 +52,7 @@ def required_samples(
     966
     """
     if not isinstance(estimator, PrivateEstimator):
-        raise InvalidParameter(f"estimator must be a dpstats estimator with a plan, got {show(estimator)}")
+        raise refuse("estimator", given=estimator, allowed="a dpstats estimator with a plan")
     d = check_integer("n_features", n_features, at_least=1)
     target = check_real("target_error", target_error, above=0)
 
@@ -65,14 +63,14 @@ def required_samples(
     fewest = enough = estimator._min_samples
     while error(enough) > target:
         if enough == _MOST_ROWS and error(enough) == math.inf:
-            raise InvalidParameter(
-                f"{type(estimator).__name__} does not find signals of max_signal at 2^32 rows: raise max_signal"
-            )
+            allowed = "have a max_signal that is found at 2^32 rows"
+            raise refuse("estimator", given=estimator, allowed=allowed, remedy="Raise max_signal.")
         if enough == _MOST_ROWS:
-            raise InvalidParameter(
-                f"target_error must be at least {error(enough):.3g}, the expected squared l2 error of "
-                f"{type(estimator).__name__} at 2^32 rows, got {target:g}"
+            allowed = (
+                f"at least {error(enough):.3g}, the expected squared l2 error of {type(estimator).__name__} "
+                "at 2^32 rows"
             )
+            raise refuse("target_error", given=target, allowed=allowed)
         enough = min(2 * enough, _MOST_ROWS)
     too_few = enough // 2
     while enough - too_few > 1 and enough > fewest:
