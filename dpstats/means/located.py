@@ -150,7 +150,7 @@ class Found:
             if shorter < _MUCH_SHORTER:
                 notes.append(
                     f'estimand="tails" gives intervals of {100 * shorter:.0f}% of this width. Intervals of "tails" '
-                    f"{plan.assumption}."
+                    f"assume that {plan.assumption}."
                 )
         else:
             rows, shift = screen.unnoticed_at(shown.variance)
