@@ -58,8 +58,6 @@ ORDER = [
     "auditing",
     "testing",
     "plots",
-    "demo",
-    "doctor",
     "cli",
     "__main__",
 ]
@@ -537,7 +535,7 @@ INSIDE = {
         "deferred",
         "exits",
         "files",
-        "kept",
+        "undelivered",
         "options",
         "input",
         "units",

@@ -34,7 +34,7 @@ from dpstats.sql.query import (
     Several,
 )
 from dpstats.sql.scope import Known, Scope, column_of
-from dpstats.sql.syntax import allow_only, kind_of, name_of, refuse
+from dpstats.sql.syntax import allow_only, kind_of, name_of, refuse_clause
 from dpstats.sql.values import Formula, bound
 
 _MOST_AGGREGATES = 50
@@ -95,7 +95,7 @@ def _find_grouped(item: Any, selected: list[Any], scope: Scope) -> Any:
         return item
     inner = found[0].this if kind_of(found[0]) == "Alias" else found[0]
     if not _is_grouping(inner):
-        refuse("GROUP BY of an aggregate", "name a column")
+        refuse_clause("GROUP BY of an aggregate", "name a column")
     return inner
 
 
@@ -109,7 +109,7 @@ def _group(item: Any, scope: Scope, catalogue: Catalogue) -> Group:
     if part:
         return _spans(part, known, catalogue)
     if key in catalogue.periods:
-        refuse(
+        refuse_clause(
             f"GROUP BY {known.column.name}, a column of dates with a period",
             f"group by YEAR({known.column.name}) or DATE_TRUNC('month', {known.column.name})",
         )
@@ -123,7 +123,7 @@ def _group(item: Any, scope: Scope, catalogue: Catalogue) -> Group:
         )
     if catalogue.categories[key] == DISCOVER:
         if known.type.kind not in ("whole", "text", "truth", "date", "time"):
-            refuse(
+            refuse_clause(
                 f"GROUP BY undeclared values of {known.column.name}, a column of type {known.type.shown}",
                 "they can be whole numbers, text, dates and truth values: declare bins of numbers",
             )
@@ -203,7 +203,7 @@ def read_measure(
             place = find_group(item)
             if place is None:
                 part, column = _read_key(item, scope)
-                refuse(
+                refuse_clause(
                     f"{'a part of ' if part else ''}the column {column.name} in SELECT",
                     "rows are not released: aggregate, or GROUP BY it",
                 )
@@ -219,7 +219,9 @@ def read_measure(
     measures = [(measure, name) for measure, name in found if isinstance(measure, Measure)]
     if len(measures) < len(found):
         if measures:
-            refuse("a quantile beside other aggregates", "they are other releases: write a separate query")
+            refuse_clause(
+                "a quantile beside other aggregates", "they are other releases: write a separate query"
+            )
         quantiles = [(each, name) for each, name in found if isinstance(each, Quantiles)]
         return _quantiles(quantiles, groups, arrangement), "quantiles", arrangement
     discovers = any(group.discovered for group in groups)
@@ -235,11 +237,13 @@ def _quantiles(
     """Return the quantiles of SELECT as one choice."""
     first = found[0][0]
     if any(each.column != first.column for each, _ in found):
-        refuse("quantiles of several columns", "write a separate query for each")
+        refuse_clause("quantiles of several columns", "write a separate query for each")
     if groups and len(found) > 1:
-        refuse("several quantiles with GROUP BY", "a group has one quantile: write a separate query for each")
+        refuse_clause(
+            "several quantiles with GROUP BY", "a group has one quantile: write a separate query for each"
+        )
     if arrangement.chooses:
-        refuse(
+        refuse_clause(
             "HAVING or LIMIT by the values of a quantile",
             "its intervals cannot count the selection: select from the released table",
         )
@@ -265,8 +269,8 @@ def _several(found: list[tuple[Measure, str]], groups: tuple[Group, ...]) -> Sev
     discovers = any(group.discovered for group in groups)
     if any(measure.kind == "distinct" for measure, _ in found):
         if discovers:
-            refuse("COUNT(DISTINCT ...) with undeclared groups", "declare categories of the groups")
-        refuse(
+            refuse_clause("COUNT(DISTINCT ...) with undeclared groups", "declare categories of the groups")
+        refuse_clause(
             "COUNT(DISTINCT ...) beside other aggregates",
             "it counts values and not rows; write a separate query for it",
         )
@@ -318,12 +322,12 @@ def _aggregate(node: Any, scope: Scope, catalogue: Catalogue) -> Measure | Quant
     if kind in _QUANTILES:
         return _read_quantile(node, scope, catalogue, where)
     if kind not in _KINDS:
-        refuse(f"{kind.upper()} in SELECT", _ANSWERED)
+        refuse_clause(f"{kind.upper()} in SELECT", _ANSWERED)
     allow_only(node, "this", *(["big_int"] if kind == "Count" else []))
     inner = node.this
     if kind == "CountIf":
         if where is not None:
-            refuse("FILTER of COUNT_IF", "write one condition with AND")
+            refuse_clause("FILTER of COUNT_IF", "write one condition with AND")
         return _count_formula(None, inner, scope, catalogue)
     if kind != "Count":
         return _measure_values(_KINDS[kind], inner, scope, catalogue, where)
@@ -339,10 +343,10 @@ def _aggregate(node: Any, scope: Scope, catalogue: Catalogue) -> Measure | Quant
         return Measure("count") if where is None else _count_formula(None, where, scope, catalogue)
     if kind_of(inner) == "Distinct":
         if where is not None:
-            refuse("FILTER of COUNT(DISTINCT ...)", "put the condition into WHERE")
+            refuse_clause("FILTER of COUNT(DISTINCT ...)", "put the condition into WHERE")
         allow_only(inner, "expressions")
         if len(inner.expressions) != 1:
-            refuse("COUNT(DISTINCT ...) of several columns", "it is of one")
+            refuse_clause("COUNT(DISTINCT ...) of several columns", "it is of one")
         known = column_of(inner.expressions[0], scope)
         return Measure("distinct", known.column, known.type)
     if where is not None or not _is_column(inner):
@@ -367,11 +371,11 @@ def _read_quantile(node: Any, scope: Scope, catalogue: Catalogue, where: Any) ->
         allow_only(node, "this", "expression")
         inner, order = node.this, node.expression
         if kind_of(inner) != "PercentileCont":
-            refuse(f"{kind_of(inner).upper()} WITHIN GROUP", _ANSWERED)
+            refuse_clause(f"{kind_of(inner).upper()} WITHIN GROUP", _ANSWERED)
         allow_only(inner, "this")
         allow_only(order, "expressions")
         if len(order.expressions) != 1:
-            refuse("PERCENTILE_CONT of several columns", "order by one column")
+            refuse_clause("PERCENTILE_CONT of several columns", "order by one column")
         allow_only(order.expressions[0], "this", "desc", "nulls_first")
         fraction, values = _read_fraction(inner.this, word), order.expressions[0].this
         if order.expressions[0].args.get("desc"):
@@ -389,7 +393,7 @@ def _read_fraction(node: Any, word: str) -> float:
     """Return the fraction of a quantile."""
     plain = node is not None and kind_of(node) == "Literal" and not node.args.get("is_string")
     if not plain or not 0 < float(node.this) < 1:
-        refuse(f"{word} of another fraction", "it takes one number between 0 and 1, such as 0.9")
+        refuse_clause(f"{word} of another fraction", "it takes one number between 0 and 1, such as 0.9")
     return float(node.this)
 
 

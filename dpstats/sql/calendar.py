@@ -10,7 +10,7 @@ from dpstats.sql.conditions import Literal
 from dpstats.sql.predicates import literal
 from dpstats.sql.query import Span
 from dpstats.sql.scope import Known
-from dpstats.sql.syntax import allow_only, kind_of, refuse
+from dpstats.sql.syntax import allow_only, kind_of, refuse_clause
 
 _MONTHS = {"year": 12, "quarter": 3, "month": 1}
 _MOST_YEARS = 200
@@ -38,7 +38,7 @@ def read_part(node: Any) -> tuple[str, Any]:
 def _unit(node: Any, function: str) -> str:
     unit = str(node.this).lower() if kind_of(node) in ("Var", "Literal") else ""
     if unit not in _MONTHS:
-        refuse(f"{function} of this unit", "the units of a date are YEAR, QUARTER and MONTH")
+        refuse_clause(f"{function} of this unit", "the units of a date are YEAR, QUARTER and MONTH")
     return unit
 
 

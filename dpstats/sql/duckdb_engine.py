@@ -29,16 +29,16 @@ like_escape lower max md5 min mod not or round_even sign substr sum trim try_cas
 FUNCTIONS = frozenset(_NAMES.split())
 """Functions and operators of the compiled SQL. A macro with one of these names would change the results."""
 
-_SCHEMA = """
+_DUCKDB_TABLES = """
 SELECT database_name, schema_name, table_name, sql FROM system.main.duckdb_tables()
 WHERE NOT internal AND NOT temporary AND database_name = current_database() AND schema_name = current_schema()
 """
-_VIEWS = "SELECT view_name FROM system.main.duckdb_views() WHERE NOT internal"
+_DUCKDB_VIEWS = "SELECT view_name FROM system.main.duckdb_views() WHERE NOT internal"
 _ELSEWHERE = """
 SELECT table_name FROM system.main.duckdb_tables() WHERE NOT internal AND NOT temporary
 AND NOT (database_name = system.main.current_database() AND schema_name = system.main.current_schema()) LIMIT 1
 """
-_COLUMNS = """
+_DUCKDB_COLUMNS = """
 SELECT table_name, column_name, data_type, is_nullable FROM system.main.duckdb_columns()
 WHERE NOT internal AND database_name = current_database() AND schema_name = current_schema() ORDER BY column_index
 """
@@ -73,7 +73,7 @@ _WHOLE = [
     "UINTEGER",
     "UBIGINT",
 ]
-_KINDS = {
+_DUCKDB_KINDS = {
     "FLOAT": "real",
     "DOUBLE": "real",
     "VARCHAR": "text",
@@ -144,7 +144,7 @@ class DuckDBEngine:
         with contextlib.suppress(Exception):  # no transaction is active, as at first
             self.cursor.rollback()
         self.cursor.begin()
-        self.cursor.execute(_SCHEMA).fetchall()
+        self.cursor.execute(_DUCKDB_TABLES).fetchall()
 
     def end(self) -> None:
         """End what has to end after an answer: nothing."""
@@ -339,14 +339,14 @@ class DuckDBEngine:
     def tables(self, ask: Ask) -> dict[str, BaseTable]:
         """Return the base tables, by their names in lower case."""
         found: dict[str, BaseTable] = {}
-        texts = {(row[0], row[1], row[2]): row[3] for row in ask(_SCHEMA)}
+        texts = {(row[0], row[1], row[2]): row[3] for row in ask(_DUCKDB_TABLES)}
         if self._views_are_tables:
             # Those over files, which are made above and nowhere else.
             current = ask("SELECT current_database(), current_schema()")[0]
-            texts |= {(*current, name): "" for (name,) in ask(_VIEWS)}
+            texts |= {(*current, name): "" for (name,) in ask(_DUCKDB_VIEWS)}
         columns: dict[str, dict[str, tuple[str, ColumnType]]] = {}
-        for table, column, kind, nullable in ask(_COLUMNS):
-            found_type = column_type(kind, nullable)
+        for table, column, kind, nullable in ask(_DUCKDB_COLUMNS):
+            found_type = duckdb_type(kind, nullable)
             if fold(table) in self._texts:
                 found_type = replace(found_type, undeclared=kind == "VARCHAR")
             columns.setdefault(table, {})[fold(column)] = (column, found_type)
@@ -361,7 +361,7 @@ class DuckDBEngine:
         """Return the names of views."""
         if self._views_are_tables:
             return frozenset()
-        return frozenset(fold(name) for (name,) in ask(_VIEWS))
+        return frozenset(fold(name) for (name,) in ask(_DUCKDB_VIEWS))
 
 
 def _keep_safe_rules(connection: Any) -> None:
@@ -406,9 +406,15 @@ def _check_reading(connection: Any) -> None:
             )
 
 
-def column_type(name: str, nullable: bool = True) -> ColumnType:
+def duckdb_type(name: str, nullable: bool = True) -> ColumnType:
     """Return the type of DuckDB's name for it."""
-    kind = "real" if name.startswith("DECIMAL(") else "text" if name.startswith("ENUM(") else _KINDS.get(name)
+    kind = (
+        "real"
+        if name.startswith("DECIMAL(")
+        else "text"
+        if name.startswith("ENUM(")
+        else _DUCKDB_KINDS.get(name)
+    )
     entry, required = "{}", not nullable
     if kind == "text" and name != "VARCHAR":
         entry = "CAST({} AS VARCHAR)"

@@ -16,7 +16,15 @@ from dpstats.sql.conditions import Compare, Literal, conjuncts, list_columns
 from dpstats.sql.predicates import condition_of
 from dpstats.sql.query import Group, Measure, Quantiles, Query, Several
 from dpstats.sql.scope import Known, Scope, column_of, drop_unpaired, instances_of, no_reals, same_type
-from dpstats.sql.syntax import allow_only, argument, kind_of, name_of, refuse, split_conditions, tree_of
+from dpstats.sql.syntax import (
+    allow_only,
+    argument,
+    kind_of,
+    name_of,
+    refuse_clause,
+    split_conditions,
+    tree_of,
+)
 from dpstats.sql.units import unit_columns
 
 _MOST_CELLS = 10_000
@@ -64,7 +72,7 @@ class _Reader:
 
     def query(self, tree: Any, text: str) -> Query:
         if kind_of(tree) != "Select":
-            refuse(kind_of(tree).upper(), "it must be one SELECT")
+            refuse_clause(kind_of(tree).upper(), "it must be one SELECT")
         scope = self._from(tree, {}, top=True)
         relation = scope.joined()
         groups = groups_of(tree, scope, self._catalogue)
@@ -82,7 +90,7 @@ class _Reader:
                 plain = group.key == "{0}" and all(isinstance(value, Literal) for value in group.values)
                 if not plain or not isinstance(group.column, Column):
                     # A cell has several values of the column, and a distinct value must be counted once.
-                    refuse(
+                    refuse_clause(
                         f"COUNT(DISTINCT ...) with GROUP BY {group.name}, which has bins, conditions or numbers",
                         "declare categories of the column, with its type, or count rows",
                     )
@@ -185,14 +193,16 @@ class _Reader:
                     other.conditions.append(condition)
                     continue
                 if not isinstance(condition, Compare) or condition.operator != "=" or len(right) != 1:
-                    refuse(
+                    refuse_clause(
                         f"{clause} ON with another condition",
                         "it takes equal columns, and conditions on the right",
                     )
                 (left,) = (column for column in list_columns(condition) if column.instance not in own)
                 pairs.append((known[left], known[right[0]]))
         if not pairs:
-            refuse("a join without an equality", "every table must be joined by equal columns (ON or USING)")
+            refuse_clause(
+                "a join without an equality", "every table must be joined by equal columns (ON or USING)"
+            )
         return pairs
 
     def _with(self, node: Any, ctes: dict[str, Any]) -> None:
@@ -206,7 +216,7 @@ class _Reader:
                 or fold(name) in self._catalogue.tables
                 or fold(name) in self._catalogue.views
             ):
-                refuse(
+                refuse_clause(
                     f"WITH {name}",
                     "a name that a table or another WITH has (names ignore case) means two things",
                 )
@@ -225,10 +235,10 @@ class _Reader:
             scope.add(name_of(alias.this), relation, columns)
             return
         if kind_of(node) != "Table":
-            refuse(f"{kind_of(node).upper()} in FROM")
+            refuse_clause(f"{kind_of(node).upper()} in FROM")
         allow_only(node, "this", "alias")
         if kind_of(node.this) != "Identifier":
-            refuse("a function in FROM", "it takes names of tables")
+            refuse_clause("a function in FROM", "it takes names of tables")
         name = name_of(node.this)
         alias = argument(node, "alias")
         if alias is not None:
@@ -275,7 +285,7 @@ class _Reader:
     def _inner(self, node: Any, ctes: dict[str, Any]) -> tuple[Relation, dict[str, Known]]:
         """Return the relation of a subquery, and its columns: bare ones."""
         if kind_of(node) != "Select":
-            refuse(f"{kind_of(node).upper()} in a subquery")
+            refuse_clause(f"{kind_of(node).upper()} in a subquery")
         scope = self._from(node, ctes)
         relation = scope.joined()
         columns: dict[str, Known] = {}

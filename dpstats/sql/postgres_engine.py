@@ -22,7 +22,7 @@ from dpstats.sql.dialect import POSTGRES
 
 # Rows of a partition or of an inheriting table are rows of its parent, too: a query may use the root of partitions, and
 # no table that inherits otherwise. Policies may hide rows by other rows, as views do.
-_TABLES = """
+_POSTGRES_TABLES = """
 SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = $1 AND c.relkind IN ('r', 'p') AND c.relpersistence <> 't'
 AND NOT EXISTS (SELECT 1 FROM pg_inherits i WHERE i.inhrelid = c.oid)
@@ -32,13 +32,13 @@ AND NOT EXISTS (
 )
 AND has_table_privilege(c.oid, 'SELECT') AND NOT row_security_active(c.oid)
 """
-_VIEWS = """
+_POSTGRES_VIEWS = """
 SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = $1 AND c.relkind IN ('v', 'm', 'f')
 """
 # A domain has its base type. Types with functions of users are left out, and columns that are computed when they are
 # read, as this may raise an error.
-_COLUMNS = """
+_POSTGRES_COLUMNS = """
 SELECT c.relname, a.attname, e.typtype = 'e',
     format_type(e.oid, CASE WHEN t.typtype = 'd' THEN t.typtypmod ELSE a.atttypmod END),
     a.attnotnull AND NOT EXISTS (
@@ -62,7 +62,7 @@ _NUMERIC = (
     "(CASE WHEN abs({0}) < 1e-307 THEN CAST(0 AS double precision) "
     "WHEN abs({0}) <= 1.7976931348623157e308 THEN CAST({0} AS double precision) END)"
 )
-_TYPES = (
+_POSTGRES_TYPES = (
     dict.fromkeys(("smallint", "integer", "bigint"), ("BIGINT", "whole", "{}"))
     | dict.fromkeys(("real", "double precision"), ("DOUBLE", "real", _DOUBLE))
     | dict.fromkeys(
@@ -202,10 +202,12 @@ class PostgresEngine:
         Names that differ in case only are left out.
         """
         columns: dict[str, list[tuple[str, ColumnType]]] = {}
-        for table, column, is_enum, kind, required in ask(_COLUMNS, [self._schema]):
-            columns.setdefault(table, []).append((column, column_type("text" if is_enum else kind, required)))
+        for table, column, is_enum, kind, required in ask(_POSTGRES_COLUMNS, [self._schema]):
+            columns.setdefault(table, []).append(
+                (column, postgres_type("text" if is_enum else kind, required))
+            )
         found = {}
-        for name in _distinct(name for (name,) in ask(_TABLES, [self._schema])):
+        for name in _distinct(name for (name,) in ask(_POSTGRES_TABLES, [self._schema])):
             own = dict(columns.get(name, []))
             kinds = {fold(column): (column, own[column]) for column in _distinct(own)}
             found[fold(name)] = BaseTable(name, f"{quoted(self._schema)}.{quoted(name)}", kinds)
@@ -213,13 +215,13 @@ class PostgresEngine:
 
     def views(self, ask: Ask) -> frozenset[str]:
         """Return the names of views and foreign tables."""
-        return frozenset(fold(name) for (name,) in ask(_VIEWS, [self._schema]))
+        return frozenset(fold(name) for (name,) in ask(_POSTGRES_VIEWS, [self._schema]))
 
 
-def column_type(name: str, required: bool = False) -> ColumnType:
+def postgres_type(name: str, required: bool = False) -> ColumnType:
     """Return the type of Postgres's name for it."""
     plain = re.sub(r"\([\d,-]+\)", "", name)
-    known = _TYPES.get(plain)
+    known = _POSTGRES_TYPES.get(plain)
     if known is None:
         return ColumnType(name, "other", required)
     ours, kind, entry = known

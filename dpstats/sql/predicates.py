@@ -25,7 +25,7 @@ from dpstats.sql.conditions import (
     Not,
 )
 from dpstats.sql.scope import Known, Scope, column_of, no_reals, same_type
-from dpstats.sql.syntax import allow_only, is_date, is_literal, kind_of, read_number, refuse
+from dpstats.sql.syntax import allow_only, is_date, is_literal, kind_of, read_number, refuse_clause
 
 _COMPARE: dict[str, Callable[[float, float], bool]] = {
     "=": eq,
@@ -66,7 +66,7 @@ def condition_of(node: Any, scope: Scope) -> Condition:
             allow_only(node.expression, "this")
             return Holds(condition_of(node.this, scope), bool(node.expression.this))
         if kind_of(node.expression) != "Null":
-            refuse("IS", "only IS NULL, IS TRUE, IS FALSE and their negations are read")
+            refuse_clause("IS", "only IS NULL, IS TRUE, IS FALSE and their negations are read")
         return Missing(column_of(node.this, scope).column)
     if kind == "Between":
         allow_only(node, "this", "low", "high")
@@ -89,7 +89,7 @@ def condition_of(node: Any, scope: Scope) -> Condition:
     if kind in operators:
         allow_only(node, "this", "expression")
         return _comparison(operators[kind], node.this, node.expression, scope)
-    refuse(
+    refuse_clause(
         f"{kind.upper()} in a condition",
         "it is not among AND, OR, NOT, comparisons, BETWEEN, IN, IS NULL and LIKE",
     )
@@ -115,7 +115,7 @@ def _comparison(operator: str, left: Any, right: Any, scope: Scope) -> Condition
 
 def _literal(node: Any, known: Known) -> Literal:
     if not is_literal(node):
-        refuse(
+        refuse_clause(
             f"{kind_of(node).upper()} in a comparison",
             "a column is compared with a literal or another column",
         )

@@ -9,7 +9,7 @@ from dpstats.errors import InvalidParameter
 from dpstats.sensitivity.relations import Column, Distinct, Join, Relation, Select, tables
 from dpstats.sql.catalogue import ColumnType, fold
 from dpstats.sql.conditions import All, Compare, Condition, conjuncts, require_columns
-from dpstats.sql.syntax import allow_only, kind_of, name_of, refuse
+from dpstats.sql.syntax import allow_only, kind_of, name_of, refuse_clause
 
 
 class Known(NamedTuple):
@@ -139,7 +139,7 @@ class Scope:
                     del left[place]
                     break
             else:
-                refuse(
+                refuse_clause(
                     "a join without an equality",
                     "every table must be joined by equal columns (ON, USING or WHERE)",
                 )
@@ -170,14 +170,14 @@ def column_of(node: Any, scope: Scope) -> Known:
         return column_of(node.this, scope)
     if kind_of(node) != "Column":
         found = "a literal" if kind_of(node) == "Literal" else kind_of(node).upper()
-        refuse(
+        refuse_clause(
             f"{found} where a column must be",
             "only bare columns are read, without arithmetic or functions",
         )
     allow_only(node, "this", "table")
     table = node.args.get("table")
     if kind_of(node.this) == "Star":
-        refuse("table.*", "columns must be named")
+        refuse_clause("table.*", "columns must be named")
     return scope.find(name_of(node.this), "" if table is None else name_of(table))
 
 
@@ -194,7 +194,7 @@ def same_type(where: str, left: Known, right: Known) -> None:
 def no_reals(known: Known) -> None:
     """Refuse real numbers as equal: 0.0 and -0.0 are, and NaNs of several kinds."""
     if known.type.kind == "real":
-        refuse(
+        refuse_clause(
             "equality of two columns of real numbers",
             "joins are on whole numbers, text, dates or truth values",
         )

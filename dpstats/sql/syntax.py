@@ -77,7 +77,7 @@ def _depths(node: Any) -> Iterator[int]:
         left += [(child, depth + 1) for child in one.iter_expressions()]
 
 
-def refuse(clause: str, why: str = "it is not supported") -> NoReturn:
+def refuse_clause(clause: str, why: str = "it is not supported") -> NoReturn:
     """Refuse a clause, and say why."""
     raise InvalidParameter(f"sql must not have {clause}: {why}")
 
@@ -87,7 +87,7 @@ def allow_only(node: Any, *allowed: str) -> None:
     for name, value in node.args.items():
         key = name.rstrip("_")
         if key not in allowed and value not in (None, False, [], ""):
-            refuse(_WORDS.get(key, f"{key.upper()} in {type(node).__name__.upper()}"))
+            refuse_clause(_WORDS.get(key, f"{key.upper()} in {type(node).__name__.upper()}"))
 
 
 def split_conditions(node: Any) -> Iterator[Any]:
@@ -116,7 +116,7 @@ def argument(node: Any, name: str) -> Any:
 def name_of(node: Any) -> str:
     """Return a plain identifier."""
     if kind_of(node) != "Identifier":
-        refuse(f"{kind_of(node).upper()} in place of a name")
+        refuse_clause(f"{kind_of(node).upper()} in place of a name")
     allow_only(node, "this", "quoted")
     return str(node.this)
 

@@ -57,7 +57,7 @@ def asked(connection: Any, **more: Any) -> PrivateSQL:
 def exact(made: PrivateSQL, text: str) -> dict[tuple[Any, ...], int]:
     """Return the exact count of each cell."""
     query = made._parsed(text)
-    found = made._read(query, made._planned(query)).numbers
+    found = made._kind(query).read(made._kind(query).plan()).numbers
     return {query.cell(i): int(count) for i, count in enumerate(found)}
 
 

@@ -7,9 +7,9 @@ import pytest
 
 from dpstats.errors import InvalidParameter
 from dpstats.sql.catalogue import BaseTable, Catalogue, quoted
-from dpstats.sql.duckdb_engine import column_type
+from dpstats.sql.duckdb_engine import duckdb_type
 
-R = BaseTable("Rows", '"Rows"', {"a": ("A", column_type("INTEGER"))})
+R = BaseTable("Rows", '"Rows"', {"a": ("A", duckdb_type("INTEGER"))})
 CATALOGUE = Catalogue({"rows": R}, frozenset({"v"}))
 
 
@@ -22,7 +22,7 @@ def test_types_are_of_a_kind() -> None:
         "BOOLEAN": "truth",
     }
     kinds |= {"DATE": "date", "TIMESTAMP": "time", "TIMESTAMP WITH TIME ZONE": "other", "INTEGER[]": "other"}
-    assert {name: column_type(name).kind for name in kinds} == kinds
+    assert {name: duckdb_type(name).kind for name in kinds} == kinds
 
 
 def test_names_are_found_whatever_their_case() -> None:

@@ -15,12 +15,12 @@ from dpstats.sensitivity.relations import Column, Distinct, Join, Select, Table
 from dpstats.sql import PrivateSQL
 from dpstats.sql.catalogue import BaseTable, Catalogue
 from dpstats.sql.conditions import All, Among, Between, Compare, Holds, Literal, Missing, Not
-from dpstats.sql.duckdb_engine import column_type
+from dpstats.sql.duckdb_engine import duckdb_type
 from dpstats.sql.parse import parse
 
 
 def table(called: str, public: bool = False, unit: str | None = None, **columns: str) -> BaseTable:
-    kinds = {key.lower(): (key, column_type(kind)) for key, kind in columns.items()}
+    kinds = {key.lower(): (key, duckdb_type(kind)) for key, kind in columns.items()}
     return BaseTable(called, f'"{called}"', kinds, public, unit)
 
 
@@ -556,7 +556,7 @@ def test_parentheses_around_a_column_change_nothing(selected: str) -> None:
 
 
 def test_rows_of_a_query_are_counted_by_a_count_where_there_is_one() -> None:
-    kinds = {name: (name, replace(column_type("INTEGER"), required=True)) for name in ("x", "n")}
+    kinds = {name: (name, replace(duckdb_type("INTEGER"), required=True)) for name in ("x", "n")}
     catalogue = Catalogue({"q": BaseTable("q", '"q"', kinds)}, bounds={("q", "x"): (0.0, 1.0)})
     for columns in ("COUNT(*), SUM(x), COUNT(n)", "SUM(x), COUNT(n), COUNT(*)"):
         measure = parse(f"SELECT {columns} FROM q", catalogue).measure

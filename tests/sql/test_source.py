@@ -68,7 +68,7 @@ def test_what_is_no_more_the_table_that_was_declared_is_refused(connection: Any,
     # A planted bug: the catalogue of another transaction than the answer's, and a view that hides a join.
     sql = PrivateSQL(connection, epsilon=1.0, random_state=0)
     connection.execute(change)
-    with pytest.raises(InvalidData, match="table r is not what it was declared as"):
+    with pytest.raises(InvalidData, match="table r must be"):
         sql.refresh()
     with pytest.raises(InvalidParameter, match="FROM must name base tables"):
         sql.count("SELECT COUNT(*) FROM r")
