@@ -123,17 +123,12 @@ def _history(options: argparse.Namespace) -> None:
     ]
     lines = [f"{'time (UTC)':<25}  {'epsilon':>10}  {'delta':>10}  {'unit':<10}  for"]
     for row in rows:
-        label, unit = (_on_one_line(row[name]) for name in ("label", "unit"))
+        label, unit = (json.dumps(row[name], ensure_ascii=False)[1:-1] for name in ("label", "unit"))
         lines.append(
             f"{row['time']:<25}  {row['epsilon']:>10.6g}  {row['delta']:>10.3g}  {unit:<10}  {label}"
         )
     with output(options) as show:
         show("\n".join(lines), {"ledger": str(options.ledger), "charges": rows})
-
-
-def _on_one_line(text: Any) -> str:
-    """Return a printable text on one line."""
-    return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
 def _results(options: argparse.Namespace) -> None:

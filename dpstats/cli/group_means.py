@@ -50,10 +50,6 @@ class GroupMeansCommand(ReleaseCommand):
     picture = "the means with their intervals"
     names_columns = True
 
-    def _groups(self, options: argparse.Namespace) -> list[str] | str:
-        """Return the declared labels, or the word for none. In double quotes, the word is a label."""
-        return DISCOVER if options.groups == DISCOVER else split_list(options.groups)
-
     def _columns(self, options: argparse.Namespace) -> list[str]:
         return list(dict.fromkeys([*options.column, *(options.adjust or [])]))
 
@@ -76,7 +72,8 @@ class GroupMeansCommand(ReleaseCommand):
     def build(self, options: argparse.Namespace, n: int, d: int) -> Any:
         from dpstats.groups import GroupMeans
 
-        groups = self._groups(options)
+        # In double quotes, the word for no declared labels is a label.
+        groups = DISCOVER if options.groups == DISCOVER else split_list(options.groups)
         if groups == DISCOVER:
             check_discovery(f"--groups {DISCOVER}", options.delta)
             if options.anova:

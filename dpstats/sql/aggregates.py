@@ -12,7 +12,7 @@ from dpstats.data.keys import DISCOVER
 from dpstats.data.levels import value_keys
 from dpstats.data.values import is_missing
 from dpstats.data.words import exact_number
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, refuse
 from dpstats.quantiles.grid import check_grid
 from dpstats.sensitivity.relations import Column
 from dpstats.sql.arrangement import Output, read_arrangement
@@ -84,7 +84,8 @@ def _find_grouped(item: Any, selected: list[Any], scope: Scope) -> Any:
     """Return the node that an item of GROUP BY names, also by its number or alias in SELECT."""
     if kind_of(item) == "Literal" and not item.args.get("is_string"):
         if str(item.this) not in map(str, range(1, len(selected) + 1)):
-            raise InvalidParameter(f"GROUP BY {item.this}: SELECT has {len(selected)} columns")
+            allowed = f"name one of the {len(selected)} columns of SELECT"
+            raise refuse("GROUP BY", got=str(item.this), allowed=allowed)
         found = [selected[int(item.this) - 1]]
     elif kind_of(item) == "Column" and item.args.get("table") is None and not scope.has(item.name):
         named = (each for each in selected if kind_of(each) == "Alias")
@@ -116,10 +117,11 @@ def _group(item: Any, scope: Scope, catalogue: Catalogue) -> Group:
     if key in catalogue.bins:
         return Group(known.column, known.name, _bins(catalogue.bins[key], known))
     if key not in catalogue.categories:
-        raise InvalidParameter(
-            f"GROUP BY {known.column.name}: its values must be declared, because the data would reveal them: "
-            f"categories={{'{known.table}.{known.column.name}': [...]}}, or bins of numbers. With 'discover' in "
-            "place of the list, values of many rows are found."
+        raise refuse(
+            f"GROUP BY {known.column.name}",
+            allowed="have declared values, because the data would reveal them",
+            remedy=f"Give categories={{'{known.table}.{known.column.name}': [...]}}, or bins of numbers. With "
+            "'discover' in place of the list, values of many rows are found.",
         )
     if catalogue.categories[key] == DISCOVER:
         if known.type.kind not in ("whole", "text", "truth", "date", "time"):
@@ -169,14 +171,12 @@ def _read_declared(value: Any, text: bool, known: Known) -> Literal:
         return literal(value, text, known)
     except InvalidParameter:
         pass
-    missing = (
-        ". A row with a missing value is in no group: count such rows with IS NULL"
-        if is_missing(value)
-        else ""
-    )
-    raise InvalidParameter(
-        f"categories['{known.table}.{known.column.name}'] must be values of its type {known.type.shown}, got "
-        "another" + missing + known.type_advice
+    missing = "A row with a missing value is in no group: count such rows with IS NULL."
+    raise refuse(
+        f"categories['{known.table}.{known.column.name}']",
+        got="another",
+        allowed=f"values of its type {known.type.shown}",
+        remedy=" ".join(filter(None, [missing * is_missing(value), known.type_advice])),
     )
 
 
@@ -212,7 +212,7 @@ def read_measure(
         found.append((_aggregate(item, scope, catalogue), name))
         outputs.append(Output(len(found) - 1, name, found[-1][0]))
     if not found:
-        raise InvalidParameter("SELECT must have an aggregate, got none: " + _ANSWERED)
+        raise refuse("SELECT", got="none", allowed="have an aggregate", remedy=f"{_ANSWERED}.")
     arrangement = read_arrangement(
         tree, outputs, groups, lambda node: _aggregate(node, scope, catalogue), find_group
     )
@@ -248,24 +248,24 @@ def _quantiles(
             "its intervals cannot count the selection: select from the released table",
         )
     if len(found) > _MOST_POINTS:
-        raise InvalidParameter(f"SELECT must have at most {_MOST_POINTS} quantiles, got {len(found)}")
+        raise refuse("SELECT", given=len(found), allowed=f"have at most {_MOST_POINTS} quantiles")
     q = tuple(each.q[0] for each, _ in found)
     if len(set(q)) < len(q):
-        raise InvalidParameter("SELECT must have each quantile once")
+        raise refuse("SELECT", allowed="have each quantile once")
     labels = tuple(
         name or f"{'median' if each.q[0] == 0.5 else f'quantile_{each.q[0]:g}'}_{each.column.name}"
         for each, name in found
     )
     taken = [fold(label) for label in (*labels, *(group.name for group in groups))]
     if len(set(taken)) < len(taken):
-        raise InvalidParameter("SELECT must give each column a name of its own: name them with AS")
+        raise refuse("SELECT", allowed="give each column a name of its own", remedy="Name them with AS.")
     return replace(first, q=q, labels=labels)
 
 
 def _several(found: list[tuple[Measure, str]], groups: tuple[Group, ...]) -> Several:
     """Return several aggregates as one measure: aggregates of one column use the same numbers."""
     if len(found) > _MOST_AGGREGATES:
-        raise InvalidParameter(f"SELECT must have at most {_MOST_AGGREGATES} aggregates, got {len(found)}")
+        raise refuse("SELECT", given=len(found), allowed=f"have at most {_MOST_AGGREGATES} aggregates")
     discovers = any(group.discovered for group in groups)
     if any(measure.kind == "distinct" for measure, _ in found):
         if discovers:
@@ -293,8 +293,11 @@ def _several(found: list[tuple[Measure, str]], groups: tuple[Group, ...]) -> Sev
     labels = [*(each.label for each in asked), *(group.name for group in groups)]
     if len({fold(label) for label in labels}) < len(labels):
         repeated = next(label for i, label in enumerate(labels) if fold(label) in map(fold, labels[:i]))
-        raise InvalidParameter(
-            f"SELECT must give each column a name of its own, got {repeated!r} twice: name it with AS"
+        raise refuse(
+            "SELECT",
+            got=f"{repeated!r} twice",
+            allowed="give each column a name of its own",
+            remedy="Name it with AS.",
         )
     shared = tuple(columns.values())
     if discovers:
@@ -446,22 +449,21 @@ def _read_grouping(node: Any, scope: Scope) -> tuple[str, Known]:
 def _spans(part: str, known: Known, catalogue: Catalogue) -> Group:
     name = known.column.name
     if known.type.kind not in ("date", "time"):
-        raise InvalidParameter(
-            f"GROUP BY of a part of {name}: the column must be a DATE or a TIMESTAMP, got {known.type.shown}"
-        )
+        allowed = "be of a DATE or a TIMESTAMP"
+        raise refuse(f"GROUP BY of a part of {name}", got=known.type.shown, allowed=allowed)
     period = catalogue.periods.get((fold(known.table), fold(name)))
     if period is None:
-        raise InvalidParameter(
-            f"GROUP BY of a part of {name}: its first date and the date after the last must be declared, without "
-            f"the data: bins={{'{known.table}.{name}': ('2023-01-01', '2025-01-01')}}"
+        raise refuse(
+            f"GROUP BY of a part of {name}",
+            allowed="have its first date and the date after the last declared, without the data",
+            remedy=f"Give bins={{'{known.table}.{name}': ('2023-01-01', '2025-01-01')}}.",
         )
     return Group(known.column, f"{known.name}_{part}", list_spans(part, period, known), part)
 
 
 def _bins(edges: tuple[float, ...], known: Known) -> tuple[Bin, ...]:
     if known.type.kind not in ("whole", "real"):
-        raise InvalidParameter(
-            f"bins need a column of numbers, got {known.column.name} of type {known.type.shown}"
-        )
+        got = f"{known.column.name} of type {known.type.shown}"
+        raise refuse("bins", got=got, allowed="be of a column of numbers")
     ends = [Literal(edge, "DOUBLE") for edge in edges]
     return tuple(Bin(low, high, high is ends[-1]) for low, high in pairwise(ends))

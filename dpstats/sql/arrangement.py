@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
 from dpstats.sql.catalogue import fold
 from dpstats.sql.query import Arrangement, Bin, Group, Having, Measure, Order, Quantiles, Query
 from dpstats.sql.syntax import (
@@ -159,7 +159,7 @@ def _limit(node: Any) -> int | None:
     allow_only(node, "expression")
     count = node.args["expression"]
     if kind_of(count) != "Literal" or count.args.get("is_string") or not str(count.this).isdigit():
-        raise InvalidParameter("LIMIT must be a whole number of rows, such as LIMIT 10")
+        raise refuse("LIMIT", allowed="a whole number of rows, such as LIMIT 10")
     return int(count.this)
 
 

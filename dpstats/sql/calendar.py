@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date, datetime
 from typing import Any
 
-from dpstats.errors import InvalidParameter, show
+from dpstats.errors import refuse
 from dpstats.sql.conditions import Literal
 from dpstats.sql.predicates import literal
 from dpstats.sql.query import Span
@@ -50,13 +50,17 @@ def read_period(name: str, given: Any) -> tuple[date, date]:
             for day in (() if isinstance(given, str) else given)
         )
     except (TypeError, ValueError):
-        raise InvalidParameter(
-            f"{name} must be two dates for a column of dates: the first, and the one after the last, such as "
-            f"('2023-01-01', '2025-01-01'), got {show(given)}"
+        raise refuse(
+            name,
+            given=given,
+            allowed="two dates for a column of dates: the first, and the one after the last",
+            remedy="For example ('2023-01-01', '2025-01-01').",
         ) from None
     if not first < end or end.year - first.year > _MOST_YEARS:
-        raise InvalidParameter(
-            f"{name} must be two dates that rise, at most {_MOST_YEARS} years apart, got {first} and {end}"
+        raise refuse(
+            name,
+            got=f"{first} and {end}",
+            allowed=f"two dates that rise, at most {_MOST_YEARS} years apart",
         )
     return first, end
 

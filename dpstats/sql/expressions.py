@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
 from dpstats.sql.catalogue import Catalogue, fold
 from dpstats.sql.conditions import Literal, Missing
 from dpstats.sql.predicates import condition_of
@@ -46,12 +46,13 @@ def read_entry(known: Known, word: str, catalogue: Catalogue) -> Entry:
     """Return a column with its declared bounds."""
     name = known.column.name
     if known.type.kind not in ("whole", "real"):
-        raise InvalidParameter(f"{word}: {name} must be a number, got {known.type.shown}{known.type_advice}")
+        raise refuse(f"{word}: {name}", got=known.type.shown, allowed="a number", remedy=known.type_advice)
     bounds = catalogue.bounds.get((fold(known.table), fold(name)))
     if bounds is None:
-        raise InvalidParameter(
-            f"{word}({name}): bounds of its values must be declared, without the data: "
-            f"bounds={{'{known.table}.{name}': (low, high)}}"
+        raise refuse(
+            f"{word}({name})",
+            allowed="have declared bounds of its values, without the data",
+            remedy=f"Give bounds={{'{known.table}.{name}': (low, high)}}.",
         )
     return Entry(known.column, known.type, *bounds)
 
@@ -150,5 +151,6 @@ def _check(value: Arithmetic | Number, word: str) -> Arithmetic | Number:
     """Refuse values so large that a double may not hold what follows."""
     low, high = bound(value)
     if not max(abs(low), abs(high)) <= LARGEST:
-        raise InvalidParameter(f"{word}: values must be within {LARGEST:g}, got bounds {low:g} and {high:g}")
+        got = f"bounds {low:g} and {high:g}"
+        raise refuse(word, got=got, allowed=f"have values within {LARGEST:g}")
     return value

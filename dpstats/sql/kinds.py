@@ -137,8 +137,12 @@ def kind_of_query(query: Query, setting: Setting) -> Kind[Any]:
                 "they need no privacy: ask the database. COUNT and SUM are exact",
             )
     measure = query.measure
-    counts_distinct = isinstance(measure, Measure) and measure.kind == "distinct"
-    if counts_distinct and query.unit and measure.column not in query.unit:
+    if (
+        isinstance(measure, Measure)
+        and measure.kind == "distinct"
+        and query.unit
+        and measure.column not in query.unit
+    ):
         refuse_clause(
             f"COUNT(DISTINCT {measure.column and measure.column.name}) where units are protected",
             "only units can be counted so: another value may be of several",
@@ -153,7 +157,7 @@ def kind_of_query(query: Query, setting: Setting) -> Kind[Any]:
     elif query.discovers:
         kind = Discovered
     elif setting.units:
-        kind = CountedUnits if counts_distinct and not query.groups else Units
+        kind = CountedUnits if measure.kind == "distinct" and not query.groups else Units
     else:
         kind = Public if setting.is_constant(query) else Smooth
     return kind(query, setting)

@@ -10,15 +10,15 @@ import contextlib
 import re
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, refuse
 from dpstats.sql.catalogue import BaseTable, ColumnType, fold, quoted
-from dpstats.sql.dialect import POSTGRES
+from dpstats.sql.dialect import POSTGRES, Ask
 
 # Rows of a partition or of an inheriting table are rows of its parent, too: a query may use the root of partitions, and
 # no table that inherits otherwise. Policies may hide rows by other rows, as views do.
@@ -86,9 +86,6 @@ SET LOCAL extra_float_digits = 1;
 SET LOCAL datestyle = 'ISO, YMD';
 """
 
-Ask = Callable[..., list[tuple[Any, ...]]]
-"""SQL and parameters -> its rows, in the snapshot."""
-
 
 def is_postgres(data: Any) -> bool:
     """Return whether tables are given as a connection of psycopg, or as its address."""
@@ -115,8 +112,10 @@ class PostgresEngine:
         self._place, self._schema = data, ""
         if not isinstance(data, str):
             if not isinstance(data, self._psycopg.Connection):
-                raise InvalidParameter(
-                    f"connection must be a psycopg.Connection that is not asynchronous, got {type(data).__name__}"
+                raise refuse(
+                    "connection",
+                    got=type(data).__name__,
+                    allowed="a psycopg.Connection that is not asynchronous",
                 )
             self._place = self._psycopg.conninfo.make_conninfo(
                 data.info.dsn, password=data.info.password or None
@@ -127,7 +126,7 @@ class PostgresEngine:
         if isinstance(data, str):
             self._schema = _current_schema(self._connection)
         if not self._schema:
-            raise InvalidParameter("connection must have a schema: set its search_path")
+            raise refuse("connection", allowed="have a schema", remedy="Set its search_path.")
 
     def _connect(self) -> None:
         """Open the connection."""
@@ -142,17 +141,19 @@ class PostgresEngine:
                 application_name="dpstats",
             )
         if made is None:
-            raise InvalidParameter(
-                "connection must be to a Postgres server that accepts another connection, got no connection. Check "
-                "the address, the password and the server with psycopg.connect."
+            raise refuse(
+                "connection",
+                got="no connection",
+                allowed="be to a Postgres server that accepts another connection",
+                remedy="Check the address, the password and the server with psycopg.connect.",
             )
         self._connection = made
         weakref.finalize(self, made.close)
         if made.info.server_version < _OLDEST:
-            raise InvalidParameter("connection must be to Postgres 12 or newer: the server is older")
+            raise refuse("connection", allowed="be to Postgres 12 or newer", remedy="The server is older.")
         encoding = made.info.parameter_status("server_encoding")
         if encoding != "UTF8":
-            raise InvalidParameter(f"connection must be to a database of the encoding UTF8, got {encoding}")
+            raise refuse("connection", got=encoding, allowed="be to a database of the encoding UTF8")
 
     def begin(self, names: Iterable[str]) -> None:
         """Begin a new transaction, lock the tables, and read the snapshot from then on."""
@@ -246,8 +247,10 @@ def _current_schema(connection: Any) -> str:
         if status == TransactionStatus.IDLE and not connection.autocommit:
             connection.rollback()
     if found is None:
-        raise InvalidParameter(
-            "connection must be free, to say which schema it is in: fetch its results, or end its transaction"
+        raise refuse(
+            "connection",
+            allowed="free, to say which schema it is in",
+            remedy="Fetch its results, or end its transaction.",
         )
     return str(next(iter(found.values() if isinstance(found, dict) else found)) or "")
 

@@ -8,7 +8,7 @@ from datetime import date, datetime
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
 from dpstats.sql.conditions import (
     All,
     Among,
@@ -56,9 +56,7 @@ def condition_of(node: Any, scope: Scope) -> Condition:
     if kind == "Column":
         known = column_of(node, scope)
         if known.type.kind != "truth":
-            raise InvalidParameter(
-                f"{known.column.name} must be a BOOLEAN to be a condition, got {known.type.shown}"
-            )
+            raise refuse(known.column.name, got=known.type.shown, allowed="a BOOLEAN to be a condition")
         return Flag(known.column)
     if kind == "Is":
         allow_only(node, "this", "expression")
@@ -82,7 +80,7 @@ def condition_of(node: Any, scope: Scope) -> Condition:
         allow_only(node, "this", "expression", "negate")
         known = column_of(node.this, scope)
         if known.type.kind != "text":
-            raise InvalidParameter(f"LIKE: {known.column.name} must be VARCHAR, got {known.type.shown}")
+            raise refuse(f"LIKE: {known.column.name}", got=known.type.shown, allowed="VARCHAR")
         like = Like(known.column, _literal(node.expression, known))
         return Not(like) if node.args.get("negate") else like
     operators = {"EQ": "=", "NEQ": "<>", "LT": "<", "LTE": "<=", "GT": ">", "GTE": ">="}
@@ -122,8 +120,10 @@ def _literal(node: Any, known: Known) -> Literal:
     if is_date(node):
         allow_only(node, "this", "to")
         if known.type.kind not in ("date", "time"):
-            raise InvalidParameter(
-                f"{known.column.name} must be a DATE or a TIMESTAMP to be compared with a date, got {known.type.shown}"
+            raise refuse(
+                known.column.name,
+                got=known.type.shown,
+                allowed="a DATE or a TIMESTAMP to be compared with a date",
             )
         node = node.this
     if kind_of(node) == "Neg":
@@ -166,8 +166,9 @@ def literal(value: Any, text: bool, known: Known, given: str = "") -> Literal:
             return Literal(moment, "TIMESTAMP")
     except (ValueError, OverflowError):
         pass
-    raise InvalidParameter(
-        f"{name} must be compared with a literal of its type {known.type.shown}"
-        f"{' in quotes' if kind == 'text' else ''}, got {given or repr(value)}"[:300]
-        + known.type_advice
+    raise refuse(
+        name,
+        got=(given or repr(value))[:200],
+        allowed=f"be compared with a literal of its type {known.type.shown}{' in quotes' * (kind == 'text')}",
+        remedy=known.type_advice,
     )

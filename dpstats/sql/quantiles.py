@@ -32,13 +32,11 @@ from dpstats.quantiles.quantile import read_points
 from dpstats.release.groups import LARGEST_NESTED, LARGEST_REACH, first_reach, nested_reach
 from dpstats.release.session import Released
 from dpstats.results import list_some
-from dpstats.sql.answers import HALF_ROW, CellAnswers, exclude_unitless
+from dpstats.sql.answers import HALF_ROW, CellAnswers, Numbers, exclude_unitless
 from dpstats.sql.plan import DISCOVERY_BITS, SQLPlan, plan_shares
 from dpstats.sql.plan import ROWS as KEY_ROWS
 from dpstats.sql.query import Quantiles, Query, Several
 from dpstats.sql.truncation import THRESHOLD_SHARE, Threshold
-
-Numbers = NDArray[np.float64]
 
 FOUND_SHARE = 0.3
 """Part of epsilon that finds keys, where they are not declared: keys of few rows have no quantile in any case."""

@@ -152,7 +152,7 @@ def test_bad_parameters_are_named(connection: Any, options: dict[str, Any], mess
         PrivateSQL(connection, **{"epsilon": 1.0, **options})
 
 
-@pytest.mark.parametrize(("value", "advice"), [(None, "count such rows with IS NULL"), ("a", ""), (0.5, "")])
+@pytest.mark.parametrize(("value", "advice"), [(None, "count such rows with IS NULL."), ("a", ""), (0.5, "")])
 def test_declared_values_of_another_type_are_refused_by_the_name_of_their_parameter(
     connection: Any, value: Any, advice: str
 ) -> None:
@@ -178,7 +178,7 @@ def test_a_closed_connection_is_refused() -> None:
         ({"bounds": {"r.a": (0, 9)}}, "SELECT SUM(a) FROM r", r"sql must have one COUNT"),
         ({"unit": "u"}, "SELECT COUNT(DISTINCT a) FROM r", "only units can be counted so"),
         ({"unit": "u"}, PAIRS, "r.u = s.u must be among"),
-        ({"unit": "u"}, "SELECT COUNT(*) FROM p", "has no unit"),
+        ({"unit": "u"}, "SELECT COUNT(*) FROM p", "must have a unit"),
         ({"unit": "u", "truncation": "race"}, "SELECT g, COUNT(*) FROM r GROUP BY g", "one COUNT"),
     ],
 )
@@ -433,8 +433,8 @@ def test_rows_of_several_units_are_refused(text: str, words: str) -> None:
 @pytest.mark.parametrize(
     ("unit", "words"),
     [
-        ({"items": "number -> orders.id"}, r"unit\['items'\] must lead to a private table with a unit, got orders, which has no unit"),
-        ({"items": "number -> customer.id"}, r"unit\['items'\] must lead to a private table with a unit, got customer, which is public"),
+        ({"items": "number -> orders.id"}, r"unit\['items'\] must lead to .* orders, which has no unit"),
+        ({"items": "number -> customer.id"}, r"unit\['items'\] must lead to .*, got customer, which is public"),
         (
             {"items": "nothing -> orders.id"},
             r"unit\['items'\] must be a column, or a path 'column -> table.key'",

@@ -571,7 +571,7 @@ class OfUnits(Asked):
 
     def counts(self, data: Database) -> Numbers:
         """Return the numbers of rows for each limit of a unit, and the number of units above the first limit."""
-        plan, private, _ = self.read(data)
+        _, private, _ = self.read(data)
         sizes = [np.array([cell.size for cell in cells]) for cells in private.places]
         return [*sizes, np.array(private.above[:1])]
 
