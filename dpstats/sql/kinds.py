@@ -537,12 +537,11 @@ class FoundRanks(_Discovery[KeyPlaces], _Ranks[KeyPlaces]):
 
     def release(self, private: KeyPlaces, plan: SQLPlan, session: Session) -> None:
         assert isinstance(plan, SQLQuantilesPlan) and isinstance(plan.points, GroupQuantilesPlan)
-        (keyed,) = private.keyed
-        sizes = np.array([own.size * plan.discovery.row_steps for _, own in keyed], dtype=np.int64)
-        keys = tuple(key for key, _ in keyed)
+        sizes = np.array([own.size * plan.discovery.row_steps for _, own in private.keyed[0]], dtype=np.int64)
+        keys = tuple(key for key, _ in private.keyed[0])
         found = session.discover(plan.discovery.name, keys, {ROWS: sizes.reshape(-1, 1)})
         # A key that was found has rows, but a neighbor may have none of it.
-        of, no_rows = dict(keyed), np.empty(0, dtype=np.int64)
+        of, no_rows = dict(private.keyed[0]), np.empty(0, dtype=np.int64)
         cells = [of.get(key, no_rows) for key in found["labels"]]
         choose_group_points(cells, found[ROWS][:, 0], plan.points, session)
 

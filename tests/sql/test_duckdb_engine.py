@@ -158,7 +158,7 @@ def test_types_are_advised_for_columns_of_text_whose_types_can_be_declared(tmp_p
     sql = PrivateSQL(files, epsilon=1.0, types={"C.x": "BIGINT"})
     advice = (
         r" A column of a CSV file or of Python objects is text unless its type is declared, for example "
-        r"types={'.\.name': 'DOUBLE'}"
+        r"types={'.\.name': 'DOUBLE'}\."
     )
     for text in ("SELECT COUNT(*) FROM C WHERE name = 7", "SELECT SUM(name) FROM C"):
         with pytest.raises(InvalidParameter, match=f"{advice}$"):

@@ -434,7 +434,10 @@ def test_rows_of_several_units_are_refused(text: str, words: str) -> None:
     ("unit", "words"),
     [
         ({"items": "number -> orders.id"}, r"unit\['items'\] must lead to .* orders, which has no unit"),
-        ({"items": "number -> customer.id"}, r"unit\['items'\] must lead to .*, got customer, which is public"),
+        (
+            {"items": "number -> customer.id"},
+            r"unit\['items'\] must lead to .*, got customer, which is public",
+        ),
         (
             {"items": "nothing -> orders.id"},
             r"unit\['items'\] must be a column, or a path 'column -> table.key'",

@@ -150,9 +150,7 @@ def test_known_values_are_asked_at_every_answer(connection: Any, monkeypatch: py
     for place, (name, _) in enumerate(expected):
         changed = [*expected[:place], (name, "another"), *expected[place + 1 :]]
         monkeypatch.setattr(source._settings, "_expected", changed)
-        with pytest.raises(
-            InvalidParameter, match=f"one that fails the check of {name}"
-        ):
+        with pytest.raises(InvalidParameter, match=f"one that fails the check of {name}"):
             source.run("SELECT 1")
         monkeypatch.undo()
     assert source.run("SELECT 1") == [(1,)]
