@@ -392,6 +392,8 @@ INSIDE = {
         "spreads",
         "several",
         "quantiles",
+        "declarations",
+        "kinds",
         "private_sql",
         "__init__",
     ],

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
+from unittest import mock
 
 import duckdb
 import numpy as np
@@ -17,9 +18,10 @@ import polars
 from dpstats.privacy import Neighbors, OneOf, Plan, Stage
 from dpstats.release.session import Session
 from dpstats.sql import PrivateSQL
-from dpstats.sql.kinds import choose_unit_points
+from dpstats.sql.kinds import Setting, choose_unit_points
 from dpstats.sql.private_sql import Query, SQLPlan
 from dpstats.sql.quantiles import SQLQuantilesPlan
+from dpstats.sql.source import Source
 from registry.entry import Entry, PlantedBug, Understated, less_noise
 from registry.sparse_vector import InBlocks
 from tests.sql.databases import Database, known_engine, replaced, shared
@@ -470,8 +472,9 @@ class HalfRange(Asked):
 class AnyJoin(PrivateSQL):
     """Planted bug: a row of the data may be in several rows of the result."""
 
-    def _counts_once(self, query: Query) -> bool:
-        return True
+    def _kind(self, query: Query) -> Any:
+        with mock.patch.object(Setting, "counts_once", lambda setting, query: True):
+            return super()._kind(query)
 
 
 class ManyTimes(Asked):
@@ -689,8 +692,9 @@ def left_entry() -> Entry:
 class AnyKey(PrivateSQL):
     """Planted bug: the end of a path may have a value twice, so that an item is of two people."""
 
-    def _add_key(self, table: Any, column: Any, parameter: str) -> Any:
-        return replace(table, keys=(column,))
+    def __init__(self, *given: Any, **options: Any) -> None:
+        with mock.patch.object(Source, "frequency", lambda *given: 1):
+            super().__init__(*given, **options)
 
 
 class WithoutKeys(Asked):
