@@ -561,8 +561,8 @@ INSIDE = {
         "simulate",
         "budget",
         "demo",
-        "doctor",
         "verify",
+        "doctor",
         "__init__",
     ],
 }

@@ -473,7 +473,7 @@ class AnyJoin(PrivateSQL):
     """Planted bug: a row of the data may be in several rows of the result."""
 
     def _kind(self, query: Query) -> Any:
-        with mock.patch.object(Setting, "counts_once", lambda setting, query: True):
+        with mock.patch.object(Setting, "counts_once", return_value=True):
             return super()._kind(query)
 
 
@@ -693,7 +693,7 @@ class AnyKey(PrivateSQL):
     """Planted bug: the end of a path may have a value twice, so that an item is of two people."""
 
     def __init__(self, *given: Any, **options: Any) -> None:
-        with mock.patch.object(Source, "frequency", lambda *given: 1):
+        with mock.patch.object(Source, "frequency", return_value=1):
             super().__init__(*given, **options)
 
 
