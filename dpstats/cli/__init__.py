@@ -29,7 +29,7 @@ from dpstats.cli.plan import add_plans
 from dpstats.cli.proportion import PROPORTION
 from dpstats.cli.quantile import QUANTILE
 from dpstats.cli.regress import REGRESS
-from dpstats.cli.release import add_release
+from dpstats.cli.release import ReleaseCommand
 from dpstats.cli.simulate import add_simulate
 from dpstats.cli.sparse_mean import SPARSE_MEAN
 from dpstats.cli.sql import add_sql
@@ -54,8 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         failure: BaseException = error
     except DPStatsError as error:
         failure = error
-    words = ". ".join([_message(failure), *getattr(failure, "__notes__", [])])
-    tell_error(f"dpstats {options.command}: {one_line(in_options(words, options))}")
+    words = ". ".join([_message(failure, options), *getattr(failure, "__notes__", [])])
+    tell_error(f"dpstats {options.command}: {one_line(words)}")
     return status_of(failure)
 
 
@@ -67,18 +67,18 @@ def _run(options: argparse.Namespace) -> int:
         return options.run(options) or 0
 
 
-def _message(error: BaseException) -> str:
+def _message(error: BaseException, options: argparse.Namespace) -> str:
     if isinstance(error, KeyboardInterrupt):
         return "interrupted"
     if isinstance(error, MemoryError):
         return "not enough memory"
     if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
         return f"this needs the package {error.name}: pip install 'dpstats[{EXTRAS[error.name]}]'"
-    return str(error)
+    return in_options(error, options)
 
 
 # The order of commands in the help text
-RELEASES = (
+RELEASES: tuple[ReleaseCommand, ...] = (
     MEAN,
     SPARSE_MEAN,
     GROUP_MEANS,
@@ -135,7 +135,7 @@ def _parser() -> argparse.ArgumentParser:
     add_demo(commands)
     plans = add_plans(commands, RELEASES)
     for release in RELEASES:
-        add_release(commands, release)
+        release.add(commands)
     add_sql(commands, plans)
     add_audit(commands)
     add_simulate(commands)

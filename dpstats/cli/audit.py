@@ -8,8 +8,19 @@ from typing import Any
 from dpstats.cli.exits import VIOLATION, epilog
 from dpstats.cli.files import opened, output
 from dpstats.cli.input import InputTable, add_table
-from dpstats.cli.options import add_output, add_plot, check_plot
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.cli.options import add_options, add_output, add_plot, check_plot, given
+from dpstats.errors import InvalidData, refuse
+
+_AUDIT = """
+    --epsilon EPSILON, float, required
+        the claim
+    --delta DELTA, float, default 0
+        of the claim (default: 0)
+    --confidence CONFIDENCE, float, default 0.95
+        of the lower bound (default: 0.95)
+    --column NAME, repeated
+        the columns that hold the outputs: first of the dataset, then of its neighbor (default: dataset, neighbor)
+"""
 
 
 def add_audit(commands: Any) -> None:
@@ -23,17 +34,7 @@ def add_audit(commands: Any) -> None:
         epilog=epilog(),
     )
     add_table(parser)
-    parser.add_argument("--epsilon", type=float, required=True, help="the claim")
-    parser.add_argument("--delta", type=float, default=0.0, help="of the claim (default: 0)")
-    parser.add_argument("--confidence", type=float, default=0.95, help="of the lower bound (default: 0.95)")
-    parser.add_argument(
-        "--column",
-        action="append",
-        metavar="NAME",
-        help="the columns that hold the outputs: first of the dataset, then of its neighbor (default: dataset, "
-        "neighbor)",
-    )
-    parser.add_argument("--columns", nargs=2, dest="column", help=argparse.SUPPRESS)  # its name until 0.1
+    add_options(parser, _AUDIT)
     add_plot(parser, "the trade-off curve")
     add_output(parser)
     parser.set_defaults(run=_audit)
@@ -47,18 +48,14 @@ def _audit(options: argparse.Namespace) -> int:
     check_plot(options.plot)
     columns = options.column or ["dataset", "neighbor"]
     if len(columns) != 2:
-        raise InvalidParameter(f"--column must be given twice, or not at all, got {len(columns)} times")
+        got = f"{len(columns)} times"
+        raise refuse("--column", got=got, allowed="be given twice, or not at all")
     table = InputTable(options)
     frame = table.frame(columns, text=columns)
     outputs = [_outputs(frame[name], table.name) for name in columns]
     # Opened before the work, so that a path that cannot be written is refused at once.
     with opened("--plot", options.plot), output(options) as show:
-        result = audit_outputs(
-            *outputs,
-            epsilon=options.epsilon,
-            delta=options.delta,
-            confidence=options.confidence,
-        )
+        result = audit_outputs(*outputs, **given(options, "epsilon delta confidence"))
         facts = asdict(result)
         del facts["curve"]
         show(result, facts)

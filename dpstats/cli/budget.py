@@ -9,9 +9,34 @@ from typing import Any
 
 from dpstats.cli.exits import epilog
 from dpstats.cli.files import as_json, output
-from dpstats.cli.kept import KeptResult, KeptResults
-from dpstats.cli.options import add_output
-from dpstats.errors import InvalidParameter
+from dpstats.cli.options import add_options, add_output
+from dpstats.cli.undelivered import KeptResult, KeptResults
+from dpstats.errors import refuse
+
+_NEW = """
+    ledger, path
+        the ledger, which must not be there yet
+    --epsilon EPSILON, float, required
+        the total
+    --delta DELTA, float, default 0
+        the total (default: 0)
+    --method {basic,gdp,zcdp}, default basic
+        how charges add up: epsilons and deltas (basic, the default), or as Gaussian (gdp) or zero-concentrated (zcdp)
+        releases, which are tighter where there are many
+    --unit NAME
+        what the budget protects: the column that names the unit of a row, as in the commands that release (default: the
+        unit of the first charge)
+    --neighbors {REPLACE_ONE,ADD_OR_REMOVE_ONE}, default REPLACE_ONE
+        relation of all charges (default: REPLACE_ONE)
+"""
+_LEDGER = """
+    ledger, path
+        the ledger
+"""
+_DISCARD = """
+    --discard
+        forget these results, once they have been shown
+"""
 
 
 def add_budget(commands: Any) -> None:
@@ -26,28 +51,7 @@ def add_budget(commands: Any) -> None:
     )
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     new = actions.add_parser("new", help="make a ledger", description="Make a ledger.")
-    new.add_argument("ledger", type=Path, help="the ledger, which must not be there yet")
-    new.add_argument("--epsilon", type=float, required=True, help="the total")
-    new.add_argument("--delta", type=float, default=0.0, help="the total (default: 0)")
-    new.add_argument(
-        "--method",
-        choices=["basic", "gdp", "zcdp"],
-        default="basic",
-        help="how charges add up: epsilons and deltas (basic, the default), or as Gaussian (gdp) or zero-concentrated "
-        "(zcdp) releases, which are tighter where there are many",
-    )
-    new.add_argument(
-        "--unit",
-        metavar="NAME",
-        help="what the budget protects: the column that names the unit of a row, as in the commands that release "
-        "(default: the unit of the first charge)",
-    )
-    new.add_argument(
-        "--neighbors",
-        choices=["REPLACE_ONE", "ADD_OR_REMOVE_ONE"],
-        default="REPLACE_ONE",
-        help="relation of all charges (default: REPLACE_ONE)",
-    )
+    add_options(new, _NEW)
     add_output(new)
     new.set_defaults(run=_new)
     for name, help_text, run in (
@@ -56,11 +60,7 @@ def add_budget(commands: Any) -> None:
         ("results", "results that were released and charged, and not delivered", _results),
     ):
         action = actions.add_parser(name, help=help_text, description=f"Show {help_text}.")
-        action.add_argument("ledger", type=Path, help="the ledger")
-        if name == "results":
-            action.add_argument(
-                "--discard", action="store_true", help="forget these results, once they have been shown"
-            )
+        add_options(action, _LEDGER + (_DISCARD if name == "results" else ""))
         add_output(action)
         action.set_defaults(run=run)
 
@@ -69,7 +69,7 @@ def _new(options: argparse.Namespace) -> None:
     from dpstats.privacy import Neighbors, PrivacyBudget
 
     if options.ledger.exists():
-        raise InvalidParameter(f"{options.ledger} exists already")
+        raise refuse("ledger", got=str(options.ledger), allowed="a file that is not there yet")
     with output(options) as show:
         budget = PrivacyBudget(
             options.epsilon,
@@ -123,17 +123,12 @@ def _history(options: argparse.Namespace) -> None:
     ]
     lines = [f"{'time (UTC)':<25}  {'epsilon':>10}  {'delta':>10}  {'unit':<10}  for"]
     for row in rows:
-        label, unit = (_on_one_line(row[name]) for name in ("label", "unit"))
+        label, unit = (json.dumps(row[name], ensure_ascii=False)[1:-1] for name in ("label", "unit"))
         lines.append(
             f"{row['time']:<25}  {row['epsilon']:>10.6g}  {row['delta']:>10.3g}  {unit:<10}  {label}"
         )
     with output(options) as show:
         show("\n".join(lines), {"ledger": str(options.ledger), "charges": rows})
-
-
-def _on_one_line(text: Any) -> str:
-    """Return a printable text on one line."""
-    return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
 def _results(options: argparse.Namespace) -> None:

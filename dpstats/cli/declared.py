@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dpstats.cli.options import check_ends, per_column, split_list
-from dpstats.errors import InvalidParameter, show
+from dpstats.errors import refuse, show
 
 Pair = tuple[float, float]
 Pairs = list[Pair]
@@ -22,22 +22,20 @@ def bounds_of(given: list[list[str]] | None) -> tuple[Pairs, dict[str, Pair]]:
         rest = iter(words)
         for word in rest:
             name, equals, ends = word.rpartition("=")
-            pair = _pair(ends.split(",") if equals else [word, next(rest, "")])
+            texts = ends.split(",") if equals else [word, next(rest, "")]
+            try:
+                low, high = map(float, texts)
+            except ValueError:
+                got = show(" ".join(texts).strip())
+                raise refuse("--bounds", got=got, allowed="LO HI or NAME=LO,HI") from None
+            check_ends(low, high)
             if not equals:
-                pairs.append(pair)
-            elif named.setdefault(name, pair) is not pair:
-                raise InvalidParameter(f"--bounds must name each column once, got {show(name)} twice")
+                pairs.append((low, high))
+                continue
+            if name in named:
+                raise refuse("--bounds", got=f"{show(name)} twice", allowed="name each column once")
+            named[name] = low, high
     return pairs, named
-
-
-def _pair(texts: list[str]) -> Pair:
-    try:
-        low, high = map(float, texts)
-    except ValueError:
-        got = " ".join(texts).strip()
-        raise InvalidParameter(f"--bounds must be LO HI or NAME=LO,HI, got {show(got)}") from None
-    check_ends(low, high)
-    return low, high
 
 
 def levels_of(given: list[str] | None, option: str = "--levels", *, discover: bool = False) -> dict[str, Any]:
@@ -51,11 +49,9 @@ def levels_of(given: list[str] | None, option: str = "--levels", *, discover: bo
         undeclared = discover and words == DISCOVER
         levels = DISCOVER if undeclared else split_list(words)
         if not equals or (not undeclared and (len(levels) < 2 or len(set(levels)) < len(levels))):
-            raise InvalidParameter(
-                f"{option} must be NAME=A,B,... of two different levels or more, got {show(text)}"
-            )
+            raise refuse(option, given=text, allowed="NAME=A,B,... of two different levels or more")
         if name in found:
-            raise InvalidParameter(f"{option} must name each column once, got {show(name)} twice")
+            raise refuse(option, got=f"{show(name)} twice", allowed="name each column once")
         found[name] = levels
     return found
 
@@ -63,9 +59,8 @@ def levels_of(given: list[str] | None, option: str = "--levels", *, discover: bo
 def check_discovery(option: str, delta: float) -> None:
     """Raise an error for a discovery of labels without a positive delta."""
     if delta == 0:
-        raise InvalidParameter(
-            f"--delta must be positive with {option}, got 0. Declare the labels, or give --delta 1e-6 for example."
-        )
+        remedy = "Declare the labels, or give --delta 1e-6 for example."
+        raise refuse("--delta", got="0", allowed=f"positive with {option}", remedy=remedy)
 
 
 def by_column(columns: list[str], pairs: Pairs, named: dict[str, Pair]) -> Any:
@@ -75,13 +70,11 @@ def by_column(columns: list[str], pairs: Pairs, named: dict[str, Pair]) -> Any:
     """
     others = [name for name in columns if name not in named]
     if others and not pairs:
-        raise InvalidParameter(
-            f"--bounds must be given for every column (LO HI, or NAME=LO,HI), got none for {show(others[0])}"
-        )
+        allowed = "be given for every column (LO HI, or NAME=LO,HI)"
+        raise refuse("--bounds", got=f"none for {show(others[0])}", allowed=allowed)
     if pairs and not others:
-        raise InvalidParameter(
-            "--bounds without a name needs a column without named --bounds, got named --bounds for every column"
-        )
+        allowed = "have a name (NAME=LO,HI), as every column has named bounds"
+        raise refuse("--bounds", got="bounds without a name", allowed=allowed)
     shared = per_column("--bounds", pairs, len(others)) if pairs else []
     if not named:
         return shared

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TextIO
 
 from dpstats import __version__
 from dpstats.data.labels import printable
-from dpstats.errors import InvalidParameter, NotDelivered
+from dpstats.errors import NotDelivered, refuse
 
 Show = Callable[[Any, dict[str, Any]], None]
 """Shows a result: takes the printed text, and the facts of the JSON output."""
@@ -50,9 +50,8 @@ def keep_apart(options: argparse.Namespace) -> None:
     for label, path in _named_files(options):
         for other, known in seen:
             if _same(path, known):
-                raise InvalidParameter(
-                    f"{other} and {label} must be different files, got {str(path)!r} for both"
-                )
+                got = f"{str(path)!r} for both"
+                raise refuse(f"{other} and {label}", got=got, allowed="different files")
         seen.append((label, path))
 
 
@@ -64,7 +63,7 @@ def _named_files(options: argparse.Namespace) -> Iterator[tuple[str, Path]]:
             yield label, path
             if name in _LEDGERS:
                 if not path.name:
-                    raise InvalidParameter(f"{label} must name a file, got {str(path)!r}")
+                    raise refuse(label, got=repr(str(path)), allowed="name a file")
                 results = results_path(path)
                 yield "the results next to the ledger", results
                 for store in (path, results):
@@ -106,9 +105,8 @@ def opened(option: str, path: Any) -> Iterator[Callable[[str], None] | None]:
     try:
         file = open(path, "a", encoding="utf-8")  # noqa: SIM115
     except OSError as error:
-        raise InvalidParameter(
-            f"{option} must name a file that can be written, got {str(path)!r} ({error.strerror})"
-        ) from None
+        got = f"{str(path)!r} ({error.strerror})"
+        raise refuse(option, got=got, allowed="name a file that can be written") from None
 
     def write(text: str) -> None:
         try:
@@ -141,7 +139,7 @@ def output(options: argparse.Namespace) -> Iterator[Show]:
     """
     target = options.json
     if sys.stdout is None and target in (None, "-"):
-        raise InvalidParameter("standard output is closed: --json must name a file for the result")
+        raise refuse("--json", allowed="name a file for the result, as standard output is closed")
     with opened("--json", None if target == "-" else target) as write:
 
         def show(table: Any, facts: dict[str, Any]) -> None:

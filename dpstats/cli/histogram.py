@@ -7,45 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from dpstats.cli.declared import DISCOVER, check_discovery
 from dpstats.cli.input import InputTable
-from dpstats.cli.options import add_privacy, split_list
+from dpstats.cli.options import add_options, check_one, given, split_list
 from dpstats.cli.release import ReleaseCommand
-from dpstats.cli.units import add_unit, read_rows
-from dpstats.errors import InvalidParameter
+from dpstats.cli.units import read_rows
 
 if TYPE_CHECKING:
     from dpstats.mechanisms import CountEstimate
     from dpstats.privacy import PrivacyGuarantee, ReleasePlan
-
-
-def _add_parameters(parser: argparse.ArgumentParser) -> None:
-    kind = parser.add_mutually_exclusive_group(required=True)
-    kind.add_argument(
-        "--bins", nargs="+", type=float, metavar="E", help="public and increasing edges of bins of numbers"
-    )
-    kind.add_argument(
-        "--categories",
-        metavar="A,B,...",
-        help="public categories, as text. The word discover shows the "
-        "categories of many rows, which needs a positive --delta",
-    )
-    add_unit(parser, "the mean of its numbers, or its first category")
-    parser.add_argument(
-        "--unknown",
-        choices=["error", "drop"],
-        default="error",
-        help="what a row outside of them does: refuse the file (default), or count nowhere",
-    )
-    add_privacy(parser, 0.0, neighbors=True)
-
-
-def _read(table: InputTable, options: argparse.Namespace) -> tuple[Any, ...]:
-    if options.column is None or len(options.column) != 1:
-        raise InvalidParameter("--column must be given once")
-    (name,) = options.column
-    text = [] if options.bins else [name]
-    if options.unit is None:
-        return (table.rows([name], text=text),)
-    return (read_rows(table, options, {name: "mean" if options.bins else "first"}, text=text),)
 
 
 class ColumnHistogram:
@@ -88,85 +56,88 @@ class ColumnHistogram:
         return self
 
 
-def _one(options: argparse.Namespace) -> int:
-    return 1
+class HistogramCommand(ReleaseCommand):
+    """Counts of categories, or of bins."""
 
-
-def _build(options: argparse.Namespace, n: int, d: int) -> Any:
-    if options.categories == DISCOVER:
-        check_discovery(f"--categories {DISCOVER}", options.delta)
-    return ColumnHistogram(
-        categories=_categories(options),
-        bins=options.bins,
-        epsilon=options.epsilon,
-        delta=options.delta,
-        unknown=options.unknown,
-        neighbors=options.neighbors,
+    name = "histogram"
+    help = "private counts of categories, or of bins of numbers with densities"
+    description = (
+        "Release the number of rows in declared or discovered categories, or in bins; for bins, also densities with a "
+        "band. Public: the number of rows, the column's name, categories and edges. Neighbors differ in one row."
     )
+    kinds = """
+    --bins E ..., float
+        public and increasing edges of bins of numbers
+    --categories A,B,...
+        public categories, as text. The word discover shows the categories of many rows, which needs a positive --delta
+    """
+    parameters = """
+    --unknown {error,drop}, default error
+        what a row outside of them does: refuse the file (default), or count nowhere
+    """
+    unit = "the mean of its numbers, or its first category"
+    delta = 0.0
+    neighbors = True
+    picture = "the counts, or the densities with their band"
+    names_columns = True
+
+    def add_parameters(self, parser: argparse.ArgumentParser) -> None:
+        add_options(parser.add_mutually_exclusive_group(required=True), self.kinds)
+        super().add_parameters(parser)
+
+    def read(self, table: InputTable, options: argparse.Namespace) -> tuple[Any, ...]:
+        name = check_one(options)
+        text = [] if options.bins else [name]
+        if options.unit is None:
+            return (table.rows([name], text=text),)
+        return (read_rows(table, options, {name: "mean" if options.bins else "first"}, text=text),)
+
+    def width(self, options: argparse.Namespace) -> int | None:
+        return 1
+
+    def build(self, options: argparse.Namespace, n: int, d: int) -> Any:
+        categories = options.categories
+        if categories == DISCOVER:
+            check_discovery(f"--categories {DISCOVER}", options.delta)
+        elif categories is not None:
+            categories = split_list(categories)
+        own = given(options, "bins epsilon delta unknown neighbors")
+        return ColumnHistogram(categories=categories, **own)
+
+    def report(self, model: Any, options: argparse.Namespace) -> tuple[list[Any], dict[str, Any]]:
+        result = model.result_
+        interval = result.confidence_interval(options.confidence)
+        columns = {
+            "name": [str(name) for name in result.categories],
+            "count": result.counts.tolist(),
+            "low": interval.low.tolist(),
+            "high": interval.high.tolist(),
+        }
+        if self._has_densities(options):
+            band = result.density_interval(options.confidence)
+            names, parts = ("density", "density_low", "density_high"), (result.densities, band.low, band.high)
+            columns |= {name: part.tolist() for name, part in zip(names, parts, strict=True)}
+        facts = {
+            "noise": result.noise,
+            "noise_scale": result.scale,
+            "estimand": interval.estimand,
+            "confidence_level": interval.confidence_level,
+            "column": options.column[0],
+            "bins" if options.bins else "categories": [
+                dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
+            ],
+        }
+        return [result.summary(options.confidence)], facts
+
+    def _has_densities(self, options: argparse.Namespace) -> bool:
+        """Return whether densities are reported, which need a public number of rows."""
+        return bool(options.bins) and options.neighbors == "replace_one"
+
+    def draw(self, model: Any, options: argparse.Namespace) -> Any:
+        from dpstats.plots import plot_counts, plot_density
+
+        draw = plot_density if self._has_densities(options) else plot_counts
+        return draw(model.result_, confidence_level=options.confidence, title=options.column[0])
 
 
-def _categories(options: argparse.Namespace) -> Any:
-    """Return the declared categories, or the word for discovered ones."""
-    if options.categories in (None, DISCOVER):
-        return options.categories
-    return split_list(options.categories)
-
-
-def _report(made: Any, options: argparse.Namespace) -> tuple[list[Any], dict[str, Any]]:
-    import numpy as np
-
-    result = made.result_
-    interval = result.confidence_interval(options.confidence)
-    summary = result.summary(options.confidence)
-    records = [
-        {"name": str(name), "count": count, "low": low, "high": high}
-        for name, count, low, high in zip(
-            result.categories,
-            result.counts.tolist(),
-            interval.low.tolist(),
-            interval.high.tolist(),
-            strict=True,
-        )
-    ]
-    if _has_densities(options):
-        band = result.density_interval(options.confidence)
-        columns = np.column_stack([result.densities, band.low, band.high]).tolist()
-        names = ("density", "density_low", "density_high")
-        for record, values in zip(records, columns, strict=True):
-            record |= dict(zip(names, values, strict=True))
-    facts = {
-        "noise": result.noise,
-        "noise_scale": result.scale,
-        "estimand": interval.estimand,
-        "confidence_level": interval.confidence_level,
-        "column": options.column[0],
-        "bins" if options.bins else "categories": records,
-    }
-    return [summary], facts
-
-
-def _has_densities(options: argparse.Namespace) -> bool:
-    """Return whether densities are reported, which need a public number of rows."""
-    return bool(options.bins) and options.neighbors == "replace_one"
-
-
-def _draw(made: Any, options: argparse.Namespace) -> Any:
-    from dpstats.plots import plot_counts, plot_density
-
-    draw = plot_density if _has_densities(options) else plot_counts
-    return draw(made.result_, confidence_level=options.confidence, title=options.column[0])
-
-
-HISTOGRAM = ReleaseCommand(
-    name="histogram",
-    help="private counts of categories, or of bins of numbers with densities",
-    description="Release the number of rows in declared or discovered categories, or in bins; for bins, also "
-    "densities with a band. Public: the number of rows, the column's name, categories and edges. Neighbors differ in "
-    "one row.",
-    add_parameters=_add_parameters,
-    build=_build,
-    report=_report,
-    read=_read,
-    width=_one,
-    picture=("the counts, or the densities with their band", _draw),
-)
+HISTOGRAM = HistogramCommand()

@@ -13,9 +13,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from dpstats.cli.files import path_or_dash
-from dpstats.cli.options import split_list
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.cli.options import add_options, split_list
+from dpstats.errors import InvalidData, InvalidParameter, refuse, refuse_data
 
 _NAMES = 20  # largest number of column names in the label of a charge
 _SEPARATORS = {"\\t": "\t", "tab": "\t"}
@@ -23,21 +22,20 @@ _SEPARATORS = {"\\t": "\t", "tab": "\t"}
 
 def add_table(parser: argparse.ArgumentParser) -> None:
     """Add the arguments for the table and its format."""
-    parser.add_argument(
-        "file", type=path_or_dash, help="CSV or Parquet file with a header; '-' is CSV from standard input"
-    )
-    table = parser.add_argument_group("how the table is written")
-    table.add_argument(
-        "--sep",
-        metavar="C",
-        help="what separates entries: a character, or 'tab' (default: ',', and 'tab' in .tsv files)",
-    )
-    table.add_argument("--encoding", default="utf-8", metavar="NAME", help="of the text (default: utf-8)")
-    table.add_argument(
-        "--na-values",
-        metavar="A,B,...",
-        help="more words that mean a missing entry, in columns of numbers and of text",
-    )
+    file = """
+    file, path or dash
+        CSV or Parquet file with a header; '-' is CSV from standard input
+    """
+    add_options(parser, file)
+    form = """
+    --sep C
+        what separates entries: a character, or 'tab' (default: ',', and 'tab' in .tsv files)
+    --encoding NAME, default utf-8
+        of the text (default: utf-8)
+    --na-values A,B,...
+        more words that mean a missing entry, in columns of numbers and of text
+    """
+    add_options(parser.add_argument_group("how the table is written"), form)
 
 
 class InputTable:
@@ -58,14 +56,12 @@ class InputTable:
     """
 
     def __init__(
-        self,
-        options: argparse.Namespace,
-        check: Callable[[int, int], None] | None = None,
+        self, options: argparse.Namespace, check: Callable[[int, int], None] = lambda rows, columns: None
     ) -> None:
         self._path = Path(options.file)
         self._piped = options.file == "-"
         self._options = options
-        self._check = check or (lambda rows, columns: None)
+        self._check = check
         self.name = "standard input" if self._piped else self._path.name or str(self._path)
         self.columns: list[str] = []
 
@@ -123,7 +119,7 @@ class InputTable:
                 stream = stack.enter_context(self._opened())
             rows = read_delimited(stream, self.name, columns, text=text, form=form, option=option)
         if not rows.columns:
-            raise InvalidData(f"{self.name} must have a numeric column, got none")
+            raise refuse_data(self.name, got="none", allowed="have a numeric column")
         self.columns = list(rows.columns)
         return rows
 
@@ -148,7 +144,7 @@ class InputTable:
             if columns is None:
                 columns = [name for name in rows.columns if rows.is_number(name)]
                 if not columns:
-                    raise InvalidData(f"{self.name} must have a numeric column, got none")
+                    raise refuse_data(self.name, got="none", allowed="have a numeric column")
             self._check_names(columns, list(rows.types), option)
             words = tuple(name for name in columns if name in text)
             return rows.having([name for name in columns if name not in text], words or None)
@@ -186,7 +182,7 @@ class InputTable:
         if columns is None:
             columns = list(frame.select_dtypes("number").columns)
             if not columns:
-                raise InvalidData(f"{self.name} must have a numeric column, got none")
+                raise refuse_data(self.name, got="none", allowed="have a numeric column")
         self._check_names(columns, list(frame.columns), option)
         return frame[columns]
 
@@ -211,13 +207,12 @@ def text_format(options: argparse.Namespace) -> Any:
     given = separator(Path(options.file)) if options.sep is None else options.sep
     sep = _SEPARATORS.get(given, given)
     if len(sep) != 1 or sep in '"\r\n\0':
-        raise InvalidParameter(f"--sep must be one character, or 'tab', got {options.sep!r}")
+        raise refuse("--sep", given=options.sep, allowed="one character, or 'tab'")
     try:
         "".encode(options.encoding)
     except (LookupError, ValueError):
-        raise InvalidParameter(
-            f"--encoding must be one that Python knows (utf-8, latin-1, cp1252), got {options.encoding!r}"
-        ) from None
+        allowed = "one that Python knows (utf-8, latin-1, cp1252)"
+        raise refuse("--encoding", given=options.encoding, allowed=allowed) from None
     return TextFormat(sep, options.encoding, check_codes(missing_words(options), "--na-values"))
 
 

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 from dpstats.cli.exits import epilog
 from dpstats.cli.files import output
-from dpstats.cli.options import add_output
-from dpstats.cli.release import (
-    ReleaseCommand,
-    ledger_budget,
-)
-from dpstats.cli.samples import Target
-from dpstats.errors import BudgetExceeded, InvalidParameter
+from dpstats.cli.options import add_options, add_output
+from dpstats.cli.release import ReleaseCommand, ledger_budget
+from dpstats.errors import BudgetExceeded, refuse
 
 # Larger sizes are typing errors: plans for them would run out of memory or leave floating point.
 _MOST_ROWS, _MOST_COLUMNS = 10**15, 10**8
@@ -39,93 +34,73 @@ def add_plans(commands: Any, releases: Iterable[ReleaseCommand]) -> Any:
     ).add_subparsers(dest="sampled", required=True, metavar="COMMAND")
     for command in releases:
         words = f"the plan of '{command.name}' with these parameters"
-        planned = plans.add_parser(command.name, help=words, description=f"Print {words}.")
-        planned.add_argument("--rows", type=int, required=True, metavar="N", help="number of rows")
-        _add_plan(planned, command, _plan)
-        if command.target is not None:
-            _add_samples(sampled, command, command.target)
+        parser = plans.add_parser(command.name, help=words, description=f"Print {words}.")
+        add_options(parser, "    --rows N, int, required\n        number of rows")
+        _add_plan(parser, command, _plan)
+        if (target := command.target) is not None:
+            parser = sampled.add_parser(command.name, help=target.help, description=target.description)
+            add_options(parser, target.parameters)
+            _add_plan(parser, command, _samples)
     return plans
 
 
 def _add_plan(parser: argparse.ArgumentParser, command: ReleaseCommand, run: Any) -> None:
-    parser.add_argument(
-        "--columns",
-        nargs="+",
-        required=command.width is None,
-        metavar="D",
-        help="number of columns, or their names as --column has them in the release",
-    )
+    required = ", required" if command.needs_columns else ""
+    words = "number of columns, or their names as --column has them in the release"
+    add_options(parser, f"    --columns D ...{required}\n        {words}")
     command.add_parameters(parser)
     add_affordable(parser)
     add_output(parser)
-    parser.set_defaults(run=run, build=command.build, width=command.width or _columns, target=command.target)
-
-
-def _add_samples(commands: Any, command: ReleaseCommand, target: Target) -> None:
-    parser = commands.add_parser(command.name, help=target.help, description=target.description)
-    target.add_parameters(parser)
-    _add_plan(parser, command, _samples)
+    parser.set_defaults(run=lambda options: run(command, options))
 
 
 def add_affordable(parser: argparse.ArgumentParser) -> None:
     """Add the ledger that a plan is compared with."""
-    parser.add_argument(
-        "--budget",
-        type=Path,
-        metavar="LEDGER",
-        help="say whether this ledger could pay, and show the remaining budget; exit status 4 if it could not",
-    )
+    text = """
+    --budget LEDGER, path
+        say whether this ledger could pay, and show the remaining budget; exit status 4 if it could not
+    """
+    add_options(parser, text)
 
 
-def _columns(options: argparse.Namespace) -> int | None:
-    return None
-
-
-def _plan(options: argparse.Namespace) -> None:
+def _plan(command: ReleaseCommand, options: argparse.Namespace) -> None:
     """Print what a release would consist of, without data."""
     from dpstats.data.parameters import check_integer
 
     n = check_integer("--rows", options.rows, at_least=2, at_most=_MOST_ROWS)
-    d = _planned_columns(options)
-    _show_plan(options, options.build(options, n, d), n, d)
+    d = _planned_columns(command, options)
+    _show_plan(options, command.build(options, n, d), n, d)
 
 
-def _samples(options: argparse.Namespace) -> None:
+def _samples(command: ReleaseCommand, options: argparse.Namespace) -> None:
     """Print the required number of rows, and the plan for this number."""
-    d = _planned_columns(options)
-    found = options.target.find(options, d, options.build)
+    assert command.target is not None
+    d = _planned_columns(command, options)
+    found = command.target.find(options, d, command.build)
     _show_plan(options, found.estimator, found.rows, d, f"{found.words}\n", found.facts)
 
 
-def _planned_columns(options: argparse.Namespace) -> int:
+def _planned_columns(command: ReleaseCommand, options: argparse.Namespace) -> int:
+    """Return the number of columns. Other options can refer to columns by their names, if these are given."""
     from dpstats.data.parameters import check_integer
 
-    given = options.columns or []
-    if len(given) > 1 or any(not _is_whole(word) for word in given):
-        return _named_columns(options, given)
-    options.columns = int(given[0]) if given else None
-    known: int | None = options.width(options)
+    names = options.columns or []
+    if len(names) > 1 or any(not word.removeprefix("-").isdecimal() for word in names):
+        if len(set(names)) < len(names):
+            raise refuse("--columns", got=", ".join(names), allowed="name each column once")
+        options.column = names
+        known = command.width(options)
+        if known is not None and len(names) > known:
+            raise refuse("--columns", got=", ".join(names), allowed=f"name {known} of them")
+        return known or len(names)
+    options.columns = int(names[0]) if names else None
+    known = command.width(options)
     if known is not None and options.columns is not None:
-        raise InvalidParameter(f"--columns must not be given: by the other options there are {known} of them")
+        remedy = f"By the other options there are {known} of them."
+        raise refuse("--columns", allowed="not be given", remedy=remedy)
     if known is None and options.columns is None:
-        raise InvalidParameter("--columns must be given: the number of columns")
+        raise refuse("--columns", allowed="be given: the number of columns")
     return known or check_integer("--columns", options.columns, at_least=1, at_most=_MOST_COLUMNS)
-
-
-def _is_whole(word: str) -> bool:
-    """Return whether a word is a whole number."""
-    return word.removeprefix("-").isdecimal()
-
-
-def _named_columns(options: argparse.Namespace, names: list[str]) -> int:
-    """Return the number of columns of a design of named columns, which other options can refer to by name."""
-    if len(set(names)) < len(names):
-        raise InvalidParameter(f"--columns must name each column once, got {', '.join(names)}")
-    options.column = names
-    known: int | None = options.width(options)
-    if known is not None and len(names) > known:
-        raise InvalidParameter(f"--columns must name {known} of them, got {', '.join(names)}")
-    return known or len(names)
 
 
 def _show_plan(
@@ -141,48 +116,39 @@ def _show_plan(
     name = type(estimator).__name__
     text = f"{before}{name}: {plan}"
     lines = [text, *(f"  {note}" for note in plan.notes() if note not in text)]
-    facts = {
-        "estimator": name,
-        **(found or {}),
-        **plan.to_dict(),
-    }
+    facts = {"estimator": name, **(found or {}), **plan.to_dict()}
     if hasattr(estimator, "calibration_seconds"):
-        seconds = estimator.calibration_seconds(n, d)
-        facts["calibration_seconds"] = seconds
+        seconds = facts["calibration_seconds"] = estimator.calibration_seconds(n, d)
         if seconds:
             lines.append(
                 f"  calibration, before the charge: about {_duration(seconds)} of one core, to within a factor of a few"
             )
+    show_affordable(options, plan, lines, facts)
+
+
+def show_affordable(options: argparse.Namespace, plan: Any, lines: list[str], facts: dict[str, Any]) -> None:
+    """Show a plan and whether the ledger of ``--budget`` can pay for it, and raise the error if it cannot."""
     refusal = None
     if options.budget is not None:
-        words, facts["budget"], refusal = affordable(options.budget, plan)
-        lines.append(words)
+        budget, left = ledger_budget(options.budget), None
+        try:
+            left = budget.remaining_after(plan)
+        except BudgetExceeded as error:
+            refusal = error
+        facts["budget"] = {
+            "ledger": str(options.budget),
+            "can_pay": left is not None,
+            "remaining": budget.remaining.to_dict(),
+            "remaining_after": None if left is None else left.to_dict(),
+        }
+        words = "it cannot pay"
+        if left is not None:
+            words = f"it can pay. Afterwards the largest single charge that fits is {left}"
+        lines.append(f"Budget {options.budget}: {words}")
     with output(options) as show:
         show("\n".join(lines), facts)
     if refusal is not None:
         raise refusal
-
-
-def affordable(ledger: Path, plan: Any) -> tuple[str, dict[str, Any], BudgetExceeded | None]:
-    """Return whether a ledger can pay for a plan, as text and as facts, and the error if not."""
-    budget = ledger_budget(ledger)
-    left, refusal = None, None
-    try:
-        left = budget.remaining_after(plan)
-    except BudgetExceeded as error:
-        refusal = error
-    facts = {
-        "ledger": str(ledger),
-        "can_pay": left is not None,
-        "remaining": budget.remaining.to_dict(),
-        "remaining_after": None if left is None else left.to_dict(),
-    }
-    words = f"Budget {ledger}: " + (
-        "it cannot pay"
-        if left is None
-        else f"it can pay. Afterwards the largest single charge that fits is {left}"
-    )
-    return words, facts, refusal
 
 
 def _duration(seconds: float) -> str:

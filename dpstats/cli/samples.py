@@ -7,8 +7,8 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
-from dpstats.cli.options import per_column
-from dpstats.errors import InvalidParameter
+from dpstats.cli.options import given, per_column
+from dpstats.errors import InvalidParameter, refuse
 
 Build = Callable[[argparse.Namespace, int, int], Any]
 """(options, rows, columns) -> the estimator."""
@@ -24,18 +24,16 @@ class Found(NamedTuple):
 
 
 class Target(Protocol):
-    """The target of a required number of rows: an error or a power."""
+    """The target of a required number of rows, an error or a power, and the options for its size."""
 
     @property
-    def help(self) -> str:
-        """Short description of the target."""
+    def help(self) -> str: ...
 
     @property
-    def description(self) -> str:
-        """Full description of the target."""
+    def description(self) -> str: ...
 
-    def add_parameters(self, parser: argparse.ArgumentParser) -> None:
-        """Add the arguments for the size of the target."""
+    @property
+    def parameters(self) -> str: ...
 
     def find(self, options: argparse.Namespace, d: int, build: Build) -> Found:
         """Return the required number of rows for a number of columns."""
@@ -66,22 +64,15 @@ class ErrorTarget(NamedTuple):
             "--target-error, by the plan's own expected error."
         )
 
-    def add_parameters(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
-            "--target-error",
-            type=float,
-            required=True,
-            metavar="E",
-            help=f"root mean square error {self.words}, in its units",
-        )
-        parser.add_argument(
-            "--spread",
-            action="append",
-            type=float,
-            metavar="S",
-            help="standard deviation that rows are taken to have, once or once per column: for planning only (default: "
-            "what the plan says of it)",
-        )
+    @property
+    def parameters(self) -> str:
+        return f"""
+    --target-error E, float, required
+        root mean square error {self.words}, in its units
+    --spread S, float, repeated
+        standard deviation that rows are taken to have, once or once per column: for planning only (default: what the
+        plan says of it)
+    """
 
     def find(self, options: argparse.Namespace, d: int, build: Build) -> Found:
         from dpstats.data.parameters import check_real
@@ -97,9 +88,10 @@ class ErrorTarget(NamedTuple):
         except InvalidParameter as error:
             if not str(error).startswith("target_error"):
                 raise
-            raise InvalidParameter(
-                "--target-error cannot be reached by 2^32 rows, the most that are added up exactly; 'dpstats plan' "
-                "says the noise there"
+            raise refuse(
+                "--target-error",
+                allowed="be reached by 2^32 rows, the most that are added up exactly",
+                remedy="'dpstats plan' says the noise there.",
             ) from None
         plan = estimator.plan(n, d)
         reached = math.sqrt(plan.expected_error(spread) / share)
@@ -131,83 +123,46 @@ class PowerTarget(NamedTuple):
             "--distance off, by simulation of public numbers: no data are read."
         )
 
-    def add_parameters(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
-            "--distance",
-            type=float,
-            required=True,
-            metavar="A",
-            help="Mahalanobis distance of the rows' mean from --mean: of one column, in its standard deviations",
-        )
-        parser.add_argument(
-            "--power",
-            type=float,
-            default=0.8,
-            metavar="P",
-            help="probability to reject at that distance (default: 0.8)",
-        )
-        parser.add_argument(
-            "--direction",
-            choices=["dense", "sparse"],
-            default="dense",
-            help="where the mean lies: off in all columns alike (default), or in the first alone",
-        )
-        parser.add_argument(
-            "--simulations",
-            type=int,
-            default=1000,
-            metavar="N",
-            help="datasets of each size that is tried (default: 1000)",
-        )
-        parser.add_argument(
-            "--max-seconds",
-            type=float,
-            default=3600.0,
-            metavar="S",
-            help="of one core: a search that would take longer is refused (default: 3600)",
-        )
+    @property
+    def parameters(self) -> str:
+        return """
+    --distance A, float, required
+        Mahalanobis distance of the rows' mean from --mean: of one column, in its standard deviations
+    --power P, float, default 0.8
+        probability to reject at that distance (default: 0.8)
+    --direction {dense,sparse}, default dense
+        where the mean lies: off in all columns alike (default), or in the first alone
+    --simulations N, int, default 1000
+        datasets of each size that is tried (default: 1000)
+    --max-seconds S, float, default 3600
+        of one core: a search that would take longer is refused (default: 3600)
+    """
 
     def find(self, options: argparse.Namespace, d: int, build: Build) -> Found:
         if options.test == "auto" and options.rho is not None:
-            raise InvalidParameter(
-                "--rho goes with --test row-distance only: which test 'auto' is depends on the number of rows"
+            raise refuse(
+                "--rho",
+                allowed="be given with --test row-distance only",
+                remedy="Which test 'auto' is depends on the number of rows.",
             )
+
+        def search(name: str) -> tuple[Any, int]:
+            test = build(argparse.Namespace(**{**vars(options), "test": name}), 2, d)
+            own = given(options, "direction max_seconds", n_simulations="simulations")
+            return test, test.required_samples(options.distance, d, options.power, **own)
+
         # "auto" chooses a test by the number of rows, which is the unknown here. Start with the test that is
         # quick to simulate. If "auto" selects another test for the result, search again with this test, which
         # needs fewer rows.
         named = self.chosen(2**32, d, options) if options.test == "auto" else options.test
-        test, n = self._search(options, named, d, build)
-        if options.test == "auto" and self.chosen(n, d, options) != named:
-            other = self.chosen(n, d, options)
-            better = self._search(options, other, d, build)
+        test, n = search(named)
+        if options.test == "auto" and (other := self.chosen(n, d, options)) != named:
+            better = search(other)
             if self.chosen(better[1], d, options) == other:
                 test, n = better
         words = (
             f"{n:,} rows, for power {options.power:g} at distance {options.distance:g} "
             f"({options.direction}), to within 2%"
         )
-        facts = {name: getattr(options, name) for name in ("distance", "power", "direction", "simulations")}
+        facts = given(options, "distance power direction simulations")
         return Found(test, n, words, {"rows": n, **facts})
-
-    def _search(self, options: argparse.Namespace, name: str, d: int, build: Build) -> tuple[Any, int]:
-        test = build(argparse.Namespace(**{**vars(options), "test": name}), 2, d)
-        try:
-            n = test.required_samples(
-                options.distance,
-                d,
-                options.power,
-                direction=options.direction,
-                n_simulations=options.simulations,
-                max_seconds=options.max_seconds,
-            )
-        except InvalidParameter as error:
-            raise InvalidParameter(_as_options(str(error))) from None
-        return test, n
-
-
-def _as_options(message: str) -> str:
-    """Return a refusal with the names that a parameter has on the command line."""
-    for name, option in (("n_simulations", "--simulations"), ("max_seconds", "--max-seconds")):
-        message = message.replace(name, option)
-    first, _, rest = message.partition(" ")
-    return f"--{first} {rest}" if first in {"distance", "power"} else message

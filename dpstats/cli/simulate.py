@@ -4,13 +4,30 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
 from typing import Any
 
 from dpstats.cli.exits import epilog
 from dpstats.cli.files import opened, output, shows_progress
-from dpstats.cli.options import add_output
-from dpstats.errors import InvalidParameter, show
+from dpstats.cli.options import add_options, add_output
+from dpstats.errors import InvalidParameter, refuse
+
+_STUDY = """
+    name NAME
+        mean-rate, sparse-rate, coverage or power
+    --grid JSON
+        lists of public parameters in place of the study's: '{"n": [100, 400]}'
+    --reps N, int
+        datasets in every cell of the grid
+    --jobs J, int, default 1
+        processes; -1 is one per core
+    --out FILE, path
+        keep (and resume) the rows in this file
+    --retry-failed
+        run the failed replications of --out again
+    --seed SEED, int, default 0
+    --report FILE, path
+        write a self-contained HTML page
+"""
 
 
 def add_simulate(commands: Any) -> None:
@@ -22,20 +39,7 @@ def add_simulate(commands: Any) -> None:
         "kept in a file as they finish, and a study that was interrupted goes on where it was.",
         epilog=epilog(),
     )
-    parser.add_argument("name", metavar="NAME", help="mean-rate, sparse-rate, coverage or power")
-    parser.add_argument(
-        "--grid",
-        metavar="JSON",
-        help="""lists of public parameters in place of the study's: '{"n": [100, 400]}'""",
-    )
-    parser.add_argument("--reps", type=int, metavar="N", help="datasets in every cell of the grid")
-    parser.add_argument("--jobs", type=int, default=1, metavar="J", help="processes; -1 is one per core")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="keep (and resume) the rows in this file")
-    parser.add_argument(
-        "--retry-failed", action="store_true", help="run the failed replications of --out again"
-    )
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--report", type=Path, metavar="FILE", help="write a self-contained HTML page")
+    add_options(parser, _STUDY)
     add_output(parser)
     parser.set_defaults(run=_simulate)
 
@@ -80,7 +84,7 @@ def _grid(text: str | None) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        raise InvalidParameter(f"--grid must be JSON, such as '{{\"n\": [100]}}', got {show(text)}") from None
+        raise refuse("--grid", given=text, allowed="JSON, such as '{\"n\": [100]}'") from None
 
 
 def _run(study: Any, options: argparse.Namespace) -> Any:

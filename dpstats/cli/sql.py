@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 
 from dpstats.cli.declared import DISCOVER, bounds_of, check_discovery, levels_of
 from dpstats.cli.exits import epilog
-from dpstats.cli.files import TableFile, output
-from dpstats.cli.options import add_neighbors, add_output, spell_notes
-from dpstats.cli.plan import add_affordable, affordable
+from dpstats.cli.files import TableFile
+from dpstats.cli.options import NEIGHBORS, add_options, add_output, given, spell_notes
+from dpstats.cli.plan import add_affordable, show_affordable
 from dpstats.cli.release import (
     add_charge,
     charge_label,
@@ -22,7 +22,58 @@ from dpstats.cli.release import (
     ledger_budget,
     plan_facts,
 )
-from dpstats.errors import InvalidParameter, show
+from dpstats.errors import refuse, show
+
+_QUERY = """
+    query
+        one SELECT, in DuckDB's dialect: COUNT, SUM, AVG, STDDEV, VARIANCE, MEDIAN, QUANTILE_CONT and PERCENTILE_CONT,
+        also of values computed with + - *, CASE and COALESCE; FILTER; inner, left and semi-joins by equal columns;
+        WHERE; GROUP BY with HAVING, ORDER BY and LIMIT
+    --table NAME=FILE, repeated
+        a CSV or Parquet file, read in place, and its name; repeatable
+    --database FILE
+        a DuckDB database, or the postgresql:// address of one of Postgres, in place of --table. The password is read
+        from PGPASSWORD or from a password file
+    --public NAME, repeated
+        a table that anybody may know, for joins with less noise; repeatable
+    --key NAME.COLUMN, repeated
+        a column without repeated values: joins with it have less noise. One with a value twice is refused, which
+        reveals it; repeatable
+    --unit COLUMN, repeated
+        the column that says whose a row is, which protects a person with all rows: of all private tables, or
+        NAME.COLUMN of one. 'items.order->orders.id' is a path: an item is of the person of its order; repeatable
+    --levels NAME.COLUMN=A,B,..., repeated
+        declared values to GROUP BY, or the word discover: values of many rows are then shown, which needs a positive
+        --delta; repeatable
+    --bins NAME.COLUMN=E,E,..., repeated
+        declared edges of bins of numbers to GROUP BY; for YEAR, QUARTER, MONTH or DATE_TRUNC of a date, the first date
+        and the one after the last; repeatable
+    --bounds NAME.COLUMN=LO,HI, repeated
+        declared bounds of a column in SUM, AVG, STDDEV, VARIANCE or a computed value; repeatable
+    --type NAME.COLUMN=TYPE, repeated
+        what a column of a CSV file is (BIGINT, DOUBLE, BOOLEAN, DATE, TIMESTAMP), which else is text; repeatable
+    --missing {error,drop}, default error
+        what an entry that is not of the declared --type does (error: refuse the table, the default, drop: count as
+        missing)
+    --epsilon E, float, default 1
+        of the guarantee (default: 1)
+    --delta D, float, default 0
+        of the guarantee (default: 0, pure); with delta > 0, noise of a private scale is Laplace noise
+"""
+_METHOD = """
+    --truncation {threshold,race}, default threshold
+        how the contribution of a unit is limited
+    --unit-limit N, int, default 1048576
+        no unit is expected to have more rows
+    --no-intervals
+        all of epsilon for the answer
+    --confidence CONFIDENCE, float, default 0.95
+        confidence level of the intervals (default: 0.95)
+"""
+_EXPLAIN = """
+    --explain
+        say how far a row moves the answer, in symbols, and the plan; charges nothing ('dpstats plan sql')
+"""
 
 
 def add_sql(commands: Any, plans: Any) -> None:
@@ -34,129 +85,21 @@ def add_sql(commands: Any, plans: Any) -> None:
         "are public. A query without a known bound is refused, and costs nothing.",
         epilog=epilog(),
     )
-    _add_parameters(parser)
-    parser.add_argument(
-        "--explain",
-        action="store_true",
-        help="say how far a row moves the answer, in symbols, and the plan; charges nothing ('dpstats plan sql')",
-    )
-    add_charge(parser)
-    add_output(parser)
-    parser.set_defaults(run=_sql)
     planned = plans.add_parser(
         "sql",
         help="the plan of 'sql' with these parameters",
         description="Say how far a row moves the answer, in symbols, and print the plan. Reads names and types of the "
         "tables, and public tables.",
     )
-    _add_parameters(planned)
+    for each in (parser, planned):
+        add_options(each, _QUERY + NEIGHBORS + _METHOD, table=_table_file, database=_database)
+    add_options(parser, _EXPLAIN)
+    add_charge(parser)
     add_affordable(planned)
-    add_output(planned)
-    planned.set_defaults(run=_sql, explain=True, seed=None, label=None)
-
-
-def _add_parameters(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "query",
-        help="one SELECT, in DuckDB's dialect: COUNT, SUM, AVG, STDDEV, VARIANCE, MEDIAN, QUANTILE_CONT and "
-        "PERCENTILE_CONT, also of values computed with + - *, CASE and COALESCE; FILTER; inner, left and semi-joins "
-        "by equal columns; WHERE; GROUP BY with HAVING, ORDER BY and LIMIT",
-    )
-    parser.add_argument(
-        "--table",
-        type=_table_file,
-        action="append",
-        default=[],
-        metavar="NAME=FILE",
-        help="a CSV or Parquet file, read in place, and its name; repeatable",
-    )
-    parser.add_argument(
-        "--database",
-        type=_database,
-        metavar="FILE",
-        help="a DuckDB database, or the postgresql:// address of one of Postgres, in place of --table. The password is "
-        "read from PGPASSWORD or from a password file",
-    )
-    parser.add_argument(
-        "--public",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="a table that anybody may know, for joins with less noise; repeatable",
-    )
-    parser.add_argument(
-        "--key",
-        action="append",
-        metavar="NAME.COLUMN",
-        help="a column without repeated values: joins with it have less noise. One with a value twice is refused, "
-        "which reveals it; repeatable",
-    )
-    parser.add_argument(
-        "--unit",
-        action="append",
-        metavar="COLUMN",
-        help="the column that says whose a row is, which protects a person with all rows: of all private tables, or "
-        "NAME.COLUMN of one. 'items.order->orders.id' is a path: an item is of the person of its order; repeatable",
-    )
-    parser.add_argument(
-        "--levels",
-        action="append",
-        metavar="NAME.COLUMN=A,B,...",
-        help="declared values to GROUP BY, or the word discover: values of many rows are then shown, which needs a "
-        "positive --delta; repeatable",
-    )
-    parser.add_argument(
-        "--bins",
-        action="append",
-        metavar="NAME.COLUMN=E,E,...",
-        help="declared edges of bins of numbers to GROUP BY; for YEAR, QUARTER, MONTH or DATE_TRUNC of a date, the "
-        "first date and the one after the last; repeatable",
-    )
-    parser.add_argument(
-        "--bounds",
-        action="append",
-        nargs=1,
-        metavar="NAME.COLUMN=LO,HI",
-        help="declared bounds of a column in SUM, AVG, STDDEV, VARIANCE or a computed value; repeatable",
-    )
-    parser.add_argument(
-        "--type",
-        action="append",
-        metavar="NAME.COLUMN=TYPE",
-        help="what a column of a CSV file is (BIGINT, DOUBLE, BOOLEAN, DATE, TIMESTAMP), which else is text; "
-        "repeatable",
-    )
-    parser.add_argument(
-        "--missing",
-        choices=["error", "drop"],
-        default="error",
-        help="what an entry that is not of the declared --type does (error: refuse the table, the default, drop: count "
-        "as missing)",
-    )
-    parser.add_argument(
-        "--epsilon", type=float, default=1.0, metavar="E", help="of the guarantee (default: 1)"
-    )
-    parser.add_argument(
-        "--delta",
-        type=float,
-        default=0.0,
-        metavar="D",
-        help="of the guarantee (default: 0, pure); with delta > 0, noise of a private scale is Laplace noise",
-    )
-    add_neighbors(parser)
-    parser.add_argument(
-        "--truncation",
-        choices=["threshold", "race"],
-        default="threshold",
-        help="how the contribution of a unit is limited",
-    )
-    parser.add_argument(
-        "--unit-limit", type=int, default=2**20, metavar="N", help="no unit is expected to have more rows"
-    )
-    parser.add_argument("--no-intervals", action="store_true", help="all of epsilon for the answer")
-    parser.add_argument(
-        "--confidence", type=float, default=0.95, help="confidence level of the intervals (default: 0.95)"
-    )
+    for each in (parser, planned):
+        add_output(each)
+        each.set_defaults(run=_sql)
+    planned.set_defaults(explain=True, seed=None, label=None)
 
 
 def _sql(options: argparse.Namespace) -> None:
@@ -165,9 +108,9 @@ def _sql(options: argparse.Namespace) -> None:
 
     check_charge(options)
     check_real("--confidence", options.confidence, above=0, below=1)
-    bounds, named = bounds_of(options.bounds)
+    bounds, named = bounds_of([[text] for text in options.bounds or []])
     if bounds:
-        raise InvalidParameter("--bounds must be NAME.COLUMN=LO,HI, got bounds without a name")
+        raise refuse("--bounds", got="bounds without a name", allowed="NAME.COLUMN=LO,HI")
     categories = levels_of(options.levels, discover=True)
     for name in categories:
         if categories[name] == DISCOVER:
@@ -176,25 +119,19 @@ def _sql(options: argparse.Namespace) -> None:
     what = charge_label(options, f"{_sources(options)}: {options.query}")
     if budget is not None:
         budget = budget.labelled(what)
+    names = "epsilon delta missing truncation unit_limit neighbors"
     made = PrivateSQL(
         _tables(options),
-        epsilon=options.epsilon,
-        delta=options.delta,
-        public_tables=options.public,
+        public_tables=options.public or [],
         keys=_keys(options.key),
         unit=_unit(options.unit),
         categories=categories,
         bins={name: tuple(map(_edge, edges)) for name, edges in levels_of(options.bins, "--bins").items()},
         bounds=named,
         types=_types(options.type),
-        missing=options.missing,
-        truncation=options.truncation,
-        unit_limit=options.unit_limit,
         interval=not options.no_intervals,
-        confidence_level=options.confidence,
-        neighbors=options.neighbors,
-        random_state=options.seed,
         budget=budget,
+        **given(options, names, confidence_level="confidence", random_state="seed"),
     )
     if options.explain:
         _explain(made, options)
@@ -218,22 +155,14 @@ def _sql(options: argparse.Namespace) -> None:
 
 def _explain(made: Any, options: argparse.Namespace) -> None:
     """Show how far a row moves the answer, and the plan; charge nothing."""
-    text = made.explain(options.query)
-    plan = made.plan_for(options.query)
+    text, plan = made.explain(options.query), made.plan_for(options.query)
     facts = {"query": options.query, "explanation": text, "privacy": plan.guarantee.to_dict()}
-    lines, refusal = [text, str(plan)], None
-    if options.budget is not None:
-        words, facts["budget"], refusal = affordable(options.budget, plan)
-        lines.append(words)
-    with output(options) as show:
-        show("\n".join(lines), facts | plan_facts(plan))
-    if refusal is not None:
-        raise refusal
+    show_affordable(options, plan, [text, str(plan)], facts | plan_facts(plan))
 
 
 def _sources(options: argparse.Namespace) -> str:
     if options.database is None:
-        return ", ".join(map(str, options.table))
+        return ", ".join(map(str, options.table or []))
     if isinstance(options.database, Path):
         return options.database.name
     # Ledgers keep this: names of users and passwords are left out.
@@ -246,27 +175,26 @@ def _tables(options: argparse.Namespace) -> Any:
     from dpstats.sql.catalogue import fold
 
     if bool(options.table) == (options.database is not None):
-        raise InvalidParameter("--table or --database must be given, one of them")
+        raise refuse("--table or --database", allowed="be given, one of them")
     if isinstance(options.database, str):
         return options.database
     if options.database is not None:
         import duckdb
 
         if not options.database.exists():
-            raise InvalidParameter(f"--database must be a file, got {options.database}")
+            raise refuse("--database", got=str(options.database), allowed="a file")
         connection = None
         # A message of DuckDB's may quote what the file holds.
         with contextlib.suppress(duckdb.Error):
             connection = duckdb.connect(str(options.database), read_only=True)
         if connection is None:
-            raise InvalidParameter(f"--database must be a DuckDB database, got {options.database.name}")
+            raise refuse("--database", got=options.database.name, allowed="a DuckDB database")
         return connection
     found: dict[str, Path] = {}
     for name, path in options.table:
         if fold(name) in map(fold, found):
-            raise InvalidParameter(
-                f"--table must have each name once, got {show(name)} twice: names ignore case"
-            )
+            remedy = "Names ignore case."
+            raise refuse("--table", got=f"{show(name)} twice", allowed="have each name once", remedy=remedy)
         found[name] = path
     return found
 
@@ -285,12 +213,12 @@ def _table_file(word: str) -> TableFile:
     return TableFile(name, Path(path))
 
 
-def _types(given: list[str] | None) -> dict[str, str]:
+def _types(texts: list[str] | None) -> dict[str, str]:
     found: dict[str, str] = {}
-    for text in given or []:
+    for text in texts or []:
         name, equals, kind = text.rpartition("=")
         if not equals or name in found:
-            raise InvalidParameter(f"--type must be NAME.COLUMN=TYPE, each column once, got {show(text)}")
+            raise refuse("--type", given=text, allowed="NAME.COLUMN=TYPE, each column once")
         found[name] = kind
     return found
 
@@ -300,29 +228,27 @@ def _edge(word: str) -> float | date:
         return float(word)
     with contextlib.suppress(ValueError):
         return date.fromisoformat(word)
-    raise InvalidParameter(f"--bins must have numbers or dates as edges, got {show(word)}")
+    raise refuse("--bins", given=word, allowed="have numbers or dates as edges")
 
 
-def _keys(given: list[str] | None) -> dict[str, str]:
+def _keys(texts: list[str] | None) -> dict[str, str]:
     """Return the declared key of each named table."""
     found: dict[str, str] = {}
-    for text in given or []:
+    for text in texts or []:
         table, dot, column = text.partition(".")
         if not (table and dot and column) or table in found:
-            raise InvalidParameter(f"--key must be NAME.COLUMN, each table once, got {show(text)}")
+            raise refuse("--key", given=text, allowed="NAME.COLUMN, each table once")
         found[table] = column
     return found
 
 
-def _unit(given: list[str] | None) -> Any:
+def _unit(texts: list[str] | None) -> Any:
     """Return a column for all tables, or a column for each named table."""
-    if given is None:
+    if texts is None:
         return None
-    if len(given) == 1 and "." not in given[0]:
-        return given[0]
-    pairs = [text.partition(".") for text in given]
+    if len(texts) == 1 and "." not in texts[0]:
+        return texts[0]
+    pairs = [text.partition(".") for text in texts]
     if not all(table and dot and column for table, dot, column in pairs):
-        raise InvalidParameter(
-            f"--unit must be one column, or NAME.COLUMN for each table, got {', '.join(given)}"
-        )
+        raise refuse("--unit", got=", ".join(texts), allowed="one column, or NAME.COLUMN for each table")
     return {table: column for table, _, column in pairs}

@@ -7,17 +7,18 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from dpstats.cli.input import InputTable
-from dpstats.errors import InvalidParameter, show
+from dpstats.cli.options import add_options
+from dpstats.errors import refuse
 
 
 def add_unit(parser: argparse.ArgumentParser, kept: str) -> None:
     """Add the option for combining the rows of a unit."""
-    parser.add_argument(
-        "--unit",
-        metavar="NAME",
-        help=f"the column that says whose row it is: rows of one unit become one, with {kept}, and the guarantee is "
-        "for the unit",
-    )
+    text = f"""
+    --unit NAME
+        the column that says whose row it is: rows of one unit become one, with {kept}, and the guarantee is for
+        the unit
+    """
+    add_options(parser, text)
 
 
 def read_rows(
@@ -48,7 +49,7 @@ def read_rows(
     if unit is None:
         return change(table.frame(columns, option, text=text))
     if unit in columns:
-        raise InvalidParameter(f"--unit must be a column that is not in {option}, got {show(unit)}")
+        raise refuse("--unit", given=unit, allowed=f"a column that is not in {option}")
     from dpstats.groups import one_row_per_unit
 
     frame = change(table.frame([*columns, unit], f"{option} and --unit", text=[*text, unit]))

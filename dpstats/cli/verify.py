@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from dpstats.checks import as_text
+from dpstats.checks import Check, as_text
 from dpstats.cli.exits import VIOLATION, epilog
 from dpstats.cli.files import tell
-from dpstats.errors import InvalidParameter
+from dpstats.cli.options import QUIET, add_options
+from dpstats.errors import refuse
+
+_RECEIPT = """
+    file FILE, path
+        the receipt
+    --key-file FILE, path
+        file with the key of the signature; trailing white space is ignored
+    --json
+        print JSON in place of the table
+"""
 
 
 def add_verify(commands: Any) -> None:
@@ -23,15 +34,7 @@ def add_verify(commands: Any) -> None:
         "key, its signature. The check reads no data and charges nothing.",
         epilog=epilog(),
     )
-    parser.add_argument("file", type=Path, metavar="FILE", help="the receipt")
-    parser.add_argument(
-        "--key-file",
-        type=Path,
-        metavar="FILE",
-        help="file with the key of the signature; trailing white space is ignored",
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON in place of the table")
-    parser.add_argument("--quiet", action="store_true", help="nothing on standard error but errors")
+    add_options(parser, _RECEIPT + QUIET)
     parser.set_defaults(run=_verify)
 
 
@@ -42,21 +45,23 @@ def _verify(options: argparse.Namespace) -> int:
     try:
         text = _content("file", options.file).decode("utf-8")
     except UnicodeDecodeError:
-        raise InvalidParameter(
-            f"file must be a receipt in UTF-8, got {str(options.file)!r}. Check the name of the file."
-        ) from None
-    checks = verify_receipt(text, key)
+        remedy = "Check the name of the file."
+        raise refuse("file", given=str(options.file), allowed="a receipt in UTF-8", remedy=remedy) from None
+    return tell_checks(verify_receipt(text, key), options, VIOLATION)
+
+
+def tell_checks(checks: Sequence[Check], options: argparse.Namespace, failed: int) -> int:
+    """Print checks, and return the exit status: ``failed`` if one of them fails."""
     if options.json:
         tell(json.dumps([asdict(check) for check in checks], indent=2))
     else:
         tell(as_text(checks))
-    return 0 if all(check.passed for check in checks) else VIOLATION
+    return 0 if all(check.passed for check in checks) else failed
 
 
 def _content(name: str, path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise InvalidParameter(
-            f"{name} must name a file that can be read, got {str(path)!r} ({error.strerror})"
-        ) from None
+        got = f"{str(path)!r} ({error.strerror})"
+        raise refuse(name, got=got, allowed="name a file that can be read") from None

@@ -12,7 +12,7 @@ from dpstats.data.keys import DISCOVER
 from dpstats.data.levels import value_keys
 from dpstats.data.values import is_missing
 from dpstats.data.words import exact_number
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, refuse
 from dpstats.quantiles.grid import check_grid
 from dpstats.sensitivity.relations import Column
 from dpstats.sql.arrangement import Output, read_arrangement
@@ -34,7 +34,7 @@ from dpstats.sql.query import (
     Several,
 )
 from dpstats.sql.scope import Known, Scope, column_of
-from dpstats.sql.syntax import allow_only, kind_of, name_of, refuse
+from dpstats.sql.syntax import allow_only, kind_of, name_of, refuse_clause
 from dpstats.sql.values import Formula, bound
 
 _MOST_AGGREGATES = 50
@@ -84,7 +84,8 @@ def _find_grouped(item: Any, selected: list[Any], scope: Scope) -> Any:
     """Return the node that an item of GROUP BY names, also by its number or alias in SELECT."""
     if kind_of(item) == "Literal" and not item.args.get("is_string"):
         if str(item.this) not in map(str, range(1, len(selected) + 1)):
-            raise InvalidParameter(f"GROUP BY {item.this}: SELECT has {len(selected)} columns")
+            allowed = f"name one of the {len(selected)} columns of SELECT"
+            raise refuse("GROUP BY", got=str(item.this), allowed=allowed)
         found = [selected[int(item.this) - 1]]
     elif kind_of(item) == "Column" and item.args.get("table") is None and not scope.has(item.name):
         named = (each for each in selected if kind_of(each) == "Alias")
@@ -95,7 +96,7 @@ def _find_grouped(item: Any, selected: list[Any], scope: Scope) -> Any:
         return item
     inner = found[0].this if kind_of(found[0]) == "Alias" else found[0]
     if not _is_grouping(inner):
-        refuse("GROUP BY of an aggregate", "name a column")
+        refuse_clause("GROUP BY of an aggregate", "name a column")
     return inner
 
 
@@ -109,21 +110,22 @@ def _group(item: Any, scope: Scope, catalogue: Catalogue) -> Group:
     if part:
         return _spans(part, known, catalogue)
     if key in catalogue.periods:
-        refuse(
+        refuse_clause(
             f"GROUP BY {known.column.name}, a column of dates with a period",
             f"group by YEAR({known.column.name}) or DATE_TRUNC('month', {known.column.name})",
         )
     if key in catalogue.bins:
         return Group(known.column, known.name, _bins(catalogue.bins[key], known))
     if key not in catalogue.categories:
-        raise InvalidParameter(
-            f"GROUP BY {known.column.name}: its values must be declared, because the data would reveal them: "
-            f"categories={{'{known.table}.{known.column.name}': [...]}}, or bins of numbers. With 'discover' in "
-            "place of the list, values of many rows are found."
+        raise refuse(
+            f"GROUP BY {known.column.name}",
+            allowed="have declared values, because the data would reveal them",
+            remedy=f"Give categories={{'{known.table}.{known.column.name}': [...]}}, or bins of numbers. With "
+            "'discover' in place of the list, values of many rows are found.",
         )
     if catalogue.categories[key] == DISCOVER:
         if known.type.kind not in ("whole", "text", "truth", "date", "time"):
-            refuse(
+            refuse_clause(
                 f"GROUP BY undeclared values of {known.column.name}, a column of type {known.type.shown}",
                 "they can be whole numbers, text, dates and truth values: declare bins of numbers",
             )
@@ -169,14 +171,12 @@ def _read_declared(value: Any, text: bool, known: Known) -> Literal:
         return literal(value, text, known)
     except InvalidParameter:
         pass
-    missing = (
-        ". A row with a missing value is in no group: count such rows with IS NULL"
-        if is_missing(value)
-        else ""
-    )
-    raise InvalidParameter(
-        f"categories['{known.table}.{known.column.name}'] must be values of its type {known.type.shown}, got "
-        "another" + missing + known.type_advice
+    missing = "A row with a missing value is in no group: count such rows with IS NULL."
+    raise refuse(
+        f"categories['{known.table}.{known.column.name}']",
+        got="another",
+        allowed=f"values of its type {known.type.shown}",
+        remedy=" ".join(filter(None, [missing * is_missing(value), known.type_advice])),
     )
 
 
@@ -203,7 +203,7 @@ def read_measure(
             place = find_group(item)
             if place is None:
                 part, column = _read_key(item, scope)
-                refuse(
+                refuse_clause(
                     f"{'a part of ' if part else ''}the column {column.name} in SELECT",
                     "rows are not released: aggregate, or GROUP BY it",
                 )
@@ -212,14 +212,16 @@ def read_measure(
         found.append((_aggregate(item, scope, catalogue), name))
         outputs.append(Output(len(found) - 1, name, found[-1][0]))
     if not found:
-        raise InvalidParameter("SELECT must have an aggregate, got none: " + _ANSWERED)
+        raise refuse("SELECT", got="none", allowed="have an aggregate", remedy=f"{_ANSWERED}.")
     arrangement = read_arrangement(
         tree, outputs, groups, lambda node: _aggregate(node, scope, catalogue), find_group
     )
     measures = [(measure, name) for measure, name in found if isinstance(measure, Measure)]
     if len(measures) < len(found):
         if measures:
-            refuse("a quantile beside other aggregates", "they are other releases: write a separate query")
+            refuse_clause(
+                "a quantile beside other aggregates", "they are other releases: write a separate query"
+            )
         quantiles = [(each, name) for each, name in found if isinstance(each, Quantiles)]
         return _quantiles(quantiles, groups, arrangement), "quantiles", arrangement
     discovers = any(group.discovered for group in groups)
@@ -235,38 +237,40 @@ def _quantiles(
     """Return the quantiles of SELECT as one choice."""
     first = found[0][0]
     if any(each.column != first.column for each, _ in found):
-        refuse("quantiles of several columns", "write a separate query for each")
+        refuse_clause("quantiles of several columns", "write a separate query for each")
     if groups and len(found) > 1:
-        refuse("several quantiles with GROUP BY", "a group has one quantile: write a separate query for each")
+        refuse_clause(
+            "several quantiles with GROUP BY", "a group has one quantile: write a separate query for each"
+        )
     if arrangement.chooses:
-        refuse(
+        refuse_clause(
             "HAVING or LIMIT by the values of a quantile",
             "its intervals cannot count the selection: select from the released table",
         )
     if len(found) > _MOST_POINTS:
-        raise InvalidParameter(f"SELECT must have at most {_MOST_POINTS} quantiles, got {len(found)}")
+        raise refuse("SELECT", given=len(found), allowed=f"have at most {_MOST_POINTS} quantiles")
     q = tuple(each.q[0] for each, _ in found)
     if len(set(q)) < len(q):
-        raise InvalidParameter("SELECT must have each quantile once")
+        raise refuse("SELECT", allowed="have each quantile once")
     labels = tuple(
         name or f"{'median' if each.q[0] == 0.5 else f'quantile_{each.q[0]:g}'}_{each.column.name}"
         for each, name in found
     )
     taken = [fold(label) for label in (*labels, *(group.name for group in groups))]
     if len(set(taken)) < len(taken):
-        raise InvalidParameter("SELECT must give each column a name of its own: name them with AS")
+        raise refuse("SELECT", allowed="give each column a name of its own", remedy="Name them with AS.")
     return replace(first, q=q, labels=labels)
 
 
 def _several(found: list[tuple[Measure, str]], groups: tuple[Group, ...]) -> Several:
     """Return several aggregates as one measure: aggregates of one column use the same numbers."""
     if len(found) > _MOST_AGGREGATES:
-        raise InvalidParameter(f"SELECT must have at most {_MOST_AGGREGATES} aggregates, got {len(found)}")
+        raise refuse("SELECT", given=len(found), allowed=f"have at most {_MOST_AGGREGATES} aggregates")
     discovers = any(group.discovered for group in groups)
     if any(measure.kind == "distinct" for measure, _ in found):
         if discovers:
-            refuse("COUNT(DISTINCT ...) with undeclared groups", "declare categories of the groups")
-        refuse(
+            refuse_clause("COUNT(DISTINCT ...) with undeclared groups", "declare categories of the groups")
+        refuse_clause(
             "COUNT(DISTINCT ...) beside other aggregates",
             "it counts values and not rows; write a separate query for it",
         )
@@ -289,8 +293,11 @@ def _several(found: list[tuple[Measure, str]], groups: tuple[Group, ...]) -> Sev
     labels = [*(each.label for each in asked), *(group.name for group in groups)]
     if len({fold(label) for label in labels}) < len(labels):
         repeated = next(label for i, label in enumerate(labels) if fold(label) in map(fold, labels[:i]))
-        raise InvalidParameter(
-            f"SELECT must give each column a name of its own, got {repeated!r} twice: name it with AS"
+        raise refuse(
+            "SELECT",
+            got=f"{repeated!r} twice",
+            allowed="give each column a name of its own",
+            remedy="Name it with AS.",
         )
     shared = tuple(columns.values())
     if discovers:
@@ -318,12 +325,12 @@ def _aggregate(node: Any, scope: Scope, catalogue: Catalogue) -> Measure | Quant
     if kind in _QUANTILES:
         return _read_quantile(node, scope, catalogue, where)
     if kind not in _KINDS:
-        refuse(f"{kind.upper()} in SELECT", _ANSWERED)
+        refuse_clause(f"{kind.upper()} in SELECT", _ANSWERED)
     allow_only(node, "this", *(["big_int"] if kind == "Count" else []))
     inner = node.this
     if kind == "CountIf":
         if where is not None:
-            refuse("FILTER of COUNT_IF", "write one condition with AND")
+            refuse_clause("FILTER of COUNT_IF", "write one condition with AND")
         return _count_formula(None, inner, scope, catalogue)
     if kind != "Count":
         return _measure_values(_KINDS[kind], inner, scope, catalogue, where)
@@ -339,10 +346,10 @@ def _aggregate(node: Any, scope: Scope, catalogue: Catalogue) -> Measure | Quant
         return Measure("count") if where is None else _count_formula(None, where, scope, catalogue)
     if kind_of(inner) == "Distinct":
         if where is not None:
-            refuse("FILTER of COUNT(DISTINCT ...)", "put the condition into WHERE")
+            refuse_clause("FILTER of COUNT(DISTINCT ...)", "put the condition into WHERE")
         allow_only(inner, "expressions")
         if len(inner.expressions) != 1:
-            refuse("COUNT(DISTINCT ...) of several columns", "it is of one")
+            refuse_clause("COUNT(DISTINCT ...) of several columns", "it is of one")
         known = column_of(inner.expressions[0], scope)
         return Measure("distinct", known.column, known.type)
     if where is not None or not _is_column(inner):
@@ -367,11 +374,11 @@ def _read_quantile(node: Any, scope: Scope, catalogue: Catalogue, where: Any) ->
         allow_only(node, "this", "expression")
         inner, order = node.this, node.expression
         if kind_of(inner) != "PercentileCont":
-            refuse(f"{kind_of(inner).upper()} WITHIN GROUP", _ANSWERED)
+            refuse_clause(f"{kind_of(inner).upper()} WITHIN GROUP", _ANSWERED)
         allow_only(inner, "this")
         allow_only(order, "expressions")
         if len(order.expressions) != 1:
-            refuse("PERCENTILE_CONT of several columns", "order by one column")
+            refuse_clause("PERCENTILE_CONT of several columns", "order by one column")
         allow_only(order.expressions[0], "this", "desc", "nulls_first")
         fraction, values = _read_fraction(inner.this, word), order.expressions[0].this
         if order.expressions[0].args.get("desc"):
@@ -389,7 +396,7 @@ def _read_fraction(node: Any, word: str) -> float:
     """Return the fraction of a quantile."""
     plain = node is not None and kind_of(node) == "Literal" and not node.args.get("is_string")
     if not plain or not 0 < float(node.this) < 1:
-        refuse(f"{word} of another fraction", "it takes one number between 0 and 1, such as 0.9")
+        refuse_clause(f"{word} of another fraction", "it takes one number between 0 and 1, such as 0.9")
     return float(node.this)
 
 
@@ -442,22 +449,21 @@ def _read_grouping(node: Any, scope: Scope) -> tuple[str, Known]:
 def _spans(part: str, known: Known, catalogue: Catalogue) -> Group:
     name = known.column.name
     if known.type.kind not in ("date", "time"):
-        raise InvalidParameter(
-            f"GROUP BY of a part of {name}: the column must be a DATE or a TIMESTAMP, got {known.type.shown}"
-        )
+        allowed = "be of a DATE or a TIMESTAMP"
+        raise refuse(f"GROUP BY of a part of {name}", got=known.type.shown, allowed=allowed)
     period = catalogue.periods.get((fold(known.table), fold(name)))
     if period is None:
-        raise InvalidParameter(
-            f"GROUP BY of a part of {name}: its first date and the date after the last must be declared, without "
-            f"the data: bins={{'{known.table}.{name}': ('2023-01-01', '2025-01-01')}}"
+        raise refuse(
+            f"GROUP BY of a part of {name}",
+            allowed="have its first date and the date after the last declared, without the data",
+            remedy=f"Give bins={{'{known.table}.{name}': ('2023-01-01', '2025-01-01')}}.",
         )
     return Group(known.column, f"{known.name}_{part}", list_spans(part, period, known), part)
 
 
 def _bins(edges: tuple[float, ...], known: Known) -> tuple[Bin, ...]:
     if known.type.kind not in ("whole", "real"):
-        raise InvalidParameter(
-            f"bins need a column of numbers, got {known.column.name} of type {known.type.shown}"
-        )
+        got = f"{known.column.name} of type {known.type.shown}"
+        raise refuse("bins", got=got, allowed="be of a column of numbers")
     ends = [Literal(edge, "DOUBLE") for edge in edges]
     return tuple(Bin(low, high, high is ends[-1]) for low, high in pairwise(ends))

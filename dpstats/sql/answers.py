@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_level
 from dpstats.error_distributions import ErrorDistribution, Limits, SelectedErrors, Tail
-from dpstats.errors import DPStatsError, InvalidParameter, show
+from dpstats.errors import DPStatsError, refuse
 from dpstats.exports import free_names
 from dpstats.inference import Estimates, HasEstimates
 from dpstats.noisy_counts import CountNoise
@@ -21,7 +21,7 @@ from dpstats.report import Printed
 from dpstats.results import list_some
 from dpstats.sensitivity.levels import LEVEL, half_width, noise_width
 from dpstats.sql.plan import ANSWER, SQLPlan
-from dpstats.sql.query import Measure, Query, Several
+from dpstats.sql.query import Measure, Query
 from dpstats.together import BONFERRONI
 
 Numbers = NDArray[np.float64]
@@ -157,7 +157,7 @@ class CellAnswers(HasEstimates, Printed):
     def __getitem__(self, label: str) -> Numbers:
         """Return the numbers of a label, one for each cell."""
         if label not in self.labels:
-            raise InvalidParameter(f"label must be one of {', '.join(self.labels)}, got {show(label)}")
+            raise refuse("label", given=label, allowed=f"one of {', '.join(self.labels)}")
         return np.asarray(self.values[:, self.labels.index(label)])
 
     def _name_rows(self, what: str) -> dict[str, Any]:
@@ -385,7 +385,15 @@ def read_numbers(query: Query, plan: SQLPlan, released: Any) -> tuple[Numbers, O
         scales = []
         for truncation in plan.truncations:
             numbers, scale, power = truncation.report(released)
-            sign = -1.0 if truncation.name == "negative" or _only_negative(measure) else 1.0
+            negative = truncation.name == "negative"
+            if (
+                isinstance(measure, Measure)
+                and measure.kind == "sum"
+                and measure.high <= 0
+                and measure.low < 0
+            ):
+                negative = True
+            sign = -1.0 if negative else 1.0
             total += sign * numbers
             scales.append(scale)
             if power is not None:
@@ -429,7 +437,3 @@ def answered(query: Query, plan: SQLPlan, released: Any, guarantee: PrivacyGuara
         measure,
         off,
     )
-
-
-def _only_negative(measure: Measure | Several) -> bool:
-    return isinstance(measure, Measure) and measure.kind == "sum" and measure.high <= 0 and measure.low < 0

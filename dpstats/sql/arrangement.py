@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
 from dpstats.sql.catalogue import fold
 from dpstats.sql.query import Arrangement, Bin, Group, Having, Measure, Order, Quantiles, Query
 from dpstats.sql.syntax import (
@@ -22,7 +22,7 @@ from dpstats.sql.syntax import (
     kind_of,
     name_of,
     read_number,
-    refuse,
+    refuse_clause,
     split_conditions,
 )
 
@@ -83,7 +83,7 @@ def read_arrangement(
         # The answer is one row.
         return Arrangement()
     if clauses and not groups:
-        refuse(f"{clauses[0]} without GROUP BY", "the answer is one row")
+        refuse_clause(f"{clauses[0]} without GROUP BY", "the answer is one row")
 
     def find(node: Any, clause: str) -> tuple[bool, int]:
         """Return whether a node is an aggregate, and its place among the aggregates or the groups."""
@@ -106,11 +106,11 @@ def read_arrangement(
             measure = read_aggregate(node)
             wanted = [output for output in outputs if output.measure == measure]
         if not wanted:
-            refuse(
+            refuse_clause(
                 f"{clause} of what is not in SELECT", "name a column of GROUP BY, or an aggregate of SELECT"
             )
         if len({(output.measure is None, output.place) for output in wanted}) > 1:
-            refuse(f"{clause} of a name that two columns have", "give each a different name with AS")
+            refuse_clause(f"{clause} of a name that two columns have", "give each a different name with AS")
         return wanted[0].measure is not None, wanted[0].place
 
     found: list[Having] = []
@@ -140,14 +140,16 @@ def _comparisons(node: Any, find: Callable[[Any, str], tuple[bool, int]]) -> Ite
         one, other = (node.expression, node.this) if turned else (node.this, node.expression)
         parts = [(_TURNED[sign] if turned else sign, one, other)]
     else:
-        refuse(f"{kind.upper()} in HAVING", "it takes comparisons of aggregates with numbers, joined by AND")
+        refuse_clause(
+            f"{kind.upper()} in HAVING", "it takes comparisons of aggregates with numbers, joined by AND"
+        )
     for sign, one, other in parts:
         value = read_number(other)
         if value is None:
-            refuse("HAVING with another comparison", "compare an aggregate with a number")
+            refuse_clause("HAVING with another comparison", "compare an aggregate with a number")
         aggregate, place = find(one, "HAVING")
         if not aggregate:
-            refuse("HAVING of a column of GROUP BY", "it is public: put the condition into WHERE")
+            refuse_clause("HAVING of a column of GROUP BY", "it is public: put the condition into WHERE")
         yield Having(place, sign, value)
 
 
@@ -157,7 +159,7 @@ def _limit(node: Any) -> int | None:
     allow_only(node, "expression")
     count = node.args["expression"]
     if kind_of(count) != "Literal" or count.args.get("is_string") or not str(count.this).isdigit():
-        raise InvalidParameter("LIMIT must be a whole number of rows, such as LIMIT 10")
+        raise refuse("LIMIT", allowed="a whole number of rows, such as LIMIT 10")
     return int(count.this)
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import date, datetime
 from typing import Any
 
-from dpstats.errors import InvalidParameter, show
+from dpstats.errors import refuse
 from dpstats.sql.conditions import Literal
 from dpstats.sql.predicates import literal
 from dpstats.sql.query import Span
 from dpstats.sql.scope import Known
-from dpstats.sql.syntax import allow_only, kind_of, refuse
+from dpstats.sql.syntax import allow_only, kind_of, refuse_clause
 
 _MONTHS = {"year": 12, "quarter": 3, "month": 1}
 _MOST_YEARS = 200
@@ -38,7 +38,7 @@ def read_part(node: Any) -> tuple[str, Any]:
 def _unit(node: Any, function: str) -> str:
     unit = str(node.this).lower() if kind_of(node) in ("Var", "Literal") else ""
     if unit not in _MONTHS:
-        refuse(f"{function} of this unit", "the units of a date are YEAR, QUARTER and MONTH")
+        refuse_clause(f"{function} of this unit", "the units of a date are YEAR, QUARTER and MONTH")
     return unit
 
 
@@ -50,13 +50,17 @@ def read_period(name: str, given: Any) -> tuple[date, date]:
             for day in (() if isinstance(given, str) else given)
         )
     except (TypeError, ValueError):
-        raise InvalidParameter(
-            f"{name} must be two dates for a column of dates: the first, and the one after the last, such as "
-            f"('2023-01-01', '2025-01-01'), got {show(given)}"
+        raise refuse(
+            name,
+            given=given,
+            allowed="two dates for a column of dates: the first, and the one after the last",
+            remedy="For example ('2023-01-01', '2025-01-01').",
         ) from None
     if not first < end or end.year - first.year > _MOST_YEARS:
-        raise InvalidParameter(
-            f"{name} must be two dates that rise, at most {_MOST_YEARS} years apart, got {first} and {end}"
+        raise refuse(
+            name,
+            got=f"{first} and {end}",
+            allowed=f"two dates that rise, at most {_MOST_YEARS} years apart",
         )
     return first, end
 

@@ -8,7 +8,7 @@ from datetime import date
 from string import ascii_lowercase, ascii_uppercase
 from typing import Any
 
-from dpstats.errors import InvalidParameter, show
+from dpstats.errors import refuse, show
 
 _LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 
@@ -122,8 +122,10 @@ class Catalogue:
         """Return the table of a name, which ignores case."""
         found = self.tables.get(fold(name))
         if found is None:
-            raise InvalidParameter(
-                f"FROM must name base tables ({self._list_names()}): {name!r} {self._explain(name)}"
+            raise refuse(
+                "FROM",
+                got=f"{name!r}, which {self._explain(name)}",
+                allowed=f"name base tables ({self._list_names()})",
             )
         return found
 
@@ -154,16 +156,18 @@ class Catalogue:
                 table = key.rpartition(".")[0] if isinstance(key, str) else ""
                 # A key without a dot may be an entry that was given by mistake.
                 why = f"{show(key)}: {table!r} {self._explain(table)}" if table else "another key"
-                raise InvalidParameter(
-                    f"{parameter} must name columns of base tables ({self._list_names()}) as 'table.column', got {why}"
+                raise refuse(
+                    parameter,
+                    got=why,
+                    allowed=f"name columns of base tables ({self._list_names()}) as 'table.column'",
                 )
             there = [(table, column) for table, column in named if column in self.tables[table].columns]
             if not there:
-                raise InvalidParameter(f"{parameter} must name columns that are there, got {key!r}")
+                raise refuse(parameter, given=key, allowed="name columns that are there")
             if len(there) > 1:
-                raise InvalidParameter(f"{parameter} must name one column, and {key!r} may be two")
+                raise refuse(parameter, got=f"{key!r}, which may be two", allowed="name one column")
             if there[0] in found.values():
-                raise InvalidParameter(f"{parameter} must name each column once, got {key!r} again")
+                raise refuse(parameter, got=f"{key!r} again", allowed="name each column once")
             found[key] = there[0]
         return found
 
@@ -176,5 +180,5 @@ def fold(name: Any) -> str:
 def quoted(name: str) -> str:
     """Return a quoted identifier, so that all of its characters are literal."""
     if "\0" in name:
-        raise InvalidParameter("a name must not have a zero character")
+        raise refuse("a name", allowed="not have a zero character")
     return '"' + name.replace('"', '""') + '"'

@@ -273,7 +273,10 @@ class Compiled:
 
     def _write_entry(self, column: Column | Formula, names: Mapping[Column, str]) -> tuple[str, str]:
         """Return the SQL of a column or of a computed value, and the condition that it is present."""
-        name = self._name(column, names)
+        if isinstance(column, Formula):
+            name = write_value(column.value, lambda one: names[one], self._bind, self._dialect)
+        else:
+            name = names[column]
         stored = self._stored.get(name)
         return (name, f"{name} IS NOT NULL") if stored is None else (stored, self._dialect.is_finite(stored))
 
@@ -281,12 +284,6 @@ class Compiled:
         """Return a number of a column cut to bounds. A computed value is long, and written once."""
         clip = self._dialect.clip if isinstance(column, Formula) else self._dialect.clip_short
         return clip(number, low, high)
-
-    def _name(self, column: Column | Formula, names: Mapping[Column, str]) -> str:
-        """Return the SQL of a column or of a computed value."""
-        if isinstance(column, Formula):
-            return write_value(column.value, lambda one: names[one], self._bind, self._dialect)
-        return names[column]
 
     def _value(self, measure: Measure, names: Mapping[Column, str]) -> tuple[str, list[str]]:
         """Return a value in steps, and the condition for its row to count."""

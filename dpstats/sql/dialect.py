@@ -14,8 +14,8 @@ from typing import Any
 
 from dpstats.errors import InvalidParameter
 
-Ask = Callable[[str, list[Any]], Sequence[Sequence[Any]]]
-"""Statement and parameters -> its rows."""
+Ask = Callable[..., list[tuple[Any, ...]]]
+"""SQL and parameters -> its rows, in the snapshot."""
 Checks = list[tuple[str, Any]]
 _TINY = 2.0**-400
 """Part of the largest size of a value, below which the value may count as 0."""

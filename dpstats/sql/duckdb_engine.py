@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,9 @@ from dpstats.data.duckdb_rows import check_duckdb, overridden
 from dpstats.data.labels import column_names
 from dpstats.data.text import of_text_file, separator
 from dpstats.data.words import number_sql
-from dpstats.errors import InvalidData, InvalidParameter, is_public, refuse, show
+from dpstats.errors import InvalidData, InvalidParameter, is_public, refuse, refuse_data
 from dpstats.sql.catalogue import BaseTable, ColumnType, fold, quoted
-from dpstats.sql.dialect import DUCKDB
+from dpstats.sql.dialect import DUCKDB, Ask
 
 _NAMES = """
 abs and between cast coalesce concat count count_star current_database current_schema current_setting duckdb_columns
@@ -29,16 +29,16 @@ like_escape lower max md5 min mod not or round_even sign substr sum trim try_cas
 FUNCTIONS = frozenset(_NAMES.split())
 """Functions and operators of the compiled SQL. A macro with one of these names would change the results."""
 
-_SCHEMA = """
+_DUCKDB_TABLES = """
 SELECT database_name, schema_name, table_name, sql FROM system.main.duckdb_tables()
 WHERE NOT internal AND NOT temporary AND database_name = current_database() AND schema_name = current_schema()
 """
-_VIEWS = "SELECT view_name FROM system.main.duckdb_views() WHERE NOT internal"
+_DUCKDB_VIEWS = "SELECT view_name FROM system.main.duckdb_views() WHERE NOT internal"
 _ELSEWHERE = """
 SELECT table_name FROM system.main.duckdb_tables() WHERE NOT internal AND NOT temporary
 AND NOT (database_name = system.main.current_database() AND schema_name = system.main.current_schema()) LIMIT 1
 """
-_COLUMNS = """
+_DUCKDB_COLUMNS = """
 SELECT table_name, column_name, data_type, is_nullable FROM system.main.duckdb_columns()
 WHERE NOT internal AND database_name = current_database() AND schema_name = current_schema() ORDER BY column_index
 """
@@ -73,7 +73,7 @@ _WHOLE = [
     "UINTEGER",
     "UBIGINT",
 ]
-_KINDS = {
+_DUCKDB_KINDS = {
     "FLOAT": "real",
     "DOUBLE": "real",
     "VARCHAR": "text",
@@ -85,9 +85,6 @@ _KINDS = {
 Listed = tuple[tuple[str, str], ...]
 TYPES = ("BIGINT", "DOUBLE", "VARCHAR", "BOOLEAN", "DATE", "TIMESTAMP")
 """Allowed types of a column of a CSV file."""
-
-Ask = Callable[[str], list[tuple[Any, ...]]]
-"""SQL -> its rows, in the snapshot."""
 
 
 class DuckDBEngine:
@@ -116,15 +113,17 @@ class DuckDBEngine:
         self._types = _by_table(data, types) if own else {}
         connection = self._of_files(data) if own else data
         if not hasattr(connection, "cursor") or not hasattr(connection, "register"):
-            raise InvalidParameter(
-                "connection must be a DuckDB or psycopg connection, a 'postgresql://' address, or a mapping of names "
-                f"to CSV or Parquet files or data frames, got {type(data).__name__}"
+            raise refuse(
+                "connection",
+                got=type(data).__name__,
+                allowed="a DuckDB or psycopg connection, a 'postgresql://' address, or a mapping of names to CSV or "
+                "Parquet files or data frames",
             )
         self.cursor: Any = None
         with contextlib.suppress(Exception):
             self.cursor = connection.cursor()
         if self.cursor is None:
-            raise InvalidParameter("connection must be open, got a closed one")
+            raise refuse("connection", got="a closed one", allowed="open")
         self._follow(connection)
         self._owner = connection  # a database in memory lives as long as a connection to it
         self._views_are_tables = own
@@ -140,11 +139,12 @@ class DuckDBEngine:
             if self._files[path] != before[path]:
                 self._open(self._owner, name, path)
             if self._listed[path] != listed:
-                raise InvalidData(f"{path.name} has other columns than it had: make a new PrivateSQL")
+                remedy = "Make a new PrivateSQL."
+                raise refuse_data(path.name, allowed="have the columns that it had", remedy=remedy)
         with contextlib.suppress(Exception):  # no transaction is active, as at first
             self.cursor.rollback()
         self.cursor.begin()
-        self.cursor.execute(_SCHEMA).fetchall()
+        self.cursor.execute(_DUCKDB_TABLES).fetchall()
 
     def end(self) -> None:
         """End what has to end after an answer: nothing."""
@@ -162,7 +162,8 @@ class DuckDBEngine:
         """Refuse files that have changed."""
         for path, identity in self._files.items():
             if _identity(path) != identity:
-                raise InvalidData(f"{path.name} has changed since it was first read: call refresh()")
+                allowed = "not have changed since it was first read"
+                raise refuse_data(path.name, allowed=allowed, remedy="Call refresh().")
 
     def _follow(self, connection: Any) -> None:
         """Read the schema that the connection is in: a second connection does not begin there."""
@@ -174,38 +175,47 @@ class DuckDBEngine:
             self.cursor.execute(f"USE {'.'.join(map(quoted, place))}")
         ((kind,),) = self.cursor.execute(_KIND).fetchall()
         if kind != "duckdb":
-            raise InvalidParameter(
-                f"connection must use a database of DuckDB, got one of {kind}, which is attached. Its own rules and "
-                "statistics would decide which rows are read. Copy its tables with CREATE TABLE."
+            raise refuse(
+                "connection",
+                got=f"one of {kind}, which is attached",
+                allowed="be to a database of DuckDB",
+                remedy="Its own rules and statistics would decide which rows are read. Copy its tables with CREATE "
+                "TABLE.",
             )
         # One with results that are not fetched cannot be asked, nor needs to be if all tables are where ours begins.
         if place is None and self.cursor.execute(_ELSEWHERE).fetchall():
-            raise InvalidParameter(
-                "connection must be free, to say which schema it is in: fetch its results, or end its transaction"
+            raise refuse(
+                "connection",
+                allowed="free, to say which schema it is in",
+                remedy="Fetch its results, or end its transaction.",
             )
 
     def check_functions(self, ask: Ask) -> None:
         """Refuse functions of the connection's own that would give our SQL another meaning."""
         name = overridden(ask, FUNCTIONS)
         if name is not None:
-            raise InvalidParameter(
-                "connection must have no macro of the name of a function that answers are computed with, and no Python "
-                f"function of such a name, got {name!r}. Remove it, or open another connection."
+            raise refuse(
+                "connection",
+                given=name,
+                allowed="have no macro or Python function of the name of a function that answers are computed with",
+                remedy="Remove it, or open another connection.",
             )
 
     def check_settings(self, ask: Ask) -> None:
         """Refuse settings under which our SQL means something else: they may change within a transaction."""
         (collation,) = ask("SELECT current_setting('default_collation')")[0]
         if collation:
-            raise InvalidParameter(
-                f"connection must have no default_collation, got {collation!r}: joins and counts "
-                "would compare text differently. Reset it: RESET default_collation."
+            raise refuse(
+                "connection",
+                given=collation,
+                allowed="have no default_collation",
+                remedy="Joins and counts would compare text differently. Reset it: RESET default_collation.",
             )
 
     def _of_files(self, data: Mapping[str, Any]) -> Any:
         duckdb = _duckdb()
         if not data:
-            raise InvalidParameter("connection must have at least one table")
+            raise refuse("connection", allowed="have at least one table")
         # The type of a column of Python objects is text. DuckDB would guess one from some of the rows.
         connection = duckdb.connect(":memory:", config={"pandas_analyze_sample": 0})
         _keep_safe_rules(connection)
@@ -213,11 +223,12 @@ class DuckDBEngine:
         known: dict[str, str] = {}
         for name, given in data.items():
             if not isinstance(name, str) or not name:
-                raise InvalidParameter(f"connection must have tables by their names, got {show(data)}")
+                raise refuse("connection", given=data, allowed="have tables by their names")
             if known.setdefault(fold(name), name) != name:
-                raise InvalidParameter(
-                    f"connection must have each name once, and names ignore case, got {known[fold(name)]!r} "
-                    f"and {name!r}"
+                raise refuse(
+                    "connection",
+                    got=f"{known[fold(name)]!r} and {name!r}",
+                    allowed="have each name once, and names ignore case",
                 )
             if isinstance(given, str | os.PathLike):
                 self._paths[name] = Path(given).resolve()
@@ -228,10 +239,9 @@ class DuckDBEngine:
             self._copy(connection, name, given)
         for path in self._paths.values():
             if set(str(path)) & set("*?[]"):
-                raise InvalidParameter(
-                    f"{str(path)!r}: a path must not have *, ?, [ or ], which mean several files. Rename the file or "
-                    "its folder."
-                )
+                allowed = "not have *, ?, [ or ], which mean several files"
+                remedy = "Rename the file or its folder."
+                raise refuse("a path", given=str(path), allowed=allowed, remedy=remedy)
             self._files[path] = _identity(path)
         for name, path in self._paths.items():
             self._open(connection, name, path)
@@ -257,16 +267,14 @@ class DuckDBEngine:
                 made = "VIEW" if self._types.get(fold(name)) else "TABLE"
                 connection.execute(f"CREATE {made} {quoted(name)} AS {selected}")
                 return
-        raise InvalidData(f"table {name!r} must be a path or a data frame that DuckDB reads")
+        raise refuse_data(f"table {name!r}", allowed="a path or a data frame that DuckDB reads")
 
     def _declare(self, where: str, name: str, source: str, columns: list[str], texts: list[str]) -> str:
         """Return the SELECT of a table in which columns of text have their declared types."""
         types = self._types.get(fold(name), {})
         unknown = types.keys() - set(map(fold, texts))
         if unknown:
-            raise InvalidParameter(
-                f"types must name columns of text of {where}, got {show(sorted(unknown)[0])}"
-            )
+            raise refuse("types", given=sorted(unknown)[0], allowed=f"name columns of text of {where}")
         listed, unreadable = [], {}
         for column in columns:
             entry, wrong = quoted(column), ""
@@ -300,8 +308,10 @@ class DuckDBEngine:
         if refused:
             raise InvalidData(refused)
         if not made:
-            raise InvalidData(
-                f"{path.name} must be a readable CSV or Parquet file with a header. Open it with DuckDB."
+            raise refuse_data(
+                path.name,
+                allowed="a readable CSV or Parquet file with a header",
+                remedy="Open it with DuckDB.",
             )
 
     def _read_text(self, connection: Any, name: str, path: Path) -> str:
@@ -339,14 +349,14 @@ class DuckDBEngine:
     def tables(self, ask: Ask) -> dict[str, BaseTable]:
         """Return the base tables, by their names in lower case."""
         found: dict[str, BaseTable] = {}
-        texts = {(row[0], row[1], row[2]): row[3] for row in ask(_SCHEMA)}
+        texts = {(row[0], row[1], row[2]): row[3] for row in ask(_DUCKDB_TABLES)}
         if self._views_are_tables:
             # Those over files, which are made above and nowhere else.
             current = ask("SELECT current_database(), current_schema()")[0]
-            texts |= {(*current, name): "" for (name,) in ask(_VIEWS)}
+            texts |= {(*current, name): "" for (name,) in ask(_DUCKDB_VIEWS)}
         columns: dict[str, dict[str, tuple[str, ColumnType]]] = {}
-        for table, column, kind, nullable in ask(_COLUMNS):
-            found_type = column_type(kind, nullable)
+        for table, column, kind, nullable in ask(_DUCKDB_COLUMNS):
+            found_type = duckdb_type(kind, nullable)
             if fold(table) in self._texts:
                 found_type = replace(found_type, undeclared=kind == "VARCHAR")
             columns.setdefault(table, {})[fold(column)] = (column, found_type)
@@ -361,7 +371,7 @@ class DuckDBEngine:
         """Return the names of views."""
         if self._views_are_tables:
             return frozenset()
-        return frozenset(fold(name) for (name,) in ask(_VIEWS))
+        return frozenset(fold(name) for (name,) in ask(_DUCKDB_VIEWS))
 
 
 def _keep_safe_rules(connection: Any) -> None:
@@ -400,15 +410,23 @@ def _check_reading(connection: Any) -> None:
         with contextlib.suppress(Exception):
             found = connection.execute(sql).fetchall()
         if found != expected:
-            raise InvalidParameter(
-                "connection must be to a DuckDB that reads every row of a Parquet file, and the installed one leaves "
-                "out rows by the statistics of the file. Read the file into a data frame, or install another version."
+            raise refuse(
+                "connection",
+                got="one that leaves out rows by the statistics of the file",
+                allowed="be to a DuckDB that reads every row of a Parquet file",
+                remedy="Read the file into a data frame, or install another version.",
             )
 
 
-def column_type(name: str, nullable: bool = True) -> ColumnType:
+def duckdb_type(name: str, nullable: bool = True) -> ColumnType:
     """Return the type of DuckDB's name for it."""
-    kind = "real" if name.startswith("DECIMAL(") else "text" if name.startswith("ENUM(") else _KINDS.get(name)
+    kind = (
+        "real"
+        if name.startswith("DECIMAL(")
+        else "text"
+        if name.startswith("ENUM(")
+        else _DUCKDB_KINDS.get(name)
+    )
     entry, required = "{}", not nullable
     if kind == "text" and name != "VARCHAR":
         entry = "CAST({} AS VARCHAR)"
@@ -429,11 +447,11 @@ def _by_table(data: Mapping[str, Any], types: Mapping[str, str]) -> dict[str, di
     for key, kind in types.items():
         places = [name for name in texts if fold(key).startswith(f"{name}.")]
         if len(places) != 1:
-            raise InvalidParameter(
-                f"types must name columns of CSV files or data frames as 'table.column', got {show(types)}"
+            raise refuse(
+                "types", given=types, allowed="name columns of CSV files or data frames as 'table.column'"
             )
         if not isinstance(kind, str) or kind.upper() not in TYPES:
-            raise InvalidParameter(f"types[{key!r}] must be one of {', '.join(TYPES)}, got {show(kind)}")
+            raise refuse(f"types[{key!r}]", given=kind, allowed=f"one of {', '.join(TYPES)}")
         found.setdefault(places[0], {})[fold(key)[len(places[0]) + 1 :]] = kind.upper()
     return found
 

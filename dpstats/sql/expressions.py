@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
 from dpstats.sql.catalogue import Catalogue, fold
 from dpstats.sql.conditions import Literal, Missing
 from dpstats.sql.predicates import condition_of
 from dpstats.sql.query import Choice
 from dpstats.sql.scope import Known, Scope, column_of
-from dpstats.sql.syntax import allow_only, kind_of, read_number, refuse
+from dpstats.sql.syntax import allow_only, kind_of, read_number, refuse_clause
 from dpstats.sql.values import Arithmetic, Case, Entry, Formula, Number, Value, bound, list_entries
 
 LARGEST = 1e15
@@ -37,7 +37,7 @@ def read_formula(node: Any, word: str, scope: Scope, catalogue: Catalogue, where
     if where is not None:
         value = Case(((condition_of(where, scope), value),), None)
     if value is None or (isinstance(value, Case) and not value.values):
-        refuse(f"{word} of NULL", "it has no value")
+        refuse_clause(f"{word} of NULL", "it has no value")
     names = dict.fromkeys(entry.column.name for entry in list_entries(value))
     return Formula(value, "_".join(names) or "value")
 
@@ -46,12 +46,13 @@ def read_entry(known: Known, word: str, catalogue: Catalogue) -> Entry:
     """Return a column with its declared bounds."""
     name = known.column.name
     if known.type.kind not in ("whole", "real"):
-        raise InvalidParameter(f"{word}: {name} must be a number, got {known.type.shown}{known.type_advice}")
+        raise refuse(f"{word}: {name}", got=known.type.shown, allowed="a number", remedy=known.type_advice)
     bounds = catalogue.bounds.get((fold(known.table), fold(name)))
     if bounds is None:
-        raise InvalidParameter(
-            f"{word}({name}): bounds of its values must be declared, without the data: "
-            f"bounds={{'{known.table}.{name}': (low, high)}}"
+        raise refuse(
+            f"{word}({name})",
+            allowed="have declared bounds of its values, without the data",
+            remedy=f"Give bounds={{'{known.table}.{name}': (low, high)}}.",
         )
     return Entry(known.column, known.type, *bounds)
 
@@ -65,7 +66,7 @@ def _read(node: Any, word: str, scope: Scope, catalogue: Catalogue) -> Value | N
     def need(part: Any) -> Value:
         value = read(part)
         if value is None or (isinstance(value, Case) and not value.values):
-            refuse(f"arithmetic with NULL in {word}", "it has no value")
+            refuse_clause(f"arithmetic with NULL in {word}", "it has no value")
         return value
 
     if kind == "Paren":
@@ -88,7 +89,9 @@ def _read(node: Any, word: str, scope: Scope, catalogue: Catalogue) -> Value | N
         allow_only(node, "this", "expression", "typed", "safe")
         divisor = need(node.expression)
         if not isinstance(divisor, Number) or divisor.value == 0:
-            refuse(f"a division in {word} by something else than a number", "divide the released numbers")
+            refuse_clause(
+                f"a division in {word} by something else than a number", "divide the released numbers"
+            )
         return _check(Arithmetic("*", need(node.this), _check(Number(1 / divisor.value), word)), word)
     if kind in ("Case", "If"):
         return _case(node, word, scope, read)
@@ -100,7 +103,7 @@ def _read(node: Any, word: str, scope: Scope, catalogue: Catalogue) -> Value | N
             known = column_of(other, scope)
             value = Case(((Missing(known.column), value),), read_entry(known, word, catalogue))
         return value
-    refuse(
+    refuse_clause(
         f"{kind.upper()} in {word}",
         "it takes columns with declared bounds, numbers, + - *, CASE and COALESCE",
     )
@@ -129,7 +132,9 @@ def read_choice(node: Any, scope: Scope) -> tuple[Choice, tuple[Literal, ...]]:
             return None
         number = read_number(part)
         if number is None and kind_of(part) != "Literal":
-            refuse("GROUP BY of CASE with computed labels", "give texts or numbers after THEN and ELSE")
+            refuse_clause(
+                "GROUP BY of CASE with computed labels", "give texts or numbers after THEN and ELSE"
+            )
         value: Any = str(part.this) if number is None else int(number) if number == int(number) else number
         kind = "VARCHAR" if number is None else "DOUBLE"
         labels.setdefault((kind, value), Literal(value, kind))
@@ -138,7 +143,7 @@ def read_choice(node: Any, scope: Scope) -> tuple[Choice, tuple[Literal, ...]]:
     cases = _case(node, "GROUP BY", scope, read_label)
     choice = Choice(cases.cases, cases.otherwise)  # type: ignore[arg-type]
     if not labels:
-        refuse("GROUP BY of CASE without a label", "give texts or numbers after THEN")
+        refuse_clause("GROUP BY of CASE without a label", "give texts or numbers after THEN")
     return choice, tuple(labels.values())
 
 
@@ -146,5 +151,6 @@ def _check(value: Arithmetic | Number, word: str) -> Arithmetic | Number:
     """Refuse values so large that a double may not hold what follows."""
     low, high = bound(value)
     if not max(abs(low), abs(high)) <= LARGEST:
-        raise InvalidParameter(f"{word}: values must be within {LARGEST:g}, got bounds {low:g} and {high:g}")
+        got = f"bounds {low:g} and {high:g}"
+        raise refuse(word, got=got, allowed=f"have values within {LARGEST:g}")
     return value

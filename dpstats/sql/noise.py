@@ -12,16 +12,13 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
 from dpstats.error_distributions import ErrorDistribution, Limits, Tail
 from dpstats.intervals import laplace_sum_tails
 from dpstats.means.ratio import Ratio, RatioErrors
-from dpstats.sql.answers import Off
-
-Numbers = NDArray[np.float64]
+from dpstats.sql.answers import Numbers, Off
 
 _TAILS = np.geomspace(0.5, 1e-14, 250)
 """Error probabilities with a computed width, for noise of a private scale: a probability between two is the larger."""
@@ -51,7 +48,10 @@ class Shaken:
         if not self.off.known:
             self.off.half(0.05)
         if self.off.stage is not None:
-            return self._private_tails(distance, weights)
+            widths = self._widths(len(weights))
+            # The widths rise: the first that reaches the distance belongs to a probability that is not too small.
+            place = np.searchsorted(widths, distance / sum(weights), side="left")
+            return np.asarray(np.where(place == 0, 0.5, _TAILS[np.clip(place - 1, 0, _TAILS.size - 1)]))
         scale = self.off.scales[0]
         if self.off.law == "gaussian":
             norm = scale * np.sqrt(sum(np.square(weight) for weight in weights))
@@ -65,12 +65,6 @@ class Shaken:
         """Return a sum of weighted noise as a standard normal variable, or nearer to 0."""
         tails = self.tails(np.abs(distance), [np.abs(weight) for weight in weights])
         return np.asarray(np.sign(distance) * -ndtri(np.maximum(tails, _LEAST_TAIL)))
-
-    def _private_tails(self, distance: Numbers, weights: Sequence[Any]) -> Numbers:
-        widths = self._widths(len(weights))
-        # The widths rise: the first that reaches the distance belongs to a probability that is not too small.
-        place = np.searchsorted(widths, distance / sum(weights), side="left")
-        return np.asarray(np.where(place == 0, 0.5, _TAILS[np.clip(place - 1, 0, _TAILS.size - 1)]))
 
     def _widths(self, count: int) -> Numbers:
         """Return a width for each probability, by Bonferroni's inequality for this number of terms."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
 from dpstats.sensitivity.relations import Column, Distinct, Join, Relation, Table, tables
 from dpstats.sql.aggregates import groups_of, read_measure
 from dpstats.sql.catalogue import Catalogue, fold
@@ -16,7 +16,15 @@ from dpstats.sql.conditions import Compare, Literal, conjuncts, list_columns
 from dpstats.sql.predicates import condition_of
 from dpstats.sql.query import Group, Measure, Quantiles, Query, Several
 from dpstats.sql.scope import Known, Scope, column_of, drop_unpaired, instances_of, no_reals, same_type
-from dpstats.sql.syntax import allow_only, argument, kind_of, name_of, refuse, split_conditions, tree_of
+from dpstats.sql.syntax import (
+    allow_only,
+    argument,
+    kind_of,
+    name_of,
+    refuse_clause,
+    split_conditions,
+    tree_of,
+)
 from dpstats.sql.units import unit_columns
 
 _MOST_CELLS = 10_000
@@ -64,7 +72,7 @@ class _Reader:
 
     def query(self, tree: Any, text: str) -> Query:
         if kind_of(tree) != "Select":
-            refuse(kind_of(tree).upper(), "it must be one SELECT")
+            refuse_clause(kind_of(tree).upper(), "it must be one SELECT")
         scope = self._from(tree, {}, top=True)
         relation = scope.joined()
         groups = groups_of(tree, scope, self._catalogue)
@@ -82,7 +90,7 @@ class _Reader:
                 plain = group.key == "{0}" and all(isinstance(value, Literal) for value in group.values)
                 if not plain or not isinstance(group.column, Column):
                     # A cell has several values of the column, and a distinct value must be counted once.
-                    refuse(
+                    refuse_clause(
                         f"COUNT(DISTINCT ...) with GROUP BY {group.name}, which has bins, conditions or numbers",
                         "declare categories of the column, with its type, or count rows",
                     )
@@ -90,7 +98,7 @@ class _Reader:
             relation = Distinct(relation, (*keys, measure.column))
         query = Query(relation, measure, groups, label, unit, text, arrangement, quantiles)
         if query.cells > _MOST_CELLS:
-            raise InvalidParameter(f"GROUP BY must have at most {_MOST_CELLS:,} cells, got {query.cells:,}")
+            raise refuse("GROUP BY", got=f"{query.cells:,}", allowed=f"have at most {_MOST_CELLS:,} cells")
         return query
 
     # FROM, JOIN, WITH.
@@ -111,7 +119,7 @@ class _Reader:
         scope = Scope()
         source = argument(select, "from")
         if source is None:
-            raise InvalidParameter("sql must have FROM")
+            raise refuse("sql", allowed="have FROM")
         allow_only(source, "this")
         self._item(source.this, scope, ctes)
         for join in argument(select, "joins") or []:
@@ -120,11 +128,15 @@ class _Reader:
             if side == "LEFT" and kind in ("", "OUTER"):
                 allowed = ["kind", "side"]
             allow_only(join, "this", "on", "using", *allowed)
-            if kind == "SEMI":
-                self._semi_join(join, scope, ctes)
-                continue
-            if side == "LEFT":
-                self._left_join(join, scope, ctes)
+            if kind == "SEMI" or side == "LEFT":
+                other, clause = Scope(), "SEMI JOIN" if kind == "SEMI" else "LEFT JOIN"
+                pairs = self._read_pairs(join, scope, other, ctes, clause)
+                if kind == "SEMI":
+                    # A join with the distinct values of its right side
+                    scope.restrict(other.joined(), pairs, clause)
+                else:
+                    # Rows without a partner stay. Later clauses use the result.
+                    scope.extend(other, pairs)
                 continue
             before = list(scope.sources)
             self._item(join.this, scope, ctes)
@@ -150,21 +162,9 @@ class _Reader:
         allow_only(node.args["query"], "this")
         relation, columns = self._inner(node.args["query"].this, ctes)
         if len(columns) != 1:
-            raise InvalidParameter(f"IN (SELECT ...) must select one column, got {len(columns)}")
+            raise refuse("IN (SELECT ...)", given=len(columns), allowed="have one column")
         (right,) = columns.values()
         scope.restrict(relation, [(left, right)], "IN")
-
-    def _semi_join(self, join: Any, scope: Scope, ctes: dict[str, Any]) -> None:
-        """Read a SEMI JOIN: a join with the distinct values of its right side."""
-        other = Scope()
-        pairs = self._read_pairs(join, scope, other, ctes, "SEMI JOIN")
-        scope.restrict(other.joined(), pairs, "SEMI JOIN")
-
-    def _left_join(self, join: Any, scope: Scope, ctes: dict[str, Any]) -> None:
-        """Read a LEFT JOIN: rows without a partner stay. Later clauses use its result."""
-        other = Scope()
-        pairs = self._read_pairs(join, scope, other, ctes, "LEFT JOIN")
-        scope.extend(other, pairs)
 
     def _read_pairs(
         self, join: Any, scope: Scope, other: Scope, ctes: dict[str, Any], clause: str
@@ -185,14 +185,16 @@ class _Reader:
                     other.conditions.append(condition)
                     continue
                 if not isinstance(condition, Compare) or condition.operator != "=" or len(right) != 1:
-                    refuse(
+                    refuse_clause(
                         f"{clause} ON with another condition",
                         "it takes equal columns, and conditions on the right",
                     )
                 (left,) = (column for column in list_columns(condition) if column.instance not in own)
                 pairs.append((known[left], known[right[0]]))
         if not pairs:
-            refuse("a join without an equality", "every table must be joined by equal columns (ON or USING)")
+            refuse_clause(
+                "a join without an equality", "every table must be joined by equal columns (ON or USING)"
+            )
         return pairs
 
     def _with(self, node: Any, ctes: dict[str, Any]) -> None:
@@ -206,7 +208,7 @@ class _Reader:
                 or fold(name) in self._catalogue.tables
                 or fold(name) in self._catalogue.views
             ):
-                refuse(
+                refuse_clause(
                     f"WITH {name}",
                     "a name that a table or another WITH has (names ignore case) means two things",
                 )
@@ -219,16 +221,16 @@ class _Reader:
             allow_only(node, "this", "alias")
             alias = argument(node, "alias")
             if alias is None:
-                raise InvalidParameter("a subquery in FROM must have a name: (SELECT ...) AS name")
+                raise refuse("a subquery in FROM", allowed="have a name: (SELECT ...) AS name")
             allow_only(alias, "this")
             relation, columns = self._inner(node.this, ctes)
             scope.add(name_of(alias.this), relation, columns)
             return
         if kind_of(node) != "Table":
-            refuse(f"{kind_of(node).upper()} in FROM")
+            refuse_clause(f"{kind_of(node).upper()} in FROM")
         allow_only(node, "this", "alias")
         if kind_of(node.this) != "Identifier":
-            refuse("a function in FROM", "it takes names of tables")
+            refuse_clause("a function in FROM", "it takes names of tables")
         name = name_of(node.this)
         alias = argument(node, "alias")
         if alias is not None:
@@ -244,7 +246,7 @@ class _Reader:
     def _count_instance(self) -> None:
         self._met += 1
         if self._met > _MOST_INSTANCES:
-            raise InvalidParameter(f"sql must have at most {_MOST_INSTANCES} tables and subqueries")
+            raise refuse("sql", allowed=f"have at most {_MOST_INSTANCES} tables and subqueries")
 
     def _table(self, name: str) -> tuple[Relation, dict[str, Known]]:
         table = self._catalogue.table(name)
@@ -255,9 +257,11 @@ class _Reader:
         self._instances.add(instance)
         if self._protects_units and not table.public and table.path is None:
             if table.unit is None:
-                raise InvalidParameter(
-                    f"table {table.name} is private and has no unit: name the column that says whose a row is, or the "
-                    "key of a table that has one (unit={'items': 'order -> orders.id'})"
+                raise refuse(
+                    f"table {table.name}",
+                    allowed="have a unit, as it is private",
+                    remedy="Name the column that says whose a row is, or the key of a table that has one "
+                    "(unit={'items': 'order -> orders.id'}).",
                 )
             self._units.append(Column(instance, table.unit))
         columns = {
@@ -275,14 +279,14 @@ class _Reader:
     def _inner(self, node: Any, ctes: dict[str, Any]) -> tuple[Relation, dict[str, Known]]:
         """Return the relation of a subquery, and its columns: bare ones."""
         if kind_of(node) != "Select":
-            refuse(f"{kind_of(node).upper()} in a subquery")
+            refuse_clause(f"{kind_of(node).upper()} in a subquery")
         scope = self._from(node, ctes)
         relation = scope.joined()
         columns: dict[str, Known] = {}
         for item in node.expressions:
             for name, known in self._selected(item, scope):
                 if fold(name) in columns:
-                    raise InvalidParameter(f"a subquery must have each column once, got {name!r} twice")
+                    raise refuse("a subquery", got=f"{name!r} twice", allowed="have each column once")
                 columns[fold(name)] = known._replace(alias=name)
         if node.args.get("distinct") is not None:
             allow_only(node.args["distinct"])
@@ -303,7 +307,7 @@ class _Reader:
         left = [scope.sources[source][fold(name)] for source in before if fold(name) in scope.sources[source]]
         right = scope.sources[list(scope.sources)[-1]].get(fold(name))
         if (len(left) != 1 and not (left and scope.equated(left))) or right is None:
-            raise InvalidParameter(f"USING ({name}) must name a column that both sides have, once each")
+            raise refuse(f"USING ({name})", allowed="name a column that both sides have, once each")
         same_type("USING", left[0], right)
         no_reals(right)
         scope.conditions.append(Compare("=", left[0].column, right.column))

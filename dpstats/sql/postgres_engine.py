@@ -10,19 +10,19 @@ import contextlib
 import re
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, refuse
 from dpstats.sql.catalogue import BaseTable, ColumnType, fold, quoted
-from dpstats.sql.dialect import POSTGRES
+from dpstats.sql.dialect import POSTGRES, Ask
 
 # Rows of a partition or of an inheriting table are rows of its parent, too: a query may use the root of partitions, and
 # no table that inherits otherwise. Policies may hide rows by other rows, as views do.
-_TABLES = """
+_POSTGRES_TABLES = """
 SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = $1 AND c.relkind IN ('r', 'p') AND c.relpersistence <> 't'
 AND NOT EXISTS (SELECT 1 FROM pg_inherits i WHERE i.inhrelid = c.oid)
@@ -32,13 +32,13 @@ AND NOT EXISTS (
 )
 AND has_table_privilege(c.oid, 'SELECT') AND NOT row_security_active(c.oid)
 """
-_VIEWS = """
+_POSTGRES_VIEWS = """
 SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = $1 AND c.relkind IN ('v', 'm', 'f')
 """
 # A domain has its base type. Types with functions of users are left out, and columns that are computed when they are
 # read, as this may raise an error.
-_COLUMNS = """
+_POSTGRES_COLUMNS = """
 SELECT c.relname, a.attname, e.typtype = 'e',
     format_type(e.oid, CASE WHEN t.typtype = 'd' THEN t.typtypmod ELSE a.atttypmod END),
     a.attnotnull AND NOT EXISTS (
@@ -62,7 +62,7 @@ _NUMERIC = (
     "(CASE WHEN abs({0}) < 1e-307 THEN CAST(0 AS double precision) "
     "WHEN abs({0}) <= 1.7976931348623157e308 THEN CAST({0} AS double precision) END)"
 )
-_TYPES = (
+_POSTGRES_TYPES = (
     dict.fromkeys(("smallint", "integer", "bigint"), ("BIGINT", "whole", "{}"))
     | dict.fromkeys(("real", "double precision"), ("DOUBLE", "real", _DOUBLE))
     | dict.fromkeys(
@@ -85,9 +85,6 @@ SET LOCAL standard_conforming_strings = on;
 SET LOCAL extra_float_digits = 1;
 SET LOCAL datestyle = 'ISO, YMD';
 """
-
-Ask = Callable[..., list[tuple[Any, ...]]]
-"""SQL and parameters -> its rows, in the snapshot."""
 
 
 def is_postgres(data: Any) -> bool:
@@ -115,8 +112,10 @@ class PostgresEngine:
         self._place, self._schema = data, ""
         if not isinstance(data, str):
             if not isinstance(data, self._psycopg.Connection):
-                raise InvalidParameter(
-                    f"connection must be a psycopg.Connection that is not asynchronous, got {type(data).__name__}"
+                raise refuse(
+                    "connection",
+                    got=type(data).__name__,
+                    allowed="a psycopg.Connection that is not asynchronous",
                 )
             self._place = self._psycopg.conninfo.make_conninfo(
                 data.info.dsn, password=data.info.password or None
@@ -127,7 +126,7 @@ class PostgresEngine:
         if isinstance(data, str):
             self._schema = _current_schema(self._connection)
         if not self._schema:
-            raise InvalidParameter("connection must have a schema: set its search_path")
+            raise refuse("connection", allowed="have a schema", remedy="Set its search_path.")
 
     def _connect(self) -> None:
         """Open the connection."""
@@ -142,17 +141,19 @@ class PostgresEngine:
                 application_name="dpstats",
             )
         if made is None:
-            raise InvalidParameter(
-                "connection must be to a Postgres server that accepts another connection, got no connection. Check "
-                "the address, the password and the server with psycopg.connect."
+            raise refuse(
+                "connection",
+                got="no connection",
+                allowed="be to a Postgres server that accepts another connection",
+                remedy="Check the address, the password and the server with psycopg.connect.",
             )
         self._connection = made
         weakref.finalize(self, made.close)
         if made.info.server_version < _OLDEST:
-            raise InvalidParameter("connection must be to Postgres 12 or newer: the server is older")
+            raise refuse("connection", allowed="be to Postgres 12 or newer", remedy="The server is older.")
         encoding = made.info.parameter_status("server_encoding")
         if encoding != "UTF8":
-            raise InvalidParameter(f"connection must be to a database of the encoding UTF8, got {encoding}")
+            raise refuse("connection", got=encoding, allowed="be to a database of the encoding UTF8")
 
     def begin(self, names: Iterable[str]) -> None:
         """Begin a new transaction, lock the tables, and read the snapshot from then on."""
@@ -202,10 +203,12 @@ class PostgresEngine:
         Names that differ in case only are left out.
         """
         columns: dict[str, list[tuple[str, ColumnType]]] = {}
-        for table, column, is_enum, kind, required in ask(_COLUMNS, [self._schema]):
-            columns.setdefault(table, []).append((column, column_type("text" if is_enum else kind, required)))
+        for table, column, is_enum, kind, required in ask(_POSTGRES_COLUMNS, [self._schema]):
+            columns.setdefault(table, []).append(
+                (column, postgres_type("text" if is_enum else kind, required))
+            )
         found = {}
-        for name in _distinct(name for (name,) in ask(_TABLES, [self._schema])):
+        for name in _distinct(name for (name,) in ask(_POSTGRES_TABLES, [self._schema])):
             own = dict(columns.get(name, []))
             kinds = {fold(column): (column, own[column]) for column in _distinct(own)}
             found[fold(name)] = BaseTable(name, f"{quoted(self._schema)}.{quoted(name)}", kinds)
@@ -213,13 +216,13 @@ class PostgresEngine:
 
     def views(self, ask: Ask) -> frozenset[str]:
         """Return the names of views and foreign tables."""
-        return frozenset(fold(name) for (name,) in ask(_VIEWS, [self._schema]))
+        return frozenset(fold(name) for (name,) in ask(_POSTGRES_VIEWS, [self._schema]))
 
 
-def column_type(name: str, required: bool = False) -> ColumnType:
+def postgres_type(name: str, required: bool = False) -> ColumnType:
     """Return the type of Postgres's name for it."""
     plain = re.sub(r"\([\d,-]+\)", "", name)
-    known = _TYPES.get(plain)
+    known = _POSTGRES_TYPES.get(plain)
     if known is None:
         return ColumnType(name, "other", required)
     ours, kind, entry = known
@@ -244,8 +247,10 @@ def _current_schema(connection: Any) -> str:
         if status == TransactionStatus.IDLE and not connection.autocommit:
             connection.rollback()
     if found is None:
-        raise InvalidParameter(
-            "connection must be free, to say which schema it is in: fetch its results, or end its transaction"
+        raise refuse(
+            "connection",
+            allowed="free, to say which schema it is in",
+            remedy="Fetch its results, or end its transaction.",
         )
     return str(next(iter(found.values() if isinstance(found, dict) else found)) or "")
 

@@ -8,7 +8,7 @@ from datetime import date, datetime
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
 from dpstats.sql.conditions import (
     All,
     Among,
@@ -25,7 +25,7 @@ from dpstats.sql.conditions import (
     Not,
 )
 from dpstats.sql.scope import Known, Scope, column_of, no_reals, same_type
-from dpstats.sql.syntax import allow_only, is_date, is_literal, kind_of, read_number, refuse
+from dpstats.sql.syntax import allow_only, is_date, is_literal, kind_of, read_number, refuse_clause
 
 _COMPARE: dict[str, Callable[[float, float], bool]] = {
     "=": eq,
@@ -56,9 +56,7 @@ def condition_of(node: Any, scope: Scope) -> Condition:
     if kind == "Column":
         known = column_of(node, scope)
         if known.type.kind != "truth":
-            raise InvalidParameter(
-                f"{known.column.name} must be a BOOLEAN to be a condition, got {known.type.shown}"
-            )
+            raise refuse(known.column.name, got=known.type.shown, allowed="a BOOLEAN to be a condition")
         return Flag(known.column)
     if kind == "Is":
         allow_only(node, "this", "expression")
@@ -66,7 +64,7 @@ def condition_of(node: Any, scope: Scope) -> Condition:
             allow_only(node.expression, "this")
             return Holds(condition_of(node.this, scope), bool(node.expression.this))
         if kind_of(node.expression) != "Null":
-            refuse("IS", "only IS NULL, IS TRUE, IS FALSE and their negations are read")
+            refuse_clause("IS", "only IS NULL, IS TRUE, IS FALSE and their negations are read")
         return Missing(column_of(node.this, scope).column)
     if kind == "Between":
         allow_only(node, "this", "low", "high")
@@ -82,14 +80,14 @@ def condition_of(node: Any, scope: Scope) -> Condition:
         allow_only(node, "this", "expression", "negate")
         known = column_of(node.this, scope)
         if known.type.kind != "text":
-            raise InvalidParameter(f"LIKE: {known.column.name} must be VARCHAR, got {known.type.shown}")
+            raise refuse(f"LIKE: {known.column.name}", got=known.type.shown, allowed="VARCHAR")
         like = Like(known.column, _literal(node.expression, known))
         return Not(like) if node.args.get("negate") else like
     operators = {"EQ": "=", "NEQ": "<>", "LT": "<", "LTE": "<=", "GT": ">", "GTE": ">="}
     if kind in operators:
         allow_only(node, "this", "expression")
         return _comparison(operators[kind], node.this, node.expression, scope)
-    refuse(
+    refuse_clause(
         f"{kind.upper()} in a condition",
         "it is not among AND, OR, NOT, comparisons, BETWEEN, IN, IS NULL and LIKE",
     )
@@ -115,15 +113,17 @@ def _comparison(operator: str, left: Any, right: Any, scope: Scope) -> Condition
 
 def _literal(node: Any, known: Known) -> Literal:
     if not is_literal(node):
-        refuse(
+        refuse_clause(
             f"{kind_of(node).upper()} in a comparison",
             "a column is compared with a literal or another column",
         )
     if is_date(node):
         allow_only(node, "this", "to")
         if known.type.kind not in ("date", "time"):
-            raise InvalidParameter(
-                f"{known.column.name} must be a DATE or a TIMESTAMP to be compared with a date, got {known.type.shown}"
+            raise refuse(
+                known.column.name,
+                got=known.type.shown,
+                allowed="a DATE or a TIMESTAMP to be compared with a date",
             )
         node = node.this
     if kind_of(node) == "Neg":
@@ -166,8 +166,9 @@ def literal(value: Any, text: bool, known: Known, given: str = "") -> Literal:
             return Literal(moment, "TIMESTAMP")
     except (ValueError, OverflowError):
         pass
-    raise InvalidParameter(
-        f"{name} must be compared with a literal of its type {known.type.shown}"
-        f"{' in quotes' if kind == 'text' else ''}, got {given or repr(value)}"[:300]
-        + known.type_advice
+    raise refuse(
+        name,
+        got=(given or repr(value))[:200],
+        allowed=f"be compared with a literal of its type {known.type.shown}{' in quotes' * (kind == 'text')}",
+        remedy=known.type_advice,
     )

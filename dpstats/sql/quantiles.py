@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 from dpstats.error_distributions import chosen_limits
 from dpstats.errors import ScaleOutOfRange
 from dpstats.found_counts import FoundCounts
-from dpstats.groups.group_quantiles import choose_group_points, read_group_points, release_group_points
+from dpstats.groups.group_quantiles import read_group_points
 from dpstats.groups.quantile_plan import ROWS as GROUP_ROWS
 from dpstats.groups.quantile_plan import GroupQuantilesPlan, found_quantiles_plan, group_quantiles_plan
 from dpstats.inference import Estimates
@@ -29,22 +28,18 @@ from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.rounding import quotient_up
 from dpstats.privacy.stages import AnyStage, Choice, Discovery, OneOf, Stage
 from dpstats.quantiles.plan import ROWS, QuantilePlan, observed_plan, points_plan
-from dpstats.quantiles.quantile import choose_points, read_points, release_points
+from dpstats.quantiles.quantile import read_points
 from dpstats.release.groups import LARGEST_NESTED, LARGEST_REACH, first_reach, nested_reach
-from dpstats.release.session import Released, Session
+from dpstats.release.session import Released
 from dpstats.results import list_some
-from dpstats.sql.answers import HALF_ROW, CellAnswers, exclude_unitless
+from dpstats.sql.answers import HALF_ROW, CellAnswers, Numbers, exclude_unitless
 from dpstats.sql.plan import DISCOVERY_BITS, SQLPlan, plan_shares
 from dpstats.sql.plan import ROWS as KEY_ROWS
 from dpstats.sql.query import Quantiles, Query, Several
 from dpstats.sql.truncation import THRESHOLD_SHARE, Threshold
 
-Numbers = NDArray[np.float64]
-
 FOUND_SHARE = 0.3
 """Part of epsilon that finds keys, where they are not declared: keys of few rows have no quantile in any case."""
-Keyed = tuple[tuple[Any, NDArray[np.int64]], ...]
-"""Keys with the sorted places of their values."""
 MOST_ROWS = 2**31
 """Quantiles assume no more rows, where the number of rows is private."""
 
@@ -213,58 +208,6 @@ def repeat_places(held: list[tuple[int, int]]) -> NDArray[np.int64]:
     """Return sorted places, from places and their numbers of rows."""
     places, times = np.array(sorted(held), dtype=np.int64).reshape(-1, 2).T
     return np.repeat(places, times)
-
-
-def release_quantiles(
-    places: Sequence[Sequence[NDArray[np.int64]]], above: list[int], plan: SQLQuantilesPlan, session: Session
-) -> None:
-    """Release the points of every declared cell.
-
-    Parameters
-    ----------
-    places : list of lists of arrays
-        The sorted places of each cell, for each limit of a unit.
-    above : list of int
-        The numbers of units with more rows than each limit. Empty where rows are protected.
-    plan : SQLQuantilesPlan
-    session : Session
-    """
-    points = plan.points
-    if plan.threshold is None and isinstance(points, GroupQuantilesPlan):
-        release_group_points(places[0], points, session)
-    elif plan.threshold is None:
-        assert isinstance(points, QuantilePlan)
-        release_points(places[0][0], points, session)
-    else:
-        limit = plan.threshold.choose(session, above)
-        rows = session.add_one(plan.rows, np.array([cell.size for cell in places[limit]]), limit)
-        choose_unit_points(places[limit], rows, plan, limit, session)
-
-
-def release_found_quantiles(keyed: list[Keyed], plan: SQLQuantilesPlan, session: Session) -> None:
-    """Release the keys that are found by their numbers of rows, and the points of these keys.
-
-    ``keyed`` has one item: all keys with their sorted places.
-    """
-    assert isinstance(plan.points, GroupQuantilesPlan)
-    keys = tuple(key for key, _ in keyed[0])
-    sizes = np.array([own.size * plan.discovery.row_steps for _, own in keyed[0]], dtype=np.int64)
-    found = session.discover(plan.discovery.name, keys, {KEY_ROWS: sizes.reshape(-1, 1)})
-    # A key that was found has rows, but a neighbor may have none of it.
-    of, no_rows = dict(keyed[0]), np.empty(0, dtype=np.int64)
-    cells = [of.get(key, no_rows) for key in found["labels"]]
-    choose_group_points(cells, found[KEY_ROWS][:, 0], plan.points, session)
-
-
-def choose_unit_points(
-    cells: Sequence[NDArray[np.int64]], rows: Any, plan: SQLQuantilesPlan, limit: int, session: Session
-) -> None:
-    """Choose the points of every cell after the numbers of rows were released, for a limit of a unit."""
-    points, (_, each) = plan.points, plan.limits[limit]
-    if isinstance(points, GroupQuantilesPlan):
-        choose_group_points(cells, rows, points, session, each)
-    else:
-        choose_points(cells[0], rows, points, session, each)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

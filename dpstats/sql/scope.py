@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
 from dpstats.sensitivity.relations import Column, Distinct, Join, Relation, Select, tables
 from dpstats.sql.catalogue import ColumnType, fold
 from dpstats.sql.conditions import All, Compare, Condition, conjuncts, require_columns
-from dpstats.sql.syntax import allow_only, kind_of, name_of, refuse
+from dpstats.sql.syntax import allow_only, kind_of, name_of, refuse_clause
 
 
 class Known(NamedTuple):
@@ -27,13 +27,13 @@ class Known(NamedTuple):
 
     @property
     def type_advice(self) -> str:
-        """The end of an error about the type of a column: in a CSV file it may be a number without a declaration."""
+        """The remedy of an error about the type of a column: in a CSV file it may be a number without a declaration."""
         if not self.type.undeclared:
             return ""
         name = f"{self.table}.{self.column.name}"
         return (
-            ". A column of a CSV file or of Python objects is text unless its type is declared, for example "
-            f"types={{'{name}': 'DOUBLE'}}"
+            "A column of a CSV file or of Python objects is text unless its type is declared, for example "
+            f"types={{'{name}': 'DOUBLE'}}."
         )
 
 
@@ -48,7 +48,7 @@ class Scope:
     def add(self, name: str, relation: Relation, columns: dict[str, Known]) -> None:
         """Add a table or a subquery."""
         if fold(name) in self.sources:
-            raise InvalidParameter(f"FROM must have each name once, got {name!r} twice")
+            raise refuse("FROM", got=f"{name!r} twice", allowed="have each name once")
         self.sources[fold(name)] = columns
         self.relations.append(relation)
 
@@ -80,7 +80,7 @@ class Scope:
         self.conditions = []
         for name, columns in other.sources.items():
             if name in self.sources:
-                raise InvalidParameter(f"FROM must have each name once, got {name!r} twice")
+                raise refuse("FROM", got=f"{name!r} twice", allowed="have each name once")
             # A column that is NOT NULL in its table may be missing here.
             self.sources[name] = {
                 key: known._replace(type=replace(known.type, required=False))
@@ -90,13 +90,14 @@ class Scope:
     def find(self, name: str, source: str = "") -> Known:
         """Return the column of a name."""
         if source and fold(source) not in self.sources:
-            raise InvalidParameter(f"{source}.{name} must name a table in FROM, got {source!r}")
+            raise refuse(f"{source}.{name}", given=source, allowed="name a table in FROM")
         places = [self.sources[fold(source)]] if source else list(self.sources.values())
         found = [columns[fold(name)] for columns in places if fold(name) in columns]
         if not found:
-            raise InvalidParameter(f"the column must be in {source or 'FROM'}, got {name!r}")
+            raise refuse("the column", given=name, allowed=f"in {source or 'FROM'}")
         if len(found) > 1 and not self.equated(found):
-            raise InvalidParameter(f"{name!r} is ambiguous: write it with the name of its table")
+            remedy = "Write it with the name of its table."
+            raise refuse(repr(name), allowed="name one column", remedy=remedy)
         return found[0]
 
     def has(self, name: str) -> bool:
@@ -139,7 +140,7 @@ class Scope:
                     del left[place]
                     break
             else:
-                refuse(
+                refuse_clause(
                     "a join without an equality",
                     "every table must be joined by equal columns (ON, USING or WHERE)",
                 )
@@ -170,14 +171,14 @@ def column_of(node: Any, scope: Scope) -> Known:
         return column_of(node.this, scope)
     if kind_of(node) != "Column":
         found = "a literal" if kind_of(node) == "Literal" else kind_of(node).upper()
-        refuse(
+        refuse_clause(
             f"{found} where a column must be",
             "only bare columns are read, without arithmetic or functions",
         )
     allow_only(node, "this", "table")
     table = node.args.get("table")
     if kind_of(node.this) == "Star":
-        refuse("table.*", "columns must be named")
+        refuse_clause("table.*", "columns must be named")
     return scope.find(name_of(node.this), "" if table is None else name_of(table))
 
 
@@ -185,16 +186,15 @@ def same_type(where: str, left: Known, right: Known) -> None:
     """Raise an error for a comparison of columns with different types; whole numbers have one, and so has text."""
     alike = left.type.name == right.type.name or left.type.kind in ("whole", "text")
     if left.type.kind != right.type.kind or not alike or left.type.kind == "other":
-        raise InvalidParameter(
-            f"{where}: {left.column.name} and {right.column.name} must have the same type, got {left.type.shown} and "
-            f"{right.type.shown}"
-        )
+        got = f"{left.type.shown} and {right.type.shown}"
+        names = f"{where}: {left.column.name} and {right.column.name}"
+        raise refuse(names, got=got, allowed="have the same type")
 
 
 def no_reals(known: Known) -> None:
     """Refuse real numbers as equal: 0.0 and -0.0 are, and NaNs of several kinds."""
     if known.type.kind == "real":
-        refuse(
+        refuse_clause(
             "equality of two columns of real numbers",
             "joins are on whole numbers, text, dates or truth values",
         )

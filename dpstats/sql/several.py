@@ -19,15 +19,20 @@ from dpstats.found_counts import FoundCounts
 from dpstats.inference import Estimates
 from dpstats.means.ratio import Noise
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.sql.answers import HALF_ROW, SELECTED, CellAnswers, Off, exclude_unitless, read_numbers
+from dpstats.sql.answers import (
+    HALF_ROW,
+    SELECTED,
+    CellAnswers,
+    Numbers,
+    Off,
+    exclude_unitless,
+    read_numbers,
+)
 from dpstats.sql.noise import LinearErrors, MeanErrors, Shaken, ShareRatio
 from dpstats.sql.plan import ANSWER, ROWS, SHARES, SQLPlan
 from dpstats.sql.query import Aggregate, Measure, Query, Several
 from dpstats.sql.spreads import SpreadErrors
 from dpstats.together import BONFERRONI
-
-Numbers = NDArray[np.float64]
-
 
 _HIDDEN = 0.025
 """Probability that the noise alone makes a number of rows that is not called hidden by it."""

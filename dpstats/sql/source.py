@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.errors import InvalidData, InvalidParameter, refuse, refuse_data
 from dpstats.sql.catalogue import BaseTable, fold, quoted
 from dpstats.sql.dialect import Dialect, Probe
 from dpstats.sql.duckdb_engine import DuckDBEngine
@@ -34,9 +34,8 @@ class Source:
 
     def __init__(self, data: Any, types: Mapping[str, str] | None = None) -> None:
         if types and not isinstance(data, Mapping):
-            raise InvalidParameter(
-                "types can be given for CSV files only: remove types, which a connection has"
-            )
+            remedy = "Remove types, which a connection has."
+            raise refuse("types", allowed="be given for CSV files only", remedy=remedy)
         self._known: dict[tuple[str, str], int] = {}
         self._unreadable: dict[str, str] = {}
         self._engine = PostgresEngine(data) if is_postgres(data) else DuckDBEngine(data, types or {})
@@ -64,21 +63,19 @@ class Source:
         """
         self._known.clear()
         self._unreadable.clear()
-        self._over = not self._begin(names)
+        begun = False
+        try:
+            self._engine.begin(names)
+            begun = True
+        except (InvalidData, InvalidParameter):
+            raise
+        except Exception:  # its words may show data: the error is raised after it
+            pass
+        self._over = not begun
         if self._over:
             raise InvalidData(f"{self.dialect.name} could not begin to read the tables: check the connection")
         self._engine.check_functions(self._ask)
         self._check_meaning(self._probe)
-
-    def _begin(self, names: Iterable[str]) -> bool:
-        """Return whether a snapshot has begun; an error of the engine's is not passed on."""
-        try:
-            self._engine.begin(names)
-        except (InvalidData, InvalidParameter):
-            raise
-        except Exception:
-            return False
-        return True
 
     @contextlib.contextmanager
     def snapshot(self, names: Iterable[str]) -> Iterator[None]:
@@ -103,9 +100,11 @@ class Source:
         self._engine.check_settings(self._ask)
         failure = probe.find_failure(self._ask)
         if failure is not None:
-            raise InvalidParameter(
-                f"connection must compute as {self.dialect.name} does, and fails the check of {failure}: a setting or "
-                "function changes it, or it is another engine. Open another connection."
+            raise refuse(
+                "connection",
+                got=f"one that fails the check of {failure}",
+                allowed=f"be one that computes as {self.dialect.name} does",
+                remedy="A setting or function changes it, or it is another engine. Open another connection.",
             )
 
     def tables(self) -> dict[str, BaseTable]:
@@ -157,9 +156,11 @@ class Source:
             self._unreadable[table.name] = self._engine.find_unreadable(table, self._ask)
         column = self._unreadable[table.name]
         if column:
-            raise InvalidData(
-                f"{table.name}.{column} must have entries of its declared type only, got another one. Correct the "
-                "file, declare another type, or set missing='drop': such entries are then missing."
+            raise refuse_data(
+                f"{table.name}.{column}",
+                got="another one",
+                allowed="have entries of its declared type only",
+                remedy="Correct the file, declare another type, or set missing='drop': such entries are then missing.",
             )
 
     def size(self, table: BaseTable) -> int:

@@ -9,14 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from dpstats.error_distributions import ErrorDistribution, Limits, Tail, normal_quantile
 from dpstats.means.ratio import Ratio, hull
+from dpstats.sql.answers import Numbers
 from dpstats.sql.noise import ShareRatio
-
-Numbers = NDArray[np.float64]
 
 _MEAN_SHARE = 0.1
 """Part of the error probability for the mean: the variance depends on its square only."""

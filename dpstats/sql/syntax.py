@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidParameter, refuse
 
 _MOST_TEXT = 20_000
 _DEEPEST = 100
@@ -43,9 +43,9 @@ def tree_of(text: Any) -> Any:
         raise InvalidParameter("dpstats.sql needs sqlglot: pip install 'dpstats[sql]'") from None
     if not isinstance(text, str) or not text.strip():
         given = repr(text) if isinstance(text, str) else type(text).__name__
-        raise InvalidParameter(f"sql must be the text of a query, got {given}")
+        raise refuse("sql", got=given, allowed="the text of a query")
     if len(text) > _MOST_TEXT:
-        raise InvalidParameter(f"sql must have at most {_MOST_TEXT:,} characters, got {len(text):,}")
+        raise refuse("sql", got=f"{len(text):,}", allowed=f"have at most {_MOST_TEXT:,} characters")
     where = ""
     try:
         statements = sqlglot.parse(text, read="duckdb")
@@ -57,12 +57,12 @@ def tree_of(text: Any) -> Any:
     except RecursionError:
         statements = None
     if statements is None:
-        raise InvalidParameter(f"sql must be a query that can be parsed: it is not{where}")
+        raise refuse("sql", allowed=f"a query that can be parsed: it is not{where}")
     statements = [statement for statement in statements if statement is not None]
     if len(statements) != 1:
-        raise InvalidParameter(f"sql must be one statement, got {len(statements)}")
+        raise refuse("sql", given=len(statements), allowed="one statement")
     if sum(1 for _ in _depths(statements[0])) > _MOST_TEXT:
-        raise InvalidParameter("sql must be a shorter statement")
+        raise refuse("sql", allowed="a shorter statement")
     return statements[0]
 
 
@@ -72,14 +72,14 @@ def _depths(node: Any) -> Iterator[int]:
     while left:
         one, depth = left.pop()
         if depth > _DEEPEST:
-            raise InvalidParameter(f"sql must not be nested more than {_DEEPEST} deep")
+            raise refuse("sql", allowed=f"not be nested more than {_DEEPEST} deep")
         yield depth
         left += [(child, depth + 1) for child in one.iter_expressions()]
 
 
-def refuse(clause: str, why: str = "it is not supported") -> NoReturn:
+def refuse_clause(clause: str, why: str = "it is not supported") -> NoReturn:
     """Refuse a clause, and say why."""
-    raise InvalidParameter(f"sql must not have {clause}: {why}")
+    raise refuse("sql", allowed=f"not have {clause}: {why}")
 
 
 def allow_only(node: Any, *allowed: str) -> None:
@@ -87,7 +87,7 @@ def allow_only(node: Any, *allowed: str) -> None:
     for name, value in node.args.items():
         key = name.rstrip("_")
         if key not in allowed and value not in (None, False, [], ""):
-            refuse(_WORDS.get(key, f"{key.upper()} in {type(node).__name__.upper()}"))
+            refuse_clause(_WORDS.get(key, f"{key.upper()} in {type(node).__name__.upper()}"))
 
 
 def split_conditions(node: Any) -> Iterator[Any]:
@@ -116,7 +116,7 @@ def argument(node: Any, name: str) -> Any:
 def name_of(node: Any) -> str:
     """Return a plain identifier."""
     if kind_of(node) != "Identifier":
-        refuse(f"{kind_of(node).upper()} in place of a name")
+        refuse_clause(f"{kind_of(node).upper()} in place of a name")
     allow_only(node, "this", "quoted")
     return str(node.this)
 

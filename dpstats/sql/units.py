@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from dpstats.errors import InvalidParameter
+from dpstats.errors import refuse
 from dpstats.sensitivity.relations import Column, Distinct, Join, Relation, Select, Table, tables
 from dpstats.sql.conditions import Compare, conjuncts
 from dpstats.sql.scope import instances_of
@@ -20,8 +20,8 @@ def unit_columns(relation: Relation, units: Sequence[Column]) -> tuple[Column, .
     ``units`` are the columns that say it of each private table.
     """
     if not units:
-        raise InvalidParameter(
-            "sql must be about a private table: one of public tables only needs no privacy"
+        raise refuse(
+            "sql", allowed="be about a private table", remedy="One of public tables only needs no privacy."
         )
     partners = _check_left_joins(relation, units)
     units = [unit for unit in units if unit not in partners]
@@ -29,41 +29,33 @@ def unit_columns(relation: Relation, units: Sequence[Column]) -> tuple[Column, .
     first, *others = units
     for other in others:
         if not classes.same(first, other):
-            raise InvalidParameter(
-                f"where units are protected, a row of the result must be one unit's: {first} = {other} must be "
-                "among the equalities"
+            raise refuse(
+                "where units are protected, a row of the result",
+                allowed="one unit's",
+                remedy=f"{first} = {other} must be among the equalities.",
             )
     same = {first, *classes.members(first)}
     for part in _parts(relation):
         private = {column.instance for column in units} & instances_of(part)
-        if isinstance(part, Distinct) and private and not _tells_unit(part, units, classes):
-            raise InvalidParameter(
-                f"where units are protected, DISTINCT must have the unit's column ({first.name}): otherwise a "
-                "row may belong to several units"
+        if not (isinstance(part, Distinct) and private):
+            continue
+        # A column of a DISTINCT must be the unit's, or the key of a row that has the unit.
+        own = [table for table in tables(part) if table.instance in private]
+        known = [*units, *(Column(table.instance, key) for table in own for key in table.keys)]
+        if not any(classes.same(column, each) for column in part.columns for each in known):
+            raise refuse(
+                "where units are protected, DISTINCT",
+                allowed=f"have the unit's column ({first.name})",
+                remedy="Otherwise a row may belong to several units.",
             )
     shown = tuple(sorted(same & set(_visible(relation, same))))
     if not shown:
-        raise InvalidParameter(
-            f"where units are protected, the result must have the unit's column ({first.name}): join the table that "
-            "has it"
+        raise refuse(
+            "where units are protected, the result",
+            allowed=f"have the unit's column ({first.name})",
+            remedy="Join the table that has it.",
         )
     return shown
-
-
-def _tells_unit(part: Distinct, units: Sequence[Column], classes: _Equal) -> bool:
-    """Return whether a column of a DISTINCT is the unit's, or the key of a row that has the unit."""
-    known = [*units, *(key for unit in units for key in _keys(part, unit.instance))]
-    return any(classes.same(column, each) for column in part.columns for each in known)
-
-
-def _keys(relation: Relation, instance: str) -> list[Column]:
-    """Return the keys of an instance."""
-    return [
-        Column(instance, key)
-        for table in tables(relation)
-        if table.instance == instance
-        for key in table.keys
-    ]
 
 
 def _check_left_joins(relation: Relation, units: Sequence[Column]) -> set[Column]:
@@ -87,9 +79,10 @@ def _check_left_joins(relation: Relation, units: Sequence[Column]) -> set[Column
             together = _Equal(replace(part, outer=False))
             own = set(left) - _check_left_joins(part.left, left)
             if not any(together.same(a, right[0]) for a in own):
-                raise InvalidParameter(
-                    f"where units are protected, a LEFT JOIN must be on the columns of the units: {right[0]} must "
-                    "equal the unit of the left side"
+                raise refuse(
+                    "where units are protected, a LEFT JOIN",
+                    allowed="be on the columns of the units",
+                    remedy=f"{right[0]} must equal the unit of the left side.",
                 )
         found |= set(right)
     return found

@@ -10,7 +10,7 @@ import pytest
 
 from dpstats.cli import main
 from dpstats.cli.plan import add_plans
-from dpstats.cli.release import ReleaseCommand, add_release
+from dpstats.cli.release import ReleaseCommand
 
 
 def parsed(command: ReleaseCommand, arguments: list[str]) -> argparse.Namespace:
@@ -18,7 +18,7 @@ def parsed(command: ReleaseCommand, arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     commands = parser.add_subparsers(dest="command")
     add_plans(commands, [command])
-    add_release(commands, command)
+    command.add(commands)
     return parser.parse_args(arguments)
 
 

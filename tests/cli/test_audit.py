@@ -50,7 +50,10 @@ def test_audit_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     few.write_text("dataset,neighbor\n1,2\n")
     for arguments, message in (
         ([runs, "--epsilon", "1"], "empty cells"),
-        ([runs, "--epsilon", "1", "--columns", "a", "b"], "--column must name columns of runs.csv"),
+        (
+            [runs, "--epsilon", "1", "--column", "a", "--column", "b"],
+            "--column must name columns of runs.csv",
+        ),
         (
             [runs, "--epsilon", "1", "--column", "dataset", "--column", "dataset"],
             "--column must name each column once",

@@ -66,7 +66,7 @@ def test_bounds_by_column() -> None:
     ("pairs", "named", "message"),
     [
         ([], {"a": (0.0, 1.0)}, "--bounds must be given for every column .*, got none for 'b'"),
-        ([(0.0, 1.0)], {"a": (0.0, 1.0), "b": (0.0, 1.0)}, "--bounds without a name needs a column"),
+        ([(0.0, 1.0)], {"a": (0.0, 1.0), "b": (0.0, 1.0)}, "bounds must have a name"),
         ([(0.0, 1.0)] * 3, {}, r"--bounds must be given once, or once per column \(2\), got 3 times"),
         ([(0.0, 1.0)] * 2, {"a": (0.0, 1.0)}, r"or once per column \(1\), got 2 times"),
     ],

@@ -125,7 +125,7 @@ def test_a_plan(capsys: pytest.CaptureFixture[str]) -> None:
         ),
         ([*VISITS, "--unit", "visits"], "--unit must be a column that is not in"),
         ([*DISCOVERED, "--delta", "0"], "--delta must be positive with --groups discover, got 0"),
-        ([*DISCOVERED, "--anova"], "--anova needs declared groups"),
+        ([*DISCOVERED, "--anova"], "--anova must not be given with --groups discover"),
         ([*VISITS, "--plot", "means.txt"], "--plot must name a png, pdf or svg file"),
         (
             [*LABELS, "--column", "name", "--bounds", "0", "1"],

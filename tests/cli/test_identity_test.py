@@ -101,7 +101,7 @@ def test_filtering_has_a_delta(capsys: pytest.CaptureFixture[str]) -> None:
         planned = json_of([*arguments, "--test", "filtering", *given], capsys)
         assert planned["estimator"] == "FilteringTest" and planned["privacy"]["delta"] == delta
     message = failed([*arguments, "--delta", "1e-5"], capsys)
-    assert "--delta goes with --test filtering only, got --test auto" in message
+    assert "--delta must be given with --test filtering only, got --test auto" in message
 
 
 def test_identity_test_of_signs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -141,8 +141,8 @@ def test_a_cost_in_zero_concentrated_privacy(signals: Path, capsys: pytest.Captu
     result = json_of([*arguments, "--rho", "0.5"], capsys)
     (stage,) = result["plan"]["stages"]
     assert stage["noise"] == "gaussian" and result["privacy"]["delta"] == 1e-6 and result["notes"]
-    assert "--rho and --epsilon cannot be given together" in failed(
+    assert "--rho must not be given with --epsilon" in failed(
         [*arguments, "--rho", "1", "--epsilon", "1"], capsys
     )
     auto = ["plan", "identity-test", "--rows", "99", "--columns", "2", "--mean", "0", "--rho", "1"]
-    assert "--rho goes with --test row-distance only, got --test auto" in failed(auto, capsys)
+    assert "--rho must be given with --test row-distance only, got --test auto" in failed(auto, capsys)

@@ -50,7 +50,7 @@ TABLES = {
         "x.csv, column 'age': an entry must be a number, true, false or missing. Remove units",
     ),
     "below lines": (b'name,age\n"se\ncret",1\nb,secret\n', "x.csv, column 'age': an entry must be"),
-    "bytes": (b"age\n1\n\xe9\n", "it cannot be read as utf-8; give --encoding, for example latin-1\n"),
+    "bytes": (b"age\n1\n\xe9\n", "it cannot be read as utf-8; declare its encoding, for example latin-1\n"),
     "a quote": (b'age,b\n1,2\n3,"secret\n4,5\n', "x.csv: a quote is not closed"),
     "a long line": (b"age\n1\n2,secret\n", "as many entries as the first line has names (1)\n"),
     "names of rows": (
@@ -379,11 +379,11 @@ def test_a_word_that_is_called_missing_is_not_looked_for(
     for text in ("age\n31\n30\n", "age\n32\n30\n"):
         (folder / "x.csv").write_text(text)
         said = refused(["mean", "x.csv", *AGE, "--na-values", "31"], capsys)
-        assert "--na-values cannot be given with --missing error, got '31'" in said
+        assert "--na-values must not be given with --missing error, got '31'" in said
         assert main(["mean", "x.csv", *AGE, "--na-values", "31", "--missing", "center", "--seed", "1"]) == 0
         capsys.readouterr()
         said = refused(["quantile", "x.csv", *AGE, "--na-values", "31"], capsys)
-        assert "--na-values cannot be given with --missing error, got '31'" in said
+        assert "--na-values must not be given with --missing error, got '31'" in said
 
 
 def test_codes_of_missing_entries_are_those_of_the_estimator(

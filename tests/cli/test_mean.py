@@ -113,18 +113,18 @@ def test_adaptive_mean_states_its_assumption(table: Path, capsys: pytest.Capture
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([*ADAPTIVE, "--std", "1"], "--method adaptive needs --bound"),
-        ([*ADAPTIVE, "--bound", "1"], "--method adaptive needs --std"),
+        ([*ADAPTIVE, "--std", "1"], "--method adaptive must have --bound"),
+        ([*ADAPTIVE, "--bound", "1"], "--std must be given with --method adaptive"),
         ([*ADAPTIVE, "--bound", "9", "--std", "x"], "--std must be 'private' or a number, got 'x'"),
         ([*ADAPTIVE, "--bound", "9", "--std", "10"], "bound must be at least the standard deviation"),
         ([*ADAPTIVE, "--bound", "9", "--bound", "9", "--std", "1"], "--bound must be given once"),
         (
             [*ADAPTIVE, "--bound", "9", "--std", "1", *AGE[2:]],
-            "--method adaptive needs --bound or --bounds, one",
+            "--method adaptive must have --bound or --bounds, one",
         ),
-        ([*AGE, "--bound", "9"], "--bound cannot be used with --method clipped"),
-        ([*AGE, "--tails", "variance"], "--tails cannot be used with --method clipped"),
-        (["--column", "age"], "--method clipped needs --bounds"),
+        ([*AGE, "--bound", "9"], "--bound must not be given with --method clipped"),
+        ([*AGE, "--tails", "variance"], "--tails must not be given with --method clipped"),
+        (["--column", "age"], "--bounds must be given with --method clipped"),
         ([*AGE, "--std", "1", "--std", "2"], "--std must be given once, or once per column (1)"),
     ],
 )

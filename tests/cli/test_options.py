@@ -7,7 +7,8 @@ import argparse
 import pytest
 
 from dpstats.cli import main
-from dpstats.cli.options import in_options
+from dpstats.cli.options import in_options, spell
+from dpstats.errors import refuse
 
 
 def test_unexpected_words_stay_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -41,10 +42,6 @@ def test_unknown_options_lead_to_the_help_of_their_command(capsys: pytest.Captur
         ("declare types={'r.a': 'DOUBLE'}.", "declare --type r.a=DOUBLE."),
         ("declare categories={'r.a': [...]}", "declare --levels r.a=A,B,..."),
         ("declare bounds={'r.a': (low, high)}", "declare bounds={'r.a': (low, high)}"),
-        ("random_state was given", "--seed was given"),
-        ("keys['u'] must be a column", "--key u must be a column"),
-        ("types['t.age'] must be one of BIGINT", "--type t.age must be one of BIGINT"),
-        ("unit['items'] must lead to a column", "--unit items must lead to a column"),
         ("one (unit={'items': 'order -> orders.id'})", "one (--unit 'items.order->orders.id')"),
         ("categories['v.g'] is", "categories['v.g'] is"),
         ("set coverage='any'", "set coverage='any' in Python"),
@@ -55,4 +52,22 @@ def test_notes_name_the_options_of_their_command(text: str, shown: str) -> None:
     options = argparse.Namespace(
         missing="error", hard=False, clipped_share=False, seed=1, type=None, levels=None, key=None, unit=None
     )
-    assert in_options(text, options) == shown
+    assert spell(text, options) == shown
+
+
+@pytest.mark.parametrize(
+    ("parameter", "shown"),
+    [
+        ("random_state", "--seed"),
+        ("keys['u']", "--key u"),
+        ("types['t.age']", "--type t.age"),
+        ("unit['items']", "--unit items"),
+        ("solver", "solver"),
+        ("--bounds", "--bounds"),
+    ],
+)
+def test_errors_name_the_option_of_their_parameter(parameter: str, shown: str) -> None:
+    options = argparse.Namespace(seed=1, type=None, key=None, unit=None, missing="error")
+    error = refuse(parameter, given=-1, allowed="positive with missing='drop'", remedy="Or give seed=None.")
+    words = "must be positive with --missing drop, got -1. Or give --seed None."
+    assert in_options(error, options) == f"{shown} {words}"

@@ -83,10 +83,7 @@ def test_every_option_arrives(name: str) -> None:
         "json",
         "quiet",
         "budget",
-        "target",
         "run",
-        "build",
-        "width",
         "unit",  # test_units.py
     }
 

@@ -149,7 +149,7 @@ def test_methods_of_one_release(
 def test_pure_privacy_needs_another_method(costs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for method in ("newton", "sufficient"):
         error = failed(["regress", str(costs), *LINEAR, "--delta", "0", "--method", method], capsys)
-        assert error.endswith("For delta = 0, use --method functional\n")
+        assert error.endswith("For delta = 0, use FunctionalMechanismRegression\n")
 
 
 @pytest.mark.parametrize("epsilon", ["1", "8"])
@@ -209,7 +209,7 @@ AGE = ["--column", "age", "--bounds", "age=0,80"]
 BAD = {
     "no outcome": (AGE, "--outcome must be given, or --formula"),
     "no column": (["--outcome", "cost", *BOUNDS[:1], BOUNDS[2]], "--column must be given, once for each"),
-    "the outcome's bounds": (["--outcome", "cost", *AGE], "--bounds must include the outcome: cost=LO"),
+    "the outcome's bounds": (["--outcome", "cost", *AGE], "--bounds must have the outcome: cost=LO"),
     "no bounds": (["--outcome", "cost", "--column", "age", "--bounds", "cost=0,1"], "got none for 'age'"),
     "bounds reversed": ([*LINEAR[:5], "age=80,0", "cost=0,9"], "--bounds must be two numbers LO < HI"),
     "bounds of nobody": (
@@ -243,37 +243,40 @@ BAD = {
         ["--logistic", "--outcome", "cost", *AGE],
         "costs.csv: y must be 0 or 1 (or False and True) for every row",
     ),
-    "bounds of an indicator": ([*LOGISTIC, "--bounds", "any=0,1"], "do not go with --logistic"),
+    "bounds of an indicator": ([*LOGISTIC, "--bounds", "any=0,1"], "with --logistic"),
     "a covariance": (
         [*LOGISTIC, "--cov-type", "HC"],
-        "--cov-type goes with linear regression by newton only",
+        "--cov-type must be given for linear regression by newton only",
     ),
     "a covariance of moments": (
         [*LINEAR, "--cov-type", "HC", "--method", "sufficient"],
-        "--cov-type goes with linear regression by newton only, got sufficient",
+        "--cov-type must be given for linear regression by newton only, got sufficient",
     ),
-    "a method": ([*LOGISTIC, "--method", "functional"], "--method functional cannot be used with --logistic"),
-    "two families": ([*LINEAR, "--counts", "--gamma"], "--counts cannot be used with --gamma"),
+    "a method": (
+        [*LOGISTIC, "--method", "functional"],
+        "--method functional must not be given with --logistic",
+    ),
+    "two families": ([*LINEAR, "--counts", "--gamma"], "--counts must not be given with --gamma"),
     "a method of counts": (
         [*LINEAR, "--counts", "--method", "sufficient"],
-        "--method sufficient cannot be used with --counts",
+        "--method sufficient must not be given with --counts",
     ),
     "delta of what is pure": (
         [*LINEAR, "--method", "functional", "--delta", "1e-6"],
-        "--delta cannot be used with --method functional, which is pure",
+        "--delta must not be given with --method functional",
     ),
     "delta 0": ([*LINEAR, "--delta", "0"], "delta must be greater than 0"),
     "epsilon 0": ([*LINEAR, "--epsilon", "0"], "epsilon must be a finite number greater than 0, got 0"),
     "confidence": ([*LINEAR, "--confidence", "95"], "--confidence must be"),
-    "seed and budget": ([*LINEAR, "--seed", "1", "--budget", "b"], "--seed and --budget cannot be given"),
+    "seed and budget": ([*LINEAR, "--seed", "1", "--budget", "b"], "--seed must not be given with --budget"),
 }
 BAD_FORMULAS = {
     "outcome": (
         [*FORMULA, "--outcome", "cost"],
-        "--outcome cannot be used with --formula. Give it in the formula",
+        "--outcome must not be given with --formula. Give it in the formula",
     ),
-    "column": ([*FORMULA, "--column", "age"], "--column cannot be used with --formula"),
-    "no intercept": ([*FORMULA, "--no-intercept"], "--no-intercept cannot be used with --formula"),
+    "column": ([*FORMULA, "--column", "age"], "--column must not be given with --formula"),
+    "no intercept": ([*FORMULA, "--no-intercept"], "--no-intercept must not be given with --formula"),
     "bounds without names": ([*FORMULA, "--bounds", "0", "1"], "--bounds must name their columns"),
     "no left side": (["--formula", "age", *BOUNDS], "--formula must have an outcome: 'y ~ x', got 'age'"),
     "no sense": (["--formula", "cost ~ age +", *BOUNDS], "formula must be like 'y ~ x + C(plan)'"),
@@ -287,7 +290,7 @@ BAD_FORMULAS = {
         [*FORMULA, "--levels", "town=a,b"],
         "--formula, --bounds and --levels must name columns of costs.csv",
     ),
-    "logistic": ([*FORMULA, "--logistic"], "--bounds of 'cost' do not go with --logistic"),
+    "logistic": ([*FORMULA, "--logistic"], "--bounds must not have the outcome ('cost') with --logistic"),
 }
 
 
@@ -309,10 +312,10 @@ PLAN = ["plan", "regress", "--rows", "4000"]
             ["--columns", "2", *LINEAR[:2], *BOUNDS],
             "--bounds must name each of the --columns (2) or none, got 1",
         ),
-        (["--columns", "2", *LINEAR[:2], *LEVELS], "--levels need names in a plan"),
+        (["--columns", "2", *LINEAR[:2], *LEVELS], "--levels must have the names"),
         (
             ["--columns", "3", *FORMULA],
-            "--columns must not be given: by the other options there are 3 of them",
+            "--columns must not be given. By the other options there are 3 of them",
         ),
         (["--columns", "2", "--bounds", "0", "1"], "--outcome must be given, or --formula"),
         (
@@ -397,10 +400,13 @@ def test_weights_offsets_and_exposures_are_columns(
     rates = json_of(["regress", str(path), *counts, "--exposure", "years", "--seed", "1"], capsys)
     assert rates["n_features"] == 1
     for words, message in (
-        ([*LINEAR, "--weights", "w"], "--bounds must include the column of --weights"),
-        ([*LINEAR, "years=0.5,2", "--exposure", "years"], "--exposure needs --counts or --gamma"),
+        ([*LINEAR, "--weights", "w"], "--bounds must have the column of --weights"),
+        (
+            [*LINEAR, "years=0.5,2", "--exposure", "years"],
+            "--exposure must be given with --counts or --gamma",
+        ),
         ([*LINEAR, "--weights", "age"], "--weights must be another column"),
-        ([*counts, "o=-3,3", "--offset", "o"], "--offset cannot be used with --counts"),
+        ([*counts, "o=-3,3", "--offset", "o"], "--offset must not be given with --counts"),
     ):
         assert message in failed(["regress", str(path), *words], capsys)
 

@@ -91,7 +91,9 @@ def test_charges_say_what_they_are_for(folder: Path, capsys: pytest.CaptureFixtu
     first, second = capsys.readouterr().out.splitlines()[1:]
     assert first.endswith("  people.csv (age): ClippedMean")
     assert second.endswith("  the report\\nof May: people.csv (age): ClippedMean")
-    assert "--label needs --budget" in failed(["mean", "people.csv", *AGE, "--label", "x"], capsys, 2)
+    assert "--label must be given with --budget" in failed(
+        ["mean", "people.csv", *AGE, "--label", "x"], capsys, 2
+    )
 
 
 def test_json_is_complete(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -59,7 +59,7 @@ def test_rows_for_an_error_without_a_spread_are_of_the_noise(
     assert "it cannot pay" in capsys.readouterr().out
     for given, message in (
         (["--target-error", "0"], "--target-error must be"),
-        (["--target-error", "1e-12"], "--target-error cannot be reached by 2^32 rows"),
+        (["--target-error", "1e-12"], "--target-error must be reached by 2^32 rows"),
         (["--target-error", "1", "--spread", "1", "--spread", "2"], "--spread must be given once"),
         (["--target-error", "1", "--spread", "-1"], "std must be"),
     ):
@@ -116,8 +116,8 @@ def test_a_power_that_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
         (["--distance", "1", "--power", "1"], "--power must be"),
         (["--distance", "1", "--simulations", "0"], "--simulations must be"),
         (["--distance", "1", "--max-seconds", "-1"], "--max-seconds must be"),
-        (["--distance", "1", "--rho", "0.1"], "--rho goes with --test row-distance only"),
-        (["--distance", "1e-7"], "--distance = 1e-07 has less than power 0.8 at any n"),
-        (["--distance", "1", "--max-seconds", "0.001"], "--max-seconds"),
+        (["--distance", "1", "--rho", "0.1"], "--rho must be given with --test row-distance only"),
+        (["--distance", "1e-7"], "distance = 1e-07 has less than power 0.8 at any n"),
+        (["--distance", "1", "--max-seconds", "0.001"], "max_seconds"),
     ):
         assert message in failed([*IDENTITY, "--columns", "3", *given], capsys, 2)

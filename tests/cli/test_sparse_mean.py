@@ -46,7 +46,7 @@ def test_sparse_mean_errors(signals: Path, tmp_path: Path, capsys: pytest.Captur
         ),
         ([str(signals), *SPARSE, "--clip", "0"], "clip must be"),
         ([str(signals), *SPARSE, "--std", "-1"], "std must be"),
-        ([str(signals), *SPARSE, "--max-signal", "-1"], "max_signal must be"),
+        ([str(signals), *SPARSE, "--max-signal", "-1"], "--max-signal must be"),
         ([str(words), *SPARSE, "--column", "name"], "an entry must be a number, true, false or missing"),
         ([str(signals), *SPARSE, "--column", "g1", "--column", "g1"], "--column must name each column once"),
         ([str(signals), *SPARSE, "--confidence", "1"], "--confidence must be"),
@@ -61,8 +61,8 @@ def test_a_private_spread(signals: Path, capsys: pytest.CaptureFixture[str]) -> 
     each = ["--column", "g3", "--column", "g7", "--std", "1", "--std", "2"]
     assert json_of(["sparse-mean", str(signals), *SPARSE[:4], *each], capsys)["n_features"] == 2
     for wrong, message in (
-        (["--std", "private"], "--std-bound goes with --std private, and --std private needs it"),
-        (["--std", "1", "--std-bound", "3"], "--std-bound goes with --std private"),
+        (["--std", "private"], "--std-bound must be given with --std private, and only with it"),
+        (["--std", "1", "--std-bound", "3"], "--std-bound must be given with --std private"),
         (["--std", "wide"], "--std must be 'private' or a number, got 'wide'"),
     ):
         assert message in failed(["sparse-mean", str(signals), *SPARSE[:4], *wrong], capsys, 2)

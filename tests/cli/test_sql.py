@@ -186,7 +186,7 @@ def test_what_it_would_release_is_explained_at_no_cost(
             [JOIN, "--table", "visit=visit.csv", "--key", "visit.clinic"],
             "--key visit must be a column without",
         ),
-        ([JOIN, "--table", "visit=visit.csv", "--seed", "1", "--budget", "b.db"], "cannot be given together"),
+        ([JOIN, "--table", "visit=visit.csv", "--seed", "1", "--budget", "b.db"], "must not be given with"),
     ],
 )
 def test_bad_calls_are_one_line(

@@ -91,8 +91,8 @@ def test_a_plan_reads_no_data(file: Path, capsys: pytest.CaptureFixture[str]) ->
     [
         (["--function", "functions_of_mine"], "--function must be MODULE:NAME"),
         (["--function", "no_such_module:f"], "the module 'no_such_module' cannot be imported"),
-        (["--function", "functions_of_mine:nothing"], "has no function 'nothing'"),
-        (["--function", "functions_of_mine:seen"], "has no function 'seen'"),
+        (["--function", "functions_of_mine:nothing"], "got 'nothing'"),
+        (["--function", "functions_of_mine:seen"], "got 'seen'"),
         (
             ["--function", "functions_of_mine:slope", "--outcome", "y"],
             "--column must be given beside --outcome",

@@ -148,4 +148,4 @@ def test_a_ledger_keeps_the_unit_and_refuses_another(
 def test_units_of_all_columns_are_refused(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--nonzero", "1", "--clip", "1", "--std", "1"]
     assert main(["sparse-mean", str(file), *words, "--unit", "person"]) == 2
-    assert "--unit needs --column" in capsys.readouterr().err
+    assert "--unit must be given with --column" in capsys.readouterr().err

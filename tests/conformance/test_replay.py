@@ -401,9 +401,9 @@ def of_query(entry: Entry) -> Release:
 
     def read(seed: int) -> Any:
         with known_engine():
-            return made[seed]._read(made[seed]._parsed(text), plan)
+            return made[seed]._kind(made[seed]._parsed(text)).read(plan)
 
-    return Release(entry.name, plan, read, made[0]._release)
+    return Release(entry.name, plan, read, made[0]._kind(plan.query).release)
 
 
 def of_answers() -> Release:

@@ -715,7 +715,7 @@ def check(
     sql = data.added if added else data.sql
     try:
         query = sql._parsed(text)
-        plan = sql._planned(query)
+        plan = sql._kind(query).plan()
     except InvalidParameter:
         return False
     try:
@@ -728,13 +728,13 @@ def check(
 
     def read() -> tuple[Any, list[int]]:
         """Return what is read for the noise, and the exact numbers, which it must be made of."""
-        found, exact = sql._read(query, plan), data.exact(question, plan)
+        found, exact = sql._kind(query).read(plan), data.exact(question, plan)
         assert _integers(found) == [min(max(n, -cut), cut) * plan.finer for n in exact], f"answered: {text}"
         return found, exact
 
     here, exact = read()
     private = sorted({table.name for table in tables(query.relation) if not table.public})
-    elastic = sql._elastic(query)
+    elastic = sql._kind(query).setting.elastic(query)
     most = plan.query.moved * elastic.at_distance(0)
     for _ in range(searched if private else 0):
         with data.another_row(private, added):
@@ -746,7 +746,7 @@ def check(
     for _ in range(neighbors if private else 0):
         with data.another_row(private, added):
             near, _ = read()
-            other = sql._elastic(query)
+            other = sql._kind(query).setting.elastic(query)
         far = _distance(_integers(here), _integers(near))
         for k in range(3):
             assert other.at_distance(k) <= elastic.at_distance(k + 1), f"not smooth: {text}"
@@ -781,13 +781,14 @@ def check_units(
     sql = data.added_units if added else data.units
     try:
         query = sql._parsed(text)
+        kind = sql._kind(query)
     except InvalidParameter:
         return False
-    plan = sql._planned(query)
-    here = sql._read(query, plan)
+    plan = kind.plan()
+    here = kind.read(plan)
     for attempt in range(neighbors + 1):
         with data.another_unit(added) if attempt else data.changed():
-            near = sql._read(query, plan)
+            near = kind.read(plan)
             cells = data.cells(question, plan) if question.has_unit else None
             ((mixed,),) = data.select(question.mixed)
         assert not mixed, f"a row is several units': {text}"
@@ -810,7 +811,7 @@ def check_found(data: Databases, question: Question, neighbors: int = 4) -> bool
     """Return whether a query is accepted where values are not declared; fail where a row moves it too far."""
     try:
         query = data.found._parsed(question.text)
-        plan = data.found._planned(query)
+        plan = data.found._kind(query).plan()
     except InvalidParameter:
         return False
     if not query.discovers:
@@ -819,7 +820,7 @@ def check_found(data: Databases, question: Question, neighbors: int = 4) -> bool
 
     def read() -> dict[Any, list[int]]:
         """Return the numbers of every key, by brute force, which those that were read must be."""
-        private = data.found._read(query, plan)
+        private = data.found._kind(query).read(plan)
         exact: dict[Any, list[int]] = {}
         for _, *entries in data.select(question.rows):
             key = entries[: len(question.groups)]
@@ -882,12 +883,16 @@ def _read_or_refuse(made: PrivateSQL, text: str) -> Any:
     """Return all that is read for the noise as Python's numbers, or the message of the refusal."""
     try:
         query = made._parsed(text)
-        private = made._read(query, made._planned(query))
+        private = made._kind(query).read(made._kind(query).plan())
     except InvalidParameter as error:
         return str(error)
-    cut = {name: np.asarray(numbers).tolist() for name, numbers in (private.cut or {}).items()}
-    numbers = None if private.numbers is None else np.asarray(private.numbers).tolist()
-    return numbers, private.level, private.above, cut, private.keys
+
+    def plain(held: Any) -> Any:
+        if isinstance(held, dict):
+            return {name: np.asarray(numbers).tolist() for name, numbers in held.items()}
+        return held.tolist() if isinstance(held, np.ndarray) else held
+
+    return {name: plain(held) for name, held in private._asdict().items()}
 
 
 def _check_cut(truncation: Any, here: Any, near: Any, text: str) -> None:

@@ -67,11 +67,11 @@ def answers(connection: Any, name: str, times: int, **options: Any) -> list[Any]
     text, more = CASES[name]
     made = PrivateSQL(connection, epsilon=1.0, **DECLARED, **{**more, **options})
     query = made._parsed(text)
-    plan = made._planned(query)
-    private, rng, found = made._read(query, plan), np.random.default_rng(len(name)), []
+    plan = made._kind(query).plan()
+    private, rng, found = made._kind(query).read(plan), np.random.default_rng(len(name)), []
     for _ in range(times):
         with Session.simulated(plan, rng) as session:
-            made._release(private, plan, session)
+            made._kind(plan.query).release(private, plan, session)
         answer = all_answered if isinstance(query.measure, Several) else answered
         found.append(answer(plan.query, plan, session.released, plan.guarantee))
     return found
@@ -240,13 +240,13 @@ def test_units_beyond_the_threshold_are_shared_out_among_cells() -> None:
     sql = PrivateSQL(connection, epsilon=1.0, categories={"v.g": [0, 1, 2]}, unit="u")
     plan = sql.plan_for("SELECT g, COUNT(*) FROM v GROUP BY g")
     (truncation,) = plan.truncations
-    cut = sql._read(plan.query, plan).cut["answer"][0]  # type: ignore[index]
+    cut = sql._kind(plan.query).read(plan).cut["answer"][0]  # type: ignore[index]
     assert [n / truncation.finer for n in cut] == [15.0, 15.0, 1000.0] and truncation.each[0] == 0
     _, sums = truncation.stages()
     # As many parts, and noise as much larger.
     assert sums.options[0].sensitivity_steps * sums.options[0].spacing == 2  # type: ignore[union-attr]
     with Session.simulated(plan, np.random.default_rng(0)) as session:
-        sql._release(sql._read(plan.query, plan), plan, session)
+        sql._kind(plan.query).release(sql._kind(plan.query).read(plan), plan, session)
     answer = answered(plan.query, plan, session.released, plan.guarantee)
     width = answer.off.half(0.95)
     assert (

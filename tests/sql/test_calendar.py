@@ -57,7 +57,7 @@ def asked(connection: Any, **more: Any) -> PrivateSQL:
 def exact(made: PrivateSQL, text: str) -> dict[tuple[Any, ...], int]:
     """Return the exact count of each cell."""
     query = made._parsed(text)
-    found = made._read(query, made._planned(query)).numbers
+    found = made._kind(query).read(made._kind(query).plan()).numbers
     return {query.cell(i): int(count) for i, count in enumerate(found)}
 
 
@@ -118,7 +118,7 @@ def test_answers_have_the_values_of_parts_in_each_clause() -> None:
         ("SELECT COUNT(*) FROM v GROUP BY d", "a column of dates with a period"),
         ("SELECT COUNT(*) FROM v GROUP BY EXTRACT(DOW FROM d)", "EXTRACT of this unit"),
         ("SELECT COUNT(*) FROM v GROUP BY DATE_TRUNC('week', d)", "DATE_TRUNC of this unit"),
-        ("SELECT COUNT(*) FROM v GROUP BY YEAR(x)", "must be a DATE or a TIMESTAMP"),
+        ("SELECT COUNT(*) FROM v GROUP BY YEAR(x)", "must be of a DATE or a TIMESTAMP"),
         ("SELECT COUNT(*) FROM v GROUP BY YEAR(CAST(d AS DATE))", "CAST where a column"),
         ("SELECT MONTH(d), COUNT(*) FROM v GROUP BY YEAR(d)", "a part of the column d in SELECT"),
         ("SELECT d, COUNT(*) FROM v GROUP BY YEAR(d)", "the column d in SELECT"),
@@ -144,7 +144,7 @@ def test_a_period_must_be_two_dates(period: Any) -> None:
     with pytest.raises(InvalidParameter, match=r"bins\['v.d'\] must be two dates"):
         PrivateSQL(connection, epsilon=1.0, bins={"v.d": period})
     made = PrivateSQL(connection, epsilon=1.0)
-    with pytest.raises(InvalidParameter, match=r"the date after the last must be declared"):
+    with pytest.raises(InvalidParameter, match=r"the date after the last declared"):
         made.query("SELECT COUNT(*) FROM v GROUP BY YEAR(d)")
 
 

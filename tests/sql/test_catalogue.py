@@ -7,9 +7,9 @@ import pytest
 
 from dpstats.errors import InvalidParameter
 from dpstats.sql.catalogue import BaseTable, Catalogue, quoted
-from dpstats.sql.duckdb_engine import column_type
+from dpstats.sql.duckdb_engine import duckdb_type
 
-R = BaseTable("Rows", '"Rows"', {"a": ("A", column_type("INTEGER"))})
+R = BaseTable("Rows", '"Rows"', {"a": ("A", duckdb_type("INTEGER"))})
 CATALOGUE = Catalogue({"rows": R}, frozenset({"v"}))
 
 
@@ -22,7 +22,7 @@ def test_types_are_of_a_kind() -> None:
         "BOOLEAN": "truth",
     }
     kinds |= {"DATE": "date", "TIMESTAMP": "time", "TIMESTAMP WITH TIME ZONE": "other", "INTEGER[]": "other"}
-    assert {name: column_type(name).kind for name in kinds} == kinds
+    assert {name: duckdb_type(name).kind for name in kinds} == kinds
 
 
 def test_names_are_found_whatever_their_case() -> None:
@@ -33,15 +33,18 @@ def test_names_are_found_whatever_their_case() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: CATALOGUE.table("x"), r"base tables \(Rows\): 'x' is no table"),
-        (lambda: CATALOGUE.table("V"), "'V' is a view"),
+        (lambda: CATALOGUE.table("x"), r"base tables \(Rows\), got 'x', which is no table"),
+        (lambda: CATALOGUE.table("V"), "'V', which is a view"),
         (
             lambda: CATALOGUE.columns_of("bounds", ["a"]),
             r"of base tables \(Rows\) as 'table.column', got another key$",
         ),
         (lambda: CATALOGUE.columns_of("bins", ["x.a"]), "got 'x.a': 'x' is no table$"),
         (lambda: CATALOGUE.columns_of("bins", ["v.a"]), r"is a view.*PrivateSQL\(\{'v': \.\.\.\}\)"),
-        (lambda: Catalogue({}).table("v"), r"\(none\): 'v' is no table.*PrivateSQL\(\{'v': \.\.\.\}\)"),
+        (
+            lambda: Catalogue({}).table("v"),
+            r"\(none\), got 'v', which is no table.*PrivateSQL\(\{'v': \.\.\.\}\)",
+        ),
         (lambda: CATALOGUE.columns_of("bounds", ["rows.b"]), "columns that are there"),
         (lambda: quoted("a\0b"), "zero character"),
     ],

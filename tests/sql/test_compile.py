@@ -38,7 +38,7 @@ CATEGORIES = {"r s.name": NAMES, "r s.a b": [1, 2, 6]}
 def exact(connection: Any, text: str, **options: Any) -> tuple[Any, list[int]]:
     made = PrivateSQL(connection, epsilon=1.0, bounds=BOUNDS, categories=CATEGORIES, **options)
     query = made._parsed(text)
-    return query, [int(n) for n in made._read(query, made._planned(query)).numbers]
+    return query, [int(n) for n in made._kind(query).read(made._kind(query).plan()).numbers]
 
 
 def test_sums_are_those_of_values_cut_and_rounded_one_by_one(connection: Any) -> None:
@@ -81,7 +81,7 @@ def test_cells_are_counted_as_they_are_declared(connection: Any) -> None:
 def test_bins_have_their_lower_edge_and_the_last_both(connection: Any) -> None:
     made = PrivateSQL(connection, epsilon=1.0, bins={"r s.x": (-3.5, 0, 2.25, 4.999), "r s.u": (1, 3, 10)})
     query = made._parsed('SELECT x, u, COUNT(*) FROM "r s" GROUP BY x, u')
-    found = [int(n) for n in made._read(query, made._planned(query)).numbers]
+    found = [int(n) for n in made._kind(query).read(made._kind(query).plan()).numbers]
     rows = connection.execute('SELECT x, u FROM "r s" WHERE x = x AND u IS NOT NULL').fetchall()
     inside = {
         "x": [lambda v: -3.5 <= v < 0, lambda v: 0 <= v < 2.25, lambda v: 2.25 <= v <= 4.999],
@@ -94,7 +94,7 @@ def test_bins_have_their_lower_edge_and_the_last_both(connection: Any) -> None:
 @pytest.mark.parametrize("rows", [2**32 + 1, 2**40, 2**62])
 def test_the_integers_of_a_mean_of_very_many_rows_do_not_overflow(connection: Any, rows: int) -> None:
     made = PrivateSQL(connection, epsilon=1.0, bounds={"r s.x": (-1e15, 1e15)})
-    query = made._planned(made._parsed('SELECT AVG(x) FROM "r s"')).query
+    query = made.plan_for('SELECT AVG(x) FROM "r s"').query
     measure = query.measure
     counted = Compiled(query, {}, DUCKDB)._sums()[0].replace("count(v0)", f"{rows}::BIGINT")
     assert measure.reach > 2**24 and connection.sql(f"SELECT {counted}").fetchall() == [
@@ -121,8 +121,8 @@ def test_units_are_cut_in_proportion_one_by_one(connection: Any, limit: int, gro
         connection, epsilon=1.0, bounds=BOUNDS, categories=CATEGORIES, unit="u", unit_limit=limit
     )
     query = made._parsed(text)
-    (truncation,) = made._planned(query).truncations
-    private = made._read(query, made._planned(query))
+    (truncation,) = made._kind(query).plan().truncations
+    private = made._kind(query).read(made._kind(query).plan())
     cell = "name" if groups else "''"
     rows = connection.execute(
         f'SELECT u, {cell}, sum(least(n, 100)) FROM "r s" WHERE u IS NOT NULL GROUP BY ALL'
@@ -221,8 +221,8 @@ def test_semi_joins_count_each_row_once(text: str) -> None:
     ((expected,),) = made.sql(text).fetchall()
     query = PrivateSQL(made, epsilon=1.0, public_tables=["person"])
     parsed = query._parsed(text)
-    plan = query._planned(parsed)
-    assert int(query._read(parsed, plan).numbers[0]) == expected * plan.finer > 0
+    plan = query._kind(parsed).plan()
+    assert int(query._kind(parsed).read(plan).numbers[0]) == expected * plan.finer > 0
 
 
 def test_units_are_cut_by_their_rows_with_a_value_of_any_column() -> None:
@@ -233,7 +233,7 @@ def test_units_are_cut_by_their_rows_with_a_value_of_any_column() -> None:
     sql = PrivateSQL(connection, epsilon=1.0, unit="u", bounds={"v.x": (0, 4), "v.y": (0, 4)})
     for text, above in (("SUM(x), SUM(y)", 8), ("SUM(x), SUM(y), COUNT(*)", 9), ("AVG(y)", 8)):
         plan = sql.plan_for(f"SELECT {text} FROM v")
-        private, several = sql._read(plan.query, plan), plan.query.measure
+        private, several = sql._kind(plan.query).read(plan), plan.query.measure
         (truncation,) = plan.truncations
         place = list(truncation.each).index(2)
         assert private.above["answer"][: place + 3] == [1, 1, 1, int(above > 8), 0]  # type: ignore[index]

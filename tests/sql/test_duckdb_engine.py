@@ -42,7 +42,7 @@ def test_files_and_frames_are_tables(tmp_path: Path) -> None:
         source.run(f"SELECT * FROM read_csv('{__file__}')")
     source.refresh()
     frame.iloc[:1].to_csv(tmp_path / "it's.csv", index=False)
-    with pytest.raises(InvalidData, match="has changed"):
+    with pytest.raises(InvalidData, match="not have changed"):
         source.run("SELECT 1")
     source.refresh()
     assert source.run(f"SELECT count(*) FROM {tables['c'].source}") == [(1,)]
@@ -55,7 +55,7 @@ def test_files_and_frames_are_tables(tmp_path: Path) -> None:
         ({}, InvalidParameter, "at least one table"),
         ({"": "x.csv"}, InvalidParameter, "by their names"),
         ({"x": "nowhere.csv"}, InvalidData, "nowhere.csv cannot be read"),
-        ({"x": "data [1]/x.csv"}, InvalidParameter, r"data \[1\]/x\.csv': a path must not have \*"),
+        ({"x": "data [1]/x.csv"}, InvalidParameter, r"a path must not have \*"),
         ({"x": object()}, InvalidData, "must be a path or a data frame"),
     ],
 )
@@ -158,7 +158,7 @@ def test_types_are_advised_for_columns_of_text_whose_types_can_be_declared(tmp_p
     sql = PrivateSQL(files, epsilon=1.0, types={"C.x": "BIGINT"})
     advice = (
         r" A column of a CSV file or of Python objects is text unless its type is declared, for example "
-        r"types={'.\.name': 'DOUBLE'}"
+        r"types={'.\.name': 'DOUBLE'}\."
     )
     for text in ("SELECT COUNT(*) FROM C WHERE name = 7", "SELECT SUM(name) FROM C"):
         with pytest.raises(InvalidParameter, match=f"{advice}$"):
@@ -186,7 +186,7 @@ def test_types_of_text_files_are_declared(tmp_path: Path) -> None:
     with pytest.raises(InvalidParameter, match="for CSV files only"):
         Source(duckdb.connect(), {"v.x": "DOUBLE"})
     path.write_text("x,Day\n1,2024-02-01\n")
-    with pytest.raises(InvalidData, match="other columns"):
+    with pytest.raises(InvalidData, match="the columns that it had"):
         source.refresh()
     (tmp_path / "g[1].csv").write_text("a\n1\n")
     with pytest.raises(InvalidParameter, match="must not have"):

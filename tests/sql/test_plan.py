@@ -14,7 +14,7 @@ from dpstats.sensitivity.relations import Column, Join, Select, Table
 from dpstats.sensitivity.smooth import smooth_level
 from dpstats.sql import PrivateSQL
 from dpstats.sql.conditions import Literal
-from dpstats.sql.duckdb_engine import column_type
+from dpstats.sql.duckdb_engine import duckdb_type
 from dpstats.sql.plan import public_plan, smooth_plan, unit_plan
 from dpstats.sql.query import Group, Measure, Query
 
@@ -25,7 +25,7 @@ def query(cells: int = 1, measure: Measure | None = None) -> Query:
     return Query(Table("t"), measure or Measure("count"), groups, "n", (), "")
 
 
-SUM = Measure("sum", Column("t", "x"), column_type("DOUBLE"), -(2**17), 2**17, 2.0**-10)
+SUM = Measure("sum", Column("t", "x"), duckdb_type("DOUBLE"), -(2**17), 2**17, 2.0**-10)
 
 
 def test_a_public_bound_is_pure_laplace_noise() -> None:
@@ -156,7 +156,7 @@ def test_units_in_several_cells_are_cut() -> None:
     db.execute("CREATE TABLE r (u INTEGER, g INTEGER)")
     sql = PrivateSQL(db, epsilon=1.0, unit="u", categories={"r.g": [0, 1]})
     texts = "SELECT COUNT(DISTINCT u) FROM r", "SELECT g, COUNT(DISTINCT u) FROM r GROUP BY g"
-    assert [bool(sql._planned(sql._parsed(text)).truncations) for text in texts] == [False, True]
+    assert [bool(sql._kind(sql._parsed(text)).plan().truncations) for text in texts] == [False, True]
 
 
 def test_a_private_number_of_rows_is_in_no_plan() -> None:
@@ -165,7 +165,7 @@ def test_a_private_number_of_rows_is_in_no_plan() -> None:
         db = duckdb.connect()
         db.execute(f"CREATE TABLE r AS SELECT range AS x FROM range({rows})")
         sql = PrivateSQL(db, epsilon=1.0, bounds={"r.x": (0, 10)}, neighbors="add_or_remove")
-        stages.append(sql._planned(sql._parsed("SELECT MEDIAN(x) FROM r")).stages)
+        stages.append(sql.plan_for("SELECT MEDIAN(x) FROM r").stages)
     assert stages[0] == stages[1]
 
 
@@ -190,11 +190,11 @@ def test_a_sensitivity_is_at_most_twice_the_largest_answer() -> None:
     sql = PrivateSQL(db, epsilon=1.0, delta=1e-6)
     text = "SELECT COUNT(*) FROM r JOIN s ON r.a = s.a"
     query = sql._parsed(text)
-    found = sql._planned(query)
+    found = sql._kind(query).plan()
     stage, levels = found.smooth, []
     for largest in (1, 2, found.largest):
         # A row moves 4 numbers. Where these are cut at 1 or 2, it moves one by 2 or by 4.
-        private = sql._read(query, replace(found, largest=largest))
+        private = sql._kind(query).read(replace(found, largest=largest))
         levels.append(private.level)
     expected = [
         smooth_level(lambda k, most=most: min(found.finer * (4 + k), most), stage.limits)

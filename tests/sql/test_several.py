@@ -60,11 +60,11 @@ def answers(connection: Any, name: str, times: int, **options: Any) -> list[Priv
     text, more = CASES[name]
     made = PrivateSQL(connection, **{"epsilon": 1.0, **DECLARED, **more, **options})
     query = made._parsed(text)
-    plan = made._planned(query)
-    private, rng, found = made._read(query, plan), np.random.default_rng(len(name)), []
+    plan = made._kind(query).plan()
+    private, rng, found = made._kind(query).read(plan), np.random.default_rng(len(name)), []
     for _ in range(times):
         with Session.simulated(plan, rng) as session:
-            made._release(private, plan, session)
+            made._kind(plan.query).release(private, plan, session)
         found.append(all_answered(plan.query, plan, session.released, plan.guarantee))
     return found
 
@@ -256,12 +256,12 @@ def test_intervals_hold_given_that_a_group_was_found() -> None:
         connection, epsilon=1.0, delta=1e-4, categories={"v.g": "discover"}, bounds={"v.x": (0, 3)}
     )
     query = sql._parsed("SELECT g, COUNT(*), SUM(x), AVG(x) FROM v GROUP BY g")
-    plan = sql._planned(query)
-    private, rng, misses, few = sql._read(query, plan), np.random.default_rng(0), [], 0
+    plan = sql._kind(query).plan()
+    private, rng, misses, few = sql._kind(query).read(plan), np.random.default_rng(0), [], 0
     true = {"few": [40, 60, 1.5], "many": [360, 540, 1.5]}
     for _ in range(150):
         with Session.simulated(plan, rng) as session:
-            sql._release(private, plan, session)
+            sql._kind(plan.query).release(private, plan, session)
         answer = all_answered(plan.query, plan, session.released, plan.guarantee)
         few += ("few",) in answer.cells
         low, high = answer.confidence_interval(0.8)

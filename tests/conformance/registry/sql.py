@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
+from unittest import mock
 
 import duckdb
 import numpy as np
@@ -17,8 +18,10 @@ import polars
 from dpstats.privacy import Neighbors, OneOf, Plan, Stage
 from dpstats.release.session import Session
 from dpstats.sql import PrivateSQL
+from dpstats.sql.kinds import Setting, choose_unit_points
 from dpstats.sql.private_sql import Query, SQLPlan
-from dpstats.sql.quantiles import SQLQuantilesPlan, choose_unit_points
+from dpstats.sql.quantiles import SQLQuantilesPlan
+from dpstats.sql.source import Source
 from registry.entry import Entry, PlantedBug, Understated, less_noise
 from registry.sparse_vector import InBlocks
 from tests.sql.databases import Database, known_engine, replaced, shared
@@ -54,20 +57,20 @@ class Asked:
             with known_engine():
                 sql = self.open(data)
                 query = sql._parsed(self.text)
-                plan = sql._planned(query)
-                self.known[data] = plan, sql._read(query, plan), sql
+                plan = sql._kind(query).plan()
+                self.known[data] = plan, sql._kind(query).read(plan), sql
         return self.known[data]
 
     def draw(self, data: Database, rng: np.random.Generator, size: int) -> np.ndarray:
         plan, private, sql = self.read(data)
         if not plan.truncations or plan.method == "race":
             with Session.simulated(plan, rng, size) as session:
-                sql._release(private, plan, session)
+                sql._kind(plan.query).release(private, plan, session)
             return np.concatenate([np.atleast_2d(found.T).T for found in session.released.values()], axis=1)
         found, noise = np.empty((size, 2)), InBlocks(rng)
         for i in range(size):
             with Session(plan, noise) as session:
-                sql._release(private, plan, session)
+                sql._kind(plan.query).release(private, plan, session)
             place, numbers = session.released["answer"]
             found[i] = place, numbers[0]
         return found
@@ -147,7 +150,7 @@ def level(asked: Asked, smoothed: int | None = None) -> Callable[[Database], Num
         plan, private, sql = asked.read(data)
         if smoothed is None:
             return [np.array([private.level])]
-        elastic, limits = sql._elastic(plan.query), plan.smooth.limits
+        elastic, limits = sql._kind(plan.query).setting.elastic(plan.query), plan.smooth.limits
         at = [int(np.searchsorted(limits, plan.finer * elastic.at_distance(k))) for k in range(40)]
         return [np.array([max(x - smoothed * k for k, x in enumerate(at))] if smoothed else at[:1])]
 
@@ -157,10 +160,10 @@ def level(asked: Asked, smoothed: int | None = None) -> Callable[[Database], Num
 class CutAtTheLargest(PrivateSQL):
     """Planted bug: the last threshold is what some unit adds at most, and not declared."""
 
-    def _planned(self, query: Query) -> Any:
+    def _kind(self, query: Query) -> Any:
         largest = self._data.run("SELECT max(n) FROM (SELECT count(*) AS n FROM r GROUP BY b)")[0][0]
         self._powers = int(largest - 1).bit_length()
-        return super()._planned(query)
+        return super()._kind(query)
 
 
 class FromTheData(Asked):
@@ -308,7 +311,7 @@ class Discovered(Asked):
     def draw(self, data: Database, rng: np.random.Generator, size: int) -> np.ndarray:
         plan, private, sql = self.read(data)
         with Session.simulated(plan, rng, size) as session:
-            sql._release(private, plan, session)
+            sql._kind(plan.query).release(private, plan, session)
         return np.nan_to_num(session.released["answer"]["rows"][:, :, 0], nan=-1.0)
 
     def of_all_keys(self, data: Database) -> list[dict[str, np.ndarray]]:
@@ -379,7 +382,7 @@ class FoundQuantiles(Discovered):
         found, noise = np.full((size, 3), -1.0), InBlocks(rng)
         for i in range(size):
             with Session(plan, noise) as session:
-                sql._release(private, plan, session)
+                sql._kind(plan.query).release(private, plan, session)
             labels, rows = (session.released["answer"][name] for name in ("labels", "rows"))
             if (0,) in labels:
                 place = labels.index((0,))
@@ -469,8 +472,9 @@ class HalfRange(Asked):
 class AnyJoin(PrivateSQL):
     """Planted bug: a row of the data may be in several rows of the result."""
 
-    def _counts_once(self, query: Query) -> bool:
-        return True
+    def _kind(self, query: Query) -> Any:
+        with mock.patch.object(Setting, "counts_once", return_value=True):
+            return super()._kind(query)
 
 
 class ManyTimes(Asked):
@@ -534,8 +538,11 @@ def quantile_entries() -> Iterator[Entry]:
 class AllRows(PrivateSQL):
     """Planted bug: all rows of a unit count, whatever the threshold is."""
 
-    def _planned_in(self, query: Query) -> Any:
-        return AllRowsPlan(**vars(super()._planned_in(query)))
+    def _kind(self, query: Query) -> Any:
+        kind: Any = super()._kind(query)
+        plan = kind._plan
+        kind._plan = lambda query: AllRowsPlan(**vars(plan(query)))
+        return kind
 
 
 class AllRowsPlan(SQLQuantilesPlan):
@@ -553,7 +560,7 @@ class OfUnits(Asked):
         first, rows, choice = plan.stages
         for i in range(size):
             with Session(replace(plan, stages=(first,)), noise) as session:
-                places[i] = plan.threshold.choose(session, private.above[plan.rows])
+                places[i] = plan.threshold.choose(session, private.above)
         found = []
         for place, count in zip(*np.unique(places, return_counts=True), strict=True):
             given = replace(plan, stages=(rows.options[place], choice))
@@ -567,9 +574,9 @@ class OfUnits(Asked):
 
     def counts(self, data: Database) -> Numbers:
         """Return the numbers of rows for each limit of a unit, and the number of units above the first limit."""
-        plan, private, _ = self.read(data)
+        _, private, _ = self.read(data)
         sizes = [np.array([cell.size for cell in cells]) for cells in private.places]
-        return [*sizes, np.array(private.above[plan.rows][:1])]
+        return [*sizes, np.array(private.above[:1])]
 
 
 class LittleOfUnits(OfUnits, LessNoise):
@@ -685,8 +692,9 @@ def left_entry() -> Entry:
 class AnyKey(PrivateSQL):
     """Planted bug: the end of a path may have a value twice, so that an item is of two people."""
 
-    def _add_key(self, table: Any, column: Any, parameter: str) -> Any:
-        return replace(table, keys=(column,))
+    def __init__(self, *given: Any, **options: Any) -> None:
+        with mock.patch.object(Source, "frequency", return_value=1):
+            super().__init__(*given, **options)
 
 
 class WithoutKeys(Asked):

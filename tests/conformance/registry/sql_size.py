@@ -48,8 +48,9 @@ def row_pairs() -> Iterator[Pair]:
 class PairedShares(PrivateSQL):
     """Planted bug: a sum and a difference of shares, at the movement of the shares."""
 
-    def _hide_sizes(self, query: Query) -> Query:
-        measure: Any = super()._hide_sizes(query).measure
+    def _parsed(self, sql: str) -> Query:
+        query = super()._parsed(sql)
+        measure: Any = query.measure
         return replace(query, measure=replace(measure, paired=True))
 
 

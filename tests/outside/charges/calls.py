@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from dpstats.cli import main
-from dpstats.cli.kept import KeptResults
+from dpstats.cli.undelivered import KeptResults
 from dpstats.errors import ChargedError
 from dpstats.privacy import PrivacyBudget
 

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from dpstats.cli import main
-from dpstats.cli.kept import KeptResults, results_path
+from dpstats.cli.undelivered import KeptResults, results_path
 from dpstats.errors import InvalidParameter, LedgerError
 from dpstats.privacy import PrivacyBudget
 from tests.cli.commands import AGE, json_of, refused
