@@ -105,7 +105,8 @@ class Cell:
         Length of the interval of a public rule at the same privacy, NaN without one.
     is_test : bool
     without_privacy : function of a generator, optional
-        Draws rows, and returns whether the usual 95% interval of others misses. It tells what privacy has no part in.
+        Draws the same rows, and returns whether the usual method answers the question wrongly. It tells what privacy
+        has no part in.
     """
 
     family: str
@@ -134,7 +135,7 @@ class Verdict:
     Attributes
     ----------
     kind : str
-        "good", "false", "named", "useless", "undecided", "refused" or "crash".
+        "good", "false", "named", "as others", "useless", "undecided", "refused" or "crash".
     fits, missed : int
     noted : float
         Fraction of the fits whose output names a reason.
@@ -190,9 +191,15 @@ def _shorten(note: str) -> str:
     return note.split(": ")[0] if ABOUT_SOME.match(note) else note[:60]
 
 
-def judge(cell: Cell, draws: Callable[[int], Draw], seconds: float) -> Verdict:
-    """Return the verdict of as many replications as decide it, for about as long as given."""
+def judge(
+    cell: Cell, draws: Callable[[int], Draw], seconds: float, allowed: float | None = None
+) -> Verdict:
+    """Return the verdict of as many replications as decide it, for about as long as given.
+
+    ``allowed`` is the miss rate above which answers are false, by default that of the cell.
+    """
     found, start, widths, noted = Verdict(), time.monotonic(), [], 0
+    allowed = cell.allowed if allowed is None else allowed
     for replication in range(2 * MOST):
         try:
             with warnings.catch_warnings(record=True) as warned:
@@ -218,8 +225,8 @@ def judge(cell: Cell, draws: Callable[[int], Draw], seconds: float) -> Verdict:
             noted += bool(reasons)
             found.notes.update(reasons)
         if late or (replication + 1) % LOOKS == 0 or found.fits == MOST:
-            convicted = evidence(found.missed, found.fits, cell.allowed) >= 1 / FALSE_ALARM
-            doubtful = found.missed > cell.allowed * found.fits
+            convicted = evidence(found.missed, found.fits, allowed) >= 1 / FALSE_ALARM
+            doubtful = found.missed > allowed * found.fits
             if convicted or late or found.fits == MOST or (found.fits >= FEWEST and not doubtful):
                 doubtful |= found.fits < FEWEST
                 named = 2 * noted >= found.fits
