@@ -32,6 +32,7 @@ from dpstats.release.session import Released, Session
 Floats = NDArray[np.float64]
 
 _HIDDEN = 1.0
+_HIDDEN_LEVEL = 0.7
 """Bias in standard errors that a note names: intervals of level 0.95 then cover 0.83."""
 
 
@@ -132,8 +133,8 @@ class PrivateLinearRegression(FactorColumns[RegressionPlan], NewtonSteps, LeastS
         some rows were far from the line after the first step. If they are skewed and the skewness depends on the row,
         slopes may be biased by more than their intervals show.
     peaked_ : bool
-        Whether a few residuals are far larger than the others, for example where a yes is rare. The intercept counts
-        each of them up to a threshold only.
+        Whether a few residuals are far larger than the others, for example where a yes is rare. The intercept, or the
+        slopes of a model without one, count each of them up to a threshold only.
     hidden_bias_ : float
         The largest bias of a slope that the noise can hide, in standard errors. Skewed residuals cause it, if their
         skewness depends on the row or the model has no intercept. A note names it if it is above 1 and
@@ -302,9 +303,16 @@ class PrivateLinearRegression(FactorColumns[RegressionPlan], NewtonSteps, LeastS
     def _notes(self) -> list[str]:
         notes = [*super()._notes(), *self._factor_notes()]
         if self.peaked_:
+            counted = "The intercept counts" if self._first else "Without an intercept, slopes count"
             notes.append(
-                "A few residuals are far larger than the others. The intercept counts each of them up to a threshold, "
-                "so it may be biased by more than its interval shows. Check the rows with rare outcomes."
+                f"A few residuals are far larger than the others. {counted} each of them up to a threshold, and may be "
+                "biased by more than intervals show. Check the rows with rare outcomes."
+            )
+        elif self._first and self._hidden_level > _HIDDEN_LEVEL:
+            notes.append(
+                "The intercept assumes residuals that are no more skewed than exponential ones. Lognormal ones could "
+                f"bias it by {self._hidden_level:.1f} standard errors, which the noise can hide. Use more rows or a "
+                "larger epsilon to check it, or transform the outcome."
             )
         if self.uneven_:
             notes.append(
@@ -333,14 +341,14 @@ class PrivateLinearRegression(FactorColumns[RegressionPlan], NewtonSteps, LeastS
             report_moments(self, released, plan)
             # No residual is clipped.
             self.uneven_ = self.peaked_ = False
-            self.hidden_bias_ = 0.0
+            self.hidden_bias_ = self._hidden_level = 0.0
             return
         estimate = self._report_estimate(released, plan, "robust" if self._robust else "model")
         self.identified_ = find_identified(estimate, estimate.robust, plan)
         self.scale_ = estimate.scale
         self._set_outside(estimate.outside, estimate.rows)
         self.uneven_, self.peaked_ = estimate.uneven, estimate.peaked
-        self.hidden_bias_ = estimate.hidden
+        self.hidden_bias_, self._hidden_level = estimate.hidden, estimate.hidden_level
 
     def _report_levels(self, released: Released, plan: FactorsPlan) -> None:
         found = walked(released, plan).estimate()
@@ -350,7 +358,8 @@ class PrivateLinearRegression(FactorColumns[RegressionPlan], NewtonSteps, LeastS
         self._set_outside(fit.found.outside, fit.found.rows)
         self.scale_ = plan.design.y_half * fit.scale
         self.uneven_, self.peaked_ = fit.found.uneven, fit.found.peaked
-        self.hidden_bias_ = fit.found.hidden
+        # The means of levels have limits of their own.
+        self.hidden_bias_, self._hidden_level = fit.found.hidden, 0.0
 
     def _method(self) -> list[tuple[str, str]]:
         if isinstance(self.plan_, MomentsPlan):

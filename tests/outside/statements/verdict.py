@@ -54,6 +54,7 @@ STANDING = (
 CONDITIONAL = {
     "Slopes assume that residuals are no more skewed": "skewness depends on x",
     "Without an intercept, slopes assume": "skewed residuals",
+    "The intercept assumes residuals": "heavy residuals",
     "Coefficients of factors assume": "skewness depends on x",
     "Differences assume residuals that are no more skewed": "skewness depends on x",
     "Intervals assume that the kurtosis": "long-tailed",
@@ -64,7 +65,7 @@ CONDITIONAL = {
 """Notes that most fits have, and the fact about the population of which they warn."""
 ABOUT_SOME = re.compile(r"^(?:Not identified[^:]*|Noise only): (?!at this n)(.*?)\. ")
 """Notes about the coefficients or groups that they list."""
-ABOUT_INTERCEPT = re.compile(r"Slopes are not affected|The intercept counts those")
+ABOUT_INTERCEPT = re.compile(r"Slopes are not affected|The intercept (?:counts those|assumes)")
 
 
 @dataclass(frozen=True)
@@ -176,14 +177,19 @@ def names_reason(note: str, cell: Cell) -> bool:
         return False  # a plan says for what its noise ratio is, and nothing about answers
     for words, fact in CONDITIONAL.items():
         if words in note:
-            return bool(cell.facts.get(fact))
+            return bool(cell.facts.get(fact)) and _concerns(note, cell)
     if note.startswith(STANDING):
         return False
     about = cell.about
     if listed := ABOUT_SOME.match(note):
         some = listed[1].replace(" and ", ", ").split(", ")
         return "..." in listed[1] or "more" in listed[1] or any(name in some for name in about)
-    return "Intercept" in about or not ABOUT_INTERCEPT.search(note)
+    return _concerns(note, cell)
+
+
+def _concerns(note: str, cell: Cell) -> bool:
+    """Return whether a note is about what a cell asks, as one about the intercept is not about slopes."""
+    return "Intercept" in cell.about or not ABOUT_INTERCEPT.search(note)
 
 
 def _shorten(note: str) -> str:
