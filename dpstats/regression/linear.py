@@ -242,7 +242,21 @@ class PrivateLinearRegression(FactorColumns[RegressionPlan], NewtonSteps, LeastS
             ``shares``. Give public knowledge, not fractions of the data.
         """
         plan = self._plan(n_samples, n_features)
-        return plan if shares is None else replace(plan, shares=check_shares(shares, plan, self.x_bounds))
+        return (
+            plan
+            if shares is None
+            else replace(plan, shares=check_shares(shares, plan, self._known_columns()))
+        )
+
+    def _known_columns(self) -> list[Any] | None:
+        """Return the names of the columns: of the bounds, or of the data or the formula of a fit; None if unknown."""
+        if isinstance(self.x_bounds, Mapping):
+            return list(self.x_bounds)
+        fitted = "plan_" in self.__dict__
+        return self._names()[self._first :] if fitted and self._are_named() else None
+
+    def _are_named(self) -> bool:
+        return any(getattr(self, name, None) is not None for name in ("feature_names_in_", "formula_"))
 
     def _plan(self, n_samples: int, n_features: int) -> Any:
         n, design = self._declared(n_samples, n_features)

@@ -208,9 +208,13 @@ class Asker:
             X, places = self.sample(draw)
             whole = np.isfinite(X).all(axis=1)
             rows = {
-                g: X[(places == g) & whole].clip(self.low, self.high) for pair in pairs for g in np.ravel(pair)
+                g: X[(places == g) & whole].clip(self.low, self.high)
+                for pair in pairs
+                for g in np.ravel(pair)
             }
-            return any(self._is_refuted(rows, np.ravel(pair), j, tail, side) for pair in pairs for j in columns)
+            return any(
+                self._is_refuted(rows, np.ravel(pair), j, tail, side) for pair in pairs for j in columns
+            )
 
         return without_privacy
 

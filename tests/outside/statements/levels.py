@@ -272,7 +272,13 @@ class AdjustedAsker(FactorsAsker):
         return cell
 
     def _ask(
-        self, question: str, levels: Any, nominal: float, ask: Callable[..., Any], usual: Any, is_test: bool = False
+        self,
+        question: str,
+        levels: Any,
+        nominal: float,
+        ask: Callable[..., Any],
+        usual: Any,
+        is_test: bool = False,
     ) -> Cell:
         """Return a cell whose question is asked of a fit: (missed, notes of the answer).
 

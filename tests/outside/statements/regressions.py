@@ -234,9 +234,7 @@ class Asker:
 
         slopes = range(self.first, len(self.truth))
         usual = self._usual(self._unit(slopes), nominal)
-        return self._cell(
-            f"intervals together {1 - nominal:g}", slopes, nominal, ask, without_privacy=usual
-        )
+        return self._cell(f"intervals together {1 - nominal:g}", slopes, nominal, ask, without_privacy=usual)
 
     def ratio(self, draw: Draw) -> Cell:
         """Ask for intervals of rate ratios."""

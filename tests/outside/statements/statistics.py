@@ -393,7 +393,10 @@ class Asker:
         ends = counts.sum(axis=1)
         block, unit = np.divmod(np.repeat(np.arange(places.size), counts.ravel()), m)
         row = np.arange(block.size) - np.repeat(np.cumsum(ends) - ends, ends)
-        X, own = np.zeros((size, ends.max(), self.population.rows.shape[1])), np.full((size, ends.max()), FOLDS)
+        X, own = (
+            np.zeros((size, ends.max(), self.population.rows.shape[1])),
+            np.full((size, ends.max()), FOLDS),
+        )
         copies = self.facts["unit"] == "copies"
         X[block, row] = self.population.rows[
             places[block, unit] if copies else draw.integers(SIZE, size=block.size)

@@ -197,9 +197,7 @@ def _shorten(note: str) -> str:
     return note.split(": ")[0] if ABOUT_SOME.match(note) else note[:60]
 
 
-def judge(
-    cell: Cell, draws: Callable[[int], Draw], seconds: float, allowed: float | None = None
-) -> Verdict:
+def judge(cell: Cell, draws: Callable[[int], Draw], seconds: float, allowed: float | None = None) -> Verdict:
     """Return the verdict of as many replications as decide it, for about as long as given.
 
     ``allowed`` is the miss rate above which answers are false, by default that of the cell.
