@@ -33,6 +33,8 @@ from tests.outside.statements.populations import (
 )
 from tests.outside.statements.verdict import Answer, Cell
 
+_DRAWS = 20
+"""Outcomes of every row, from which the means of clipped ones are computed."""
 FACTORS, ADJUSTED = "PrivateLinearRegression(factors)", "GroupMeans(adjust)"
 
 
@@ -254,6 +256,18 @@ class FactorsAsker(regressions.Asker):
 
 class AdjustedAsker(FactorsAsker):
     """Draws samples of rows with labels, fits `GroupMeans` with covariates, and asks a question."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        # The estimand is of clipped outcomes: the least-squares fit to many of these.
+        at, every = np.random.default_rng(0), np.arange(SIZE)
+        outcomes = np.array([self.model.draw(at, self.model.eta, every) for _ in range(_DRAWS)])
+        inside = outcomes.clip(*self.limits)
+        if np.mean(inside != outcomes) > 0.001:
+            rows = np.column_stack([np.ones(SIZE), self.model.X])
+            lost = np.linalg.lstsq(rows, (inside - outcomes).mean(axis=0), rcond=None)[0]
+            self.truth = self.truth + lost
+            self.model.params = self.truth
 
     def fit(self, draw: Draw) -> tuple[Any, Any]:
         X, y, beside = self.sample(draw)

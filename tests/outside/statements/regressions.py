@@ -101,6 +101,7 @@ class Asker:
     ) -> None:  # fmt: skip
         self.name, self.model, self.beside, self.options, self.facts = name, model, beside, options, facts
         self.missing, self.n, self.plain = missing, n, plain
+        self.limits = options.get("y_bounds", (-np.inf, np.inf))
         self.first = int(options.get("fit_intercept", True))
         self.truth = model.params[1 - self.first :]
         self.names = ["Intercept"] * self.first + [f"x{j}" for j in range(model.X.shape[1])]
@@ -365,9 +366,8 @@ class Asker:
         import statsmodels.api as sm
 
         kept = np.isfinite(X).all(axis=1) & np.isfinite(y)
-        low, high = self.options.get("y_bounds", (-np.inf, np.inf))
         if self.name in LINEAR:  # the others allow for clipped outcomes
-            y = y.clip(low, high)
+            y = y.clip(*self.limits)
         y, X = y[kept], np.column_stack([np.ones(len(X))] * self.first + [X])[kept]
         beside = {name: values[kept] for name, values in beside.items()}
         weights = beside.get("weights", np.ones(len(y)))
