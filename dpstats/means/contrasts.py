@@ -150,7 +150,7 @@ def _project(first: Ratio, second: Ratio, one: Floats, other: Floats) -> Floats:
             errors.append(_NEAR / np.abs(score(inside) - scores[-1]))
     with np.errstate(invalid="ignore"):
         found = (errors[0] * scores[0] - errors[1] * scores[1]) / np.hypot(*errors)
-    return np.where(np.isfinite(found), found, np.sign(found) * np.inf)
+    return np.asarray(np.where(np.isfinite(found), found, np.sign(found) * np.inf))
 
 
 def _parts(count: int) -> list[slice]:

@@ -254,8 +254,8 @@ def half_widths(
     z = normal.isf(tail)
     quantile = np.maximum(student_t.isf(tail, at.degrees) + (z**3 - 3 * z) / 24 * at.excess, 0)
     shift = np.minimum(_skewness_shift(at, skewness) + bias * at.std / np.sqrt(at.variance), _LARGEST_SHIFT)
-    reach = quantile + shift if one_sided else quantile * np.sqrt(ncx2.isf(2 * tail, 1, shift**2)) / z
-    return np.asarray(reach * np.sqrt(at.variance))
+    folded = np.sqrt(ncx2.isf(2 * tail, 1, shift**2)) / z
+    return np.asarray((quantile + shift if one_sided else quantile * folded) * np.sqrt(at.variance))
 
 
 def _skewness_shift(at: Located, skewness: float) -> Floats:
