@@ -5,6 +5,7 @@ The algorithm is in `dpstats.regression.levels`. Proof: docs/proofs/levels.md.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -25,6 +26,7 @@ from dpstats.regression.levels import LevelMeans, LevelsEstimate
 from dpstats.regression.levels_plan import LevelsPlan, levels_plan
 
 _SHOWN = 6
+_GRID, _ROUNDS = 65, 4
 
 
 @dataclass(frozen=True)
@@ -189,18 +191,60 @@ def mean_errors(found: LevelsEstimate) -> RatioErrors:
 
 
 def wald_test(found: LevelsEstimate) -> tuple[Floats, Floats]:
-    """Return Wald's statistic of equal adjusted means, and its p-value by the chi-squared distribution."""
+    """Return the statistic of equal adjusted means, and its p-value by the chi-squared distribution.
+
+    It is the smaller of two. Wald's takes the errors at the estimates. A noisy group has far longer limits than these
+    say, so the other one scores all groups at one common mean, the one that the scores refute least.
+    """
     means = found.means
     if isinstance(means, LevelMeans):
         # A mean that is moved to a bound of the outcomes, with both of its limits, would have no error.
         means = means.widen()
     low, high = means.ends(1.0)
-    estimate = means.estimate[:, 0]
-    cov = np.diag(((high - low)[:, 0] / 2) ** 2) + found.covariance
+    estimate, error = means.estimate[:, 0], (high - low)[:, 0] / 2
+    cov = np.diag(error**2) + found.covariance
     inverse = np.linalg.inv(cov)
     center = inverse.sum(axis=0) @ estimate / inverse.sum()
     statistic = (estimate - center) @ inverse @ (estimate - center)
+    scores = _Scores(means, error, found.covariance)
+    statistic = min(statistic, scores.least(float(estimate.min()), float(estimate.max())))
     return np.array([statistic]), np.array([chdtrc(len(estimate) - 1, statistic)])
+
+
+@dataclass(frozen=True, eq=False)
+class _Scores:
+    """The squared scores of groups with one common mean.
+
+    Attributes
+    ----------
+    means : Ratio or LevelMeans
+        Of shape (K, 1).
+    error : array of shape (K,)
+        Their standard errors, without those by errors of the slopes.
+    covariance : array of shape (K, K)
+        Covariance of the errors by errors of the slopes.
+    """
+
+    means: Any
+    error: Floats
+    covariance: Floats
+
+    def at(self, values: Floats) -> Floats:
+        """Return the sum of squares of the scores at each of some common means."""
+        z = self.means.score(values[None, :])
+        correlation = np.eye(len(z)) + self.covariance / np.outer(self.error, self.error)
+        return np.asarray((z * np.linalg.solve(correlation, z)).sum(axis=0))
+
+    def least(self, low: float, high: float) -> float:
+        """Return the least sum of squares at a common mean between two values."""
+        best = math.inf
+        for _ in range(_ROUNDS):
+            grid = np.linspace(low, high, _GRID)
+            found = self.at(grid)
+            place = int(np.argmin(found))
+            best = min(best, float(found[place]))
+            low, high = grid[max(place - 1, 0)], grid[min(place + 1, _GRID - 1)]
+        return best
 
 
 def adjusted_notes(found: LevelsEstimate, plan: AdjustedMeansPlan) -> list[str]:

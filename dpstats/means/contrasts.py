@@ -17,6 +17,7 @@ _SEARCH_GRID, _ROUNDS = 48, 6
 _MOST = 1024
 _NODES = 400
 _FAR = 1e-10
+_EDGE, _NEAR = 1e-9, 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +44,15 @@ class DifferenceErrors(ScoreErrors):
         return np.asarray(self.half * (high - low) / 2)
 
     def limits(self, tail: Tail) -> Limits:
-        low, high = apart(self.first, self.second, normal_quantile(tail))
+        z = normal_quantile(tail)
+        low, high = apart(self.first, self.second, z)
+        if isinstance(self.first, Ratio):
+            # Where both means are at their bounds, errors have one direction each: see `difference_score`.
+            least, most = (
+                np.abs(difference_score(self.first, self.second, np.full(low.shape, end))) <= z
+                for end in (-2.0, 2.0)
+            )
+            low, high = np.where(least, -2.0, low), np.where(most, 2.0, high)
         return self.half * low, self.half * high
 
     def score(self, value: Floats) -> Floats:
@@ -82,7 +91,9 @@ def apart(first: Ratio, second: Ratio, z: float | Floats) -> tuple[Floats, Float
 def difference_score(first: Ratio, second: Ratio, difference: float | Floats = 0.0) -> Floats:
     """Return the least z that lets two ratios differ by ``difference``, as a standard normal variable.
 
-    Its sign is the sign of the difference of the estimates less ``difference``.
+    Its sign is the sign of the difference of the estimates less ``difference``. Where the bounds leave no other values,
+    as two means at opposite bounds, both scores count in proportion to the errors: their sum of squares would have two
+    degrees of freedom.
     """
     a, b, by = np.broadcast_arrays(first.estimate, second.estimate, difference)
     if len(a) > _MOST:
@@ -91,17 +102,37 @@ def difference_score(first: Ratio, second: Ratio, difference: float | Floats = 0
     # Where the second ratio may be if both are in the bounds.
     ends = np.maximum(-1.0, -1.0 - by), np.minimum(1.0, 1.0 - by)
     low, high = (np.clip(end, *ends) for end in (np.minimum(a - by, b), np.maximum(a - by, b)))
-    best = np.full(a.shape, np.inf)
+    best, place = np.full(a.shape, np.inf), np.zeros(a.shape)
     # Between the estimates both are further off in one direction; what noise has made of small groups may be anywhere.
     for left, right in (ends, (low, high)):
         for _ in range(_ROUNDS):
             grid = np.linspace(left, right, _SEARCH_GRID + 1)
             both = first.score(grid + by) ** 2 + second.score(grid) ** 2
             least = np.argmin(both, axis=0)
-            best = np.minimum(best, np.take_along_axis(both, least[None], axis=0)[0])
+            found, where = (np.take_along_axis(each, least[None], axis=0)[0] for each in (both, grid))
+            best, place = np.minimum(best, found), np.where(found < best, where, place)
             left = np.take_along_axis(grid, np.maximum(least - 1, 0)[None], axis=0)[0]
             right = np.take_along_axis(grid, np.minimum(least + 1, _SEARCH_GRID)[None], axis=0)[0]
-    return np.asarray(np.where(a - by < b, -1.0, 1.0) * np.sqrt(best))
+    size = np.sqrt(best)
+    if (forced := (np.minimum(np.abs(place - ends[0]), np.abs(place - ends[1])) < _EDGE)).any():
+        sign = np.where(a - by < b, -1.0, 1.0)
+        projected = np.maximum(sign * _project(first, second, place + by, place), 0.0)
+        size = np.where(forced, np.minimum(size, projected), size)
+    return np.asarray(np.where(a - by < b, -1.0, 1.0) * size)
+
+
+def _project(first: Ratio, second: Ratio, one: Floats, other: Floats) -> Floats:
+    """Return the score of the difference of two values, from the scores of both and their errors near the values."""
+    scores, errors = [], []
+    for ratio, value in ((first, one), (second, other)):
+        score = getattr(ratio, "free_score", ratio.score)
+        inside = np.where(value > 0, value - _NEAR, value + _NEAR)
+        scores.append(score(value))
+        with np.errstate(divide="ignore"):
+            errors.append(_NEAR / np.abs(score(inside) - scores[-1]))
+    with np.errstate(invalid="ignore"):
+        found = (errors[0] * scores[0] - errors[1] * scores[1]) / np.hypot(*errors)
+    return np.asarray(np.where(np.isfinite(found), found, np.sign(found) * np.inf))
 
 
 def _parts(count: int) -> list[slice]:

@@ -109,8 +109,14 @@ class Ratio:
         A T outside the range that N allows is moved to the nearest allowed value: no further from any value in the
         bounds.
         """
+        return self._score(value, np.clip(self.T, -np.abs(self.N), np.abs(self.N)))
+
+    def free_score(self, value: Any) -> Floats:
+        """Return the score without the move of T into the range that N allows: also beyond a value at a bound."""
+        return self._score(value, self.T)
+
+    def _score(self, value: Any, total: Floats) -> Floats:
         m, count = np.asarray(value, dtype=np.float64), self.N
-        total = np.clip(self.T, -np.abs(count), np.abs(count))
         distance, sampling = total - m * count, self.sampling_variance(m)
         noise = self.noise
         if not noise.laplace:

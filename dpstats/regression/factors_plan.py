@@ -210,12 +210,14 @@ def factors_plan(
     )
 
 
-def check_shares(shares: Any, plan: DesignPlan, x_bounds: Any) -> dict[str, float]:
-    """Return declared shares by the names that notes show, or raise an error: of columns, and of levels of factors."""
+def check_shares(shares: Any, plan: DesignPlan, known: Sequence[Any] | None) -> dict[str, float]:
+    """Return declared shares by the names that notes show, or raise an error: of columns, and of levels of factors.
+
+    ``known`` are the names of the columns, None if they are not known.
+    """
     if not isinstance(shares, Mapping):
         raise refuse("shares", given=shares, allowed="a mapping of columns to shares of the rows")
     factors = plan.coding.factors if isinstance(plan, FactorsPlan) else {}
-    known = list(x_bounds) if isinstance(x_bounds, Mapping) else None
     d, found = plan.design.center.size, dict[str, Any]()
     for name, share in shares.items():
         if name in factors:
@@ -226,11 +228,14 @@ def check_shares(shares: Any, plan: DesignPlan, x_bounds: Any) -> dict[str, floa
             found |= {f"{name}[{level}]": each for level, each in share.items()}
             continue
         is_place = isinstance(name, int) and not isinstance(name, bool)
-        if not (0 <= name < d if is_place else known is None or name in known):
+        if not (0 <= name < d if is_place else name in (known or ())):
+            names = [*(known or ()), *factors]
+            listed = f"known names ({show_names(names)}), or " if names else ""
             raise refuse(
                 "shares",
                 given=name,
-                allowed=f"names of columns or of factors, or positions of columns (n_features = {d})",
+                allowed=f"{listed}positions of columns (n_features = {d})",
+                remedy="" if known else "Names are known if x_bounds is a mapping {name: (low, high)}.",
             )
         found[f"column {name}" if is_place else str(name)] = share
     for label, share in found.items():

@@ -40,6 +40,8 @@ _RANGE = 3.0
 """Half-width of the range of most outcomes, in standard deviations."""
 _REACH = 1.0
 """Standard errors of the center of a level by which the clip of its residuals is widened."""
+_MOST_ATTENUATED = 0.75
+"""Largest fraction of the curvature that errors of the centers are taken to explain."""
 _CLIPS = np.linspace(1.5, 16.0, 146)
 """Clips of residuals to choose from, in standard deviations."""
 _DECAY = 1.0
@@ -229,6 +231,10 @@ class LevelsFit:
         units = np.outer(per_step, per_step)
         self.cov = self.found.robust[1:, 1:] * units
         self.sampling = (self.found.model - self.found.privacy)[1:, 1:] * units
+        self.scale = min(self.found.scale / design.y_half, path.spread)
+        # Where errors of the centers make most of the curvature, slopes are hardly known.
+        moved, inverse = self._center_errors(path)
+        self.identified &= np.diagonal(inverse) * moved < _MOST_ATTENUATED
         self.slopes = np.where(self.identified, all_slopes, 0.0)
         if plan.randomized:
             # Any slopes are right. Errors of slopes widen the intervals of the levels, so shrink those that are noise.
@@ -239,7 +245,6 @@ class LevelsFit:
         ) / design.y_half
         # The line without the slopes that are not identified goes through the same center.
         self.intercept += float((all_slopes - self.slopes) @ steps.shift)
-        self.scale = min(self.found.scale / design.y_half, path.spread)
         if steps.plan.is_lost(self.found.rows):
             self.intercept, self.scale = 0.0, path.spread
         self._correct_slopes(path)
@@ -248,14 +253,30 @@ class LevelsFit:
         theta = np.append(self.intercept - path.centers.middle, self.slopes) / path.centers.half
         self.coordinates = Coordinates(np.zeros(design.center.size), True, coordinates(theta, design.size))
 
+    def _center_errors(self, path: LevelsPath) -> tuple[Floats, Floats]:
+        """Return the mean squared errors of the centers of the covariates, and the inverse of the curvature."""
+        moved = np.minimum(path.counts / self.found.rows, 1.0) @ path.unsure
+        return moved, self.sampling * self.found.rows / self.scale**2
+
     def _correct_slopes(self, path: LevelsPath) -> None:
         """Undo half of the largest attenuation by errors in the centers of the covariates, and keep it as an error."""
-        # These errors move the rows of a level, but not their outcomes. If rows are clipped, it is less.
-        moved = np.minimum(path.counts / self.found.rows, 1.0) @ path.unsure
-        inverse = self.sampling * self.found.rows / self.scale**2
+        # These errors move the rows of a level, but not their outcomes. If rows are clipped, it is less. The errors of
+        # the slopes are attenuated too.
+        moved, inverse = self._center_errors(path)
+        if not moved.any():
+            return
         half = inverse @ (moved * self.slopes) / 2
+        # The fraction of the curvature that is due to these errors, in coordinates in which it is symmetric
+        sizes, turn = np.linalg.eigh(inverse)
+        root = turn * np.sqrt(np.maximum(sizes, 1e-300))
+        fraction, vectors = np.linalg.eigh(root.T @ (moved[:, None] * root))
+        fraction = np.clip(fraction, 0.0, _MOST_ATTENUATED)
+        lost = root @ (vectors * (fraction / (1 - fraction))) @ vectors.T @ np.linalg.inv(root)
+        rest = lost @ self.slopes - half
         self.slopes = self.slopes + np.where(self.identified, half, 0.0)
-        self.cov = self.cov + np.outer(half, half)
+        stretch = np.eye(half.size) + lost / 2
+        self.cov = stretch @ self.cov @ stretch.T + np.outer(rest, rest)
+        self.sampling = stretch @ self.sampling @ stretch.T
 
     def _choose_clips(self, path: LevelsPath, steps: LinearPath) -> None:
         """Choose the clip of the residuals of each level. The noise is in proportion to it."""

@@ -28,8 +28,9 @@ from dpstats.regression.row_columns import check_offset
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released, Session
 
-_HIDDEN = 1.0
-"""Bias in standard errors that a note names: intervals of level 0.95 then cover 0.83."""
+_HIDDEN, _HIDDEN_LEVEL = 1.0, 0.7
+"""Bias of a slope and of the intercept, in standard errors, that a note names: intervals of level 0.95 then cover 0.83
+and 0.89."""
 
 
 @parameters
@@ -129,8 +130,8 @@ class PrivateLinearRegression(FactorColumns[RegressionPlan], NewtonSteps, LeastS
         some rows were far from the line after the first step. If they are skewed and the skewness depends on the row,
         slopes may be biased by more than their intervals show.
     peaked_ : bool
-        Whether a few residuals are far larger than the others, for example where a yes is rare. The intercept counts
-        each of them up to a threshold only.
+        Whether a few residuals are far larger than the others, for example where a yes is rare. The intercept, or the
+        slopes of a model without one, count each of them up to a threshold only.
     hidden_bias_ : float
         The largest bias of a slope that the noise can hide, in standard errors. Skewed residuals cause it, if their
         skewness depends on the row or the model has no intercept. A note names it if it is above 1 and
@@ -238,7 +239,21 @@ class PrivateLinearRegression(FactorColumns[RegressionPlan], NewtonSteps, LeastS
             ``shares``. Give public knowledge, not fractions of the data.
         """
         plan = self._plan(n_samples, n_features)
-        return plan if shares is None else replace(plan, shares=check_shares(shares, plan, self.x_bounds))
+        return (
+            plan
+            if shares is None
+            else replace(plan, shares=check_shares(shares, plan, self._known_columns()))
+        )
+
+    def _known_columns(self) -> list[Any] | None:
+        """Return the names of the columns: of the bounds, or of the data or the formula of a fit; None if unknown."""
+        if isinstance(self.x_bounds, Mapping):
+            return list(self.x_bounds)
+        fitted = "plan_" in self.__dict__
+        return self._names()[self._first :] if fitted and self._are_named() else None
+
+    def _are_named(self) -> bool:
+        return any(getattr(self, name, None) is not None for name in ("feature_names_in_", "formula_"))
 
     def _plan(self, n_samples: int, n_features: int) -> Any:
         n, design = self._declared(n_samples, n_features)
@@ -297,9 +312,16 @@ class PrivateLinearRegression(FactorColumns[RegressionPlan], NewtonSteps, LeastS
     def _notes(self) -> list[str]:
         notes = [*super()._notes(), *self._factor_notes()]
         if self.peaked_:
+            counted = "The intercept counts" if self._first else "Without an intercept, slopes count"
             notes.append(
-                "A few residuals are far larger than the others. The intercept counts each of them up to a threshold, "
-                "so it may be biased by more than its interval shows. Check the rows with rare outcomes."
+                f"A few residuals are far larger than the others. {counted} each of them up to a threshold, and may be "
+                "biased by more than intervals show. Check the rows with rare outcomes."
+            )
+        elif self._first and self._hidden_level > _HIDDEN_LEVEL:
+            notes.append(
+                "The intercept assumes residuals that are no more skewed than exponential ones. Lognormal ones could "
+                f"bias it by {self._hidden_level:.1f} standard errors, which the noise can hide. Use more rows or a "
+                "larger epsilon to check it, or transform the outcome."
             )
         if self.uneven_:
             notes.append(
@@ -325,7 +347,7 @@ class PrivateLinearRegression(FactorColumns[RegressionPlan], NewtonSteps, LeastS
             report_moments(self, released, plan)
             # No residual is clipped.
             self.uneven_ = self.peaked_ = False
-            self.hidden_bias_ = 0.0
+            self.hidden_bias_ = self._hidden_level = 0.0
             return
         if isinstance(plan, FactorsPlan):
             levels = walked(released, plan).estimate()
@@ -340,6 +362,8 @@ class PrivateLinearRegression(FactorColumns[RegressionPlan], NewtonSteps, LeastS
         self._set_outside(estimate.outside, estimate.rows)
         self.uneven_, self.peaked_ = estimate.uneven, estimate.peaked
         self.hidden_bias_ = estimate.hidden
+        # The means of levels have limits of their own.
+        self._hidden_level = 0.0 if isinstance(plan, FactorsPlan) else estimate.hidden_level
 
     def _method(self) -> list[tuple[str, str]]:
         if isinstance(self.plan_, MomentsPlan):

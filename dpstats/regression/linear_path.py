@@ -67,6 +67,8 @@ _PEAKED = 2.0
 """Mean square of residuals from which a few are far larger, over its value for normal residuals of the same size.
 
 It is about 1.2 for exponential residuals."""
+_EXPONENTIAL_SQUARE = 1.3
+"""The same, at least, for exponential residuals."""
 _NOISY_COUNT = 0.03
 """Noise of a count of norms, over all rows, above which their quantile would be mostly noise."""
 _SCALES = 241
@@ -96,7 +98,7 @@ class LinearPath(Path):
         self.skewness = 0.0
         self.pull: Floats = np.zeros(self.p)
         self.unseen: Floats = np.zeros((self.p, self.p))
-        self.hidden = 0.0
+        self.hidden = self.hidden_level = 0.0
 
     @property
     def sigma(self) -> float:
@@ -287,7 +289,10 @@ class LinearPath(Path):
         found = self._in_units(
             theta, [robust + privacy, model + privacy, privacy, left], scale * y_half, self.outside
         )
-        return replace(found, uneven=self.uneven or self.pulled or skewed, peaked=self.peaked, hidden=hidden)
+        uneven = self.uneven or self.pulled or skewed
+        return replace(
+            found, uneven=uneven, peaked=self.peaked, hidden=hidden, hidden_level=self.hidden_level
+        )
 
     def _set_intercept(self, theta: Floats, samples: list[Floats], noise: Floats, left: Floats) -> float:
         """Correct the intercept by the mean residual, and return the standard deviation of the residuals."""
@@ -298,6 +303,8 @@ class LinearPath(Path):
         mean_noise, square_noise = (self._stage_std(name) for name in (MEAN, SQUARES))
         least = max(square_noise, _LEAST_SIZE**2 * self.sigma**2 / most**2)
         scale = most * math.sqrt(min(max(square - mean**2 + mean_noise**2, least), 1.0))
+        # A few residuals may have most of the squares. Some of these residuals are beyond the clipping threshold.
+        self.peaked = most**2 * (square - 2 * square_noise) > _PEAKED * (_ABSOLUTE * self.largest_size) ** 2
         if not self.plan.design.intercept:
             return scale
         # In coordinates in which rows have mean 0, the mean residual does not depend on the slopes.
@@ -316,8 +323,6 @@ class LinearPath(Path):
         beyond = _COMMON_TAIL * self.sigma * math.exp(FIRST_WIDTH - most / self.sigma) if most < 2.0 else 0.0
         tilt += beyond**2
         new = sampling + own + tilt
-        # A few residuals may have most of the squares. Some of these residuals are beyond the clipping threshold.
-        self.peaked = most**2 * (square - 2 * square_noise) > _PEAKED * (_ABSOLUTE * self.largest_size) ** 2
         # Tails are asymmetric if they change the mean residual by more than noise and sampling error explain.
         self.uneven = (most * mean) ** 2 > 4 * (error + new)
         weight = old / (old + new)
@@ -337,6 +342,13 @@ class LinearPath(Path):
             matrix[0, 1:] *= 1 - weight
             matrix[1:, 0] *= 1 - weight
             matrix[0, 0] = variance
+        # What heavier tails than those allowed for would change, unless the mean residual or the squares refute them.
+        heavy = most**2 * (square + 2 * square_noise) > _EXPONENTIAL_SQUARE * self.sigma**2
+        largest = self.clip * self.sigma, most
+        biases = [self.sigma * _heavy_tail(end / self.sigma) if end < 2.0 else 0.0 for end in largest]
+        biases[0] = min(biases[0], most * abs(mean) + 2 * math.sqrt(error + new))
+        stated = math.sqrt(float(samples[0][0, 0] + noise[0, 0] + left[0, 0]))
+        self.hidden_level = heavy * ((1 - weight) * biases[0] + weight * biases[1]) / stated
         turn[0, 1:] = -middle
         theta[0] -= middle @ theta[1:]
         for matrix in (*samples, noise, left):
@@ -365,6 +377,11 @@ class LinearPath(Path):
 def _root(variance: float) -> float:
     """Return the root of a variance, which rounding may have made negative."""
     return math.sqrt(max(float(variance), 0.0))
+
+
+def _heavy_tail(width: float) -> float:
+    """Return the mean excess of lognormal residuals (sigma = 1.5) beyond a threshold, both in scales of residuals."""
+    return 0.41 * math.exp(-0.135 * width) / width
 
 
 def _extrapolate(width: Any, rate: float) -> Any:

@@ -24,6 +24,9 @@ from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
 from dpstats.results import ConfidenceInterval, significant
 
+_CUT = 0.7
+"""Move of the intercept by outcomes outside their bounds, in standard errors, of which a note tells."""
+
 
 @parameters
 class LogLinearRegression(BoundedOutcome[RegressionPlan], CurvedRegression):
@@ -116,6 +119,7 @@ class LogLinearRegression(BoundedOutcome[RegressionPlan], CurvedRegression):
         found = self._report_estimate(released, plan, "robust")
         self._set_outside(found.outside, found.rows)
         self._set_dispersion(*found.dispersion)
+        self._dispersion_of_mean = found.dispersion
         self.clip_width_, self.mean_ = found.width, found.typical
         self._long_tailed = found.long_tailed
 
@@ -167,12 +171,31 @@ class LogLinearRegression(BoundedOutcome[RegressionPlan], CurvedRegression):
             "Coefficients describe a weighted fit with bounded rows and clipped residuals. If the model does not "
             "hold for the largest outcomes, they describe the other rows."
         )
+        most, moved = self._cut_outcomes()
+        if moved > _CUT:
+            notes.append(
+                f"The intercept assumes that few outcomes lie outside y_bounds. By the released fraction, up to "
+                f"{100 * most:.2g}% may, which would lower it by {moved:.1f} standard errors. Widen y_bounds."
+            )
         if self._long_tailed:
             notes.append(
                 "The largest outcomes are larger than the working distribution expects. The intercept counts those "
                 "within its reach, and is too small if larger ones matter."
             )
         return notes
+
+    def _cut_outcomes(self) -> tuple[float, float]:
+        """Return how many outcomes may lie outside their bounds, and what these move the intercept by at most.
+
+        The move is in standard errors, for an excess beyond the bound as of a Poisson or an exponential outcome.
+        """
+        most = max(self.clipped_share_, 0.0) + 2 * self.clipped_share_std_
+        # Without any outside, the release would hardly be this large.
+        if self.clipped_share_ < self.clipped_share_std_:
+            return most, 0.0
+        linear, quadratic = self._dispersion_of_mean
+        excess = linear + quadratic * self.mean_
+        return most, most * excess / max(self.mean_, 1e-300) / max(self.intercept_standard_error_, 1e-300)
 
     def _method_facts(self) -> list[tuple[str, str]]:
         width = significant(self.clip_width_, self.clip_width_ / 10)

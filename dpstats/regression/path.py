@@ -109,6 +109,9 @@ class Estimate:
         threshold.
     hidden : float
         The largest bias of a slope by clipped residuals that the noise can hide, in standard errors.
+    hidden_level : float
+        The bias of the intercept of a linear regression by clipped residuals that are as skewed as lognormal ones, as
+        far as the noise can hide it, in standard errors.
     settled : array of bool of shape (d,), optional
         Whether each slope of a logistic or log-linear regression had settled at the last step.
     levels : tuple of Levels
@@ -140,6 +143,7 @@ class Estimate:
     uneven: bool = False
     peaked: bool = False
     hidden: float = 0.0
+    hidden_level: float = 0.0
     settled: NDArray[np.bool_] | None = None
     levels: tuple[Levels, ...] = ()
     long_tailed: bool = False

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
+from scipy.special import gammainc, ndtr
 from scipy.stats import ncx2
 from scipy.stats import norm as normal
 from scipy.stats import t as student_t
@@ -29,6 +29,7 @@ _FURTHER_ROUNDS = 30  # for the location alone
 _ONE_SIDED, _NOT_SMALL = 0.8, 0.1  # of the absolute sum, and of the number of blocks
 _LARGEST_TAIL = 0.5 - 1e-9
 _LARGEST_SHIFT = 30.0  # of a skewness and a bias, in standard errors
+_LEAST_SKEWNESS = 0.01  # below it, the Edgeworth shift is exact enough
 
 
 def sums(
@@ -206,19 +207,57 @@ def located(released: Floats, n_blocks: int, noise: Noise, least_std: float = LE
     )
 
 
-def half_widths(at: Located, tail: Tail, skewness: float, bias: float = 0.0) -> Floats:
+def half_widths(
+    at: Located, tail: Tail, skewness: float, bias: float = 0.0, *, one_sided: bool = False
+) -> Floats:
     """Return half of the width of an interval that leaves ``tail`` on either side, in units of the clip.
 
     Student's quantile accounts for the estimated variance, and a Cornish-Fisher term for the heavy tails of
     Laplace noise. The folded normal's quantile accounts for the largest shift that a block skewness of
-    ``skewness`` causes, and a block bias of ``bias`` standard deviations of a value.
+    ``skewness`` causes, and a block bias of ``bias`` standard deviations of a value. An interval with one end must
+    hold for a shift away from this end, so the whole shift counts.
     """
     tail = np.minimum(tail, _LARGEST_TAIL)
     z = normal.isf(tail)
-    quantile = student_t.isf(tail, at.degrees) + (z**3 - 3 * z) / 24 * at.excess
-    shift = np.minimum(at.shift * skewness + bias * at.std / np.sqrt(at.variance), _LARGEST_SHIFT)
+    quantile = np.maximum(student_t.isf(tail, at.degrees) + (z**3 - 3 * z) / 24 * at.excess, 0)
+    shift = np.minimum(_skewness_shift(at, skewness) + bias * at.std / np.sqrt(at.variance), _LARGEST_SHIFT)
     folded = np.sqrt(ncx2.isf(2 * tail, 1, shift**2)) / z
-    return np.asarray(np.maximum(quantile, 0) * folded * np.sqrt(at.variance))
+    return np.asarray((quantile + shift if one_sided else quantile * folded) * np.sqrt(at.variance))
+
+
+def _skewness_shift(at: Located, skewness: float) -> Floats:
+    """Return the largest shift of the mean by a skewness of the values of blocks, in standard errors.
+
+    The Edgeworth shift is 0 if the clip is far from the center. A gamma distribution of this skewness has values there,
+    which the clip moves to one side, so the larger of the two shifts counts.
+    """
+    edgeworth = at.shift * skewness
+    if skewness < _LEAST_SKEWNESS:
+        return np.asarray(edgeworth)
+    normal_ones = moments(at.mean, at.std)
+    determinant = _determinant(normal_ones)
+    by_mean = normal_ones.absolute_by_scale / determinant
+    by_absolute = -normal_ones.mean_by_scale / determinant
+    shifts = [edgeworth]
+    for sign in (1, -1):
+        mean, absolute = _gamma_moments(at.mean, at.std, skewness, sign)
+        off = by_mean * (mean - normal_ones.mean) + by_absolute * (absolute - normal_ones.absolute)
+        shifts.append(np.abs(off) / np.sqrt(at.variance))
+    return np.asarray(np.max(shifts, axis=0))
+
+
+def _gamma_moments(location: Floats, scale: Floats, skewness: float, sign: int) -> tuple[Floats, Floats]:
+    """Return E z and E|z| of z = clip(x, -1, 1), for x of a gamma distribution with this skewness times ``sign``."""
+    shape, middle = 4 / skewness**2, sign * location
+
+    def part_below(end: float) -> tuple[Floats, Floats]:
+        x = np.maximum(shape + math.sqrt(shape) * (end - middle) / scale, 0.0)
+        share = gammainc(shape, x)
+        return share, middle * share + scale * math.sqrt(shape) * (gammainc(shape + 1, x) - share)
+
+    (low, up_to_low), (_, up_to_middle), (high, up_to_high) = (part_below(end) for end in (-1.0, 0.0, 1.0))
+    negative, positive = up_to_middle - up_to_low, up_to_high - up_to_middle
+    return sign * (negative + positive - low + 1 - high), positive - negative + low + 1 - high
 
 
 def planned_half_width(

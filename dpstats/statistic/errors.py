@@ -3,8 +3,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dpstats.error_distributions import ErrorDistribution, Limits, Tail
+from dpstats.error_distributions import ErrorDistribution, Limits, Tail, least_tail
 from dpstats.statistic.clipped_sums import Floats, Located, half_widths
 from dpstats.statistic.isolation import LINKS
 
@@ -38,7 +39,16 @@ class BlockErrors(ErrorDistribution):
         return self.mapped(self.bounds[:, 0]), self.mapped(self.bounds[:, 1])
 
     def limits(self, tail: Tail) -> Limits:
-        half = self.unit * half_widths(self.located, tail, self.skewness, self.bias)
+        return self._reach(tail, one_sided=True)
+
+    def interval(self, tail: Tail) -> Limits:
+        return self._reach(tail, one_sided=False)
+
+    def two_sided(self, value: Floats) -> Floats:
+        return two_sided(self, value)
+
+    def _reach(self, tail: Tail, one_sided: bool) -> Limits:
+        half = self.unit * half_widths(self.located, tail, self.skewness, self.bias, one_sided=one_sided)
         low, high = self.bounds.T
         found = self.located.found
         below = np.where(found, np.clip(self.center - half, low, high), low)
@@ -63,8 +73,28 @@ class DifferenceErrors(ErrorDistribution):
         return np.asarray(low - other_high), np.asarray(high - other_low)
 
     def limits(self, tail: Tail) -> Limits:
-        (low, high), (other_low, other_high) = self.first.limits(tail), self.second.limits(tail)
+        return self._combine(self.first.limits(tail), self.second.limits(tail))
+
+    def interval(self, tail: Tail) -> Limits:
+        return self._combine(self.first.interval(tail), self.second.interval(tail))
+
+    def two_sided(self, value: Floats) -> Floats:
+        return two_sided(self, value)
+
+    def _combine(self, first: Limits, second: Limits) -> Limits:
+        (low, high), (other_low, other_high) = first, second
         own, other = self.first.start, self.second.start
         below = np.hypot(own - low, other_high - other)
         above = np.hypot(high - own, other - other_low)
         return np.asarray(own - other - below), np.asarray(own - other + above)
+
+
+def two_sided(errors: ErrorDistribution, value: Floats) -> Floats:
+    """Return the p-values of two-sided tests: the least levels whose intervals exclude a value."""
+
+    def excluded(tail: Floats) -> NDArray[np.bool_]:
+        low, high = errors.interval(tail)
+        return np.asarray((value < low) | (value > high))
+
+    tail = least_tail(excluded, np.shape(value))
+    return np.asarray(np.where(np.isnan(tail), 1.0, np.minimum(2 * tail, 1.0)))

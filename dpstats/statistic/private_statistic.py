@@ -374,7 +374,7 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan], HasMissing
     def estimates(self) -> Estimates:
         """Return the estimates with the distribution of their errors. They can be pickled alone."""
         check_is_fitted(self)
-        low, high = self._errors.limits(_ONE_STD)
+        low, high = self._errors.interval(_ONE_STD)
         name, p = self._label, self.plan_.n_outputs
         return Estimates(
             np.asarray(self._estimate)[()],

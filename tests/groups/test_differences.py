@@ -168,3 +168,16 @@ def test_no_variance_is_larger_than_bounds_allow() -> None:
     x = np.sign(rng.normal(size=(400, 4)))
     errors = StandardizedErrors(DifferenceErrors(*(released(x, rng, 1.0) for _ in range(2)), 1.0))
     assert np.any(errors._squares > errors._count) and errors._start_variance.max() == 1.0
+
+
+def test_two_means_at_opposite_bounds_have_one_degree_of_freedom() -> None:
+    rejected, missed = 0, 0
+    rows, labels = np.repeat([[-2.0], [2.0]], 70, axis=0), np.repeat(["a", "b"], 70)
+    for seed in range(200):
+        model = GroupMeans(
+            groups=["a", "b"], bounds=(-2, 2), bounds_are="hard", epsilon=2.0, delta=0, random_state=seed
+        )
+        found = model.fit(rows, labels).difference("a", "b", alternative="greater")
+        rejected += found.test(-4.0).pvalue[0] < 0.05
+        missed += found.confidence_interval(0.95).low[0] > -4.0
+    assert rejected == missed and rejected <= 18

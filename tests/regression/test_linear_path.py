@@ -260,3 +260,13 @@ def test_few_large_residuals_are_named(rate: float) -> None:
     made = PrivateLinearRegression(x_bounds=(-4, 4), y_bounds=(-1, 2), epsilon=3.0, random_state=0).fit(X, y)
     assert made.peaked_ == (rate > 0)
     assert made.peaked_ == any(note.startswith("A few residuals") for note in made.summary().notes)
+
+
+@pytest.mark.parametrize("kind", ["normal", "lognormal"])
+def test_heavy_residuals_are_told_for_the_intercept(kind: str) -> None:
+    rng = np.random.default_rng(0)
+    X, noise = rng.normal(size=(20_000, 1)), rng.normal(size=20_000)
+    y = noise if kind == "normal" else np.exp(1.2 * noise) - np.exp(0.72)
+    made = PrivateLinearRegression(x_bounds=(-4, 4), y_bounds=(-10, 30), random_state=0).fit(X, y)
+    told = any(note.startswith("The intercept assumes residuals") for note in made.summary().notes)
+    assert told == (kind == "lognormal")

@@ -193,6 +193,17 @@ def test_wrong_shares_are_refused(given: object) -> None:
         made.plan(20_000, 2, shares=given)  # type: ignore[arg-type]
 
 
+def test_names_of_shares_must_be_known() -> None:
+    made = PrivateLinearRegression(x_bounds=(0, 1), y_bounds=(0, 1))
+    with pytest.raises(InvalidParameter) as error:
+        made.plan(20_000, 2, shares={"smoker": 0.1})
+    assert error.value.parameter == "shares" and "x_bounds" in str(error.value.remedy)
+    with pytest.raises(InvalidParameter, match="'age', 'smoker'"):
+        PrivateLinearRegression(x_bounds={"age": (0, 100), "smoker": (0, 1)}, y_bounds=(0, 1)).plan(
+            20_000, 2, shares={"weight": 0.1}
+        )
+
+
 def test_a_share_of_one_release_counts_the_spread_of_its_column() -> None:
     found = PrivateLinearRegression(x_bounds=(0, 1), y_bounds=(0, 1)).plan(200, 1, shares={0: 0.5})
     # Both values are a half-width from the middle, four times the assumed spread.

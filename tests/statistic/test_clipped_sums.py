@@ -158,3 +158,16 @@ def test_the_noise_of_each_sum_moves_the_estimate_by_its_derivative(signed: floa
     added = located(released, 100, Noise("gaussian", *noise)).variance[0]
     added -= located(released, 100, Noise("gaussian", 0.0, 0.0, 0.0)).variance[0]
     assert added == pytest.approx((derivative * std) ** 2, rel=1e-4)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_shift_of_gamma_values_is_counted(sign: int) -> None:
+    skewness, scale = 1.5, 1 / 2.75
+    shape = 4 / skewness**2
+    values = np.random.default_rng(0).gamma(shape, size=400_000)
+    z = np.clip(sign * scale * (values - shape) / np.sqrt(shape), -1, 1)
+    released = np.array([[z.mean(), np.abs(z).mean(), 0.0]]) * 1000
+    found = located(released, 1000, Noise("laplace", 1e-6, 1e-6, 1e-6))
+    off = abs(found.mean[0]) / np.sqrt(found.variance[0])
+    half = half_widths(found, 0.025, skewness, one_sided=True) / np.sqrt(found.variance)
+    assert off > 0.3 and half[0] == pytest.approx(1.97 + off, abs=0.15)

@@ -17,12 +17,23 @@ def errors(link: str | None = None, first: float = 10.0) -> BlockErrors:
 @pytest.mark.parametrize("link", [None, "fisher", "logit", "log"])
 def test_limits_nest_and_hold_the_estimate(link: str | None) -> None:
     found = errors(link)
-    ends = [found.limits(tail) for tail in (1e-6, 0.025, 0.1, 0.4, 0.5)]
+    ends = [found.interval(tail) for tail in (1e-6, 0.025, 0.1, 0.4, 0.5)]
     lows, highs = np.array([low for low, _ in ends]), np.array([high for _, high in ends])
     assert (np.diff(lows) >= 0).all() and (np.diff(highs) <= 0).all()
     assert lows[-1] == pytest.approx(float(found.start)) == pytest.approx(highs[-1])
     low, high = found.box
     assert low <= lows[0] and highs[0] <= high
+
+
+def test_limits_with_one_end_count_the_whole_bias() -> None:
+    found = errors()
+    for tail in (0.01, 0.2):
+        one, both = (np.subtract(*ends(tail)[::-1]) for ends in (found.limits, found.interval))
+        assert one > both
+    low, high = found.interval(0.025)
+    assert found.two_sided(low)[()] == pytest.approx(0.05) == found.two_sided(high)[()]
+    assert found.two_sided(found.start)[()] == 1
+    assert found.tails(found.limits(0.1)[1])[0] == pytest.approx(0.1, rel=1e-6)
 
 
 def test_what_was_not_located_has_the_box() -> None:

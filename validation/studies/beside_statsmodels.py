@@ -257,7 +257,10 @@ level without events) are left out. Designs that differ by 0.05 or more are list
 
 Why coefficients differ:
 
-* **Noise.** At an epsilon of 10^6 and 300 rows it is about 0.001 standard errors. At 10^10 it is nothing.
+* **Noise.** At an epsilon of 10^6 and 300 rows it is about 0.001 standard errors. At 10^10 it is nothing. In 78 designs
+  with six seeds each, the standard deviation by noise alone, and the difference without it, had these medians: linear
+  0.0015 and 0.0012, logistic 0.0010 and 0.0004, counts 0.003 and 0.009, amounts 0.002 and 0.005. So noise limits linear
+  and logistic regressions, and clipped residuals limit counts and amounts. Rounding to the lattice is far smaller.
 * **Clipped residuals of counts and amounts.** At 10^6 the steps still clip residuals at 3 to 8 standard deviations,
   until the planned noise is below 0.001 standard errors at twice the widest threshold. A calibration and the expected
   clipped residual take the place of the tails, so that coefficients differ by the information in these. At 10^10

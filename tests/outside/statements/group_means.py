@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import norm
+from scipy.stats import f_oneway, norm
 from scipy.stats import t as student
 
 from dpstats.groups import GroupMeans
@@ -145,7 +145,7 @@ class Asker:
             kurtosis = ((inside - self.truth[:, None]) ** 4).mean(axis=1) / np.maximum(
                 self.spread, 1e-300
             ) ** 4
-        facts["long-tailed"] = bool(np.nanmax(kurtosis) > LONG)
+        facts["long-tailed"] = bool(np.nanmax(kurtosis, initial=0.0) > LONG)
 
     def sample(self, draw: Draw) -> tuple[Floats, Any]:
         """Return rows, and the places of their groups."""
@@ -193,16 +193,45 @@ class Asker:
             plan = plan if self.rows[list(about)].min() <= self.n / len(model.groups_) else []
             return Answer(bool(missed), [*model.summary().notes, *notes, *plan], float(high - low))
 
+        return Cell("GroupMeans", question, self.facts, names, nominal, answer, reference, **more)
+
+    def _usual(
+        self, pairs: Any, columns: Any, nominal: float, side: str = "two-sided", many: int = 1
+    ) -> Callable[[Draw], bool]:
+        """Return what tests by Student and Welch say about groups, or pairs of groups: whether one is wrong.
+
+        ``many`` are tested together, by Bonferroni.
+        """
+        tail = nominal / many / (2 if side == "two-sided" else 1)
+
         def without_privacy(draw: Draw) -> bool:
             X, places = self.sample(draw)
-            rows = X[(places == g) & np.isfinite(X).all(axis=1)].clip(self.low, self.high)[:, 0]
-            if len(rows) < 2:
-                return False
-            reach = student.isf(0.025, len(rows) - 1) * rows.std(ddof=1) / np.sqrt(len(rows))
-            return bool(abs(rows.mean() - self.truth[g, 0]) > reach + 1e-9 * abs(self.truth[g, 0]))
+            whole = np.isfinite(X).all(axis=1)
+            rows = {
+                g: X[(places == g) & whole].clip(self.low, self.high)
+                for pair in pairs
+                for g in np.ravel(pair)
+            }
+            return any(
+                self._is_refuted(rows, np.ravel(pair), j, tail, side) for pair in pairs for j in columns
+            )
 
-        more["without_privacy"] = without_privacy
-        return Cell("GroupMeans", question, self.facts, names, nominal, answer, reference, **more)
+        return without_privacy
+
+    def _is_refuted(self, rows: Any, pair: Any, j: int, tail: float, side: str) -> bool:
+        """Return whether Student or Welch refutes the true mean of a group, or the true difference of two."""
+        if min(len(rows[g]) for g in pair) < 2:
+            return False
+        signs = np.array([1.0, -1.0])[: len(pair)]
+        off = sum(
+            sign * (rows[g][:, j].mean() - self.truth[g, j]) for sign, g in zip(signs, pair, strict=True)
+        )
+        parts = np.array([rows[g][:, j].var(ddof=1) / len(rows[g]) for g in pair])
+        free = np.array([len(rows[g]) - 1 for g in pair])
+        degrees = parts.sum() ** 2 / max((parts**2 / free).sum(), 1e-300) if parts.any() else free.min()
+        off = {"less": -off, "greater": off}.get(side, abs(off))
+        room = 1e-9 * np.abs(self.truth[pair, j]).max()
+        return bool(off > student.isf(tail, max(degrees, 1)) * np.sqrt(parts.sum()) + room)
 
     def _row(self, model: Any, g: int) -> int:
         return list(model.groups_).index(str(self.labels[g]))
@@ -241,7 +270,8 @@ class Asker:
             )
             return _outside(low, high, self.truth[g, j]), ()
 
-        return self._cell(f"interval {side} {1 - nominal:g}", [g], nominal, ask)
+        usual = self._usual([g], [j], nominal, side)
+        return self._cell(f"interval {side} {1 - nominal:g}", [g], nominal, ask, without_privacy=usual)
 
     def together(self, draw: Draw) -> Cell:
         """Ask for simultaneous intervals of all means."""
@@ -252,7 +282,9 @@ class Asker:
             rows = [self._row(model, g) for g in every]
             return _outside(low[rows], high[rows], self.truth), ()
 
-        return self._cell(f"intervals together {1 - nominal:g}", every, nominal, ask)
+        columns = range(self.truth.shape[1])
+        usual = self._usual(every, columns, nominal, many=len(every) * len(columns))
+        return self._cell(f"intervals together {1 - nominal:g}", every, nominal, ask, without_privacy=usual)
 
     def test(self, draw: Draw) -> Cell:
         """Test the true means of a group, of which one column is looked at."""
@@ -263,7 +295,8 @@ class Asker:
             found = model.test(value=self.truth[g], alternative=side)
             return np.asarray(found.pvalue)[self._row(model, g), j] < 0.05, ()
 
-        return self._cell(f"test {side}", [g], 0.05, ask, is_test=True)
+        usual = self._usual([g], [j], 0.05, side)
+        return self._cell(f"test {side}", [g], 0.05, ask, is_test=True, without_privacy=usual)
 
     def difference(self, draw: Draw) -> Cell:
         """Ask for an interval of a difference, or test the true one."""
@@ -283,7 +316,9 @@ class Asker:
             return _outside(low, high, truth[j]), found.notes
 
         question = f"difference, test {side}" if tests else f"difference, interval {side} {1 - nominal:g}"
-        return self._cell(question, pair, 0.05 if tests else nominal, ask, is_test=tests)
+        level = 0.05 if tests else nominal
+        usual = self._usual([pair], [j], level, side)
+        return self._cell(question, pair, level, ask, is_test=tests, without_privacy=usual)
 
     def pairwise(self, draw: Draw) -> Cell:
         """Ask for all pairs together."""
@@ -301,7 +336,8 @@ class Asker:
             low, high = (end[:, j] for end in found.confidence_interval(1 - nominal))
             return _outside(low, high, truth), found.notes
 
-        return self._cell(f"pairs by {method} {1 - nominal:g}", every, nominal, ask)
+        usual = self._usual(list(zip(first, second, strict=True)), [j], nominal, many=len(first))
+        return self._cell(f"pairs by {method} {1 - nominal:g}", every, nominal, ask, without_privacy=usual)
 
     def standardized(self, draw: Draw) -> Cell:
         """Ask for a difference over the standard deviation within both groups."""
@@ -330,7 +366,15 @@ class Asker:
         def ask(model: Any, X: Any, places: Any) -> tuple[bool, Any]:
             return model.anova(199, random_state=0).pvalue[j] <= 0.05, ()
 
-        return self._cell("anova", range(self.groups.declared), 0.05, ask, is_test=True)
+        def usual(draw: Draw) -> bool:
+            X, places = self.sample(draw)
+            whole = np.isfinite(X).all(axis=1)
+            values = X[:, j].clip(self.low[j], self.high[j])
+            groups = [values[(places == g) & whole] for g in range(self.groups.declared)]
+            return bool(f_oneway(*[each for each in groups if len(each)]).pvalue <= 0.05)
+
+        every = range(self.groups.declared)
+        return self._cell("anova", every, 0.05, ask, is_test=True, without_privacy=usual)
 
     def count(self, draw: Draw) -> Cell:
         """Ask for the rows of a group in the data, given that it was found."""

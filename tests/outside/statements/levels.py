@@ -33,6 +33,8 @@ from tests.outside.statements.populations import (
 )
 from tests.outside.statements.verdict import Answer, Cell
 
+_DRAWS = 20
+"""Outcomes of every row, from which the means of clipped ones are computed."""
 FACTORS, ADJUSTED = "PrivateLinearRegression(factors)", "GroupMeans(adjust)"
 
 
@@ -223,7 +225,14 @@ class FactorsAsker(regressions.Asker):
             return regressions.outside(found.confidence_interval(1 - nominal), truth)
 
         about = [1 + self.rows.places[name][level - 1] for level in (a, b) if level]
-        return self._cell(_words("difference", tests, side, nominal), about, nominal, ask, is_test=tests)
+        usual = self._usual(self._level(name, a) - self._level(name, b), nominal, side)
+        words = _words("difference", tests, side, nominal)
+        return self._cell(words, about, nominal, ask, is_test=tests, without_privacy=usual)
+
+    def _level(self, name: str, level: int) -> Floats:
+        """Return the combination of coefficients that is the effect of a level."""
+        every = np.eye(len(self.truth))
+        return every[1 + self.rows.places[name][level - 1]] if level else 0.0 * every[0]
 
     def _pair(self, draw: Draw, names: list[str]) -> tuple[str, tuple[int, int], str, bool, float]:
         """Return two levels of a factor, and how their difference is asked about."""
@@ -241,11 +250,24 @@ class FactorsAsker(regressions.Asker):
         def ask(model: Any, sample: Any) -> bool:
             return model.f_test(text).pvalue < 0.05
 
-        return self._cell("levels of a factor", places, 0.05, ask, is_test=True)
+        usual = self._usual(self._unit(places), 0.05, joint=True)
+        return self._cell("levels of a factor", places, 0.05, ask, is_test=True, without_privacy=usual)
 
 
 class AdjustedAsker(FactorsAsker):
     """Draws samples of rows with labels, fits `GroupMeans` with covariates, and asks a question."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        # The estimand is of clipped outcomes: the least-squares fit to many of these.
+        at, every = np.random.default_rng(0), np.arange(SIZE)
+        outcomes = np.array([self.model.draw(at, self.model.eta, every) for _ in range(_DRAWS)])
+        inside = outcomes.clip(*self.limits)
+        if np.mean(inside != outcomes) > 0.001:
+            rows = np.column_stack([np.ones(SIZE), self.model.X])
+            lost = np.linalg.lstsq(rows, (inside - outcomes).mean(axis=0), rcond=None)[0]
+            self.truth = self.truth + lost
+            self.model.params = self.truth
 
     def fit(self, draw: Draw) -> tuple[Any, Any]:
         X, y, beside = self.sample(draw)
@@ -264,7 +286,13 @@ class AdjustedAsker(FactorsAsker):
         return cell
 
     def _ask(
-        self, question: str, levels: Any, nominal: float, ask: Callable[..., Any], is_test: bool = False
+        self,
+        question: str,
+        levels: Any,
+        nominal: float,
+        ask: Callable[..., Any],
+        usual: Any,
+        is_test: bool = False,
     ) -> Cell:
         """Return a cell whose question is asked of a fit: (missed, notes of the answer).
 
@@ -279,7 +307,7 @@ class AdjustedAsker(FactorsAsker):
             return Answer(bool(missed), [*model.summary().notes, *notes], float(high[0] - low[0]))
 
         reference = self._length(levels[0], levels[-1])
-        return Cell(ADJUSTED, question, self.facts, names, nominal, answer, reference, is_test)
+        return Cell(ADJUSTED, question, self.facts, names, nominal, answer, reference, is_test, usual)
 
     def _length(self, a: int, b: int) -> float:
         """Return the length of the interval of a public rule, which is told the slopes and the sizes of groups."""
@@ -301,7 +329,9 @@ class AdjustedAsker(FactorsAsker):
                 return found.test(truth).pvalue[0] < 0.05, found.notes
             return regressions.outside(found.confidence_interval(1 - nominal), truth), found.notes
 
-        return self._ask(_words("adjusted difference", tests, side, nominal), [a, b], nominal, ask, tests)
+        usual = self._usual(self._level("g", a) - self._level("g", b), nominal, side)
+        words = _words("adjusted difference", tests, side, nominal)
+        return self._ask(words, [a, b], nominal, ask, usual, tests)
 
     def pairwise(self, draw: Draw) -> Cell:
         """Ask for all pairs together."""
@@ -314,7 +344,9 @@ class AdjustedAsker(FactorsAsker):
             found = model.pairwise(method)
             return regressions.outside(found.confidence_interval(1 - nominal), truth), found.notes
 
-        return self._ask(f"pairs by {method} {1 - nominal:g}", range(len(effects)), nominal, ask)
+        pairs = [self._level("g", a) - self._level("g", b) for a, b in zip(first, second, strict=True)]
+        usual = self._usual(pairs, nominal)
+        return self._ask(f"pairs by {method} {1 - nominal:g}", range(len(effects)), nominal, ask, usual)
 
     def anova(self, draw: Draw) -> Cell:
         """Test groups that are equal at equal covariates."""
@@ -322,7 +354,8 @@ class AdjustedAsker(FactorsAsker):
         def ask(model: Any) -> tuple[bool, Any]:
             return model.anova().pvalue[0] < 0.05, ()
 
-        return self._ask("anova", range(len(self.rows.shares)), 0.05, ask, True)
+        usual = self._usual(self._unit(1 + place for place in self.rows.places["g"]), 0.05, joint=True)
+        return self._ask("anova", range(len(self.rows.shares)), 0.05, ask, usual, True)
 
 
 def _words(question: str, tests: bool, side: str, nominal: float) -> str:

@@ -70,6 +70,8 @@ def linear(draw: Draw, X: Floats, slopes: Floats, facts: dict[str, Any], equal: 
     eta = level + X @ slopes
     facts |= {"residuals": kind, "spread": "equal" if np.ptp(spread) == 0 else "depends on x"}
     facts |= {"other residuals": kind != "normal", "skewed residuals": kind in SKEWED}
+    # More than exponential ones
+    facts["heavy residuals"] = bool((errors**3).mean() > 2.2)
     facts["skewness depends on x"] = np.ptp(spread) > 0 and kind in SKEWED
     sizes = scale * spread
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from scipy.special import expit
+from scipy.stats import f as fisher
 from scipy.stats import norm
 from scipy.stats import t as student
 
@@ -100,6 +101,7 @@ class Asker:
     ) -> None:  # fmt: skip
         self.name, self.model, self.beside, self.options, self.facts = name, model, beside, options, facts
         self.missing, self.n, self.plain = missing, n, plain
+        self.limits = options.get("y_bounds", (-np.inf, np.inf))
         self.first = int(options.get("fit_intercept", True))
         self.truth = model.params[1 - self.first :]
         self.names = ["Intercept"] * self.first + [f"x{j}" for j in range(model.X.shape[1])]
@@ -174,16 +176,39 @@ class Asker:
             notes = [*model.summary().notes, *model.plan_.notes()]
             return Answer(bool(ask(model, sample)), notes, float(high[0] - low[0]))
 
-        def without_privacy(draw: Draw) -> bool:
-            X, y, beside = self.sample(draw)
-            estimate, error = self.statsmodels(X, y, beside)
-            reach = student.isf(0.025, max(len(y) - len(estimate), 1)) * error[place]
-            return not abs(estimate[place] - self.truth[place]) <= reach
-
         reference = float(2 * norm.isf(0.025) * np.sqrt(self.rule[place, place]))
         about = [self.names[j] for j in about]
-        more["without_privacy"] = without_privacy
         return Cell(self.name, question, self.facts, about, nominal, answer, reference, **more)
+
+    def _usual(self, weights: Any, nominal: float, side: str = "two-sided", joint: bool = False) -> Any:
+        """Return what statsmodels says about linear combinations of coefficients: whether it is wrong.
+
+        Intervals of several combinations are Bonferroni's.
+        """
+        weights = np.atleast_2d(np.asarray(weights, dtype=np.float64))
+
+        def without_privacy(draw: Draw) -> bool:
+            found = self._fit_others(*self.sample(draw))
+            if found is None:
+                return True
+            if not np.allclose(weights @ _decided(found), weights, atol=1e-6):
+                return False  # others choose one of many answers, which excuses nothing
+            free = max(found.nobs - len(self.truth), 1)
+            off = weights @ (found.params - self.truth)
+            cov = weights @ found.cov_params() @ weights.T
+            if joint:
+                statistic = off @ np.linalg.lstsq(cov, off, rcond=None)[0] / len(off)
+                return not fisher.sf(statistic, len(off), free) >= nominal
+            z = off / np.sqrt(np.diagonal(cov))
+            z = {"less": -z, "greater": z}.get(side, np.abs(z))
+            tails = (2 if side == "two-sided" else 1) * len(off)
+            return not (z <= student.isf(nominal / tails, free)).all()
+
+        return without_privacy
+
+    def _unit(self, places: Any) -> Floats:
+        """Return the combinations that are these coefficients."""
+        return np.eye(len(self.truth))[list(places)]
 
     def _asked(self, place: int) -> str | int:
         return self.names[place] if place < self.first else place - self.first
@@ -197,7 +222,8 @@ class Asker:
             found = model.estimates(self._asked(place))
             return outside(found.confidence_interval(1 - nominal, alternative=side), self.truth[place])
 
-        return self._cell(f"interval {side} {1 - nominal:g}", [place], nominal, ask)
+        usual = self._usual(self._unit([place]), nominal, side)
+        return self._cell(f"interval {side} {1 - nominal:g}", [place], nominal, ask, without_privacy=usual)
 
     def simultaneous(self, draw: Draw) -> Cell:
         """Ask for intervals of all slopes together."""
@@ -207,9 +233,9 @@ class Asker:
             found = model.confidence_interval(1 - nominal, simultaneous=True)
             return outside(found, self.truth[self.first :])
 
-        return self._cell(
-            f"intervals together {1 - nominal:g}", range(self.first, len(self.truth)), nominal, ask
-        )
+        slopes = range(self.first, len(self.truth))
+        usual = self._usual(self._unit(slopes), nominal)
+        return self._cell(f"intervals together {1 - nominal:g}", slopes, nominal, ask, without_privacy=usual)
 
     def ratio(self, draw: Draw) -> Cell:
         """Ask for intervals of rate ratios."""
@@ -219,7 +245,8 @@ class Asker:
             low, high = (end[place - 1] for end in model.rate_ratio_interval(1 - nominal))
             return not low <= np.exp(self.truth[place]) <= high
 
-        return self._cell("rate ratio", [place], nominal, ask)
+        usual = self._usual(self._unit([place]), nominal)
+        return self._cell("rate ratio", [place], nominal, ask, without_privacy=usual)
 
     def test(self, draw: Draw) -> Cell:
         """Test the true value of a coefficient."""
@@ -229,7 +256,8 @@ class Asker:
         def ask(model: Any, sample: Any) -> bool:
             return model.test(asked, value=self.truth[place], alternative=side).pvalue[0] < 0.05
 
-        return self._cell(f"test {side}", [place], 0.05, ask, is_test=True)
+        usual = self._usual(self._unit([place]), 0.05, side)
+        return self._cell(f"test {side}", [place], 0.05, ask, is_test=True, without_privacy=usual)
 
     def combination(self, draw: Draw) -> Cell:
         """Test a true linear combination by ``t_test``, written as text."""
@@ -246,7 +274,8 @@ class Asker:
             pvalue = model.t_test(text).pvalue
             return np.ravel(pvalue)[0] < 0.05
 
-        return self._cell("t_test", some, 0.05, ask, is_test=True)
+        usual = self._usual(factors @ self._unit(some), 0.05)
+        return self._cell("t_test", some, 0.05, ask, is_test=True, without_privacy=usual)
 
     def joint(self, draw: Draw) -> Cell:
         """Test several true values by ``f_test``."""
@@ -257,7 +286,8 @@ class Asker:
         def ask(model: Any, sample: Any) -> bool:
             return model.f_test(text).pvalue < 0.05
 
-        return self._cell(f"f_test of {many}", some, 0.05, ask, is_test=True)
+        usual = self._usual(self._unit(some), 0.05, joint=True)
+        return self._cell(f"f_test of {many}", some, 0.05, ask, is_test=True, without_privacy=usual)
 
     def fitted(self, draw: Draw) -> Cell:
         """Ask for the mean outcome of a row of the population."""
@@ -275,7 +305,10 @@ class Asker:
         def ask(model: Any, sample: Any) -> bool:
             return outside(model.get_prediction(self.read(row[None])).confidence_interval(1 - nominal), mean)
 
-        return self._cell(f"fitted value {1 - nominal:g}", np.flatnonzero(weights), nominal, ask)
+        usual = self._usual(weights, nominal)
+        return self._cell(
+            f"fitted value {1 - nominal:g}", np.flatnonzero(weights), nominal, ask, without_privacy=usual
+        )
 
     def outcome(self, draw: Draw) -> Cell:
         """Ask for one more outcome, where residuals are normal and of one spread, as the interval assumes."""
@@ -318,13 +351,23 @@ class Asker:
         return self._cell("as statsmodels", [place], 0.05, ask)
 
     def statsmodels(self, X: Floats, y: Floats, beside: dict[str, Floats]) -> tuple[Floats, Floats]:
-        """Return coefficients and standard errors without privacy, of the complete rows; NaN where others fail."""
+        """Return coefficients and standard errors without privacy, of the complete rows; NaN where others fail.
+
+        NaN too where a design does not determine a coefficient: others then choose one.
+        """
+        found = self._fit_others(X, y, beside)
+        if found is None:
+            return np.full(len(self.truth), np.nan), np.full(len(self.truth), np.nan)
+        decided = np.isclose(np.diagonal(_decided(found)), 1.0, atol=1e-6)
+        return np.where(decided, found.params, np.nan), np.where(decided, found.bse, np.nan)
+
+    def _fit_others(self, X: Floats, y: Floats, beside: dict[str, Floats]) -> Any:
+        """Return the fit of statsmodels to the complete rows, None where it fails."""
         import statsmodels.api as sm
 
         kept = np.isfinite(X).all(axis=1) & np.isfinite(y)
-        low, high = self.options.get("y_bounds", (-np.inf, np.inf))
         if self.name in LINEAR:  # the others allow for clipped outcomes
-            y = y.clip(low, high)
+            y = y.clip(*self.limits)
         y, X = y[kept], np.column_stack([np.ones(len(X))] * self.first + [X])[kept]
         beside = {name: values[kept] for name, values in beside.items()}
         weights = beside.get("weights", np.ones(len(y)))
@@ -332,8 +375,7 @@ class Asker:
             "offset", np.log(beside["exposure"]) if "exposure" in beside else np.zeros(len(y))
         )
         if self.name in LINEAR:
-            found = sm.WLS(y - offset, X, weights=weights).fit(cov_type="HC1")
-            return found.params, found.bse
+            return sm.WLS(y - offset, X, weights=weights).fit(cov_type="HC1")
         alpha = self.options.get("overdispersion", 1.0)
         kinds = sm.families
         of_counts = kinds.NegativeBinomial(alpha=alpha) if alpha else kinds.Poisson()
@@ -343,10 +385,18 @@ class Asker:
         if self.name == FAMILIES[4]:
             y = np.maximum(y, 1e-12 * y.mean())
         try:
-            found = sm.GLM(y, X, family, offset=offset, var_weights=weights).fit(cov_type="HC1")
+            return sm.GLM(y, X, family, offset=offset, var_weights=weights).fit(cov_type="HC1")
         except (ValueError, np.linalg.LinAlgError):
-            return np.full(X.shape[1], np.nan), np.full(X.shape[1], np.nan)
-        return found.params, found.bse
+            return None
+
+
+def _decided(found: Any) -> Floats:
+    """Return the projection on the combinations of coefficients that a design determines."""
+    X = found.model.exog
+    scale = np.abs(X).max(axis=0)
+    scale[scale == 0] = 1.0
+    back: Floats = np.linalg.pinv(X / scale) @ (X / scale)
+    return back * scale / scale[:, None]
 
 
 def outside(interval: Any, value: Any) -> bool:

@@ -353,9 +353,8 @@ class Asker:
         m, k, link = self.plan.block_size, self.plan.n_blocks, self.options["link"]
         size = min(MOST_BLOCKS, ENTRIES // (m * len(self.statistic.columns)))
         steps = -(-size * m * len(self.statistic.columns) // 400_000)
-        folds = np.broadcast_to(np.arange(m) * FOLDS // m, (-(-size // steps), m))
         parts = [
-            correct_rows(self.statistic, link, self.options["bias"], self.population.rows[places], folds)
+            correct_rows(self.statistic, link, self.options["bias"], *self._block_rows(places))
             for places in draw.integers(SIZE, size=(steps, -(-size // steps), m))
         ]
         values = np.concatenate(parts)
@@ -379,6 +378,31 @@ class Asker:
             "failed": failed > 0.001 and f"{failed:.0%}",
             ALLOWANCES: bool((beyond | (skewness > 1.5 * self.plan.skewness)).any()),
         }
+
+    def _block_rows(self, places: Any) -> tuple[Blocks, Any]:
+        """Return the rows of blocks with these places in the frame, and their folds.
+
+        With units, each has one row more on average: blocks of copies have a larger bias than blocks of rows.
+        """
+        size, m = places.shape
+        folds = np.broadcast_to(np.arange(m) * FOLDS // m, places.shape)
+        if not self.facts["unit"]:
+            return self.population.rows[places], folds
+        draw = np.random.default_rng(m)
+        counts = 1 + draw.poisson(1.0, size=places.shape)
+        ends = counts.sum(axis=1)
+        block, unit = np.divmod(np.repeat(np.arange(places.size), counts.ravel()), m)
+        row = np.arange(block.size) - np.repeat(np.cumsum(ends) - ends, ends)
+        X, own = (
+            np.zeros((size, ends.max(), self.population.rows.shape[1])),
+            np.full((size, ends.max()), FOLDS),
+        )
+        copies = self.facts["unit"] == "copies"
+        X[block, row] = self.population.rows[
+            places[block, unit] if copies else draw.integers(SIZE, size=block.size)
+        ]
+        own[block, row] = folds[0, unit]
+        return X, own
 
     def sample(self, draw: Draw) -> Any:
         """Return the rows of a fit."""
@@ -428,18 +452,25 @@ class Asker:
             low, high = (np.ravel(end)[j] for end in model.confidence_interval())
             return Answer(bool(missed), [*model.estimates().notes, *notes, *warnings], float(high - low))
 
-        def without_privacy(draw: Draw) -> bool:
-            found = LINKS[self.options["link"]][0](self.statistic(np.asarray(self.sample(draw))[None]))[0, j]
-            return bool(
-                abs(found - LINKS[self.options["link"]][0](self.population.truth[j])) > 1.96 * self._error(j)
-            )
-
-        if not (self.facts["unit"] or self.missing):
-            more["without_privacy"] = without_privacy
         more.setdefault("reference", self._length(j))
         return Cell(
             FAMILY, question, self.facts, names if about is None else [names[j]], nominal, answer, **more
         )
+
+    def _usual(self, j: int, nominal: float, side: str) -> Callable[[Draw], bool] | None:
+        """Return what the statistic of all rows and its error say, whether it is wrong; None with units."""
+        if self.facts["unit"] or self.missing:
+            return None
+        tail = nominal / (2 if side == "two-sided" else 1)
+
+        def without_privacy(draw: Draw) -> bool:
+            to = LINKS[self.options["link"]][0]
+            found = to(self.statistic(np.asarray(self.sample(draw))[None]))[0, j]
+            off = found - to(self.population.truth[j])
+            off = {"less": -off, "greater": off}.get(side, abs(off))
+            return not off <= stats.norm.isf(tail) * self._error(j)
+
+        return without_privacy
 
     def _error(self, j: int) -> float:
         """Return the standard error of the statistic of all rows, on the scale of the link."""
@@ -467,7 +498,8 @@ class Asker:
         def ask(model: Any, draw: Draw) -> tuple[bool, Any]:
             return self._outside(model.confidence_interval(1 - nominal, alternative=side), j), ()
 
-        return self._cell(f"interval {side} {1 - nominal:g}", j, nominal, ask)
+        usual = self._usual(j, nominal, side)
+        return self._cell(f"interval {side} {1 - nominal:g}", j, nominal, ask, without_privacy=usual)
 
     def together(self, draw: Draw) -> Cell:
         """Ask for simultaneous intervals of all outputs."""
@@ -486,7 +518,8 @@ class Asker:
         def ask(model: Any, draw: Draw) -> tuple[bool, Any]:
             return np.ravel(model.test(value=value, alternative=side).pvalue)[j] < 0.05, ()
 
-        return self._cell(f"test {side}", j, 0.05, ask, is_test=True)
+        usual = self._usual(j, 0.05, side)
+        return self._cell(f"test {side}", j, 0.05, ask, is_test=True, without_privacy=usual)
 
     def difference(self, draw: Draw) -> Cell:
         """Ask for the difference of two fits of one population, which is 0."""

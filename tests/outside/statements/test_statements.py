@@ -204,8 +204,8 @@ def is_uncensored(cell: Cell) -> bool:
 def halve(limits: Callable[..., Any]) -> Callable[..., Any]:
     """Return limits that are half as far from the estimate."""
 
-    def half(errors: Any, tail: Any) -> Any:
-        return tuple((end + errors.start) / 2 for end in limits(errors, tail))
+    def half(errors: Any, *given: Any, **more: Any) -> Any:
+        return tuple((end + errors.start) / 2 for end in limits(errors, *given, **more))
 
     return half
 
@@ -267,10 +267,10 @@ FAULTS: dict[str, tuple[Any, str, Any, str, str, Callable[[Cell], bool]]] = {
         "difference", is_confounded,
     ),
     "intervals of half the width": (
-        BlockErrors, "limits", halve(BlockErrors.limits), STATISTIC, "interval", has_regular_blocks,
+        BlockErrors, "_reach", halve(BlockErrors._reach), STATISTIC, "interval", has_regular_blocks,
     ),
     "differences of half the width": (
-        DifferenceErrors, "limits", halve(DifferenceErrors.limits), STATISTIC, "difference", has_regular_blocks,
+        DifferenceErrors, "_combine", halve(DifferenceErrors._combine), STATISTIC, "difference", has_regular_blocks,
     ),
     "planned widths without noise": (
         StatisticPlan, "planned_width", property(lambda plan: 0.8), STATISTIC, "planned", has_regular_blocks,

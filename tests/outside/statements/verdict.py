@@ -54,6 +54,7 @@ STANDING = (
 CONDITIONAL = {
     "Slopes assume that residuals are no more skewed": "skewness depends on x",
     "Without an intercept, slopes assume": "skewed residuals",
+    "The intercept assumes residuals": "heavy residuals",
     "Coefficients of factors assume": "skewness depends on x",
     "Differences assume residuals that are no more skewed": "skewness depends on x",
     "Intervals assume that the kurtosis": "long-tailed",
@@ -64,7 +65,7 @@ CONDITIONAL = {
 """Notes that most fits have, and the fact about the population of which they warn."""
 ABOUT_SOME = re.compile(r"^(?:Not identified[^:]*|Noise only): (?!at this n)(.*?)\. ")
 """Notes about the coefficients or groups that they list."""
-ABOUT_INTERCEPT = re.compile(r"Slopes are not affected|The intercept counts those")
+ABOUT_INTERCEPT = re.compile(r"Slopes are not affected|The intercept (?:counts those|assumes)")
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,8 @@ class Cell:
         Length of the interval of a public rule at the same privacy, NaN without one.
     is_test : bool
     without_privacy : function of a generator, optional
-        Draws rows, and returns whether the usual 95% interval of others misses. It tells what privacy has no part in.
+        Draws the same rows, and returns whether the usual method answers the question wrongly. It tells what privacy
+        has no part in.
     """
 
     family: str
@@ -134,7 +136,7 @@ class Verdict:
     Attributes
     ----------
     kind : str
-        "good", "false", "named", "useless", "undecided", "refused" or "crash".
+        "good", "false", "named", "as others", "useless", "undecided", "refused" or "crash".
     fits, missed : int
     noted : float
         Fraction of the fits whose output names a reason.
@@ -175,14 +177,19 @@ def names_reason(note: str, cell: Cell) -> bool:
         return False  # a plan says for what its noise ratio is, and nothing about answers
     for words, fact in CONDITIONAL.items():
         if words in note:
-            return bool(cell.facts.get(fact))
+            return bool(cell.facts.get(fact)) and _concerns(note, cell)
     if note.startswith(STANDING):
         return False
     about = cell.about
     if listed := ABOUT_SOME.match(note):
         some = listed[1].replace(" and ", ", ").split(", ")
         return "..." in listed[1] or "more" in listed[1] or any(name in some for name in about)
-    return "Intercept" in about or not ABOUT_INTERCEPT.search(note)
+    return _concerns(note, cell)
+
+
+def _concerns(note: str, cell: Cell) -> bool:
+    """Return whether a note is about what a cell asks, as one about the intercept is not about slopes."""
+    return "Intercept" in cell.about or not ABOUT_INTERCEPT.search(note)
 
 
 def _shorten(note: str) -> str:
@@ -190,9 +197,13 @@ def _shorten(note: str) -> str:
     return note.split(": ")[0] if ABOUT_SOME.match(note) else note[:60]
 
 
-def judge(cell: Cell, draws: Callable[[int], Draw], seconds: float) -> Verdict:
-    """Return the verdict of as many replications as decide it, for about as long as given."""
+def judge(cell: Cell, draws: Callable[[int], Draw], seconds: float, allowed: float | None = None) -> Verdict:
+    """Return the verdict of as many replications as decide it, for about as long as given.
+
+    ``allowed`` is the miss rate above which answers are false, by default that of the cell.
+    """
     found, start, widths, noted = Verdict(), time.monotonic(), [], 0
+    allowed = cell.allowed if allowed is None else allowed
     for replication in range(2 * MOST):
         try:
             with warnings.catch_warnings(record=True) as warned:
@@ -218,8 +229,8 @@ def judge(cell: Cell, draws: Callable[[int], Draw], seconds: float) -> Verdict:
             noted += bool(reasons)
             found.notes.update(reasons)
         if late or (replication + 1) % LOOKS == 0 or found.fits == MOST:
-            convicted = evidence(found.missed, found.fits, cell.allowed) >= 1 / FALSE_ALARM
-            doubtful = found.missed > cell.allowed * found.fits
+            convicted = evidence(found.missed, found.fits, allowed) >= 1 / FALSE_ALARM
+            doubtful = found.missed > allowed * found.fits
             if convicted or late or found.fits == MOST or (found.fits >= FEWEST and not doubtful):
                 doubtful |= found.fits < FEWEST
                 named = 2 * noted >= found.fits
