@@ -43,6 +43,6 @@ def test_other_labels_are_refused_before_a_charge(kind: Any, options: Any) -> No
     model = kind(x_bounds={"a": (0, 1), "b": (-50, 50), "z": (0, 1)}, budget=budget, **options)
     with pytest.raises(InvalidParameter, match=r"^x_bounds must have the columns of X as its labels"):
         model.fit(ROWS, Y)
-    with pytest.raises(InvalidParameter, match="x_bounds has labels, but X has no column names"):
+    with pytest.raises(InvalidParameter, match="x_bounds must have no labels"):
         model.fit(ROWS.to_numpy(), Y)
     assert budget.spent.epsilon == 0
