@@ -21,6 +21,7 @@ _SUBPACKAGES = (
     "data",
     "groups",
     "identity",
+    "inference",
     "means",
     "mechanisms",
     "privacy",
@@ -34,6 +35,7 @@ _SUBPACKAGES = (
     "statistic",
     "survival",
     "tables",
+    "textbook",
 )
 _NAMES = {
     "ClippedMean": "dpstats.means",

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpstats.auditing.pictures import plot_audit
-from dpstats.figures import ESTIMATE, REFERENCE, new_figure, plain
-from dpstats.mechanisms.pictures import plot_counts, plot_density
-from dpstats.privacy.tradeoff import tradeoff_curve
+from dpstats.auditing.result import plot_audit
+from dpstats.inference.figures import ESTIMATE, REFERENCE, new_figure, plain
+from dpstats.inference.results import ConfidenceInterval
+from dpstats.mechanisms.counts import plot_counts, plot_density
+from dpstats.privacy.plan import tradeoff_curve
 from dpstats.quantiles.distribution import plot_distribution
 from dpstats.quantiles.quantile import plot_quantiles
-from dpstats.queries.pictures import plot_answers
-from dpstats.results import ConfidenceInterval
+from dpstats.queries.answers import plot_answers
 from dpstats.tables.contingency import plot_table
 from dpstats.tables.proportion import plot_proportion
 

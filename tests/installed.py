@@ -13,7 +13,7 @@ import numpy as np
 
 import dpstats
 from dpstats.means import ClippedMean
-from dpstats.receipts import verify_receipt
+from dpstats.release.receipts import verify_receipt
 
 
 def main() -> None:

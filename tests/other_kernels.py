@@ -47,7 +47,7 @@ NUMERICAL = (
     "tests/privacy/test_tradeoff.py",
     "tests/privacy/test_zcdp.py",
     "tests/regression/formula",
-    "dpstats/intervals.py",
+    "dpstats/inference/error_distributions.py",
     "dpstats/lattice",
     "dpstats/mechanisms",
     "dpstats/privacy",

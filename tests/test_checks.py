@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpstats.checks import Check, as_text
+from dpstats.release.receipts import Check, as_text
 
 
 def test_every_check_has_a_line_and_names_are_aligned() -> None:

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from dpstats import groups, means, mechanisms, quantiles, queries, regression, tables
+from dpstats import groups, means, mechanisms, quantiles, queries, regression, tables, textbook
 from dpstats.cli import main
 from tests.pages import has_examples, rewritten
 
@@ -176,7 +176,7 @@ def rows_needed() -> Iterator[tuple[str, int]]:
         yield fewest(r, lambda n, r=r: r.plan(n, 10).noise_ratio <= 0.5, 100)
     w = queries.WorkloadAnswers(domain={name: range(4) for name in "abcde"}, workload=2)
     yield fewest(w, lambda n: w.plan(n).expected_l1 <= 0.02)
-    o = queries.OnlineMultiplicativeWeights(n_queries=100)
+    o = textbook.OnlineMultiplicativeWeights(n_queries=100)
     yield fewest(o, lambda n: o.plan(n, 64).error_bound <= 0.1, 1_000)
     # PrivateSQL has the noise of a count, and so the rows of the mechanism.
     m = mechanisms.LaplaceMechanism(1.0, 1.0)

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpstats.error_distributions import (
+from dpstats.errors import DPStatsError, InvalidParameter
+from dpstats.inference.error_distributions import (
     ErrorDistribution,
     Limits,
     NoLimits,
@@ -19,7 +20,6 @@ from dpstats.error_distributions import (
     chosen_limits,
     usual_level,
 )
-from dpstats.errors import DPStatsError, InvalidParameter
 
 
 @dataclass(frozen=True, eq=False)

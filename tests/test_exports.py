@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from dpstats.errors import DPStatsError
-from dpstats.exports import Exported, Records, free_names
-from dpstats.results import Summary
+from dpstats.inference.reports import Exported, Records, free_names
+from dpstats.inference.results import Summary
 
 
 class Half(Exported):
@@ -49,10 +49,12 @@ def test_a_frame_without_pandas_names_what_has_the_same_rows(monkeypatch: pytest
 
 
 def test_the_module_needs_the_standard_library_only() -> None:
-    import dpstats.exports
+    import dpstats.inference.reports
 
-    text = Path(dpstats.exports.__file__).read_text(encoding="utf-8")
-    assert "import numpy" not in text and "from dpstats.results" not in text.partition("Examples")[0]
+    text = Path(dpstats.inference.reports.__file__).read_text(encoding="utf-8")
+    assert (
+        "import numpy" not in text and "from dpstats.inference.results" not in text.partition("Examples")[0]
+    )
 
 
 def test_free_names_are_distinct_and_not_taken() -> None:

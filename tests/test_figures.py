@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpstats.figures import draw_intervals, forest, new_figure, place_bars
-from dpstats.results import ConfidenceInterval
+from dpstats.inference.figures import draw_intervals, forest, new_figure, place_bars
+from dpstats.inference.results import ConfidenceInterval
 
 
 @pytest.mark.parametrize("columns", [1, 2, 5])

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from dpstats.found_counts import FoundCounts
-from dpstats.key_noise import NormalNoise, TwoSidedNoise
+from dpstats.inference.discovered_counts import FoundCounts, NormalNoise, TwoSidedNoise
 from dpstats.mechanisms import Histogram
 from dpstats.release.session import Session
 

@@ -13,11 +13,11 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from dpstats.covariance.error_distributions import BoundedErrors
+from dpstats.covariance.moments import BoundedErrors
 from dpstats.errors import InvalidParameter
 from dpstats.inference import Estimates, HasEstimates
-from dpstats.results import ConfidenceInterval, Summary
-from dpstats.together import BONFERRONI, HOLM
+from dpstats.inference.multiple_testing import BONFERRONI, HOLM
+from dpstats.inference.results import ConfidenceInterval, Summary
 from tests.test_error_distributions import ByLimits, ByTails
 
 ESTIMATE, ERROR = np.array([[0.5, -1.0], [2.0, 0.0]]), np.array([[0.2, 0.5], [1.0, 0.1]])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.special import ndtri
 
-from dpstats.intervals import (
+from dpstats.inference.error_distributions import (
     furthest,
     half_widths,
     normal_laplace_quantile,

@@ -7,7 +7,7 @@ import pytest
 from scipy import integrate
 from scipy.stats import norm
 
-from dpstats.key_noise import NormalNoise, TwoSidedNoise
+from dpstats.inference.discovered_counts import NormalNoise, TwoSidedNoise
 
 INTERVALS = [
     (-1.0, 2.0),

@@ -9,7 +9,7 @@ import pytest
 from scipy.special import ndtr
 from scipy.stats import binom
 
-from dpstats.noisy_counts import CountNoise, at_least, at_most, limits
+from dpstats.inference.noisy_counts import CountNoise, at_least, at_most, limits
 
 K = np.arange(-4000, 4001)
 

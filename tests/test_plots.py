@@ -7,7 +7,8 @@ import pytest
 
 from dpstats.auditing import AuditResult, audit
 from dpstats.errors import InvalidParameter
-from dpstats.figures import new_figure
+from dpstats.inference.figures import new_figure
+from dpstats.inference.results import ConfidenceInterval
 from dpstats.mechanisms import Histogram
 from dpstats.plots import (
     plot_answers,
@@ -19,7 +20,6 @@ from dpstats.plots import (
     plot_table,
 )
 from dpstats.queries import WorkloadAnswers
-from dpstats.results import ConfidenceInterval
 from dpstats.tables import ContingencyTable, PrivateProportion
 
 

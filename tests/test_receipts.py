@@ -13,11 +13,11 @@ import pandas as pd
 import pytest
 
 import dpstats
-from dpstats import receipts
 from dpstats.errors import InvalidParameter
 from dpstats.groups import one_row_per_unit
 from dpstats.means import ClippedMean
-from dpstats.receipts import named_files, verify_receipt
+from dpstats.release import receipts
+from dpstats.release.receipts import named_files, verify_receipt
 from tests.nets.test_one_way_out import EVERY
 
 KEY = "sixteen bytes or more"

@@ -19,12 +19,12 @@ from matplotlib.figure import Figure
 from dpstats.auditing import audit_outputs, audit_probabilities, check_sensitivity
 from dpstats.errors import InvalidParameter
 from dpstats.groups import GroupMeans
+from dpstats.inference.reports import SIMULATED, Page, page_of, told_value
 from dpstats.means import ClippedMean
 from dpstats.mechanisms import Histogram, RandomizedResponse
 from dpstats.privacy import PrivacyBudget
 from dpstats.quantiles import PrivateDistribution, PrivateQuantile
 from dpstats.regression import PrivateLinearRegression
-from dpstats.report import SIMULATED, Page, page_of, told_value
 from dpstats.tables import ContingencyTable, PrivateProportion
 
 
@@ -44,7 +44,7 @@ def test_a_picture_that_cannot_be_drawn_is_left_out(tmp_path: Path, monkeypatch:
     def fails(thing: Any) -> None:
         raise ValueError("cannot be drawn")
 
-    monkeypatch.setattr("dpstats.report.picture_of", fails)
+    monkeypatch.setattr("dpstats.inference.reports.picture_of", fails)
     table = Histogram(["a", "b"], epsilon=1.0, random_state=0).release(["a", "b"] * 9)
     page = table.to_html(tmp_path / "page.html").read_text(encoding="utf-8")
     assert "The picture is left out" in page and "data:image/png" not in page

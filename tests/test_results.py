@@ -6,7 +6,7 @@ import html.parser
 import numpy as np
 import pytest
 
-from dpstats.results import (
+from dpstats.inference.results import (
     ConfidenceInterval,
     Summary,
     about_missing,

@@ -8,7 +8,7 @@ with the formula: a sampling error that epsilon does not change, and the error o
 
 from dpstats.means import ClippedMean
 from dpstats.simulation import Rademacher, Study, fit_rate
-from dpstats.simulation.pictures import plot_risk
+from dpstats.simulation.study_report import plot_risk
 
 # %%
 # Signs in 16 columns, 400 rows, and epsilon from 0.03 to 3. The loss uses the released numbers, before

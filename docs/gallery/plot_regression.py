@@ -10,9 +10,9 @@ import numpy as np
 import statsmodels.api as sm
 from statsmodels.datasets import randhie
 
+from dpstats.inference.results import ConfidenceInterval
 from dpstats.plots import plot_intervals_by_epsilon
 from dpstats.regression import PrivateLinearRegression
-from dpstats.results import ConfidenceInterval
 
 data = randhie.load_pandas().data
 visits = np.log1p(data["mdvis"].clip(upper=52))

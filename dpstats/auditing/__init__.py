@@ -1,15 +1,11 @@
 """Lower bounds on epsilon by attacking a release; sensitivities by replaying a neighboring dataset."""
 
-from dpstats.auditing import pictures as pictures  # what pages draw
 from dpstats.auditing.attack import audit, audit_outputs
-from dpstats.auditing.bounds import epsilon_lower_bound
 from dpstats.auditing.exact import audit_probabilities, exact_delta, exact_epsilon
-from dpstats.auditing.movement import Movement
-from dpstats.auditing.neighbor_search import worst_neighbor
+from dpstats.auditing.movement import Movement, SensitivityCheck
 from dpstats.auditing.release_check import CheckItem, ReleaseCheck, check_release
-from dpstats.auditing.result import AuditResult, ExactAuditResult
-from dpstats.auditing.sensitivity import check_sensitivity
-from dpstats.auditing.sensitivity_check import SensitivityCheck
+from dpstats.auditing.result import AuditResult, ExactAuditResult, epsilon_lower_bound
+from dpstats.auditing.sensitivity import check_sensitivity, worst_neighbor
 
 __all__ = [
     "AuditResult",

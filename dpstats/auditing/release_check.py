@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from dpstats.auditing.attack import audit
+from dpstats.auditing.movement import FOLLOWS, SensitivityCheck
 from dpstats.auditing.sensitivity import check_sensitivity
-from dpstats.auditing.sensitivity_check import FOLLOWS, SensitivityCheck
 from dpstats.data.parameters import check_integer, check_real
 from dpstats.errors import BudgetExceeded, DPStatsError, refuse
-from dpstats.exports import Records
+from dpstats.inference.reports import Printed, Records
+from dpstats.inference.results import Summary
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.totals import compose
-from dpstats.report import Printed
-from dpstats.results import Summary
 
 if TYPE_CHECKING:
     from dpstats.release.estimator import PrivateEstimator

@@ -13,36 +13,21 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 
 from dpstats import __version__
-from dpstats.cli.audit import add_audit
-from dpstats.cli.budget import add_budget
-from dpstats.cli.deferred import defer
-from dpstats.cli.demo import add_demo
-from dpstats.cli.doctor import add_doctor
-from dpstats.cli.exits import EXITS, epilog, status_of
-from dpstats.cli.files import keep_apart, tell_error
-from dpstats.cli.group_means import GROUP_MEANS
-from dpstats.cli.histogram import HISTOGRAM
-from dpstats.cli.identity_test import IDENTITY_TEST
-from dpstats.cli.mean import MEAN
-from dpstats.cli.options import Parser, in_options, join_lists, one_line
-from dpstats.cli.plan import add_plans
-from dpstats.cli.proportion import PROPORTION
-from dpstats.cli.quantile import QUANTILE
-from dpstats.cli.regress import REGRESS
-from dpstats.cli.release import ReleaseCommand
-from dpstats.cli.simulate import add_simulate
-from dpstats.cli.sparse_mean import SPARSE_MEAN
+from dpstats.cli.budget import add_audit, add_budget, add_verify
+from dpstats.cli.doctor import add_demo, add_doctor, add_simulate
+from dpstats.cli.groups import GROUP_MEANS, HISTOGRAM, SURVIVAL, TABLE
+from dpstats.cli.mean import MEAN, PROPORTION, QUANTILE, SPARSE_MEAN
+from dpstats.cli.options import Parser, defer, in_options, join_lists, one_line
+from dpstats.cli.output import EXITS, epilog, keep_apart, status_of, tell_error
+from dpstats.cli.regress import IDENTITY_TEST, REGRESS, STATISTIC
+from dpstats.cli.release import ReleaseCommand, add_plans
 from dpstats.cli.sql import add_sql
-from dpstats.cli.statistic import STATISTIC
-from dpstats.cli.survival import SURVIVAL
-from dpstats.cli.table import TABLE
-from dpstats.cli.verify import add_verify
 from dpstats.errors import DPStatsError
 from dpstats.release.charges import state_charges
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit status (see `dpstats.cli.exits`); bad input is one clear line."""
+    """Run the command and return its exit status (see `dpstats.cli.output`); bad input is one clear line."""
     if arguments is None:
         # The process is the command's own.
         defer("pandas", "scipy.stats")

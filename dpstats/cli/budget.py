@@ -1,17 +1,32 @@
-"""``dpstats budget``: make, show and list the ledger of a privacy budget, and what it holds that was not delivered."""
+"""``dpstats budget``: make, show and list the ledger of a privacy budget, and what it holds that was not delivered.
+
+``dpstats audit``: what recorded outputs of a release prove about its epsilon.
+
+``dpstats verify``: the checks of a receipt, in a table or in JSON.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from dpstats.cli.exits import epilog
-from dpstats.cli.files import as_json, output
-from dpstats.cli.options import add_options, add_output
-from dpstats.cli.undelivered import KeptResult, KeptResults
-from dpstats.errors import refuse
+from dpstats.cli.options import (
+    QUIET,
+    InputTable,
+    add_options,
+    add_output,
+    add_plot,
+    add_table,
+    check_plot,
+    given,
+)
+from dpstats.cli.output import VIOLATION, KeptResult, KeptResults, as_json, epilog, opened, output, tell
+from dpstats.errors import InvalidData, refuse
+from dpstats.release.receipts import Check, as_text
 
 _NEW = """
     ledger, path
@@ -168,3 +183,125 @@ def _time(seconds: float) -> str:
     from datetime import UTC, datetime
 
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+
+
+_AUDIT = """
+    --epsilon EPSILON, float, required
+        the claim
+    --delta DELTA, float, default 0
+        of the claim (default: 0)
+    --confidence CONFIDENCE, float, default 0.95
+        of the lower bound (default: 0.95)
+    --column NAME, repeated
+        the columns that hold the outputs: first of the dataset, then of its neighbor (default: dataset, neighbor)
+"""
+
+
+def add_audit(commands: Any) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "audit",
+        help="what recorded outputs of a release prove about its epsilon",
+        description="Bound epsilon from below by recorded outputs of a release on two neighboring datasets, "
+        "one run per line. The first half of the lines chooses the attack and the second half counts. A claim that is "
+        f"proved false ends with exit status {VIOLATION}.",
+        epilog=epilog(),
+    )
+    add_table(parser)
+    add_options(parser, _AUDIT)
+    add_plot(parser, "the trade-off curve")
+    add_output(parser)
+    parser.set_defaults(run=_audit)
+
+
+def _audit(options: argparse.Namespace) -> int:
+    from dataclasses import asdict
+
+    from dpstats.auditing import audit_outputs
+
+    check_plot(options.plot)
+    columns = options.column or ["dataset", "neighbor"]
+    if len(columns) != 2:
+        got = f"{len(columns)} times"
+        raise refuse("--column", got=got, allowed="be given twice, or not at all")
+    table = InputTable(options)
+    frame = table.frame(columns, text=columns)
+    outputs = [_outputs(frame[name], table.name) for name in columns]
+    # Opened before the work, so that a path that cannot be written is refused at once.
+    with opened("--plot", options.plot), output(options) as show:
+        result = audit_outputs(*outputs, **given(options, "epsilon delta confidence"))
+        facts = asdict(result)
+        del facts["curve"]
+        show(result, facts)
+        if options.plot is not None:
+            from dpstats.plots import plot_audit
+
+            plot_audit(result, title=table.name).savefig(options.plot, dpi=150)
+    return VIOLATION if result.violated else 0
+
+
+def _outputs(column: Any, name: str) -> Any:
+    """Return recorded outputs: as numbers if all of them are numbers, otherwise as text."""
+    import numpy as np
+
+    words = column.tolist()
+    if not all(words):
+        raise InvalidData(
+            f"{name} must hold one output per line, got empty cells: write a word where a release returns nothing"
+        )
+    try:
+        return np.array([float(word) for word in words])
+    except ValueError:
+        return words
+
+
+_RECEIPT = """
+    file FILE, path
+        the receipt
+    --key-file FILE, path
+        file with the key of the signature; trailing white space is ignored
+    --json
+        print JSON in place of the table
+"""
+
+
+def add_verify(commands: Any) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "verify",
+        help="check the receipt of a release without the data",
+        description="Check the receipt of a fit: its hash, its privacy cost, its proof pages, its noise and, with a "
+        "key, its signature. The check reads no data and charges nothing.",
+        epilog=epilog(),
+    )
+    add_options(parser, _RECEIPT + QUIET)
+    parser.set_defaults(run=_verify)
+
+
+def _verify(options: argparse.Namespace) -> int:
+    from dpstats.release.receipts import verify_receipt
+
+    key = None if options.key_file is None else _content("--key-file", options.key_file).rstrip()
+    try:
+        text = _content("file", options.file).decode("utf-8")
+    except UnicodeDecodeError:
+        remedy = "Check the name of the file."
+        raise refuse("file", given=str(options.file), allowed="a receipt in UTF-8", remedy=remedy) from None
+    return tell_checks(verify_receipt(text, key), options, VIOLATION)
+
+
+def tell_checks(checks: Sequence[Check], options: argparse.Namespace, failed: int) -> int:
+    """Print checks, and return the exit status: ``failed`` if one of them fails."""
+    if options.json:
+        tell(json.dumps([asdict(check) for check in checks], indent=2))
+    else:
+        tell(as_text(checks))
+    return 0 if all(check.passed for check in checks) else failed
+
+
+def _content(name: str, path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        got = f"{str(path)!r} ({error.strerror})"
+        raise refuse(name, got=got, allowed="name a file that can be read") from None

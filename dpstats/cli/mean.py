@@ -1,13 +1,28 @@
-"""``dpstats mean``: private means of columns, clipped or adaptive."""
+"""``dpstats mean``: private means of columns, clipped or adaptive.
+
+``dpstats sparse-mean``: the few columns whose mean is not zero.
+
+``dpstats quantile``: private quantiles of a column, with intervals.
+
+``dpstats proportion``: the private proportion of rows with a property.
+"""
 
 from __future__ import annotations
 
 import argparse
 from typing import Any
 
-from dpstats.cli.options import check_ends, given, numbers_of, per_column, refuse_both
-from dpstats.cli.release import ReleaseCommand, estimates, private_size
-from dpstats.cli.samples import ErrorTarget
+from dpstats.cli.options import (
+    InputTable,
+    check_ends,
+    check_one,
+    given,
+    numbers_of,
+    per_column,
+    read_rows,
+    refuse_both,
+)
+from dpstats.cli.release import ErrorTarget, ReleaseCommand, estimates, private_size
 from dpstats.errors import refuse
 
 
@@ -150,3 +165,221 @@ class MeanCommand(ReleaseCommand):
 
 
 MEAN = MeanCommand()
+
+
+class SparseMeanCommand(ReleaseCommand):
+    """Means of a few columns."""
+
+    name = "sparse-mean"
+    help = "the few columns whose mean is not zero, and their private means"
+    description = (
+        "Select the columns whose mean is not zero and release their means; all others count as 0. The number of rows "
+        "and the names of columns are public."
+    )
+    parameters = """
+    --nonzero S, int, required
+        how many columns to select
+    --clip C, float, required
+        public bound on the size of an entry
+    --std S, repeated, required
+        public standard deviation, once or once per column; 'private' estimates it for the selected columns under the
+        same guarantee, and needs --std-bound
+    --std-bound B, float, repeated
+        with --std private: a public bound on standard deviations, which may be loose
+    --max-signal M, float, default 1
+        public bound on the size of a mean, in standard deviations (default: 1)
+    --split
+        select on the first half of the rows and estimate on the second: gives intervals, if the rows are in no
+        particular order
+    """
+    unit = "the mean of its entries"
+    delta = 1e-6
+    missing = ("error", "drop", "center")
+    all_columns = True
+    target = ErrorTarget("of a selected column's mean, all found", lambda options, d: min(options.nonzero, d))
+
+    def build(self, options: argparse.Namespace, n: int, d: int) -> Any:
+        from dpstats.data.parameters import check_integer
+        from dpstats.means import SparseMean
+
+        std: Any = "private"
+        if (options.std == ["private"]) != (options.std_bound is not None):
+            raise refuse("--std-bound", allowed="be given with --std private, and only with it")
+        if options.std_bound is None:
+            std = per_column("--std", numbers_of("--std", options.std, "'private' or a number"), d)
+        return SparseMean(
+            n_nonzero=check_integer("--nonzero", options.nonzero, at_least=1, at_most=d),
+            std=std,
+            std_bound=None if options.std_bound is None else per_column("--std-bound", options.std_bound, d),
+            **given(options, "clip max_signal split epsilon delta missing"),
+        )
+
+    def report(self, model: Any, options: argparse.Namespace) -> tuple[list[Any], dict[str, Any]]:
+        import numpy as np
+
+        plan, support = model.plan_, model.support_
+        interval = model.confidence_interval(options.confidence) if plan.disjoint else None
+        facts: dict[str, Any] = {
+            "noise": plan.stages[0].noise,
+            "selection_threshold": plan.selection_threshold,
+            "selection_threshold_any": plan.selection_threshold_any,
+            "reliable_selection": plan.selection_threshold <= plan.max_signal,
+            "beyond_max_signal": model.beyond_max_signal_,
+        }
+        if interval is not None:
+            facts |= {"estimand": interval.estimand, "confidence_level": interval.confidence_level}
+        errors = np.full(support.shape, plan.noise_std)
+        names, means, stds = (
+            model.feature_names_in_[support],
+            model.mean_[support],
+            getattr(model, "std_", None),
+        )
+        facts["columns"] = estimates(names, means, errors, interval, stds)
+        return [model.summary(options.confidence)], facts
+
+
+SPARSE_MEAN = SparseMeanCommand()
+
+
+class QuantileCommand(ReleaseCommand):
+    """Quantiles of a column."""
+
+    name = "quantile"
+    help = "private quantiles of a column: one or many, with intervals"
+    description = (
+        "Release quantiles of a column, chosen together, with intervals for the population quantiles. The number of "
+        "rows, the column's name, bounds and step are public; two files of the same size that differ in one row are "
+        "neighbors."
+    )
+    parameters = """
+    -q --quantile Q, float, repeated
+        fraction in (0, 1); repeatable (default: 0.5)
+    --bounds LO HI, float, required
+        public bounds, known without the data; wide bounds cost little
+    --step STEP, float
+        what the data are whole multiples of (1 for counts), from LO on
+    --coverage {regular,any}, default regular
+        distributions that intervals cover: without a gap near the quantile (default), or any, which is wider
+    --no-intervals
+        points alone, with smaller errors where there are many
+    --confidence P, float, default 0.95
+        confidence level of the intervals (default: 0.95)
+    """
+    unit = "the mean of its entries"
+    delta = 0.0
+    missing = ("error", "drop")
+    picture = "the quantiles with their intervals"
+    names_columns = True
+    intervals = False
+
+    def read(self, table: InputTable, options: argparse.Namespace) -> tuple[Any, ...]:
+        return (read_rows(table, options, {check_one(options): "mean"}),)
+
+    def width(self, options: argparse.Namespace) -> int | None:
+        return 1
+
+    def build(self, options: argparse.Namespace, n: int, d: int) -> Any:
+        from dpstats.quantiles import PrivateQuantile
+
+        check_ends(*options.bounds)
+        if d != 1:
+            raise refuse("--column", got=f"{d} columns", allowed="be given once")
+        return PrivateQuantile(
+            options.quantile or [0.5],
+            bounds=tuple(options.bounds),
+            confidence_level=None if options.no_intervals else options.confidence,
+            **given(options, "step epsilon delta coverage missing"),
+        )
+
+    def report(self, model: Any, options: argparse.Namespace) -> tuple[list[Any], dict[str, Any]]:
+        ends = [model.quantile_, model.low_, model.high_]
+        keys = ("q", "quantile", "low", "high")[: 2 if options.no_intervals else 4]
+        facts = {
+            "column": options.column[0],
+            "confidence_level": None if options.no_intervals else options.confidence,
+            "coverage": options.coverage,
+            "quantiles": [
+                dict(zip(keys, row, strict=False))
+                for row in zip(model.q, *(x.tolist() for x in ends), strict=True)
+            ],
+            **({"rows": model.rows_} if options.missing == "drop" else {}),
+        }
+        return [model.summary()], facts
+
+    def draw(self, model: Any, options: argparse.Namespace) -> Any:
+        from dpstats.plots import plot_quantiles
+
+        return plot_quantiles(model, title=f"{options.column[0]}")
+
+
+QUANTILE = QuantileCommand()
+
+
+class ProportionCommand(ReleaseCommand):
+    """The proportion of rows in which a column is 1, or a word."""
+
+    name = "proportion"
+    help = "private proportion of rows with a property, with a conservative interval"
+    description = (
+        "Release the proportion of rows in which a column is 1 (--column NAME), or a word (--column NAME=WORD), with a "
+        "conservative interval that includes sampling error and noise. The number of rows is public, unless "
+        "--neighbors add_or_remove. Neighbors differ in one row."
+    )
+    unit = "whether any of them has the property"
+    delta = 0.0
+    missing = ("error", "drop")
+    neighbors = True
+    picture = "the p-value of every proportion"
+    names_columns = True
+    target = ErrorTarget("of the proportion", lambda options, d: 1)
+
+    def read(self, table: InputTable, options: argparse.Namespace) -> tuple[Any, ...]:
+        name, equals, word = check_one(options, ": NAME (of 0 and 1), or NAME=WORD").partition("=")
+        if not equals:
+            return (read_rows(table, options, {name: "max"}),)
+
+        def mark_property(frame: Any) -> Any:
+            from dpstats.data.schema import Categories
+            from dpstats.data.values import Words
+
+            found = frame.assign(**{name: Categories([word]).codes(Words(frame[name])) == 0})
+            if options.missing == "drop" and word:
+                found[name] = found[name].astype(object).where(frame[name] != "", None)
+            return found
+
+        # Entry by entry, as text: a missing one is the empty word.
+        return (read_rows(table, options, {name: "max"}, text=[name], changed=mark_property),)
+
+    def width(self, options: argparse.Namespace) -> int | None:
+        return 1
+
+    def build(self, options: argparse.Namespace, n: int, d: int) -> Any:
+        from dpstats.tables import PrivateProportion
+
+        return PrivateProportion(**given(options, "epsilon delta missing neighbors"))
+
+    def report(self, model: Any, options: argparse.Namespace) -> tuple[list[Any], dict[str, Any]]:
+        interval = model.confidence_interval(options.confidence)
+        facts = {
+            "noise": model.plan_.additive[0].noise,
+            "estimand": interval.estimand,
+            "confidence_level": interval.confidence_level,
+            "column": options.column[0],
+            "proportion": model.proportion_,
+            "noise_std": model.noise_std_,
+            "low": interval.low,
+            "high": interval.high,
+            "count": model.count_,
+            "statistic": model.statistic_,
+            **({"rows": model.rows_} if options.missing == "drop" else {}),
+            **private_size(model, options.confidence),
+        }
+        return [model.summary(options.confidence)], facts
+
+    def draw(self, model: Any, options: argparse.Namespace) -> Any:
+        from dpstats.plots import plot_proportion
+
+        return plot_proportion(model, confidence_level=options.confidence)
+
+
+PROPORTION = ProportionCommand()

@@ -1,25 +1,80 @@
-"""Descriptions of options in text, options that commands share, and the words of options in errors and notes."""
+"""Modules that load at their first use, and not at their import.
+
+scikit-learn imports pandas and `scipy.stats`, and uses neither for what most commands do. They would take half of the
+time of a command. A process that is not the command's own loads modules as ever.
+
+Descriptions of options in text, options that commands share, and the words of options in errors and notes.
+
+What options declare of columns, by their names: public bounds, and levels of categories.
+
+The input table of a command: delimited text from a file or from standard input, or a Parquet file.
+
+``--unit``: combines the rows of one unit, such as a person, into one row before the release.
+"""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import csv
+import importlib
 import math
+import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
+from datetime import datetime
 from decimal import Decimal
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
-from dpstats.cli.files import drop_stream, path_or_dash
-from dpstats.data.labels import printable
-from dpstats.errors import InvalidParameter, Refusal, refuse
+from dpstats.cli.output import drop_stream, path_or_dash
+from dpstats.data.parameters import printable
+from dpstats.errors import InvalidData, InvalidParameter, Refusal, refuse, refuse_data, show
 
 if TYPE_CHECKING:
-    from dpstats.results import Summary
+    from dpstats.inference.results import Summary
+
+
+class _Deferred(ModuleType):
+    """A module of which nothing is loaded. Its first use loads it, and it stands for the loaded one from then on."""
+
+    def __getattr__(self, name: str) -> Any:
+        found = sys.modules.get(self.__name__)
+        if found is None:
+            # The import system asks for what a module that it makes has already.
+            raise AttributeError(name)
+        if found is self:
+            del sys.modules[self.__name__]
+        return getattr(importlib.import_module(self.__name__), name)
+
+
+class _Finder(MetaPathFinder, Loader):
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = set(names)
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: Any = None) -> ModuleSpec | None:
+        # A module is deferred once: its second import is its first use.
+        if name not in self._names or PathFinder.find_spec(name, path) is None:
+            return None
+        self._names.remove(name)
+        return ModuleSpec(name, self)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return _Deferred(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Load nothing."""
+
+
+def defer(*names: str) -> None:
+    """Load these modules at their first use, where they are not loaded yet."""
+    sys.meta_path.insert(0, _Finder(names))
 
 
 class Parser(argparse.ArgumentParser):
@@ -335,3 +390,377 @@ def check_one(options: argparse.Namespace, what: str = "") -> str:
     if options.column is None or len(options.column) != 1:
         raise refuse("--column", allowed="be given once" + what)
     return str(options.column[0])
+
+
+Pair = tuple[float, float]
+Pairs = list[Pair]
+
+DISCOVER = "discover"
+"""In place of declared labels: labels of many rows are found."""
+
+
+def bounds_of(given: list[list[str]] | None) -> tuple[Pairs, dict[str, Pair]]:
+    """Parse the arguments of ``--bounds`` into the pair without a name (LO HI) and the named ones (NAME=LO,HI)."""
+    pairs: Pairs = []
+    named: dict[str, Pair] = {}
+    for words in given or []:
+        rest = iter(words)
+        for word in rest:
+            name, equals, ends = word.rpartition("=")
+            texts = ends.split(",") if equals else [word, next(rest, "")]
+            try:
+                low, high = map(float, texts)
+            except ValueError:
+                got = show(" ".join(texts).strip())
+                raise refuse("--bounds", got=got, allowed="LO HI or NAME=LO,HI") from None
+            check_ends(low, high)
+            if not equals:
+                pairs.append((low, high))
+                continue
+            if name in named:
+                raise refuse("--bounds", got=f"{show(name)} twice", allowed="name each column once")
+            named[name] = low, high
+    return pairs, named
+
+
+def levels_of(given: list[str] | None, option: str = "--levels", *, discover: bool = False) -> dict[str, Any]:
+    """Parse the arguments of ``--levels``, NAME=A,B,... A level with a comma is in double quotes.
+
+    With ``discover``, NAME=discover is allowed too, for labels that are not declared.
+    """
+    found: dict[str, Any] = {}
+    for text in given or []:
+        name, equals, words = text.partition("=")
+        undeclared = discover and words == DISCOVER
+        levels = DISCOVER if undeclared else split_list(words)
+        if not equals or (not undeclared and (len(levels) < 2 or len(set(levels)) < len(levels))):
+            raise refuse(option, given=text, allowed="NAME=A,B,... of two different levels or more")
+        if name in found:
+            raise refuse(option, got=f"{show(name)} twice", allowed="name each column once")
+        found[name] = levels
+    return found
+
+
+def check_discovery(option: str, delta: float) -> None:
+    """Raise an error for a discovery of labels without a positive delta."""
+    if delta == 0:
+        remedy = "Declare the labels, or give --delta 1e-6 for example."
+        raise refuse("--delta", got="0", allowed=f"positive with {option}", remedy=remedy)
+
+
+def by_column(columns: list[str], pairs: Pairs, named: dict[str, Pair]) -> Any:
+    """Return bounds as a single pair for all columns, or as a list with a pair per column.
+
+    Pairs without a name are of the columns without one: one for all of these, or one for each in their order.
+    """
+    others = [name for name in columns if name not in named]
+    if others and not pairs:
+        allowed = "be given for every column (LO HI, or NAME=LO,HI)"
+        raise refuse("--bounds", got=f"none for {show(others[0])}", allowed=allowed)
+    if pairs and not others:
+        allowed = "have a name (NAME=LO,HI), as every column has named bounds"
+        raise refuse("--bounds", got="bounds without a name", allowed=allowed)
+    shared = per_column("--bounds", pairs, len(others)) if pairs else []
+    if not named:
+        return shared
+    rest = iter(shared if isinstance(shared, list) else [shared] * len(others))
+    return [named[name] if name in named else next(rest) for name in columns]
+
+
+_NAMES = 20  # largest number of column names in the label of a charge
+_SEPARATORS = {"\\t": "\t", "tab": "\t"}
+
+
+def add_table(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments for the table and its format."""
+    file = """
+    file, path or dash
+        CSV or Parquet file with a header; '-' is CSV from standard input
+    """
+    add_options(parser, file)
+    form = """
+    --sep C
+        what separates entries: a character, or 'tab' (default: ',', and 'tab' in .tsv files)
+    --encoding NAME, default utf-8
+        of the text (default: utf-8)
+    --na-values A,B,...
+        more words that mean a missing entry, in columns of numbers and of text
+    """
+    add_options(parser.add_argument_group("how the table is written"), form)
+
+
+class InputTable:
+    """The table of a command, and the columns that were read.
+
+    Attributes
+    ----------
+    name : str
+        Name of the table in errors.
+    columns : list of str
+        Names of the columns read so far.
+
+    Parameters
+    ----------
+    options : argparse.Namespace
+    check : callable, optional
+        ``check(rows, columns)`` is called when the rows are counted, before their entries are used.
+    """
+
+    def __init__(
+        self, options: argparse.Namespace, check: Callable[[int, int], None] = lambda rows, columns: None
+    ) -> None:
+        self._path = Path(options.file)
+        self._piped = options.file == "-"
+        self._options = options
+        self._check = check
+        self.name = "standard input" if self._piped else self._path.name or str(self._path)
+        self.columns: list[str] = []
+
+    @property
+    def read(self) -> str:
+        """Public names of the table and of the columns that were read.
+
+        A long list has the first names only.
+        """
+        more = [f"... {len(self.columns) - _NAMES} more"] if len(self.columns) > _NAMES else []
+        return f"{self.name} ({', '.join([*self.columns[:_NAMES], *more])})"
+
+    def frame(self, columns: list[str] | None, option: str = "--column", text: Collection[str] = ()) -> Any:
+        """Return the named columns, or all (of Parquet: all numeric ones), in memory.
+
+        Those in ``text`` are text, entry by entry. A missing entry of text is the empty one.
+        """
+        if self._is_parquet:
+            return self._parquet(columns, option, text)
+        rows = self._text(columns, option, text)
+        self._check(*rows.shape)
+        return rows.frame()
+
+    def parts(
+        self, columns: list[str], beside: str, option: str, text: Collection[str] = ()
+    ) -> tuple[Any, ...]:
+        """Return the named columns and an additional column as arguments of a fit, for estimators that compute sums."""
+        rows = self.rows([*columns, beside], option, text)
+        return (rows.having(columns, beside),) if hasattr(rows, "having") else (rows[columns], rows[beside])
+
+    def rows(self, columns: list[str], option: str = "--column", text: Collection[str] = ()) -> Any:
+        """Return the named columns for estimators that add rows up, in blocks where that can be done."""
+        if not self._is_parquet:
+            return self._text(columns, option, text)
+        if text or self._options.na_values is not None or find_spec("duckdb") is None:
+            return self._parquet(columns, option, text)
+        return self._duckdb_rows(columns, option)
+
+    @property
+    def _is_parquet(self) -> bool:
+        from dpstats.data.duckdb_rows import is_parquet
+
+        return is_parquet(self._path)
+
+    @property
+    def _refusal(self) -> str:
+        return f"{self.name} is not a readable CSV or Parquet file with a header"
+
+    def _text(self, columns: list[str] | None, option: str, text: Collection[str]) -> Any:
+        from dpstats.data.text import read_delimited
+
+        form = text_format(self._options)
+        with contextlib.ExitStack() as stack:
+            with reading(None if self._piped else self._path, self._refusal):
+                stream = stack.enter_context(self._opened())
+            rows = read_delimited(stream, self.name, columns, text=text, form=form, option=option)
+        if not rows.columns:
+            raise refuse_data(self.name, got="none", allowed="have a numeric column")
+        self.columns = list(rows.columns)
+        return rows
+
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[BinaryIO]:
+        if self._piped:
+            if sys.stdin is None:
+                raise InvalidData("standard input is closed. Give the name of a file")
+            yield sys.stdin.buffer
+            return
+        with open(self._path, "rb") as file:
+            yield file
+
+    def _duckdb_rows(self, columns: list[str] | None, option: str, text: Collection[str] = ()) -> Any:
+        from dpstats.data.duckdb_rows import of_parquet
+
+        with reading(self._path, self._refusal):
+            try:
+                rows = of_parquet(self._path)
+            except InvalidData:  # which does not name the file
+                raise InvalidData(self._refusal) from None
+            if columns is None:
+                columns = [name for name in rows.columns if rows.is_number(name)]
+                if not columns:
+                    raise refuse_data(self.name, got="none", allowed="have a numeric column")
+            self._check_names(columns, list(rows.types), option)
+            words = tuple(name for name in columns if name in text)
+            return rows.having([name for name in columns if name not in text], words or None)
+
+    def _parquet(self, columns: list[str] | None, option: str, text: Collection[str]) -> Any:
+        if find_spec("duckdb") is not None:
+            rows = self._duckdb_rows(columns, option, text)
+            self._check(rows.shape[0], len(self.columns))
+            frame = rows.frame()[self.columns]
+        else:
+            frame = self._pandas(columns, option)
+            self._check(*frame.shape)
+        found = {name: _as_text(frame[name]) if name in text else frame[name] for name in frame}
+        codes = text_format(self._options).missing
+        if codes:
+            found = {name: _clear_codes(name, column, codes, name in text) for name, column in found.items()}
+        return frame.assign(**found)
+
+    def _pandas(self, columns: list[str] | None, option: str) -> Any:
+        """Return columns of a Parquet file, as the file has them."""
+        import pandas as pd
+
+        lacking = False
+        with reading(self._path, self._refusal):
+            try:
+                # An integer stays an integer if another entry is missing, and its text does not change.
+                frame = pd.read_parquet(self._path, dtype_backend="numpy_nullable")
+            except ImportError:
+                lacking = True
+        if lacking:
+            raise ModuleNotFoundError(f"reading {self.name} needs a Parquet reader", name="pyarrow")
+        if frame.index.names != [None]:
+            frame = frame.reset_index()  # a column that was the index of its table
+        frame.columns = frame.columns.map(str)
+        if columns is None:
+            columns = list(frame.select_dtypes("number").columns)
+            if not columns:
+                raise refuse_data(self.name, got="none", allowed="have a numeric column")
+        self._check_names(columns, list(frame.columns), option)
+        return frame[columns]
+
+    def _check_names(self, columns: list[str], names: list[str], option: str) -> None:
+        from dpstats.data.text import check_names
+
+        check_names(columns, names, self.name, option)
+        self.columns = list(columns)
+
+
+def missing_words(options: argparse.Namespace) -> list[str]:
+    """Return the words that mean a missing entry, besides the empty one."""
+    words = [] if options.na_values is None else split_list(options.na_values)
+    return [word for word in words if word.strip()]
+
+
+def text_format(options: argparse.Namespace) -> Any:
+    """Return the text format that the options declare."""
+    from dpstats.data.rows import check_codes
+    from dpstats.data.text import TextFormat, separator
+
+    given = separator(Path(options.file)) if options.sep is None else options.sep
+    sep = _SEPARATORS.get(given, given)
+    if len(sep) != 1 or sep in '"\r\n\0':
+        raise refuse("--sep", given=options.sep, allowed="one character, or 'tab'")
+    try:
+        "".encode(options.encoding)
+    except (LookupError, ValueError):
+        allowed = "one that Python knows (utf-8, latin-1, cp1252)"
+        raise refuse("--encoding", given=options.encoding, allowed=allowed) from None
+    return TextFormat(sep, options.encoding, check_codes(missing_words(options), "--na-values"))
+
+
+@contextlib.contextmanager
+def reading(
+    path: Path | None, refusal: str, kind: type[InvalidData | InvalidParameter] = InvalidData
+) -> Iterator[None]:
+    """Raise an error if a file cannot be read, without the message of the parser, which may quote data."""
+    reason = None
+    try:
+        if path is not None:
+            os.stat(path)  # first: a missing file is reported as such, and not as a missing parser
+        yield
+    except (ImportError, InvalidParameter, InvalidData, MemoryError):
+        raise
+    except OSError as error:
+        reason = error.strerror  # the system's words; None for a parser's
+    except Exception:
+        pass
+    else:
+        return
+    raise kind(refusal if reason is None else f"{refusal} ({reason})")
+
+
+def _as_text(column: Any) -> Any:
+    import pandas as pd
+
+    words = ["" if pd.api.types.is_scalar(entry) and pd.isna(entry) else _word(entry) for entry in column]
+    return pd.Series(words, index=column.index, dtype=object)
+
+
+def _clear_codes(name: str, column: Any, codes: Any, text: bool) -> Any:
+    """Return a column without codes of missing entries: of text as words, otherwise as numbers."""
+    import pandas as pd
+
+    from dpstats.data.rows import column_of
+    from dpstats.data.values import Words
+
+    found = codes.clear_entries(name, Words(column)) if text else column_of(name, column, codes)
+    return pd.Series(list(found) if text else found, index=column.index, dtype=object if text else None)
+
+
+def _word(entry: Any) -> str:
+    """Return the text of an entry of a Parquet file, as a CSV file has it: it depends on this entry only."""
+    import numpy as np
+
+    if isinstance(entry, datetime):
+        return str(entry).removesuffix(" 00:00:00")
+    if isinstance(entry, Decimal):
+        entry = float(entry)  # as DuckDB reads it
+    if isinstance(entry, float | np.floating):
+        return str(entry + type(entry)(0)).removesuffix(".0")
+    return str(entry)
+
+
+def add_unit(parser: argparse.ArgumentParser, kept: str) -> None:
+    """Add the option for combining the rows of a unit."""
+    text = f"""
+    --unit NAME
+        the column that says whose row it is: rows of one unit become one, with {kept}, and the guarantee is for
+        the unit
+    """
+    add_options(parser, text)
+
+
+def read_rows(
+    table: InputTable,
+    options: argparse.Namespace,
+    how: dict[str, str],
+    option: str = "--column",
+    text: Collection[str] = (),
+    changed: Callable[[Any], Any] | None = None,
+) -> Any:
+    """Return the columns of a table, with one row per unit if requested.
+
+    Parameters
+    ----------
+    table : InputTable
+    options : argparse.Namespace
+    how : mapping {column: what is kept of it}
+        Rule for combining rows, as in `dpstats.groups.one_row_per_unit`.
+    option : str
+        Source of the columns.
+    text : collection of str
+        Columns that are read entry by entry as text.
+    changed : callable, optional
+        Function that changes the rows of the table one by one, before they are combined.
+    """
+    columns, unit = list(how), options.unit
+    change = changed or (lambda frame: frame)
+    if unit is None:
+        return change(table.frame(columns, option, text=text))
+    if unit in columns:
+        raise refuse("--unit", given=unit, allowed=f"a column that is not in {option}")
+    from dpstats.groups import one_row_per_unit
+
+    frame = change(table.frame([*columns, unit], f"{option} and --unit", text=[*text, unit]))
+    # In a file, a missing entry is empty.
+    frame = frame.assign(**{unit: frame[unit].where(frame[unit] != "", None)})
+    return one_row_per_unit(frame, unit, how)[columns]

@@ -1,16 +1,38 @@
-"""``dpstats regress``: coefficients of a linear or generalized linear model, with intervals that count the noise."""
+"""``dpstats regress``: coefficients of a linear or generalized linear model, with intervals that count the noise.
+
+``dpstats statistic``: a private interval for what a Python function computes of rows.
+
+``dpstats identity-test``: is the mean of the rows a public one?
+"""
 
 from __future__ import annotations
 
 import argparse
+import importlib
+import math
+import sys
+import warnings
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dpstats.cli.declared import Pair, bounds_of, by_column, levels_of
-from dpstats.cli.input import InputTable
-from dpstats.cli.options import given, per_column, refuse_both
-from dpstats.cli.release import ReleaseCommand
-from dpstats.cli.units import read_rows
-from dpstats.errors import refuse, show
+from dpstats import textbook
+from dpstats.cli.options import (
+    InputTable,
+    Pair,
+    add_options,
+    bounds_of,
+    by_column,
+    check_ends,
+    given,
+    levels_of,
+    per_column,
+    read_rows,
+    reading,
+    refuse_both,
+)
+from dpstats.cli.output import shows_progress
+from dpstats.cli.release import PowerTarget, ReleaseCommand
+from dpstats.errors import InvalidParameter, refuse, show
 
 if TYPE_CHECKING:
     from dpstats.regression.formula import Formula
@@ -285,7 +307,7 @@ class RegressCommand(ReleaseCommand):
             "counts": regression.PrivateCountRegression,
             "gamma": regression.PrivateGammaRegression,
             "sufficient": regression.SufficientStatisticsRegression,
-            "functional": regression.FunctionalMechanismRegression,
+            "functional": textbook.FunctionalMechanismRegression,
         }
         own = given(options, "epsilon missing")
         if method != "functional":
@@ -347,3 +369,239 @@ class RegressCommand(ReleaseCommand):
 
 
 REGRESS = RegressCommand()
+
+
+class StatisticCommand(ReleaseCommand):
+    """The values of a Python function on blocks of rows."""
+
+    name = "statistic"
+    help = "a private interval for what a Python function computes"
+    description = (
+        "Call a Python function on secret blocks of rows and release the mean of its values, with an interval. The "
+        "function must depend on the rows of its block alone. The number of rows, the names of columns, the function "
+        "and its bounds are public."
+    )
+    parameters = """
+    --function MODULE:NAME, required
+        a Python function in an importable module, or in MODULE.py of the current folder; it takes a data frame of a
+        block of rows, and returns a number (or --outputs numbers) that depends on this block alone
+    --outcome NAME
+        column that the function is given as its second argument
+    --bounds LO HI, float
+        public bounds of the values of blocks, on the scale of --link; wide ones cost little (default: -100 100)
+    --outputs K, int, default 1
+        how many numbers it returns
+    --blocks B, int
+        number of blocks (default: by the rows)
+    --parameters P, int, default 1
+        how many parameters the function estimates
+    --skewness S, float, default 8
+        largest skewness that intervals count (default: 8)
+    --remainder R, float, default 0.35
+        largest bias of a block of m rows that intervals count, in its standard deviations times 1/m (default: 0.35)
+    --bias {jackknife,jackknife2,none}, default jackknife
+        correction of the values of blocks (default: jackknife)
+    --resolution R, float
+        what values are whole multiples of, as shares are
+    --link {fisher,logit,log}
+        scale of the values: fisher for correlations
+    --unit NAME
+        the column that says whose row it is: a unit's rows stay together, and the guarantee is for the unit
+    --missing {error,drop}, default error
+        rows with a missing entry: refuse them (default), or leave them out of their block
+    --time-limit SECONDS, float
+        CPU time of a block at most
+    --jobs N, int, default 1
+        processes (default: 1)
+    """
+    delta = 0.0
+    all_columns = True
+
+    def add_parameters(self, parser: argparse.ArgumentParser) -> None:
+        super().add_parameters(parser)
+        parser.set_defaults(bounds=[-100.0, 100.0])
+
+    def _function(self, words: str) -> Callable[..., Any]:
+        """Return the function that ``--function`` names."""
+        module, _, name = words.partition(":")
+        if not module or not name:
+            raise refuse("--function", given=words, allowed="MODULE:NAME")
+        if "" not in sys.path:
+            sys.path.insert(0, "")  # the current folder, as for `python -m`
+        try:
+            found: Any = importlib.import_module(module)
+        except Exception as error:  # any error of the user's module
+            raise InvalidParameter(
+                f"--function: the module {show(module)} cannot be imported: {type(error).__name__}: {error}"
+            ) from None
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        if not callable(found):
+            raise refuse("--function", given=name, allowed=f"name a function of the module {show(module)}")
+        function: Callable[..., Any] = found
+        return function
+
+    def read(self, table: InputTable, options: argparse.Namespace) -> tuple[Any, ...]:
+        self._function(options.function)
+        beside = {"--outcome": options.outcome, "--unit": options.unit}
+        named = {option: name for option, name in beside.items() if name is not None}
+        if named and options.column is None:
+            raise refuse("--column", allowed=f"be given beside {' and '.join(named)}")
+        columns = None if options.column is None else [*options.column, *named.values()]
+        if columns is not None and len(set(columns)) < len(columns):
+            raise refuse("--column, --outcome and --unit", allowed="name different columns")
+        frame = table.frame(columns, "--column", text=[] if options.unit is None else [options.unit])
+        return (frame,) if options.outcome is None else (frame, options.outcome)
+
+    def width(self, options: argparse.Namespace) -> int | None:
+        return 1
+
+    def build(self, options: argparse.Namespace, n: int, d: int) -> Any:
+        from dpstats.statistic import PrivateStatistic
+
+        check_ends(*options.bounds)
+        names = "parameters skewness remainder resolution link unit missing time_limit epsilon delta"
+        return PrivateStatistic(
+            self._function(options.function),
+            bounds=tuple(options.bounds),
+            blocks="auto" if options.blocks is None else options.blocks,
+            bias=None if options.bias == "none" else options.bias,
+            **given(options, names, n_outputs="outputs", n_jobs="jobs"),
+        )
+
+    def report(self, model: Any, options: argparse.Namespace) -> tuple[list[Any], dict[str, Any]]:
+        facts = {
+            "function": options.function,
+            "confidence_level": options.confidence,
+            "estimand": model.confidence_interval(options.confidence).estimand,
+            "estimates": model.estimates().to_dict(options.confidence)["rows"],
+            "blocks": model.n_blocks_,
+            "rows_of_a_block": model.block_size_,
+            "failed_share": model.failed_share_,
+        }
+        return [model.summary(options.confidence)], facts
+
+
+STATISTIC = StatisticCommand()
+
+
+def automatic(n: int, d: int, options: argparse.Namespace) -> str:
+    """Return the test that --test auto selects."""
+    from dpstats.identity import RowDistanceTest
+    from dpstats.identity.by_row_distance import automatic_test
+
+    # Only the row distance takes --rho, so its size alone decides.
+    epsilon = math.inf if options.rho is not None else 1.0 if options.epsilon is None else options.epsilon
+    return "row-distance" if automatic_test(n, d, epsilon) is RowDistanceTest else "spatial-sign"
+
+
+class IdentityTestCommand(ReleaseCommand):
+    """Tests of a public mean."""
+
+    name = "identity-test"
+    help = "private test of whether the mean of the rows is a public one"
+    description = (
+        "Test privately whether the rows are normal with a public mean and covariance (by default the identity), or "
+        "the columns independent signs. Pure privacy, but for filtering; the critical value is simulated, from public "
+        "numbers only."
+    )
+    mean = """
+    --mean M ..., float, extended, required
+        mean under the null hypothesis: one number, or one per column
+    """
+    spread = """
+    --cov FILE, path
+        public covariance matrix: a CSV file of numbers, no header
+    --std S ..., float, extended
+        public standard deviations of independent columns: one number, or one per column
+    """
+    parameters = """
+    --null {normal,product}, default normal
+        normal rows (default), or independent entries of -1 and 1 (0 counts as -1) with this mean
+    --level A, float, default 0.05
+        of the test (default: 0.05)
+    --test {row-distance,spatial-sign,lipschitz,filtering,auto}, default auto
+        auto (default): row-distance for 8 columns or more if its calibration takes minutes at most, and otherwise
+        spatial-sign
+    --delta DELTA, float
+        of filtering (default: 1e-06); the others are pure
+    --rho RHO, float
+        row-distance, for budgets kept in zero-concentrated privacy: Gaussian noise of this cost, in place of --epsilon
+    """
+    unit = "the mean of its entries"
+    missing = ("error", "drop", "center")
+    intervals = False
+    target = PowerTarget(automatic)
+
+    def add_parameters(self, parser: argparse.ArgumentParser) -> None:
+        add_options(parser, self.mean)
+        add_options(parser.add_mutually_exclusive_group(), self.spread)
+        super().add_parameters(parser)
+        parser.set_defaults(epsilon=None)  # 1, where --rho does not take its place
+
+    def build(self, options: argparse.Namespace, n: int, d: int) -> Any:
+        from dpstats.identity import FilteringTest, LipschitzExtensionTest, RowDistanceTest, SpatialSignTest
+
+        tests: dict[str, Any] = {
+            "row-distance": RowDistanceTest,
+            "spatial-sign": SpatialSignTest,
+            "lipschitz": LipschitzExtensionTest,
+            "filtering": FilteringTest,
+        }
+        if options.delta is not None and options.test != "filtering":
+            raise refuse(
+                "--delta", got=f"--test {options.test}", allowed="be given with --test filtering only"
+            )
+        if options.null == "product" and (options.std is not None or options.cov is not None):
+            remedy = "Signs have variance 1 - mean^2."
+            raise refuse("--std and --cov", allowed="be given with --null normal only", remedy=remedy)
+        own: dict[str, Any] = {} if options.delta is None else {"delta": options.delta}
+        test = tests[automatic(n, d, options) if options.test == "auto" else options.test]
+        if options.rho is not None:
+            if test is not RowDistanceTest:
+                allowed = "be given with --test row-distance only"
+                raise refuse("--rho", got=f"--test {options.test}", allowed=allowed)
+            if options.epsilon is not None:
+                raise refuse_both("--rho", "--epsilon", "Each is the privacy cost: remove one of them.")
+            own["rho"] = options.rho
+        return test(
+            mean=per_column("--mean", options.mean, d),
+            cov=self._covariance(options, d),
+            epsilon=1.0 if options.epsilon is None and options.rho is None else options.epsilon,
+            progress=shows_progress(options),
+            **given(options, "null level missing"),
+            **own,
+        )
+
+    def _covariance(self, options: argparse.Namespace, d: int) -> Any:
+        """Return the public covariance of an identity test: None, variances or a matrix."""
+        import numpy as np
+
+        from dpstats.data.parameters import check_columns
+
+        if options.std is not None:
+            std = check_columns("--std", per_column("--std", options.std, d), d, above=0)
+            return np.broadcast_to(std, (d,)) ** 2
+        if options.cov is None:
+            return None
+        refusal = f"--cov must be a CSV file of numbers without a header, got {options.cov}"
+        with reading(options.cov, refusal, InvalidParameter), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about an empty file, which is refused below
+            matrix = np.loadtxt(options.cov, delimiter=",", ndmin=2)
+        if matrix.size == 0:
+            raise InvalidParameter(f"{refusal}: the file is empty")
+        if matrix.shape != (d, d):
+            got = f"{matrix.shape[0]} of {matrix.shape[1]}"
+            raise refuse("--cov", got=got, allowed=f"hold {d} lines of {d} numbers, one per column")
+        return matrix
+
+    def report(self, model: Any, options: argparse.Namespace) -> tuple[list[Any], dict[str, Any]]:
+        result = model.result_
+        names = (
+            *("test", "null", "statistic", "threshold", "pvalue", "level", "reject", "n_calibration"),
+            *("level_range", "attainable_power"),
+        )
+        return [result.summary()], {name: getattr(result, name) for name in names}
+
+
+IDENTITY_TEST = IdentityTestCommand()

@@ -1,38 +1,204 @@
-"""The commands that release: what all of them share.
+"""What ``dpstats plan samples`` finds a number of rows for: an error, or the power of a test.
+
+The commands that release: what all of them share.
 
 A command is a class of its options, its estimator and its report; see `dpstats.cli.mean` for one.
+
+``dpstats plan``: what a release would consist of, whether a budget could pay, how many rows are needed.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from dpstats.cli.exits import epilog
-from dpstats.cli.files import notice, opened, output
-from dpstats.cli.input import InputTable, add_table, missing_words, text_format
 from dpstats.cli.options import (
+    InputTable,
     add_options,
     add_output,
     add_plot,
     add_privacy,
+    add_table,
+    add_unit,
     check_plot,
+    given,
     in_options,
+    missing_words,
+    per_column,
+    read_rows,
     refuse_both,
     spell_notes,
     split_list,
+    text_format,
 )
-from dpstats.cli.undelivered import until_delivered
-from dpstats.cli.units import add_unit, read_rows
-from dpstats.errors import BudgetExceeded, InvalidData, LedgerError, refuse, show
+from dpstats.cli.output import epilog, notice, opened, output, until_delivered
+from dpstats.errors import BudgetExceeded, InvalidData, InvalidParameter, LedgerError, refuse, show
 
 if TYPE_CHECKING:
-    from dpstats.cli.samples import Target
-    from dpstats.results import Summary
+    from dpstats.inference.results import Summary
+
+Build = Callable[[argparse.Namespace, int, int], Any]
+"""(options, rows, columns) -> the estimator."""
+
+
+class Found(NamedTuple):
+    """The estimator and its required number of rows, as text and as facts of the JSON output."""
+
+    estimator: Any
+    rows: int
+    words: str
+    facts: dict[str, Any]
+
+
+class Target(Protocol):
+    """The target of a required number of rows, an error or a power, and the options for its size."""
+
+    @property
+    def help(self) -> str: ...
+
+    @property
+    def description(self) -> str: ...
+
+    @property
+    def parameters(self) -> str: ...
+
+    def find(self, options: argparse.Namespace, d: int, build: Build) -> Found:
+        """Return the required number of rows for a number of columns."""
+
+
+class ErrorTarget(NamedTuple):
+    """An error that the plan has a formula for.
+
+    Attributes
+    ----------
+    words : str
+        Quantity that has the error.
+    share : callable
+        (options, columns) -> the number of numbers in the sum of the expected error of the plan.
+    """
+
+    words: str
+    share: Callable[[argparse.Namespace, int], int]
+
+    @property
+    def help(self) -> str:
+        return f"rows for an error {self.words}"
+
+    @property
+    def description(self) -> str:
+        return (
+            f"Find the smallest number of rows at which the root mean square error {self.words} is at most "
+            "--target-error, by the plan's own expected error."
+        )
+
+    @property
+    def parameters(self) -> str:
+        return f"""
+    --target-error E, float, required
+        root mean square error {self.words}, in its units
+    --spread S, float, repeated
+        standard deviation that rows are taken to have, once or once per column: for planning only (default: what the
+        plan says of it)
+    """
+
+    def find(self, options: argparse.Namespace, d: int, build: Build) -> Found:
+        from dpstats.data.parameters import check_real
+        from dpstats.means import required_samples
+
+        target = check_real("--target-error", options.target_error, above=0)
+        spread = None if options.spread is None else per_column("--spread", options.spread, d)
+        share = self.share(options, d)
+        # The estimator depends on columns and parameters only, so any number of rows builds the same one.
+        estimator = build(options, 2, d)
+        try:
+            n = required_samples(estimator, d, share * target**2, spread)
+        except InvalidParameter as error:
+            if not str(error).startswith("target_error"):
+                raise
+            raise refuse(
+                "--target-error",
+                allowed="be reached by 2^32 rows, the most that are added up exactly",
+                remedy="'dpstats plan' says the noise there.",
+            ) from None
+        plan = estimator.plan(n, d)
+        reached = math.sqrt(plan.expected_error(spread) / share)
+        words = f"{n:,} rows, for a root mean square error {self.words} of {reached:.4g}"
+        if spread is None and plan.expected_error(0.0) == plan.expected_error():
+            words += "\n  of the noise alone: --spread counts the sampling error"
+        return Found(estimator, n, words, {"rows": n, "root_mean_square_error": reached})
+
+
+class PowerTarget(NamedTuple):
+    """The power of an identity test, by simulation.
+
+    Attributes
+    ----------
+    chosen : callable
+        (rows, columns, options) -> the value of ``--test`` that "auto" stands for.
+    """
+
+    chosen: Callable[[int, int, argparse.Namespace], str]
+
+    @property
+    def help(self) -> str:
+        return "rows for the power of the test"
+
+    @property
+    def description(self) -> str:
+        return (
+            "Find, to within 2%, how many rows the test needs to reject with probability --power where the mean is "
+            "--distance off, by simulation of public numbers: no data are read."
+        )
+
+    @property
+    def parameters(self) -> str:
+        return """
+    --distance A, float, required
+        Mahalanobis distance of the rows' mean from --mean: of one column, in its standard deviations
+    --power P, float, default 0.8
+        probability to reject at that distance (default: 0.8)
+    --direction {dense,sparse}, default dense
+        where the mean lies: off in all columns alike (default), or in the first alone
+    --simulations N, int, default 1000
+        datasets of each size that is tried (default: 1000)
+    --max-seconds S, float, default 3600
+        of one core: a search that would take longer is refused (default: 3600)
+    """
+
+    def find(self, options: argparse.Namespace, d: int, build: Build) -> Found:
+        if options.test == "auto" and options.rho is not None:
+            raise refuse(
+                "--rho",
+                allowed="be given with --test row-distance only",
+                remedy="Which test 'auto' is depends on the number of rows.",
+            )
+
+        def search(name: str) -> tuple[Any, int]:
+            test = build(argparse.Namespace(**{**vars(options), "test": name}), 2, d)
+            own = given(options, "direction max_seconds", n_simulations="simulations")
+            return test, test.required_samples(options.distance, d, options.power, **own)
+
+        # "auto" chooses a test by the number of rows, which is the unknown here. Start with the test that is
+        # quick to simulate. If "auto" selects another test for the result, search again with this test, which
+        # needs fewer rows.
+        named = self.chosen(2**32, d, options) if options.test == "auto" else options.test
+        test, n = search(named)
+        if options.test == "auto" and (other := self.chosen(n, d, options)) != named:
+            better = search(other)
+            if self.chosen(better[1], d, options) == other:
+                test, n = better
+        words = (
+            f"{n:,} rows, for power {options.power:g} at distance {options.distance:g} "
+            f"({options.direction}), to within 2%"
+        )
+        facts = given(options, "distance power direction simulations")
+        return Found(test, n, words, {"rows": n, **facts})
+
 
 _CONFIDENCE = """
     --confidence P, float, default 0.95
@@ -306,7 +472,7 @@ def _naming(table: InputTable, options: argparse.Namespace) -> Iterator[None]:
     try:
         yield
     except InvalidData as error:
-        from dpstats.data.words import NO_NUMBER
+        from dpstats.data.values import NO_NUMBER
 
         words = in_options(error, options).replace(
             "if None is declared", "if an empty one is declared: NAME=A,B,"
@@ -343,3 +509,152 @@ def estimates(
     if stds is not None:
         columns["std"] = stds.tolist()
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+# Larger sizes are typing errors: plans for them would run out of memory or leave floating point.
+_MOST_ROWS, _MOST_COLUMNS = 10**15, 10**8
+
+
+def add_plans(commands: Any, releases: Iterable[ReleaseCommand]) -> Any:
+    """Add ``plan`` for all releases; return its commands, for a plan that is of no table."""
+    plan = commands.add_parser(
+        "plan",
+        help="what a release would consist of and cost; needs no data",
+        description="Show the parts of a release, their noise and cost, whether a budget could pay, and the time of "
+        "calibration, from public numbers alone. 'plan samples' finds the number of rows for an error or a power.",
+        epilog=epilog(),
+    )
+    plans = plan.add_subparsers(dest="planned", required=True, metavar="COMMAND")
+    sampled = plans.add_parser(
+        "samples",
+        help="how many rows a release needs for an error, or a test for a power",
+        description="Find the number of rows at which a release has an error or a test has a power, and print the "
+        "plan for that number.",
+    ).add_subparsers(dest="sampled", required=True, metavar="COMMAND")
+    for command in releases:
+        words = f"the plan of '{command.name}' with these parameters"
+        parser = plans.add_parser(command.name, help=words, description=f"Print {words}.")
+        add_options(parser, "    --rows N, int, required\n        number of rows")
+        _add_plan(parser, command, _plan)
+        if (target := command.target) is not None:
+            parser = sampled.add_parser(command.name, help=target.help, description=target.description)
+            add_options(parser, target.parameters)
+            _add_plan(parser, command, _samples)
+    return plans
+
+
+def _add_plan(parser: argparse.ArgumentParser, command: ReleaseCommand, run: Any) -> None:
+    required = ", required" if command.needs_columns else ""
+    words = "number of columns, or their names as --column has them in the release"
+    add_options(parser, f"    --columns D ...{required}\n        {words}")
+    command.add_parameters(parser)
+    add_affordable(parser)
+    add_output(parser)
+    parser.set_defaults(run=lambda options: run(command, options))
+
+
+def add_affordable(parser: argparse.ArgumentParser) -> None:
+    """Add the ledger that a plan is compared with."""
+    text = """
+    --budget LEDGER, path
+        say whether this ledger could pay, and show the remaining budget; exit status 4 if it could not
+    """
+    add_options(parser, text)
+
+
+def _plan(command: ReleaseCommand, options: argparse.Namespace) -> None:
+    """Print what a release would consist of, without data."""
+    from dpstats.data.parameters import check_integer
+
+    n = check_integer("--rows", options.rows, at_least=2, at_most=_MOST_ROWS)
+    d = _planned_columns(command, options)
+    _show_plan(options, command.build(options, n, d), n, d)
+
+
+def _samples(command: ReleaseCommand, options: argparse.Namespace) -> None:
+    """Print the required number of rows, and the plan for this number."""
+    assert command.target is not None
+    d = _planned_columns(command, options)
+    found = command.target.find(options, d, command.build)
+    _show_plan(options, found.estimator, found.rows, d, f"{found.words}\n", found.facts)
+
+
+def _planned_columns(command: ReleaseCommand, options: argparse.Namespace) -> int:
+    """Return the number of columns. Other options can refer to columns by their names, if these are given."""
+    from dpstats.data.parameters import check_integer
+
+    names = options.columns or []
+    if len(names) > 1 or any(not word.removeprefix("-").isdecimal() for word in names):
+        if len(set(names)) < len(names):
+            raise refuse("--columns", got=", ".join(names), allowed="name each column once")
+        options.column = names
+        known = command.width(options)
+        if known is not None and len(names) > known:
+            raise refuse("--columns", got=", ".join(names), allowed=f"name {known} of them")
+        return known or len(names)
+    options.columns = int(names[0]) if names else None
+    known = command.width(options)
+    if known is not None and options.columns is not None:
+        remedy = f"By the other options there are {known} of them."
+        raise refuse("--columns", allowed="not be given", remedy=remedy)
+    if known is None and options.columns is None:
+        raise refuse("--columns", allowed="be given: the number of columns")
+    return known or check_integer("--columns", options.columns, at_least=1, at_most=_MOST_COLUMNS)
+
+
+def _show_plan(
+    options: argparse.Namespace,
+    estimator: Any,
+    n: int,
+    d: int,
+    before: str = "",
+    found: dict[str, Any] | None = None,
+) -> None:
+    """Show a plan: what it costs, whether a budget could pay it, and how long it takes to calibrate."""
+    plan = estimator.plan(n, d)
+    name = type(estimator).__name__
+    text = f"{before}{name}: {plan}"
+    lines = [text, *(f"  {note}" for note in plan.notes() if note not in text)]
+    facts = {"estimator": name, **(found or {}), **plan.to_dict()}
+    if hasattr(estimator, "calibration_seconds"):
+        seconds = facts["calibration_seconds"] = estimator.calibration_seconds(n, d)
+        if seconds:
+            lines.append(
+                f"  calibration, before the charge: about {_duration(seconds)} of one core, to within a factor of a few"
+            )
+    show_affordable(options, plan, lines, facts)
+
+
+def show_affordable(options: argparse.Namespace, plan: Any, lines: list[str], facts: dict[str, Any]) -> None:
+    """Show a plan and whether the ledger of ``--budget`` can pay for it, and raise the error if it cannot."""
+    refusal = None
+    if options.budget is not None:
+        budget, left = ledger_budget(options.budget), None
+        try:
+            left = budget.remaining_after(plan)
+        except BudgetExceeded as error:
+            refusal = error
+        facts["budget"] = {
+            "ledger": str(options.budget),
+            "can_pay": left is not None,
+            "remaining": budget.remaining.to_dict(),
+            "remaining_after": None if left is None else left.to_dict(),
+        }
+        words = "it cannot pay"
+        if left is not None:
+            words = f"it can pay. Afterwards the largest single charge that fits is {left}"
+        lines.append(f"Budget {options.budget}: {words}")
+    with output(options) as show:
+        show("\n".join(lines), facts)
+    if refusal is not None:
+        raise refusal
+
+
+def _duration(seconds: float) -> str:
+    """Return a rough length of time."""
+    if seconds < 1:
+        return "a second or less"
+    for size, unit in ((3600, "hours"), (60, "minutes")):
+        if seconds >= 1.5 * size:
+            return f"{seconds / size:.2g} {unit}"
+    return f"{seconds:.2g} seconds"

@@ -9,18 +9,27 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from dpstats.cli.declared import DISCOVER, bounds_of, check_discovery, levels_of
-from dpstats.cli.exits import epilog
-from dpstats.cli.files import TableFile
-from dpstats.cli.options import NEIGHBORS, add_options, add_output, given, spell_notes
-from dpstats.cli.plan import add_affordable, show_affordable
+from dpstats.cli.options import (
+    DISCOVER,
+    NEIGHBORS,
+    add_options,
+    add_output,
+    bounds_of,
+    check_discovery,
+    given,
+    levels_of,
+    spell_notes,
+)
+from dpstats.cli.output import TableFile, epilog
 from dpstats.cli.release import (
+    add_affordable,
     add_charge,
     charge_label,
     check_charge,
     delivering,
     ledger_budget,
     plan_facts,
+    show_affordable,
 )
 from dpstats.errors import refuse, show
 
@@ -201,7 +210,7 @@ def _tables(options: argparse.Namespace) -> Any:
 
 def _database(word: str) -> Path | str:
     """Return the path of a file, or an address unchanged."""
-    from dpstats.sql.postgres_engine import is_postgres
+    from dpstats.sql.engines import is_postgres
 
     return word if is_postgres(word) else Path(word)
 

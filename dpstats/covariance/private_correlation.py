@@ -1,34 +1,160 @@
+"""Private correlations: Kendall's tau, without bounds, and Pearson's of shrunk rows.
+
+The concordance of the rows of two columns is counted by order, in time n log n for n rows.
+
+The sum over rows l of sign(x_k - x_l) sign(y_k - y_l) needs no pairs of rows. Sort rows by (x, y), and by (y, x). Row k
+has places p and q in the two orders, and c rows are before it in both. The sum is then
+
+    n + 4 c - 2 (p + q) - (ties in x) - (ties in y) + (ties in both),
+
+where a row is also a tie of itself. Proof: docs/proofs/kendall.md.
+"""
+
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from dpstats.covariance.error_distributions import CorrelationErrors, correlation_estimates, unidentified_note
-from dpstats.covariance.rank_correlation import (
-    CONCORDANCE,
-    MOST_ROWS,
-    STAGE,
-    CorrelationPlan,
-    Floats,
-    concordance_sums,
-    plan_concordance,
-)
-from dpstats.covariance.shrunk_correlations import (
-    ShrunkCorrelationPlan,
-    plan_shrunk_correlations,
-)
+from dpstats.covariance.moments import CorrelationErrors, correlation_estimates, unidentified_note
+from dpstats.covariance.shrunk_correlations import ShrunkCorrelationPlan, plan_shrunk_correlations
 from dpstats.data.parameters import check_choice, check_integer
-from dpstats.data.tables import Rows
+from dpstats.data.rows import Rows
+from dpstats.data.values import as_int64
 from dpstats.errors import refuse
-from dpstats.inference import Estimates, HasEstimates
+from dpstats.inference.estimates import Estimates, HasEstimates
 from dpstats.lattice import check_finite_rows
-from dpstats.means.ellipsoid_plan import PrivateRows, check_box, gaussian_guarantee, read_rows, release_rows
-from dpstats.release.estimator import PrivateEstimator
-from dpstats.release.parameters import HasMissingCodes, parameters
+from dpstats.lattice.products import Sums
+from dpstats.means.ellipsoids import PrivateRows, check_box, gaussian_guarantee, read_rows, release_rows
+from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.privacy.plan import ReleasePlan
+from dpstats.privacy.stages import Block
+from dpstats.release.additive import JointIntegers, additive_stages
+from dpstats.release.estimator import HasMissingCodes, PrivateEstimator, parameters
 from dpstats.release.session import Released, Session
+
+Integers = NDArray[np.int64]
+
+
+def ranks(column: NDArray[np.float64]) -> Integers:
+    """Return integers in the order of the entries, from 0; equal entries get the same one."""
+    _, found = np.unique(column, return_inverse=True)
+    return as_int64(found)
+
+
+def concordance(first: Integers, second: Integers) -> Integers:
+    """Return the sum over the other rows of products of signs, for each row. Rows come sorted.
+
+    ``first`` and ``second`` are the `ranks` of two columns.
+    """
+    n = first.size
+    places = np.arange(n)
+    rows = np.sort(first * n + second)
+    a, b = np.divmod(rows, n)
+    other_places = np.empty(n, dtype=np.int64)
+    other_places[np.sort(b * n + places) % n] = places
+    _, sizes = np.unique(rows, return_counts=True)
+    ties = np.bincount(a)[a] + np.bincount(b)[b] - np.repeat(sizes, sizes)
+    found: Integers = n + 4 * smaller_predecessors(other_places) - 2 * (places + other_places) - ties
+    return found
+
+
+def smaller_predecessors(order: Integers) -> Integers:
+    """Count the smaller entries before each entry of a permutation of 0, ..., n - 1.
+
+    Entries are sorted by one bit after another, the highest first. Entries of equal higher bits keep their order and
+    are next to each other. Each entry with the bit counts those before it without the bit.
+    """
+    n = order.size
+    places = np.arange(n, dtype=np.int32)
+    values, counts = np.array(order, dtype=np.int32), np.zeros(n, dtype=np.int32)
+    for bit in reversed(range((n - 1).bit_length())):
+        start = values >> (bit + 1) << (bit + 1)
+        low = (values >> bit & 1) == 0
+        before = np.cumsum(low, dtype=np.int32) - low
+        before -= before[start]
+        counts += np.where(low, 0, before)
+        to = np.where(low, start + before, places + (1 << bit) - before)
+        values[to], counts[to] = values.copy(), counts.copy()
+    return as_int64(counts[order])
+
+
+Floats = NDArray[np.float64]
+
+STAGE, CONCORDANCE, SQUARES = "rank correlations", "concordance", "squared concordance of rows"
+SQUARES_WEIGHT = 0.1
+"""Squared weight of the squares. Only the errors of correlations need them."""
+MOST_ROWS = 1_000_000
+"""n (n - 1)^2 is below 2^62: squares with their noise stay inside 64 bits."""
+_SAFE = 1 + 1e-12
+_LEAST_SPREAD = 0.3
+"""Least variance of a row's concordance, over the variance for independent columns."""
+
+
+@dataclass(frozen=True)
+class CorrelationPlan(ReleasePlan):
+    """The plan of a `PrivateCorrelation` by Kendall: one stage with the rank correlations of all pairs of columns."""
+
+    @property
+    def noise_std(self) -> float:
+        """Standard deviation of the noise of a correlation."""
+        return float(np.asarray(self.noise(CONCORDANCE).std))
+
+    def errors(self, released: Mapping[str, Floats]) -> Floats:
+        """Return the standard errors of the correlations: sampling and noise."""
+        n, tau = self.n_samples, np.clip(released[CONCORDANCE], -1.0, 1.0)
+        raised = released[SQUARES] + float(np.asarray(self.noise(SQUARES).std))
+        # Of a row's concordance the variance is at most half of 1 - tau^2, and a ninth for independent columns.
+        spread = np.clip(raised - tau**2, _LEAST_SPREAD * (1 - tau**2) ** 2 / 9, (1 - tau**2) / 2)
+        return np.asarray(np.sqrt(4 * spread / n + 2 * (1 - tau**2) / n**2 + self.noise_std**2))
+
+    def facts(self) -> dict[str, Any]:
+        """Return facts about the plan that its stages do not show, by name."""
+        return {"noise_std": self.noise_std}
+
+    def notes(self) -> list[str]:
+        """Return the facts as text, one line each."""
+        ratio = self.noise_std * 1.5 * math.sqrt(self.n_samples)
+        return [f"for independent columns the noise of a correlation is {ratio:.2g} times its sampling error"]
+
+
+def concordance_integers(d: int, n: int) -> JointIntegers:
+    """Return the blocks of the stage for n rows of d columns."""
+    pairs, others = d * (d - 1) // 2, n - 1
+    weight = math.sqrt(SQUARES_WEIGHT)
+    blocks = (
+        Block(CONCORDANCE, pairs, 2 / (n * others), float(others * d)),
+        Block(SQUARES, pairs, 1 / (n * others**2), 5.0 * others**2 * math.sqrt(pairs) / weight),
+    )
+    return JointIntegers(STAGE, blocks, math.inf, math.sqrt(1 + SQUARES_WEIGHT) * _SAFE)
+
+
+def concordance_sums(X: Floats) -> Sums:
+    """Return the sums over pairs of rows of products of signs, and the sums over rows of their squared sums.
+
+    Both have an entry for each pair of columns.
+    """
+    columns = [ranks(column) for column in X.T]
+    total, squares = [], []
+    # One pair of columns at a time: the rows of all pairs would need n d^2/2 numbers.
+    for first, second in itertools.combinations(columns, 2):
+        row = concordance(first, second)
+        total.append(row.sum())
+        squares.append((row**2).sum())
+    return {CONCORDANCE: np.array(total) // 2, SQUARES: np.array(squares)}
+
+
+def plan_concordance(n: int, d: int, guarantee: PrivacyGuarantee) -> CorrelationPlan:
+    """Return the plan for public sizes."""
+    stages = additive_stages([concordance_integers(d, n)], guarantee.epsilon, guarantee.delta)
+    return CorrelationPlan(stages, guarantee, n, d)
+
 
 AnyPlan = CorrelationPlan | ShrunkCorrelationPlan
 

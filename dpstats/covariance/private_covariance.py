@@ -9,35 +9,32 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from dpstats.covariance.box_moments import (
+from dpstats.covariance.moments import (
     STAGE,
+    BoundedErrors,
+    CentralMoments,
+    CorrelationErrors,
     CovariancePlan,
     coarse_bits,
+    correlation_estimates,
     fine_bits,
     moment_integers,
-    read_moments,
-)
-from dpstats.covariance.central_moments import CentralMoments
-from dpstats.covariance.error_distributions import (
-    BoundedErrors,
-    CorrelationErrors,
-    correlation_estimates,
     noise_only_note,
+    read_moments,
     unidentified_note,
 )
 from dpstats.data.parameters import check_integer
-from dpstats.data.tables import Rows
+from dpstats.data.rows import Rows
 from dpstats.errors import refuse
-from dpstats.figures import new_figure, plain
-from dpstats.inference import Estimates, HasEstimates
+from dpstats.inference.estimates import Estimates, HasEstimates
+from dpstats.inference.figures import new_figure, plain
+from dpstats.inference.multiple_testing import BONFERRONI
 from dpstats.lattice import check_finite_rows
 from dpstats.lattice.products import finest
-from dpstats.means.ellipsoid_plan import check_box, gaussian_guarantee
+from dpstats.means.ellipsoids import check_box, gaussian_guarantee
 from dpstats.release.additive import additive_stages
-from dpstats.release.estimator import PrivateEstimator
-from dpstats.release.parameters import HasMissingCodes, parameters
+from dpstats.release.estimator import HasMissingCodes, PrivateEstimator, parameters
 from dpstats.release.session import Released
-from dpstats.together import BONFERRONI
 
 Floats = NDArray[np.float64]
 

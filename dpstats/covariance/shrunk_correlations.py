@@ -13,10 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtr, chdtri
 
-from dpstats.covariance.error_distributions import MOST_NOISE
-from dpstats.means.ball_products import BallProducts, Extension
-from dpstats.means.ellipsoid_plan import EllipsoidPlan, Frame, Step, Walk, plan_rounds
-from dpstats.means.ellipsoids import ROUND_MEAN, WIDER, Ellipsoid
+from dpstats.covariance.moments import MOST_NOISE
+from dpstats.means.ellipsoids import (
+    ROUND_MEAN,
+    WIDER,
+    BallProducts,
+    Ellipsoid,
+    EllipsoidPlan,
+    Extension,
+    Frame,
+    Step,
+    Walk,
+    plan_rounds,
+)
 from dpstats.privacy.gaussian import gaussian_sigma
 from dpstats.privacy.guarantee import PrivacyGuarantee
 

@@ -8,9 +8,9 @@ from typing import Any
 _NAMES = {
     "Column": "dpstats.data.schema",
     "Schema": "dpstats.data.schema",
-    "Source": "dpstats.data.source",
-    "Rows": "dpstats.data.tables",
-    "Table": "dpstats.data.tables",
+    "Source": "dpstats.data.schema",
+    "Rows": "dpstats.data.rows",
+    "Table": "dpstats.data.rows",
     "open_source": "dpstats.data.opening",
     "register": "dpstats.data.opening",
 }

@@ -8,20 +8,31 @@ in memory.
 from __future__ import annotations
 
 import copy
+import pickle
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.data.columns import check_kind, list_items
-from dpstats.data.missing import NO_CODES, MissingCodes
-from dpstats.data.rows import as_float64, rows_of
-from dpstats.data.schema import Schema, add_column
-from dpstats.data.source import Source
-from dpstats.data.tables import Integers, Rows, Sums, Table
+from dpstats import __version__
+from dpstats.data.columns import check_kind, kind_of, list_items
+from dpstats.data.rows import (
+    NO_CODES,
+    Integers,
+    MissingCodes,
+    Rows,
+    Sums,
+    Table,
+    add_sums,
+    added,
+    as_float64,
+    rows_of,
+)
+from dpstats.data.schema import Schema, Source, add_column
 from dpstats.errors import InvalidData, refuse_data
 
 Beside = str | tuple[str, ...] | None
@@ -302,3 +313,425 @@ def count_rows(part: Part) -> dict[str, Any]:
 def return_rows(part: Part) -> Part:
     """Return the rows."""
     return part
+
+
+# Rows that a library computes in batches: a lazy frame of polars, a table of ibis, or a dataset of pyarrow. Each pass
+# runs the query again, so that one batch is in memory.
+
+
+_ENTRIES = 1 << 20  # of a batch
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LazyRows(Engine):
+    """Rows of a query.
+
+    Attributes
+    ----------
+    frame : polars.LazyFrame, ibis table, or pyarrow.dataset.Dataset
+    columns : list of str
+    beside : tuple of str
+    """
+
+    frame: Any
+    columns: list[str]
+    beside: tuple[str, ...] = ()
+
+    @cached_property
+    def shape(self) -> tuple[int, int]:
+        return int(run_query(self._count)), len(self.columns)
+
+    def having(self, columns: Sequence[str] | None, beside: Beside = None) -> LazyRows:
+        chosen, others = chosen_columns(self._all_names, columns, beside)
+        return replace(self, columns=chosen, beside=others)
+
+    def total(self, work: Work) -> dict[str, Integers]:
+        wanted = list(dict.fromkeys([*self.columns, *self.beside])) or self._all_names[:1]
+        size = max(1, _ENTRIES // max(1, len(wanted)))
+        batches = iter(run_query(lambda: self._batches(wanted, size)))
+        total: dict[str, Integers] = {}
+        seen = 0
+        while True:
+            batch = run_query(lambda: next(batches, None))
+            if batch is None and seen:
+                break
+            if batch is None:
+                batch = run_query(lambda: self._nothing(wanted))
+            seen += len(batch)
+            X = np.empty((len(batch), 0))
+            if self.columns:
+                X = read_numbers(batch.select(self.columns), self.codes)
+            added(total, work(Part(X, [batch[name] for name in self.beside])))
+            if not seen:
+                break
+        self.check_count(seen)
+        return total
+
+    @property
+    @abstractmethod
+    def _all_names(self) -> list[str]:
+        """Names of the columns of the query."""
+
+    @abstractmethod
+    def _count(self) -> int:
+        """Return the number of rows."""
+
+    @abstractmethod
+    def _batches(self, names: list[str], size: int) -> Iterable[Any]:
+        """Return frames of some of the columns, of at most a number of rows."""
+
+    @abstractmethod
+    def _nothing(self, names: list[str]) -> Any:
+        """Return a frame of some of the columns, without rows."""
+
+
+class PolarsRows(LazyRows):
+    """Rows of a lazy frame of polars."""
+
+    @cached_property
+    def _schema(self) -> Any:
+        return run_query(self.frame.collect_schema)
+
+    @property
+    def _all_names(self) -> list[str]:
+        return list(self._schema)
+
+    def kind(self, name: Any) -> str | None:
+        import polars
+
+        return kind_of(polars.Series([], dtype=self._schema[name]))
+
+    def _count(self) -> int:
+        import polars
+
+        return int(self.frame.select(polars.len()).collect().item())
+
+    def _batches(self, names: list[str], size: int) -> Iterable[Any]:
+        return self.frame.select(names).collect_batches(chunk_size=size)  # type: ignore[no-any-return]
+
+    def _nothing(self, names: list[str]) -> Any:
+        return self.frame.select(names).head(0).collect()
+
+
+class IbisRows(LazyRows):
+    """Rows of a table of ibis. The backend sends the rows to this process."""
+
+    @property
+    def _all_names(self) -> list[str]:
+        return [str(name) for name in self.frame.columns]
+
+    def kind(self, name: Any) -> str | None:
+        import pyarrow
+
+        return kind_of(pyarrow.chunked_array([], type=self.frame[name].type().to_pyarrow()))
+
+    def _count(self) -> int:
+        return int(self.frame.count().to_pyarrow().as_py())
+
+    def _batches(self, names: list[str], size: int) -> Iterable[Any]:
+        import pyarrow
+
+        batches = self.frame.select(names).to_pyarrow_batches(chunk_size=size)
+        return (pyarrow.Table.from_batches([batch]) for batch in batches)
+
+    def _nothing(self, names: list[str]) -> Any:
+        return self.frame.select(names).schema().to_pyarrow().empty_table()
+
+
+class DatasetRows(LazyRows):
+    """Rows of a dataset of pyarrow: of one file or of many."""
+
+    @property
+    def _all_names(self) -> list[str]:
+        return list(self.frame.schema.names)
+
+    def kind(self, name: Any) -> str | None:
+        import pyarrow
+
+        return kind_of(pyarrow.chunked_array([], type=self.frame.schema.field(name).type))
+
+    def _count(self) -> int:
+        return int(self.frame.count_rows())
+
+    def _batches(self, names: list[str], size: int) -> Iterable[Any]:
+        import pyarrow
+
+        batches = self.frame.to_batches(columns=names, batch_size=size)
+        return (pyarrow.Table.from_batches([batch]) for batch in batches if batch.num_rows)
+
+    def _nothing(self, names: list[str]) -> Any:
+        return self.frame.schema.empty_table().select(names)
+
+
+def open_lazy_frame(frame: Any) -> LazyRows:
+    """Return the rows of a lazy frame of polars."""
+    if not hasattr(frame, "collect_batches"):
+        raise refuse_data(
+            "X",
+            allowed="a lazy frame that polars can read in batches (polars 1.34 or newer)",
+            remedy="Collect the frame, or write it as a Parquet file and give the path.",
+        )
+    return PolarsRows(frame, list(run_query(frame.collect_schema)))
+
+
+# Dask: a pure task for each partition of an array or a data frame, on any scheduler. The scheduler runs a lost task
+# again, and it returns the same integers. Budgets are charged outside of tasks.
+
+
+_SUMS = 8  # partial sums that one task adds up
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DaskRows(Engine):
+    """Rows of a Dask collection.
+
+    Attributes
+    ----------
+    collection : dask array of shape (n, d), or dask data frame
+    columns : list of str, or None
+    beside : tuple of str
+    """
+
+    collection: Any
+    columns: list[str] | None
+    beside: tuple[str, ...] = ()
+    local = False
+
+    @cached_property
+    def shape(self) -> tuple[int, int]:
+        d = self.collection.shape[1] if self.columns is None else len(self.columns)
+        if self.columns is None and not np.isnan(self.collection.shape[0]):
+            return int(self.collection.shape[0]), int(d)
+        n = int(_run(self._tasks(count_rows))[N_ROWS])
+        return n, int(d)
+
+    def size(self, schema: Schema) -> tuple[int, int] | None:
+        # An array may know the sizes of its blocks. A frame does not.
+        stated = self.columns is None and not np.isnan(self.collection.shape[0])
+        return self.shape if stated else None
+
+    def having(self, columns: Sequence[str] | None, beside: Beside = None) -> DaskRows:
+        if self.columns is None:
+            raise refuse_data("X", got="an array", allowed="a data frame for its columns to have names")
+        chosen, others = chosen_columns([str(name) for name in self.collection.columns], columns, beside)
+        return replace(self, columns=chosen, beside=others)
+
+    def kind(self, name: Any) -> str | None:
+        import pandas as pd
+
+        return kind_of(pd.Series([], dtype=self.collection.dtypes[name]))
+
+    def total(self, work: Work) -> dict[str, Integers]:
+        found = _run(self._tasks(Counted(work)))
+        self.check_count(int(found.pop(N_ROWS)))
+        return found
+
+    def collect(self) -> list[Part]:
+        parts = _compute(self._tasks(return_rows))
+        self.check_count(sum(len(part.X) for part in parts))
+        return parts
+
+    def _tasks(self, work: Any) -> list[Any]:
+        from dask.delayed import delayed
+
+        task = delayed(_on_block, pure=True)
+        # Put all columns of an array into one chunk, so that rows are complete.
+        whole = self.collection.rechunk({1: -1}) if self.columns is None else self.collection
+        blocks = np.ravel(whole.to_delayed())
+        return [task(work, block, self.columns, self.beside, self.codes) for block in blocks]
+
+
+def _on_block(
+    work: Work, block: Any, columns: list[str] | None, beside: tuple[str, ...], codes: MissingCodes
+) -> Any:
+    """Return the sums of one partition."""
+    if columns is None:
+        return work(Part(read_numbers(block, codes)))
+    return work(Part(read_numbers(block[columns], codes), [block[name] for name in beside]))
+
+
+def _run(tasks: list[Any]) -> dict[str, Any]:
+    """Return the sum of the results of tasks, added up in a tree."""
+    from dask.delayed import delayed
+
+    plus = delayed(add_sums, pure=True)
+    while len(tasks) > 1 or not tasks:
+        tasks = [plus(tasks[i : i + _SUMS]) for i in range(0, len(tasks), _SUMS)] or [plus([])]
+    return dict(_compute(tasks)[0])
+
+
+def _compute(tasks: list[Any]) -> list[Any]:
+    """Return the results of tasks, or raise an error if rows cannot be read."""
+    from dask.base import compute
+
+    failed: InvalidData | None = None
+    try:
+        return list(compute(*tasks))
+    except InvalidData as error:
+        failed = InvalidData(*error.args)
+    except Exception:  # an error of the graph may quote rows
+        failed = refusal()
+    raise failed
+
+
+def open_array(array: Any) -> DaskRows:
+    """Return the rows of a dask array."""
+    if array.ndim != 2:
+        raise refuse_data(
+            "X", got=f"{array.ndim} dimension(s)", allowed="a 2-d table (n_samples, n_features)"
+        )
+    return DaskRows(array, None)
+
+
+def open_frame(frame: Any) -> DaskRows:
+    """Return the rows of a dask data frame."""
+    return DaskRows(frame, [str(name) for name in frame.columns])
+
+
+# Spark: one row of exact sums for each partition of a data frame. Spark runs a lost task again, and it returns the
+# same integers: a task returns its sums as a row, and changes nothing else. Tasks raise no error, because Spark writes
+# errors to its logs. Budgets are charged outside of tasks.
+
+
+_FAN = 64  # rows of sums that the driver adds up
+_RESULT = "result binary"
+_KINDS = {
+    **dict.fromkeys(["boolean", "byte", "short", "integer", "long", "float", "double", "decimal"], "number"),
+    **dict.fromkeys(["string", "varchar", "char"], "text"),
+    **dict.fromkeys(["date", "timestamp", "timestamp_ntz"], "time"),
+    "binary": "bytes",
+}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SparkRows(Engine):
+    """Rows of a Spark data frame. Every pass computes the frame again, unless its owner has persisted it.
+
+    Attributes
+    ----------
+    frame : pyspark.sql.DataFrame
+    columns : list of str
+    beside : tuple of str
+    """
+
+    frame: Any
+    columns: list[str]
+    beside: tuple[str, ...] = ()
+    local = False
+
+    @cached_property
+    def _counts(self) -> list[int]:
+        """The number of rows of each partition."""
+        return [int(found[N_ROWS]) for found in self._results(count_rows, counting=True)]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return sum(self._counts), len(self.columns)
+
+    def having(self, columns: Sequence[str] | None, beside: Beside = None) -> SparkRows:
+        chosen, others = chosen_columns([field.name for field in self.frame.schema.fields], columns, beside)
+        if any(self.kind(name) != "number" for name in chosen):
+            raise refuse_data("X", allowed="a 2-d table of numbers")
+        return replace(self, columns=chosen, beside=others)
+
+    def kind(self, name: Any) -> str | None:
+        kinds = {field.name: field.dataType.typeName() for field in self.frame.schema.fields}
+        return _KINDS.get(kinds[name])
+
+    def total(self, work: Work) -> dict[str, Integers]:
+        total = add_sums(self._results(Counted(work), grouped=len(self._counts) > _FAN))
+        self.check_count(int(total.pop(N_ROWS, 0)))
+        return total
+
+    def collect(self) -> list[Part]:
+        parts = self._results(return_rows)
+        self.check_count(sum(len(part.X) for part in parts))
+        return parts
+
+    def _results(self, work: Any, *, counting: bool = False, grouped: bool = False) -> list[Any]:
+        """Return the results of each partition that has rows, or of several together."""
+        names = [] if counting else [*self.columns, *self.beside]
+        numbers = 0 if counting else len(self.columns)
+        # Columns are named by their positions, because Spark ignores the case of names.
+        given = [field.name for field in self.frame.schema.fields]
+        # A partition without columns has no batches, so that its rows are counted by its first column.
+        places = [given.index(name) for name in names] or [0]
+        frame = self.frame.toDF(*(f"c{place}" for place in range(len(given))))
+        frame = frame.selectExpr(*(f"c{place} AS d{j}" for j, place in enumerate(places)))
+        rows = frame.mapInArrow(_Task(work, numbers, self.codes), _RESULT)
+        if grouped:
+            rows = rows.repartition(_FAN).mapInArrow(_sum_partitions, _RESULT)
+        found = [_read_result(row[0]) for row in run_query(rows.collect)]
+        return found or [work(Part(np.empty((0, numbers)), [[] for _ in names[numbers:]]))]
+
+
+@dataclass(frozen=True)
+class _Task:
+    """Work on the batches of a partition: the columns of numbers first, then the others."""
+
+    work: Work
+    numbers: int
+    codes: MissingCodes = NO_CODES
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        import pyarrow
+
+        def result(batch: Any) -> Any:
+            table = pyarrow.Table.from_batches([batch])
+            names = table.column_names
+            X = read_numbers(table.select(names[: self.numbers]), self.codes)
+            return self.work(Part(X, [table[name] for name in names[self.numbers :]]))
+
+        return _answer(lambda: _together(result(batch) for batch in batches if batch.num_rows))
+
+
+def _sum_partitions(batches: Iterable[Any]) -> Iterator[Any]:
+    """Add up the results of several partitions."""
+    return _answer(lambda: _together(_read_result(row) for batch in batches for row in batch[0].to_pylist()))
+
+
+def _together(results: Iterable[Any]) -> list[Any]:
+    """Return the sum of all sums, or all parts, as a list. It is empty if there are none."""
+    total: dict[str, Integers] = {}
+    parts: list[Any] = []
+    for found in results:
+        if isinstance(found, Part):
+            parts.append(found)
+        else:
+            added(total, found)
+    return [*parts, *([total] if total else [])]
+
+
+def _answer(result: Callable[[], list[Any]]) -> Iterator[Any]:
+    """Return one row for each result, or a single row that refuses."""
+    import pyarrow
+
+    rows: list[tuple[str, Any]]
+    try:
+        rows = [("found", found) for found in run_query(result)]
+    except InvalidData as error:
+        rows = [("refused", error.args)]
+    cells = [pickle.dumps((__version__, *row)) for row in rows]
+    yield pyarrow.RecordBatch.from_arrays([pyarrow.array(cells, pyarrow.binary())], ["result"])
+
+
+def _read_result(cell: bytes) -> Any:
+    """Return a result of a worker, or raise its error."""
+    version, kind, found = pickle.loads(bytes(cell))
+    if version != __version__:
+        raise refuse_data(
+            "X",
+            got=str(version),
+            allowed=f"be read by workers of Spark with this version of dpstats ({__version__})",
+            remedy="Install the same version on all workers.",
+        )
+    if kind == "refused":
+        raise InvalidData(*found)
+    return found
+
+
+def open_spark_frame(frame: Any) -> SparkRows:
+    """Return the rows of a Spark data frame."""
+    if frame.isStreaming:
+        raise refuse_data("X", got="a stream", allowed="a Spark data frame of finitely many rows")
+    return SparkRows(frame, [field.name for field in frame.schema.fields])

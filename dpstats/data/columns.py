@@ -1,17 +1,126 @@
+"""Private columns of any container, read item by item, so that a row depends on this row only.
+
+``numpy.asarray`` gives all rows of a list one type, so a single row of text would turn every number into text. A
+container with one declared type is read by that type, which is public; any other container is read item by item.
+"""
+
 from __future__ import annotations
 
+import datetime
+import hashlib
+import math
 import sys
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.data.arithmetic import as_int64
-from dpstats.data.frames import frame_of, in_memory, series_of
-from dpstats.data.values import Instant, bool_of
-from dpstats.data.words import Words
-from dpstats.errors import attempt, refuse_data
+from dpstats.data.values import Instant, Words, as_int64, bool_of, key_of
+from dpstats.errors import attempt, refuse, refuse_data, show, show_names
+
+
+def refuse_unknown(parameter: str, wanted: Sequence[Any], names: Sequence[Any]) -> None:
+    """Raise an error for names that no column has, or that several columns have."""
+    for place, name in enumerate(wanted):
+        if list(names).count(name) != 1:
+            got = show(name) if len(wanted) == 1 else f"another at position {place}"
+            raise refuse(parameter, got=got, allowed=f"name columns of the data frame ({show_names(names)})")
+
+
+def select(frame: Any, names: list[Any]) -> Any:
+    """Return some columns as a data frame of the same library, with the attributes of the frame."""
+    if hasattr(frame, "iloc"):
+        return frame[names]
+    import narwhals as nw
+
+    return nw.from_native(frame, eager_only=True).select(names).to_native()
+
+
+def column(frame: Any, name: Any) -> Any:
+    """Return a column of a data frame."""
+    if hasattr(frame, "iloc"):
+        return frame[name]
+    import narwhals as nw
+
+    return nw.from_native(frame, eager_only=True)[name].to_native()
+
+
+def take(frame: Any, name: Any, places: Any) -> Any:
+    """Return some entries of a column, in its own type."""
+    values = column(frame, name)
+    return values.iloc[places].array if hasattr(values, "iloc") else values[places]
+
+
+def frame_like(X: Any, rows: Any, names: Sequence[Any] | None) -> Any:
+    """Return the array ``rows`` as a data frame of the library of ``X``, or unchanged if ``X`` is not a data frame."""
+    if names is None or not hasattr(X, "columns"):
+        return rows
+    if hasattr(X, "iloc"):
+        return type(X)(rows, columns=names)
+    import narwhals as nw
+
+    columns = {name: rows[:, place] for place, name in enumerate(names)}
+    return nw.from_dict(columns, backend=nw.from_native(X).implementation).to_native()
+
+
+def check_indexes(columns: Mapping[str, Any]) -> None:
+    """Raise an error for pandas objects of one length with different indexes: rows are paired by position.
+
+    The error reveals that the indexes differ, and no label of them.
+    """
+    pandas = sys.modules.get("pandas")
+    if pandas is None:
+        return
+    first: tuple[str, Any] | None = None
+    for name, column in columns.items():
+        if not isinstance(column, pandas.Series | pandas.DataFrame):
+            continue
+        if first is None:
+            first = name, column.index
+        elif len(column) == len(first[1]) and not column.index.equals(first[1]):
+            raise refuse_data(
+                name,
+                allowed=f"have the index of {first[0]}, because rows are paired by position",
+                remedy="Align the rows by label, or give both the same new index with reset_index(drop=True).",
+            )
+
+
+def in_memory(X: Any) -> Any:
+    """Collect a lazy frame of polars, and return anything else unchanged."""
+    polars = sys.modules.get("polars")
+    if polars is None or not isinstance(X, polars.LazyFrame):
+        return X
+    collected = attempt(X.collect, Exception)
+    if collected is None:
+        raise refuse_data(
+            "X", allowed="a lazy frame that can be collected", remedy="Collect it to see why it cannot."
+        )
+    return collected
+
+
+def frame_of(X: Any) -> Any:
+    """Return a data frame in memory as a narwhals frame, or None for anything else and for sparse pandas frames."""
+    import narwhals as nw
+
+    if isinstance(X, np.ndarray) or not hasattr(X, "shape") or hasattr(X, "sparse"):
+        return None
+    found = nw.from_native(X, pass_through=True, eager_only=True)
+    return found if isinstance(found, nw.DataFrame) else None
+
+
+def series_of(data: Any) -> Any:
+    """Return a column of pandas, polars or pyarrow as a narwhals column, or None for anything else."""
+    import narwhals as nw
+
+    pyarrow = sys.modules.get("pyarrow")
+    if pyarrow is not None and isinstance(data, pyarrow.Array):
+        data = pyarrow.chunked_array([data])
+    found = nw.from_native(data, series_only=True, pass_through=True)
+    return found if isinstance(found, nw.Series) else None
+
 
 # Columns
 
@@ -217,3 +326,124 @@ def truths(name: str, data: Any) -> NDArray[np.bool_]:
         )
     array = np.array(found, dtype=bool)
     return array if where is None else array[where]
+
+
+# Undeclared labels: a canonical form of each value, and an order. Both depend on the value only.
+
+
+DISCOVER = "discover"
+"""In place of declared labels: labels of many rows are found."""
+
+_MOST_DIGITS = 400  # of a decimal number; a longer fraction would take too long
+_MICROSECOND = 10**12  # in attoseconds
+_START = datetime.datetime(1970, 1, 1)
+
+
+def read_labels(entries: Any, name: str = "y") -> NDArray[np.object_]:
+    """Return the canonical label of each entry, or None for an entry without a label.
+
+    Text is unchanged. Equal numbers of any type have the same label. Dates and times without a zone become a
+    ``datetime``. Missing, infinite and all other entries have no label.
+
+    Examples
+    --------
+    >>> from dpstats.data.columns import read_labels
+    >>> read_labels(["b", 1, 1.0, True, None]).tolist()
+    ['b', 1, 1, 1, None]
+    """
+    values, where = distinct(name, entries)
+    labels = np.empty(len(values), dtype=object)
+    labels[:] = [_label(value) for value in values]
+    return labels if where is None else labels[where]
+
+
+def in_order(labels: Iterable[Any]) -> list[Any]:
+    """Return distinct labels in order: numbers, then times, then text."""
+
+    def place(label: Any) -> tuple[int, Any]:
+        return 2 if isinstance(label, str) else 1 if isinstance(label, datetime.datetime) else 0, label
+
+    return sorted(labels, key=place)
+
+
+def _label(value: Any) -> Any:
+    if type(value) is str:
+        return value
+    key = key_of(value)
+    if key is None:
+        return None
+    if key[0] == "text":
+        return key[1]
+    if key[0] == "number":
+        return _exact_label(key[1])
+    if key[0] != "time" or key[1] % _MICROSECOND:
+        return None
+    return attempt(lambda: _START + datetime.timedelta(microseconds=key[1] // _MICROSECOND), OverflowError)
+
+
+def _exact_label(number: Any) -> Any:
+    """Return a number as an integer, a float or a fraction: the first that is exact."""
+    if isinstance(number, bool | int):
+        return int(number)
+    if isinstance(number, float):
+        if not math.isfinite(number):
+            return None
+        return int(number) if number.is_integer() else number
+    if isinstance(number, Decimal) and (
+        not number.is_finite()
+        or abs(number.adjusted()) > _MOST_DIGITS
+        or len(number.as_tuple().digits) > _MOST_DIGITS
+    ):
+        return None
+    exact = Fraction(number)
+    if exact.denominator == 1:
+        return int(exact)
+    nearest = attempt(lambda: float(exact), OverflowError)
+    return nearest if nearest is not None and Fraction(nearest) == exact else exact
+
+
+# Protected units, such as people: of each unit a limited number of rows counts, chosen by its own rows alone.
+# Proof: docs/proofs/private-size.md.
+
+
+Codes = NDArray[np.int64]
+
+
+def check_labels(units: NDArray[np.object_]) -> NDArray[np.object_]:
+    """Return the labels of units, or refuse a missing one."""
+    if any(label is None for label in units):
+        raise refuse_data(
+            "units",
+            got="at least one entry that is missing or something else",
+            allowed="text, numbers or times",
+        )
+    return units
+
+
+def cut_units(units: NDArray[np.object_], values: Codes, most: int) -> Codes:
+    """Return the values of the rows that count: of each unit at most ``most``.
+
+    A unit with more rows keeps the rows with the smallest hashes. A hash is of the label of the unit, the value, and
+    its place among equal values of the unit. So the choice depends on the rows of the unit only, in any order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.data.columns import cut_units
+    >>> units = np.array(["a", "a", "a", "b"], dtype=object)
+    >>> cut_units(units, np.array([0, 1, 1, 2]), 2)
+    array([1, 1, 2])
+    """
+    places: dict[Any, int] = {}
+    codes = np.array([places.setdefault(label, len(places)) for label in units], dtype=np.int64)
+    order = np.lexsort((values, codes))
+    ends = np.cumsum(np.bincount(codes, minlength=len(places)))
+    kept = [np.zeros(0, dtype=np.int64)]
+    for label, own in zip(places, np.split(values[order], ends[:-1]), strict=True) if len(places) else ():
+        if len(own) > most:
+            place = np.arange(len(own)) - np.searchsorted(own, own)
+            parts = [f"{label!r},{value},{i}" for value, i in zip(own, place, strict=True)]
+            hashes = [hashlib.sha256(part.encode()).digest() for part in parts]
+            own = own[sorted(range(len(own)), key=hashes.__getitem__)[:most]]
+        kept.append(own)
+    return np.concatenate(kept)

@@ -1,18 +1,164 @@
+"""Private rows of numbers of any container, read so that a row does not depend on other rows, and tables of them.
+
+A row has the same float64 values as if it were the only row in a table of the same kind. If a container declares a type
+(of an array or a column), the type is public and all entries are converted together. Otherwise entries are read one by
+one. Whether an entry is a code of a missing entry, such as -999 or "unk", depends on this entry only.
+"""
+
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.data.columns import distinct, list_items
-from dpstats.data.frames import frame_of, in_memory, series_of
-from dpstats.data.missing import NO_CODES, MissingCodes
-from dpstats.data.values import float_of
-from dpstats.data.words import NO_NUMBER, Words
-from dpstats.data.words import numbers as read_words
-from dpstats.errors import InvalidData, attempt, refuse_data
+from dpstats.data.columns import distinct, frame_of, in_memory, list_items, series_of
+from dpstats.data.values import (
+    MISSING_WORDS,
+    NO_NUMBER,
+    Key,
+    Words,
+    exact_number,
+    float_of,
+    label_key,
+    single_precision,
+)
+from dpstats.data.values import numbers as read_words
+from dpstats.errors import InvalidData, attempt, refuse, refuse_data, show
+
+
+class MissingCodes:
+    """Declared codes of missing entries.
+
+    A code that is a number, or a text that Python reads as one, is compared by value. So -999 is also the entry -999.0,
+    and the word "-999.00" of a file. Any other text is compared with the text of an entry, without blanks around it.
+
+    Attributes
+    ----------
+    words : frozenset of str
+        The codes that are compared by text.
+    numbers : tuple of float
+        The codes that are compared by value, in double precision, and as a column of single precision has them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.data.rows import check_codes
+    >>> codes = check_codes([-999, "unk"])
+    >>> codes.clear_numbers(np.array([1.0, -999.0]))
+    array([ 1., nan])
+    >>> codes.clear_entries("y", ["a", "unk", "-999.0"])
+    ['a', None, None]
+    """
+
+    def __init__(self, words: frozenset[str] = frozenset(), numbers: Sequence[Any] = ()) -> None:
+        self.words = words
+        self._keys: frozenset[Key | None] = frozenset(map(label_key, numbers))
+        doubles = [float(number) for number in numbers]
+        singles = [single for number in doubles if (single := single_precision(number)) is not None]
+        self.numbers = tuple(dict.fromkeys([*doubles, *singles]))
+
+    def __bool__(self) -> bool:
+        return bool(self.words or self.numbers)
+
+    def matches(self, value: Any) -> bool:
+        """Return whether an entry, or a declared label, is one of the codes."""
+        key = label_key(value)
+        if key is not None and key[0] == "text":
+            if key[1].strip() in self.words:
+                return True
+            key = label_key(exact_number(key[1])) if self.numbers else None
+        if key is None or key[0] != "number":
+            return False
+        return key in self._keys or (type(value) is float and value in self.numbers)
+
+    def clear_numbers(self, numbers: Any) -> Any:
+        """Return numbers as float64 with NaN for codes. Without codes, return them unchanged."""
+        from scipy.sparse import issparse
+
+        if not self.numbers:
+            return numbers
+        if issparse(numbers):
+            if 0 in self.numbers:
+                raise refuse(
+                    "missing_codes",
+                    allowed="not have 0 for a sparse table, whose other entries are all 0",
+                    remedy="Convert the table with X.toarray().",
+                )
+            cleared = numbers.copy()
+            cleared.data = self.clear_numbers(numbers.data)
+            return cleared
+        found = attempt(lambda: np.array(numbers, dtype=np.float64), TypeError, ValueError)
+        if found is None:
+            raise refuse_data("numbers", got=show(numbers), allowed="an array of numbers")
+        found[np.isin(found, self.numbers)] = math.nan
+        return found
+
+    def clear_items(self, items: Sequence[Any]) -> Sequence[Any]:
+        """Return items of a column of numbers with None for texts that are codes."""
+        if not self:
+            return items
+        return [None if isinstance(item, str) and self.matches(item) else item for item in items]
+
+    def clear_entries(self, name: str, entries: Any) -> Any:
+        """Return the entries of a column with None for codes, or the empty word. Without codes, return it unchanged."""
+        if not self:
+            return entries
+        if isinstance(entries, Words):
+            return Words("" if self.matches(word) else word for word in entries)
+        values, where = distinct(name, entries)
+        kept = [None if self.matches(value) else value for value in values]
+        return kept if where is None else [kept[place] for place in where]
+
+    def clear_sql(self, expression: str) -> str:
+        """Return the SQL of a number with NULL for codes."""
+        if not self.numbers:
+            return expression
+        found = " OR ".join(f"{expression} = CAST('{number!r}' AS DOUBLE)" for number in self.numbers)
+        return f"CASE WHEN {found} THEN NULL ELSE {expression} END"
+
+    @property
+    def missing_words(self) -> frozenset[str]:
+        """The words that mean a missing entry in a file's column of numbers."""
+        return MISSING_WORDS | self.words if self.words else MISSING_WORDS
+
+
+NO_CODES = MissingCodes()
+
+
+def check_codes(value: Any, name: str = "missing_codes") -> MissingCodes:
+    """Return the codes of missing entries, or raise an error for anything but numbers and words."""
+    if value is None:
+        return NO_CODES
+    allowed = "a list of finite numbers and of words, such as [-999, 'unk']"
+    if isinstance(value, str | bytes | Real) or not isinstance(value, Sequence | Set | np.ndarray):
+        raise refuse(name, given=value, allowed=allowed, remedy="Write codes in brackets.")
+    words, numbers = set(), []
+    for code in value.tolist() if isinstance(value, np.ndarray) else value:
+        read = _number(code)
+        if read is not None:
+            numbers.append(read)
+        elif isinstance(code, str) and code.strip():
+            words.add(str(code).strip())
+        else:
+            raise refuse(name, got=f"an entry of type {type(code).__name__}", allowed=allowed)
+    return MissingCodes(frozenset(words), numbers)
+
+
+def _number(code: Any) -> Any:
+    """Return the number that a code stands for, or None. Truth values, and the words true and false, have none."""
+    if isinstance(code, str):
+        found: Any = None if code.strip().lower() in ("true", "false") else exact_number(code)
+    else:
+        is_number = isinstance(code, Real | np.floating) and not isinstance(code, bool | np.bool_)
+        found = code if is_number else None
+    return None if found is None or not math.isfinite(found) else found
+
 
 # Numbers
 
@@ -266,3 +412,215 @@ def refuse_copies(table: Any) -> None:
             remedy="X.sum_duplicates() adds the copies up. This is safe where their sums are exact, as of counts: the "
             "rounding of one row's sums may depend on how other rows are stored.",
         )
+
+
+# Rows after reading by a schema: in memory, or as a stream of blocks.
+
+
+ROLES = ("y", "groups", "labels", "units", "weight", "time", "event", "exposure", "offset")
+"""The columns of a `Table` next to its numbers."""
+
+Integers = NDArray[np.int64]
+Sums = Mapping[str, Integers]
+
+
+class Rows(ABC):
+    """Private rows of any source. An estimator computes sums over them.
+
+    Attributes
+    ----------
+    names : list, optional
+        Public names of the columns of numbers or labels.
+    local : bool
+        Whether `total` calls its function in this process, so that it may keep rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.data import Schema, open_source
+    >>> rows = open_source([[1.0], [2.0], [4.0]]).read(Schema())
+    >>> rows.shape, rows.total(lambda table: {"n": np.array([len(table)])})
+    ((3, 1), {'n': array([3])})
+    """
+
+    __slots__ = ()
+    names: list[Any] | None
+
+    @property
+    def local(self) -> bool:
+        return True
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and of columns, which are public."""
+
+    @abstractmethod
+    def total(self, work: Callable[[Table], Sums]) -> dict[str, Integers]:
+        """Return the sums of the results of ``work``, a pure function of some rows, over any partition of the rows.
+
+        Raises
+        ------
+        InvalidData
+            If ``work`` does, or if the rows cannot be read, or are not as many as their shape says.
+        """
+
+    @abstractmethod
+    def whole(self) -> Table:
+        """Return all rows in memory."""
+
+    def load(self) -> Table:
+        """Return all rows in memory, with numbers of the type in which they were given: `whole` without a copy."""
+        return self.whole()
+
+    def aggregates(self, expressions: Sequence[str], of: Sequence[str]) -> list[int] | None:
+        """Return the integers of SQL aggregates of c0, c1, ..., which ``of`` defines, or None without SQL."""
+        return None
+
+    def expression(self, column: int) -> str | None:
+        """Return the SQL of a column of numbers, as DOUBLE; None without SQL."""
+        return None
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Table(Rows):
+    """Private rows in memory, with optional responses, groups, protected units and other columns.
+
+    Attributes
+    ----------
+    X : array or CSR table of shape (n_samples, n_features)
+        Numbers, which may be NaN or infinite. Or int64 codes of declared levels, with -1 for an undeclared level.
+    y : float64 array of shape (n_samples,), optional
+        Outcome of each row.
+    groups : int64 array of shape (n_samples,), optional
+        Position of the declared category of each row, or -1 for a row in none.
+    labels : object array of shape (n_samples,), optional
+        Undeclared label of each row, or None for a row without one.
+    units : int64 array of shape (n_samples,), optional
+        Codes from 0, equal for rows of the same protected unit, such as a person. The codes are private and never
+        released, because one row may change the codes of others.
+    names : list, optional
+        Public names of the columns of ``X``.
+    weight, time, event, exposure, offset : float64 arrays of shape (n_samples,), optional
+        Weight, time, event indicator, exposure and offset of each row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.data import Table
+    >>> table = Table(np.array([[1.0], [2.0]]), y=np.array([0.0, 1.0]))
+    >>> table.shape, len(table)
+    ((2, 1), 2)
+    """
+
+    X: Any
+    y: NDArray[np.float64] | None = None
+    groups: NDArray[np.int64] | None = None
+    units: NDArray[np.int64] | None = None
+    names: list[Any] | None = None
+    weight: NDArray[np.float64] | None = None
+    time: NDArray[np.float64] | None = None
+    event: NDArray[np.float64] | None = None
+    labels: NDArray[np.object_] | None = None
+    exposure: NDArray[np.float64] | None = None
+    offset: NDArray[np.float64] | None = None
+
+    def __post_init__(self) -> None:
+        for name, column in self.beside().items():
+            if column.shape != (len(self),):
+                raise refuse_data(
+                    name,
+                    got=f"shape {column.shape}",
+                    allowed=f"have an entry for each row of X (n_samples = {len(self)})",
+                )
+        if self.names is not None and len(self.names) != self.X.shape[1]:
+            raise refuse_data(
+                "names",
+                got=str(len(self.names)),
+                allowed=f"have an entry for each column of X (n_features = {self.X.shape[1]})",
+            )
+
+    def beside(self) -> dict[str, Any]:
+        """Return the additional columns by their roles."""
+        columns = {role: getattr(self, role) for role in ROLES}
+        return {role: column for role, column in columns.items() if column is not None}
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and of columns, which are public; with units the number of units."""
+        n_samples, n_features = self.X.shape
+        return n_samples if self.units is None else int(self.units.max(initial=-1)) + 1, n_features
+
+    def __len__(self) -> int:
+        return int(self.X.shape[0])
+
+    def total(self, work: Callable[[Table], Sums]) -> dict[str, Integers]:
+        return dict(work(self))
+
+    def whole(self) -> Table:
+        return self
+
+    def __repr__(self) -> str:
+        return f"Table({', '.join([f'X of shape {self.X.shape}', *self.beside()])})"
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Counts(Table):
+    """Counted rows: ``X`` of shape (size,) is the number of rows at each point of a universe.
+
+    ``shape`` describes the rows: their public number, and the number of points.
+    """
+
+    def __post_init__(self) -> None:
+        pass
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and of points, which are public."""
+        return int(self.X.sum()), int(self.X.size)
+
+
+class Narrow(Rows):
+    """Numbers in memory with a type other than float64. They are converted block by block, to save memory."""
+
+    __slots__ = ("_table", "names")
+    _ENTRIES = 1 << 20  # of a block
+
+    def __init__(self, table: Table) -> None:
+        self._table, self.names = table, table.names
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self._table.shape
+
+    def total(self, work: Callable[[Table], Sums]) -> dict[str, Integers]:
+        n, d = self._table.X.shape
+        rows = max(1, self._ENTRIES // max(1, d))
+        starts = range(0, max(1, n), rows)
+        return add_sums(work(self._part(slice(start, start + rows))) for start in starts)
+
+    def whole(self) -> Table:
+        return self._part(slice(None))
+
+    def load(self) -> Table:
+        return self._table if self._table.X.dtype.itemsize <= 8 else self.whole()
+
+    def _part(self, where: slice) -> Table:
+        table = self._table
+        beside = {role: column[where] for role, column in table.beside().items()}
+        return Table(as_float64(table.X[where]), **beside, names=table.names)
+
+
+def add_sums(parts: Iterable[Sums]) -> dict[str, Integers]:
+    """Return the sums of all parts."""
+    total: dict[str, Integers] = {}
+    for part in parts:
+        added(total, part)
+    return total
+
+
+def added(total: dict[str, Integers], more: Sums) -> dict[str, Integers]:
+    """Add sums to a total, in place."""
+    for name, values in more.items():
+        total[name] = total[name] + values if name in total else np.array(values)
+    return total

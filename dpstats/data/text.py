@@ -44,14 +44,12 @@ from typing import Any, BinaryIO, NamedTuple, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.data.arithmetic import as_int64
 from dpstats.data.batches import Beside, Engine, Part, Work, chosen_columns, names_of
 from dpstats.data.columns import WORDS
-from dpstats.data.duckdb_files import Scan
-from dpstats.data.missing import NO_CODES, MissingCodes
+from dpstats.data.duckdb_rows import Scan
+from dpstats.data.rows import NO_CODES, Integers, MissingCodes, add_sums
 from dpstats.data.schema import Schema
-from dpstats.data.tables import Integers, add_sums
-from dpstats.data.words import FOREIGN, NO_NUMBER, Words, numbers
+from dpstats.data.values import FOREIGN, NO_NUMBER, Words, as_int64, numbers
 from dpstats.errors import InvalidData, refuse, refuse_data
 
 _TEXT_ENTRIES = 1 << 16  # of a block of text

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from dpstats.data.keys import DISCOVER
-from dpstats.data.levels import Categories
+from dpstats.data.columns import DISCOVER
 from dpstats.data.parameters import (
     check_choice,
     check_flag,
@@ -25,45 +24,45 @@ from dpstats.data.parameters import (
     check_random_state,
     check_simulations,
 )
-from dpstats.data.schema import Column, Schema, column_list
-from dpstats.data.tables import Rows, Table
-from dpstats.error_distributions import usual_level
+from dpstats.data.rows import Rows, Table
+from dpstats.data.schema import Categories, Column, Schema, column_list
 from dpstats.errors import refuse
-from dpstats.groups.adjusted import (
+from dpstats.groups.comparisons import (
     AdjustedMeansPlan,
+    AnalysisOfVariance,
+    Differences,
     SplitRows,
     adjusted_means_plan,
     adjusted_notes,
     covariate_list,
     covariate_places,
     mean_errors,
+    null_statistics,
+    wald_statistic,
     wald_test,
 )
-from dpstats.groups.anova import null_statistics, wald_statistic
-from dpstats.groups.base import RatioEstimator, place_of_group
-from dpstats.groups.differences import Differences
-from dpstats.groups.discovered import (
+from dpstats.groups.ratios import (
     DiscoveredMeansPlan,
     FoundRatio,
+    GroupMeansPlan,
+    RatioEstimator,
     discovered_means_plan,
     found_ratio,
+    group_means_plan,
     labeled_totals,
+    place_of_group,
 )
-from dpstats.groups.plan import GroupMeansPlan, group_means_plan
-from dpstats.groups.results import AnalysisOfVariance
-from dpstats.inference import ALTERNATIVES
-from dpstats.means.contrasts import DifferenceErrors, Tukey
-from dpstats.means.ratio import Ratio, RatioErrors
-from dpstats.means.region import Region
-from dpstats.means.totals import TOTALS, group_sums
+from dpstats.inference.error_distributions import usual_level
+from dpstats.inference.estimates import ALTERNATIVES
+from dpstats.inference.multiple_testing import HOLM
+from dpstats.inference.reports import SIMULATED, picture_of
+from dpstats.inference.results import FREE, ConfidenceInterval, Summary, list_some, plain, significant
+from dpstats.means.ratio import TOTALS, DifferenceErrors, Ratio, RatioErrors, Region, Tukey, group_sums
 from dpstats.regression import engine
 from dpstats.regression.levels import LevelsEstimate
-from dpstats.release.parameters import HasMissingCodes, parameters
+from dpstats.release.estimator import HasMissingCodes, parameters
 from dpstats.release.private_size import PrivateSize
 from dpstats.release.session import Released, Session
-from dpstats.report import SIMULATED, picture_of
-from dpstats.results import FREE, ConfidenceInterval, Summary, list_some, plain, significant
-from dpstats.together import HOLM
 
 Floats = NDArray[np.float64]
 
@@ -637,7 +636,7 @@ class GroupMeans(_Fitted, HasMissingCodes):
         -------
         matplotlib Axes, or an array of one for each column
         """
-        from dpstats.figures import forest
+        from dpstats.inference.figures import forest
 
         interval = self.confidence_interval(confidence_level)
         labels = [f"{group}  ({self._describe_rows(k)})" for k, group in enumerate(self.groups_)]

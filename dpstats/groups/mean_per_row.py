@@ -14,24 +14,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_integer, check_privacy_parameters, check_real
+from dpstats.data.rows import Rows
 from dpstats.data.schema import Column, Schema, column_list
-from dpstats.data.tables import Rows
 from dpstats.errors import refuse
-from dpstats.groups.base import RatioEstimator
-from dpstats.groups.plan import RatioPlan
-from dpstats.groups.unit_totals import TOTALS, UnitTotals, unit_sums
-from dpstats.groups.units import Units
+from dpstats.groups.ratios import RatioEstimator, RatioPlan
+from dpstats.groups.units import TOTALS, Units, UnitTotals, unit_sums
+from dpstats.inference.reports import SIMULATED
+from dpstats.inference.results import Summary, significant
 from dpstats.lattice import BITS, BoxLattice
-from dpstats.lattice.finite import rows_that_count
+from dpstats.lattice.rounding import rows_that_count
 from dpstats.means.moments import finest
-from dpstats.means.region import Region
+from dpstats.means.ratio import Region
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.release.additive import additive_stages
-from dpstats.release.parameters import HasMissingCodes, parameters
+from dpstats.release.estimator import HasMissingCodes, parameters
 from dpstats.release.private_size import PrivateSize
 from dpstats.release.session import Released
-from dpstats.report import SIMULATED
-from dpstats.results import Summary, significant
 
 Floats = NDArray[np.float64]
 

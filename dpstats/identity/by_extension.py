@@ -11,20 +11,27 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_choice, check_level, check_real
+from dpstats.data.values import as_int64
 from dpstats.errors import refuse
-from dpstats.identity.alternatives import norm_rate
 from dpstats.identity.base import PrivateTest
-from dpstats.identity.exact_extension import check_solvable, count_vectors, exact_inner_product_extension
-from dpstats.identity.inner_products import inner_product_constant, inner_product_surrogate
-from dpstats.identity.l1_norm import expected_saving, extended_squares, l1_radius
-from dpstats.identity.plan import IdentityPlan
-from dpstats.identity.rows import round_to_steps
+from dpstats.identity.calibration import IdentityPlan
+from dpstats.identity.lipschitz_extensions import (
+    check_solvable,
+    count_vectors,
+    exact_inner_product_extension,
+    expected_saving,
+    extended_squares,
+    inner_product_constant,
+    inner_product_surrogate,
+    l1_radius,
+)
+from dpstats.identity.power import norm_rate
+from dpstats.identity.row_distance_statistic import round_to_steps
 from dpstats.identity.whitening import Reference, check_signs, grid_law, signs_of
 from dpstats.privacy.stages import Stage
 from dpstats.release.additive import Integers, additive_stages
-from dpstats.release.parameters import parameters
+from dpstats.release.estimator import parameters
 from dpstats.release.session import Released
 
 # Proof: docs/proofs/lipschitz-extension.md.

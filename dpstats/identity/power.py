@@ -1,20 +1,118 @@
-"""Power of a test at a public size, and the size for a given power, from public simulation."""
+"""Alternatives to the null hypothesis: the direction of the mean, and its largest possible distance.
+
+A public bound on what simulations may cost: refused before they run, by an estimate from public sizes.
+
+Power of a test at a public size, and the size for a given power, from public simulation.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.data.parameters import check_flag, check_real, check_simulations
-from dpstats.errors import refuse
-from dpstats.identity.alternatives import LARGEST_DISTANCE, farthest_distance, unit_vector
-from dpstats.identity.calibrated import LARGEST_N, CalibratedTest
-from dpstats.identity.null import PUBLIC_SEED
-from dpstats.identity.plan import IdentityPlan
-from dpstats.identity.workload import MAX_SECONDS, Workload
+from dpstats.data.parameters import check_choice, check_flag, check_real, check_simulations
+from dpstats.errors import InvalidParameter, refuse
+from dpstats.identity.calibration import LARGEST_N, PUBLIC_SEED, CalibratedTest, IdentityPlan
+from dpstats.identity.whitening import Reference
+
+LARGEST_DISTANCE = 1e6
+
+
+def unit_vector(direction: Any, n_features: int) -> NDArray[np.float64]:
+    """Return the unit vector of a direction."""
+    if isinstance(direction, str):
+        if check_choice("direction", direction, ["dense", "sparse"]) == "dense":
+            return np.full(n_features, 1 / math.sqrt(n_features))
+        return np.asarray(np.eye(1, n_features)[0])
+    try:
+        vector = np.asarray(direction)
+    except ValueError:
+        vector = np.array(None)
+    numbers = vector.shape == (n_features,) and vector.dtype.kind in "iuf"
+    vector = vector.astype(np.float64) if numbers else np.zeros(1)
+    if not np.isfinite(vector).all() or not vector.any():
+        raise refuse(
+            "direction",
+            given=direction,
+            allowed=f"'dense', 'sparse' or {n_features} finite numbers that are not all zero",
+        )
+    vector = vector / np.abs(vector).max()
+    result: NDArray[np.float64] = vector / np.linalg.norm(vector)
+    return result
+
+
+def farthest_distance(reference: Reference, unit: NDArray[np.float64]) -> float:
+    """Return the largest distance that rows can have from the null in the direction of a unit vector."""
+    if reference.signs_mean is None or reference.whitener is None:
+        return math.inf
+    moving = unit != 0
+    room = (1 - np.sign(unit) * reference.signs_mean) * reference.whitener
+    return float(np.min(room[moving] / np.abs(unit[moving])))
+
+
+def norm_rate(distance: float, d: int, epsilon: float) -> float:
+    """Return the order of the number of rows at which a released norm of the sum detects a distance.
+
+    The rate of the tests that release one number of sensitivity sqrt(d): validation/rates/identity_tests.py.
+    """
+    a, e = distance, epsilon
+    return float(math.sqrt(d) / a**2 + (d / (a**2 * e)) ** (2 / 3) + math.sqrt(d) / (a * e))
+
+
+MAX_SECONDS = 3600.0
+"""Of one core, by default. The estimate is right to within a factor of a few."""
+
+
+class Workload:
+    """The simulations of one call: their estimated cost, which is bounded, and a progress bar.
+
+    Parameters
+    ----------
+    max_seconds : None or float
+        Bound on the total; None is none.
+    cheaper : str
+        What to do instead, for the error.
+    description : str, optional
+        Stands before the bar; without it there is none.
+    """
+
+    def __init__(self, max_seconds: float | None, cheaper: str, description: str | None = None) -> None:
+        from tqdm import tqdm
+
+        self._bound = math.inf if max_seconds is None else check_real("max_seconds", max_seconds, above=0)
+        self._cheaper = cheaper
+        self._seconds = 0.0
+        self._bar = tqdm(desc=description, unit=" datasets", disable=description is None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._bar.close()
+
+    def add(self, datasets: int, seconds: float, n_samples: int) -> None:
+        """Add the time of planned simulations, or raise an error if the total exceeds the limit."""
+        self._seconds += datasets * seconds
+        if self._seconds > self._bound:
+            raise InvalidParameter(
+                f"max_seconds = {self._bound:g} is too little: {datasets} simulated datasets of {n_samples} rows bring "
+                f"this call to about {self._seconds:.2g} seconds of one core; {self._cheaper}, or give fewer "
+                "n_simulations or a larger max_seconds"
+            )
+
+    def done(self, datasets: int) -> None:
+        """Move the bar on."""
+        self._bar.update(datasets)
+
 
 _FIRST_N = 32  # start of doubling searches
 _RELEASES, _SIGN_DATASETS = 10_000, 20  # simulated releases, and datasets of signs, for the attainable power

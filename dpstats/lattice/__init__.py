@@ -10,12 +10,10 @@ Nothing in here draws noise, and nothing in it is public but the lattice itself.
 The proof is in docs/proofs/lattice.md.
 """
 
-from dpstats.lattice.ball import BallLattice, CrossLattice
+from dpstats.lattice.ball import BallLattice, CrossLattice, NormedLattice, NormSums
 from dpstats.lattice.base import BITS, RowLattice
 from dpstats.lattice.box import BoxLattice
-from dpstats.lattice.finite import check_finite, check_finite_rows, observed_pairs
-from dpstats.lattice.norms import NormedLattice, NormSums
-from dpstats.lattice.rounding import exact_steps, isqrt_up
+from dpstats.lattice.rounding import check_finite, check_finite_rows, exact_steps, isqrt_up, observed_pairs
 from dpstats.lattice.sums import Moments
 
 __all__ = [

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import dgemm
 
-from dpstats.data.arithmetic import as_int64
+from dpstats.data.values import as_int64
 from dpstats.errors import ScaleOutOfRange
 from dpstats.lattice.rounding import squared_norms
 from dpstats.lattice.sums import default_threads

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.data.arithmetic import as_int64
-from dpstats.data.tables import Rows
+from dpstats.data.rows import Rows
+from dpstats.data.values import as_int64
 from dpstats.errors import refuse, refuse_data
-from dpstats.lattice.compiled import Groups, Kernel, is_compiled
-from dpstats.lattice.finite import finite_or_center, rows_that_count
+from dpstats.lattice.rounding import Groups, Kernel, finite_or_center, is_compiled, rows_that_count
 
 if TYPE_CHECKING:
     from dpstats.data.parameters import Columns

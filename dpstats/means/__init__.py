@@ -2,9 +2,7 @@
 
 from dpstats.means.adaptive import AdaptiveMean
 from dpstats.means.clipped import ClippedMean
-from dpstats.means.clipping import clipping_radius
-from dpstats.means.complete_cases import CompleteCases
-from dpstats.means.sample_sizes import required_samples
+from dpstats.means.estimator import CompleteCases, clipping_radius, required_samples
 from dpstats.means.sparse import SparseMean
 from dpstats.means.variance import PrivateVariance
 

@@ -12,33 +12,35 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.parameters import check_choice, check_columns, check_integer, check_privacy_parameters
-from dpstats.data.tables import Rows
-from dpstats.error_distributions import Limits, usual_level
+from dpstats.data.rows import Rows
 from dpstats.errors import refuse, show
-from dpstats.inference import Estimates
+from dpstats.inference.error_distributions import Limits, usual_level
+from dpstats.inference.estimates import Estimates
+from dpstats.inference.multiple_testing import BONFERRONI
+from dpstats.inference.reports import SIMULATED
+from dpstats.inference.results import about_missing
 from dpstats.lattice import BallLattice, NormedLattice, NormSums
-from dpstats.means.adaptive_plan import OUTSIDE, SQUARED_NORMS, SUMS, AdaptiveMeanPlan, Trail
-from dpstats.means.base import ColumnEstimator
-from dpstats.means.bias_aware import biased_normal_quantile
-from dpstats.means.boxed_errors import BoxedErrors
-from dpstats.means.ellipsoid_plan import Frame, PrivateRows, plan_rounds, read_rows, release_rows
-from dpstats.means.following import plan_following
-from dpstats.means.located import Found, locate
+from dpstats.means.adaptive_estimate import (
+    OUTSIDE,
+    SQUARED_NORMS,
+    SUMS,
+    AdaptiveMeanPlan,
+    Found,
+    Trail,
+    locate,
+)
+from dpstats.means.adaptive_radii import TAILS, Staging, plan_following, plan_stages
+from dpstats.means.boxed_errors import BoxedErrors, Shape, biased_normal_quantile, in_range
+from dpstats.means.ellipsoids import Frame, PrivateRows, plan_rounds, read_rows, release_rows
+from dpstats.means.estimator import ColumnEstimator
 from dpstats.means.moments import finest, frozen, sum_integers
-from dpstats.means.region import check_bounds
-from dpstats.means.staging import TAILS, Staging, plan_stages
-from dpstats.means.whitened import WhitenedMean
-from dpstats.means.whitened_plan import STAGE, WhitenedMeanPlan, mean_extension, plan_whitening
-from dpstats.means.whitening import Shape, in_range
-from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.privacy.rounding import up
+from dpstats.means.ratio import check_bounds
+from dpstats.means.whitened import STAGE, WhitenedMean, WhitenedMeanPlan, mean_extension, plan_whitening
+from dpstats.privacy.guarantee import PrivacyGuarantee, up
 from dpstats.privacy.stages import Block, JointStage, Stage
 from dpstats.release.additive import Integers, JointIntegers, additive_stages
-from dpstats.release.parameters import HasMissingCodes, parameters
+from dpstats.release.estimator import HasMissingCodes, parameters
 from dpstats.release.session import Released, Session
-from dpstats.report import SIMULATED
-from dpstats.results import about_missing
-from dpstats.together import BONFERRONI
 
 if TYPE_CHECKING:
     from dpstats.data.parameters import Columns

@@ -1,16 +1,219 @@
+"""Means of rows whose number is private: ratios of noisy sums, in a declared region, and their differences.
+
+Fieller's method (1954): for a ratio m of the sums of s and c, the sum of s - m c has mean 0. The distance of T - m N
+from 0 is tested without a division by N. A count that noise has made small, or negative, rejects few values. Intervals
+are then wide, up to the bounds. Computations are elementwise, so that a study evaluates many releases at once.
+
+Proofs: docs/intervals/groups.md, docs/proofs/private-size.md.
+"""
+
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from functools import cache
+from numbers import Real
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
+from scipy.optimize import brentq
+from scipy.special import ndtr, ndtri
 
-from dpstats.error_distributions import Limits, ScoreErrors, Tail, normal_quantile
-from dpstats.intervals import furthest, laplace_sum_tails
-from dpstats.means.size_noise import RowsNoise
+from dpstats.data.parameters import check_choice, check_columns
+from dpstats.data.rows import Table
+from dpstats.errors import attempt, refuse
+from dpstats.inference.error_distributions import (
+    Limits,
+    ScoreErrors,
+    Tail,
+    furthest,
+    laplace_sum_tails,
+    normal_quantile,
+)
+from dpstats.inference.multiple_testing import Together
+from dpstats.lattice import BoxLattice
+from dpstats.lattice.base import box_movement
+from dpstats.lattice.sums import end_shares
+from dpstats.privacy.guarantee import Neighbors
+from dpstats.privacy.stages import Block, JointStage, Stage
+from dpstats.release.additive import JointIntegers, additive_stages
+
+if TYPE_CHECKING:
+    from dpstats.data.parameters import Columns
+
+_SHOWN = 6
+
+
+@dataclass(frozen=True, eq=False)
+class Region:
+    """The public box |x_j - center_j| <= clip_j: its bounds as declared, and their meaning."""
+
+    center: Columns
+    clip: Columns
+    low: Columns
+    high: Columns
+    hard: bool  # whether rows cannot lie outside, such as a fraction or an age, so that clipping changes none
+
+    @property
+    def middle(self) -> str:
+        """The center of the bounds, as text."""
+        return f"the center of the bounds ({public_numbers(self.center)})"
+
+    @classmethod
+    def check(cls, bounds: Any, bounds_are: Any, clip: Any, center: Any, d: int) -> Region:
+        """Return the region that either ``bounds``, or ``clip`` and ``center``, describe, or refuse them."""
+        hard = check_choice("bounds_are", bounds_are, ["clip", "hard"]) == "hard"
+        if bounds is None:
+            if clip is None:
+                raise refuse("bounds", allowed="given", remedy="Set bounds=(low, high), or clip and center.")
+            size, middle = check_columns("clip", clip, d, above=0), check_columns("center", center, d)
+            return cls(middle, size, middle - size, middle + size, hard)
+        if clip is not None:
+            raise refuse(
+                "clip", given=clip, allowed="None with bounds, which say the same", remedy="Leave one out."
+            )
+        if isinstance(center, bool) or not isinstance(center, Real) or center != 0:
+            allowed = "not be given with bounds, whose middle is the center"
+            raise refuse("center", given=center, allowed=allowed)
+        low, high = check_bounds("bounds", bounds, d)
+        return cls(low / 2 + high / 2, high / 2 - low / 2, low, high, hard)
+
+    def ends(self, d: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the ends as arrays of shape (n_features,)."""
+        return np.full(d, self.low, dtype=np.float64), np.full(d, self.high, dtype=np.float64)
+
+
+def public_numbers(values: Columns) -> str:
+    """Return public numbers as text: one if all are equal, and otherwise at most the first few."""
+    distinct = np.atleast_1d(values)
+    if np.all(distinct == distinct[0]):
+        return f"{distinct[0]:g}"
+    more = ", ..." if distinct.size > _SHOWN else ""
+    return ", ".join(f"{value:g}" for value in distinct[:_SHOWN]) + more
+
+
+def check_bounds(name: str, bounds: Any, d: int) -> tuple[Columns, Columns]:
+    """Return public bounds, low below high: one pair, or one per column in an array of shape (n_features, 2).
+
+    The pairs of a mapping {column: (low, high)} are used in their order: a fit has sorted them like the columns, and a
+    plan has no column names.
+    """
+    allowed = f"a pair (low, high) of numbers, or one pair per column: an array of shape ({d}, 2)"
+    converted = attempt(
+        lambda: np.asarray([*bounds.values()] if isinstance(bounds, Mapping) else bounds), Exception
+    )
+    array = np.array(None) if converted is None else converted
+    if np.ma.isMaskedArray(bounds) or array.dtype.kind not in "fiu" or array.shape not in ((2,), (d, 2)):
+        raise refuse(name, given=bounds, allowed=allowed)
+    array = array.astype(np.float64)
+    if not np.isfinite(array).all():
+        raise refuse(name, given=bounds, allowed=f"{allowed}, all finite")
+    low, high = array[..., 0], array[..., 1]
+    if not np.all(low < high):
+        where = "" if array.ndim == 1 else f" for column {int(np.argmax(low >= high))}"
+        raise refuse(name, given=bounds, allowed=f"have low < high{where}")
+    return (float(low), float(high)) if array.ndim == 1 else (low.copy(), high.copy())
+
+
+# The normal part is raised to this part of the largest Laplace scale, which bounds the work. It is never
+# narrower: more normal noise spreads a symmetric unimodal law (Anderson 1955).
+_LEAST_NORMAL = 1e-3
+
+_SMALLEST_TAIL = (
+    1e-9  # below it, rounding hides the computed tail: use the exponential bound, which is larger
+)
+
+
+def laplace_sum_quantile(
+    tail: float,
+    std: float,  # standard deviation of the normal variable N
+    scales: NDArray[np.float64],  # (m,): scales of the independent Laplace variables
+    bias: float = 0.0,
+) -> float:
+    """Return x with P(|N + sum_k L_k + bias| > x) = 2 tail, for a tail below one half.
+
+    Without a bias that is P(N + sum_k L_k > x) = tail.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.means.ratio import laplace_sum_quantile
+    >>> round(laplace_sum_quantile(0.025, 0.01, np.array([1.0])), 3)  # close to log(20)
+    2.996
+    """
+    largest = float(scales.max())
+    std = max(std, _LEAST_NORMAL * largest)
+    # Use the largest part as the unit.
+    unit = max(std, largest)
+    s, b, shift = std / unit, scales / unit, abs(bias) / unit
+    high = _chernoff(tail, s, b) + shift
+    if tail < _SMALLEST_TAIL:
+        return unit * high
+    # A sum with this step also counts copies of the distribution, 2 pi/step apart: move them beyond its mass.
+    step = 2 * math.pi / (high + shift + _chernoff(1e-10 * tail, s, b))
+    end = 1.0
+    while _log_phi(np.array([end]), s, b)[0] > math.log(tail) - 25:
+        end *= 1.5
+    t = step * np.arange(1, math.ceil(end / step) + 1)
+    weights = np.exp(_log_phi(t, s, b)) / t
+
+    def tail_above(x: float) -> float:
+        return 0.5 - step / math.pi * (x / 2 + float(np.sin(t * x) @ weights))
+
+    def excess(x: float) -> float:
+        return (tail_above(x - shift) + tail_above(x + shift)) / 2 - tail
+
+    return unit * float(brentq(excess, 0.0, high, xtol=1e-13, rtol=1e-12))
+
+
+def _log_phi(t: NDArray[Any], std: float, scales: NDArray[Any]) -> NDArray[np.float64]:
+    total: NDArray[np.float64] = -0.5 * (std * t) ** 2
+    for scale in scales:
+        total = total - np.log1p((scale * t) ** 2)
+    return total
+
+
+def _chernoff(tail: float, std: float, scales: NDArray[Any]) -> float:
+    """Return x with P(S > x) <= tail: the best exponential bound on a grid of rates."""
+    rates = np.concatenate([np.linspace(0.01, 0.99, 99) / scales.max(), np.linspace(0.1, 20, 100) / std])
+    rates = rates[rates < 0.995 / scales.max()]
+    log_moment = 0.5 * (std * rates) ** 2
+    for scale in scales:
+        log_moment -= np.log1p(-((scale * rates) ** 2))
+    return float(np.min((log_moment + math.log(1 / tail)) / rates))
+
+
+@dataclass(frozen=True)
+class RowsNoise:
+    """Noise of a released number of rows.
+
+    Examples
+    --------
+    >>> from dpstats.means.ratio import RowsNoise
+    >>> round(RowsNoise(2.0).quantile(0.025), 2), round(RowsNoise(2.0, (2**0.5,)).quantile(0.025), 2)
+    (3.92, 4.24)
+    """
+
+    std: float  # standard deviation
+    # Scales of the Laplace variables that it is the sum of. Empty for normal noise.
+    scales: tuple[float, ...] = ()
+
+    def scale(self, factor: float) -> RowsNoise:
+        """Return the noise of a multiple."""
+        return RowsNoise(self.std * factor, tuple(factor * scale for scale in self.scales))
+
+    def sum(self, times: int) -> RowsNoise:
+        """Return the noise of a sum of several such numbers with independent noise."""
+        return RowsNoise(self.std * math.sqrt(times), self.scales * times)
+
+    def quantile(self, tail: float) -> float:
+        """Return the distance that the noise exceeds with this probability, on one side."""
+        if not self.scales:
+            return self.std * float(normal_quantile(tail))
+        return laplace_sum_quantile(tail, 0.0, np.array(self.scales))
+
 
 Floats = NDArray[np.float64]
 
@@ -215,3 +418,317 @@ def hull(ratio: Ratio, z: Floats) -> tuple[Floats, Floats]:
 
     low, high = furthest(inside.ravel(), outside.ravel(), keep, _BITS).reshape(inside.shape)
     return low, high
+
+
+Steps = NDArray[np.int64]
+
+TOTALS = "totals of the groups"
+COUNTS, SUMS, SQUARES = "rows", "sums about the middle", "squares about the middle"
+FIRST, MIDDLE, LAST = "shares of the lower end", "shares between", "shares of the upper end"
+
+COUNT_WEIGHT, SQUARE_WEIGHT, CENTER = 0.95, 1.35, 0.77
+"""Free: a^2 + w^2 (1 - c)^2 <= 1, a^2 + w^2 c^2 <= 2 and w <= phi^(5/2)/2."""
+
+ADDED_COUNT_WEIGHT, ADDED_SQUARE_WEIGHT, ADDED_CENTER = 0.8, 1.0, 1.0
+"""The same for an added row: z^2 + w^2 (z^2 - 1)^2 <= 1, so that squares are free."""
+
+_SAFE = 1 + 1e-12
+
+
+@dataclass(frozen=True)
+class GaussianTotals:
+    """Counts, sums and squares about a public center, under Gaussian noise; d columns of 2^bits steps each."""
+
+    n_groups: int
+    n_features: int
+    bits: int
+    neighbors: Neighbors = Neighbors.REPLACE_ONE
+
+    @property
+    def center(self) -> int:
+        """The number of steps that is subtracted from a square."""
+        added = self.neighbors is Neighbors.ADD_OR_REMOVE_ONE
+        return round((ADDED_CENTER if added else CENTER) * float(2**self.bits))
+
+    def integers(self) -> JointIntegers:
+        """Return the integers of their stage, in half-widths of the bounds."""
+        if self.neighbors is Neighbors.ADD_OR_REMOVE_ONE:
+            # Rounding down a square leaves it less than a step further from the center.
+            moved = ADDED_COUNT_WEIGHT**2 * 4.0**self.bits + (2.0**self.bits + 1) ** 2
+            return self._build_integers(ADDED_COUNT_WEIGHT, ADDED_SQUARE_WEIGHT, moved)
+        steps = 2.0**self.bits
+        # Of a column: two values in one group, or in two; a row in none is nearer to all of them.
+        K, center = steps, float(self.center)
+        at_end = (COUNT_WEIGHT**2 + 1) * K**2 + (SQUARE_WEIGHT * (K - center)) ** 2
+        in_middle = COUNT_WEIGHT**2 * K**2 + K + (SQUARE_WEIGHT * center) ** 2
+        moved = max(box_movement((1.0, SQUARE_WEIGHT), 2**self.bits, "l2"), 2 * max(at_end, in_middle))
+        return self._build_integers(COUNT_WEIGHT, SQUARE_WEIGHT, moved)
+
+    def _build_integers(self, count: float, square: float, moved: float) -> JointIntegers:
+        """Return the integers with these weights, whose squared movement in a column is ``moved``."""
+        spacing, size = 2.0**-self.bits, self.n_groups * self.n_features
+        blocks = (
+            Block(COUNTS, self.n_groups, spacing, 1 / (count * math.sqrt(self.n_features))),
+            Block(SUMS, size, spacing, 1.0),
+            Block(SQUARES, size, spacing, 1 / square),
+        )
+        return JointIntegers(TOTALS, blocks, math.inf, math.sqrt(self.n_features * moved) * _SAFE)
+
+    def rows(self, steps: Steps) -> dict[str, Steps]:
+        """Return the contributions of rows of lattice points, each a function of the row alone."""
+        return self.of(np.ones((len(steps), 1), dtype=np.int64), steps, steps * steps >> self.bits)
+
+    def of(self, rows: Steps, sums: Steps, squares: Steps) -> dict[str, Steps]:
+        """Return the totals of groups from their rows, and the sums of their steps and squares."""
+        return {COUNTS: rows << self.bits, SUMS: sums, SQUARES: squares - self.center * rows}
+
+    def noise(self, stage: JointStage) -> Noise:
+        """Return the noise of T, N and Q, in half-widths."""
+        count, total, about = (float(np.max(stage.noise_std(block))) for block in stage.blocks)
+        c = self.center * 2.0**-self.bits
+        return Noise(total, count, math.hypot(about, c * count), total, count, c * count**2)
+
+    def ratio(self, released: dict[str, Floats], noise: Noise) -> Ratio:
+        """Return the ratios of released totals, of shape (..., n_groups, n_features)."""
+        N = released[COUNTS][..., None]
+        T, about = (self._reshape(released[name]) for name in (SUMS, SQUARES))
+        return Ratio(T, N, about + self.center * 2.0**-self.bits * N, T, N, noise)
+
+    def _reshape(self, values: Floats) -> Floats:
+        return values.reshape(*values.shape[:-1], self.n_groups, self.n_features)
+
+
+@dataclass(frozen=True)
+class LaplaceTotals:
+    """The three shares of every entry, which add up to one, under Laplace noise; d columns of 2^bits steps each."""
+
+    n_groups: int
+    n_features: int
+    bits: int
+    neighbors: Neighbors = Neighbors.REPLACE_ONE
+
+    def integers(self) -> JointIntegers:
+        """Return the integers of their stage. A replaced row moves two entries of a column, an added row one."""
+        size, spacing = self.n_groups * self.n_features, 2.0**-self.bits
+        blocks = tuple(Block(name, size, spacing, 1.0) for name in (FIRST, MIDDLE, LAST))
+        rows = 2.0 if self.neighbors is Neighbors.REPLACE_ONE else 1.0
+        return JointIntegers(TOTALS, blocks, rows * self.n_features * 2**self.bits, math.inf)
+
+    def rows(self, steps: Steps) -> dict[str, Steps]:
+        """Return the contributions of rows of lattice points, each a function of the row alone."""
+        return self.of(np.ones((len(steps), 1), dtype=np.int64), *end_shares(steps, self.bits))
+
+    def of(self, rows: Steps, first: Steps, last: Steps) -> dict[str, Steps]:
+        """Return the totals of groups from their rows, and the sums of their shares of both ends."""
+        # The difference, so that the three add up to exactly one row.
+        return {FIRST: first, MIDDLE: (rows << self.bits) - first - last, LAST: last}
+
+    def noise(self, stage: JointStage) -> Noise:
+        """Return the noise of T, N and Q, in half-widths: each of the three shares has the same."""
+        scale = float(np.max(stage.noise_scale(stage.blocks[0])))
+        one, d = 2 * scale**2, self.n_features
+        count = math.sqrt(3 * one / d)
+        return Noise(
+            math.sqrt(2 * one), count, math.sqrt(3 * one), math.sqrt(2 * one), count, one / d, scale, d
+        )
+
+    def ratio(self, released: dict[str, Floats], noise: Noise) -> Ratio:
+        """Return the ratios of released totals, of shape (..., n_groups, n_features)."""
+        first, middle, last = (
+            released[name].reshape(*released[name].shape[:-1], self.n_groups, self.n_features)
+            for name in (FIRST, MIDDLE, LAST)
+        )
+        # Every column counts the same rows.
+        N = (first + middle + last).mean(axis=-1, keepdims=True)
+        T = last - first
+        return Ratio(T, N, first - middle + last, T, N, noise)
+
+
+Totals = GaussianTotals | LaplaceTotals
+
+
+def calibrate_totals(
+    region: Region, n_groups: int, d: int, epsilon: float, delta: float, neighbors: Neighbors, bits: int
+) -> tuple[BoxLattice, Totals, tuple[Stage | JointStage, ...]]:
+    """Return the lattice of the columns, the totals of groups on it, and the stages that release them."""
+    lattice = BoxLattice.build(
+        region.clip, region.center, d, common=False, bits=bits, ends=(region.low, region.high)
+    )
+    totals = (GaussianTotals if delta else LaplaceTotals)(n_groups, d, bits, neighbors)
+    return lattice, totals, additive_stages([totals.integers()], epsilon, delta, neighbors=neighbors)
+
+
+@dataclass(frozen=True, eq=False)
+class OneGroup:
+    """The exact totals of all rows, as one group."""
+
+    lattice: BoxLattice
+    totals: Totals
+    missing: str
+
+    def __call__(self, table: Table) -> dict[str, Steps]:
+        return group_sums(table.X, None, self.lattice, self.totals, self.missing)
+
+
+def group_sums(
+    X: NDArray[np.generic], codes: Steps | None, lattice: BoxLattice, totals: Totals, missing: str = "error"
+) -> dict[str, Steps]:
+    """Return the exact totals of every group; a row whose code is -1 adds nothing, and no codes are one group."""
+    groups = None if codes is None else (codes, totals.n_groups)
+    found = lattice.sum_groups(X, groups, missing=missing, shares=isinstance(totals, LaplaceTotals))
+    return {name: sums.ravel() for name, sums in totals.of(found.rows, *found.powers).items()}
+
+
+_ANGLES = 17
+_SEARCH_GRID, _ROUNDS = 48, 6
+_MOST = 1024
+_NODES = 400
+_FAR = 1e-10
+_EDGE, _NEAR = 1e-9, 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class DifferenceErrors(ScoreErrors):
+    """Errors of the differences between the means of some groups and of others."""
+
+    first: Ratio  # the ratios of the groups, in half-widths of the bounds
+    second: Ratio
+    half: float | Floats  # these half-widths
+
+    @property
+    def start(self) -> Floats:
+        return np.asarray(self.half * (self.first.estimate - self.second.estimate))
+
+    @property
+    def box(self) -> Limits:
+        far = np.broadcast_to(2 * np.asarray(self.half), self.start.shape)
+        return -far, far
+
+    @property
+    def standard_error(self) -> Floats:
+        """Half the width of the intervals of one standard deviation."""
+        low, high = apart(self.first, self.second, 1.0)
+        return np.asarray(self.half * (high - low) / 2)
+
+    def limits(self, tail: Tail) -> Limits:
+        z = normal_quantile(tail)
+        low, high = apart(self.first, self.second, z)
+        if isinstance(self.first, Ratio):
+            # Where both means are at their bounds, errors have one direction each: see `difference_score`.
+            least, most = (
+                np.abs(difference_score(self.first, self.second, np.full(low.shape, end))) <= z
+                for end in (-2.0, 2.0)
+            )
+            low, high = np.where(least, -2.0, low), np.where(most, 2.0, high)
+        return self.half * low, self.half * high
+
+    def score(self, value: Floats) -> Floats:
+        return difference_score(self.first, self.second, value / self.half)
+
+
+@dataclass(frozen=True)
+class Tukey(Together):
+    """Tukey's range of all groups: conservative for groups of different precision."""
+
+    groups: int
+    words = "Tukey's range"
+
+    def each(self, level: float, count: int) -> float:
+        return 1 - 2 * float(ndtr(-range_quantile(1 - level, self.groups) / math.sqrt(2)))
+
+    def adjust(self, pvalues: Floats) -> Floats:
+        return range_tail(-math.sqrt(2) * ndtri(pvalues / 2), self.groups)
+
+
+def apart(first: Ratio, second: Ratio, z: float | Floats) -> tuple[Floats, Floats]:
+    """Return the least and the largest difference of two ratios that are within z, both together."""
+    shape = np.broadcast_shapes(first.shape, second.shape)
+    if shape[0] > _MOST:
+        ends = [
+            apart(first[part], second[part], z if np.ndim(z) == 0 else np.broadcast_to(z, shape)[part])
+            for part in _parts(shape[0])
+        ]
+        low, high = (np.concatenate(parts) for parts in zip(*ends, strict=True))
+        return low, high
+    angles = np.linspace(0.0, math.pi / 2, _ANGLES).reshape(-1, *[1] * len(shape))
+    a, b = first.ends(z * np.sin(angles)), second.ends(z * np.cos(angles))
+    return (a[0] - b[1]).min(axis=0), (a[1] - b[0]).max(axis=0)
+
+
+def difference_score(first: Ratio, second: Ratio, difference: float | Floats = 0.0) -> Floats:
+    """Return the least z that lets two ratios differ by ``difference``, as a standard normal variable.
+
+    Its sign is the sign of the difference of the estimates less ``difference``. Where the bounds leave no other values,
+    as two means at opposite bounds, both scores count in proportion to the errors: their sum of squares would have two
+    degrees of freedom.
+    """
+    a, b, by = np.broadcast_arrays(first.estimate, second.estimate, difference)
+    if len(a) > _MOST:
+        parts = [difference_score(first[part], second[part], by[part]) for part in _parts(len(a))]
+        return np.concatenate(parts)
+    # Where the second ratio may be if both are in the bounds.
+    ends = np.maximum(-1.0, -1.0 - by), np.minimum(1.0, 1.0 - by)
+    low, high = (np.clip(end, *ends) for end in (np.minimum(a - by, b), np.maximum(a - by, b)))
+    best, place = np.full(a.shape, np.inf), np.zeros(a.shape)
+    # Between the estimates both are further off in one direction; what noise has made of small groups may be anywhere.
+    for left, right in (ends, (low, high)):
+        for _ in range(_ROUNDS):
+            grid = np.linspace(left, right, _SEARCH_GRID + 1)
+            both = first.score(grid + by) ** 2 + second.score(grid) ** 2
+            least = np.argmin(both, axis=0)
+            found, where = (np.take_along_axis(each, least[None], axis=0)[0] for each in (both, grid))
+            best, place = np.minimum(best, found), np.where(found < best, where, place)
+            left = np.take_along_axis(grid, np.maximum(least - 1, 0)[None], axis=0)[0]
+            right = np.take_along_axis(grid, np.minimum(least + 1, _SEARCH_GRID)[None], axis=0)[0]
+    size = np.sqrt(best)
+    if (forced := (np.minimum(np.abs(place - ends[0]), np.abs(place - ends[1])) < _EDGE)).any():
+        sign = np.where(a - by < b, -1.0, 1.0)
+        projected = np.maximum(sign * _project(first, second, place + by, place), 0.0)
+        size = np.where(forced, np.minimum(size, projected), size)
+    return np.asarray(np.where(a - by < b, -1.0, 1.0) * size)
+
+
+def _project(first: Ratio, second: Ratio, one: Floats, other: Floats) -> Floats:
+    """Return the score of the difference of two values, from the scores of both and their errors near the values."""
+    scores, errors = [], []
+    for ratio, value in ((first, one), (second, other)):
+        score = getattr(ratio, "free_score", ratio.score)
+        inside = np.where(value > 0, value - _NEAR, value + _NEAR)
+        scores.append(score(value))
+        with np.errstate(divide="ignore"):
+            errors.append(_NEAR / np.abs(score(inside) - scores[-1]))
+    with np.errstate(invalid="ignore"):
+        found = (errors[0] * scores[0] - errors[1] * scores[1]) / np.hypot(*errors)
+    return np.asarray(np.where(np.isfinite(found), found, np.sign(found) * np.inf))
+
+
+def _parts(count: int) -> list[slice]:
+    """Cut many pairs into parts that fit in memory with their grids."""
+    return [slice(start, start + _MOST) for start in range(0, count, _MOST)]
+
+
+@cache
+def _quadrature() -> tuple[Floats, Floats]:
+    """Return the nodes and weights of Gauss's quadrature on [-1, 1]."""
+    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    return nodes, weights
+
+
+def range_tail(distance: Floats, count: int) -> Floats:
+    """Return P(max - min > x) for ``count`` independent standard normal variables (Tukey's studentized range)."""
+    x = np.asarray(distance, dtype=np.float64)
+    nodes, weights = _quadrature()
+    # The largest is where it is, and all others within x below it.
+    largest, density = 8.5 * nodes, 8.5 * weights * np.exp(-((8.5 * nodes) ** 2) / 2) / math.sqrt(2 * math.pi)
+    within = ndtr(largest) - ndtr(largest - x[..., None])
+    inside = (count * density * within ** (count - 1)).sum(axis=-1)
+    # Far out the union over pairs, which is next to exact where the difference from 1 is rounded away.
+    union = count * (count - 1) * ndtr(-x / math.sqrt(2))
+    return np.asarray(np.where(inside > 1 - _FAR, union, np.maximum(1 - inside, 0.0)))
+
+
+def range_quantile(tail: float, count: int) -> float:
+    """Return x with P(max - min > x) = tail."""
+    # At most the union over pairs of normal variables of variance 2.
+    most = math.sqrt(2) * -float(ndtri(tail / (count * (count - 1)))) + 1e-6
+    return float(brentq(lambda x: float(range_tail(np.array(x), count)) - tail, 0.0, most, xtol=1e-10))

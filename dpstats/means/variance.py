@@ -11,25 +11,36 @@ from numpy.typing import NDArray
 from scipy.special import chdtri, gammaincinv, ndtri
 
 from dpstats.data.parameters import check_choice, check_columns, check_integer, check_privacy_parameters
-from dpstats.data.tables import Rows
-from dpstats.error_distributions import ErrorDistribution, Limits, Tail
+from dpstats.data.rows import Rows
 from dpstats.errors import refuse
-from dpstats.inference import Estimates
+from dpstats.inference.error_distributions import ErrorDistribution, Limits, Tail
+from dpstats.inference.estimates import Estimates
+from dpstats.inference.multiple_testing import BONFERRONI
+from dpstats.inference.results import about_missing
 from dpstats.lattice import BoxLattice, RowLattice
-from dpstats.means.base import ColumnEstimator
-from dpstats.means.moments import CUBES, FOURTHS, MEAN, ROWS, SQUARES, Weights, finest, flat
-from dpstats.means.observed import ObservedSums, SquareErrors
-from dpstats.means.region import Region
-from dpstats.means.score import OfSquares, Score
+from dpstats.means.estimator import ColumnEstimator
+from dpstats.means.moments import (
+    CUBES,
+    FOURTHS,
+    MEAN,
+    ROWS,
+    SQUARES,
+    ObservedSums,
+    OfSquares,
+    Score,
+    SquareErrors,
+    Weights,
+    finest,
+    flat,
+)
+from dpstats.means.ratio import Region
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Added, JointStage, Stage
 from dpstats.release.additive import additive_stages
-from dpstats.release.parameters import HasMissingCodes, parameters
+from dpstats.release.estimator import HasMissingCodes, parameters
 from dpstats.release.private_size import PrivateSize
 from dpstats.release.session import Released
-from dpstats.results import about_missing
-from dpstats.together import BONFERRONI
 
 Numbers = NDArray[np.float64]
 

@@ -1,7 +1,6 @@
 """The primitive releases: exact noise on a public lattice."""
 
 from dpstats.errors import Exhausted
-from dpstats.mechanisms import pictures as pictures  # what pages draw
 from dpstats.mechanisms.additive import GaussianMechanism, LaplaceMechanism
 from dpstats.mechanisms.counts import CountEstimate, DensityEstimate, FoundEstimate
 from dpstats.mechanisms.histogram import Count, Histogram

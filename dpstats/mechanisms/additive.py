@@ -16,6 +16,7 @@ from scipy.special import ndtri
 from dpstats.data.parameters import check_integer, check_privacy_parameters, check_real
 from dpstats.data.values import exact_numbers, floats_among
 from dpstats.errors import DPStatsError, InvalidParameter, refuse, refuse_data
+from dpstats.inference.results import ConfidenceInterval
 from dpstats.lattice import exact_steps, isqrt_up
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.events import Event
@@ -25,8 +26,7 @@ from dpstats.privacy.plan import Plan
 from dpstats.privacy.stages import Stage
 from dpstats.release.additive import Integers, additive_stages
 from dpstats.release.charges import state_charges
-from dpstats.release.mechanism import Mechanism
-from dpstats.results import ConfidenceInterval
+from dpstats.release.witness import Mechanism
 
 
 class _AdditiveMechanism(Mechanism):

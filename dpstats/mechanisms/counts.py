@@ -1,24 +1,33 @@
-"""Results of a release of counts: counts with the distribution of their noise and, for bins, densities."""
+"""Results of a release of counts: counts with the distribution of their noise, densities, and figures."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_flag, check_level
-from dpstats.error_distributions import ErrorDistribution, Limits, Tail, normal_quantile, usual_level
 from dpstats.errors import refuse
-from dpstats.found_counts import FoundCounts
-from dpstats.inference import Estimates, HasEstimates
-from dpstats.key_noise import KeyNoise
-from dpstats.noisy_counts import CountNoise, limits
+from dpstats.inference.discovered_counts import FoundCounts, KeyNoise
+from dpstats.inference.error_distributions import (
+    ErrorDistribution,
+    Limits,
+    Tail,
+    normal_quantile,
+    usual_level,
+)
+from dpstats.inference.estimates import Estimates, HasEstimates
+from dpstats.inference.figures import ESTIMATE, REFERENCE, new_figure, plain
+from dpstats.inference.noisy_counts import CountNoise, limits
+from dpstats.inference.reports import SIMULATED, Printed, picture_of
+from dpstats.inference.results import ConfidenceInterval, Summary, print_rounded
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.report import SIMULATED, Printed
-from dpstats.results import ConfidenceInterval, Summary, print_rounded
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,3 +252,78 @@ class DensityEstimate(CountEstimate):
         notes = ["Bands count sampling error and noise, and hold for all bins together."]
         notes += [SIMULATED] * self.guarantee.simulated
         return Summary("Private histogram", facts, header, rows, notes)
+
+
+_MOST_BARS = 60
+
+
+def plot_density(result: DensityEstimate, *, confidence_level: float = 0.95, title: str = "") -> Figure:
+    """Draw the densities of a private histogram of numbers, and their band, which holds for all bins together.
+
+    Parameters
+    ----------
+    result : DensityEstimate
+        Result of a `Histogram` with bins.
+    confidence_level : float, default=0.95
+        Level of the whole band.
+    title : str, optional
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    band = result.density_interval(confidence_level)
+    figure = new_figure(figsize=(5.6, 3.6))
+    axis = figure.subplots()
+    axis.stairs(result.densities, result.edges, fill=True, color=ESTIMATE, alpha=0.25)
+    axis.stairs(result.densities, result.edges, color=ESTIMATE, label="private")
+    words = f"{100 * confidence_level:g}% band, all bins together"
+    axis.stairs(
+        band.high, result.edges, baseline=band.low, fill=True, color=REFERENCE, alpha=0.2, label=words
+    )
+    axis.set_ylabel("density")
+    axis.set_ylim(bottom=0)
+    axis.grid(alpha=0.25)
+    axis.legend(fontsize=8, frameon=False)
+    if title:
+        axis.set_title(title, fontsize=10)
+    return figure
+
+
+def plot_counts(result: CountEstimate, *, confidence_level: float = 0.95, title: str = "") -> Figure:
+    """Draw the counts of a private histogram of categories, with intervals for the counts in these data.
+
+    Parameters
+    ----------
+    result : CountEstimate
+    confidence_level : float, default=0.95
+        Level of each interval.
+    title : str, optional
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    interval = result.confidence_interval(confidence_level)
+    figure = new_figure(figsize=(5.6, 1.2 + 0.26 * result.counts.size))
+    axis = figure.subplots()
+    places = -np.arange(result.counts.size)
+    errors = np.stack([result.counts - interval.low, interval.high - result.counts])
+    axis.barh(places, result.counts, xerr=errors, color=ESTIMATE, alpha=0.6, capsize=3)
+    axis.set_yticks(places, [plain(category) for category in result.categories])
+    axis.set_xlabel(f"count, {100 * confidence_level:g}% intervals for these data")
+    axis.grid(axis="x", alpha=0.25)
+    if title:
+        axis.set_title(title, fontsize=10)
+    return figure
+
+
+@picture_of.register
+def _of_counts(result: CountEstimate) -> tuple[str, Any] | None:
+    if isinstance(result, DensityEstimate) and result.n_rows:
+        return "The density in each bin, with a 95% band that holds for all bins together.", plot_density(
+            result
+        )
+    if result.counts.size > _MOST_BARS:
+        return None
+    return "The count of each category, with 95% intervals for the counts in these data.", plot_counts(result)

@@ -12,17 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.data.arithmetic import as_int64
-from dpstats.data.columns import truths
-from dpstats.data.counts import Tally
-from dpstats.data.keys import DISCOVER, in_order
-from dpstats.data.levels import Bins, Categories, Undeclared
-from dpstats.data.opening import open_source
+from dpstats.data.columns import DISCOVER, check_labels, cut_units, in_order, truths
+from dpstats.data.opening import Tally, open_source
 from dpstats.data.parameters import check_choice, check_integer, check_privacy_parameters
-from dpstats.data.schema import Column, Schema
-from dpstats.data.units import check_labels, cut_units
+from dpstats.data.schema import Bins, Categories, Column, Schema, Undeclared
+from dpstats.data.values import as_int64
 from dpstats.errors import refuse, refuse_data
-from dpstats.found_counts import FoundCounts
+from dpstats.inference.discovered_counts import FoundCounts
 from dpstats.lattice import isqrt_up
 from dpstats.mechanisms.counts import CountEstimate, DensityEstimate, FoundEstimate
 from dpstats.privacy.budget import PrivacyBudget
@@ -30,10 +26,9 @@ from dpstats.privacy.events import Event
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee, parse_neighbors
 from dpstats.privacy.plan import Plan
 from dpstats.privacy.stages import KeyCounts, Stage
-from dpstats.release.additive import Integers, additive_stages
+from dpstats.release.additive import Integers, additive_stages, count_discovery
 from dpstats.release.charges import state_charges
-from dpstats.release.discovery import count_discovery
-from dpstats.release.mechanism import Mechanism
+from dpstats.release.witness import Mechanism
 
 _COUNTS = "counts"
 _ROWS = "rows"

@@ -14,21 +14,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtr, bdtrc, betaincinv
 
-from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_integer, check_real
-from dpstats.data.values import array_of, key_of
-from dpstats.error_distributions import ErrorDistribution, Estimated, Limits, Tail
+from dpstats.data.values import array_of, as_int64, key_of
 from dpstats.errors import refuse, refuse_data
-from dpstats.inference import Estimates, HasEstimates
+from dpstats.inference.error_distributions import ErrorDistribution, Estimated, Limits, Tail
+from dpstats.inference.estimates import Estimates, HasEstimates
+from dpstats.inference.multiple_testing import BONFERRONI
+from dpstats.inference.reports import Printed
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.events import Event
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import Plan
 from dpstats.privacy.stages import Responses
 from dpstats.release.charges import state_charges
-from dpstats.release.mechanism import Mechanism
-from dpstats.report import Printed
-from dpstats.together import BONFERRONI
+from dpstats.release.witness import Mechanism
 
 _RESPONSES = "responses"
 

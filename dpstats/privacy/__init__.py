@@ -21,9 +21,16 @@ if TYPE_CHECKING:
         optimal_composition_epsilon,
         poisson_subsampling,
     )
-    from dpstats.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_sigma
+    from dpstats.privacy.gaussian import (
+        gaussian_delta,
+        gaussian_epsilon,
+        gaussian_sigma,
+        zcdp_delta,
+        zcdp_epsilon,
+        zcdp_rho,
+    )
     from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
-    from dpstats.privacy.plan import Plan, ReleaseCost, ReleasePlan
+    from dpstats.privacy.plan import Plan, ReleaseCost, ReleasePlan, tradeoff_curve
     from dpstats.privacy.stages import (
         Block,
         Coins,
@@ -37,8 +44,6 @@ if TYPE_CHECKING:
         Stage,
     )
     from dpstats.privacy.totals import compose
-    from dpstats.privacy.tradeoff import tradeoff_curve
-    from dpstats.privacy.zcdp import zcdp_delta, zcdp_epsilon, zcdp_rho
 
 _HOME = {
     "BudgetEntry": "dpstats.privacy.budget",
@@ -74,10 +79,10 @@ _HOME = {
     "optimal_composition_delta": "dpstats.privacy.composition",
     "optimal_composition_epsilon": "dpstats.privacy.composition",
     "poisson_subsampling": "dpstats.privacy.composition",
-    "tradeoff_curve": "dpstats.privacy.tradeoff",
-    "zcdp_delta": "dpstats.privacy.zcdp",
-    "zcdp_epsilon": "dpstats.privacy.zcdp",
-    "zcdp_rho": "dpstats.privacy.zcdp",
+    "tradeoff_curve": "dpstats.privacy.plan",
+    "zcdp_delta": "dpstats.privacy.gaussian",
+    "zcdp_epsilon": "dpstats.privacy.gaussian",
+    "zcdp_rho": "dpstats.privacy.gaussian",
 }
 
 __all__ = [

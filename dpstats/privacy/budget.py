@@ -13,16 +13,25 @@ from typing import TYPE_CHECKING, Any
 
 from dpstats.data.parameters import check_choice, check_integer, check_privacy_parameters
 from dpstats.errors import BudgetExceeded, DPStatsError, InvalidParameter, LedgerError, refuse
-from dpstats.exports import Records
-from dpstats.privacy.filters import METHODS, PLD, Amounts, Cost, Filter
+from dpstats.inference.reports import Records, Reported
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
-from dpstats.privacy.ledger import LedgerStore, MemoryStore, Record, Spent, planned_numbers
-from dpstats.report import Reported
+from dpstats.privacy.ledger import (
+    METHODS,
+    PLD,
+    Amounts,
+    Cost,
+    Filter,
+    LedgerStore,
+    MemoryStore,
+    Record,
+    Spent,
+    planned_numbers,
+)
 
 if TYPE_CHECKING:
+    from dpstats.inference.results import Summary
     from dpstats.privacy.events import Event
     from dpstats.privacy.plan import Plan
-    from dpstats.results import Summary
 
     Charge = PrivacyGuarantee | Event | Cost | Plan
 
@@ -341,7 +350,7 @@ class PrivacyBudget(Reported):
 
     def summary(self) -> Summary:
         """Return a table of the charges and the remaining budget; text, or HTML in a notebook."""
-        from dpstats.results import Summary  # on demand: a charge needs the standard library only
+        from dpstats.inference.results import Summary  # on demand: a charge needs the standard library only
 
         facts = [
             ("Total", str(self.total)),

@@ -17,8 +17,15 @@ from scipy.special import gammaln, logsumexp
 
 from dpstats.data.parameters import check_integer, check_real
 from dpstats.errors import refuse, show
-from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
-from dpstats.privacy.rounding import check_cost, sum_up, two_product, two_sum, up
+from dpstats.privacy.guarantee import (
+    Neighbors,
+    PrivacyGuarantee,
+    check_cost,
+    sum_up,
+    two_product,
+    two_sum,
+    up,
+)
 
 _LARGEST_EPSILON = 1e100
 _LARGEST_COUNT = 10**12

@@ -1,25 +1,156 @@
-"""Release plans: the released quantities, their noise and their privacy cost. Plans are public and fixed in advance."""
+"""Release plans: the released quantities, their noise and cost. Plans are public and fixed in advance."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import ndtr, ndtri
 
-from dpstats.errors import DPStatsError, InvalidParameter, is_public, refuse, show
-from dpstats.exports import Exported, Records
+from dpstats.data.parameters import check_real
+from dpstats.errors import DPStatsError, InvalidParameter, attempt, is_public, refuse, show
+from dpstats.inference.reports import Exported, Records
+from dpstats.inference.results import Summary
 from dpstats.privacy.composition import common_neighbors
-from dpstats.privacy.events import Event, as_event
+from dpstats.privacy.events import Event, Gaussian, as_event
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.stages import Added, AnyStage, Coins, Comparisons, JointStage, Selection, Shuffle, Stage
-from dpstats.privacy.totals import certifies, compose, covers
-from dpstats.privacy.tradeoff import tradeoff_curve
-from dpstats.results import Summary
+from dpstats.privacy.totals import certifies, compose, covers, gaussian_total
+
+
+class _Planned(Protocol):
+    @property
+    def events(self) -> tuple[Event, ...]: ...
+
+    @property
+    def guarantee(self) -> PrivacyGuarantee: ...
+
+
+# A test of a dataset against its neighbor has a type I error a and a type II error b. Privacy bounds b from below
+# (Wasserman and Zhou 2010; Dong, Roth and Su 2022). The bound of a guarantee is the largest of 0,
+# 1 - delta - e^epsilon a and e^-epsilon (1 - delta - a). A profile has the largest of these bounds over epsilon.
+def tradeoff_curve(item: PrivacyGuarantee | _Planned | Event, type_one_error: Any) -> NDArray[np.float64]:
+    """Return the smallest type II error that any test with this type I error can have.
+
+    Parameters
+    ----------
+    item : PrivacyGuarantee, ReleasePlan or event
+        A plan of Gaussian releases, and a Gaussian event, give their exact curve; any other plan
+        its composed guarantee.
+    type_one_error : float or array of float
+        In [0, 1].
+
+    Returns
+    -------
+    array of the same shape
+
+    Examples
+    --------
+    >>> from dpstats.privacy import PrivacyGuarantee, tradeoff_curve
+    >>> print(f"{1 - tradeoff_curve(PrivacyGuarantee(1.0), 0.05):.3f}")  # power of any test at level 5%
+    0.136
+    """
+    errors = attempt(lambda: np.asarray(type_one_error, dtype=np.float64), Exception)
+    if errors is None or not np.all((errors >= 0) & (errors <= 1)):
+        raise refuse("type_one_error", given=type_one_error, allowed="numbers at least 0 and at most 1")
+    if isinstance(item, PrivacyGuarantee):
+        return _line(item.epsilon, item.delta, errors)
+    events = (item,) if isinstance(item, Event) else item.events
+    gaussians = [event for event in events if isinstance(event, Gaussian)]
+    if len(gaussians) == len(events):
+        total = gaussian_total(gaussians)
+        # The sampled noise is within a total variation t of the noise of the curve, so both errors change by at most t.
+        # Use the quantile of the error itself: 1 - error would round to 1 for a small error.
+        moved = np.minimum(1.0, errors + total.total_variation)
+        return _lowered(ndtr(-ndtri(moved) - total.mu) - total.total_variation)
+    if isinstance(item, Event):
+        return _envelope(item, errors)
+    return _line(item.guarantee.epsilon, item.guarantee.delta, errors)
+
+
+_ROUNDING = 1e-13
+
+
+def _lowered(curve: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return a curve lowered by more than its rounding error, so that it is a lower bound."""
+    return np.maximum(0.0, curve - _ROUNDING * np.abs(curve) - 1e-15)
+
+
+def _line(epsilon: float, delta: float, errors: NDArray[np.float64]) -> NDArray[np.float64]:
+    log_errors = np.log(np.maximum(errors, 5e-324))
+    # e^epsilon may exceed the range of floats. A product above e makes the line negative.
+    grown = np.where(errors > 0, np.exp(np.minimum(epsilon + log_errors, 1.0)), 0.0)
+    grown = grown * (1 + 1e-15 * (epsilon + np.abs(log_errors)))
+    return _lowered(np.maximum(1 - delta - grown, (1 - delta - errors) * np.exp(-epsilon)))
+
+
+def _envelope(event: Event, errors: NDArray[np.float64]) -> NDArray[np.float64]:
+    # Every epsilon proves a curve, so a grid of them proves their maximum.
+    top = min(event.largest_loss(), 50.0)
+    best = np.zeros_like(errors)
+    for epsilon in np.linspace(0.0, top, 400):
+        best = np.maximum(best, _line(epsilon, event.profile(epsilon), errors))
+    return best
+
+
+_LARGEST = math.log(1e6)  # largest epsilon of a calibration: one million
+
+MARGINS = (1e-12, 1e-9, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
+"""Candidate reductions of a cost, or increases of a scale, relative. Searches take the first whose total is certified.
+
+A computed total is an upper bound, and jumps by a relative 4e-6. Near the guarantee the last digits of a cost, which
+depend on the processor, decide whether it is certified. Margins close together keep the noise the same to 1e-5."""
+
+
+def largest_cost(
+    events: Callable[[float], Sequence[Event]], guarantee: PrivacyGuarantee, start: float
+) -> float:
+    """Return the largest number, to a relative 1e-9, at which the events stay within the guarantee.
+
+    Parameters
+    ----------
+    events : callable
+        Maps a positive number to events whose total grows with it.
+    guarantee : PrivacyGuarantee
+    start : float
+        A number at which the events stay within the guarantee.
+
+    Returns
+    -------
+    float
+        At least ``start``. The total of the events certifies it, so privacy does not depend on the search.
+    """
+
+    start = check_real("start", start, above=0)
+    if not covers(events(start), guarantee):
+        raise refuse("start", given=start, allowed=f"within {guarantee}")
+    if guarantee.epsilon == 0:
+        return start  # no larger number can be certified
+
+    def excess(log_cost: float) -> float:
+        total = compose(events(math.exp(log_cost)), guarantee.delta).epsilon
+        return math.log(max(total, 1e-300) / guarantee.epsilon)
+
+    low = math.log(start)
+    if excess(low) > 0:
+        return start  # already at the limit, up to rounding
+    step = 0.5
+    while excess(low + step) <= 0 and low <= _LARGEST:
+        low, step = low + step, min(2 * step, 1.0)
+    # Above the largest cost there is no search. The result is certified in the same way.
+    found = low if low > _LARGEST else brentq(excess, low, low + step, xtol=1e-10, rtol=1e-10)
+    for margin in (2e-10, *MARGINS, 1e-2):
+        cost = math.exp(found - margin)
+        if cost > start and covers(events(cost), guarantee):
+            return cost
+    return start
+
 
 _BYTES_OF_A_NUMBER = 200
 """Bytes of a released number: its integers, its noise as a Python integer and in OpenDP, and floats of the report."""

@@ -1,20 +1,27 @@
-"""The public grid of candidates for quantiles, and the places of rows on it."""
+"""The public grid of candidates for quantiles, and the places of rows on it.
+
+Base class of the estimators of one column. They accept a 1-d array or a table with one column.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
-from dpstats.data.arithmetic import as_int64
-from dpstats.data.parameters import check_real
+from dpstats.data.parameters import check_integer, check_real
+from dpstats.data.values import as_int64
 from dpstats.errors import attempt, refuse, refuse_data, show
+from dpstats.inference.estimates import HasEstimates
+from dpstats.inference.results import about_missing, observed_rows, with_missing
 from dpstats.lattice.base import check_region
 from dpstats.privacy.plan import ReleasePlan
+from dpstats.release.estimator import PrivateEstimator
 
 _STEPS = 1 << 20
 _MOST_STEPS = 1 << 40
@@ -186,3 +193,53 @@ def sorted_places(X: Any, grid: Grid, missing: str = "error") -> NDArray[np.inte
     places = finite_places(X, grid, missing=missing)
     places.sort()
     return places
+
+
+Plan = TypeVar("Plan", bound=GridPlan)
+
+
+class OneColumn(HasEstimates, PrivateEstimator[Plan]):
+    """Base class of the estimators of one column of numbers."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array, tags.input_tags.one_d_array = False, True
+        return tags
+
+    @property
+    def _name(self) -> str:
+        """Name of the column."""
+        names = getattr(self, "feature_names_in_", None)
+        return "x" if names is None else str(names[0])
+
+    def _fitted(self) -> None:
+        check_is_fitted(self, "plan_")
+
+    def _add_policy(self, estimand: str) -> str:
+        """Return an estimand with the policy for missing rows."""
+        return with_missing(estimand, about_missing(self.plan_.missing))
+
+    def _add_bounds(self, estimand: str) -> str:
+        """Return an estimand within the bounds of the grid, with the policy for missing rows."""
+        return self._add_policy(self.plan_.grid.add_bounds(estimand))
+
+    def _first_facts(self) -> list[tuple[str, str]]:
+        """Return the facts of a summary that hold for any fit."""
+        plan = self.plan_
+        return [
+            ("Estimator", type(self).__name__),
+            ("Column, rows", f"{self._name}, {plan.n_samples:,} (public)"),
+            ("Privacy", str(self.privacy_)),
+            *([("Rows observed", observed_rows(self.rows_, plan.rows_std))] if plan.dropped else []),
+            ("Bounds", f"{plan.grid.low:g} to {plan.grid.high:g} (public)"),
+        ]
+
+
+def check_sizes(n_samples: Any, n_features: Any) -> int:
+    """Return the number of rows of one column."""
+    n = check_integer("n_samples", n_samples, at_least=2)
+    if check_integer("n_features", n_features, at_least=1) != 1:
+        raise refuse_data(
+            "X", got=f"{n_features} columns", allowed="one column: a 1-d array, or a table with one column"
+        )
+    return n

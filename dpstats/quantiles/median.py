@@ -11,18 +11,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpstats.data.parameters import check_level, check_privacy_parameters, check_real
-from dpstats.data.tables import Rows
-from dpstats.error_distributions import chosen_limits
-from dpstats.inference import Estimates
+from dpstats.data.rows import Rows
+from dpstats.inference.error_distributions import chosen_limits
+from dpstats.inference.estimates import Estimates
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.stages import LEAST_HEAVY, Smooth, Stage
-from dpstats.quantiles.column import OneColumn, check_sizes
-from dpstats.quantiles.grid import Grid, GridPlan, check_grid, sorted_places
-from dpstats.release.parameters import HasMissingCodes, parameters
+from dpstats.quantiles.grid import Grid, GridPlan, OneColumn, check_grid, check_sizes, sorted_places
+from dpstats.release.estimator import HasMissingCodes, parameters
 from dpstats.release.session import Released, Session
 from dpstats.sensitivity.levels import LEVEL, LEVEL_SHARE, half_width, level_stage, smooth_stage
-from dpstats.sensitivity.order_statistics import median_reach
-from dpstats.sensitivity.smooth import smooth_level
+from dpstats.sensitivity.smooth import median_reach, smooth_level
 
 MEDIAN = "median"
 

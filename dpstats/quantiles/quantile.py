@@ -12,24 +12,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import (
     check_choice,
     check_level,
     check_privacy_parameters,
     check_real,
 )
-from dpstats.data.tables import Rows
-from dpstats.error_distributions import chosen_limits
+from dpstats.data.rows import Rows
+from dpstats.data.values import as_int64
 from dpstats.errors import ScaleOutOfRange, attempt, refuse, show
-from dpstats.figures import ESTIMATE, new_figure, place_bars
-from dpstats.inference import Estimates
+from dpstats.inference.error_distributions import chosen_limits
+from dpstats.inference.estimates import Estimates
+from dpstats.inference.figures import ESTIMATE, new_figure, place_bars
+from dpstats.inference.reports import picture_of
+from dpstats.inference.results import few_observed
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.quantiles.column import OneColumn, check_sizes
-from dpstats.quantiles.grid import check_grid, sorted_places
+from dpstats.quantiles.grid import OneColumn, check_grid, check_sizes, sorted_places
+from dpstats.quantiles.halving import counts_beside, windows
 from dpstats.quantiles.halving import release as release_by_halving
-from dpstats.quantiles.joint import counts_beside, windows
-from dpstats.quantiles.plan import (
+from dpstats.quantiles.quantile_plan import (
     COUNTS,
     CROWDED,
     HIGH,
@@ -44,10 +45,8 @@ from dpstats.quantiles.plan import (
     place_of_targets,
     points_plan,
 )
-from dpstats.release.parameters import HasMissingCodes, parameters
+from dpstats.release.estimator import HasMissingCodes, parameters
 from dpstats.release.session import Part, Released, Session
-from dpstats.report import picture_of
-from dpstats.results import few_observed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -1,4 +1,9 @@
-"""Answers to a whole workload of queries from one release: marginals of a domain, or any linear queries."""
+"""Estimated proportions from unbiased answers with Gaussian noise, for these rows or for their population.
+
+Answers to a whole workload of queries from one release: marginals of a domain, or any linear queries.
+
+A figure of the answers to a workload.
+"""
 
 from __future__ import annotations
 
@@ -6,35 +11,97 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
-from dpstats.data.parameters import (
-    check_choice,
-    check_integer,
-)
-from dpstats.data.tables import Rows
-from dpstats.error_distributions import usual_level
-from dpstats.errors import refuse, show_names
-from dpstats.inference import Estimates, HasEstimates
+from dpstats.data.parameters import check_choice, check_integer
+from dpstats.data.rows import Rows
+from dpstats.errors import attempt, refuse, refuse_data, show_names
+from dpstats.inference.error_distributions import NormalErrors, usual_level
+from dpstats.inference.estimates import Estimates, HasEstimates
+from dpstats.inference.figures import ESTIMATE, REFERENCE, new_figure
+from dpstats.inference.multiple_testing import BONFERRONI, SIDAK
+from dpstats.inference.noisy_counts import CountNoise
+from dpstats.inference.reports import SIMULATED, picture_of
+from dpstats.inference.results import Summary
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.queries.domain import BYTES_OF_A_CELL
-from dpstats.queries.gaussian_release import GaussianRelease
 from dpstats.queries.linear import Numbers
 from dpstats.queries.marginals import MarginalQueries, check_table
 from dpstats.queries.residual_release import ResidualRelease
-from dpstats.queries.share_intervals import check_estimand, share_estimates
 from dpstats.queries.synthetic import SyntheticDistribution
-from dpstats.queries.workload import WorkloadRelease
+from dpstats.queries.workload import GaussianRelease, WorkloadRelease
 from dpstats.release.additive import additive_stages
-from dpstats.release.parameters import parameters
+from dpstats.release.estimator import parameters
 from dpstats.release.session import Released
-from dpstats.report import SIMULATED
-from dpstats.results import Summary
+from dpstats.tables.shares import CountShare, ShareErrors
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def check_estimand(estimand: Any) -> str:
+    """Return the estimand "data" or "population", or raise an error."""
+    return check_choice("estimand", estimand, ["data", "population"])
+
+
+def share_estimates(
+    answers: Numbers,
+    noise_std: Numbers,
+    n_samples: int,
+    estimand: str = "data",
+    *,
+    shown: Numbers | None = None,
+    names: Sequence[str] | None = None,
+) -> Estimates:
+    """Return proportions with the distribution of their errors.
+
+    Parameters
+    ----------
+    answers, noise_std : arrays of shape (k,)
+        Unbiased proportions of n rows, and the standard deviations of their Gaussian noise.
+    n_samples : int
+        Public number of rows.
+    estimand : {"data", "population"}
+        "data": the proportions of these rows, with noise as the only error. Simultaneous intervals use Sidak's level,
+        which holds for normal noise with any correlation. "population": the proportions of a population. Counts are
+        then binomial, and limits use the exact tails of binomial plus noise. Simultaneous intervals use Bonferroni's
+        inequality.
+    shown : array of shape (k,), optional
+        More accurate point estimates. None: the answers.
+    names : sequence of str, optional
+        Names of the proportions.
+    """
+    estimate = answers if shown is None else shown
+    errors: NormalErrors | ShareErrors
+    if estimand == "data":
+        errors, words, together = (
+            NormalErrors(answers, noise_std, 0.0, 1.0),
+            "the shares of these rows",
+            SIDAK,
+        )
+        error = noise_std
+    else:
+        n = n_samples
+        pairs = zip(answers.tolist(), noise_std.tolist(), strict=True)
+        shares = [CountShare(n * x, n * x, n, CountNoise("gaussian", n * std)) for x, std in pairs]
+        errors = ShareErrors(np.clip(estimate, 0.0, 1.0), shares)
+        words, together = "the shares of the population that the rows are a sample of", BONFERRONI
+        error = errors.standard_error
+    return Estimates(
+        estimate,
+        error,
+        tuple(map(str, range(answers.size)) if names is None else names),
+        words,
+        errors,
+        header="share",
+        together=together,
+    )
+
 
 # Proof: docs/proofs/workload-answers.md.
 
@@ -356,3 +423,75 @@ class WorkloadAnswers(HasEstimates, WorkloadRelease[WorkloadPlan]):
             rows.append((queries.domain.label(table), cells, f"{z * std:.2g}", f"{l1:.2g}", f"{away:.2g}"))
         header = ["table", "cells", f"{100 * level:g}% half-width", "l1 error, unbiased", "l1 from uniform"]
         return header, rows
+
+
+def plot_answers(
+    answers: WorkloadAnswers, *, reference: Any = None, confidence_level: float = 0.95
+) -> Figure:
+    """Draw the answers to a workload with their intervals, and the errors for other values of epsilon.
+
+    Parameters
+    ----------
+    answers : WorkloadAnswers
+        Fitted estimator.
+    reference : array of shape (n_queries,), optional
+        Exact answers as proportions, to compare with. Use it for public data only. Default: the unbiased answers.
+    confidence_level : float, default=0.95
+        Level of each interval.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Left: differences between point answers and reference, with the intervals of the unbiased answers. Right: root
+        mean squared error of unbiased answers against epsilon, from plans only, and an estimate for uniform answers if
+        it is known.
+    """
+    exact = attempt(
+        lambda: np.asarray(answers.linear_ if reference is None else reference, dtype=np.float64), Exception
+    )
+    if exact is None:
+        raise refuse_data("reference", allowed="numbers, one for each query")
+    if exact.shape != answers.linear_.shape:
+        raise refuse(
+            "reference",
+            got=f"shape {exact.shape}",
+            allowed=f"have an answer for each query {answers.linear_.shape}",
+        )
+    interval = answers.confidence_interval(confidence_level)
+    low, high = np.asarray(interval.low), np.asarray(interval.high)
+    figure = new_figure(figsize=(9.2, 4.2))
+    left, right = figure.subplots(1, 2)
+    label = f"{100 * confidence_level:g}% intervals"
+    left.vlines(exact, low - exact, high - exact, color=ESTIMATE, alpha=0.3, lw=1, label=label)
+    left.plot(exact, answers.answers_ - exact, ".", ms=4, color=ESTIMATE, label="point answers")
+    left.axhline(0.0, color=REFERENCE, lw=1, ls="--")
+    word = "unbiased" if reference is None else "exact"
+    left.set_xlabel(f"{word} answer, share of the rows")
+    left.set_ylabel(f"private answer less the {word} one")
+    left.legend(fontsize=8, frameon=False)
+    n, own = answers.plan_.n_samples, float(answers.epsilon)
+    epsilons = own * np.geomspace(0.1, 10, 7)
+    params = answers.get_params(deep=False)
+    plans = [type(answers)(**{**params, "epsilon": float(e), "budget": None}).plan(n) for e in epsilons]
+    errors = [float(np.sqrt(np.mean(plan.noise_std**2))) for plan in plans]
+    right.plot(epsilons, errors, color=ESTIMATE, label="unbiased answers")
+    right.plot(own, errors[3], "o", color=ESTIMATE, label=f"epsilon = {own:g}, as released")
+    if np.isfinite(answers.uniform_error_):
+        right.axhline(answers.uniform_error_, color=REFERENCE, lw=1, ls="--", label="uniform answers, about")
+    right.set_xscale("log")
+    right.set_yscale("log")
+    right.set_xlabel("epsilon")
+    right.set_ylabel("root mean squared error, share of the rows")
+    right.legend(fontsize=8, frameon=False)
+    for axis in (left, right):
+        axis.grid(alpha=0.25)
+    return figure
+
+
+@picture_of.register
+def _of_answers(answers: WorkloadAnswers) -> tuple[str, Any]:
+    words = (
+        "Left, how far the point answers are from the unbiased ones, with 95% intervals; right, the error that other "
+        "budgets would buy, from plans alone."
+    )
+    return words, plot_answers(answers)

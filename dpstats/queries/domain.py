@@ -1,4 +1,7 @@
-"""Finite domains: products of named attributes with declared levels or bins, and the counts of rows in their cells."""
+"""Finite domains: products of named attributes with declared levels or bins, and the counts of rows in their cells.
+
+Private counts of the cells of a domain, from the codes of rows or from given counts.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.data.arithmetic import as_int64
-from dpstats.data.levels import Bins, Categories, Levels
-from dpstats.data.opening import open_source
+from dpstats.data.opening import Tally, open_source
 from dpstats.data.parameters import check_choice
-from dpstats.data.schema import Schema
-from dpstats.errors import refuse, refuse_data, show, show_names
+from dpstats.data.rows import Counts as Histogram
+from dpstats.data.rows import Rows
+from dpstats.data.schema import Bins, Categories, Levels, Schema
+from dpstats.data.values import as_int64
+from dpstats.errors import InvalidData, refuse, refuse_data, show, show_names
 
 # A domain is public and declared in advance. The cell of a row depends on this row only.
 
@@ -307,3 +311,37 @@ def _check_other(other: Any, names: tuple[str, ...]) -> tuple[str, ...]:
         if name not in names:
             raise refuse("other", given=other, allowed=f"names of attributes, of {show_names(names)}")
     return given
+
+
+def domain_schema(domain: Domain, declared: bool = True, n_features: int | None = None) -> Schema:
+    """Return the schema of rows of a domain or counts of its cells. Without a declared domain, counts only."""
+    names = domain.names if domain.named else None
+    levels = domain.kinds if declared else None
+    return Schema(names, levels=levels, cells=domain.shape, counted=not declared, n_features=n_features)
+
+
+def counts_of(rows: Rows, shape: tuple[int, ...]) -> Counts:
+    """Return the number of rows in each cell, from the codes of rows or from given counts."""
+    if isinstance(rows, Histogram):
+        counted: Counts = rows.X.reshape(shape)
+        return counted
+    counts = Tally(shape).of(rows)
+    if counts[-1]:
+        raise outside_levels()
+    return counts[:-1].reshape(shape)
+
+
+def codes_of(rows: Rows) -> Counts:
+    """Return the codes of rows, or raise an error if an entry has an undeclared level."""
+    codes: Counts = rows.whole().X
+    if (codes < 0).any():
+        raise outside_levels()
+    return codes
+
+
+def outside_levels() -> InvalidData:
+    """Return the error for entries with an undeclared level."""
+    return InvalidData(
+        "X must hold declared levels only, got at least one entry outside those of the domain, or missing. Declare it, "
+        "or give the domain other=[the attributes that may have such entries]."
+    )

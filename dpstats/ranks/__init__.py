@@ -1,8 +1,7 @@
 """Private rank tests for one sample, two groups and several, with p-values that include the noise."""
 
-from dpstats.ranks.calls import kruskal_wallis, mann_whitney, wilcoxon_signed_rank
-from dpstats.ranks.rank_tests import KruskalWallisTest, MannWhitneyTest, SignedRankTest
-from dpstats.ranks.result import RankTestResult
+from dpstats.ranks.functions import kruskal_wallis, mann_whitney, wilcoxon_signed_rank
+from dpstats.ranks.rank_tests import KruskalWallisTest, MannWhitneyTest, RankTestResult, SignedRankTest
 
 __all__ = [
     "KruskalWallisTest",

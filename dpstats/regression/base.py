@@ -1,4 +1,7 @@
-"""Base classes of the private regressions: how they fit, and what they report about coefficients."""
+"""Base classes of the private regressions: how they fit, and what they report about coefficients.
+
+The picture of a regression: its coefficients with intervals.
+"""
 
 from __future__ import annotations
 
@@ -11,23 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from dpstats.data.arithmetic import quiet
-from dpstats.data.missing import check_codes
 from dpstats.data.parameters import check_flag, check_level, check_real
+from dpstats.data.rows import check_codes
 from dpstats.data.schema import Column, Schema
-from dpstats.error_distributions import ErrorDistribution
+from dpstats.data.values import quiet
 from dpstats.errors import InvalidParameter, refuse, refuse_data
-from dpstats.inference import Estimates, HasEstimates, Test
-from dpstats.lattice import check_finite
-from dpstats.regression.bins import Floats
-from dpstats.regression.design_plan import DesignPlan
-from dpstats.regression.error_laws import NORMAL, ErrorLaw, MappedErrors, ScaledErrors
-from dpstats.regression.hypotheses import Hypotheses, unquote
-from dpstats.release.charges import state_charges
-from dpstats.release.estimator import PrivateEstimator
-from dpstats.release.parameters import HasMissingCodes, parameters
-from dpstats.report import SIMULATED
-from dpstats.results import (
+from dpstats.inference.error_distributions import ErrorDistribution
+from dpstats.inference.estimates import Estimates, HasEstimates, Test
+from dpstats.inference.figures import forest
+from dpstats.inference.multiple_testing import BONFERRONI
+from dpstats.inference.reports import SIMULATED, picture_of
+from dpstats.inference.results import (
     ConfidenceInterval,
     JointTest,
     Summary,
@@ -39,7 +36,12 @@ from dpstats.results import (
     significant,
     with_missing,
 )
-from dpstats.together import BONFERRONI
+from dpstats.lattice import check_finite
+from dpstats.regression.hypotheses import NORMAL, ErrorLaw, Hypotheses, MappedErrors, ScaledErrors, unquote
+from dpstats.regression.passes import Floats
+from dpstats.regression.plan import DesignPlan
+from dpstats.release.charges import state_charges
+from dpstats.release.estimator import HasMissingCodes, PrivateEstimator, parameters
 
 Transform = Callable[[Any], Any]
 SomePlan = TypeVar("SomePlan", bound=DesignPlan)
@@ -658,3 +660,22 @@ class Regression(HasEstimates, PrivateEstimator[SomePlan], HasMissingCodes, ABC)
     @classmethod
     def _of_formula(cls, described: Any, given: dict[str, Any]) -> Self:
         return cls(x_bounds=described.x_bounds, fit_intercept=described.has_intercept, **given)
+
+
+_MOST_COEFFICIENTS = 40
+
+
+@picture_of.register(Regression)
+def _of_regression(fitted: Regression[Any]) -> tuple[str, Any] | None:
+    coefficients = np.atleast_1d(fitted.coef_).ravel()
+    interval = fitted.confidence_interval()
+    low, high = np.ravel(interval.low), np.ravel(interval.high)
+    # The intercept is the first row, where there is one.
+    names = [row[0] for row in fitted.summary().rows][-coefficients.size :]
+    shown = np.isfinite(low) | np.isfinite(high)
+    if low.shape != coefficients.shape or not 0 < shown.sum() <= _MOST_COEFFICIENTS:
+        return None
+    labels = [name for name, kept in zip(names, shown, strict=True) if kept]
+    ends = ConfidenceInterval(low[shown, None], high[shown, None], interval.confidence_level)
+    drawn = forest(labels, ["coefficient"], coefficients[shown, None], ends).figure
+    return "The coefficients with their 95% intervals; the intercept is in the table.", drawn

@@ -1,20 +1,41 @@
-"""The path of a linear regression: least squares with bounded rows and residuals (Mallows weights, Huber's psi)."""
+"""The path of a linear regression: least squares with bounded rows and residuals (Mallows weights, Huber's psi).
+
+Coefficients from a noisy matrix of second moments, and the covariance of their errors: public algebra.
+
+Least squares divides X'y by X'X, and here both have noise. With A + N for X'X/n and b + e for X'y/n,
+
+    (A + N)^{-1}(b + e) - theta = (A + N)^{-1}(score + e - N theta),
+
+and the covariance of the noise e - N theta depends only on theta and known numbers. On average the inverse of A + N is
+too large, by A^{-1} E[N A^{-1} N] A^{-1} to second order. The divisor is therefore H = A + N + E[N H^{-1} N]. The last
+term is a ridge that keeps H positive for any noise, and is very small if the noise is small.
+
+The second moments of (1, x, y), released once: how rows are bounded, and the plan.
+
+Measured from the middle of the bounds in half-widths, a row is (w, x, v y). A factor that depends on x only scales it
+into a ball. The weights w, v and the radius of the ball are public. The ball contains rows whose columns are all half
+a half-width from the middle ("l2"), or a third ("l1"). Most rows of most columns are inside, and noise grows with the
+square of the radius. Proofs: docs/proofs/sufficient-statistics.md and docs/proofs/functional-mechanism.md.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import chdtr, chdtri, ndtr
 
-from dpstats.regression.bins import Floats
-from dpstats.regression.blocks import Question
-from dpstats.regression.curvature import Curvature, positive
-from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT
-from dpstats.regression.path import QUANTILE, Estimate, Path, Seen
+from dpstats.data.parameters import check_real
+from dpstats.lattice.products import finest, row_bits
+from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.privacy.stages import Block as StageBlock
+from dpstats.regression.blocks import COUNT_BITS, X_BITS, Design, Question
+from dpstats.regression.passes import Floats
+from dpstats.regression.path import QUANTILE, Curvature, Estimate, Path, Seen, positive
 from dpstats.regression.plan import (
     CENTER,
     DECAY,
@@ -27,13 +48,29 @@ from dpstats.regression.plan import (
     STEPS,
     TAIL,
     WIDTHS,
+    DesignPlan,
     RegressionPlan,
     clip_costs,
     is_unclipped,
     size_name,
     step_name,
 )
-from dpstats.regression.rows import OUTSIDE, SIZE, LinearStep, Moments, Size, Tail, coordinates
+from dpstats.regression.rows import (
+    CURVATURE,
+    GRADIENT,
+    MEAT,
+    MOMENTS,
+    OUTSIDE,
+    SIZE,
+    LinearStep,
+    Moments,
+    SecondMoments,
+    Size,
+    Tail,
+    coordinates,
+    gram_blocks,
+)
+from dpstats.release.additive import JointIntegers, additive_stages
 
 MEAT_KURTOSIS = 5.0
 """Variance of a squared gradient over its squared mean, for normal rows with clipped residuals."""
@@ -387,3 +424,316 @@ def _heavy_tail(width: float) -> float:
 def _extrapolate(width: Any, rate: float) -> Any:
     """Return the bias of a clipping threshold over the released pull, for tails that decay at this rate."""
     return np.exp(-rate * (width - FIRST_WIDTH)) / -math.expm1(-rate * REACH)
+
+
+KNOWN = 0.9
+"""A coefficient is identified if at least this fraction of its divisor was released. The remainder is the ridge."""
+
+_ROUNDS, _CLOSE = 100, 1e-11
+_LEAST = 0.01
+"""Smallest assumed variance of the columns in a direction, relative to the average variance."""
+_ERRORS, _TIMES = 2.0, 3
+_LEAST_SHARE = 0.01
+
+
+@dataclass(frozen=True)
+class MatrixNoise:
+    """Independent noise of a symmetric matrix: standard deviations on the diagonal and above it."""
+
+    diagonal: float
+    above: float
+
+    def through(self, middle: Floats) -> Floats:
+        """Return E[N T N] of a symmetric T."""
+        even = self.above**2 * (np.trace(middle) * np.eye(len(middle)) + middle)
+        result: Floats = even + (self.diagonal**2 - 2 * self.above**2) * np.diag(np.diagonal(middle))
+        return result
+
+    def along(self, left: Floats, right: Floats) -> Floats:
+        """Return the variance of l'N r for each pair of rows l, r."""
+        even = (left**2).sum(axis=1) * (right**2).sum(axis=1) + (left * right).sum(axis=1) ** 2
+        own = (left**2 * right**2).sum(axis=1)
+        result: Floats = self.above**2 * even + (self.diagonal**2 - 2 * self.above**2) * own
+        return result
+
+    def size(self, p: int) -> float:
+        """Return the root of the sum of the noise variances in a matrix row of p entries."""
+        return math.sqrt(self.above**2 * (p - 1) + self.diagonal**2)
+
+    def hides(self, p: int, eigenvalue: float) -> bool:
+        """Return whether noise hides columns with variance ``eigenvalue`` in all p directions."""
+        divisor = (eigenvalue + math.sqrt(eigenvalue**2 + 4 * self.size(p) ** 2)) / 2
+        return eigenvalue < KNOWN * divisor
+
+
+def divisor(matrix: Floats, noise: MatrixNoise) -> Floats:
+    """Return the positive H = A + E[N H^{-1} N] for a released A, without its negative eigenvalues.
+
+    For an eigenvalue a of A, which is not negative, the map h -> a + s/h has slope -s/h^2 at its fixed point, at least
+    -1. A damped iteration reduces the error by a factor of at least 3.
+    """
+    values, vectors = np.linalg.eigh(matrix)
+    values, s = np.maximum(values, 0.0), noise.size(len(matrix)) ** 2
+    known: Floats = (vectors * values) @ vectors.T
+    start = (values + np.sqrt(values**2 + 4 * s)) / 2
+    found: Floats = (vectors * start) @ vectors.T
+    part = 1 / (1 + s / float(start.min()) ** 2 / 2)
+    for _ in range(_ROUNDS):
+        new = found + part * (known + noise.through(_inverse(found)) - found)
+        close = float(np.abs(new - found).max()) <= _CLOSE * float(np.abs(new).max())
+        found = new
+        if close:
+            break
+    return found
+
+
+def _inverse(matrix: Floats) -> Floats:
+    inverse = np.asarray(np.linalg.inv(matrix), dtype=np.float64)
+    return (inverse + inverse.T) / 2
+
+
+@dataclass(frozen=True, eq=False)
+class Coefficients:
+    """Coefficients and their errors from a released matrix, in given units.
+
+    Attributes
+    ----------
+    estimate : array of shape (p,)
+    cov : array of shape (p, p)
+        Covariance of the errors.
+    privacy : array of shape (p, p)
+        The part of ``cov`` that is not sampling error.
+    known : array of bool, shape (p,)
+        Whether each coefficient is identified.
+    scale : float
+        Standard deviation of the residuals, in the coordinate of the outcome that the matrix has.
+    condition : float
+        Condition number of the divisor.
+    share : float
+        Average squared factor that scaled the rows. The factor of a dropped row is 0.
+    """
+
+    estimate: Floats
+    cov: Floats
+    privacy: Floats
+    known: NDArray[np.bool_]
+    scale: float
+    condition: float
+    share: float
+
+
+def coefficients(
+    moments: Floats, noise: MatrixNoise, n: int, constant: float, intercept: bool, units: Floats
+) -> Coefficients:
+    """Return the coefficients from released second moments of rows f (constant, x, y), with f in (0, 1] depending on x.
+
+    ``units`` converts theta, the coefficients for the coordinates (constant, x), or x without an intercept. Each of its
+    rows gives one estimated coefficient.
+    """
+    first = 0 if intercept else 1
+    own = moments[first:, first:]
+    A, b, outcome = own[:-1, :-1], own[:-1, -1], float(own[-1, -1])
+    p = b.size
+    H = divisor(A, noise)
+    G = _inverse(H)
+    theta = G @ b
+    score = noise.through(np.outer(theta, theta)) + noise.above**2 * np.eye(p)
+
+    # Error due to the ridge: before the release, only the range of the outcome limits the coefficients.
+    values, vectors = np.linalg.eigh(A)
+    typical = max(float(np.maximum(values, 0.0).mean()), noise.size(p))
+    room = max(outcome, noise.diagonal) / np.maximum(values, _LEAST * typical)
+    remainder = np.eye(p) - G @ A
+    left = (remainder @ vectors * room) @ (remainder @ vectors).T
+
+    # The added term corrects for residuals that fit the noise. Rows are scaled by at most 1, so f^4 xx' <= f^2 xx'.
+    away = np.append(-theta, 1.0)
+    away_std = math.sqrt(float(noise.along(away[None], away[None])[0]))
+    square = max(float(away @ own @ away) + float((G * score).sum()), away_std)
+    share = min(max(float(moments[0, 0]) / constant**2, noise.diagonal / constant**2, _LEAST_SHARE), 1.0)
+    sampling = square / share / n * G
+
+    total = G @ score @ G + sampling + left
+    worse = _worst(G, theta, total, noise, units, vectors / np.sqrt(room))
+    cov = worse[:, None] * (units @ total @ units.T) * worse
+    released = units @ (G @ A @ G) @ units.T
+    known = np.diagonal(released) >= KNOWN * np.diagonal(units @ G @ units.T)
+    eigenvalues = np.linalg.eigvalsh(H)
+    condition = float(eigenvalues[-1] / eigenvalues[0])
+    privacy = cov - units @ sampling @ units.T
+    return Coefficients(units @ theta, cov, privacy, known, math.sqrt(square / share), condition, share)
+
+
+def _worst(
+    G: Floats, theta: Floats, total: Floats, noise: MatrixNoise, units: Floats, walls: Floats
+) -> Floats:
+    """Return the factor by which each standard error grows if the truth differs by two standard errors."""
+    # The noise depends on theta, and an estimate that is too small understates it. So this evaluates the noise at the
+    # worse endpoint of the interval, as an interval that inverts a test does (Fieller 1954). The range of the outcome
+    # limits how large theta can be.
+    pulls = units @ G
+    variance = np.diagonal(units @ total @ units.T)
+    toward = (units @ total) / np.sqrt(variance)[:, None]
+    here = noise.along(pulls, np.broadcast_to(theta, pulls.shape))
+    grown = np.ones(len(units))
+    for _ in range(_TIMES):
+        off = _ERRORS * grown[:, None] * toward
+        off /= np.maximum(np.linalg.norm(off @ walls, axis=1), 1.0)[:, None]
+        there = np.maximum(noise.along(pulls, theta + off), noise.along(pulls, theta - off))
+        grown = np.sqrt(np.maximum((variance - here + there) / variance, 1.0))
+    return grown
+
+
+STAGE = "second moments"
+
+_ROOM = {"l2": 0.25, "l1": 1 / 3}
+"""Contribution of a column to the squared radius of the ball (l2) or to the radius (l1)."""
+_UNUSED = 0.25
+"""Constant of a model without an intercept, relative to the weight of the outcome. It only measures the scaling."""
+_COUNT = {"l2": 0.14, "l1": 0.04}
+"""Weight of the count of outcomes outside: it costs the moments 0.5% and 2% more noise."""
+_SPREAD = 0.25
+"""Standard deviation of columns and outcome that the notes of a plan assume, in half-widths."""
+_FEW = 80.0
+_SAFE = 1 + 1e-12
+
+
+def is_few(n: int, d: int, mu: float) -> bool:
+    """Return whether one release serves n rows of d columns better than Newton steps do.
+
+    For one column and fewer than 80/mu rows it does: noise hides what the steps learn about the rows, and slopes are
+    attenuated. For more columns, intervals from moments are longer wherever any slope is identified.
+    """
+    return d == 1 and n * mu < _FEW
+
+
+def weights(norm: str, d: int, intercept: bool) -> tuple[float, float, float]:
+    """Return the weights of the constant and of the outcome, and the radius of the ball.
+
+    Under Gaussian noise the columns have half of the squared radius, the constant and the outcome a quarter each. The
+    noise variance of a slope is radius^4 (1/v^2 + theta^2). These weights are close to its minimum for any slopes.
+    """
+    room = _ROOM[norm] * d
+    outcome = math.sqrt(room / 2)
+    constant = outcome if intercept else _UNUSED * outcome
+    if norm == "l2":
+        return constant, outcome, math.sqrt(room + constant**2 + outcome**2)
+    return constant, outcome, room + constant + outcome
+
+
+def question(norm: str, d: int, intercept: bool, bits: int) -> SecondMoments:
+    """Return the query for the second moments of the rows."""
+    constant, outcome, radius = (float(round(w * 2**X_BITS)) for w in weights(norm, d, intercept))
+    return SecondMoments(constant, outcome, radius, norm, bits)
+
+
+@dataclass(frozen=True)
+class MomentsPlan(DesignPlan):
+    """The plan of releasing the second moments of (1, x, y). All of it is public.
+
+    Attributes
+    ----------
+    design, bits, missing
+        As for `DesignPlan`.
+    norm : {"l2", "l1"}
+        Norm that bounds the rows: "l2" under Gaussian noise, "l1" under Laplace noise.
+    few_rows : bool
+        Whether the fit takes one release in place of Newton steps, because it has few rows for its epsilon.
+    """
+
+    norm: str
+    few_rows: bool = field(default=False, kw_only=True)
+
+    @property
+    def question(self) -> SecondMoments:
+        """The query for the second moments of the rows."""
+        return question(self.norm, self.n_features, self.design.intercept, self.bits)
+
+    @property
+    def matrix_noise(self) -> MatrixNoise:
+        """Noise of the released matrix in units in which the ball has radius 1."""
+        diagonal, above = (self.noise_of[STAGE, f"{MOMENTS}, {part}"] for part in _PARTS)
+        return MatrixNoise(diagonal, above)
+
+    @property
+    def constant(self) -> float:
+        """The constant of a row in the unit ball."""
+        return self.question.constant / self.question.bound
+
+    def to_units(self) -> tuple[Floats, Floats]:
+        """L and o: coefficients in the units of the data are L theta + o, where theta is for rows in the unit ball."""
+        matrix, offset = self.design.to_units(np.zeros(self.n_features))
+        asked, first = self.question, int(self.design.intercept)
+        scale = np.full(self.size, 2.0**X_BITS)
+        scale[:first] = asked.constant
+        return matrix * scale / asked.outcome, offset
+
+    @property
+    def outcome_unit(self) -> float:
+        """The unit of a row's outcome in the unit ball, in the units of the data."""
+        return self.design.y_half * self.question.bound / self.question.outcome
+
+    @property
+    def _spread(self) -> float:
+        """Variance in the unit ball of columns with the assumed standard deviation."""
+        return (_SPREAD * 2.0**X_BITS / self.question.bound) ** 2
+
+    @property
+    def _columns(self) -> str:
+        return "columns that spread by a quarter of their half-widths and residuals by a sixth of that of y_bounds"
+
+    @property
+    def noise_ratio(self) -> float:
+        """Ratio of noise to sampling error of a coefficient, if such columns explain half of the outcome's variance."""
+        slopes = (
+            self.question.outcome / 2.0**X_BITS
+        ) ** 2 / 2  # sum of squares, and also the residual variance
+        noise = self.matrix_noise.above * math.sqrt(1 + slopes) / self._spread
+        return noise / math.sqrt(slopes / self.n_samples)
+
+    def noise_ratio_of_share(self, share: float) -> float:
+        share = check_real("share", share, above=0, at_most=0.5)
+        # The values are one half-width from the middle of their bounds.
+        spread = 2 * math.sqrt(share * (1 - share)) / _SPREAD
+        hidden = self.matrix_noise.hides(self.size, spread**2 * self._spread)
+        return math.inf if hidden else self.noise_ratio / spread
+
+    @property
+    def noise_only(self) -> bool:
+        """Whether the noise of the matrix hides such columns."""
+        return self.matrix_noise.hides(self.size, self._spread)
+
+    def notes(self) -> list[str]:
+        """Return remarks for a reader of the plan, one line each."""
+        few = "few rows at this epsilon: one release of second moments in place of Newton steps"
+        return [*([few] if self.few_rows else []), *super().notes()]
+
+
+_PARTS = ("diagonal", "above the diagonal")
+
+
+def moments_integers(p: int, n: int, bits: int, norm: str) -> JointIntegers:
+    """Return the integers of a stage for second moments of p numbers and the count of outcomes outside.
+
+    Rows are in a ball of 2^bits steps. In units of its squared radius, replacing a row moves the matrix by at most
+    sqrt(2) in l2, and by 2 in l1. A dropped row adds nothing, and is at distance 1 from any other row.
+    """
+    weight = _COUNT[norm]
+    count = StageBlock(OUTSIDE, 1, 2.0**-COUNT_BITS / n, 2**COUNT_BITS / weight)
+    blocks = (*gram_blocks(MOMENTS, p, n, 2**bits, 1.0, norm), count)
+    return JointIntegers(STAGE, blocks, (2 + weight) * _SAFE, math.sqrt(2 + weight**2) * _SAFE)
+
+
+def moments_plan(
+    norm: str, design: Design, n: int, epsilon: float, delta: float, missing: str
+) -> MomentsPlan:
+    """Return the plan of releasing the second moments of n rows of declared columns."""
+    d = design.center.size
+
+    def made(bits: int) -> MomentsPlan:
+        item = moments_integers(d + 2, n, bits, norm)
+        stages = additive_stages([item], epsilon, delta)
+        guarantee = PrivacyGuarantee(epsilon, delta)
+        return MomentsPlan(stages, guarantee, n, d, design=design, bits=bits, norm=norm, missing=missing)
+
+    return finest(made, row_bits(n))

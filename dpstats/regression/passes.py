@@ -1,4 +1,6 @@
-"""Passes over the rows of a block: by numpy, or by loops that numba compiles where it is installed.
+"""Public bin edges for numbers that are not negative.
+
+Passes over the rows of a block: by numpy, or by loops that numba compiles where it is installed.
 
 Both do the same arithmetic, entry by entry, and add up integers below 2^53 as floats, which is exact in any order. So
 both have the same results, bit for bit. A loop reads an entry once where numpy needs several operations on all rows.
@@ -7,17 +9,58 @@ both have the same results, bit for bit. A loop reads an entry once where numpy 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.data.arithmetic import as_int64
-from dpstats.lattice.compiled import FEWEST, compile_loops
-from dpstats.lattice.rounding import squared_norms
-from dpstats.regression.bins import Bins, Floats
+from dpstats.data.values import as_int64
+from dpstats.lattice.rounding import FEWEST, compile_loops, squared_norms
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Bins:
+    """Public bin edges for numbers that are not negative.
+
+    If ends at least double, the exponent of a number leaves one end to compare with: a third of the time of a search.
+    """
+
+    ends: Floats
+
+    @cached_property
+    def tables(self) -> tuple[float, int, NDArray[np.int64], Floats] | None:
+        """A unit, the first exponent of the ends in it, and for each exponent the ends below and the next one.
+
+        None if two ends share an exponent.
+        """
+        unit = 1.5 / float(self.ends[0])
+        exponents = np.frexp(self.ends * unit)[1]
+        if not (np.diff(exponents) > 0).all():
+            return None
+        every = np.arange(exponents[0], exponents[-1] + 1)
+        below = np.searchsorted(exponents, every)
+        return unit, int(every[0]), below, np.where(exponents[below] == every, self.ends[below], np.inf)
+
+    @property
+    def size(self) -> int:
+        """Number of bins."""
+        return int(self.ends.size) + 1
+
+    def find(self, values: Floats) -> NDArray[np.int64]:
+        """Return ``np.searchsorted(self.ends, values)``."""
+        if self.tables is None:
+            return np.asarray(np.searchsorted(self.ends, values))
+        unit, first, below, pivots = self.tables
+        at = np.frexp(values * unit)[1]
+        at -= first
+        np.minimum(np.maximum(at, 0, out=at), below.size - 1, out=at)
+        return np.asarray(below.take(at) + (values > pivots.take(at)))
+
 
 Integers = NDArray[np.int64]
 Narrow = NDArray[np.float32]

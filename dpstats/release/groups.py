@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.data.arithmetic import as_int64
+from dpstats.data.values import as_int64
 from dpstats.errors import ScaleOutOfRange
 
 Integers = NDArray[np.int64]

@@ -1,15 +1,120 @@
+"""How many rows count: samples of complete rows where their number is public, and private numbers of rows.
+
+The number of complete rows is released first. A random sample of complete rows follows, of a public size and
+in random order. Proof: docs/proofs/complete-cases.md.
+
+The number of rows is private if neighboring datasets differ by one row added or removed. The plan, charge and errors
+then do not depend on it, and no number of rows is too small. Proof: docs/proofs/private-size.md.
+"""
+
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
+from dpstats.data.rows import Rows, Table
 from dpstats.data.schema import Schema
-from dpstats.error_distributions import usual_level
 from dpstats.errors import InvalidParameter, refuse, refuse_data
-from dpstats.privacy.guarantee import Neighbors, parse_neighbors
-from dpstats.results import ConfidenceInterval, observed_rows
+from dpstats.inference.error_distributions import usual_level
+from dpstats.inference.results import ConfidenceInterval, observed_rows
+from dpstats.lattice.rounding import finite_rows
+from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee, parse_neighbors
+from dpstats.privacy.plan import ReleasePlan
+from dpstats.release.additive import Integers, additive_stages
+from dpstats.release.session import Session
+
+ROWS = "number of complete rows"
+TOO_MANY = 0.005
+"""Probability that more rows are used than are complete, and the others are filled."""
+_LEAST, _MOST = 0.01, 0.25  # part of epsilon that counts the complete rows
+
+
+def plan_count(n: int, d: int, epsilon: float) -> ReleasePlan:
+    """Return the plan of the count that precedes a release of ``epsilon`` in all.
+
+    The part s of epsilon is public. It minimizes s + log(100)/(s n epsilon): the noise that the release
+    gains, and the proportion of rows that the sample loses.
+
+    Examples
+    --------
+    >>> from dpstats.release.private_size import plan_count
+    >>> print(plan_count(10_000, 2, 1.0))
+    Release plan for n = 10000, d = 2: (epsilon = 0.0214597, delta = 0), one row replaced
+      number of complete rows: 1 number, Laplace noise of scale 46.5991
+    """
+    part = min(max(math.sqrt(-math.log(2 * TOO_MANY) / (n * epsilon)), _LEAST), _MOST)
+    # The difference is exact, so that both parts add up to epsilon.
+    count = epsilon - epsilon * (1 - part)
+    stages = additive_stages([Integers(ROWS, 1, 1.0, 1, 1)], count, 0.0)
+    return ReleasePlan(stages, PrivacyGuarantee(count), n, d)
+
+
+def usable_rows(plan: ReleasePlan, rows: float) -> int:
+    """Return the public size of the sample after a noisy count of ``rows`` complete rows."""
+    noise = plan.noise(ROWS)
+    scale = float(np.max(noise.scale))
+    margin = scale * (-math.log(2 * TOO_MANY) if noise.law == "laplace" else -ndtri(TOO_MANY))
+    return int(np.clip(math.floor(rows - margin), 0, plan.n_samples))
+
+
+def count_complete(rows: Rows) -> NDArray[np.int64]:
+    """Return the exact number of complete rows: private."""
+
+    def count(table: Table) -> dict[str, NDArray[np.int64]]:
+        return {ROWS: np.array([np.count_nonzero(complete_rows(table))], dtype=np.int64)}
+
+    return rows.total(count)[ROWS]
+
+
+def complete_rows(table: Table) -> NDArray[np.bool_]:
+    """Return whether each row has finite numbers, and a declared label if there are labels."""
+    finite = finite_rows(table.X)
+    return finite if table.groups is None else finite & (table.groups >= 0)
+
+
+def release_count(rows: Rows, session: Session) -> float:
+    """Release the number of complete rows."""
+    exact = count_complete(rows)
+    with session:
+        return float(session.add(ROWS, exact)[0])
+
+
+def sample_complete(table: Table, orders: Sequence[NDArray[np.intp]], fill: Any) -> Table:
+    """Return complete rows, chosen at random, in random order: private.
+
+    ``orders`` has a random order of the rows of the table, and one of the rows to return. If there are fewer
+    complete rows, copies of the public row ``fill`` are added, with the first label.
+    """
+    first, second = orders
+    chosen = first[complete_rows(table)[first]][: len(second)]
+    groups = None
+    if table.groups is not None:
+        groups = np.zeros(len(second), dtype=np.int64)
+        groups[: len(chosen)] = table.groups[chosen]
+        groups = groups[second]
+    return Table(_sample(table.X, chosen, second, fill), groups=groups, names=table.names)
+
+
+def _sample(X: Any, chosen: NDArray[np.intp], second: NDArray[np.intp], fill: Any) -> Any:
+    """Return the chosen rows of a dense or sparse table, filled up, in another order."""
+    from scipy.sparse import csr_array, issparse, vstack
+
+    if issparse(X):  # filled with zeros
+        places = np.full(len(second), X.shape[0])
+        places[: len(chosen)] = chosen
+        return csr_array(vstack([X, csr_array((1, X.shape[1]))]).tocsr()[places[second]])
+    filled = np.empty((len(second), X.shape[1]))
+    filled[:] = fill
+    filled[: len(chosen)] = X[chosen]
+    return filled[second]
+
 
 # Private numbers of rows
 

@@ -1,9 +1,18 @@
+"""A session: the only access to noise. It is charged for a plan, and then draws each stage of the plan once.
+
+The arguments of a source of noise come from the stages of the plan, which also determine the cost. Neither
+can be changed without the other. The noise is drawn after the charge, by the name of a stage. An unknown
+name, a second use, a wrong length and a forgotten stage are errors.
+"""
+
 from __future__ import annotations
 
 import contextlib
 import math
 import os
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
 from fractions import Fraction
 from types import MappingProxyType, TracebackType
@@ -12,9 +21,9 @@ from typing import Any, NamedTuple, NoReturn, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.errors import DPStatsError
+from dpstats.errors import DPStatsError, Exhausted, NotEnoughMemory
 from dpstats.privacy.budget import PrivacyBudget, check_budget
-from dpstats.privacy.plan import Plan
+from dpstats.privacy.plan import Plan, describe_bytes
 from dpstats.privacy.stages import (
     KINDS,
     AnyStage,
@@ -35,9 +44,130 @@ from dpstats.privacy.stages import (
 )
 from dpstats.release.charges import running_accounts
 from dpstats.release.groups import Groups
-from dpstats.release.memory import check_memory
 from dpstats.release.noise import Noise, SimulatedNoise
-from dpstats.release.stream import Stream
+
+_SMALL = 1 << 27  # bytes that are not compared: every machine has them
+
+_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+"""Files with the limit of a container, of both versions of control groups."""
+
+
+def available_memory() -> int | None:
+    """Return the bytes that this process can still use, or None if the system does not say."""
+    found: list[int] = []
+    with suppress(OSError, ValueError, KeyError):
+        with open("/proc/meminfo", encoding="ascii") as file:
+            facts = dict(line.split(":", 1) for line in file)
+        found.append(1024 * sum(int(facts[name].split()[0]) for name in ("MemAvailable", "SwapFree")))
+    for path in _LIMITS:
+        with suppress(OSError, ValueError), open(path, encoding="ascii") as file:
+            found.append(int(file.read()))
+    if not found:
+        with suppress(OSError, ValueError, AttributeError):
+            found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    with suppress(ImportError, OSError, ValueError):
+        import resource
+
+        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+        if limit != resource.RLIM_INFINITY:
+            # The address space that this process has already, where Linux states it.
+            with open("/proc/self/statm", encoding="ascii") as file:
+                used = int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+            found.append(max(limit - used, 0))
+    return min(found) if found else None
+
+
+def check_memory(plan: Plan) -> None:
+    """Refuse a plan that needs more memory than is available."""
+    needed = plan.memory
+    if needed <= _SMALL:
+        return
+    available = available_memory()
+    if available is not None and needed > available:
+        raise NotEnoughMemory(
+            f"the release must fit into the available memory, {describe_bytes(available)}, got a plan that needs "
+            f"{describe_bytes(needed)}. Nothing was charged. Release fewer numbers, or use a larger machine."
+        )
+
+
+# Streams of comparisons with a noisy threshold: new noise for every question, and a limit.
+# Proof: docs/proofs/sparse-vector.md.
+
+
+_AHEAD = 4096  # noise drawn ahead of the questions, which costs a draw's setup once
+
+
+class Above(NamedTuple):
+    """An answer above the threshold; ``steps`` is the value with noise of its own, where values are released."""
+
+    steps: int | None
+
+
+class Stream:
+    """The answers of a `Comparisons` stage, one question at a time.
+
+    Its state consists of the remaining answers above and the noisy threshold, and one assignment changes
+    both. So an interrupted question never reuses a threshold that was passed, if the stage draws a new one.
+    """
+
+    def __init__(self, stage: Comparisons, noise: Noise) -> None:
+        self._stage = stage
+        self._noise = noise
+        self._state: tuple[int, int | None] = (stage.max_above, None)
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+        self._ahead: Iterator[int] = iter(())
+        self._next_block = 1
+
+    @property
+    def left(self) -> int:
+        """How many answers above there can still be."""
+        return self._state[0]
+
+    def ask(self, steps: int, answer: int | None = None) -> Above | None:
+        """Compare a value, in steps, with the noisy threshold: an `Above`, or None for below.
+
+        ``answer`` is the value to release if it is above, if that is another number of the same sensitivity.
+        """
+        # Before the lock, which another thread of the parent may have held at the fork.
+        if os.getpid() != self._process:
+            raise DPStatsError("a stream belongs to the process that made it: two copies would cost twice")
+        with self._lock:
+            left, threshold = self._state
+            if left == 0:
+                raise Exhausted(
+                    "the stream has given its last answer above the threshold: a new fit costs a new guarantee"
+                )
+            if threshold is None:
+                noise = self._noise.laplace(self._stage.threshold_scale_steps, 1)
+                threshold = self._stage.threshold_steps + int(noise[0])
+                self._state = (left, threshold)
+            drawn = next(self._ahead, None)
+            if drawn is None:
+                drawn = self._draw_ahead()
+            if steps + drawn < threshold:
+                return None
+            self._state = (left - 1, None if self._stage.redrawn else threshold)
+            return Above(self._answer(steps if answer is None else answer))
+
+    def _answer(self, steps: int) -> int | None:
+        """Return the value with separate noise, because the noise of the comparison must not be used again."""
+        scale = self._stage.answer_scale_steps
+        if scale is None:
+            return None
+        # The method has the name of the distribution.
+        return steps + int(getattr(self._noise, self._stage.answer_noise)(scale, 1)[0])
+
+    def _draw_ahead(self) -> int:
+        # Few at first, so that a short stream of exact noise is not slow.
+        block = self._noise.laplace(self._stage.question_scale_steps, self._next_block)
+        self._next_block = min(8 * self._next_block, _AHEAD)
+        self._ahead = iter(block.tolist())
+        return next(self._ahead)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a Stream cannot be copied or pickled: two copies would cost twice")
+
 
 # Sessions
 

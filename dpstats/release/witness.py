@@ -17,16 +17,16 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.data.parameters import check_choice, check_real
+from dpstats.data.parameters import check_choice, check_real, unit_of
 from dpstats.errors import DPStatsError, attempt, refuse
-from dpstats.privacy.budget import PrivacyBudget
-from dpstats.privacy.guarantee import Neighbors
+from dpstats.privacy.budget import PrivacyBudget, check_budget
+from dpstats.privacy.events import Event
+from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.plan import Plan
-from dpstats.privacy.stages import KINDS, AnyStage, Comparisons
+from dpstats.privacy.stages import KINDS, AnyStage, Comparisons, Shuffle
 from dpstats.release.groups import Nested, Windows
-from dpstats.release.noise import Noise, SimulatedNoise, StandIn
-from dpstats.release.session import Part, Released, Session
-from dpstats.release.stream import Above, Stream
+from dpstats.release.noise import Noise, SimulatedNoise, StandIn, noise_source
+from dpstats.release.session import Above, Part, Released, Session, Stream
 
 Numbers = NDArray[np.float64]
 NORMS = ("l1", "l2", "linf")
@@ -351,3 +351,86 @@ def _kept(given: Any, memo: dict[int, Any] | None = None) -> Any:
     if type(given) is tuple:
         return tuple(_kept(value, memo) for value in given)
     return copy.deepcopy(given, memo)
+
+
+# Secret orders, drawn as noise is: they depend on no row, and cost nothing.
+
+
+def draw_orders(sizes: Sequence[int], random_state: Any) -> list[NDArray[np.intp]]:
+    """Return a uniform order of each size: secret, unless noise is simulated.
+
+    Examples
+    --------
+    >>> from dpstats.release.witness import draw_orders
+    >>> sorted(draw_orders([3], None)[0].tolist())
+    [0, 1, 2]
+    """
+    return order_rows(noise_source(random_state), sizes)
+
+
+def order_rows(noise: Noise, sizes: Sequence[int]) -> list[NDArray[np.intp]]:
+    """Return a uniform order of each size, from a source of noise."""
+    names = [f"order {place}" for place in range(len(sizes))]
+    plan = Plan(tuple(map(Shuffle, names, sizes)), PrivacyGuarantee(0.0))
+    with session_of(plan, noise) as session:
+        return [session.shuffle(name) for name in names]
+
+
+# What every primitive release shares: a plan, a source of noise and a budget, fixed together.
+
+
+class Releasing:
+    """Base of mechanisms, which release repeatedly at one guarantee.
+
+    Cost and noise are fixed at construction.
+    """
+
+    def __init__(self, guarantee: PrivacyGuarantee, random_state: Any, budget: PrivacyBudget | None) -> None:
+        self._source = noise_source(random_state)
+        self._budget = check_budget(budget, simulated=self._source.simulated)
+        self._guarantee = replace(guarantee, simulated=self._source.simulated)
+
+    @property
+    def guarantee(self) -> PrivacyGuarantee:
+        """The guarantee of one release."""
+        return self._guarantee
+
+    @property
+    def epsilon(self) -> float:
+        """The epsilon of one release."""
+        return self._guarantee.epsilon
+
+    @property
+    def delta(self) -> float:
+        """The delta of one release."""
+        return self._guarantee.delta
+
+    def _session_of(self, plan: Plan, size: int | None = None) -> Session:
+        """Return a session for one release; a refusal of its `check` depends on public facts only."""
+        return session_of(plan, self._source, self._budget, type(self).__name__, size)
+
+
+class Mechanism(Releasing):
+    """Base of the mechanisms, whose releases are all of one plan, or of one for each size."""
+
+    @property
+    def plan(self) -> Plan:
+        """What one release consists of, at which noise, at which cost."""
+        raise TypeError(f"{type(self).__name__} does not define plan")
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """The accountant's event of one release."""
+        return self.plan.events
+
+    def _planned(self, *stages: AnyStage) -> Plan:
+        """Return the plan of stages that meet the guarantee."""
+        return Plan(stages, self._guarantee)
+
+    def _session(self, plan: Plan | None = None, size: int | None = None) -> Session:
+        """Return a session for one release."""
+        return self._session_of(plan or self.plan, size)
+
+    def _session_about(self, data: Any) -> Session:
+        """Return a session for one release from data that may state a unit."""
+        return self._session(self.plan.for_data(unit_of(data), self._guarantee.simulated))

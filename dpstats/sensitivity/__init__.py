@@ -1,16 +1,17 @@
 """How far a statistic can move: at the data, near them, and smoothed over all data."""
 
-from dpstats.sensitivity.brute_force import global_sensitivity, local_sensitivity
 from dpstats.sensitivity.elastic import ElasticSensitivity
 from dpstats.sensitivity.levels import SmoothNoise, smooth_noise
-from dpstats.sensitivity.order_statistics import (
+from dpstats.sensitivity.smooth import (
+    global_sensitivity,
+    local_sensitivity,
     maximum_smooth_sensitivity,
     median_smooth_sensitivity,
     minimum_smooth_sensitivity,
     quantile_smooth_sensitivity,
+    smooth_sensitivity,
     trimmed_mean_smooth_sensitivity,
 )
-from dpstats.sensitivity.smooth import smooth_sensitivity
 
 __all__ = [
     "ElasticSensitivity",

@@ -14,8 +14,7 @@ from scipy.special import stdtrit
 
 from dpstats.data.parameters import check_choice, check_integer, check_privacy_parameters
 from dpstats.errors import refuse
-from dpstats.privacy.guarantee import Neighbors
-from dpstats.privacy.rounding import quotient_up
+from dpstats.privacy.guarantee import Neighbors, quotient_up
 from dpstats.privacy.stages import SMOOTH_LAWS, Smooth, Stage
 from dpstats.release.noise import check_scale
 

@@ -1,10 +1,8 @@
 """Studies of estimators and tests by simulation: risks, rates, levels, sample sizes."""
 
-from dpstats.simulation.adapter import Adapter
-from dpstats.simulation.comparison import Check, compare
+from dpstats.simulation.comparison import Check, CrossingPoint, compare, crossing_point, sample_complexity
 from dpstats.simulation.formula_fit import FormulaFit, fit_formula
 from dpstats.simulation.rate_fit import RateFit, fit_rate
-from dpstats.simulation.sample_size import CrossingPoint, crossing_point, sample_complexity
 from dpstats.simulation.samplers import (
     Contaminated,
     Gaussian,
@@ -15,7 +13,7 @@ from dpstats.simulation.samplers import (
     SubGaussian,
 )
 from dpstats.simulation.store import StudyFileError
-from dpstats.simulation.study import Study
+from dpstats.simulation.study import Adapter, Study
 from dpstats.simulation.study_report import study_report
 from dpstats.simulation.table import StudyResults
 

@@ -113,7 +113,7 @@ def _varies(results: StudyResults, parameter: str) -> bool:
 
 
 def _mean_picture(results: StudyResults) -> Figure:
-    from dpstats.simulation.pictures import plot_risk
+    from dpstats.simulation.study_report import plot_risk
 
     return plot_risk(results, "n", terms=_mean_terms())
 
@@ -141,7 +141,7 @@ def _sparse_risk(cell: Any) -> float:
 
 
 def _sparse_picture(results: StudyResults) -> Figure:
-    from dpstats.simulation.pictures import plot_risk
+    from dpstats.simulation.study_report import plot_risk
 
     return plot_risk(results, "n", loss="squared_error", terms={"plan": _sparse_risk})
 
@@ -157,7 +157,7 @@ def _coverage_findings(results: StudyResults) -> list[Any]:
 
 
 def _coverage_picture(results: StudyResults) -> Figure:
-    from dpstats.simulation.pictures import plot_risk
+    from dpstats.simulation.study_report import plot_risk
 
     return plot_risk(results, "n", loss="coverage", logarithmic=False)
 
@@ -174,7 +174,7 @@ def _power_findings(results: StudyResults) -> list[Any]:
 
 
 def _power_picture(results: StudyResults) -> Figure:
-    from dpstats.simulation.pictures import plot_power
+    from dpstats.simulation.study_report import plot_power
 
     return plot_power(results, "n", level=0.05, target=2 / 3)
 

@@ -14,13 +14,23 @@ from scipy.stats import chi2
 
 from dpstats.data.parameters import check_real
 from dpstats.errors import refuse
-from dpstats.exports import Records
-from dpstats.report import Printed
-from dpstats.results import ConfidenceInterval, Summary
-from dpstats.simulation.broken_line import BrokenLine, bent, fit_broken_line
-from dpstats.simulation.formula_fit import FormulaFit, fit_formula
-from dpstats.simulation.power_sum import PowerSum, fit_power_sum
-from dpstats.simulation.risks import (
+from dpstats.inference.reports import Printed, Records
+from dpstats.inference.results import ConfidenceInterval, Summary
+from dpstats.simulation.formula_fit import (
+    BrokenLine,
+    FormulaFit,
+    PowerSum,
+    bent,
+    fit_broken_line,
+    fit_formula,
+    fit_power_sum,
+)
+from dpstats.simulation.table import (
+    FINITE_SIZE,
+    NOT_REPRODUCED,
+    REPRODUCED,
+    UNDECIDED,
+    StudyResults,
     Term,
     Vector,
     evaluate,
@@ -29,8 +39,6 @@ from dpstats.simulation.risks import (
     log_means,
     usable_cells,
 )
-from dpstats.simulation.table import StudyResults
-from dpstats.simulation.verdicts import FINITE_SIZE, NOT_REPRODUCED, REPRODUCED, UNDECIDED
 
 MISFIT = 0.01
 """A p-value below which points do not lie on a line."""

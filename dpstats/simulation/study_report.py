@@ -1,4 +1,4 @@
-"""The report of a study: one self-contained HTML page."""
+"""Pictures of studies, and the report of a study as one HTML page."""
 
 from __future__ import annotations
 
@@ -13,15 +13,238 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dpstats.errors import InvalidParameter
-from dpstats.report import Page, page_of
-from dpstats.simulation.pictures import plot_risk
+from dpstats.inference.figures import axes_or_new, plain
+from dpstats.inference.reports import Page, draw, page_of
+from dpstats.simulation.comparison import CrossingPoint
 from dpstats.simulation.rate_fit import RateFit, fit_rate
-from dpstats.simulation.table import MOST_FAILED, StudyResults
-from dpstats.simulation.versions import versions
+from dpstats.simulation.store import versions
+from dpstats.simulation.table import MOST_FAILED, CellResult, StudyResults, Term
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+_COLORS = ("#1f5fa8", "#b03a2e", "#2e7d4f", "#8a5fb0", "#b07a1e", "#4a5666")
+_MARKERS = ("o", "s", "^", "D")
+
+_MOST_TICKS = 8
+_SIZE = 6.4, 4.4  # inches
+_NAMES_BELOW_EACH_OTHER = 18  # in a legend next to the axes
+
+
+def _groups(results: StudyResults, parameter: str) -> dict[str, list[CellResult]]:
+    """Return the cells that differ in one parameter only, by the values of the others."""
+    names = dict.fromkeys(key for cell in results.cells for key in cell.parameters if key != parameter)
+    told = [name for name in names if len({repr(cell.parameters.get(name)) for cell in results.cells}) > 1]
+    groups: dict[str, list[CellResult]] = {}
+    for cell in results.cells:
+        words = ", ".join(f"{name} = {cell.parameters[name]}" for name in told if name in cell.parameters)
+        groups.setdefault(words, []).append(cell)
+    return {
+        name: sorted(cells, key=lambda cell: float(cell.parameters[parameter]))
+        for name, cells in groups.items()
+    }
+
+
+@draw.register
+def draw_risk(
+    results: StudyResults,
+    ax: Any = None,
+    *,
+    parameter: str,
+    loss: str | None = None,
+    terms: Mapping[str, Term] | None = None,
+    constants: Mapping[str, float] | None = None,
+    rate: RateFit | None = None,
+    logarithmic: bool = True,
+    **style: Any,
+) -> Any:
+    """Draw the mean loss against a parameter, one line for every value of the others.
+
+    Parameters
+    ----------
+    results : StudyResults
+    ax : matplotlib Axes, optional
+        Default: the Axes of a new figure.
+    parameter : str
+    loss : str, optional
+    terms : mapping of str to callable, optional
+        Terms of the theory. Their sum is drawn through every group. If there is one group only, each term is
+        also drawn, dashed. Their lines cross at the crossover, which is marked.
+    constants : mapping of str to float, optional
+        Default: 1 each.
+    rate : RateFit, optional
+        Of this parameter: its line is drawn through every group, broken where one line does not fit, and its
+        slope is in the legend.
+    logarithmic : bool, default=True
+    **style
+        matplotlib's, of ``Axes.errorbar``.
+
+    Returns
+    -------
+    matplotlib Axes
+        Bars are two Monte Carlo standard errors.
+    """
+    chosen = results.check_loss(loss)
+    results.parameter(parameter)  # raises if there is no such parameter
+    axis = axes_or_new(ax, figsize=_SIZE)
+    groups = _groups(results, parameter)
+    for i, (name, cells) in enumerate(groups.items()):
+        shown = [cell for cell in cells if cell.losses[chosen].size > 0]
+        x = np.array([float(cell.parameters[parameter]) for cell in shown])
+        y = np.array([cell.mean(chosen) for cell in shown])
+        errors = np.nan_to_num([2 * cell.standard_error(chosen) for cell in shown])
+        color = _COLORS[i % len(_COLORS)]
+        # On a log axis a bar must not reach 0.
+        below = np.minimum(errors, 0.999 * y) if logarithmic else errors
+        axis.errorbar(
+            x,
+            y,
+            [below, errors],
+            **{
+                "fmt": _MARKERS[i // len(_COLORS) % len(_MARKERS)],
+                "ms": 4,
+                "capsize": 2,
+                "color": color,
+                "label": plain(name) or "measured",
+                "zorder": 3,
+                **style,
+            },
+        )
+        if terms:
+            parts = {
+                term: (constants or {}).get(term, 1.0)
+                * np.array([function(cell.parameters) for cell in cells])
+                for term, function in terms.items()
+            }
+            places = np.array([float(cell.parameters[parameter]) for cell in cells])
+            axis.plot(places, sum(parts.values()), color=color, lw=1, label="theory" if i == 0 else None)
+            if len(groups) == 1:
+                _draw_terms(axis, places, parts)
+        if rate is not None and np.count_nonzero(y > 0) > 1:
+            line = rate.line(x[y > 0], y[y > 0], errors[y > 0] / 2)
+            axis.plot(x[y > 0], line, color=color, lw=1, label=rate.words if i == 0 else None)
+    if logarithmic:
+        axis.set_xscale("log")
+        axis.set_yscale("log")
+    axis.set_xlabel(plain(parameter))
+    axis.set_ylabel(plain(chosen.replace("_", " ")))
+    axis.grid(alpha=0.25, which="both")
+    _mark_sizes(axis, results.parameter(parameter), logarithmic)
+    if len(groups) > len(_COLORS) and ax is None:  # next to the axes, where it hides nothing
+        columns = -(-len(groups) // _NAMES_BELOW_EACH_OTHER)
+        axis.figure.set_size_inches(_SIZE[0] + 1.9 * columns, _SIZE[1])
+        axis.figure.legend(fontsize=8, frameon=False, loc="outside center right", ncols=columns)
+    else:
+        axis.legend(fontsize=8, frameon=False)
+    return axis
+
+
+def plot_risk(results: StudyResults, parameter: str, *, title: str = "", **options: Any) -> Figure:
+    """Draw the mean loss against a parameter in a new figure: options of `draw_risk`."""
+    return _add_title(draw_risk(results, parameter=parameter, **options), title)
+
+
+def _add_title(axis: Any, title: str) -> Figure:
+    """Return the figure of some Axes, with a title."""
+    if title:
+        axis.set_title(title, fontsize=10)
+    figure: Figure = axis.figure
+    return figure
+
+
+def _mark_sizes(axis: Axes, values: Any, logarithmic: bool) -> None:
+    """Put the ticks at the values that were simulated, where these are few numbers on a logarithmic scale."""
+    places = np.unique(np.asarray(values, dtype=np.float64))
+    if not logarithmic or places.size > _MOST_TICKS or np.any(places <= 0):
+        return
+    axis.set_xticks(places, [f"{place:g}" for place in places])
+    axis.set_xticks([], minor=True)
+
+
+def _draw_terms(axis: Axes, x: Any, parts: Mapping[str, Any]) -> None:
+    for j, (term, values) in enumerate(parts.items()):
+        axis.plot(x, values, ls="--", lw=1, color=_COLORS[(j + 1) % len(_COLORS)], label=term)
+    if len(parts) == 2 and len(x) > 1:
+        first, second = parts.values()
+        place = crossover(x, first, second)
+        if place is not None:
+            axis.axvline(place, color="0.6", lw=1, ls=":", label=f"crossover {place:.3g}")
+
+
+def crossover(x: Any, first: Any, second: Any) -> float | None:
+    """Return the point at which two terms are equal, by log-log interpolation, or None outside the range.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.simulation.study_report import crossover
+    >>> n = np.array([10.0, 100.0, 1000.0])
+    >>> round(crossover(n, 1 / n, 50 / n**2), 6)
+    50.0
+    """
+    logs = np.log(np.asarray(x, dtype=np.float64))
+    gap = np.log(np.asarray(first)) - np.log(np.asarray(second))
+    changes = np.flatnonzero(np.sign(gap[:-1]) * np.sign(gap[1:]) < 0)
+    if changes.size == 0:
+        return None
+    i = int(changes[0])
+    return float(np.exp(logs[i] - gap[i] * (logs[i + 1] - logs[i]) / (gap[i + 1] - gap[i])))
+
+
+def plot_power(
+    results: StudyResults,
+    parameter: str,
+    *,
+    level: float | None = None,
+    target: float | None = None,
+    title: str = "",
+) -> Figure:
+    """Draw the fraction of rejections against a parameter, with lines at the level and at a target power."""
+    figure = plot_risk(results, parameter, loss="rejection", logarithmic=False, title=title)
+    axis = figure.axes[0]
+    for value, name in ((level, "level"), (target, "target power")):
+        if value is not None:
+            axis.axhline(
+                value, color="0.5", lw=1, ls=":" if name == "level" else "--", label=f"{name} {value:.3g}"
+            )
+    axis.set_ylabel("share of rejections")
+    axis.set_ylim(0, 1.02)
+    axis.legend(fontsize=8, frameon=False)
+    return figure
+
+
+@draw.register
+def draw_crossing(found: CrossingPoint, ax: Any = None, *, name: str = "n", **style: Any) -> Any:
+    """Draw what a search for a crossing point simulated, and where it ended."""
+    axis = axes_or_new(ax, figsize=_SIZE)
+    order = np.argsort(found.points)
+    shares = found.rejections / found.trials
+    errors = 2 * np.sqrt(np.maximum(shares * (1 - shares), 0) / found.trials)
+    axis.errorbar(
+        found.points[order],
+        shares[order],
+        errors[order],
+        **{"fmt": "o", "ms": 4, "capsize": 2, "color": _COLORS[0], "label": "power", **style},
+    )
+    axis.axhline(found.target, color="0.5", lw=1, ls="--", label=f"target power {found.target:.3g}")
+    axis.axvspan(float(found.interval.low), float(found.interval.high), color=_COLORS[1], alpha=0.25)
+    axis.axvline(found.value, color=_COLORS[1], lw=1, label=f"{plain(name)} = {found.value:.4g}")
+    axis.set_xscale("log")
+    axis.set_xlabel(plain(name))
+    axis.set_ylabel("share of rejections")
+    axis.set_ylim(0, 1.02)
+    axis.grid(alpha=0.25)
+    axis.legend(fontsize=8, frameon=False)
+    return axis
+
+
+def plot_crossing(found: CrossingPoint, *, name: str = "n", title: str = "") -> Figure:
+    """Draw a search for a crossing point in a new figure."""
+    return _add_title(draw_crossing(found, name=name), title)
 
 
 _SHARES = ("support_recovery", "coverage", "simultaneous_coverage", "rejection")

@@ -1,14 +1,21 @@
-"""The catalogue of tables and columns, and of public declarations. Queries are checked against it."""
+"""The catalogue of tables and columns, and of public declarations. Queries are checked against it.
+
+Dialects of compiled SQL: the primitives of an engine, and the checks of them on constants.
+
+Compiled SQL is emitted from these primitives, and never from the text of a query. An engine is used if it computes the
+twelve checks exactly. They read no table. Proof: docs/proofs/elastic-sensitivity.md, the section on execution.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, datetime
 from string import ascii_lowercase, ascii_uppercase
 from typing import Any
 
-from dpstats.errors import refuse, show
+from dpstats.errors import InvalidParameter, refuse, show
 
 _LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 
@@ -182,3 +189,362 @@ def quoted(name: str) -> str:
     if "\0" in name:
         raise refuse("a name", allowed="not have a zero character")
     return '"' + name.replace('"', '""') + '"'
+
+
+Ask = Callable[..., list[tuple[Any, ...]]]
+"""SQL and parameters -> its rows, in the snapshot."""
+Checks = list[tuple[str, Any]]
+_TINY = 2.0**-400
+"""Part of the largest size of a value, below which the value may count as 0."""
+_LEAST_PRODUCT = 2.0**-160
+"""Least bound of a product, where factors may not underflow."""
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """The primitives of an engine. Templates have {0} for the first operand.
+
+    Attributes
+    ----------
+    name : str
+        The engine, for messages.
+    types : mapping of str to str
+        The engine's names of the types of literals and values. WIDE holds integers of at least 127 bits.
+    nearest : str
+        The nearest integer of a double, as a double. Ties go to the even one.
+    finite : str
+        Whether a double is neither NaN nor infinite.
+    quotient : str
+        Quotient of integers, rounded towards 0.
+    like : str
+        LIKE without an escape character.
+    bytewise : str
+        Text that is compared by its bytes.
+    hash : str
+        A whole number from 0 to 2^32 - 1 that is a function of the text of a value.
+    flush : str
+        The first operand, where sizes below a part of the second may be 0. Engines that refuse products that underflow
+        need it: the refusal would depend on rows.
+    """
+
+    name: str
+    types: Mapping[str, str]
+    nearest: str
+    finite: str
+    quotient: str
+    like: str
+    hash: str
+    bytewise: str = "{0}"
+    flush: str = "{0}"
+
+    def cast(self, sql: str, kind: str) -> str:
+        """Return a value in a type."""
+        return f"CAST({sql} AS {self.types[kind]})"
+
+    def parameter(self, place: int, kind: str) -> str:
+        """Return a bound literal."""
+        return self.cast(f"${place}", kind)
+
+    def real(self, number: float) -> str:
+        """Return a constant of double precision."""
+        return self.cast(repr(float(number)), "DOUBLE")
+
+    def clip(self, sql: str, low: Any, high: Any) -> str:
+        """Return a value cut to bounds. NULL becomes the lower bound."""
+        return f"least(greatest({sql}, {low}), {high})"
+
+    def clip_short(self, sql: str, low: Any, high: Any) -> str:
+        """Return a short expression clipped to bounds, faster than `clip`. NULL stays NULL."""
+        return f"(CASE WHEN {sql} < {low} THEN {low} WHEN {sql} > {high} THEN {high} ELSE {sql} END)"
+
+    def round(self, sql: str, size: float) -> str:
+        """Return the nearest integer of a double of at most this size, as a double. Ties go to the even one."""
+        if size >= 2.0**50:
+            return self.nearest.format(sql)
+        # Two additions round to the spacing of doubles there, which is 1, in a fraction of the time of the function.
+        shift = self.real(1.5 * 2.0**52)
+        return f"(({sql} + {shift}) - {shift})"
+
+    def is_finite(self, sql: str) -> str:
+        """Return whether a double is a finite number; NULL or false where it is missing."""
+        return self.finite.format(sql)
+
+    def only_finite(self, sql: str) -> str:
+        """Return a double, or NULL where it is NaN or infinite."""
+        return f"(CASE WHEN {self.is_finite(sql)} THEN {sql} END)"
+
+    def divide(self, sql: str, other: Any) -> str:
+        """Return the quotient of integers, rounded towards 0."""
+        return self.quotient.format(sql, other)
+
+    def text(self, sql: str) -> str:
+        """Return text that is compared by its bytes."""
+        return self.bytewise.format(sql)
+
+    def matches(self, sql: str, pattern: str) -> str:
+        """Return whether text is LIKE a pattern, in which only % and _ have a meaning."""
+        return self.like.format(sql, pattern)
+
+    def flush_small(self, sql: str, size: float) -> str:
+        """Return a double of at most this size, which a factor cannot make underflow."""
+        return self.flush.format(sql, self.real(size * _TINY))
+
+    def step(self, inside: str, size: float, spacing: float) -> str:
+        """Return the nearest step of a double of at most this size, as an integer."""
+        quotient = f"{self.flush_small(inside, size)} / {self.real(spacing)}"
+        return self.cast(self.round(quotient, size / spacing), "BIGINT")
+
+    def product(self, left: str, right: str, sizes: tuple[float, float]) -> str:
+        """Return the product of doubles of at most these sizes."""
+        # The product of tiny sizes is 0 itself.
+        if self.flush != "{0}" and min(sizes) > 0 and sizes[0] * sizes[1] < _LEAST_PRODUCT:
+            raise InvalidParameter(
+                f"{self.name} cannot multiply values as small as {sizes[0]:.3g} and {sizes[1]:.3g}: use larger units"
+            )
+        return f"({self.flush_small(left, sizes[0])} * {self.flush_small(right, sizes[1])})"
+
+
+DUCKDB = Dialect(
+    "DuckDB",
+    {word: word for word in ("BIGINT", "DOUBLE", "VARCHAR", "BOOLEAN", "DATE", "TIMESTAMP")}
+    | {"WIDE": "HUGEINT"},
+    nearest="round_even({0}, 0)",
+    finite="isfinite({0})",
+    quotient="(({0}) // ({1}))",
+    like="{0} LIKE {1}",
+    hash="CAST(concat('0x', substr(md5(CAST({0} AS VARCHAR)), 1, 8)) AS BIGINT)",
+)
+POSTGRES = Dialect(
+    "Postgres",
+    {
+        "BIGINT": "bigint",
+        "DOUBLE": "double precision",
+        "VARCHAR": "text",
+        "BOOLEAN": "boolean",
+        "DATE": "date",
+        "TIMESTAMP": "timestamp without time zone",
+        "WIDE": "numeric",
+    },
+    nearest="round({0})",
+    # NaN is greater than infinity.
+    finite="abs({0}) < CAST('Infinity' AS double precision)",
+    quotient="div({0}, {1})",
+    like="{0} LIKE {1} ESCAPE ''",
+    hash="CAST(CAST(concat('x', substr(md5(CAST({0} AS text)), 1, 8)) AS bit(32)) AS bigint)",
+    bytewise='(CAST({0} AS text) COLLATE "C")',
+    # The sum rounds numbers far below the second operand to this operand. The difference is exact.
+    flush="(({0} + {1}) - {1})",
+)
+
+
+class Probe:
+    """The checks of a dialect, in one statement: expressions of constants, and their values.
+
+    Parameters
+    ----------
+    dialect : Dialect
+    settings : bool, default=False
+        Whether to check only what settings of a connection change.
+    """
+
+    def __init__(self, dialect: Dialect, settings: bool = False) -> None:
+        self._dialect = dialect
+        self._parameters: list[Any] = []
+        self._sources: list[str] = []
+        changed: dict[str, Callable[[], Checks]] = {
+            "division of integers towards 0": self._divisions,
+            "text by its bytes": self._text,
+            "NaN and infinite numbers": self._infinite,
+        }
+        fixed: dict[str, Callable[[], Checks]] = {
+            "doubles to the bit": self._doubles,
+            "steps of values, with ties and subnormal numbers": self._steps,
+            "sums and products of doubles in their order": self._order,
+            "sums of integers beyond 2^53": lambda: self._sums([2**53, 1, 1, -(2**31)]),
+            "sums of integers beyond 2^63": lambda: self._sums([2**62, 2**62, 2**62, 1]),
+            "-0.0 equal to 0.0": self._zeros,
+            "the logic of NULL": self._missing,
+            "aggregates of no rows": self._empty,
+            "dates and times": self._dates,
+        }
+        checks = {name: make() for name, make in (changed if settings else changed | fixed).items()}
+        self._expected = [(name, value) for name, each in checks.items() for _, value in each]
+        listed = ", ".join(sql for each in checks.values() for sql, _ in each)
+        self._statement = f"SELECT {listed}" + (f" FROM {', '.join(self._sources)}" if self._sources else "")
+
+    def find_failure(self, ask: Ask) -> str | None:
+        """Return the first check that an engine fails, or None."""
+        found = ask(self._statement, self._parameters)[0]
+        pairs = zip(found, self._expected, strict=True)
+        return next((name for value, (name, expected) in pairs if not _is_same(value, expected)), None)
+
+    def _bind(self, value: Any, kind: str = "DOUBLE") -> str:
+        self._parameters.append(value)
+        return self._dialect.parameter(len(self._parameters), kind)
+
+    def _rows(self, values: Sequence[Any], kind: str) -> str:
+        """Return a source of rows with a column v."""
+        return f"(VALUES {', '.join(f'({self._bind(value, kind)})' for value in values)}) AS q(v)"
+
+    def _aggregate(self, source: str, checks: Checks) -> Checks:
+        """Add a source of rows to the statement, and return the checks of aggregates over it."""
+        name = f"s{len(self._sources)}"
+        listed = ", ".join(f"{sql} AS x{i}" for i, (sql, _) in enumerate(checks))
+        self._sources.append(f"(SELECT {listed} FROM {source}) AS {name}")
+        return [(f"{name}.x{i}", value) for i, (_, value) in enumerate(checks)]
+
+    def _doubles(self) -> Checks:
+        listed = (0.1, -1 / 3, 5e-324, 2.0**-1022, 1.7976931348623157e308, 2.0**53 + 2)
+        equal = [(f"{self._bind(x)} = {self._dialect.real(x)}", True) for x in listed]
+        return [*equal, *((self._bind(x), x) for x in listed)]
+
+    def _steps(self) -> Checks:
+        ties = (0.5, 1.5, 2.5, -0.5, -1.5, -2.5, math.nextafter(0.5, 0), 2.0**51 + 0.5, 2.0**51 + 1.5, 5e-324)
+        found: Checks = [(self._step(x, 1.0, 2.0**60), round(x)) for x in ties]
+        ends = ((math.nan, 2.0), (math.inf, 2.0), (-math.inf, -1.0), (5e-324, 5e-324), (None, None))
+        found += [(self._clip(x, 1.0, 2.0), end) for x, end in ends]
+        found += [(self._step(x / 2**29, 2.0**-29, 8.0), round(x)) for x in (2.5, 3.5, -1.5)]
+        return found + [(self._step(x, 2.0**20, 1e15), round(x / 2**20)) for x in (5e-324, -5e-324, 1e15)]
+
+    def _step(self, x: float, spacing: float, size: float) -> str:
+        return self._dialect.step(self._clip(x, size, size), size, spacing)
+
+    def _clip(self, x: float | None, least: float, most: float) -> str:
+        return self._dialect.clip_short(self._bind(x), self._dialect.real(-least), self._dialect.real(most))
+
+    def _order(self) -> Checks:
+        a, b, c = (self._bind(x) for x in (1e16, 1.0, 0.1))
+        near = self._bind(1 + 2.0**-30)
+        square = self._dialect.product(near, near, (2.0, 2.0))
+        small = self._bind(5e-324)
+        return [
+            (f"(({a} + {b}) - {a})", 0.0),
+            (f"(({c} + {self._bind(0.2)}) + {self._bind(0.3)})", 0.1 + 0.2 + 0.3),
+            (f"({c} + ({self._bind(0.2)} + {self._bind(0.3)}))", 0.1 + (0.2 + 0.3)),
+            # A fused product and difference would have the rest of the product.
+            (f"({square} - {self._bind((1 + 2.0**-30) ** 2)})", 0.0),
+            (self._dialect.product(small, small, (1.0, 1.0)), 0.0),
+        ]
+
+    def _sums(self, numbers: list[int]) -> Checks:
+        wide, total = self._dialect.cast(self._bind(2**62, "BIGINT"), "WIDE"), sum(numbers)
+        listed: Checks = [("sum(v)", total), ("2 * sum(v) + count(*)", 2 * total + len(numbers))]
+        return [
+            *self._aggregate(self._rows(numbers, "BIGINT"), listed),
+            (f"{wide} * {self._bind(numbers[0], 'BIGINT')}", 2**62 * numbers[0]),
+        ]
+
+    def _divisions(self) -> Checks:
+        def parts(a: int, b: int, kind: str) -> tuple[str, int]:
+            quotient = self._dialect.divide(self._bind(a, kind), self._bind(b, kind))
+            return quotient, abs(a) // b * (1 if a > 0 else -1)
+
+        return [
+            parts(7, 2, "BIGINT"),
+            parts(-7, 2, "BIGINT"),
+            parts(2**62 - 1, 2**31, "BIGINT"),
+            parts(-7, 2, "WIDE"),
+            parts(2**62 - 1, 3, "WIDE"),
+            (f"sign({self._bind(-7, 'WIDE')}) * abs({self._bind(-7, 'WIDE')})", -7),
+        ]
+
+    def _text(self) -> Checks:
+        def word(text: str) -> str:
+            return self._dialect.text(self._bind(text, "VARCHAR"))
+
+        def like(text: str, pattern: str) -> str:
+            return self._dialect.matches(word(text), self._bind(pattern, "VARCHAR"))
+
+        composed = f"{word(chr(0xE9))} = {word('e' + chr(0x301))}"
+        return [
+            (f"{word('a')} = {word('A')}", False),
+            (f"{word('a')} = {word('a ')}", False),
+            (f"{word('a')} < {word('B')}", False),
+            (f"{word(chr(0xE9))} < {word('z')}", False),
+            (f"{word('ab')} < {word('a-c')}", False),
+            (composed, False),
+            (f"{word('b')} BETWEEN {word('A')} AND {word('Z')}", False),
+            (like("abc", "A%"), False),
+            (like("abc", "a_c"), True),
+            (like("a\\c", "a\\c"), True),
+            (like("a%c", "a\\%c"), False),
+            (like(chr(0xE9), "_"), True),
+        ]
+
+    def _zeros(self) -> Checks:
+        zero, minus = self._bind(0.0), self._bind(-0.0)
+        distinct = f"(SELECT DISTINCT v FROM {self._rows([0.0, -0.0, 0.0], 'DOUBLE')}) AS d"
+        return [
+            (f"{zero} = {minus}", True),
+            (f"{minus} < {zero}", False),
+            *self._aggregate(distinct, [("count(*)", 1)]),
+            (self._step(-0.0, 1.0, 8.0), 0),
+        ]
+
+    def _missing(self) -> Checks:
+        unknown = f"({self._bind(None, 'BIGINT')} = {self._bind(1, 'BIGINT')})"
+        rows = [None, 2, None, 2, 3]
+        grouped = f"(SELECT v, count(*) AS n FROM {self._rows(rows, 'BIGINT')} GROUP BY v) AS g"
+        joined = ", ".join(f"(SELECT v FROM {self._rows(rows, 'BIGINT')}) AS {name}" for name in "ab")
+        return [
+            (unknown, None),
+            (f"({self._bind(None, 'BIGINT')} = {self._bind(None, 'BIGINT')})", None),
+            (f"(NOT {unknown})", None),
+            (f"({unknown} AND FALSE)", False),
+            (f"({unknown} OR TRUE)", True),
+            (f"({unknown} AND TRUE)", None),
+            (f"({unknown} IS TRUE)", False),
+            (f"({unknown} IS FALSE)", False),
+            (f"(CASE WHEN {unknown} THEN 1 ELSE 2 END)", 2),
+            (f"(1 IN (2, {self._bind(None, 'BIGINT')}))", None),
+            (f"least({self._bind(None, 'BIGINT')}, 5)", 5),
+            (f"greatest({self._bind(None, 'BIGINT')}, 5)", 5),
+            (f"coalesce({self._bind(None, 'BIGINT')}, 3)", 3),
+            *self._aggregate(
+                self._rows(rows, "BIGINT"),
+                [("count(v)", 3), ("sum(v)", 7), ("count(*) FILTER (WHERE v > 2)", 1)],
+            ),
+            *self._aggregate(grouped, [("max(n)", 2), ("count(*)", 3), ("count(v)", 2)]),
+            *self._aggregate(f"{joined} WHERE a.v = b.v", [("count(*)", 5)]),
+        ]
+
+    def _empty(self) -> Checks:
+        rows = f"{self._rows([1], 'BIGINT')} WHERE v > 1"
+        grouped = f"(SELECT v, sum(v) AS n FROM {rows} GROUP BY v) AS g"
+        return [
+            *self._aggregate(rows, [("count(*)", 0), ("sum(v)", None)]),
+            *self._aggregate(grouped, [("count(*)", 0), ("coalesce(max(n), 0)", 0)]),
+        ]
+
+    def _infinite(self) -> Checks:
+        most = self._dialect.real(1.7976931348623157e308)
+        finite = [
+            (self._dialect.only_finite(self._bind(x)), x) for x in (1.0, -5e-324, 1.7976931348623157e308)
+        ]
+        return [
+            *finite,
+            *((self._dialect.only_finite(self._bind(x)), None) for x in (math.nan, math.inf, -math.inf)),
+            (self._dialect.only_finite(self._dialect.cast("NULL", "DOUBLE")), None),
+            (f"{self._bind(math.inf)} > {most}", True),
+        ]
+
+    def _dates(self) -> Checks:
+        early, day = (self._bind(value, "DATE") for value in (date(1, 1, 1), date(1969, 12, 31)))
+        moment = self._bind(datetime(1969, 12, 31, 23, 59, 59, 999999), "TIMESTAMP")
+        return [
+            (f"{early} < {day}", True),
+            (f"{self._bind(date(1970, 1, 1), 'DATE')} > {day}", True),
+            (f"{self._bind(date(9999, 12, 31), 'DATE')} > {self._bind(date(2024, 2, 29), 'DATE')}", True),
+            (f"{moment} < {self._bind(datetime(1970, 1, 1), 'TIMESTAMP')}", True),
+            (early, date(1, 1, 1)),
+            (moment, datetime(1969, 12, 31, 23, 59, 59, 999999)),
+        ]
+
+
+def _is_same(found: Any, expected: Any) -> bool:
+    """Return whether a value is the expected one: as a truth value, as an integer, or as a double to the bit."""
+    if expected is None or isinstance(expected, bool):
+        return found is expected
+    if isinstance(expected, float):
+        return isinstance(found, float) and found == expected
+    return bool(found == expected)

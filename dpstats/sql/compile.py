@@ -5,13 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from dpstats.sensitivity.relations import Column, Distinct, Join, Relation, Select, Table
-from dpstats.sql.catalogue import BaseTable, quoted
-from dpstats.sql.conditions import Compare, Condition, Literal, conjuncts, list_columns, written
-from dpstats.sql.dialect import Dialect
-from dpstats.sql.query import Bin, Choice, Group, Measure, Quantiles, Query, Several, Span
+from dpstats.sensitivity.elastic import Column, Distinct, Join, Relation, Select, Table
+from dpstats.sql.catalogue import BaseTable, Dialect, quoted
+from dpstats.sql.query import (
+    Bin,
+    Choice,
+    Compare,
+    Condition,
+    Formula,
+    Group,
+    Literal,
+    Measure,
+    Quantiles,
+    Query,
+    Several,
+    Span,
+    conjuncts,
+    list_columns,
+    write_value,
+    written,
+)
 from dpstats.sql.scope import instances_of
-from dpstats.sql.values import Formula, write_value
 
 _FEW_LEVELS = 8
 """Up to this number of declared values, comparing every row with them is faster than grouping rows by their values."""

@@ -15,28 +15,39 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.error_distributions import chosen_limits
 from dpstats.errors import ScaleOutOfRange
-from dpstats.found_counts import FoundCounts
-from dpstats.groups.group_quantiles import read_group_points
-from dpstats.groups.quantile_plan import ROWS as GROUP_ROWS
-from dpstats.groups.quantile_plan import GroupQuantilesPlan, found_quantiles_plan, group_quantiles_plan
-from dpstats.inference import Estimates
-from dpstats.privacy.calibration import largest_cost
+from dpstats.groups.group_quantiles import ROWS as GROUP_ROWS
+from dpstats.groups.group_quantiles import (
+    GroupQuantilesPlan,
+    found_quantiles_plan,
+    group_quantiles_plan,
+    read_group_points,
+)
+from dpstats.inference.discovered_counts import FoundCounts
+from dpstats.inference.error_distributions import chosen_limits
+from dpstats.inference.estimates import Estimates
+from dpstats.inference.results import list_some
 from dpstats.privacy.events import BoundedRange, Event
-from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
-from dpstats.privacy.rounding import quotient_up
+from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee, quotient_up
+from dpstats.privacy.plan import largest_cost
 from dpstats.privacy.stages import AnyStage, Choice, Discovery, OneOf, Stage
-from dpstats.quantiles.plan import ROWS, QuantilePlan, observed_plan, points_plan
 from dpstats.quantiles.quantile import read_points
+from dpstats.quantiles.quantile_plan import ROWS, QuantilePlan, observed_plan, points_plan
 from dpstats.release.groups import LARGEST_NESTED, LARGEST_REACH, first_reach, nested_reach
 from dpstats.release.session import Released
-from dpstats.results import list_some
-from dpstats.sql.answers import HALF_ROW, CellAnswers, Numbers, exclude_unitless
-from dpstats.sql.plan import DISCOVERY_BITS, SQLPlan, plan_shares
-from dpstats.sql.plan import ROWS as KEY_ROWS
+from dpstats.sql.answers import (
+    DISCOVERY_BITS,
+    HALF_ROW,
+    THRESHOLD_SHARE,
+    CellAnswers,
+    Numbers,
+    SQLPlan,
+    Threshold,
+    exclude_unitless,
+    plan_shares,
+)
+from dpstats.sql.answers import ROWS as KEY_ROWS
 from dpstats.sql.query import Quantiles, Query, Several
-from dpstats.sql.truncation import THRESHOLD_SHARE, Threshold
 
 FOUND_SHARE = 0.3
 """Part of epsilon that finds keys, where they are not declared: keys of few rows have no quantile in any case."""

@@ -1,17 +1,348 @@
-"""A parsed query: a relation, a measure of its rows, and the groups of the rows."""
+"""Conditions on rows for WHERE and ON, as a tree. Compilation binds every literal.
+
+Values of a row that are computed from its columns: arithmetic and CASE, with bounds from declared ones.
+
+Everything is computed in double precision, from entries that are cut to their bounds first. So a value is finite, and
+a function of its row alone. Proof: docs/proofs/several-aggregates.md, the section on computed values.
+
+A parsed query: a relation, a measure of its rows, and the groups of the rows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from dpstats.privacy.guarantee import Neighbors
 from dpstats.quantiles.grid import Grid
-from dpstats.sensitivity.relations import Column, Relation
-from dpstats.sql.catalogue import ColumnType
-from dpstats.sql.conditions import Condition, Literal
-from dpstats.sql.values import Formula
+from dpstats.sensitivity.elastic import Column, Relation
+from dpstats.sql.catalogue import DUCKDB, ColumnType, Dialect
+
+COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
+
+
+@dataclass(frozen=True)
+class Literal:
+    """A value of the query, and its type for binding: a key of `Dialect.types`.
+
+    ``declared`` is the text that was declared as a value of a column of text, if the column is read as numbers.
+    """
+
+    value: Any
+    kind: str
+    declared: str | None = None
+
+    @property
+    def label(self) -> Any:
+        """The value in the answer."""
+        return self.value if self.declared is None else self.declared
+
+
+@dataclass(frozen=True)
+class Compare:
+    """A column and a column or a literal."""
+
+    operator: str
+    left: Column
+    right: Column | Literal
+
+
+@dataclass(frozen=True)
+class Between:
+    """A column between two literals, both included."""
+
+    column: Column
+    low: Literal
+    high: Literal
+
+
+@dataclass(frozen=True)
+class Among:
+    """A column that equals one of some literals."""
+
+    column: Column
+    values: tuple[Literal, ...]
+
+
+@dataclass(frozen=True)
+class Like:
+    """A text column and a pattern."""
+
+    column: Column
+    pattern: Literal
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A column that is NULL."""
+
+    column: Column
+
+
+@dataclass(frozen=True)
+class Flag:
+    """A column of truth values."""
+
+    column: Column
+
+
+@dataclass(frozen=True)
+class Constant:
+    """TRUE or FALSE."""
+
+    value: bool
+
+
+@dataclass(frozen=True)
+class Not:
+    """Negation, with the logic of SQL: the negation of an unknown value is unknown."""
+
+    of: Condition
+
+
+@dataclass(frozen=True)
+class Holds:
+    """A condition that is TRUE, or FALSE: an unknown one is neither."""
+
+    of: Condition
+    value: bool
+
+
+@dataclass(frozen=True)
+class All:
+    """All of several."""
+
+    of: tuple[Condition, ...]
+
+
+@dataclass(frozen=True)
+class Either:
+    """One of several."""
+
+    of: tuple[Condition, ...]
+
+
+Condition = Compare | Between | Among | Like | Missing | Flag | Constant | Not | Holds | All | Either
+
+
+def written(
+    condition: Condition,
+    name: Callable[[Column], str],
+    bind: Callable[[Literal], str],
+    dialect: Dialect = DUCKDB,
+) -> str:
+    """Return a condition in the SQL of a dialect, columns and literals as they are named."""
+
+    def inner(part: Condition) -> str:
+        return written(part, name, bind, dialect)
+
+    match condition:
+        case Compare(operator, left, right):
+            assert operator in COMPARISONS
+            return f"{name(left)} {operator} {name(right) if isinstance(right, Column) else bind(right)}"
+        case Between(column, low, high):
+            return f"{name(column)} BETWEEN {bind(low)} AND {bind(high)}"
+        case Among(column, values):
+            return f"{name(column)} IN ({', '.join(bind(value) for value in values)})"
+        case Like(column, pattern):
+            return dialect.matches(name(column), bind(pattern))
+        case Missing(column):
+            return f"{name(column)} IS NULL"
+        case Flag(column):
+            return name(column)
+        case Constant(value):
+            return "TRUE" if value else "FALSE"
+        case Not(of):
+            return f"(NOT ({inner(of)}))"
+        case Holds(of, value):
+            return f"(({inner(of)}) IS {'TRUE' if value else 'FALSE'})"
+        case All(parts):
+            return "(" + " AND ".join(f"({inner(part)})" for part in parts) + ")"
+        case Either(parts):
+            return "(" + " OR ".join(f"({inner(part)})" for part in parts) + ")"
+
+
+def conjuncts(condition: Condition) -> Iterator[Condition]:
+    """Yield the conditions that must all hold."""
+    if isinstance(condition, All):
+        for part in condition.of:
+            yield from conjuncts(part)
+    else:
+        yield condition
+
+
+def require_columns(condition: Condition) -> tuple[Column, ...]:
+    """Return columns without which a condition does not hold: those that must have a value."""
+    match condition:
+        case Compare(_, left, right):
+            return (left, right) if isinstance(right, Column) else (left,)
+        case Between(column) | Among(column) | Like(column) | Flag(column) | Not(Missing(column)):
+            return (column,)
+    return ()
+
+
+def list_columns(condition: Condition) -> list[Column]:
+    """Return the columns that a condition reads."""
+    found: list[Column] = []
+
+    def note(column: Column) -> str:
+        found.append(column)
+        return ""
+
+    written(condition, note, lambda literal: "")
+    return found
+
+
+Bounds = tuple[float, float]
+
+_LARGEST_EXACT = 2.0**53
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An entry of a column with declared bounds, to which it is cut."""
+
+    column: Column
+    type: ColumnType
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number of the query."""
+
+    value: float
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """A sum, a difference or a product of two values."""
+
+    sign: str
+    left: Value
+    right: Value
+
+
+@dataclass(frozen=True)
+class Case:
+    """The value of the first condition that holds, or another value, or none."""
+
+    cases: tuple[tuple[Condition, Value | None], ...]
+    otherwise: Value | None
+
+    @property
+    def values(self) -> list[Value]:
+        """All values that are not NULL."""
+        return [value for value in (*(value for _, value in self.cases), self.otherwise) if value is not None]
+
+
+Value = Entry | Number | Arithmetic | Case
+
+
+@dataclass(frozen=True)
+class Formula:
+    """A value with a name, in place of a column."""
+
+    value: Value
+    name: str
+
+    @property
+    def type(self) -> ColumnType:
+        """The type: of whole numbers if all steps of the computation are exact."""
+        return ColumnType("DOUBLE", "whole" if is_whole(self.value) else "real", is_required(self.value))
+
+
+def bound(value: Value) -> Bounds:
+    """Return bounds of a value, by interval arithmetic."""
+    if isinstance(value, Entry):
+        return value.low, value.high
+    if isinstance(value, Number):
+        return value.value, value.value
+    if isinstance(value, Case):
+        lows, highs = zip(*map(bound, value.values), strict=True)
+        return min(lows), max(highs)
+    (a, b), (c, d) = bound(value.left), bound(value.right)
+    if value.sign == "+":
+        return a + c, b + d
+    if value.sign == "-":
+        return a - d, b - c
+    ends = [x * y for x in (a, b) for y in (c, d)]
+    return min(ends), max(ends)
+
+
+def size(value: Value) -> float:
+    """Return the largest size of a value."""
+    return max(map(abs, bound(value)))
+
+
+def is_whole(value: Value) -> bool:
+    """Return whether a value is a whole number, computed exactly."""
+    if isinstance(value, Arithmetic):
+        parts = [value.left, value.right]
+    elif isinstance(value, Case):
+        parts = value.values
+    else:
+        parts = []
+        if isinstance(value, Entry) and value.type.kind != "whole":
+            return False
+    ends = bound(value)
+    exact = all(end == math.floor(end) and abs(end) <= _LARGEST_EXACT for end in ends)
+    return exact and all(map(is_whole, parts))
+
+
+def is_required(value: Value | None) -> bool:
+    """Return whether a value is never missing."""
+    if isinstance(value, Arithmetic):
+        return is_required(value.left) and is_required(value.right)
+    if isinstance(value, Case):
+        return all(map(is_required, [*(each for _, each in value.cases), value.otherwise]))
+    return isinstance(value, Number) or (isinstance(value, Entry) and value.type.required)
+
+
+def list_entries(value: Value) -> Iterator[Entry]:
+    """Yield the entries that a value is computed from."""
+    if isinstance(value, Entry):
+        yield value
+    elif isinstance(value, Arithmetic):
+        yield from list_entries(value.left)
+        yield from list_entries(value.right)
+    elif isinstance(value, Case):
+        for each in value.values:
+            yield from list_entries(each)
+
+
+def write_value(
+    value: Value | None, name: Callable[[Column], str], bind: Callable[[Literal], str], dialect: Dialect
+) -> str:
+    """Return a value in the SQL of a dialect, as DOUBLE. It is NULL if an entry is missing."""
+
+    def inner(part: Value | None) -> str:
+        return write_value(part, name, bind, dialect)
+
+    match value:
+        case None:
+            return dialect.cast("NULL", "DOUBLE")
+        case Number(number):
+            return bind(Literal(number, "DOUBLE"))
+        case Entry(column, _, low, high):
+            entry = dialect.cast(name(column), "DOUBLE")
+            ends = [bind(Literal(float(end), "DOUBLE")) for end in (low, high)]
+            # greatest() and least() ignore NULL, so a missing entry is left out first.
+            return f"(CASE WHEN {entry} IS NOT NULL THEN {dialect.clip(entry, *ends)} END)"
+        case Arithmetic("*", left, right):
+            return dialect.product(inner(left), inner(right), (size(left), size(right)))
+        case Arithmetic(sign, left, right):
+            return f"({inner(left)} {sign} {inner(right)})"
+        case Case(cases, otherwise):
+            listed = " ".join(
+                f"WHEN {written(condition, name, bind, dialect)} THEN {inner(each)}"
+                for condition, each in cases
+            )
+            return f"(CASE {listed} ELSE {inner(otherwise)} END)"
+
 
 FINEST = 32
 """Values have at most two to this power of steps."""
@@ -60,7 +391,7 @@ class Group:
 
     ``key`` is the SQL of the key, from the name of the column as {0}: text is read as a number if its declared values
     are numbers.
-    ``part`` is the part of a date, for spans (`dpstats.sql.calendar`). Values of a ``discovered`` group are not
+    ``part`` is the part of a date, for spans (`dpstats.sql.scope`). Values of a ``discovered`` group are not
     declared. ``ends`` are the first and the last of them that can be shown: a database has dates beyond Python's.
     """
 
@@ -322,7 +653,7 @@ class Query:
     Attributes
     ----------
     relation : relation
-        Relation with conditions from `dpstats.sql.conditions`.
+        Relation with conditions from `dpstats.sql.query`.
     measure : Measure or Several
     groups : tuple of Group
     label : str

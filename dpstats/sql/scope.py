@@ -1,15 +1,194 @@
-"""What a level of a query selects from, and what the columns that it names are."""
+"""The tree that a text parses to, and refusing what in it is not listed: by the name of its clause.
+
+What a level of a query selects from, and what the columns that it names are.
+
+From WHERE and ON to conditions: comparisons of bare columns with literals, which are converted here.
+
+Years, quarters and months of dates in GROUP BY, as comparisons with the dates of a declared period.
+
+Reading of arithmetic, CASE and COALESCE in an aggregate, as values with bounds.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any, NamedTuple
+from datetime import date, datetime
+from operator import eq, ge, gt, le, lt, ne
+from typing import Any, NamedTuple, NoReturn
 
-from dpstats.errors import refuse
-from dpstats.sensitivity.relations import Column, Distinct, Join, Relation, Select, tables
-from dpstats.sql.catalogue import ColumnType, fold
-from dpstats.sql.conditions import All, Compare, Condition, conjuncts, require_columns
-from dpstats.sql.syntax import allow_only, kind_of, name_of, refuse_clause
+from dpstats.errors import InvalidParameter, refuse
+from dpstats.sensitivity.elastic import Column, Distinct, Join, Relation, Select, tables
+from dpstats.sql.catalogue import Catalogue, ColumnType, fold
+from dpstats.sql.query import (
+    All,
+    Among,
+    Arithmetic,
+    Between,
+    Case,
+    Choice,
+    Compare,
+    Condition,
+    Constant,
+    Either,
+    Entry,
+    Flag,
+    Formula,
+    Holds,
+    Like,
+    Literal,
+    Missing,
+    Not,
+    Number,
+    Span,
+    Value,
+    bound,
+    conjuncts,
+    list_entries,
+    require_columns,
+)
+
+_MOST_TEXT = 20_000
+_DEEPEST = 100
+
+# Clauses by the names that users know them by.
+_WORDS = {
+    "having": "HAVING",
+    "limit": "LIMIT",
+    "offset": "OFFSET",
+    "order": "ORDER BY",
+    "windows": "WINDOW",
+    "qualify": "QUALIFY",
+    "sample": "SAMPLE",
+    "distinct": "SELECT DISTINCT of the whole query",
+    "laterals": "LATERAL",
+    "pivots": "PIVOT",
+    "side": "an outer join",
+    "method": "a join of this kind (NATURAL, ASOF, POSITIONAL)",
+    "kind": "a join of this kind (CROSS, ANTI)",
+    "db": "a table with a schema or database",
+    "catalog": "a table with a database",
+    "with": "WITH here",
+    "group": "GROUP BY in a subquery",
+    "columns": "names of columns after the name of a table",
+    "all": "GROUP BY ALL",
+}
+
+
+def tree_of(text: Any) -> Any:
+    """Return the tree of one statement in DuckDB's dialect."""
+    try:
+        import sqlglot
+        from sqlglot import errors
+    except ImportError:
+        raise InvalidParameter("dpstats.sql needs sqlglot: pip install 'dpstats[sql]'") from None
+    if not isinstance(text, str) or not text.strip():
+        given = repr(text) if isinstance(text, str) else type(text).__name__
+        raise refuse("sql", got=given, allowed="the text of a query")
+    if len(text) > _MOST_TEXT:
+        raise refuse("sql", got=f"{len(text):,}", allowed=f"have at most {_MOST_TEXT:,} characters")
+    where = ""
+    try:
+        statements = sqlglot.parse(text, read="duckdb")
+    except errors.SqlglotError as error:
+        found = (getattr(error, "errors", None) or [{}])[0]
+        if found.get("line"):
+            where = f" at line {found['line']}, column {found.get('col')}"
+        statements = None
+    except RecursionError:
+        statements = None
+    if statements is None:
+        raise refuse("sql", allowed=f"a query that can be parsed: it is not{where}")
+    statements = [statement for statement in statements if statement is not None]
+    if len(statements) != 1:
+        raise refuse("sql", given=len(statements), allowed="one statement")
+    if sum(1 for _ in _depths(statements[0])) > _MOST_TEXT:
+        raise refuse("sql", allowed="a shorter statement")
+    return statements[0]
+
+
+def _depths(node: Any) -> Iterator[int]:
+    """Yield the depth of every node, and raise an error if the tree is too deep for recursion."""
+    left = [(node, 0)]
+    while left:
+        one, depth = left.pop()
+        if depth > _DEEPEST:
+            raise refuse("sql", allowed=f"not be nested more than {_DEEPEST} deep")
+        yield depth
+        left += [(child, depth + 1) for child in one.iter_expressions()]
+
+
+def refuse_clause(clause: str, why: str = "it is not supported") -> NoReturn:
+    """Refuse a clause, and say why."""
+    raise refuse("sql", allowed=f"not have {clause}: {why}")
+
+
+def allow_only(node: Any, *allowed: str) -> None:
+    """Raise an error for a node with arguments that are not allowed, because a class alone may have many meanings."""
+    for name, value in node.args.items():
+        key = name.rstrip("_")
+        if key not in allowed and value not in (None, False, [], ""):
+            refuse_clause(_WORDS.get(key, f"{key.upper()} in {type(node).__name__.upper()}"))
+
+
+def split_conditions(node: Any) -> Iterator[Any]:
+    """Yield the conditions that AND joins, without parentheses around them."""
+    if kind_of(node) == "Paren":
+        allow_only(node, "this")
+        yield from split_conditions(node.this)
+    elif kind_of(node) == "And":
+        allow_only(node, "this", "expression")
+        yield from split_conditions(node.this)
+        yield from split_conditions(node.expression)
+    else:
+        yield node
+
+
+def kind_of(node: Any) -> str:
+    """Return the name of a node's class."""
+    return type(node).__name__
+
+
+def argument(node: Any, name: str) -> Any:
+    """Return an argument whose key has an underscore in some versions."""
+    return node.args.get(name) or node.args.get(f"{name}_")
+
+
+def name_of(node: Any) -> str:
+    """Return a plain identifier."""
+    if kind_of(node) != "Identifier":
+        refuse_clause(f"{kind_of(node).upper()} in place of a name")
+    allow_only(node, "this", "quoted")
+    return str(node.this)
+
+
+def is_literal(node: Any) -> bool:
+    """Return whether a node is a number, a text, a date or a truth value."""
+    kind = kind_of(node)
+    if kind == "Neg":
+        return kind_of(node.this) == "Literal" and not node.this.args.get("is_string")
+    return kind in ("Literal", "Boolean") or is_date(node)
+
+
+def read_number(node: Any) -> float | None:
+    """Return the value of a number with or without a sign, or None for any other node."""
+    if kind_of(node) == "Neg":
+        value = read_number(node.this)
+        return None if value is None else -value
+    if kind_of(node) != "Literal" or node.args.get("is_string"):
+        return None
+    return float(node.this)
+
+
+def is_date(node: Any) -> bool:
+    """Return whether a node is a text declared as a date or a time: DATE '2025-01-31'."""
+    return (
+        kind_of(node) == "Cast"
+        and kind_of(node.this) == "Literal"
+        and bool(node.this.args.get("is_string"))
+        and str(node.args["to"]).upper() in ("DATE", "TIMESTAMP", "TIMESTAMPNTZ")
+    )
 
 
 class Known(NamedTuple):
@@ -203,3 +382,379 @@ def no_reals(known: Known) -> None:
 def instances_of(relation: Relation) -> set[str]:
     """Return the names of the instances that a relation has columns of."""
     return {table.instance for table in tables(relation)}
+
+
+_COMPARE: dict[str, Callable[[float, float], bool]] = {
+    "=": eq,
+    "<>": ne,
+    "<": lt,
+    "<=": le,
+    ">": gt,
+    ">=": ge,
+}
+
+
+def condition_of(node: Any, scope: Scope) -> Condition:
+    """Return the condition that a node says of the columns of a scope."""
+    kind = kind_of(node)
+    if kind == "Paren":
+        allow_only(node, "this")
+        return condition_of(node.this, scope)
+    if kind in ("And", "Or"):
+        allow_only(node, "this", "expression")
+        both = (condition_of(node.this, scope), condition_of(node.expression, scope))
+        return All(both) if kind == "And" else Either(both)
+    if kind == "Not":
+        allow_only(node, "this")
+        return Not(condition_of(node.this, scope))
+    if kind == "Boolean":
+        allow_only(node, "this")
+        return Constant(bool(node.this))
+    if kind == "Column":
+        known = column_of(node, scope)
+        if known.type.kind != "truth":
+            raise refuse(known.column.name, got=known.type.shown, allowed="a BOOLEAN to be a condition")
+        return Flag(known.column)
+    if kind == "Is":
+        allow_only(node, "this", "expression")
+        if kind_of(node.expression) == "Boolean":
+            allow_only(node.expression, "this")
+            return Holds(condition_of(node.this, scope), bool(node.expression.this))
+        if kind_of(node.expression) != "Null":
+            refuse_clause("IS", "only IS NULL, IS TRUE, IS FALSE and their negations are read")
+        return Missing(column_of(node.this, scope).column)
+    if kind == "Between":
+        allow_only(node, "this", "low", "high")
+        known = column_of(node.this, scope)
+        ends = (_literal(node.args[end], known) for end in ("low", "high"))
+        return Between(known.column, *ends)
+    if kind == "In":
+        allow_only(node, "this", "expressions")
+        known = column_of(node.this, scope)
+        return Among(known.column, tuple(_literal(item, known) for item in node.expressions))
+    if kind == "Like":
+        # NOT LIKE is a node with this argument in newer versions of sqlglot, and a NOT around one in older versions.
+        allow_only(node, "this", "expression", "negate")
+        known = column_of(node.this, scope)
+        if known.type.kind != "text":
+            raise refuse(f"LIKE: {known.column.name}", got=known.type.shown, allowed="VARCHAR")
+        like = Like(known.column, _literal(node.expression, known))
+        return Not(like) if node.args.get("negate") else like
+    operators = {"EQ": "=", "NEQ": "<>", "LT": "<", "LTE": "<=", "GT": ">", "GTE": ">="}
+    if kind in operators:
+        allow_only(node, "this", "expression")
+        return _comparison(operators[kind], node.this, node.expression, scope)
+    refuse_clause(
+        f"{kind.upper()} in a condition",
+        "it is not among AND, OR, NOT, comparisons, BETWEEN, IN, IS NULL and LIKE",
+    )
+
+
+def _comparison(operator: str, left: Any, right: Any, scope: Scope) -> Condition:
+    numbers = [number for node in (left, right) if (number := read_number(node)) is not None]
+    if len(numbers) == 2:
+        # WHERE 1 = 1 is what programs write in front of further conditions.
+        return Constant(_COMPARE[operator](*numbers))
+    if is_literal(left):
+        turned = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
+        left, right, operator = right, left, turned.get(operator, operator)
+    known = column_of(left, scope)
+    if is_literal(right):
+        return Compare(operator, known.column, _literal(right, known))
+    other = column_of(right, scope)
+    same_type(operator, known, other)
+    if operator == "=":
+        no_reals(known)
+    return Compare(operator, known.column, other.column)
+
+
+def _literal(node: Any, known: Known) -> Literal:
+    if not is_literal(node):
+        refuse_clause(
+            f"{kind_of(node).upper()} in a comparison",
+            "a column is compared with a literal or another column",
+        )
+    if is_date(node):
+        allow_only(node, "this", "to")
+        if known.type.kind not in ("date", "time"):
+            raise refuse(
+                known.column.name,
+                got=known.type.shown,
+                allowed="a DATE or a TIMESTAMP to be compared with a date",
+            )
+        node = node.this
+    if kind_of(node) == "Neg":
+        inner = node.this
+        value: Any = f"-{inner.this}"
+        text = bool(inner.args.get("is_string"))
+    elif kind_of(node) == "Boolean":
+        value, text = bool(node.this), False
+    else:
+        value, text = node.this, bool(node.args.get("is_string"))
+    return literal(value, text, known, repr(value) if text else str(value))
+
+
+def literal(value: Any, text: bool, known: Known, given: str = "") -> Literal:
+    """Return a literal of the type of the column that it is compared with: converted here, and not by the database."""
+    kind, name = known.type.kind, known.column.name
+    try:
+        if kind == "whole" and not text and not isinstance(value, bool):
+            number = int(str(value))
+            if not -(2**63) <= number < 2**63:
+                raise ValueError
+            return Literal(number, "BIGINT")
+        if kind == "real" and not text and not isinstance(value, bool):
+            real = float(value)
+            if not math.isfinite(real):
+                raise ValueError
+            return Literal(real, "DOUBLE")
+        if kind == "truth" and not text and str(value).lower() in ("true", "false"):
+            return Literal(str(value).lower() == "true", "BOOLEAN")
+        if kind == "text" and text and "\0" not in str(value):
+            return Literal(str(value), "VARCHAR")
+        if kind == "date" and isinstance(value, date) and not isinstance(value, datetime):
+            return Literal(value, "DATE")
+        if kind == "date" and text:
+            return Literal(date.fromisoformat(str(value)), "DATE")
+        if kind == "time" and (text or isinstance(value, datetime)):
+            moment = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
+            if moment.tzinfo is not None:
+                raise ValueError
+            return Literal(moment, "TIMESTAMP")
+    except (ValueError, OverflowError):
+        pass
+    raise refuse(
+        name,
+        got=(given or repr(value))[:200],
+        allowed=f"be compared with a literal of its type {known.type.shown}{' in quotes' * (kind == 'text')}",
+        remedy=known.type_advice,
+    )
+
+
+_MONTHS = {"year": 12, "quarter": 3, "month": 1}
+_MOST_YEARS = 200
+_TRUNCATED = "by_"
+
+
+def read_part(node: Any) -> tuple[str, Any]:
+    """Return the part of a date that a node computes, and the node of the date. The part is empty for a bare date.
+
+    A part is "year", "quarter" or "month". The part of DATE_TRUNC begins with "by_".
+    """
+    kind = kind_of(node)
+    if kind in ("Year", "Quarter", "Month"):
+        allow_only(node, "this")
+        return kind.lower(), node.this
+    if kind == "Extract":
+        allow_only(node, "this", "expression")
+        return _unit(node.this, "EXTRACT"), node.expression
+    if kind == "TimestampTrunc":
+        allow_only(node, "this", "unit")
+        return _TRUNCATED + _unit(node.args.get("unit"), "DATE_TRUNC"), node.this
+    return "", node
+
+
+def _unit(node: Any, function: str) -> str:
+    unit = str(node.this).lower() if kind_of(node) in ("Var", "Literal") else ""
+    if unit not in _MONTHS:
+        refuse_clause(f"{function} of this unit", "the units of a date are YEAR, QUARTER and MONTH")
+    return unit
+
+
+def read_period(name: str, given: Any) -> tuple[date, date]:
+    """Return the first date of a declared period, and the date after its last."""
+    try:
+        first, end = (
+            day if type(day) is date else date.fromisoformat(str(day))
+            for day in (() if isinstance(given, str) else given)
+        )
+    except (TypeError, ValueError):
+        raise refuse(
+            name,
+            given=given,
+            allowed="two dates for a column of dates: the first, and the one after the last",
+            remedy="For example ('2023-01-01', '2025-01-01').",
+        ) from None
+    if not first < end or end.year - first.year > _MOST_YEARS:
+        raise refuse(
+            name,
+            got=f"{first} and {end}",
+            allowed=f"two dates that rise, at most {_MOST_YEARS} years apart",
+        )
+    return first, end
+
+
+def list_spans(part: str, period: tuple[date, date], known: Known) -> tuple[Span, ...]:
+    """Return the spans of the period with each value of a part, in the order of values."""
+    months = _MONTHS[part.removeprefix(_TRUNCATED)]
+    found: dict[Any, list[tuple[Any, Any]]] = {}
+    begin, end = period
+    while begin < end:
+        unit = (12 * begin.year + begin.month - 1) // months * months
+        stop = min(_first_day(unit + months), end)
+        value = {"year": unit // 12, "quarter": unit % 12 // 3 + 1, "month": unit % 12 + 1}.get(
+            part, _first_day(unit)
+        )
+        found.setdefault(value, []).append((_bound(begin, known), _bound(stop, known)))
+        begin = stop
+    return tuple(Span(value, tuple(found[value])) for value in sorted(found))
+
+
+def list_ends(known: Known) -> tuple[Literal, Literal] | None:
+    """Return the first and the last date or time of Python, for a column of such."""
+    kind = {"date": date, "time": datetime}.get(known.type.kind)
+    return None if kind is None else (literal(kind.min, False, known), literal(kind.max, False, known))
+
+
+def _first_day(months: int) -> date:
+    """Return the first day of a month, counted from the year 0."""
+    year, month = divmod(months, 12)
+    return date(year, month + 1, 1) if year <= date.max.year else date.max
+
+
+def _bound(day: date, known: Known) -> Any:
+    whole = day if known.type.kind == "date" else datetime(day.year, day.month, day.day)
+    return literal(whole, False, known)
+
+
+LARGEST = 1e15
+"""Largest size of a bound."""
+_SIGNS = {"Add": "+", "Sub": "-", "Mul": "*"}
+
+
+def read_formula(node: Any, word: str, scope: Scope, catalogue: Catalogue, where: Any = None) -> Formula:
+    """Return the value that a node computes, named after its columns.
+
+    Parameters
+    ----------
+    node : node, optional
+        None is a value that every row has.
+    word : str
+        The aggregate, for messages.
+    scope : Scope
+    catalogue : Catalogue
+    where : node, optional
+        A condition, without which there is no value.
+    """
+    # COUNT(*) counts rows: any number in its place is never missing.
+    value = Number(1.0) if node is None else _read(node, word, scope, catalogue)
+    if where is not None:
+        value = Case(((condition_of(where, scope), value),), None)
+    if value is None or (isinstance(value, Case) and not value.values):
+        refuse_clause(f"{word} of NULL", "it has no value")
+    names = dict.fromkeys(entry.column.name for entry in list_entries(value))
+    return Formula(value, "_".join(names) or "value")
+
+
+def read_entry(known: Known, word: str, catalogue: Catalogue) -> Entry:
+    """Return a column with its declared bounds."""
+    name = known.column.name
+    if known.type.kind not in ("whole", "real"):
+        raise refuse(f"{word}: {name}", got=known.type.shown, allowed="a number", remedy=known.type_advice)
+    bounds = catalogue.bounds.get((fold(known.table), fold(name)))
+    if bounds is None:
+        raise refuse(
+            f"{word}({name})",
+            allowed="have declared bounds of its values, without the data",
+            remedy=f"Give bounds={{'{known.table}.{name}': (low, high)}}.",
+        )
+    return Entry(known.column, known.type, *bounds)
+
+
+def _read(node: Any, word: str, scope: Scope, catalogue: Catalogue) -> Value | None:
+    kind = kind_of(node)
+
+    def read(part: Any) -> Value | None:
+        return _read(part, word, scope, catalogue)
+
+    def need(part: Any) -> Value:
+        value = read(part)
+        if value is None or (isinstance(value, Case) and not value.values):
+            refuse_clause(f"arithmetic with NULL in {word}", "it has no value")
+        return value
+
+    if kind == "Paren":
+        allow_only(node, "this")
+        return read(node.this)
+    if kind == "Column":
+        return read_entry(column_of(node, scope), word, catalogue)
+    if kind == "Null":
+        return None
+    if kind == "Literal" and not node.args.get("is_string"):
+        allow_only(node, "this", "is_string")
+        return _check(Number(float(node.this)), word)
+    if kind == "Neg":
+        allow_only(node, "this")
+        return _check(Arithmetic("*", Number(-1.0), need(node.this)), word)
+    if kind in _SIGNS:
+        allow_only(node, "this", "expression")
+        return _check(Arithmetic(_SIGNS[kind], need(node.this), need(node.expression)), word)
+    if kind == "Div":
+        allow_only(node, "this", "expression", "typed", "safe")
+        divisor = need(node.expression)
+        if not isinstance(divisor, Number) or divisor.value == 0:
+            refuse_clause(
+                f"a division in {word} by something else than a number", "divide the released numbers"
+            )
+        return _check(Arithmetic("*", need(node.this), _check(Number(1 / divisor.value), word)), word)
+    if kind in ("Case", "If"):
+        return _case(node, word, scope, read)
+    if kind == "Coalesce":
+        allow_only(node, "this", "expressions")
+        parts: list[Any] = [node.this, *node.expressions]
+        value: Value | None = read(parts[-1])
+        for other in reversed(parts[:-1]):
+            known = column_of(other, scope)
+            value = Case(((Missing(known.column), value),), read_entry(known, word, catalogue))
+        return value
+    refuse_clause(
+        f"{kind.upper()} in {word}",
+        "it takes columns with declared bounds, numbers, + - *, CASE and COALESCE",
+    )
+
+
+def _case(node: Any, word: str, scope: Scope, read: Any) -> Case:
+    if kind_of(node) == "If":
+        allow_only(node, "this", "true", "false")
+        cases, otherwise = [node], node.args.get("false")
+    else:
+        allow_only(node, "ifs", "default", *(["this"] if node.args.get("this") is None else []))
+        cases, otherwise = node.args["ifs"], node.args.get("default")
+    found = []
+    for case in cases:
+        allow_only(case, "this", "true", *(["false"] if case is node else []))
+        found.append((condition_of(case.this, scope), read(case.args["true"])))
+    return Case(tuple(found), None if otherwise is None else read(otherwise))
+
+
+def read_choice(node: Any, scope: Scope) -> tuple[Choice, tuple[Literal, ...]]:
+    """Return a CASE that chooses among labels, and the labels."""
+    labels: dict[Any, Literal] = {}
+
+    def read_label(part: Any) -> int | None:
+        if part is None or kind_of(part) == "Null":
+            return None
+        number = read_number(part)
+        if number is None and kind_of(part) != "Literal":
+            refuse_clause(
+                "GROUP BY of CASE with computed labels", "give texts or numbers after THEN and ELSE"
+            )
+        value: Any = str(part.this) if number is None else int(number) if number == int(number) else number
+        kind = "VARCHAR" if number is None else "DOUBLE"
+        labels.setdefault((kind, value), Literal(value, kind))
+        return list(labels).index((kind, value))
+
+    cases = _case(node, "GROUP BY", scope, read_label)
+    choice = Choice(cases.cases, cases.otherwise)  # type: ignore[arg-type]
+    if not labels:
+        refuse_clause("GROUP BY of CASE without a label", "give texts or numbers after THEN")
+    return choice, tuple(labels.values())
+
+
+def _check(value: Arithmetic | Number, word: str) -> Arithmetic | Number:
+    """Refuse values so large that a double may not hold what follows."""
+    low, high = bound(value)
+    if not max(abs(low), abs(high)) <= LARGEST:
+        got = f"bounds {low:g} and {high:g}"
+        raise refuse(word, got=got, allowed=f"have values within {LARGEST:g}")
+    return value

@@ -1,4 +1,12 @@
-"""Answers to several aggregates of one query: post-processing of one release.
+"""Errors of weighted sums of released numbers, and of their ratios: the noise alone.
+
+Proof: docs/proofs/several-aggregates.md.
+
+Errors of variances and standard deviations, from noisy counts, sums and sums of squares.
+
+Proof: docs/proofs/several-aggregates.md, "Shares of squares".
+
+Answers to several aggregates of one query: post-processing of one release.
 
 Proof: docs/proofs/several-aggregates.md.
 """
@@ -13,26 +21,316 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import ndtr, ndtri
 
-from dpstats.error_distributions import ErrorDistribution, Limits, SelectedErrors, Tail
-from dpstats.found_counts import FoundCounts
-from dpstats.inference import Estimates
-from dpstats.means.ratio import Noise
+from dpstats.inference.discovered_counts import FoundCounts
+from dpstats.inference.error_distributions import (
+    ErrorDistribution,
+    Limits,
+    SelectedErrors,
+    Tail,
+    laplace_sum_tails,
+    normal_quantile,
+)
+from dpstats.inference.estimates import Estimates
+from dpstats.inference.multiple_testing import BONFERRONI
+from dpstats.means.ratio import Noise, Ratio, RatioErrors, hull
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.sql.answers import (
+    ANSWER,
     HALF_ROW,
+    ROWS,
     SELECTED,
+    SHARES,
     CellAnswers,
     Numbers,
     Off,
+    SQLPlan,
     exclude_unitless,
     read_numbers,
 )
-from dpstats.sql.noise import LinearErrors, MeanErrors, Shaken, ShareRatio
-from dpstats.sql.plan import ANSWER, ROWS, SHARES, SQLPlan
 from dpstats.sql.query import Aggregate, Measure, Query, Several
-from dpstats.sql.spreads import SpreadErrors
-from dpstats.together import BONFERRONI
+
+_TAILS = np.geomspace(0.5, 1e-14, 250)
+"""Error probabilities with a computed width, for noise of a private scale: a probability between two is the larger."""
+_LEAST_TAIL = 1e-300
+
+
+@dataclass(frozen=True, eq=False)
+class Shaken:
+    """The noise of released numbers: independent, with one distribution.
+
+    Attributes
+    ----------
+    off : Off
+    """
+
+    off: Off
+
+    @property
+    def std(self) -> float:
+        """Standard deviation of the noise of one number, in steps; NaN where its scale is private."""
+        if self.off.law == "gaussian":
+            return self.off.scales[0]
+        return self.off.std
+
+    def tails(self, distance: Numbers, weights: Sequence[Any]) -> Numbers:
+        """Return an upper bound of P(sum of weighted noise >= distance), for nonnegative weights and distances."""
+        if not self.off.known:
+            self.off.half(0.05)
+        if self.off.stage is not None:
+            widths = self._widths(len(weights))
+            # The widths rise: the first that reaches the distance belongs to a probability that is not too small.
+            place = np.searchsorted(widths, distance / sum(weights), side="left")
+            return np.asarray(np.where(place == 0, 0.5, _TAILS[np.clip(place - 1, 0, _TAILS.size - 1)]))
+        scale = self.off.scales[0]
+        if self.off.law == "gaussian":
+            norm = scale * np.sqrt(sum(np.square(weight) for weight in weights))
+            return np.asarray(ndtr(-distance / norm))
+        # Noise on whole numbers is within a step of Laplace's.
+        inside = np.maximum(distance - sum(weights), 0.0)
+        scales = [np.broadcast_to(scale * np.asarray(weight), inside.shape) for weight in weights]
+        return laplace_sum_tails(inside, np.zeros(inside.shape), scales)
+
+    def score(self, distance: Numbers, weights: Sequence[Any]) -> Numbers:
+        """Return a sum of weighted noise as a standard normal variable, or nearer to 0."""
+        tails = self.tails(np.abs(distance), [np.abs(weight) for weight in weights])
+        return np.asarray(np.sign(distance) * -ndtri(np.maximum(tails, _LEAST_TAIL)))
+
+    def _widths(self, count: int) -> Numbers:
+        """Return a width for each probability, by Bonferroni's inequality for this number of terms."""
+        if count not in self._known:
+            self._known[count] = np.array([self.off.half(2 * float(tail) / count) for tail in _TAILS])
+        return self._known[count]
+
+    @cached_property
+    def _known(self) -> dict[int, Numbers]:
+        return {}
+
+    def width(self, tail: float, weights: Sequence[float]) -> float:
+        """Return the distance that the sum of weighted noise exceeds with this probability on one side."""
+
+        def excess(distance: float) -> float:
+            return float(self.tails(np.array([distance]), weights)[0]) - tail
+
+        if self.off.stage is not None:
+            widths = self._widths(len(weights))
+            # The first probability that is no larger: the width is a step of the table too large, at most.
+            place = int(np.searchsorted(-_TAILS, -tail, side="left"))
+            return float(widths[place]) * sum(weights) if place < _TAILS.size else math.inf
+        high = max(sum(weights), self.std * math.hypot(*weights))
+        while excess(high) > 0:
+            high *= 2
+        return float(brentq(excess, 0.0, high, xtol=1e-12 * high)) * (1 + 1e-11) if excess(0.0) > 0 else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class LinearErrors(ErrorDistribution):
+    """Errors of weighted sums of released numbers.
+
+    Attributes
+    ----------
+    values : array of shape (n_cells,)
+    weights : tuple of float
+        The absolute movement of a value for one step of each number.
+    noise : Shaken
+    """
+
+    values: Numbers
+    weights: tuple[float, ...]
+    noise: Shaken
+
+    @property
+    def start(self) -> Numbers:
+        return self.values
+
+    @property
+    def standard_error(self) -> float:
+        """Standard deviation of the noise."""
+        return self.noise.std * math.hypot(*self.weights)
+
+    def limits(self, tail: Tail) -> Limits:
+        widths = [self.noise.width(float(each), self.weights) for each in np.ravel(tail)]
+        width = np.reshape(widths, np.shape(tail))
+        return self.values - width, self.values + width
+
+    def tails(self, value: Numbers) -> Limits:
+        distance = self.values - value
+        beyond = self.noise.tails(np.abs(distance), self.weights)
+        return np.where(distance < 0, beyond, 1 - beyond), np.where(distance < 0, 1 - beyond, beyond)
+
+
+@dataclass(frozen=True, eq=False)
+class ShareRatio(Ratio):
+    """Means in half-widths of their bounds: their only error is noise. T and N are in rows.
+
+    Attributes
+    ----------
+    shaken : Shaken
+    weights : tuple of (float, float)
+        The weights of each released number in T and in N.
+    """
+
+    shaken: Shaken = field(kw_only=True)
+    weights: tuple[tuple[float, float], ...] = field(kw_only=True)
+
+    def score(self, value: Any) -> Numbers:
+        m, count = np.asarray(value, dtype=np.float64), self.N
+        distance = np.clip(self.T, -np.abs(count), np.abs(count)) - m * count
+        return self.shaken.score(distance, [t - m * n for t, n in self.weights])
+
+
+@dataclass(frozen=True, eq=False)
+class MeanErrors(RatioErrors):
+    """Errors of means of rounded values, which are half a step from the values at most.
+
+    Attributes
+    ----------
+    rounding : float
+    """
+
+    rounding: float = 0.0
+
+    def limits(self, tail: Tail) -> Limits:
+        low, high = super().limits(tail)
+        return np.maximum(low - self.rounding, self.low), np.minimum(high + self.rounding, self.high)
+
+    def score(self, value: Numbers) -> Numbers:
+        near = np.clip(self.start, value - self.rounding, value + self.rounding)
+        return super().score(near)
+
+
+_MEAN_SHARE = 0.1
+"""Part of the error probability for the mean: the variance depends on its square only."""
+_NODES = np.linspace(0.0, 1.0, 5)[:, None]
+
+
+@dataclass(frozen=True, eq=False)
+class SquareRatio(Ratio):
+    """Sums of squares about fixed means, over numbers of rows: mapped from [0, ``most``] to [-1, 1].
+
+    Attributes
+    ----------
+    mean : ShareRatio
+    about : array
+        The means, in half-widths.
+    in_squares : tuple of float
+        The weights of the released numbers in the sum of squares about the middle.
+    one_less : int
+        The number to subtract from a number of rows.
+    """
+
+    mean: ShareRatio = field(kw_only=True)
+    about: Numbers = field(kw_only=True)
+    in_squares: tuple[float, ...] = field(kw_only=True)
+    one_less: int = field(kw_only=True)
+
+    @property
+    def most(self) -> int:
+        """The largest variance, in squared half-widths: with two rows, of a sample."""
+        return 1 + self.one_less
+
+    @property
+    def estimate(self) -> Numbers:
+        least = np.maximum(self.N - self.one_less, self.noise.count)
+        return np.asarray(np.clip(2 * self.T / (self.most * least) - 1, -1.0, 1.0))
+
+    def score(self, value: Any) -> Numbers:
+        v, m = self.most * (np.asarray(value, dtype=np.float64) + 1) / 2, self.about
+        count = self.N - self.one_less
+        ends = np.minimum(self.most * count, 0.0), np.maximum(self.most * count, 0.0)
+        distance = np.clip(self.T, *ends) - v * count
+        weights = [
+            q - 2 * m * t + (m**2 - v) * n
+            for q, (t, n) in zip(self.in_squares, self.mean.weights, strict=True)
+        ]
+        return self.mean.shaken.score(distance, weights)
+
+
+@dataclass(frozen=True, eq=False)
+class SpreadErrors(ErrorDistribution):
+    """Errors of variances, or of standard deviations.
+
+    Attributes
+    ----------
+    mean : ShareRatio
+        The means of the same values.
+    squares : array of shape (n_cells,)
+        Sums of squares about the middle, in squared half-widths.
+    in_squares : tuple of float
+        The weights of the released numbers in them.
+    half : float
+        Half the width of the bounds.
+    sample : bool
+        Whether sums are divided by the number of rows less one.
+    root : bool
+        Whether these are standard deviations.
+    rounding : float
+        Half a step of the values, in the units of the data.
+    whole : int
+        The whole that shares are parts of.
+    """
+
+    mean: ShareRatio
+    squares: Numbers
+    in_squares: tuple[float, ...]
+    half: float
+    sample: bool
+    root: bool
+    rounding: float
+    whole: int
+
+    @property
+    def start(self) -> Numbers:
+        ratio = self._center(self.mean.estimate)
+        return self._in_units(np.sqrt(ratio.most * (ratio.estimate + 1) / 2))
+
+    @property
+    def box(self) -> Limits:
+        most = np.full(self.squares.shape, np.sqrt(1.0 + self.sample))
+        return np.zeros(self.squares.shape), self._in_units(most)
+
+    @property
+    def standard_error(self) -> Numbers:
+        """Half the width of the intervals of one standard deviation."""
+        low, high = self.limits(float(ndtr(-1.0)))
+        return np.asarray((high - low) / 2)
+
+    def limits(self, tail: Tail) -> Limits:
+        # The right mean is among some, and for each of these the variance is inside its limits.
+        low, high = self.mean.ends(normal_quantile(_MEAN_SHARE / 2 * np.asarray(tail)))
+        middle = self.mean.estimate
+        ratio = self._center(np.concatenate([middle + (end - middle) * _NODES for end in (low, high)]))
+        z = normal_quantile((1 - _MEAN_SHARE) * np.asarray(tail))
+        ends = hull(ratio, np.asarray(z, dtype=np.float64))
+        least, most = (ratio.most * (end + 1) / 2 for end in (ends[0].min(axis=0), ends[1].max(axis=0)))
+        # Two of three shares are rounded down, and values are rounded to steps.
+        most = most + 4 * ratio.most / self.whole
+        off = self.rounding / self.half * np.sqrt(ratio.most)
+        inside = np.maximum(np.sqrt(least) - off, 0.0), np.minimum(np.sqrt(most) + off, np.sqrt(ratio.most))
+        return self._in_units(inside[0]), self._in_units(inside[1])
+
+    def _center(self, about: Numbers) -> SquareRatio:
+        mean = self.mean
+        squares = self.squares - 2 * about * mean.T + about**2 * mean.N
+        return SquareRatio(
+            squares,
+            mean.N,
+            squares,
+            squares,
+            mean.N,
+            mean.noise,
+            mean=mean,
+            about=about,
+            in_squares=self.in_squares,
+            one_less=int(self.sample),
+        )
+
+    def _in_units(self, deviation: Numbers) -> Numbers:
+        found = self.half * deviation
+        return np.asarray(found if self.root else found**2)
+
 
 _HIDDEN = 0.025
 """Probability that the noise alone makes a number of rows that is not called hidden by it."""

@@ -1,9 +1,7 @@
 """Private estimates, with intervals, of any statistic that a function of rows computes."""
 
-from dpstats.statistic.locality import LocalityCheck, check_locality
-from dpstats.statistic.plan import StatisticPlan
-from dpstats.statistic.private_statistic import PrivateStatistic
-from dpstats.statistic.rehearsal import Rehearsal
+from dpstats.statistic.plan import Rehearsal, StatisticPlan
+from dpstats.statistic.private_statistic import LocalityCheck, PrivateStatistic, check_locality
 
 __all__ = ["LocalityCheck", "PrivateStatistic", "Rehearsal", "StatisticPlan", "check_locality"]
 

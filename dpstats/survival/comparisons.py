@@ -11,22 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from dpstats.data.levels import Categories
 from dpstats.data.parameters import (
     check_choice,
     check_flag,
     check_real,
 )
+from dpstats.data.schema import Categories
 from dpstats.data.values import exact_numbers
 from dpstats.errors import attempt, refuse
-from dpstats.inference import HasEstimates
-from dpstats.results import FREE
-from dpstats.survival.base import SurvivalEstimator, assumptions, crowding_notes
-from dpstats.survival.cells import first_edge
-from dpstats.survival.hazard_ratios import HazardRatio
-from dpstats.survival.limits import normal_critical
-from dpstats.survival.plan import TablePlan
-from dpstats.survival.reference import Reference
+from dpstats.inference.estimates import HasEstimates
+from dpstats.inference.multiple_testing import BONFERRONI, HOLM
+from dpstats.inference.results import FREE
+from dpstats.survival.cells import SurvivalEstimator, assumptions, crowding_notes, first_edge
+from dpstats.survival.curves import normal_critical
+from dpstats.survival.hazard_ratios import HazardRatio, Reference
 from dpstats.survival.results import (
     AreaDifferenceErrors,
     LogRankResult,
@@ -37,9 +35,8 @@ from dpstats.survival.results import (
     check_weights,
     describe_weights,
 )
-from dpstats.survival.table import SurvivalTable
-from dpstats.survival.table_log_rank import table_log_rank
-from dpstats.together import BONFERRONI, HOLM
+from dpstats.survival.table import SurvivalTable, table_log_rank
+from dpstats.survival.table_plan import TablePlan
 
 Floats = NDArray[np.float64]
 

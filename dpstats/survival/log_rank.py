@@ -19,29 +19,33 @@ from dpstats.data.parameters import (
     check_privacy_parameters,
     check_real,
 )
-from dpstats.data.tables import Rows
+from dpstats.data.rows import Rows
 from dpstats.errors import refuse
+from dpstats.inference.results import HasResult
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.stages import Stage
 from dpstats.release.additive import additive_stages
-from dpstats.release.parameters import parameters
+from dpstats.release.estimator import parameters
 from dpstats.release.session import Released, Session
-from dpstats.results import HasResult
-from dpstats.survival.base import MOST_ROWS, SurvivalEstimator, assumptions, crowding_notes
-from dpstats.survival.cells import Cells
-from dpstats.survival.levels import TABLE, levels_for
-from dpstats.survival.null_distribution import NullDistribution
-from dpstats.survival.plan import (
-    CellsPlan,
-    check_cells,
-    check_edges,
-    finest_cells,
-    noise_strength,
+from dpstats.survival.cells import (
+    MOST_ROWS,
+    TABLE,
+    Cells,
+    SurvivalEstimator,
+    assumptions,
+    crowding_notes,
+    levels_for,
 )
-from dpstats.survival.power import simulate_pvalues
-from dpstats.survival.reference import Reference
-from dpstats.survival.residuals import RESIDUALS, Residuals, residual_integers
+from dpstats.survival.hazard_ratios import Reference
+from dpstats.survival.null_distribution import (
+    RESIDUALS,
+    NullDistribution,
+    Residuals,
+    residual_integers,
+    simulate_pvalues,
+)
 from dpstats.survival.results import LogRankResult, check_weights, describe_weights
+from dpstats.survival.table_plan import CellsPlan, check_cells, check_edges, finest_cells, noise_strength
 
 Floats = NDArray[np.float64]
 

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from dpstats.data.parameters import check_real
-from dpstats.error_distributions import ErrorDistribution, Limits, Tail
-from dpstats.inference import Estimates
-from dpstats.report import SIMULATED, Printed
-from dpstats.results import FREE, HypothesisTest, Summary, significant
+from dpstats.inference.error_distributions import ErrorDistribution, Limits, Tail
+from dpstats.inference.estimates import Estimates
+from dpstats.inference.reports import SIMULATED, Printed
+from dpstats.inference.results import FREE, HypothesisTest, Summary, significant
 from dpstats.survival.curves import PlacedCurves
 from dpstats.survival.hazard_ratios import LARGEST_LOG_RATIO, HazardRatio
 from dpstats.survival.table import SurvivalTable

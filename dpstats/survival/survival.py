@@ -11,27 +11,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.data.levels import Categories
 from dpstats.data.parameters import (
     check_flag,
     check_level,
     check_privacy_parameters,
     check_real,
 )
-from dpstats.data.tables import Rows
-from dpstats.error_distributions import usual_level
+from dpstats.data.rows import Rows
+from dpstats.data.schema import Categories
 from dpstats.errors import refuse
-from dpstats.inference import Estimates
-from dpstats.release.parameters import parameters
+from dpstats.inference.error_distributions import usual_level
+from dpstats.inference.estimates import Estimates
+from dpstats.inference.multiple_testing import BONFERRONI
+from dpstats.inference.reports import SIMULATED, picture_of
+from dpstats.inference.results import ConfidenceInterval, Summary, plain, significant
+from dpstats.release.estimator import parameters
 from dpstats.release.session import Released
-from dpstats.report import SIMULATED, picture_of
-from dpstats.results import ConfidenceInterval, Summary, plain, significant
-from dpstats.survival.base import assumptions, crowding_notes
-from dpstats.survival.cells import first_edge
+from dpstats.survival.cells import TABLE, assumptions, crowding_notes, default_bins, first_edge
 from dpstats.survival.comparisons import ComparesCurves
-from dpstats.survival.curves import LEAST_IN_NOISE, PlacedCurves
-from dpstats.survival.levels import TABLE, default_bins
-from dpstats.survival.plan import TablePlan, check_edges, survival_plan
+from dpstats.survival.curves import CROWDED, LEAST_IN_NOISE, PlacedCurves
 from dpstats.survival.results import (
     AreaErrors,
     CurveErrors,
@@ -39,9 +37,8 @@ from dpstats.survival.results import (
     SurvivalEstimate,
     shown,
 )
-from dpstats.survival.shapes import CROWDED
 from dpstats.survival.table import SurvivalTable, draw_curves
-from dpstats.together import BONFERRONI
+from dpstats.survival.table_plan import TablePlan, check_edges, survival_plan
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,4 +1,10 @@
-"""A released survival table, and everything that follows from it: post-processing, with caches.
+"""Cumulative incidences of competing causes, with Aalen's variance and the noise variance.
+
+Restricted mean survival times: areas under the curve, with their sampling error, noise and grid term.
+
+The log-rank test of a released table: observed less expected events of each group, with the noise of the table.
+
+A released survival table, and everything that follows from it: post-processing, with caches.
 
 Times are public and asked by the user. Groups are positions. The estimator translates labels into them.
 """
@@ -10,29 +16,308 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaincc
 
-from dpstats.figures import new_figure, plain
-from dpstats.survival.curves import Curves, PlacedCurves, Places
-from dpstats.survival.incidences import Floats, cumulative_incidence
-from dpstats.survival.limits import (
+from dpstats.inference.figures import new_figure, plain
+from dpstats.survival.cells import LeastSquares
+from dpstats.survival.curves import (
+    Curves,
     Pair,
+    PlacedCurves,
+    Places,
     SimulatedErrors,
     crossing_times,
     limits,
     monotone,
     normal_critical,
+    risk_sums,
     score_limits,
     shaped_crossing,
     shaped_time_limits,
     time_limits,
 )
-from dpstats.survival.plan import TablePlan
-from dpstats.survival.reference import Reference
-from dpstats.survival.restricted_means import Area, band_areas
-from dpstats.survival.table_log_rank import pool_causes
+from dpstats.survival.hazard_ratios import Reference, expectation_gradient
+from dpstats.survival.table_plan import TablePlan
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+Floats = NDArray[np.float64]
+
+
+def cumulative_incidence(curves: Curves, cause: int) -> tuple[Floats, Floats, Floats]:
+    """Return the incidence of a cause after each bin, its sampling variance and its noise variance.
+
+    Each has the shape (releases, bins). The incidence up to t has the derivative D by the hazard of bin j:
+    S_{j-1} for the cause itself, less (F_t - F_j)/(1 - H_j) for each cause.
+    """
+    hazards = curves.hazards
+    releases, n_causes, m = hazards.shape
+    whole = np.minimum(hazards.sum(axis=1), 1 - 1e-9)
+    before = np.hstack([np.ones((releases, 1)), curves.survival[:, :-1]])
+    found = np.cumsum(before * hazards[:, cause], axis=1)
+    at_risk = curves.effective
+    sampling, noise = np.zeros_like(found), np.zeros_like(found)
+    noisy = bool(curves.noise.any())
+    for t in range(m):
+        used = slice(0, t + 1)
+        rest = (found[:, t, None] - found[:, used]) / (1 - whole[:, used])
+        by_hazard = np.repeat(-rest[:, None], n_causes, axis=1)
+        by_hazard[:, cause] += before[:, used]
+        moved = (hazards[:, :, used] * by_hazard).sum(axis=1)
+        spread = (hazards[:, :, used] * by_hazard**2).sum(axis=1) - moved**2
+        sampling[:, t] = np.maximum((spread / at_risk[:, used] * curves.usable[:, used]).sum(axis=1), 0.0)
+        if not noisy:
+            continue
+        # A cell that is at risk in the bins up to k takes moved/at_risk off in each of them.
+        lost = np.zeros((releases, m))
+        lost[:, used] = moved / at_risk[:, used] * curves.usable[:, used]
+        of_positions = curves.position_variance(-lost)
+        lost = np.cumsum(lost, axis=1)
+        gained = np.zeros((releases, n_causes, m))
+        gained[:, :, used] = by_hazard / at_risk[:, None, used] * curves.usable[:, None, used]
+        of_events = (gained - lost[:, None]).reshape(releases, -1)
+        gradient = np.hstack([of_events, np.zeros((releases, 1)), -lost])
+        noise[:, t] = np.maximum(((gradient @ curves.noise) * gradient).sum(axis=1) + of_positions, 0.0)
+    return found, sampling, noise
+
+
+@dataclass(frozen=True, eq=False)
+class Area:
+    """The area under the curves of one group up to a time.
+
+    Attributes
+    ----------
+    estimate : array of shape (releases,)
+    variance : array of shape (releases,)
+        Variance of the sampling error and the noise together.
+    grid : array of shape (releases,)
+        The area less the one on every second edge. It exceeds the error of the grid wherever the survival falls like a
+        power of time: at 1 - c t^k it is 2^(1 + k) - 1 times that error.
+    gradient : array of shape (releases, cells)
+    reached : array of shape (releases,)
+        Whether the curve is usable up to the time.
+    """
+
+    estimate: Floats
+    variance: Floats
+    grid: Floats
+    gradient: Floats
+    reached: NDArray[np.bool_]
+
+    @classmethod
+    def compute(cls, curves: Curves, edges: Floats, until: float, *, discrete: bool) -> Area:
+        """Return the area up to ``until``, which is inside the horizon."""
+        if isinstance(curves, PlacedCurves):
+            return cls._compute_placed(curves, edges, until)
+        start, weights = area_weights(edges, until, discrete=discrete)
+        heights = curves.survival
+        estimate = start + heights @ weights
+        grid = np.zeros(len(heights))
+        if not discrete:
+            full = np.hstack([np.ones((len(heights), 1)), heights])
+            kept = np.unique([*range(0, len(edges), 2), len(edges) - 1])
+            coarse = np.array([np.interp(edges, edges[kept], row[kept]) for row in full])
+            grid = estimate - (start + coarse[:, 1:] @ weights)
+        later = np.cumsum((weights * heights)[:, ::-1], axis=1)[:, ::-1]
+        sampling = np.maximum((curves.increments * later**2).sum(axis=1), 0.0)
+        gradient = np.einsum("rb,rbc->rc", weights * heights, curves.gradients)
+        noise = np.maximum(((gradient @ curves.noise) * gradient).sum(axis=1), 0.0)
+        needed = int(np.searchsorted(edges, until, side="right" if discrete else "left"))
+        needed = min(needed - 1 if discrete else needed, curves.n_bins)
+        return cls(estimate, sampling + noise, grid, gradient, curves.n_usable >= needed)
+
+    @classmethod
+    def _compute_placed(cls, curves: PlacedCurves, edges: Floats, until: float) -> Area:
+        """Return the area under curves with positions, which needs a grid term in a part of a bin only."""
+        # A bin of width h that begins at the survival S has the area h S (1 - q/2 + x), for any shape inside it.
+        # Here x is q times the mean position of events less 1/2. Let c = 3 p^2 - 2 p^3. For a density on a straight
+        # line, the area up to the part p of the bin is h S (p - q p^2/2 + c x).
+        widths = np.diff(edges)
+        part = np.clip((until - edges[:-1]) / widths, 0.0, 1.0)
+        linear, shaped = part**2 / 2, 3 * part**2 - 2 * part**3
+        shapes, usable, effective = curves.shapes, curves.usable, curves.effective
+        hazard = curves.hazards.sum(axis=1)
+        before = np.hstack([np.ones((len(hazard), 1)), curves.survival[:, :-1]])
+        at_risk = np.where(usable, np.maximum(curves.at_risk, 1.0), 1.0)
+        x = np.where(usable, hazard * shapes.slopes / 6, 0.0)
+        height = widths * before
+        pieces = height * (part - hazard * linear + shaped * x)
+        later = np.cumsum(pieces[:, ::-1], axis=1)[:, ::-1] - pieces
+        of_hazard = -later / (1 - hazard) - height * linear
+        # Sampling error of the hazards at a given mean position of the events, and of that mean.
+        of_number = of_hazard + height * shaped * shapes.slopes / 6
+        sampling = hazard * (1 - hazard) / effective * of_number**2
+        sampling = sampling + (height * shaped) ** 2 * hazard / (12 * effective)
+        sampling = sampling + (height * shaped * hazard * shapes.hidden_std / 6) ** 2
+        variance = np.maximum(np.where(usable, sampling, 0.0).sum(axis=1), 0.0)
+        # By hazards d/E': through d and E', which is at risk in all earlier bins.
+        per_at_risk = np.where(usable, -of_hazard * hazard / effective, 0.0)
+        gradient = per_at_risk @ risk_sums(curves.n_bins, curves.n_causes)
+        by_events = np.where(usable, of_hazard / effective, 0.0)
+        gradient[:, : curves.n_causes * curves.n_bins] += np.tile(by_events, curves.n_causes)
+        noise = ((gradient @ curves.noise) * gradient).sum(axis=1)
+        positions = np.where(usable, height * shaped * shapes.known / at_risk, 0.0)
+        noise = np.maximum(noise + curves.position_variance(per_at_risk, positions), 0.0)
+        reached = curves.n_usable >= int(np.searchsorted(edges, until, side="left"))
+        # A part of the last bin needs the shape, and only its mean is known.
+        inside = (part > 0) & (part < 1)
+        grid = (height * shaped * x * inside).sum(axis=1)
+        return cls(pieces.sum(axis=1), variance + noise, grid, gradient, reached)
+
+
+def area_weights(edges: Floats, until: float, *, discrete: bool) -> tuple[float, Floats]:
+    """Return the weight of the survival at 0, and of that at the end of each bin, in the area up to ``until``.
+
+    Between two edges the curve is a straight line; for discrete times it is a step.
+    """
+    widths = np.clip(until - edges[:-1], 0.0, np.diff(edges))
+    if discrete:
+        left, right = widths, np.zeros_like(widths)
+    else:
+        part = widths / np.diff(edges)
+        left, right = widths * (2 - part) / 2, widths * part / 2
+    weights = right.copy()
+    weights[:-1] += left[1:]
+    return float(left[0]), weights
+
+
+def band_areas(low: Floats, high: Floats, edges: Floats, until: float) -> tuple[Floats, Floats]:
+    """Return the areas under the limits (releases, bins) of a band, where the curve is not usable."""
+    widths = np.clip(until - edges[:-1], 0.0, np.diff(edges))
+    before = np.hstack([np.ones((len(high), 1)), high[:, :-1]])
+    return low @ widths, before @ widths
+
+
+def pool_causes(
+    cells: Floats, noise: LeastSquares, n_bins: int, n_causes: int
+) -> tuple[Floats, LeastSquares]:
+    """Return the cells (..., cells) with the events of all causes added up, and the covariance of their noise."""
+    add = np.hstack([np.eye(n_bins)] * n_causes)
+    together = np.zeros((2 * n_bins + 1, cells.shape[-1]))
+    together[:n_bins, : n_causes * n_bins] = add
+    together[n_bins:, n_causes * n_bins :] = np.eye(n_bins + 1)
+    pooled = LeastSquares(
+        together @ noise.solution,
+        together @ noise.own @ together.T,
+        together @ noise.shared,
+        together @ noise.to_total,
+        noise.n_groups,
+    )
+    return cells @ together.T, pooled
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Observed less expected events of a released table, or of each of its strata added up.
+
+    Attributes
+    ----------
+    differences : array of shape (releases, groups)
+    covariance : array of shape (releases, groups, groups)
+        Of samples and of the noise, before the part that the public number of rows subtracts.
+    common : array of shape (releases, groups)
+        The part of each difference by which the public number of rows moves it.
+    """
+
+    differences: Floats
+    covariance: Floats
+    common: Floats
+
+    @classmethod
+    def compute(cls, reference: Reference) -> Moments:
+        """Return the moments of the groups of a reference."""
+        K, m = reference.n_groups, reference.n_bins
+        weights, hazards, shares = reference.weights, reference.pooled_hazards, reference.shares
+        events = reference.cells[:, :, :m]
+        # Noisy events of all groups, not cut at 0, so that differences add up to 0.
+        total = np.where(reference.usable, events.sum(axis=1), 0.0)
+        at_risk = np.where(reference.usable, reference.pooled_effective, 1.0)
+        parts = reference.effective / at_risk[:, None]
+        differences = ((events - parts * total[:, None]) * weights[:, None]).sum(axis=2)
+        information = reference.information
+        alone = np.einsum("raj,rj->ra", shares, information)
+        between = np.einsum("raj,rbj,rj->rab", shares, shares, information)
+        covariance = alone[:, :, None] * np.eye(K) - between
+        # How the difference of group a depends on the cells of group q.
+        moved = (np.eye(K)[None, :, :, None] - shares[:, :, None, :]) * weights[:, None, None, :]
+        gradients = expectation_gradient(moved, hazards[:, None, None, :])
+        own = reference.noise.own + np.outer(reference.noise.shared, reference.noise.shared)
+        covariance = covariance + np.einsum("raqc,rbqc->rab", gradients @ own, gradients)
+        covariance = covariance + _position_covariance(reference, moved)
+        bias, second = _second_order(reference, parts, total, at_risk)
+        return cls(differences + bias, covariance + second, (gradients @ reference.noise.shared).sum(axis=2))
+
+    def __add__(self, other: Moments) -> Moments:
+        return Moments(
+            self.differences + other.differences,
+            self.covariance + other.covariance,
+            self.common + other.common,
+        )
+
+    @property
+    def whole_covariance(self) -> Floats:
+        """Covariance of the differences: shape (releases, groups, groups)."""
+        return self.covariance - self.common[:, :, None] * self.common[:, None, :]
+
+    def chi_square(self) -> tuple[Floats, Floats]:
+        """Return the statistic and its p-values: shape (releases,)."""
+        K = self.differences.shape[1]
+        used = self.whole_covariance[:, :-1, :-1] + 1e-9 * np.eye(K - 1)
+        solved = np.linalg.solve(used, self.differences[:, :-1, None])[:, :, 0]
+        statistic = np.maximum((self.differences[:, :-1] * solved).sum(axis=1), 0.0)
+        return statistic, np.asarray(gammaincc((K - 1) / 2, statistic / 2))
+
+
+def _second_order(
+    reference: Reference, parts: Floats, total: Floats, at_risk: Floats
+) -> tuple[Floats, Floats]:
+    """Return the bias that noise in a group's proportion at risk takes off the differences, and its covariance."""
+    # A proportion p has the error e = (e_g - p e_all)/E, and the events d of all groups have the error f. The
+    # difference has -e f and -d e, whose means are not 0, because d is in E, and because E is in the denominator.
+    K, m, noise = reference.n_groups, reference.n_bins, reference.noise
+    sums = risk_sums(m, 1)
+    with_pool = noise.own - (K - 1) * np.outer(noise.shared, noise.shared)
+    of_number = ((sums @ with_pool) * sums).sum(axis=1)
+    of_both = (sums @ with_pool)[:, :m].diagonal()
+    of_events = with_pool[:m, :m].diagonal()
+    weights = reference.weights
+    per_group = of_both / at_risk - total * of_number / at_risk**2
+    bias = ((1 - K * parts) * (weights * per_group)[:, None]).sum(axis=2)
+    # Covariance of the errors of the proportions of groups a and b, in each bin.
+    across = -((sums @ noise.shared) ** 2)
+    own = ((sums @ noise.own) * sums).sum(axis=1)
+    p, q = parts[:, :, None], parts[:, None]
+    shares = np.where(np.eye(K, dtype=bool)[None, :, :, None], own, across)
+    shares = (shares - (p + q - K * p * q) * of_number) / at_risk[:, None, None] ** 2
+    spread = np.maximum(total, 0.0) + K * of_events
+    both = (1 - K * p) * (1 - K * q) * (of_both / at_risk)[:, None, None] ** 2
+    second = shares * spread[:, None, None] + both
+    return bias, (second * (weights**2)[:, None, None]).sum(axis=3)
+
+
+def _position_covariance(reference: Reference, moved: Floats) -> Floats | float:
+    """Return the covariance due to noise in positions, and to shapes that remain unknown."""
+    shapes, std = reference.shapes, reference.position_std
+    if shapes is None or std is None:
+        return 0.0
+    by_censored = moved * (reference.pooled_hazards * shapes.lost * std[1])[:, None, None]
+    of_noise = np.einsum("raqj,rbqj->rab", by_censored, by_censored)
+    return np.asarray(reference.slope_covariance + of_noise)
+
+
+def table_log_rank(*references: Reference) -> tuple[Floats, Floats, Floats]:
+    """Return observed less expected events (releases, groups), the chi-square statistic and its p-values.
+
+    Several references are strata, whose moments add up. The noise of strata is correlated, because the number of rows
+    of all groups is public.
+    """
+    first, *others = map(Moments.compute, references)
+    moments = sum(others, first)
+    statistic, pvalue = moments.chi_square()
+    unknown = ~(sum(reference.information.sum(axis=1) for reference in references) > 0)
+    return moments.differences, np.where(unknown, 0.0, statistic), np.where(unknown, 1.0, pvalue)
 
 
 _COLORS = ("#1f5fa8", "#c2571a", "#2d7f5e", "#7a4fa3", "#8a6d1a", "#b03060")

@@ -1,8 +1,8 @@
 """Private proportions and contingency tables: counts of declared levels, with valid tests and intervals."""
 
 from dpstats.tables.contingency import ContingencyTable
+from dpstats.tables.null_tests import TableTest
 from dpstats.tables.proportion import PrivateProportion
-from dpstats.tables.result import TableTest
 
 __all__ = ["ContingencyTable", "PrivateProportion", "TableTest"]
 

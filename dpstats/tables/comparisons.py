@@ -13,11 +13,9 @@ from dpstats.data.parameters import (
     check_simulations,
 )
 from dpstats.errors import attempt, refuse, show, show_names
-from dpstats.inference import Estimates
-from dpstats.noisy_counts import CountNoise
+from dpstats.inference.estimates import Estimates
+from dpstats.inference.noisy_counts import CountNoise
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.tables.cells import Cells
-from dpstats.tables.effects import COHENS_H, DIFFERENCE, ODDS_RATIO, RISK_RATIO, Measure, effect
 from dpstats.tables.equations import (
     CommonErrors,
     PairedErrors,
@@ -28,8 +26,8 @@ from dpstats.tables.equations import (
     homogeneity_pvalue,
     reciprocal,
 )
-from dpstats.tables.result import TableTest
-from dpstats.tables.shares import NoisyShare
+from dpstats.tables.null_tests import Cells, TableTest
+from dpstats.tables.shares import COHENS_H, DIFFERENCE, ODDS_RATIO, RISK_RATIO, Measure, NoisyShare, effect
 
 
 class ComparesGroups(ABC):

@@ -14,34 +14,30 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from dpstats.data.counts import Tally
-from dpstats.data.levels import Categories
+from dpstats.data.opening import Tally
 from dpstats.data.parameters import (
     check_choice,
     check_integer,
     check_privacy_parameters,
     check_simulations,
 )
-from dpstats.data.schema import Schema
-from dpstats.data.tables import Rows
+from dpstats.data.rows import Rows
+from dpstats.data.schema import Categories, Schema
 from dpstats.errors import attempt, refuse, refuse_data
-from dpstats.figures import ESTIMATE, new_figure, place_bars, plain
-from dpstats.inference import Estimates, HasEstimates
+from dpstats.inference.estimates import Estimates, HasEstimates
+from dpstats.inference.figures import ESTIMATE, new_figure, place_bars, plain
+from dpstats.inference.noisy_counts import CountNoise
+from dpstats.inference.reports import picture_of
+from dpstats.inference.results import Summary
 from dpstats.mechanisms.histogram import count_stage, count_steps
-from dpstats.noisy_counts import CountNoise
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
-from dpstats.release.estimator import PrivateEstimator
-from dpstats.release.parameters import parameters
+from dpstats.release.estimator import PrivateEstimator, parameters
 from dpstats.release.private_size import PrivateSize
 from dpstats.release.session import Released
-from dpstats.report import picture_of
-from dpstats.results import Summary
-from dpstats.tables.cells import Cells
 from dpstats.tables.comparisons import ComparesGroups
-from dpstats.tables.null_tests import fit_pvalue, independence_pvalue, margins_product
-from dpstats.tables.result import TableTest
+from dpstats.tables.null_tests import Cells, TableTest, fit_pvalue, independence_pvalue, margins_product
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

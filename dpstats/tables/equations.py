@@ -14,22 +14,23 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from dpstats.data.arithmetic import as_int64
-from dpstats.error_distributions import (
+from dpstats.data.values import as_int64
+from dpstats.inference.error_distributions import (
     ErrorDistribution,
     Limits,
     ScoreErrors,
     Tail,
+    error_tails,
+    furthest,
     least_tail,
     normal_quantile,
 )
-from dpstats.inference import Estimates
-from dpstats.intervals import error_tails, furthest
-from dpstats.noisy_counts import CountNoise
+from dpstats.inference.estimates import Estimates
+from dpstats.inference.noisy_counts import CountNoise
+from dpstats.inference.results import FREE
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.results import FREE
-from dpstats.tables.effects import DIFFERENCE, ODDS_RATIO, RISK_RATIO, Measure, no_estimate_note
 from dpstats.tables.null_tests import PUBLIC_SEED
+from dpstats.tables.shares import DIFFERENCE, ODDS_RATIO, RISK_RATIO, Measure, no_estimate_note
 
 Numbers = NDArray[np.float64]
 

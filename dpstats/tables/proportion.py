@@ -14,36 +14,29 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from dpstats.data.counts import Tally
-from dpstats.data.levels import Categories
+from dpstats.data.opening import Tally
 from dpstats.data.parameters import (
     check_choice,
     check_integer,
     check_privacy_parameters,
     check_real,
 )
-from dpstats.data.schema import Schema
-from dpstats.data.tables import Rows
+from dpstats.data.rows import Rows
+from dpstats.data.schema import Categories, Schema
 from dpstats.errors import refuse, refuse_data
-from dpstats.figures import ESTIMATE, REFERENCE, new_figure
-from dpstats.inference import Estimates, HasEstimates
+from dpstats.inference.estimates import Estimates, HasEstimates
+from dpstats.inference.figures import ESTIMATE, REFERENCE, new_figure
+from dpstats.inference.noisy_counts import CountNoise
+from dpstats.inference.reports import picture_of
+from dpstats.inference.results import about_missing, few_observed, observed_rows, with_missing
 from dpstats.mechanisms.histogram import count_stage, count_steps
-from dpstats.noisy_counts import CountNoise
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import AnyStage, Coins
-from dpstats.release.estimator import PrivateEstimator
-from dpstats.release.parameters import HasMissingCodes, parameters
+from dpstats.release.estimator import HasMissingCodes, PrivateEstimator, parameters
 from dpstats.release.private_size import PrivateSize
 from dpstats.release.session import Released, Session
-from dpstats.report import picture_of
-from dpstats.results import (
-    about_missing,
-    few_observed,
-    observed_rows,
-    with_missing,
-)
 from dpstats.tables.shares import CountShare, NoisyShare, ShareErrors
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from dpstats.auditing import epsilon_lower_bound
-from dpstats.auditing.bounds import probability_bounds
+from dpstats.auditing.result import probability_bounds
 from dpstats.errors import InvalidParameter
 
 

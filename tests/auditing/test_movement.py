@@ -23,8 +23,7 @@ from dpstats.privacy import (
     Smooth,
     Stage,
 )
-from dpstats.quantiles.halving import cells
-from dpstats.quantiles.joint import group_windows, windows
+from dpstats.quantiles.halving import cells, group_windows, windows
 from dpstats.release.groups import Runs
 from dpstats.release.session import Part
 from dpstats.release.witness import Declared, Seen

@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 
 from dpstats.auditing import audit, audit_outputs
-from dpstats.auditing.outputs import Encoder, as_component, join, outcome_keys
+from dpstats.auditing.scores import Encoder, as_component, join, outcome_keys
 from dpstats.errors import InvalidParameter
 from tests.auditing.releases import words
 

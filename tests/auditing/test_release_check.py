@@ -10,7 +10,7 @@ import pytest
 
 from dpstats.auditing import ReleaseCheck, check_release
 from dpstats.data.parameters import check_integer, check_real
-from dpstats.data.tables import Rows
+from dpstats.data.rows import Rows
 from dpstats.errors import InvalidParameter
 from dpstats.lattice import BoxLattice
 from dpstats.means import ClippedMean
@@ -18,8 +18,7 @@ from dpstats.privacy import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.regression import SufficientStatisticsRegression
 from dpstats.release.additive import Integers, additive_stages
-from dpstats.release.estimator import PrivateEstimator
-from dpstats.release.parameters import parameters
+from dpstats.release.estimator import PrivateEstimator, parameters
 from dpstats.release.session import Released, Session
 
 TOTAL = "total of each column"

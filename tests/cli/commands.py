@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from dpstats.cli import main
-from dpstats.cli.plan import add_plans
-from dpstats.cli.release import ReleaseCommand
+from dpstats.cli.release import ReleaseCommand, add_plans
 
 
 def parsed(command: ReleaseCommand, arguments: list[str]) -> argparse.Namespace:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dpstats.cli.declared import bounds_of, by_column, levels_of
+from dpstats.cli.options import bounds_of, by_column, levels_of
 from dpstats.errors import InvalidParameter
 
 

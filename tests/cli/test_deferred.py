@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-MADE = "import sys; sys.path.insert(0, {folder!r}); from dpstats.cli.deferred import defer; defer('slow', 'absent')\n"
+MADE = "import sys; sys.path.insert(0, {folder!r}); from dpstats.cli.options import defer; defer('slow', 'absent')\n"
 
 
 def run(folder: Path, text: str) -> list[str]:

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpstats.cli import demo, main
+from dpstats.cli import doctor as demo
+from dpstats.cli import main
 from dpstats.privacy import gaussian_sigma
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from dpstats import errors
 from dpstats.cli import main
-from dpstats.cli.exits import EXITS, VIOLATION, epilog, status_of
+from dpstats.cli.output import EXITS, VIOLATION, epilog, status_of
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "command-line.md"
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from dpstats.cli import main
-from dpstats.cli.files import as_json, keep_apart, opened, shows_progress
+from dpstats.cli.output import as_json, keep_apart, opened, shows_progress
 from tests.cli.commands import AGE, refused
 
 GRID = ["--grid", '{"n": [50], "d": [1]}', "--reps", "2"]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dpstats.cli import main
-from dpstats.cli.histogram import ColumnHistogram
+from dpstats.cli.groups import ColumnHistogram
 from dpstats.mechanisms import Histogram
 from tests.cli.commands import json_of, refused
 

@@ -19,22 +19,12 @@ import pandas as pd
 import pytest
 
 from dpstats.cli import main
-from dpstats.cli.audit import add_audit
-from dpstats.cli.budget import add_budget
-from dpstats.cli.demo import add_demo
-from dpstats.cli.group_means import GROUP_MEANS
-from dpstats.cli.histogram import HISTOGRAM
-from dpstats.cli.identity_test import IDENTITY_TEST
-from dpstats.cli.mean import MEAN
-from dpstats.cli.proportion import PROPORTION
-from dpstats.cli.quantile import QUANTILE
-from dpstats.cli.regress import REGRESS
+from dpstats.cli.budget import add_audit, add_budget
+from dpstats.cli.doctor import add_demo, add_simulate
+from dpstats.cli.groups import GROUP_MEANS, HISTOGRAM, SURVIVAL, TABLE
+from dpstats.cli.mean import MEAN, PROPORTION, QUANTILE, SPARSE_MEAN
+from dpstats.cli.regress import IDENTITY_TEST, REGRESS, STATISTIC
 from dpstats.cli.release import ReleaseCommand
-from dpstats.cli.simulate import add_simulate
-from dpstats.cli.sparse_mean import SPARSE_MEAN
-from dpstats.cli.statistic import STATISTIC
-from dpstats.cli.survival import SURVIVAL
-from dpstats.cli.table import TABLE
 from dpstats.privacy import PrivacyBudget
 from tests.cli.commands import parsed
 
@@ -587,7 +577,7 @@ def test_options_of_budgets_arrive(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_options_of_the_demonstration_arrive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: dict[str, Any] = {}
-    monkeypatch.setattr("dpstats.cli.demo.run", spy(seen))
+    monkeypatch.setattr("dpstats.cli.doctor.run", spy(seen))
     assert run_spied(add_demo, ["demo", "--out", str(tmp_path / "d")]).keys() == {"out", "quiet"}
     assert seen["arguments"] == (tmp_path / "d",)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dpstats.cli import main
-from dpstats.cli.quantile import QUANTILE
+from dpstats.cli.mean import QUANTILE
 from tests.cli.commands import AGE, failed, json_of, parsed, refused
 
 SEVERAL = [*AGE, "-q", "0.25", "-q", "0.5", "-q", "0.75"]

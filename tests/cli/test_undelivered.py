@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from dpstats.cli import main
-from dpstats.cli.undelivered import KeptResults, results_path
+from dpstats.cli.output import KeptResults, results_path
 from dpstats.errors import InvalidParameter, LedgerError
 from dpstats.privacy import PrivacyBudget
 from tests.cli.commands import AGE, json_of, refused
@@ -52,7 +52,7 @@ def broken(*arguments: object, **options: object) -> None:
     [
         ("dpstats.means.clipped.ClippedMean._report", False),  # before anything is made of it
         ("dpstats.means.clipped.ClippedMean.summary", False),
-        ("dpstats.cli.files.tell", True),  # before it is printed
+        ("dpstats.cli.output.tell", True),  # before it is printed
     ],
 )
 def test_a_failure_after_the_release_loses_nothing(
@@ -119,7 +119,7 @@ def test_every_release_is_kept(
     delta = ["--delta", "1e-6"] if command == "sparse-mean" else []
     assert main(["budget", "new", "c.db", "--epsilon", "1", "--delta", "1e-6"]) == 0
     with monkeypatch.context() as patch:
-        patch.setattr("dpstats.cli.files.tell", broken)
+        patch.setattr("dpstats.cli.output.tell", broken)
         assert main([command, "people.csv", *RELEASES[command], *delta, "--budget", "c.db"]) == 130
     capsys.readouterr()
     assert main(["budget", "results", "c.db", "--json"]) == 0

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from dpstats.cli import main
-from dpstats.cli.undelivered import KeptResults
+from dpstats.cli.output import KeptResults
 from dpstats.privacy import PrivacyBudget
 from tests.cli.commands import json_of
 from tests.cli.test_same_file import COMMANDS, command_parser

@@ -30,11 +30,12 @@ from registry.search import Search
 
 from dpstats.auditing.movement import measure_change, stated_sensitivity
 from dpstats.errors import DPStatsError
-from dpstats.groups.unit_totals import UnitTotals
-from dpstats.means.totals import GaussianTotals, LaplaceTotals
+from dpstats.groups.units import UnitTotals
+from dpstats.means.ratio import GaussianTotals, LaplaceTotals
 from dpstats.privacy import Neighbors
-from dpstats.privacy.stages import Smooth, private_scale
-from dpstats.queries import gaussian_release
+from dpstats.privacy.stages import Smooth
+from dpstats.privacy.stages import additive as private_scale
+from dpstats.queries import workload as gaussian_release
 
 FAMILIES = {
     "clipped mean": clipped_mean,

@@ -66,14 +66,14 @@ from dpstats.privacy import (
 )
 from dpstats.privacy.events import BoundedRange
 from dpstats.quantiles import PrivateDistribution, PrivateMedian, PrivateQuantile
-from dpstats.quantiles.rank_errors import rank_errors
+from dpstats.quantiles.halving import rank_errors
 from dpstats.regression import PrivateLogisticRegression
 from dpstats.regression.base import Regression
-from dpstats.regression.log_linear import LogLinearRegression
+from dpstats.regression.generalized_linear import LogLinearRegression
 from dpstats.release.estimator import PrivateEstimator
-from dpstats.release.mechanism import Mechanism
 from dpstats.release.noise import ExactNoise, SimulatedNoise
 from dpstats.release.private_size import has_private_size
+from dpstats.release.witness import Mechanism
 from dpstats.statistic import PrivateStatistic
 from tests.conftest import LIST
 

@@ -22,13 +22,14 @@ from hypothesis import strategies as st
 from registry import ENTRIES, Entry
 from registry.reading import fit_data, settings, width
 
-from dpstats.auditing.replay import Replay, fit_copy
+from dpstats.auditing.sensitivity import Replay, fit_copy
 from dpstats.errors import InvalidData
 from dpstats.groups import GroupMeans
 from dpstats.means import ClippedMean
 from dpstats.mechanisms import RandomizedResponse
 from dpstats.quantiles import PrivateQuantile, halving
-from dpstats.queries import Domain, LinearQueries, WorkloadAnswers, gaussian_release
+from dpstats.queries import Domain, LinearQueries, WorkloadAnswers
+from dpstats.queries import workload as gaussian_release
 from dpstats.release.private_size import has_private_size
 from dpstats.tables import ContingencyTable
 

@@ -22,9 +22,9 @@ from scipy.special import chdtrc
 
 from dpstats.auditing import audit
 from dpstats.mechanisms import RandomizedResponse
-from dpstats.queries import IterativeConstruction, OnlineMultiplicativeWeights
 from dpstats.release.noise import ExactNoise, SimulatedNoise
 from dpstats.release.session import Session
+from dpstats.textbook import IterativeConstruction, OnlineMultiplicativeWeights
 
 SMALLEST = 1e-8
 MOST_COLUMNS = 12

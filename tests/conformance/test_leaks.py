@@ -23,7 +23,7 @@ from registry.reading import fit_rows, outcomes, settings, width
 from scipy import sparse
 
 from dpstats.cli import main
-from dpstats.data.tables import Table
+from dpstats.data.rows import Table
 from dpstats.errors import ChargedError, InvalidData
 from dpstats.means import ClippedMean, CompleteCases, SparseMean
 from dpstats.privacy import PrivacyBudget

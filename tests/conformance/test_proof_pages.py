@@ -17,10 +17,10 @@ from registry import ENTRIES, Entry
 
 from dpstats.auditing.movement import noisy
 from dpstats.lattice import BallLattice, isqrt_up
-from dpstats.lattice.joint import FREE_SQUARES
+from dpstats.lattice.base import FREE_SQUARES
 from dpstats.privacy import JointStage, Stage
-from dpstats.receipts import named_files, proof_hashes
 from dpstats.release.estimator import PrivateEstimator
+from dpstats.release.receipts import named_files, proof_hashes
 
 ROOT = Path(__file__).resolve().parents[2]
 PROOFS = ROOT / "docs" / "proofs"

@@ -27,31 +27,22 @@ from registry.calls import CALLS
 from registry.reading import fit_data, settings, table_of, width
 from sklearn.base import clone
 
-from dpstats import report
-from dpstats.auditing.compared import compare_outputs
-from dpstats.auditing.replay import Replay, fit, list_visible
-from dpstats.auditing.sensitivity_check import FOLLOWS
-from dpstats.data.counts import read_counts
+from dpstats.auditing.movement import FOLLOWS
+from dpstats.auditing.neighbor_pairs import compare_outputs
+from dpstats.auditing.sensitivity import Replay, fit, list_visible
+from dpstats.data.opening import read_counts
 from dpstats.errors import Exhausted
 from dpstats.identity.base import PrivateTest
+from dpstats.inference import reports as report
 from dpstats.means import AdaptiveMean, ClippedMean, SparseMean
-from dpstats.means.adaptive_plan import Trail
-from dpstats.means.sparse import release as sparse_release
+from dpstats.means import sparse_selection as sparse_release
+from dpstats.means.adaptive_estimate import Trail
 from dpstats.mechanisms import RandomizedResponse
 from dpstats.privacy import Plan
 from dpstats.privacy.stages import KINDS, Comparisons
-from dpstats.queries import (
-    Domain,
-    IterativeConstruction,
-    MarginalMWEM,
-    NetMechanism,
-    OnlineMultiplicativeWeights,
-    online,
-)
-from dpstats.queries.base import HistogramRelease
-from dpstats.queries.counts import ROW
-from dpstats.queries.iterative import Search
-from dpstats.queries.marginal_rounds import Rounds, its_counts, worst_table
+from dpstats.queries import Domain, MarginalMWEM
+from dpstats.queries.linear import ROW
+from dpstats.queries.mwem import Rounds, its_counts, worst_table
 from dpstats.regression import PrivateLinearRegression
 from dpstats.regression.base import Regression
 from dpstats.regression.engine import first_path
@@ -59,6 +50,10 @@ from dpstats.release import witness as recorder
 from dpstats.release.witness import Diverged, Seen, Witness, session_of
 from dpstats.sql import PrivateSQL
 from dpstats.statistic import PrivateStatistic
+from dpstats.textbook import IterativeConstruction, NetMechanism, OnlineMultiplicativeWeights
+from dpstats.textbook import online_multiplicative_weights as online
+from dpstats.textbook.histogram_release import HistogramRelease
+from dpstats.textbook.iterative_construction import Search
 from tests.sql.databases import known_engine, shared
 
 SETTINGS = settings(ENTRIES)

@@ -18,26 +18,26 @@ from registry.reading import Integers, given, settings, width
 from scipy import sparse
 
 from dpstats.covariance import PrivateCorrelation
-from dpstats.data.tables import Table
+from dpstats.data.rows import Table
 from dpstats.errors import InvalidData
 from dpstats.groups import GroupQuantiles, MeanPerRow
-from dpstats.groups.unit_totals import ROWS, ROWS_SQUARED
+from dpstats.groups.units import ROWS, ROWS_SQUARED
 from dpstats.identity import FilteringTest
 from dpstats.identity.base import PrivateTest
 from dpstats.lattice import BoxLattice
 from dpstats.lattice import sums as lattice_sums
 from dpstats.means import ClippedMean, CompleteCases, PrivateVariance, SparseMean
-from dpstats.means.complete_cases import ROWS as COMPLETE
+from dpstats.means.estimator import ROWS as COMPLETE
 from dpstats.means.moments import CUBES, FOURTHS, MEAN, OUTSIDE, SQUARES
 from dpstats.means.moments import ROWS as OBSERVED
-from dpstats.means.totals import COUNTS as TOTALED
+from dpstats.means.ratio import COUNTS as TOTALED
 from dpstats.mechanisms import Count, Histogram
 from dpstats.privacy import Discovery
 from dpstats.quantiles import PrivateMedian, PrivateQuantile
 from dpstats.queries import MarginalMWEM
 from dpstats.ranks.rank_tests import RankTest
 from dpstats.regression import PrivateCountRegression, PrivateLinearRegression
-from dpstats.regression.log_linear_rows import EXCESS, TILT
+from dpstats.regression.log_linear_plan import EXCESS, TILT
 from dpstats.regression.plan import ROWS as COUNTED
 from dpstats.regression.plan import TAIL
 from dpstats.release.private_size import has_private_size

@@ -24,7 +24,7 @@ from registry.calls import CALLS
 from registry.reading import ends_of, fit_rows, settings, width
 
 from dpstats.covariance import HotellingTest, PrivateCorrelation, PrivateCovariance, PrivatePCA
-from dpstats.data.tables import Table
+from dpstats.data.rows import Table
 from dpstats.groups import GroupMeans, MeanPerRow
 from dpstats.means import AdaptiveMean, ClippedMean, PrivateVariance, SparseMean
 from dpstats.mechanisms import GaussianMechanism, LaplaceMechanism
@@ -32,13 +32,13 @@ from dpstats.privacy import Neighbors, PrivacyBudget
 from dpstats.privacy.guarantee import parse_neighbors
 from dpstats.quantiles import PrivateDistribution, PrivateQuantile
 from dpstats.regression import PrivateLinearRegression, PrivateLogisticRegression
-from dpstats.regression.curved import CurvedRegression
-from dpstats.regression.log_linear import LogLinearRegression
+from dpstats.regression.engine import CurvedRegression
+from dpstats.regression.generalized_linear import LogLinearRegression
 from dpstats.regression.sufficient import FromMoments
 from dpstats.release.estimator import PrivateEstimator
-from dpstats.release.mechanism import Mechanism
 from dpstats.release.private_size import PrivateSize
 from dpstats.release.session import Session
+from dpstats.release.witness import Mechanism
 from dpstats.statistic import PrivateStatistic
 from dpstats.survival import PrivateSurvival
 from dpstats.tables import ContingencyTable, PrivateProportion

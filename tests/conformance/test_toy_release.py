@@ -18,7 +18,7 @@ from registry.entry import Entry, PlantedBug, core, exact_integers, fitted, less
 from test_exact_path import recorder  # noqa: F401  (a fixture)
 
 from dpstats.data.parameters import check_integer, check_privacy_parameters, check_real
-from dpstats.data.tables import Rows
+from dpstats.data.rows import Rows
 from dpstats.lattice import BoxLattice
 from dpstats.privacy import PrivacyBudget, PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan

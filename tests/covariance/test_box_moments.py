@@ -10,15 +10,8 @@ import numpy as np
 import pytest
 
 from dpstats.covariance import PrivateCovariance
-from dpstats.covariance.box_moments import (
-    HIGHER_WEIGHT,
-    MEAN_WEIGHT,
-    STAGE,
-    coarse_bits,
-    fine_bits,
-    movement,
-)
-from dpstats.data.tables import Table
+from dpstats.covariance.moments import HIGHER_WEIGHT, MEAN_WEIGHT, STAGE, coarse_bits, fine_bits, movement
+from dpstats.data.rows import Table
 
 
 def distance(

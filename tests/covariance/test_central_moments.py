@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpstats.covariance.central_moments import CentralMoments
+from dpstats.covariance.moments import CentralMoments
 
 Z = np.random.default_rng(0).beta(2.0, 5.0, (4000, 3)) * 1.4 - 0.6
 Z[:, 1] = 0.5 * Z[:, 1] + 0.5 * Z[:, 0]

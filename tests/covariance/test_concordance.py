@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpstats.covariance.concordance import concordance, ranks, smaller_predecessors
+from dpstats.covariance.private_correlation import concordance, ranks, smaller_predecessors
 
 
 def over_pairs(x: np.ndarray, y: np.ndarray) -> list[int]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from dpstats.covariance.eigenvalues import find_eigenvalues, shrunk_share
+from dpstats.covariance.principal_components import find_eigenvalues, shrunk_share
 
 
 def test_the_correction_undoes_what_noise_and_sampling_turn() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpstats.covariance.error_distributions import BoundedErrors, CorrelationErrors
+from dpstats.covariance.moments import BoundedErrors, CorrelationErrors
 
 
 def test_limits_stay_between_public_ends() -> None:

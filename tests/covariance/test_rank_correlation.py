@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import kendalltau
 
 from dpstats.covariance import PrivateCorrelation
-from dpstats.covariance.rank_correlation import CONCORDANCE, SQUARES, concordance_sums
+from dpstats.covariance.private_correlation import CONCORDANCE, SQUARES, concordance_sums
 from dpstats.errors import InvalidData, InvalidParameter
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from dpstats.covariance import PrivateCorrelation, PrivateCovariance
 from dpstats.covariance.shrunk_correlations import _MEANS, _best_ball, _normal_moments
-from dpstats.means.ball_products import Extension
+from dpstats.means.ellipsoids import Extension
 
 NORMS = Extension(3, 1 / 3, 0.0, 18, norms=True)
 COUNTED = Extension(2, 1 / 3, 0.0, 18, count=0.2, norms=True)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import f
 
-from dpstats.covariance.t_squared import MeanErrors
-from dpstats.means.ball_products import BallProducts
+from dpstats.covariance.hotelling import MeanErrors
+from dpstats.means.ellipsoids import BallProducts
 
 
 def test_without_noise_it_is_the_test_of_the_textbooks() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.batches import Beside, Engine, Part, Work, names_of
-from dpstats.data.tables import Integers, added
+from dpstats.data.rows import Integers, added
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import dpstats
-from dpstats import groups, identity, means, quantiles, ranks, regression
-from dpstats.data.arithmetic import LARGEST, as_int64, quiet
+from dpstats import groups, identity, means, quantiles, ranks, regression, textbook
+from dpstats.data.values import LARGEST, as_int64, quiet
 from dpstats.errors import InvalidParameter
-from dpstats.regression.scoring import release_variation
+from dpstats.regression.engine import release_variation
 
 PACKAGE = Path(dpstats.__file__).parent
 INTEGERS = {"int64", "intp", "int32", "int16", "int8", "int_", "uint64", "uint32", "int"}
@@ -145,7 +145,7 @@ GIVEN: dict[str, tuple[Callable[[], Any], Callable[[np.ndarray], tuple[Any, ...]
         lambda X: (X, X[:, 0]),
     ),
     "functional": (
-        lambda: regression.FunctionalMechanismRegression(x_bounds=(0, 1), y_bounds=(0, 1), random_state=0),
+        lambda: textbook.FunctionalMechanismRegression(x_bounds=(0, 1), y_bounds=(0, 1), random_state=0),
         lambda X: (X, X[:, 0]),
     ),
     "logistic": (

@@ -6,19 +6,18 @@ import numpy as np
 import pytest
 
 from dpstats.data.batches import Part, chosen_columns, refusal
-from dpstats.data.levels import Categories
-from dpstats.data.schema import Column, Schema
-from dpstats.data.tables import added
+from dpstats.data.rows import added
+from dpstats.data.schema import Categories, Column, Schema
 from dpstats.errors import InvalidData
 from dpstats.groups import GroupMeans
 from dpstats.means import AdaptiveMean, ClippedMean, PrivateVariance, SparseMean
 from dpstats.privacy import PrivacyBudget
 from dpstats.regression import (
-    FunctionalMechanismRegression,
     PrivateLinearRegression,
     PrivateLogisticRegression,
     SufficientStatisticsRegression,
 )
+from dpstats.textbook import FunctionalMechanismRegression
 from tests.data.engines import Cut
 
 RNG = np.random.default_rng(0)

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from dpstats.data.columns import distinct, truths
-from dpstats.data.levels import Categories
+from dpstats.data.schema import Categories
 from dpstats.data.values import bool_of
 from dpstats.errors import InvalidData
 from tests.data.awkward import VALUES

@@ -10,10 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpstats.data.counts import Tally, read_counts
-from dpstats.data.levels import Categories
-from dpstats.data.opening import open_source
-from dpstats.data.schema import Schema
+from dpstats.data.opening import Tally, open_source, read_counts
+from dpstats.data.schema import Categories, Schema
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.mechanisms import Histogram
 from dpstats.privacy import PrivacyBudget

@@ -25,26 +25,24 @@ import pyarrow as pa
 import pytest
 
 from dpstats.covariance import HotellingTest, PrivateCovariance, PrivatePCA
-from dpstats.data.levels import Categories
 from dpstats.data.opening import open_source
-from dpstats.data.rows import as_float64
-from dpstats.data.schema import Column, Schema
-from dpstats.data.tables import Narrow, Rows, Table
+from dpstats.data.rows import Narrow, Rows, Table, as_float64
+from dpstats.data.schema import Categories, Column, Schema
 from dpstats.errors import BudgetExceeded, InvalidData
 from dpstats.groups import GroupMeans, GroupQuantiles, MeanPerRow
 from dpstats.identity import SpatialSignTest
 from dpstats.means import AdaptiveMean, ClippedMean, PrivateVariance, SparseMean
-from dpstats.means.sparse.release import Halves
+from dpstats.means.sparse_selection import Halves
 from dpstats.privacy import PrivacyBudget
 from dpstats.quantiles import PrivateDistribution, PrivateMedian, PrivateQuantile
 from dpstats.ranks import MannWhitneyTest, SignedRankTest
 from dpstats.regression import (
-    FunctionalMechanismRegression,
     PrivateLinearRegression,
     PrivateLogisticRegression,
     SufficientStatisticsRegression,
 )
 from dpstats.regression.rows import Center
+from dpstats.textbook import FunctionalMechanismRegression
 from tests.data.spark import cut
 from tests.sql.databases import known_engine
 

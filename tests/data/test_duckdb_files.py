@@ -10,7 +10,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from dpstats.data.duckdb_files import is_parquet
+from dpstats.data.duckdb_rows import is_parquet
 from dpstats.data.opening import open_source
 from dpstats.errors import InvalidData
 from dpstats.means import ClippedMean

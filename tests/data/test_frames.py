@@ -11,7 +11,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from dpstats.data.frames import column, frame_of, in_memory, refuse_unknown, select, series_of, take
+from dpstats.data.columns import column, frame_of, in_memory, refuse_unknown, select, series_of, take
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.groups import GroupMeans
 from dpstats.means import ClippedMean

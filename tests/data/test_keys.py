@@ -9,8 +9,8 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from dpstats.data.keys import in_order, read_labels
-from dpstats.data.words import Words
+from dpstats.data.columns import in_order, read_labels
+from dpstats.data.values import Words
 
 
 @pytest.mark.parametrize(

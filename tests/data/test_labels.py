@@ -7,7 +7,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from dpstats.data.labels import UNIT, by_name, column_names, printable, unit_of
+from dpstats.data.parameters import UNIT, by_name, column_names, printable, unit_of
 from dpstats.errors import InvalidParameter
 from dpstats.means import ClippedMean
 

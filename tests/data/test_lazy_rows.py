@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from dpstats.data.lazy_rows import LazyRows, open_lazy_frame
+from dpstats.data.batches import LazyRows, open_lazy_frame
 from dpstats.data.opening import open_source
 from dpstats.errors import InvalidData
 from dpstats.groups import GroupMeans
@@ -27,7 +27,7 @@ SEED = {"random_state": 0}
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpstats.data.lazy_rows._ENTRIES", 60)
+    monkeypatch.setattr("dpstats.data.batches._ENTRIES", 60)
 
 
 def test_fits_are_those_in_memory_and_nothing_is_collected(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,10 +15,9 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from dpstats.data.levels import Bins, Categories
 from dpstats.data.opening import open_source
-from dpstats.data.schema import Column, Schema
-from dpstats.data.words import Words, number
+from dpstats.data.schema import Bins, Categories, Column, Schema
+from dpstats.data.values import Words, number
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.mechanisms import Histogram
 from dpstats.privacy import PrivacyBudget

@@ -10,10 +10,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from dpstats.data.levels import Categories
-from dpstats.data.memory import stated_shape
-from dpstats.data.opening import open_source
-from dpstats.data.schema import Schema
+from dpstats.data.opening import open_source, stated_shape
+from dpstats.data.schema import Categories, Schema
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.groups import GroupMeans
 from dpstats.means import ClippedMean

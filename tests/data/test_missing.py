@@ -16,11 +16,10 @@ import pytest
 from scipy import sparse
 
 import dpstats
-from dpstats.data.levels import Categories
-from dpstats.data.missing import check_codes
 from dpstats.data.opening import open_source
-from dpstats.data.schema import Column, Schema
-from dpstats.data.words import Words
+from dpstats.data.rows import check_codes
+from dpstats.data.schema import Categories, Column, Schema
+from dpstats.data.values import Words
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.groups import GroupMeans, MeanPerRow
 from dpstats.means import ClippedMean, PrivateVariance

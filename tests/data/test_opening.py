@@ -11,7 +11,7 @@ import pytest
 
 from dpstats.data import Rows, Schema, Source, Table, open_source, register
 from dpstats.data.batches import Engine
-from dpstats.data.memory import Memory
+from dpstats.data.opening import Memory
 from dpstats.data.rows import column_of
 from dpstats.errors import BudgetExceeded, InvalidData
 from dpstats.groups import GroupMeans

@@ -11,8 +11,7 @@ import polars as pl
 import pytest
 
 from dpstats.data import Column, Schema, open_source
-from dpstats.data.levels import Categories
-from dpstats.data.schema import column_list
+from dpstats.data.schema import Categories, column_list
 from dpstats.errors import InvalidData, InvalidParameter
 
 NAMES = ["a", "b", "g"]

@@ -18,9 +18,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from dpstats.data import spark_rows
-from dpstats.data.batches import Part
-from dpstats.data.spark_rows import open_spark_frame
+from dpstats.data import batches as spark_rows
+from dpstats.data.batches import Part, open_spark_frame
 from dpstats.errors import InvalidData
 from dpstats.groups import GroupMeans
 from dpstats.means import ClippedMean

@@ -13,11 +13,9 @@ import polars as pl
 import pytest
 import scipy.sparse
 
-from dpstats.data.levels import Categories
 from dpstats.data.opening import open_source
-from dpstats.data.rows import column_of, rows_of
-from dpstats.data.schema import Column, Schema, unit_codes
-from dpstats.data.tables import Narrow, Table
+from dpstats.data.rows import Narrow, Table, column_of, rows_of
+from dpstats.data.schema import Categories, Column, Schema, unit_codes
 from dpstats.errors import InvalidData
 from dpstats.identity import SpatialSignTest, sign_reduction
 from dpstats.means import ClippedMean

@@ -22,7 +22,7 @@ import pytest
 from dpstats.cli import main
 from dpstats.data.batches import Part
 from dpstats.data.duckdb_rows import supports_duckdb
-from dpstats.data.missing import check_codes
+from dpstats.data.rows import check_codes
 from dpstats.data.text import Scan, TextFormat, TextRows, of_text_file, read_delimited, scan, some
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.groups import GroupMeans

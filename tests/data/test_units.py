@@ -8,8 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from dpstats.data.keys import read_labels
-from dpstats.data.units import check_labels, cut_units
+from dpstats.data.columns import check_labels, cut_units, read_labels
 from dpstats.errors import InvalidData
 
 

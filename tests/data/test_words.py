@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpstats.data.levels import Categories
 from dpstats.data.rows import column_of
-from dpstats.data.words import FOREIGN, MISSING_WORDS, Words, exact_number, number, number_sql, numbers
+from dpstats.data.schema import Categories
+from dpstats.data.values import FOREIGN, MISSING_WORDS, Words, exact_number, number, number_sql, numbers
 from dpstats.errors import InvalidData
 
 WORDS = {

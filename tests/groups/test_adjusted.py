@@ -13,7 +13,7 @@ from sklearn.base import clone
 from dpstats.cli import main
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.groups import GroupMeans
-from dpstats.groups.adjusted import AdjustedMeansPlan, outcome_position
+from dpstats.groups.comparisons import AdjustedMeansPlan, outcome_position
 
 ARMS = ["control", "drug", "rare"]
 BOUNDS = {"age": (20, 80), "base": (80, 200), "y": (80, 200)}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpstats.groups.anova import draw, null_statistics, wald_statistic
+from dpstats.groups.comparisons import draw, null_statistics, wald_statistic
 from dpstats.means.ratio import Noise, Ratio
 
 NOISE = Noise(8.45, 8.9, 8.0, 8.45, 8.9, 0.77 * 8.9**2)

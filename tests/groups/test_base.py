@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dpstats.errors import InvalidParameter
-from dpstats.groups.base import place_of_group
+from dpstats.groups.ratios import place_of_group
 
 
 def test_the_place_of_a_declared_group() -> None:

@@ -10,9 +10,8 @@ from scipy import stats
 
 from dpstats.errors import InvalidParameter
 from dpstats.groups import GroupMeans, GroupQuantiles
-from dpstats.groups.differences import KURTOSIS, StandardizedErrors
-from dpstats.means.contrasts import DifferenceErrors
-from dpstats.means.ratio import Noise, Ratio
+from dpstats.groups.comparisons import KURTOSIS, StandardizedErrors
+from dpstats.means.ratio import DifferenceErrors, Noise, Ratio
 
 COVARIANCE = 0.77 * 8.9**2
 NOISE = Noise(8.45, 8.9, 8.0, 8.45, 8.9, COVARIANCE)

@@ -12,9 +12,8 @@ from scipy.stats import norm
 from dpstats.auditing import check_sensitivity
 from dpstats.errors import BudgetExceeded, InvalidData, InvalidParameter
 from dpstats.groups import GroupMeans
-from dpstats.groups.discovered import FoundRatio, found_ratio
-from dpstats.means.ratio import Noise, Ratio
-from dpstats.means.totals import COUNTS, SQUARES, SUMS, TOTALS, group_sums
+from dpstats.groups.ratios import FoundRatio, found_ratio
+from dpstats.means.ratio import COUNTS, SQUARES, SUMS, TOTALS, Noise, Ratio, group_sums
 from dpstats.privacy import PrivacyBudget
 from dpstats.release.session import Session
 

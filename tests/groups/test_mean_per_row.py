@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpstats.data.tables import Table
+from dpstats.data.rows import Table
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.groups import MeanPerRow
 from dpstats.groups.mean_per_row import unit_places

@@ -10,11 +10,11 @@ import pytest
 
 from dpstats.errors import ScaleOutOfRange
 from dpstats.groups import GroupQuantiles
-from dpstats.groups.quantile_plan import ROWS, Aims, GroupQuantilesPlan, found_quantiles_plan
+from dpstats.groups.group_quantiles import ROWS, Aims, GroupQuantilesPlan, found_quantiles_plan
 from dpstats.privacy import Stage
 from dpstats.quantiles.grid import check_grid
-from dpstats.quantiles.plan import HIGH, LOW, POINT, SPARE, Target
-from dpstats.quantiles.rank_errors import binomial, group_rank_errors
+from dpstats.quantiles.halving import binomial, group_rank_errors
+from dpstats.quantiles.quantile_plan import HIGH, LOW, POINT, SPARE, Target
 
 FRACTIONS = (0.05, 0.5, 0.8)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpstats.groups.unit_totals import (
+from dpstats.groups.units import (
     COUNT_WEIGHT,
     PRODUCT_WEIGHT,
     PRODUCTS,

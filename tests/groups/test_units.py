@@ -11,7 +11,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from dpstats.data.labels import unit_of
+from dpstats.data.parameters import unit_of
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.groups import GroupMeans, one_row_per_unit
 from dpstats.groups.units import Units

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpstats.identity import (
-    FilteringTest,
-    LipschitzExtensionTest,
-    RowDistanceTest,
-    SpatialSignTest,
-    StagedInnerProductTest,
-)
+from dpstats.identity import FilteringTest, LipschitzExtensionTest, RowDistanceTest, SpatialSignTest
+from dpstats.textbook import StagedInnerProductTest
 
 NULL_ROWS = np.random.default_rng(0).standard_normal((60, 3))
 FAR_ROWS = NULL_ROWS + 1.5

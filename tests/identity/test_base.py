@@ -13,16 +13,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from dpstats.errors import BudgetExceeded, InvalidData, InvalidParameter
-from dpstats.identity import (
-    FilteringTest,
-    LipschitzExtensionTest,
-    RowDistanceTest,
-    SpatialSignTest,
-    StagedInnerProductTest,
-    null,
-)
+from dpstats.identity import FilteringTest, LipschitzExtensionTest, RowDistanceTest, SpatialSignTest
+from dpstats.identity import calibration as null
 from dpstats.privacy import PrivacyBudget
 from dpstats.release.estimator import PrivateEstimator
+from dpstats.textbook import StagedInnerProductTest
 from tests.identity.every_test import FAR_ROWS, FAST, KINDS, NULL_ROWS, PURE
 
 

@@ -7,8 +7,9 @@ import pytest
 from sklearn.base import clone
 
 from dpstats.errors import InvalidParameter, NotPrivate
-from dpstats.identity import FilteringTest, LipschitzExtensionTest, StagedInnerProductTest
+from dpstats.identity import FilteringTest, LipschitzExtensionTest
 from dpstats.privacy import PrivacyBudget
+from dpstats.textbook import StagedInnerProductTest
 from tests.identity.every_test import NULL_ROWS
 
 

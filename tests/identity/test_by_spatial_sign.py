@@ -8,8 +8,7 @@ from scipy import stats
 
 def test_normal_limit_of_the_spatial_sign() -> None:
     """At the size from which the limit is used, against rows: KS, false alarm 1e-5; 3% off is noticed."""
-    from dpstats.identity.spatial import integer_norm, spatial_sign_lattice
-    from dpstats.identity.spatial_limit import normal_limit
+    from dpstats.identity.by_spatial_sign import integer_norm, normal_limit, spatial_sign_lattice
 
     rng = np.random.default_rng(2)
     n, d = 2000, 3

@@ -6,15 +6,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpstats.identity import (
-    FilteringTest,
-    LipschitzExtensionTest,
-    RowDistanceTest,
-    SpatialSignTest,
-    StagedInnerProductTest,
-)
-from dpstats.identity.levels import pvalue
+from dpstats.identity import FilteringTest, LipschitzExtensionTest, RowDistanceTest, SpatialSignTest
+from dpstats.identity.calibration import pvalue
 from dpstats.release.session import Session
+from dpstats.textbook import StagedInnerProductTest
 from tests.identity.every_test import FAST, KINDS, NULL_ROWS
 
 DATASETS = 1500

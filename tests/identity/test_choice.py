@@ -7,7 +7,7 @@ import pytest
 
 from dpstats.errors import InvalidData
 from dpstats.identity import RowDistanceTest, SpatialSignTest, identity_test
-from dpstats.identity.choice import automatic_test
+from dpstats.identity.by_row_distance import automatic_test
 from tests.identity.every_test import FAST, NULL_ROWS
 
 

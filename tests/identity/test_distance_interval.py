@@ -11,13 +11,9 @@ import pytest
 from scipy.special import ndtr
 
 from dpstats.errors import InvalidParameter
-from dpstats.identity import (
-    LipschitzExtensionTest,
-    RowDistanceTest,
-    SpatialSignTest,
-    StagedInnerProductTest,
-)
-from dpstats.identity.distance_interval import SimulatedDistances, crossing
+from dpstats.identity import LipschitzExtensionTest, RowDistanceTest, SpatialSignTest
+from dpstats.identity.base import SimulatedDistances, crossing
+from dpstats.textbook import StagedInnerProductTest
 from tests.identity.every_test import PURE
 
 FAST = {"n_calibration": 99}

@@ -9,7 +9,7 @@ import pytest
 
 from dpstats.errors import NotPrivate
 from dpstats.identity import FilteringTest
-from dpstats.identity import filtering as f
+from dpstats.identity import by_filtering as f
 from dpstats.privacy import gaussian_sigma
 from dpstats.release.session import Session
 

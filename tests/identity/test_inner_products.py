@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from dpstats.errors import InvalidData
-from dpstats.identity.exact_extension import exact_inner_product_extension
-from dpstats.identity.inner_products import (
+from dpstats.identity.lipschitz_extensions import (
     check_sign_rows,
+    exact_inner_product_extension,
     inner_product_constant,
     inner_product_surrogate,
+    l1_excess,
 )
-from dpstats.identity.l1_norm import l1_excess
 from tests.identity.sign_datasets import (
     FIRST,
     SECOND,

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from dpstats.errors import InvalidParameter
-from dpstats.identity.levels import calibration_size, critical_value, pvalue, realised_level
+from dpstats.identity.calibration import calibration_size, critical_value, pvalue, realised_level
 
 
 def test_sizes_of_calibrations() -> None:

@@ -7,7 +7,8 @@ import pytest
 from sklearn.base import clone
 
 from dpstats.errors import InvalidParameter
-from dpstats.identity import RowDistanceTest, SpatialSignTest, null
+from dpstats.identity import RowDistanceTest, SpatialSignTest
+from dpstats.identity import calibration as null
 from tests.identity.every_test import FAST, NULL_ROWS
 
 

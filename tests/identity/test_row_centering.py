@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from dpstats.identity.row_centering import RowCentering, row_centering
+from dpstats.identity.row_distance_statistic import RowCentering, row_centering
 
 STEPS = 256
 

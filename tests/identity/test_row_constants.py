@@ -6,9 +6,15 @@ import numpy as np
 import pytest
 
 from dpstats.identity import RowDistanceTest
-from dpstats.identity.row_centering import row_centering
-from dpstats.identity.row_constants import approximate_null_f0, normal_clipped_square
-from dpstats.identity.rows import Centering, round_to_steps, row_statistic_f0, row_sums
+from dpstats.identity.row_distance_statistic import (
+    Centering,
+    approximate_null_f0,
+    normal_clipped_square,
+    round_to_steps,
+    row_centering,
+    row_statistic_f0,
+    row_sums,
+)
 from dpstats.identity.whitening import signs_of
 
 

@@ -7,8 +7,14 @@ import numpy as np
 import pytest
 
 from dpstats.errors import InvalidData, InvalidParameter
-from dpstats.identity import rows
-from dpstats.identity.rows import Centering, distance_of_row_sums, round_to_steps, row_distance, row_sums
+from dpstats.identity import row_distance_statistic as rows
+from dpstats.identity.row_distance_statistic import (
+    Centering,
+    distance_of_row_sums,
+    round_to_steps,
+    row_distance,
+    row_sums,
+)
 
 
 def plain_distance(X, rho, a0, tau0, increment=8, centering=None):

@@ -6,8 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from dpstats.identity import spatial as s
-from dpstats.identity.spatial_limit import projected_moments
+from dpstats.identity import by_spatial_sign as s
+from dpstats.identity.by_spatial_sign import projected_moments
 
 
 def norm(Z, lattice):

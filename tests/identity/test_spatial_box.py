@@ -9,8 +9,7 @@ import pytest
 from scipy import stats
 
 from dpstats.identity import SpatialSignTest
-from dpstats.identity.spatial import integer_norm
-from dpstats.identity.spatial_box import SignBox
+from dpstats.identity.by_spatial_sign import SignBox, integer_norm
 from dpstats.identity.whitening import Reference
 
 

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from dpstats.identity import SpatialSignTest
-from dpstats.identity.spatial_limit import projected_moments
+from dpstats.identity.by_spatial_sign import projected_moments
 
 
 @pytest.mark.parametrize("distance", [0.0, 1e-9, 1e-3, 0.3, 2.0, 9.0, 1e3, 1e5])

@@ -14,7 +14,7 @@ from dpstats.identity import (
     SpatialSignTest,
     sign_reduction,
 )
-from dpstats.identity.rows import round_to_steps
+from dpstats.identity.row_distance_statistic import round_to_steps
 from dpstats.identity.whitening import Reference
 from tests.identity.every_test import FAST, KINDS, NULL_ROWS
 

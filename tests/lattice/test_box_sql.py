@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 
 from dpstats.data.opening import open_source
+from dpstats.data.rows import Rows
 from dpstats.data.schema import Schema
-from dpstats.data.tables import Rows
 from dpstats.errors import InvalidData
-from dpstats.lattice import box_sql
+from dpstats.lattice import box as box_sql
 from dpstats.lattice.box import BoxLattice
 
 duckdb = pytest.importorskip("duckdb")

@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 
 from dpstats.errors import InvalidData
-from dpstats.lattice import BallLattice, BoxLattice, CrossLattice, compiled, sums
+from dpstats.lattice import BallLattice, BoxLattice, CrossLattice, sums
+from dpstats.lattice import rounding as compiled
 from dpstats.lattice.sums import Moments, Reading
-from dpstats.means.whitening import Shape
+from dpstats.means.boxed_errors import Shape
 
 has_numba = importlib.util.find_spec("numba") is not None
 RNG = np.random.default_rng(0)

@@ -7,7 +7,7 @@ import pytest
 
 from dpstats.errors import InvalidData
 from dpstats.lattice import BITS, BallLattice, BoxLattice
-from dpstats.lattice.finite import rows_that_count
+from dpstats.lattice.rounding import rows_that_count
 from tests.lattice.rows import LATTICES, every_lattice, rows_for
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from dpstats.errors import DPStatsError
 from dpstats.lattice import BallLattice, BoxLattice, CrossLattice
-from dpstats.lattice.joint import (
+from dpstats.lattice.base import (
     FREE_SQUARES,
     FREE_SQUARES_BALL,
     FREE_SQUARES_L1,

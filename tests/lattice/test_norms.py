@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.lattice import BallLattice, CrossLattice
-from dpstats.means.whitening import Shape
+from dpstats.means.boxed_errors import Shape
 from tests.lattice.rows import FIXED, KINDS, SEEDS, ball_rows
 
 WHITENED = Shape(1.0, np.linalg.cholesky([[1.0, 0.6], [0.6, 2.0]])).lattice(1.5, 2, 30)

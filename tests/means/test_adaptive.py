@@ -14,10 +14,10 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from dpstats.data.tables import Table
+from dpstats.data.rows import Table
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.means import AdaptiveMean
-from dpstats.means.bias_aware import biased_normal_quantile
+from dpstats.means.boxed_errors import biased_normal_quantile
 from dpstats.privacy import BudgetExceeded, PrivacyBudget, PrivacyGuarantee, gaussian_sigma
 from dpstats.release.session import Session
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from dpstats.means import AdaptiveMean
-from dpstats.means.adaptive_plan import Trail
-from dpstats.means.bias_aware import biased_normal_quantile
+from dpstats.means.adaptive_estimate import Trail
+from dpstats.means.boxed_errors import biased_normal_quantile
 from dpstats.privacy import gaussian_sigma
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from dpstats.covariance import HotellingTest
 from dpstats.covariance.hotelling import STAGE, last_extension
-from dpstats.means.ball_products import SIGNED_WEIGHT, Extension, _integer_rows
+from dpstats.means.ellipsoids import SIGNED_WEIGHT, Extension, _integer_rows
 
 ONE, TWO = Extension(3, 0.5, 0.0, 18), Extension(3, math.sqrt(0.15), 1.0, 18)
 

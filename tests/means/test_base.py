@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 
 from dpstats.errors import InvalidData
 from dpstats.means import AdaptiveMean, ClippedMean, PrivateVariance, SparseMean
-from dpstats.means.base import ColumnEstimator
+from dpstats.means.estimator import ColumnEstimator
 from dpstats.privacy import PrivacyBudget
 
 X = np.random.default_rng(0).normal([1.0, -2.0, 0.5], 1.0, size=(400, 3))

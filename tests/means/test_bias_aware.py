@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpstats.means.bias_aware import biased_normal_quantile
-from dpstats.means.laplace_sums import laplace_sum_quantile
+from dpstats.means.boxed_errors import biased_normal_quantile
+from dpstats.means.ratio import laplace_sum_quantile
 
 
 def test_squares_are_quantiles_of_a_noncentral_chi_square_law() -> None:

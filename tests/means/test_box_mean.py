@@ -6,7 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from dpstats.means.box_mean import mean_in_box, outside_box, within_box
+from dpstats.means.boxed_errors import mean_in_box, outside_box, within_box
 
 GRID = [
     (value, std)

@@ -15,7 +15,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from dpstats.data.tables import Table
+from dpstats.data.rows import Table
 from dpstats.errors import ChargedError, InvalidData, InvalidParameter, NotPrivate
 from dpstats.means import ClippedMean
 from dpstats.means.moments import MEAN, OUTSIDE, SQUARES, TOGETHER, flat

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dpstats.means import ClippedMean
-from dpstats.means.clipped_errors import BallErrors
+from dpstats.means.moments import BallErrors
 
 
 def steady_beside_wide(n: int, spread: float, rng: np.random.Generator) -> np.ndarray:

@@ -6,16 +6,17 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpstats.groups import anova
-from dpstats.means.contrasts import (
+from dpstats.groups import comparisons as anova
+from dpstats.means.ratio import (
     DifferenceErrors,
+    Noise,
+    Ratio,
     Tukey,
     apart,
     difference_score,
     range_quantile,
     range_tail,
 )
-from dpstats.means.ratio import Noise, Ratio
 
 NOISE = Noise(8.45, 8.9, 8.0, 8.45, 8.9, 0.77 * 8.9**2)
 Z = 1.959963984540054

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from dpstats.covariance import HotellingTest
-from dpstats.data.tables import Table
-from dpstats.means.ellipsoid_plan import Step, shrunk_sums
-from dpstats.means.ellipsoids import Ellipsoid, round_names
+from dpstats.data.rows import Table
+from dpstats.means.ellipsoids import Ellipsoid, Step, round_names, shrunk_sums
 from dpstats.release.session import Session
 
 

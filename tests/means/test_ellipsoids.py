@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpstats.means.ball_products import BallProducts
-from dpstats.means.ellipsoids import Ellipsoid
+from dpstats.means.ellipsoids import BallProducts, Ellipsoid
 
 
 def exact(rows: np.ndarray, noise: float = 1e-9) -> BallProducts:

@@ -10,8 +10,15 @@ import pytest
 from scipy import special
 
 from dpstats.means import AdaptiveMean
-from dpstats.means.following import Course, plan_following, released_variance, unclipped
-from dpstats.means.staging import Setting, plan_stages, stage_curves
+from dpstats.means.adaptive_radii import (
+    Course,
+    Setting,
+    plan_following,
+    plan_stages,
+    released_variance,
+    stage_curves,
+    unclipped,
+)
 from dpstats.privacy import gaussian_sigma
 
 CELLS = [(700, 7, 1.0), (3000, 40, 1.0), (5000, 5, 0.2), (20_000, 20, 0.5)]

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from dpstats.intervals import normal_laplace_quantile
-from dpstats.means.laplace_sums import laplace_sum_quantile
+from dpstats.inference.error_distributions import normal_laplace_quantile
+from dpstats.means.ratio import laplace_sum_quantile
 from tests.means.test_adaptive import RNG
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpstats.means import AdaptiveMean
-from dpstats.means.located import error_quantiles
+from dpstats.means.adaptive_estimate import error_quantiles
 
 
 def skewed_rows(law: str, n: int, d: int, rng: np.random.Generator) -> np.ndarray:

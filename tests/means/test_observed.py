@@ -10,8 +10,7 @@ import pytest
 
 from dpstats.errors import InvalidParameter
 from dpstats.means import ClippedMean, PrivateVariance
-from dpstats.means.moments import CUBES, FOURTHS, MEAN, ROWS, SQUARES
-from dpstats.means.observed import ObservedSums
+from dpstats.means.moments import CUBES, FOURTHS, MEAN, ROWS, SQUARES, ObservedSums
 from dpstats.means.ratio import RatioErrors
 from dpstats.means.variance import observed_errors
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpstats.means.population import clipped_variance_in_ball, population_bias_in_ball, population_ends
+from dpstats.means.moments import clipped_variance_in_ball, population_bias_in_ball, population_ends
 
 
 def laws(reps, points, d, seed):

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpstats.groups import anova
-from dpstats.intervals import laplace_sum_tails
+from dpstats.groups import comparisons as anova
+from dpstats.inference.error_distributions import laplace_sum_tails
 from dpstats.means.ratio import Noise, NoiseApart, Ratio
 
 Z = 1.959963984540054

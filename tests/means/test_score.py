@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpstats.means.score import About, Known, OfSquares, Score
+from dpstats.means.moments import About, Known, OfSquares, Score
 from dpstats.privacy.plan import Added
 
 ONE = np.ones(1)

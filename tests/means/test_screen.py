@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from dpstats.means.screen import Screen, clipping_factor, displacement, last_stage
+from dpstats.means.boxed_errors import Screen, clipping_factor, displacement, last_stage
 
 SCREEN = Screen(5000, 3, 3.5, 0.01, "gaussian", 8.0)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpstats.means.size_noise import RowsNoise
-from dpstats.noisy_counts import CountNoise
+from dpstats.inference.noisy_counts import CountNoise
+from dpstats.means.ratio import RowsNoise
 
 SIZE = 400_000
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from dpstats.means import AdaptiveMean, staging
-from dpstats.means.staging import TAILS, plan_stages
+from dpstats.means import AdaptiveMean
+from dpstats.means import adaptive_radii as staging
+from dpstats.means.adaptive_radii import TAILS, plan_stages
 from dpstats.privacy import gaussian_sigma
 
 RNG = np.random.default_rng(0)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from dpstats.lattice import BoxLattice
-from dpstats.lattice.joint import FREE_SQUARES
-from dpstats.means.totals import (
+from dpstats.lattice.base import FREE_SQUARES
+from dpstats.means.ratio import (
     CENTER,
     COUNT_WEIGHT,
     COUNTS,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpstats.data.tables import Table
+from dpstats.data.rows import Table
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.means import PrivateVariance
 from dpstats.privacy import PrivacyBudget, PrivacyGuarantee

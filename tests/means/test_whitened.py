@@ -11,7 +11,7 @@ import pytest
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.lattice import BallLattice
 from dpstats.means import AdaptiveMean
-from dpstats.means.whitening import WhitenedBall
+from dpstats.means.boxed_errors import WhitenedBall
 from dpstats.privacy import PrivacyBudget
 
 N, D = 3000, 4

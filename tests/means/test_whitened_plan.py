@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from dpstats.means import AdaptiveMean
-from dpstats.means.adaptive_plan import AdaptiveMeanPlan
-from dpstats.means.whitened_plan import WhitenedMeanPlan, plan_whitening
+from dpstats.means.adaptive_estimate import AdaptiveMeanPlan
+from dpstats.means.whitened import WhitenedMeanPlan, plan_whitening
 
 PRIVATE = {"bound": 20.0, "std": 1.0, "cov": "private"}
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.inference.reports import picture_of
 from dpstats.mechanisms import CountEstimate, DensityEstimate, Histogram, RandomizedResponse
 from dpstats.privacy import Neighbors, PrivacyBudget
-from dpstats.report import picture_of
 
 EDGES = [0.0, 1.0, 2.0, 4.0, 8.0]
 

@@ -11,10 +11,10 @@ import pytest
 
 from dpstats.data.columns import kind_of
 from dpstats.errors import BudgetExceeded, InvalidData, InvalidParameter
+from dpstats.inference.reports import picture_of
 from dpstats.mechanisms import Count, Histogram
 from dpstats.mechanisms.histogram import count_stage, count_steps
 from dpstats.privacy import Neighbors, PrivacyBudget, PrivacyGuarantee, gaussian_sigma
-from dpstats.report import picture_of
 from tests.data.awkward import COLUMNS, Raises, objects
 
 ADD = Neighbors.ADD_OR_REMOVE_ONE

@@ -8,7 +8,7 @@ import pytest
 from scipy import integrate
 
 from dpstats.mechanisms import ReportNoisyMax
-from dpstats.mechanisms.quadrature import pieces
+from dpstats.mechanisms.selection import pieces
 from tests.mechanisms.test_selection import UTILITIES, by_quadrature, kinds
 
 

@@ -27,16 +27,18 @@ from dpstats import (
     queries,
     ranks,
     regression,
-    results,
     sensitivity,
     simulation,
     statistic,
     survival,
     tables,
+    textbook,
 )
-from dpstats.privacy import events, sampled
+from dpstats.inference import results
+from dpstats.privacy import events
+from dpstats.privacy import events as sampled
 from dpstats.release import estimator
-from dpstats.release.complete import release_count
+from dpstats.release.private_size import release_count
 from tests.nets.ladders import COMMON, FEW, ladders, parameters
 from tests.nets.told import Said, is_ours, outcome
 
@@ -116,15 +118,15 @@ ESTIMATORS: dict[str, Call] = {
         Call(regression.PrivateCountRegression, {"y_bounds": (0, 30), **DESIGN}, COUNTED),
         Call(regression.PrivateGammaRegression, {"y_bounds": (0, 30), **DESIGN}, fit(X, np.exp(Y / 2))),
         Call(regression.SufficientStatisticsRegression, {"y_bounds": (-8.0, 8.0), **DESIGN}, fit(X, Y)),
-        Call(regression.FunctionalMechanismRegression, {"y_bounds": (-8.0, 8.0), **DESIGN}, fit(X, Y)),
+        Call(textbook.FunctionalMechanismRegression, {"y_bounds": (-8.0, 8.0), **DESIGN}, fit(X, Y)),
         Call(tables.PrivateProportion, SEED, fit(Y > 0)),
         Call(tables.ContingencyTable, {"levels": [[0, 1], [0, 1]], **SEED}, fit(PAIRED)),
         Call(queries.WorkloadAnswers, {"domain": DOMAIN, "workload": 1, **SEED}, fit(PAIRED)),
         Call(queries.MarginalMWEM, {"domain": DOMAIN, "workload": 1, **SEED}, fit(PAIRED)),
-        Call(queries.IterativeConstruction, {"queries": QUERIES, **SEED}, fit(COUNTS)),
-        Call(queries.NetMechanism, {"queries": QUERIES, "accuracy": 0.4, **SEED}, fit(COUNTS)),
-        Call(queries.SmallDB, {"queries": QUERIES, "n_rows": 3, **SEED}, fit(COUNTS)),
-        Call(queries.OnlineMultiplicativeWeights, {"n_queries": 5, **SEED}, fit(COUNTS)),
+        Call(textbook.IterativeConstruction, {"queries": QUERIES, **SEED}, fit(COUNTS)),
+        Call(textbook.NetMechanism, {"queries": QUERIES, "accuracy": 0.4, **SEED}, fit(COUNTS)),
+        Call(textbook.SmallDB, {"queries": QUERIES, "n_rows": 3, **SEED}, fit(COUNTS)),
+        Call(textbook.OnlineMultiplicativeWeights, {"n_queries": 5, **SEED}, fit(COUNTS)),
         Call(quantiles.PrivateDistribution, {"bins": 32, **BOUNDED}, fit(X[:, 0])),
         Call(quantiles.PrivateQuantile, {"q": [0.25, 0.5], **BOUNDED}, fit(X[:, 0])),
         Call(quantiles.PrivateMedian, {"confidence_level": 0.9, **BOUNDED}, fit(X[:, 0])),
@@ -149,7 +151,7 @@ ESTIMATORS: dict[str, Call] = {
                 identity.LipschitzExtensionTest,
                 identity.RowDistanceTest,
                 identity.SpatialSignTest,
-                identity.StagedInnerProductTest,
+                textbook.StagedInnerProductTest,
             )
         ),
     )
@@ -414,7 +416,7 @@ OTHERS: dict[str, Call] = {
         Call(queries.ParityQueries, {"d": 4, "k": 2}),
         Call(queries.PrefixQueries, {"size": 6}),
         Call(queries.RangeQueries, {"size": 6}),
-        Call(queries.build_net, {"queries": queries.LinearQueries.prefixes(4), "accuracy": 0.4}),
+        Call(textbook.build_net, {"queries": queries.LinearQueries.prefixes(4), "accuracy": 0.4}),
         Call(
             simulation.crossing_point,
             {"power": logistic, "low": 0.5, "high": 20, "replications": 40, "random_state": 1},
@@ -510,7 +512,7 @@ VARIANTS: dict[str, Call] = {
         for kind in (
             identity.SpatialSignTest,
             identity.LipschitzExtensionTest,
-            identity.StagedInnerProductTest,
+            textbook.StagedInnerProductTest,
         )
         for missing in ("error", "drop", "center")
     },
@@ -568,7 +570,7 @@ VARIANTS: dict[str, Call] = {
         }.items()
     },
     "steps to the median of a net": Call(
-        queries.IterativeConstruction,
+        textbook.IterativeConstruction,
         {"queries": QUERIES[:3, :3], "update": "median", "accuracy": 0.8, "epsilon": 5.0, "random_state": 0},
         fit(COUNTS[:3]),
     ),

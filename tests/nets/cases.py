@@ -12,18 +12,11 @@ from numpy.typing import NDArray
 
 from dpstats.covariance import HotellingTest, PrivateCorrelation, PrivateCovariance, PrivatePCA
 from dpstats.groups import GroupMeans, GroupQuantiles, MeanPerRow
-from dpstats.identity import (
-    FilteringTest,
-    LipschitzExtensionTest,
-    RowDistanceTest,
-    SpatialSignTest,
-    StagedInnerProductTest,
-)
+from dpstats.identity import FilteringTest, LipschitzExtensionTest, RowDistanceTest, SpatialSignTest
 from dpstats.means import AdaptiveMean, ClippedMean, PrivateVariance, SparseMean
 from dpstats.quantiles import PrivateDistribution, PrivateMedian, PrivateQuantile
 from dpstats.ranks import KruskalWallisTest, MannWhitneyTest, SignedRankTest
 from dpstats.regression import (
-    FunctionalMechanismRegression,
     PrivateCountRegression,
     PrivateGammaRegression,
     PrivateLinearRegression,
@@ -33,6 +26,7 @@ from dpstats.regression import (
 from dpstats.statistic import PrivateStatistic
 from dpstats.survival import LogRankTest, PrivateSurvival
 from dpstats.tables import ContingencyTable, PrivateProportion
+from dpstats.textbook import FunctionalMechanismRegression, StagedInnerProductTest
 from tests.nets.numbers import ALTERNATIVES, Numbers, report
 
 N = 1200

@@ -22,17 +22,17 @@ from dpstats.mechanisms import Histogram, RandomizedResponse
 from dpstats.privacy import Neighbors, PrivacyBudget, PrivacyGuarantee
 from dpstats.privacy.events import ZCDP, Approximate, BoundedRange, DiscreteLaplace, Gaussian, Pure
 from dpstats.quantiles import PrivateMedian, PrivateQuantile
-from dpstats.queries import IterativeConstruction, SmallDB, bounds
 from dpstats.ranks import MannWhitneyTest
-from dpstats.receipts import verify_receipt
 from dpstats.regression import PrivateLinearRegression
-from dpstats.simulation.broken_line import fit_broken_line
+from dpstats.release.receipts import verify_receipt
 from dpstats.simulation.catalogue import CATALOGUE, named_study
-from dpstats.simulation.description import describe
-from dpstats.simulation.pictures import crossover, plot_risk
-from dpstats.simulation.power_sum import fit_power_sum
+from dpstats.simulation.formula_fit import fit_broken_line, fit_power_sum
+from dpstats.simulation.store import describe
+from dpstats.simulation.study_report import crossover, plot_risk
 from dpstats.sql import PrivateSQL
 from dpstats.tables import ContingencyTable
+from dpstats.textbook import IterativeConstruction, SmallDB
+from dpstats.textbook import error_bounds as bounds
 from tests.nets.calls import COUNTS, LABELS, PAIRED, QUERIES, TIMES, X, Y
 from tests.nets.ladders import ladders
 from tests.nets.told import Said, outcome

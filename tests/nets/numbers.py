@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.exports import Exported
 from dpstats.inference import HasEstimates
-from dpstats.results import ConfidenceInterval
+from dpstats.inference.reports import Exported
+from dpstats.inference.results import ConfidenceInterval
 
 Numbers = NDArray[np.float64]
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpstats.means.sparse.plan import SUPPORT
-from dpstats.quantiles.plan import POINTS
+from dpstats.means.sparse_selection import SUPPORT
+from dpstats.quantiles.quantile_plan import POINTS
 from dpstats.release.witness import Witness
 from tests.nets.calls import ESTIMATORS, VARIANTS, Call
 from tests.nets.told import tell

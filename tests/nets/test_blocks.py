@@ -15,9 +15,10 @@ from dpstats.identity import RowDistanceTest, SpatialSignTest
 from dpstats.means import PrivateVariance, SparseMean
 from dpstats.mechanisms import SparseVector
 from dpstats.quantiles import PrivateDistribution, PrivateQuantile
-from dpstats.queries import IterativeConstruction, LinearQueries, NetMechanism
+from dpstats.queries import LinearQueries
 from dpstats.ranks import SignedRankTest
 from dpstats.survival import LogRankTest
+from dpstats.textbook import IterativeConstruction, NetMechanism
 
 X = np.random.default_rng(0).normal(size=(70, 3)) * [1.0, 0.5, 2.0] + [0.2, -0.4, 0.6]
 LABELS = np.arange(70) % 3
@@ -52,7 +53,7 @@ CASES: dict[str, Callable[[], Any]] = {
         NetMechanism(queries=QUERIES, accuracy=0.4, epsilon=2.0, **SEED).fit(COUNTS).synthetic_
     ),
     "queries.gaussian_release._BLOCK": lambda: importlib.import_module(
-        "dpstats.queries.gaussian_release"
+        "dpstats.queries.workload"
     ).squared_column_distance(LinearQueries.from_matrix(QUERIES.astype(float))),
     "queries.halfspaces._BLOCK": lambda: LinearQueries.halfspaces(X[:, :2], 30, random_state=0).answers(
         np.arange(70)

@@ -20,7 +20,7 @@ import pytest
 
 from dpstats.data import open_source
 from dpstats.errors import DPStatsError, InvalidData
-from dpstats.lattice import compiled
+from dpstats.lattice import rounding as compiled
 from tests.data.spark import cut
 from tests.nets.calls import ESTIMATORS, ROWS_OF, VARIANTS
 from tests.nets.told import outcome, tell

@@ -8,8 +8,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from dpstats.inference.reports import page_of
 from dpstats.means import ClippedMean
-from dpstats.report import page_of
 from dpstats.tables import PrivateProportion
 from tests.nets.cases import CASES, Given
 

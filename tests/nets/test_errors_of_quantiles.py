@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import binom, norm
 
 from dpstats.quantiles import PrivateDistribution, PrivateMedian, PrivateQuantile
-from dpstats.quantiles.plan import HIGH, LOW
+from dpstats.quantiles.quantile_plan import HIGH, LOW
 from tests.nets.statements import FAR, Draw, fits, wrong_rates
 
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from dpstats.regression import (
-    FunctionalMechanismRegression,
     PrivateCountRegression,
     PrivateLinearRegression,
     PrivateLogisticRegression,
     SufficientStatisticsRegression,
 )
+from dpstats.textbook import FunctionalMechanismRegression
 from tests.nets.statements import Cell, Draw, Numbers, check, scores
 
 # Slopes and columns of different sizes, and an intercept that is not 0.

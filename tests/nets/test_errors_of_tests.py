@@ -14,7 +14,7 @@ from dpstats.identity import (
     RowDistanceTest,
     SpatialSignTest,
 )
-from dpstats.identity.alternatives import unit_vector
+from dpstats.identity.power import unit_vector
 from dpstats.ranks import KruskalWallisTest, MannWhitneyTest, SignedRankTest
 from tests.nets.statements import FAR, Cell, Numbers, check, fits, scores, wrong
 

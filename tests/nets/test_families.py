@@ -16,13 +16,12 @@ import pytest
 from scipy.stats import binomtest, norm
 
 from dpstats.groups import GroupMeans, MeanPerRow
-from dpstats.intervals import simultaneous_level
+from dpstats.inference.error_distributions import simultaneous_level
 from dpstats.means import AdaptiveMean, ClippedMean, PrivateVariance
-from dpstats.queries import Domain, OnlineMultiplicativeWeights, WorkloadAnswers
-from dpstats.queries.counts import ROW
+from dpstats.queries import Domain, WorkloadAnswers
+from dpstats.queries.linear import ROW
 from dpstats.ranks import kruskal_wallis, mann_whitney, wilcoxon_signed_rank
 from dpstats.regression import (
-    FunctionalMechanismRegression,
     PrivateCountRegression,
     PrivateLinearRegression,
     PrivateLogisticRegression,
@@ -31,6 +30,7 @@ from dpstats.regression import (
 from dpstats.sensitivity.levels import noise_width
 from dpstats.sql import PrivateSQL
 from dpstats.tables import ContingencyTable, PrivateProportion
+from dpstats.textbook import FunctionalMechanismRegression, OnlineMultiplicativeWeights
 from tests.nets.statements import FAR, fits
 
 # Three groups and three columns of different means and spreads.

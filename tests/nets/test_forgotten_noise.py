@@ -16,16 +16,13 @@ import pytest
 from dpstats.groups import GroupMeans, MeanPerRow
 from dpstats.means import ClippedMean, PrivateVariance
 from dpstats.privacy.stages import JointStage
-from dpstats.regression import (
-    FunctionalMechanismRegression,
-    PrivateLinearRegression,
-    SufficientStatisticsRegression,
-)
-from dpstats.regression.moments import STAGE
-from dpstats.regression.movement import MEAT, MOMENTS
+from dpstats.regression import PrivateLinearRegression, SufficientStatisticsRegression
+from dpstats.regression.linear_path import STAGE
 from dpstats.regression.plan import CENTER, MEAN, RESIDUALS, STEPS, step_name
+from dpstats.regression.rows import MEAT, MOMENTS
 from dpstats.survival import LogRankTest, PrivateSurvival
 from dpstats.tables import ContingencyTable
+from dpstats.textbook import FunctionalMechanismRegression
 
 RNG = np.random.default_rng(4)
 X = RNG.normal(size=(1000, 3)) * [1.0, 0.5, 0.8]

@@ -18,13 +18,13 @@ import pytest
 import dpstats
 from dpstats import auditing, simulation
 from dpstats.auditing import CheckItem, ReleaseCheck
-from dpstats.exports import Exported
+from dpstats.inference.reports import Exported
+from dpstats.inference.results import Summary
 from dpstats.means import ClippedMean
 from dpstats.mechanisms import Histogram, RandomizedResponse
 from dpstats.privacy import PrivacyBudget, PrivacyGuarantee
 from dpstats.privacy.plan import Plan
 from dpstats.release.estimator import PrivateEstimator
-from dpstats.results import Summary
 from dpstats.sql import PrivateSQL
 from dpstats.statistic import PrivateStatistic, check_locality
 from tests.nets.test_one_way_out import EVERY, fitted

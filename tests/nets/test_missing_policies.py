@@ -14,9 +14,9 @@ import dpstats.means
 from dpstats.errors import InvalidData
 from dpstats.groups import GroupMeans, GroupQuantiles, MeanPerRow
 from dpstats.identity import LipschitzExtensionTest, RowDistanceTest, SpatialSignTest
+from dpstats.inference.results import about_missing
 from dpstats.means import AdaptiveMean, ClippedMean, PrivateVariance, SparseMean
 from dpstats.release.estimator import PrivateEstimator
-from dpstats.results import about_missing
 from tests.nets.test_one_way_out import FITTED, fitted
 
 X = np.random.default_rng(0).normal(1.0, 1.0, (200, 3))

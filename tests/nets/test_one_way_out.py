@@ -22,27 +22,13 @@ import dpstats
 from dpstats.covariance import HotellingTest, PrivateCorrelation, PrivateCovariance, PrivatePCA
 from dpstats.errors import DPStatsError, InvalidParameter
 from dpstats.groups import GroupMeans, GroupQuantiles, MeanPerRow
-from dpstats.identity import (
-    FilteringTest,
-    LipschitzExtensionTest,
-    RowDistanceTest,
-    SpatialSignTest,
-    StagedInnerProductTest,
-)
+from dpstats.identity import FilteringTest, LipschitzExtensionTest, RowDistanceTest, SpatialSignTest
 from dpstats.inference import HasEstimates
 from dpstats.means import AdaptiveMean, ClippedMean, CompleteCases, PrivateVariance, SparseMean
 from dpstats.quantiles import PrivateDistribution, PrivateMedian, PrivateQuantile
-from dpstats.queries import (
-    IterativeConstruction,
-    MarginalMWEM,
-    NetMechanism,
-    OnlineMultiplicativeWeights,
-    SmallDB,
-    WorkloadAnswers,
-)
+from dpstats.queries import MarginalMWEM, WorkloadAnswers
 from dpstats.ranks import KruskalWallisTest, MannWhitneyTest, SignedRankTest
 from dpstats.regression import (
-    FunctionalMechanismRegression,
     PrivateCountRegression,
     PrivateGammaRegression,
     PrivateLinearRegression,
@@ -50,10 +36,18 @@ from dpstats.regression import (
     SufficientStatisticsRegression,
 )
 from dpstats.release.estimator import PrivateEstimator
-from dpstats.release.methods_text import TO_STATE
+from dpstats.release.receipts import TO_STATE
 from dpstats.statistic import PrivateStatistic
 from dpstats.survival import LogRankTest, PrivateSurvival
 from dpstats.tables import ContingencyTable, PrivateProportion
+from dpstats.textbook import (
+    FunctionalMechanismRegression,
+    IterativeConstruction,
+    NetMechanism,
+    OnlineMultiplicativeWeights,
+    SmallDB,
+    StagedInnerProductTest,
+)
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(3000, 2))

@@ -18,11 +18,12 @@ from dpstats.identity import SpatialSignTest, l1_extension
 from dpstats.means import ClippedMean
 from dpstats.privacy import PrivacyBudget
 from dpstats.quantiles import PrivateDistribution
-from dpstats.queries import Domain, MarginalMWEM, SmallDB
+from dpstats.queries import Domain, MarginalMWEM
 from dpstats.ranks import MannWhitneyTest
 from dpstats.sql import PrivateSQL
 from dpstats.survival import LogRankTest, PrivateSurvival
 from dpstats.tables import ContingencyTable
+from dpstats.textbook import SmallDB
 from tests.sql.databases import connected
 
 X = np.random.default_rng(0).normal(size=(40, 3))

@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 
 from dpstats.groups import GroupMeans
-from dpstats.groups.anova import draw
+from dpstats.groups.comparisons import draw
 from dpstats.lattice.products import above_diagonal
-from dpstats.means.totals import TOTALS
+from dpstats.means.ratio import TOTALS
 from dpstats.regression import (
-    FunctionalMechanismRegression,
     PrivateLinearRegression,
     PrivateLogisticRegression,
     SufficientStatisticsRegression,
 )
-from dpstats.regression.moments import STAGE
-from dpstats.regression.movement import MOMENTS
+from dpstats.regression.linear_path import STAGE
+from dpstats.regression.rows import MOMENTS
 from dpstats.release.session import Session
+from dpstats.textbook import FunctionalMechanismRegression
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(3000, 2)) * [1.0, 0.5]

@@ -16,7 +16,7 @@ import numpy as np
 
 import dpstats
 from dpstats.errors import DPStatsError
-from dpstats.exports import Exported
+from dpstats.inference.reports import Exported
 
 Said = tuple[str, str | float]
 """The place of a word or of a number, and itself."""

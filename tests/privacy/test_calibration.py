@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from dpstats.errors import InvalidParameter
-from dpstats.privacy import PrivacyGuarantee, calibration, compose
-from dpstats.privacy.calibration import largest_cost
+from dpstats.privacy import PrivacyGuarantee, compose
+from dpstats.privacy import plan as calibration
 from dpstats.privacy.events import BoundedRange, Gaussian, Pure
 from dpstats.privacy.gaussian import gaussian_sigma
+from dpstats.privacy.plan import largest_cost
 from dpstats.privacy.totals import covers
 
 

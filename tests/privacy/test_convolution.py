@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from dpstats.privacy import gaussian_epsilon, optimal_composition_delta, optimal_composition_epsilon
-from dpstats.privacy.convolution import _gaussian_losses, _Losses, convolved_epsilon
 from dpstats.privacy.events import Approximate, DiscreteLaplace, Pure
+from dpstats.privacy.totals import _gaussian_losses, _Losses, convolved_epsilon
 
 
 @pytest.mark.parametrize("delta", [1e-3, 1e-6, 1e-9, 1e-12])

@@ -17,13 +17,13 @@ from dpstats.privacy.events import (
     DiscreteLaplace,
     Event,
     Gaussian,
+    GaussianMixture,
     Pure,
     as_event,
     dearer,
     number_names,
 )
 from dpstats.privacy.gaussian import gaussian_curve, gaussian_profile
-from dpstats.privacy.sampled import GaussianMixture
 
 ADD_OR_REMOVE = Neighbors.ADD_OR_REMOVE_ONE
 EPSILONS = np.array([0.0, 1e-6, 0.013, 0.1, 0.4, 0.5, 0.79, 0.81, 1.0, 1.37, 2.0, 2.9, 3.1, 5.0])

@@ -30,8 +30,7 @@ from dpstats.privacy import (
 )
 from dpstats.privacy.composition import copies_delta
 from dpstats.privacy.events import ZCDP, Approximate, BoundedRange, DiscreteLaplace, Gaussian, Pure
-from dpstats.privacy.gaussian import gaussian_profile
-from dpstats.privacy.zcdp import zcdp_delta
+from dpstats.privacy.gaussian import gaussian_profile, zcdp_delta
 
 ADD_OR_REMOVE = Neighbors.ADD_OR_REMOVE_ONE
 SMALLEST = mp.mpf(2) ** -1074

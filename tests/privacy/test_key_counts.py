@@ -9,7 +9,7 @@ import pytest
 
 from dpstats.errors import InvalidParameter, ScaleOutOfRange
 from dpstats.privacy import Block, JointStage, KeyCounts, Neighbors, Plan, PrivacyGuarantee
-from dpstats.release.discovery import count_discovery
+from dpstats.release.additive import count_discovery
 from dpstats.release.noise import ExactNoise
 from dpstats.release.session import Session
 

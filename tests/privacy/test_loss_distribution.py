@@ -7,11 +7,8 @@ from collections import Counter
 import pytest
 from dp_accounting.pld import privacy_loss_distribution
 
-from dpstats.privacy import (
-    compose,
-    loss_distribution,
-    optimal_composition_epsilon,
-)
+from dpstats.privacy import compose, optimal_composition_epsilon
+from dpstats.privacy import totals as loss_distribution
 from dpstats.privacy.events import (
     Approximate,
     BoundedRange,
@@ -19,7 +16,7 @@ from dpstats.privacy.events import (
     Gaussian,
     Pure,
 )
-from dpstats.privacy.loss_distribution import _coarse_step, _rounding_slack, loss_distribution_epsilon
+from dpstats.privacy.totals import _coarse_step, _rounding_slack, loss_distribution_epsilon
 
 
 def test_the_order_hardly_matters_to_loss_distributions():

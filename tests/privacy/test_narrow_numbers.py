@@ -23,9 +23,9 @@ from dpstats.privacy import (
     zcdp_epsilon,
     zcdp_rho,
 )
-from dpstats.privacy.calibration import largest_cost
 from dpstats.privacy.events import ZCDP, Approximate, BoundedRange, DiscreteLaplace, Gaussian, Pure
 from dpstats.privacy.gaussian import gaussian_profile
+from dpstats.privacy.plan import largest_cost
 
 FLOATS = [np.float16, np.float32, np.float64, np.longdouble]
 INTEGERS = [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64]

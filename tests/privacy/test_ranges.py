@@ -27,10 +27,18 @@ from dpstats.privacy import (
     zcdp_epsilon,
     zcdp_rho,
 )
-from dpstats.privacy.calibration import largest_cost
-from dpstats.privacy.events import ZCDP, Approximate, BoundedRange, DiscreteLaplace, Gaussian, Pure
-from dpstats.privacy.sampled import GaussianMixture, Sampled
-from dpstats.privacy.zcdp import zcdp_delta
+from dpstats.privacy.events import (
+    ZCDP,
+    Approximate,
+    BoundedRange,
+    DiscreteLaplace,
+    Gaussian,
+    GaussianMixture,
+    Pure,
+    Sampled,
+)
+from dpstats.privacy.gaussian import zcdp_delta
+from dpstats.privacy.plan import largest_cost
 
 SMALLEST, LARGEST = math.ulp(0.0), math.nextafter(math.inf, 0.0)
 BELOW_ONE, ABOVE_ONE = math.nextafter(1.0, 0.0), math.nextafter(1.0, 2.0)

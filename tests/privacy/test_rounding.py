@@ -21,7 +21,6 @@ from dpstats.privacy import (
     group_privacy,
     heterogeneous_composition,
 )
-from dpstats.privacy.convolution import convolved_epsilon
 from dpstats.privacy.events import (
     ZCDP,
     Approximate,
@@ -31,7 +30,7 @@ from dpstats.privacy.events import (
     Pure,
     lattice_slack,
 )
-from dpstats.privacy.rounding import (
+from dpstats.privacy.guarantee import (
     check_cost,
     down,
     multiply_up,
@@ -42,7 +41,7 @@ from dpstats.privacy.rounding import (
     two_sum,
     up,
 )
-from dpstats.privacy.totals import certifies, covers, gaussian_total
+from dpstats.privacy.totals import certifies, convolved_epsilon, covers, gaussian_total
 
 FIXED = settings(derandomize=True, deadline=None, database=None, max_examples=200)
 NUMBERS = st.floats(0, 1e300, allow_nan=False, allow_infinity=False)

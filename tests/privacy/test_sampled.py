@@ -22,11 +22,12 @@ from dpstats.privacy.events import (
     DiscreteLaplace,
     Event,
     Gaussian,
+    GaussianMixture,
     Pure,
+    Sampled,
 )
 from dpstats.privacy.gaussian import gaussian_curve, gaussian_profile
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.privacy.sampled import GaussianMixture, Sampled
 from dpstats.privacy.totals import compose as total_of
 
 ADDED = Neighbors.ADD_OR_REMOVE_ONE

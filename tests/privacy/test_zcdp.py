@@ -8,7 +8,7 @@ import pytest
 
 from dpstats.errors import InvalidParameter
 from dpstats.privacy import gaussian_delta, zcdp_epsilon, zcdp_rho
-from dpstats.privacy.zcdp import _log_factor, _size_of_factor, zcdp_delta
+from dpstats.privacy.gaussian import _log_factor, _size_of_factor, zcdp_delta
 
 RHOS = np.logspace(-6, 2, 9)
 DELTAS = [1e-15, 1e-10, 1e-6, 1e-3, 0.1]

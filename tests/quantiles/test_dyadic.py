@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpstats.quantiles.dyadic import consistent_leaves, height_of, tree_counts
+from dpstats.quantiles.distribution import consistent_leaves, height_of, tree_counts
 
 
 def nodes_of(height: int) -> np.ndarray:

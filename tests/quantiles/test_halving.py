@@ -157,7 +157,7 @@ def test_many_quantiles_are_near_and_rise() -> None:
 
 def test_what_is_chosen_in_a_batch_has_the_law_of_single_draws() -> None:
     # Each quantile's mean place, within five standard errors: one in a million of other seeds would fail.
-    from dpstats.data.tables import Table
+    from dpstats.data.rows import Table
     from dpstats.release.session import Session
 
     made = PrivateQuantile(

@@ -54,7 +54,7 @@ def test_the_level_is_that_of_the_smooth_sensitivity() -> None:
     x = np.random.default_rng(0).normal(size=301)
     made = PrivateMedian(bounds=(-5, 5), epsilon=1.0, delta=1e-3)
     plan = made.plan(301)
-    from dpstats.data.tables import Table
+    from dpstats.data.rows import Table
 
     private = made._read(Table(x[:, None]), plan)
     (stage,) = plan.stages

@@ -8,8 +8,8 @@ import pytest
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.privacy import Choice, Stage, compose
 from dpstats.quantiles import PrivateQuantile
-from dpstats.quantiles.plan import HIGH, LOW, POINT
-from dpstats.quantiles.rank_errors import least_distance, offset_ranks, rank_errors
+from dpstats.quantiles.halving import least_distance, offset_ranks, rank_errors
+from dpstats.quantiles.quantile_plan import HIGH, LOW, POINT
 
 
 def plan_of(n: int = 5000, q: object = 0.5, **options: object) -> object:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from dpstats.data.tables import Table
+from dpstats.data.rows import Table
 from dpstats.errors import DPStatsError, InvalidParameter, ScaleOutOfRange
 from dpstats.quantiles import PrivateDistribution, PrivateQuantile
 

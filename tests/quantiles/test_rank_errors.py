@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpstats.quantiles.rank_errors import (
+from dpstats.quantiles.halving import (
     Law,
     _drawn,
     binomial,

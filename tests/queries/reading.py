@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from dpstats.data.opening import open_source
-from dpstats.data.tables import Rows
+from dpstats.data.rows import Rows
 from dpstats.queries import Domain
-from dpstats.queries.counted import domain_schema
+from dpstats.queries.domain import domain_schema
 
 
 def private_table(X: Any, domain: Domain, declared: bool) -> Rows:

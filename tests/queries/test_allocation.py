@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpstats.queries import allocation
-from dpstats.queries.allocation import allocate, movement
-from dpstats.queries.residuals import cell_variance, closure, residual
+from dpstats.queries import residual_release as allocation
+from dpstats.queries.marginals import cell_variance, closure, residual
+from dpstats.queries.residual_release import allocate, movement
 
 SHAPES = [(2, 3), (2, 2, 2), (3, 2, 4), (2, 3, 2, 2)]
 Weights = dict[tuple[int, ...], float]

@@ -9,17 +9,11 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
-from dpstats.data.labels import UNIT
+from dpstats.data.parameters import UNIT
 from dpstats.errors import InvalidData, InvalidParameter
-from dpstats.queries import (
-    Domain,
-    IterativeConstruction,
-    LinearQueries,
-    NetMechanism,
-    OnlineMultiplicativeWeights,
-    SmallDB,
-)
-from dpstats.queries.base import as_queries
+from dpstats.queries import Domain, LinearQueries
+from dpstats.textbook import IterativeConstruction, NetMechanism, OnlineMultiplicativeWeights, SmallDB
+from dpstats.textbook.histogram_release import as_queries
 
 Q = np.array([[1, 1, 0, 0], [1, 0, 1, 0]])
 COUNTS = np.array([500, 300, 150, 50])

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from dpstats.errors import InvalidParameter
-from dpstats.queries.bounds import (
+from dpstats.textbook.error_bounds import (
     AccuracyBound,
     construction_bound,
     log_trivial_net,

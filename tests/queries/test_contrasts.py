@@ -10,9 +10,15 @@ import numpy as np
 import pytest
 from scipy.linalg import helmert
 
-from dpstats.queries.contrasts import Contrasts, places, residual_coefficients
-from dpstats.queries.marginals import margins
-from dpstats.queries.residuals import closure, residual, whole_factor
+from dpstats.queries.marginals import (
+    Contrasts,
+    closure,
+    margins,
+    places,
+    residual,
+    residual_coefficients,
+    whole_factor,
+)
 
 SHAPE = (3, 2, 5, 4)
 

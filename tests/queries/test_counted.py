@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpstats.data.counts import is_histogram, read_counts
+from dpstats.data.opening import is_histogram, read_counts
 from dpstats.errors import InvalidData
 from dpstats.queries import Domain
-from dpstats.queries.counted import counts_of, domain_schema
+from dpstats.queries.domain import counts_of, domain_schema
 from tests.queries.reading import private_table
 
 DOMAIN = Domain((2, 3))

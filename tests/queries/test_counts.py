@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpstats.data.counts import read_counts
+from dpstats.data.opening import read_counts
 from dpstats.errors import InvalidData
 from dpstats.queries import LinearQueries
-from dpstats.queries.counts import ROW, data_steps, hypothesis_steps, in_shares
+from dpstats.queries.linear import ROW, data_steps, hypothesis_steps, in_shares
 
 
 @pytest.mark.parametrize("given", [[2, 0, 3], np.array([2, 0, 3], np.uint8), [2.0, 0.0, 3.0], (2, 0, 3)])

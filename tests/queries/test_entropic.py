@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpstats.queries.entropic import Evaluate, descend, fit, uniform
-from dpstats.tables.cells import projection
+from dpstats.queries.synthetic import Evaluate, descend, fit, uniform
+from dpstats.tables.null_tests import projection
 
 
 def nearest(points: np.ndarray) -> Evaluate:

@@ -7,10 +7,11 @@ import itertools
 import numpy as np
 import pytest
 
-from dpstats.data.tables import Table
+from dpstats.data.rows import Table
 from dpstats.errors import InvalidParameter
-from dpstats.queries import Domain, LinearQueries, WorkloadAnswers, gaussian_release
-from dpstats.queries.gaussian_release import ANSWERS, GaussianRelease, squared_column_distance
+from dpstats.queries import Domain, LinearQueries, WorkloadAnswers
+from dpstats.queries import workload as gaussian_release
+from dpstats.queries.workload import ANSWERS, GaussianRelease, squared_column_distance
 
 
 def largest(matrix: np.ndarray) -> float:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from dpstats.errors import InvalidParameter
-from dpstats.queries import LinearQueries, halfspaces
+from dpstats.queries import LinearQueries
+from dpstats.queries import query_families as halfspaces
 from tests.queries.families import check_family
 
 

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpstats.data.counts import read_counts
+from dpstats.data.opening import read_counts
 from dpstats.errors import InvalidParameter
 from dpstats.privacy import PrivacyBudget
-from dpstats.queries import IterativeConstruction, LinearQueries, iterative
-from dpstats.queries.counts import hypothesis_steps
-from dpstats.queries.iterative import Search
-from dpstats.queries.multisets import build_net
-from dpstats.queries.rounds import its_answer, worst_query
+from dpstats.queries import LinearQueries
+from dpstats.queries.linear import hypothesis_steps
 from dpstats.release.session import Session
+from dpstats.textbook import IterativeConstruction, build_net
+from dpstats.textbook import iterative_construction as iterative
+from dpstats.textbook.iterative_construction import Search, its_answer, worst_query
 
 SUBSETS = (np.arange(1, 15)[:, None] >> np.arange(4)) & 1
 COUNTS = np.array([700, 200, 80, 20])

@@ -7,12 +7,12 @@ import itertools
 import numpy as np
 import pytest
 
-from dpstats.data.tables import Table
+from dpstats.data.rows import Table
 from dpstats.privacy import PrivacyGuarantee
 from dpstats.queries import Domain, LinearQueries, MarginalMWEM
-from dpstats.queries.counts import ROW
-from dpstats.queries.marginal_rounds import MOVED, Rounds, default_rounds
+from dpstats.queries.linear import ROW
 from dpstats.queries.marginals import MarginalQueries
+from dpstats.queries.mwem import MOVED, Rounds, default_rounds
 
 SHAPE = (2, 3)
 MADE = MarginalMWEM(domain=SHAPE, workload=(1, 2), rounds=2)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpstats.queries.marginals import margins
-from dpstats.queries.measured import measured
-from dpstats.queries.residuals import closure, residual
+from dpstats.queries.marginals import closure, margins, residual
+from dpstats.queries.synthetic import measured
 
 SHAPE, N = (2, 3, 2), 50
 

@@ -10,11 +10,11 @@ import pytest
 
 from dpstats.errors import InvalidParameter
 from dpstats.queries import LinearQueries
-from dpstats.queries import multisets as multisets_module
-from dpstats.queries.multisets import (
+from dpstats.textbook import build_net
+from dpstats.textbook import error_bounds as multisets_module
+from dpstats.textbook.error_bounds import (
     MOST_DATABASES,
     _thinned,
-    build_net,
     check_net,
     database_size,
     multisets,

@@ -7,7 +7,7 @@ import pytest
 
 from dpstats.errors import InvalidParameter
 from dpstats.queries import Domain, LinearQueries, MarginalMWEM, WorkloadAnswers
-from dpstats.queries.marginal_rounds import its_counts, worst_table
+from dpstats.queries.mwem import its_counts, worst_table
 from dpstats.release.session import Session
 from tests.queries.reading import private_table
 

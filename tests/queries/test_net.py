@@ -11,11 +11,11 @@ from scipy import stats
 
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.privacy import PrivacyBudget
-from dpstats.queries import LinearQueries, NetMechanism, SmallDB
-from dpstats.queries.bounds import net_bound
-from dpstats.queries.multisets import multisets
-from dpstats.queries.net import DATABASE, worst_errors
+from dpstats.queries import LinearQueries
 from dpstats.release.session import Session
+from dpstats.textbook import NetMechanism, SmallDB
+from dpstats.textbook.error_bounds import multisets, net_bound
+from dpstats.textbook.net_mechanism import DATABASE, worst_errors
 
 SUBSETS = (np.arange(1, 15)[:, None] >> np.arange(4)) & 1
 DATA = multisets(4, 3)
@@ -78,7 +78,7 @@ def test_what_is_drawn_has_that_law() -> None:
 
 
 def _counts(x: np.ndarray) -> object:
-    from dpstats.data.counts import read_counts
+    from dpstats.data.opening import read_counts
 
     return read_counts(x)
 

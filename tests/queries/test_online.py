@@ -10,7 +10,8 @@ import pytest
 
 from dpstats.errors import DPStatsError, Exhausted, InvalidData, InvalidParameter
 from dpstats.privacy import PrivacyBudget
-from dpstats.queries import LinearQueries, OnlineMultiplicativeWeights
+from dpstats.queries import LinearQueries
+from dpstats.textbook import OnlineMultiplicativeWeights
 
 SIZE = 8
 COUNTS = np.array([40_000, 20_000, 20_000, 10_000, 5_000, 3_000, 1_500, 500])

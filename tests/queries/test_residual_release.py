@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpstats.data.tables import Table
+from dpstats.data.rows import Table
 from dpstats.errors import InvalidParameter
 from dpstats.queries import LinearQueries, residual_release
 from dpstats.queries.domain import Domain

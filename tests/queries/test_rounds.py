@@ -10,8 +10,9 @@ from scipy import stats
 
 from dpstats.errors import InvalidParameter, NotPrivate
 from dpstats.privacy import PrivacyGuarantee, compose, zcdp_rho
-from dpstats.queries import IterativeConstruction, MarginalMWEM, OnlineMultiplicativeWeights
-from dpstats.queries.rounds import (
+from dpstats.queries import MarginalMWEM
+from dpstats.textbook import IterativeConstruction, OnlineMultiplicativeWeights
+from dpstats.textbook.iterative_construction import (
     MOST_ROUNDS,
     ROW,
     RoundNoise,

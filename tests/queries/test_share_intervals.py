@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpstats.errors import InvalidParameter
-from dpstats.queries.share_intervals import check_estimand, share_estimates
+from dpstats.queries.answers import check_estimand, share_estimates
 
 
 def covered(answers: np.ndarray, std: float, n: int, truth: float, **options: object) -> float:

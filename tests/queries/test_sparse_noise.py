@@ -10,8 +10,8 @@ import pytest
 
 from dpstats.errors import NotPrivate
 from dpstats.privacy import Comparisons, PrivacyGuarantee, compose, zcdp_rho
-from dpstats.queries.bounds import multiplicative_weights_updates
-from dpstats.queries.sparse_noise import (
+from dpstats.textbook.error_bounds import multiplicative_weights_updates
+from dpstats.textbook.online_multiplicative_weights import (
     Scales,
     concentrated_scales,
     printed_noise,
@@ -107,9 +107,10 @@ def test_stages_cost_what_was_asked_and_no_less(delta: float) -> None:
 
 def test_many_updates_have_gaussian_answers_only_with_delta(monkeypatch: pytest.MonkeyPatch) -> None:
     # Certification takes a second, and the choice of the noise comes before it.
-    monkeypatch.setattr("dpstats.queries.sparse_noise.covers", lambda events, target: True)
+    monkeypatch.setattr("dpstats.textbook.online_multiplicative_weights.covers", lambda events, target: True)
     monkeypatch.setattr(
-        "dpstats.queries.sparse_noise._tightened", lambda name, scales, updates, target: scales
+        "dpstats.textbook.online_multiplicative_weights._tightened",
+        lambda name, scales, updates, target: scales,
     )
     bounds = []
     for delta in (0.0, 1e-6):

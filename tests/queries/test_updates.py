@@ -9,9 +9,14 @@ import numpy as np
 import pytest
 
 from dpstats.queries import LinearQueries
-from dpstats.queries.bounds import median_updates, multiplicative_weights_updates, perceptron_updates, whole
-from dpstats.queries.multisets import build_net
-from dpstats.queries.updates import (
+from dpstats.textbook import build_net
+from dpstats.textbook.error_bounds import (
+    median_updates,
+    multiplicative_weights_updates,
+    perceptron_updates,
+    whole,
+)
+from dpstats.textbook.updates import (
     Median,
     MultiplicativeWeights,
     Perceptron,

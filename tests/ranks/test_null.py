@@ -7,10 +7,9 @@ import itertools
 import numpy as np
 import pytest
 
-from dpstats.noisy_counts import CountNoise
-from dpstats.ranks import null
-from dpstats.ranks.null import null_statistics, pvalue
-from dpstats.ranks.statistics import centered_rank_sums
+from dpstats.inference.noisy_counts import CountNoise
+from dpstats.ranks import statistics as null
+from dpstats.ranks.statistics import centered_rank_sums, null_statistics, pvalue
 
 SMALL = 1e-2  # a scale of noise that is 0 in next to every draw
 

@@ -10,11 +10,17 @@ import numpy as np
 import pytest
 
 from dpstats.errors import InvalidParameter
-from dpstats.noisy_counts import CountNoise
+from dpstats.inference.noisy_counts import CountNoise
 from dpstats.ranks import MannWhitneyTest
-from dpstats.ranks.null import middle_variance, null_statistics, pvalue
-from dpstats.ranks.private_sizes import MiddleRankSum, _cut_sizes, middle_rank_sum
-from dpstats.ranks.statistics import centered_rank_sums
+from dpstats.ranks.statistics import (
+    MiddleRankSum,
+    _cut_sizes,
+    centered_rank_sums,
+    middle_rank_sum,
+    middle_variance,
+    null_statistics,
+    pvalue,
+)
 
 
 def grouped(first: list[float], second: list[float]) -> tuple[np.ndarray, np.ndarray]:

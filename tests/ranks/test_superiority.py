@@ -10,7 +10,7 @@ from scipy.stats import mannwhitneyu
 
 from dpstats.errors import InvalidParameter
 from dpstats.ranks import MannWhitneyTest
-from dpstats.ranks.superiority import SuperiorityErrors, superiority
+from dpstats.ranks.statistics import SuperiorityErrors, superiority
 
 Draw = Callable[[np.random.Generator, int], np.ndarray]
 

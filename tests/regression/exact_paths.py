@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dpstats.regression.blocks import Blocks
-from dpstats.regression.design import Design
+from dpstats.regression.blocks import Blocks, Design
 from dpstats.regression.engine import first_path
 from dpstats.regression.path import Path
 from dpstats.regression.plan import regression_plan

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpstats.regression.bins import Bins
+from dpstats.regression.passes import Bins
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,7 @@ from dpstats.data import Table
 from dpstats.errors import InvalidData
 from dpstats.lattice.products import ROWS
 from dpstats.regression import PrivateLinearRegression, PrivateLogisticRegression, blocks
-from dpstats.regression.blocks import REACH, X_BITS, Blocks, Coordinates, DesignRows
-from dpstats.regression.design import Design
+from dpstats.regression.blocks import REACH, X_BITS, Blocks, Coordinates, Design, DesignRows
 from dpstats.regression.rows import LinearStep, coordinates
 from tests.regression.test_rows import DESIGN, data, model, questions
 

@@ -5,12 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpstats.regression import (
-    FunctionalMechanismRegression,
-    PrivateCountRegression,
-    PrivateLinearRegression,
-    SufficientStatisticsRegression,
-)
+from dpstats.regression import PrivateCountRegression, PrivateLinearRegression, SufficientStatisticsRegression
+from dpstats.textbook import FunctionalMechanismRegression
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(4000, 2))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dpstats.errors import InvalidParameter
-from dpstats.regression.design import Design
+from dpstats.regression.blocks import Design
 
 
 def test_coefficients_come_back_in_the_units_of_the_data() -> None:

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpstats.data.tables import Table
+from dpstats.data.rows import Table
 from dpstats.regression import (
     PrivateCountRegression,
     PrivateLinearRegression,
     PrivateLogisticRegression,
     engine,
 )
-from dpstats.regression.design import Design
+from dpstats.regression.blocks import Design
 from dpstats.regression.engine import of_draw, walked
 from dpstats.regression.path import Estimate, find_identified
 from dpstats.regression.plan import regression_plan

@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 from scipy.integrate import trapezoid
 
-from dpstats.intervals import normal_laplace_tail
-from dpstats.regression.error_laws import NORMAL, NORMAL_AND_LAPLACE, Robust, Student
+from dpstats.inference.error_distributions import normal_laplace_tail
+from dpstats.regression.hypotheses import NORMAL, NORMAL_AND_LAPLACE, Robust, Student
 
 LEVELS = (0.5, 0.8, 0.9, 0.905, 0.92, 0.95, 0.99, 0.999)
 

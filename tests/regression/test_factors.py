@@ -16,8 +16,15 @@ from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.privacy import PrivacyBudget
 from dpstats.regression import PrivateLinearRegression, blocks
 from dpstats.regression.blocks import Block
-from dpstats.regression.factors_plan import Coding, FactorsPlan, check_factors
-from dpstats.regression.levels_plan import COVARIATES, LEVELS, CovariateSums, OutcomeTotals
+from dpstats.regression.levels_plan import (
+    COVARIATES,
+    LEVELS,
+    Coding,
+    CovariateSums,
+    FactorsPlan,
+    OutcomeTotals,
+    check_factors,
+)
 
 BOUNDS = {"x": (-4, 4), "z": (0, 1)}
 GIVEN: dict[str, Any] = {"x_bounds": BOUNDS, "y_bounds": (-6, 10), "random_state": 0}

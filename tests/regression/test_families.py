@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from dpstats.regression.families import COUNTS, GAMMA, Bound, Counts, Gamma, _evaluate, make_family
+from dpstats.regression.log_linear_plan import COUNTS, GAMMA, Bound, Counts, Gamma, _evaluate, make_family
 
 MEANS = np.array([0.05, 0.7, 3.0, 40.0])
 

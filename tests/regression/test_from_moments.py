@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpstats.data.tables import Table
+from dpstats.data.rows import Table
 from dpstats.privacy import BudgetExceeded, PrivacyBudget
-from dpstats.regression import FunctionalMechanismRegression, SufficientStatisticsRegression
-from dpstats.regression.moments import STAGE
+from dpstats.regression import SufficientStatisticsRegression
+from dpstats.regression.linear_path import STAGE
+from dpstats.textbook import FunctionalMechanismRegression
 
 KINDS = (SufficientStatisticsRegression, FunctionalMechanismRegression)
 kinds = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpstats.regression import FunctionalMechanismRegression
-from dpstats.regression.error_laws import NORMAL, NORMAL_AND_LAPLACE
+from dpstats.regression.hypotheses import NORMAL, NORMAL_AND_LAPLACE
+from dpstats.textbook import FunctionalMechanismRegression
 from tests.regression.test_sufficient import covered, dataset
 
 

@@ -14,11 +14,8 @@ from sklearn.preprocessing import FunctionTransformer
 
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.privacy import PrivacyBudget
-from dpstats.regression import (
-    FunctionalMechanismRegression,
-    PrivateLinearRegression,
-    SufficientStatisticsRegression,
-)
+from dpstats.regression import PrivateLinearRegression, SufficientStatisticsRegression
+from dpstats.textbook import FunctionalMechanismRegression
 
 KINDS = (PrivateLinearRegression, SufficientStatisticsRegression, FunctionalMechanismRegression)
 kinds = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)

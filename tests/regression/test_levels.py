@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from dpstats.data.tables import Table
+from dpstats.data.rows import Table
 from dpstats.errors import InvalidParameter
 from dpstats.privacy import JointStage
 from dpstats.regression import engine
-from dpstats.regression.design import Design
+from dpstats.regression.blocks import Design
 from dpstats.regression.levels import LevelMeans, LevelsEstimate, clipped_mean, invert_clipped_mean
 from dpstats.regression.levels_plan import COVARIATES, LEVELS, OUTCOMES, RESIDUALS, LevelsPlan, levels_plan
 from dpstats.release.session import Session

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtr, chdtri
 
 from dpstats.regression import PrivateLinearRegression
-from dpstats.regression.design import Design
+from dpstats.regression.blocks import Design
 from dpstats.regression.linear_path import LinearPath
 from dpstats.regression.plan import STEPS, TAIL, regression_plan, size_name, step_name
 from tests.regression.exact_paths import exact

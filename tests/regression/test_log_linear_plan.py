@@ -8,16 +8,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpstats.regression.design import Design
+from dpstats.regression.blocks import Design
 from dpstats.regression.log_linear_plan import (
     CALIBRATION,
     RATES,
     TILT_WEIGHT,
+    WIDER,
     log_linear_plan,
     rate_ends,
     shares,
 )
-from dpstats.regression.log_linear_rows import WIDER
 from dpstats.regression.plan import (
     CENTER,
     DIRECTIONS,

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpstats.regression.blocks import X_BITS, Blocks, Question
-from dpstats.regression.design import Design
-from dpstats.regression.log_linear_rows import (
+from dpstats.regression.blocks import X_BITS, Blocks, Design, Question
+from dpstats.regression.log_linear_plan import (
     EXCESS,
     TILT,
     Curves,
@@ -20,8 +19,7 @@ from dpstats.regression.log_linear_rows import (
     Spread,
     WeightedNorms,
 )
-from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT
-from dpstats.regression.rows import OUTSIDE, SIZE, Center, coordinates
+from dpstats.regression.rows import CURVATURE, GRADIENT, MEAT, OUTSIDE, SIZE, Center, coordinates
 
 BITS, D, HIGH = 20, 3, 30.0
 DESIGN = replace(Design.check([(-2, 4), (0, 10), (-1, 1)], (0, HIGH), D, True), exposure=(0.5, 8.0))

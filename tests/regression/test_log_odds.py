@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpstats.regression.log_odds import derivative, normal_log_odds
+from dpstats.regression.two_valued import derivative, normal_log_odds
 
 
 @pytest.mark.parametrize(("center", "spread"), [(0.0, 0.5), (0.0, 2.0), (-3.0, 1.0), (1.0, 3.0)])

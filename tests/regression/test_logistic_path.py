@@ -8,12 +8,11 @@ from scipy import stats
 from scipy.special import expit
 
 from dpstats.regression import PrivateLogisticRegression
-from dpstats.regression.blocks import Blocks
-from dpstats.regression.curvature import Curvature
-from dpstats.regression.design import Design
+from dpstats.regression.blocks import Blocks, Design
 from dpstats.regression.engine import first_path
-from dpstats.regression.logistic_path import LogisticPath
+from dpstats.regression.path import Curvature
 from dpstats.regression.plan import RATE, regression_plan, step_name
+from dpstats.regression.two_valued import LogisticPath
 from tests.regression.exact_paths import exact, walked
 
 

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 from dpstats.privacy import JointStage, compose
-from dpstats.regression.blocks import X_BITS, Blocks
-from dpstats.regression.design import Design
-from dpstats.regression.moments import STAGE, MomentsPlan, moments_integers, moments_plan, weights
-from dpstats.regression.movement import MOMENTS
+from dpstats.regression.blocks import X_BITS, Blocks, Design
+from dpstats.regression.linear_path import STAGE, MomentsPlan, moments_integers, moments_plan, weights
+from dpstats.regression.rows import MOMENTS
 
 
 def plan(

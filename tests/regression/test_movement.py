@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpstats.regression.movement import (
+from dpstats.regression.rows import (
     ANY_MOVEMENT,
     LAST_MOVEMENT,
     LAST_WEIGHT,

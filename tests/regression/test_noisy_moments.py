@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpstats.regression.noisy_moments import KNOWN, MatrixNoise, coefficients, divisor
+from dpstats.regression.linear_path import KNOWN, MatrixNoise, coefficients, divisor
 
 GAUSSIAN, LAPLACE = MatrixNoise(0.02 * np.sqrt(2), 0.02), MatrixNoise(0.04, 0.02)
 noises = pytest.mark.parametrize("noise", [GAUSSIAN, LAPLACE], ids=["isotropic", "twice on the diagonal"])

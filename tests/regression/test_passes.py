@@ -16,9 +16,8 @@ from dpstats.regression import (
     PrivateLogisticRegression,
     passes,
 )
-from dpstats.regression.bins import Bins
 from dpstats.regression.blocks import Blocks, DesignRows
-from dpstats.regression.passes import UNCOMPILED, CompiledPasses, Passes, choose_passes
+from dpstats.regression.passes import UNCOMPILED, Bins, CompiledPasses, Passes, choose_passes
 from tests.regression.test_rows import DESIGN, data, questions
 
 has_numba = importlib.util.find_spec("numba") is not None

@@ -10,8 +10,7 @@ import pytest
 from dpstats.errors import InvalidParameter
 from dpstats.privacy import JointStage, compose
 from dpstats.regression import PrivateLinearRegression, PrivateLogisticRegression
-from dpstats.regression.design import Design
-from dpstats.regression.movement import LAST_MOVEMENT
+from dpstats.regression.blocks import Design
 from dpstats.regression.plan import (
     COUNT_BITS,
     DIRECTIONS,
@@ -24,6 +23,7 @@ from dpstats.regression.plan import (
     shares,
     step_name,
 )
+from dpstats.regression.rows import LAST_MOVEMENT
 
 
 def plan(

@@ -15,7 +15,7 @@ from scipy.special import expit
 
 from dpstats.auditing import check_sensitivity
 from dpstats.auditing.movement import vectors
-from dpstats.data.tables import Table
+from dpstats.data.rows import Table
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.privacy import JointStage, PrivacyBudget
 from dpstats.regression import PrivateCountRegression, PrivateLinearRegression, PrivateLogisticRegression

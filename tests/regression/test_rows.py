@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpstats.regression.blocks import COUNTED, REACH, X_BITS, Blocks, Question
-from dpstats.regression.design import Design
-from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT, MOMENTS
+from dpstats.regression.blocks import COUNTED, REACH, X_BITS, Blocks, Design, Question
 from dpstats.regression.rows import (
+    CURVATURE,
+    GRADIENT,
+    MEAT,
+    MOMENTS,
     OUTSIDE,
     Center,
     Directions,

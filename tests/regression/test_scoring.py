@@ -18,7 +18,7 @@ from dpstats.regression import (
     PrivateLogisticRegression,
     SufficientStatisticsRegression,
 )
-from dpstats.regression.scoring import (
+from dpstats.regression.engine import (
     MEANS,
     SQUARES,
     accuracy_plan,

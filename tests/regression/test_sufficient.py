@@ -9,11 +9,8 @@ import pytest
 from scipy import stats
 
 from dpstats.errors import InvalidData, InvalidParameter
-from dpstats.regression import (
-    FunctionalMechanismRegression,
-    PrivateLinearRegression,
-    SufficientStatisticsRegression,
-)
+from dpstats.regression import PrivateLinearRegression, SufficientStatisticsRegression
+from dpstats.textbook import FunctionalMechanismRegression
 
 
 def dataset(n: int, d: int, rng: np.random.Generator, kind: str = "") -> tuple[Any, Any, Any]:

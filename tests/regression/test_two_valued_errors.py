@@ -8,13 +8,14 @@ import pickle
 import numpy as np
 import pytest
 
-from dpstats.regression.error_laws import NORMAL, ScaledErrors
-from dpstats.regression.two_valued_errors import (
+from dpstats.regression.hypotheses import (
+    NORMAL,
     Level,
     LevelErrors,
     Levels,
     LogitLevel,
     LogLevel,
+    ScaledErrors,
     find_one_sided,
 )
 

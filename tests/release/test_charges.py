@@ -129,7 +129,7 @@ def test_the_first_question_of_a_stream_states_its_charge(monkeypatch):
     budget = PrivacyBudget(1.0)
     stream = AboveThreshold(1e9, 1.0, budget=budget)
     with monkeypatch.context() as patch:
-        patch.setattr("dpstats.release.stream.Stream.ask", broken)
+        patch.setattr("dpstats.release.session.Stream.ask", broken)
         with pytest.raises(ChargedError, match=r"MemoryError.*Nothing was released"):
             stream.query(1.0)
         with pytest.raises(MemoryError):

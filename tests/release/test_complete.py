@@ -12,8 +12,8 @@ from scipy.sparse import csr_array
 from scipy.stats import binom
 from sklearn.base import clone
 
-from dpstats.auditing.replay import Replay, fit, list_visible
-from dpstats.auditing.sensitivity_check import FOLLOWS
+from dpstats.auditing.movement import FOLLOWS
+from dpstats.auditing.sensitivity import Replay, fit, list_visible
 from dpstats.covariance import HotellingTest, PrivateCorrelation, PrivateCovariance, PrivatePCA
 from dpstats.errors import BudgetExceeded, InvalidData, InvalidParameter
 from dpstats.identity import (
@@ -26,7 +26,7 @@ from dpstats.means import AdaptiveMean, SparseMean
 from dpstats.privacy import PrivacyBudget
 from dpstats.privacy.totals import compose
 from dpstats.ranks import KruskalWallisTest, MannWhitneyTest, SignedRankTest
-from dpstats.release.complete import plan_count, usable_rows
+from dpstats.release.private_size import plan_count, usable_rows
 
 TEST = {"n_calibration": 99, "cache_dir": None}
 MADE: dict[str, Any] = {

@@ -14,8 +14,7 @@ from dpstats.privacy import Block, Discovery, JointStage, Plan, PrivacyGuarantee
 from dpstats.privacy.events import Approximate, Gaussian
 from dpstats.privacy.gaussian import gaussian_profile
 from dpstats.privacy.guarantee import Neighbors
-from dpstats.release.additive import JointIntegers
-from dpstats.release.discovery import discovery_stage
+from dpstats.release.additive import JointIntegers, discovery_stage
 from dpstats.release.noise import ExactNoise
 from dpstats.release.session import Session
 

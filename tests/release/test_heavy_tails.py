@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpstats.release.heavy_tails import exact_heavy, simulated_heavy
-from dpstats.release.noise import ExactNoise, SimulatedNoise
+from dpstats.release.noise import ExactNoise, SimulatedNoise, exact_heavy, simulated_heavy
 from tests.sensitivity.test_levels import law
 
 N = 3000

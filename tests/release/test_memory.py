@@ -12,8 +12,8 @@ from dpstats.means import ClippedMean
 from dpstats.privacy import PrivacyBudget
 from dpstats.privacy.plan import describe_bytes
 from dpstats.queries import Domain, WorkloadAnswers
-from dpstats.release import memory
-from dpstats.release.memory import available_memory
+from dpstats.release import session as memory
+from dpstats.release.session import available_memory
 
 
 def test_a_release_that_does_not_fit_is_refused_before_its_charge(monkeypatch: pytest.MonkeyPatch) -> None:

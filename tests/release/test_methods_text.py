@@ -9,7 +9,7 @@ from sklearn.exceptions import NotFittedError
 from dpstats.means import ClippedMean, PrivateVariance
 from dpstats.privacy import Neighbors, PrivacyGuarantee
 from dpstats.quantiles import PrivateQuantile
-from dpstats.release.methods_text import find_assumptions, write_methods
+from dpstats.release.receipts import find_assumptions, write_methods
 from tests.nets.calls import ESTIMATORS, fitted
 
 X = np.linspace(0.0, 1.0, 50)

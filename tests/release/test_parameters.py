@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import pytest
 from sklearn.base import BaseEstimator, clone
 
-from dpstats.release.parameters import fitted, parameters
+from dpstats.release.estimator import fitted, parameters
 
 
 @parameters

@@ -11,7 +11,7 @@ import pytest
 from dpstats.errors import InvalidParameter
 from dpstats.groups import GroupMeans, MeanPerRow
 from dpstats.means import ClippedMean, PrivateVariance
-from dpstats.means.size_noise import RowsNoise
+from dpstats.means.ratio import RowsNoise
 from dpstats.release.private_size import ReleasedSize, has_private_size
 from dpstats.tables import ContingencyTable
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from dpstats.sensitivity.relations import Count, Distinct, Join, Relation, Select, Table, tables
+from dpstats.sensitivity.elastic import Count, Distinct, Join, Relation, Select, Table, tables
 
 Rows = tuple[tuple[Any, ...], ...]
 Database = dict[str, Rows]

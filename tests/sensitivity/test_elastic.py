@@ -12,7 +12,7 @@ import pytest
 
 from dpstats.errors import InvalidParameter
 from dpstats.sensitivity import ElasticSensitivity
-from dpstats.sensitivity.relations import Count, Distinct, Join, Project, Relation, Select, Table
+from dpstats.sensitivity.elastic import Count, Distinct, Join, Project, Relation, Select, Table
 from tests.sensitivity.databases import Database, count, frequencies, neighbours
 
 NAMES = {"r": ("a", "b"), "s": ("a", "b"), "p": ("a", "b")}

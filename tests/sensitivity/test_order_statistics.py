@@ -19,7 +19,7 @@ from dpstats.sensitivity import (
     smooth_sensitivity,
     trimmed_mean_smooth_sensitivity,
 )
-from dpstats.sensitivity.order_statistics import median_reach, window_reach
+from dpstats.sensitivity.smooth import median_reach, window_reach
 
 LAST = 5
 

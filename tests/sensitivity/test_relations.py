@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dpstats.errors import InvalidParameter
-from dpstats.sensitivity.relations import Column, Count, Distinct, Join, Select, Table, column, tables
+from dpstats.sensitivity.elastic import Column, Count, Distinct, Join, Select, Table, column, tables
 
 
 def test_columns_and_tables() -> None:

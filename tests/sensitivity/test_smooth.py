@@ -11,8 +11,7 @@ import pytest
 from dpstats.errors import InvalidParameter
 from dpstats.sensitivity import smooth_sensitivity
 from dpstats.sensitivity.levels import smooth_levels
-from dpstats.sensitivity.order_statistics import median_reach
-from dpstats.sensitivity.smooth import smooth_level
+from dpstats.sensitivity.smooth import median_reach, smooth_level
 
 LAST = 5
 

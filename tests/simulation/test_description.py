@@ -23,7 +23,7 @@ from dpstats.simulation import (
     Study,
     StudyFileError,
 )
-from dpstats.simulation.description import describe
+from dpstats.simulation.store import describe
 
 ESTIMATOR = ClippedMean(clip=1.0, delta=1e-6)
 GRID = {"n": [20], "d": [2]}

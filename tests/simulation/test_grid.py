@@ -13,7 +13,7 @@ from dpstats.simulation import (
     Gaussian,
     Study,
 )
-from dpstats.simulation.grid import check_names, names_of_estimator, owners_of
+from dpstats.simulation.study import check_names, names_of_estimator, owners_of
 
 
 def draw(n: int, d: int, rng: np.random.Generator, location: float = 0.0) -> np.ndarray:

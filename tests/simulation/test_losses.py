@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dpstats.errors import DPStatsError, InvalidParameter
-from dpstats.simulation.losses import LOSSES, estimate_of, named_losses
+from dpstats.simulation.samplers import LOSSES, estimate_of, named_losses
 
 TRUTH = np.array([0.0, 2.0, -1.0])
 

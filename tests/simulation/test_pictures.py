@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from dpstats.errors import InvalidParameter
-from dpstats.figures import new_figure
+from dpstats.inference.figures import new_figure
 from dpstats.means import ClippedMean
 from dpstats.simulation import Rademacher, Study, crossing_point, fit_rate
 from dpstats.simulation.catalogue import named_study
-from dpstats.simulation.pictures import crossover, plot_crossing, plot_power, plot_risk
+from dpstats.simulation.study_report import crossover, plot_crossing, plot_power, plot_risk
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import pytest
 
 from dpstats.errors import InvalidParameter
 from dpstats.simulation import compare, fit_formula, fit_rate
-from dpstats.simulation.verdicts import reproduced
+from dpstats.simulation.table import reproduced
 from tests.simulation.synthetic import CELLS, CONSTANTS, TERMS, N, power_law, synthetic, two_terms
 
 

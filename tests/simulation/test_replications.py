@@ -11,13 +11,8 @@ from sklearn.covariance import EmpiricalCovariance
 from sklearn.linear_model import LinearRegression
 
 from dpstats.means import ClippedMean
-from dpstats.simulation import (
-    Adapter,
-    Gaussian,
-    Rademacher,
-    Study,
-    replications,
-)
+from dpstats.simulation import Adapter, Gaussian, Rademacher, Study
+from dpstats.simulation import study as replications
 from tests.simulation.rows import ESTIMATOR
 
 

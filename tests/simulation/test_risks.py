@@ -9,8 +9,7 @@ import pytest
 
 from dpstats.errors import InvalidParameter
 from dpstats.simulation import StudyResults, fit_rate
-from dpstats.simulation.risks import usable_cells
-from dpstats.simulation.table import CellResult
+from dpstats.simulation.table import CellResult, usable_cells
 from tests.simulation.synthetic import power_law, synthetic
 
 

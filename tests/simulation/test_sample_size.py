@@ -10,8 +10,9 @@ from scipy.special import ndtr, ndtri
 
 from dpstats.errors import DPStatsError, InvalidParameter
 from dpstats.identity import SpatialSignTest
-from dpstats.simulation import Gaussian, crossing_point, sample_complexity, sample_size
-from dpstats.simulation.sample_size import _root
+from dpstats.simulation import Gaussian, crossing_point, sample_complexity
+from dpstats.simulation import comparison as sample_size
+from dpstats.simulation.comparison import _root
 
 
 def normal_test(n: float, rng: np.random.Generator) -> np.ndarray:

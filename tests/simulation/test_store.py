@@ -10,14 +10,8 @@ import numpy as np
 import pytest
 
 from dpstats.means import ClippedMean
-from dpstats.simulation import (
-    Adapter,
-    Rademacher,
-    Study,
-    StudyFileError,
-    replications,
-    store,
-)
+from dpstats.simulation import Adapter, Rademacher, Study, StudyFileError, store
+from dpstats.simulation import study as replications
 from dpstats.simulation.samplers import SubGaussian
 from tests.simulation.rows import ESTIMATOR, GRID, ONE_CELL, Flaky, mean_of, rows_of
 

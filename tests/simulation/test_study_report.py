@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 
 from dpstats.means import ClippedMean
 from dpstats.simulation import Adapter, Gaussian, Rademacher, Study, fit_rate, study_report
-from dpstats.simulation.pictures import plot_risk
+from dpstats.simulation.study_report import plot_risk
 
 
 def sometimes(X: np.ndarray, rng: np.random.Generator, depth: int) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpstats.simulation import verdicts
+from dpstats.simulation import table as verdicts
 
 
 def test_two_of_the_four_verdicts_are_good() -> None:

@@ -7,12 +7,8 @@ from pathlib import Path
 import pytest
 
 from dpstats.means import ClippedMean
-from dpstats.simulation import (
-    Rademacher,
-    Study,
-    replications,
-    study_report,
-)
+from dpstats.simulation import Rademacher, Study, study_report
+from dpstats.simulation import study as replications
 from dpstats.simulation.study_report import provenance
 
 ESTIMATOR = ClippedMean(clip=1.0, delta=1e-6)

@@ -21,9 +21,9 @@ import duckdb
 import numpy as np
 
 from dpstats.errors import InvalidParameter
-from dpstats.sensitivity.relations import tables
+from dpstats.sensitivity.elastic import tables
 from dpstats.sql import PrivateSQL
-from dpstats.sql.plan import ANSWER
+from dpstats.sql.answers import ANSWER
 from dpstats.sql.query import SPREADS
 from tests.sql.databases import fill
 

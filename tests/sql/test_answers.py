@@ -16,9 +16,8 @@ from dpstats.means.ratio import Noise
 from dpstats.release.session import Session
 from dpstats.sql import PrivateAnswer, PrivateSQL
 from dpstats.sql.answers import Off, answered
-from dpstats.sql.noise import Shaken, ShareRatio
 from dpstats.sql.query import Several
-from dpstats.sql.several import all_answered
+from dpstats.sql.several import Shaken, ShareRatio, all_answered
 
 DECLARED: dict[str, Any] = {"bounds": {"r.x": (-2, 8)}, "categories": {"r.g": [0, 1, 2, 3]}}
 

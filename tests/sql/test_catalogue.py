@@ -7,7 +7,7 @@ import pytest
 
 from dpstats.errors import InvalidParameter
 from dpstats.sql.catalogue import BaseTable, Catalogue, quoted
-from dpstats.sql.duckdb_engine import duckdb_type
+from dpstats.sql.engines import duckdb_type
 
 R = BaseTable("Rows", '"Rows"', {"a": ("A", duckdb_type("INTEGER"))})
 CATALOGUE = Catalogue({"rows": R}, frozenset({"v"}))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import duckdb
 import pytest
 
-from dpstats.sensitivity.relations import Column
+from dpstats.sensitivity.elastic import Column
 from dpstats.sql import PrivateSQL
-from dpstats.sql.conditions import (
+from dpstats.sql.query import (
     All,
     Among,
     Between,

@@ -12,8 +12,8 @@ import pytest
 
 from dpstats.errors import InvalidParameter
 from dpstats.sql import PrivateSQL
-from dpstats.sql.dialect import DUCKDB, POSTGRES, Dialect, Probe
-from dpstats.sql.duckdb_engine import DuckDBEngine
+from dpstats.sql.catalogue import DUCKDB, POSTGRES, Dialect, Probe
+from dpstats.sql.engines import DuckDBEngine
 
 _WRAPPED = "((sum(v) + 9223372036854775808) % 18446744073709551616 - 9223372036854775808)"
 _SAME = r"\(\((CAST\(\$\d+ AS DOUBLE\)) \+ (CAST\(\$\d+ AS DOUBLE\))\) - \1\)"

@@ -11,12 +11,12 @@ import pytest
 from sqlglot import parse as parse_text
 
 from dpstats.errors import InvalidParameter
-from dpstats.sensitivity.relations import Column, Distinct, Join, Select, Table
+from dpstats.sensitivity.elastic import Column, Distinct, Join, Select, Table
 from dpstats.sql import PrivateSQL
 from dpstats.sql.catalogue import BaseTable, Catalogue
-from dpstats.sql.conditions import All, Among, Between, Compare, Holds, Literal, Missing, Not
-from dpstats.sql.duckdb_engine import duckdb_type
+from dpstats.sql.engines import duckdb_type
 from dpstats.sql.parse import parse
+from dpstats.sql.query import All, Among, Between, Compare, Holds, Literal, Missing, Not
 
 
 def table(called: str, public: bool = False, unit: str | None = None, **columns: str) -> BaseTable:

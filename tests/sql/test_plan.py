@@ -10,13 +10,12 @@ import pytest
 
 from dpstats.errors import InvalidParameter
 from dpstats.privacy import Neighbors, PrivacyGuarantee
-from dpstats.sensitivity.relations import Column, Join, Select, Table
+from dpstats.sensitivity.elastic import Column, Join, Select, Table
 from dpstats.sensitivity.smooth import smooth_level
 from dpstats.sql import PrivateSQL
-from dpstats.sql.conditions import Literal
-from dpstats.sql.duckdb_engine import duckdb_type
-from dpstats.sql.plan import public_plan, smooth_plan, unit_plan
-from dpstats.sql.query import Group, Measure, Query
+from dpstats.sql.answers import public_plan, smooth_plan, unit_plan
+from dpstats.sql.engines import duckdb_type
+from dpstats.sql.query import Group, Literal, Measure, Query
 
 
 def query(cells: int = 1, measure: Measure | None = None) -> Query:

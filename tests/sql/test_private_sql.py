@@ -12,10 +12,10 @@ import pytest
 
 from dpstats.errors import BudgetExceeded, InvalidData, InvalidParameter
 from dpstats.privacy import Discovery, Neighbors, PrivacyBudget, PrivacyGuarantee
-from dpstats.sensitivity.relations import tables
+from dpstats.sensitivity.elastic import tables
 from dpstats.sql import PrivateSQL
 from dpstats.sql import kinds as kinds_of_queries
-from dpstats.sql.source import Source
+from dpstats.sql.kinds import Source
 
 PAIRS = "SELECT COUNT(*) FROM r JOIN s ON r.a = s.a"
 

@@ -16,20 +16,17 @@ import pytest
 from scipy.stats import binom
 
 from dpstats.errors import BudgetExceeded, DPStatsError, InvalidParameter
-from dpstats.found_counts import FoundCounts
 from dpstats.groups import GroupQuantiles
-from dpstats.groups.group_quantiles import choose_group_points
-from dpstats.groups.quantile_plan import found_quantiles_plan, group_quantiles_plan
-from dpstats.key_noise import NormalNoise
+from dpstats.groups.group_quantiles import choose_group_points, found_quantiles_plan, group_quantiles_plan
+from dpstats.inference.discovered_counts import FoundCounts, NormalNoise
 from dpstats.privacy import Choice, Discovery, OneOf, PrivacyBudget, PrivacyGuarantee, Stage, compose
 from dpstats.privacy.events import BoundedRange
 from dpstats.privacy.guarantee import parse_neighbors
 from dpstats.quantiles import PrivateQuantile
 from dpstats.quantiles.grid import check_grid
-from dpstats.quantiles.joint import group_windows, windows
-from dpstats.quantiles.plan import HIGH, LOW, observed_plan, points_plan
+from dpstats.quantiles.halving import binomial, group_rank_errors, group_windows, windows
 from dpstats.quantiles.quantile import choose_points
-from dpstats.quantiles.rank_errors import binomial, group_rank_errors
+from dpstats.quantiles.quantile_plan import HIGH, LOW, observed_plan, points_plan
 from dpstats.release.groups import LARGEST_NESTED, nested_reach
 from dpstats.sql import PrivateSQL, QuantileAnswers
 from dpstats.sql.compile import Compiled

@@ -6,9 +6,8 @@ import itertools
 
 import pytest
 
-from dpstats.sensitivity.relations import Column, Table
-from dpstats.sql.conditions import Literal
-from dpstats.sql.query import Group, Measure, Query, Several
+from dpstats.sensitivity.elastic import Column, Table
+from dpstats.sql.query import Group, Literal, Measure, Query, Several
 
 
 def numbers(measure: Measure, rows: tuple[tuple[int, int], ...], cells: int) -> list[int]:

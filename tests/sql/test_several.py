@@ -16,8 +16,7 @@ from scipy.stats import norm
 from dpstats.errors import DPStatsError, InvalidParameter
 from dpstats.release.session import Session
 from dpstats.sql import PrivateAnswers, PrivateSQL
-from dpstats.sql.noise import ShareRatio
-from dpstats.sql.several import all_answered
+from dpstats.sql.several import ShareRatio, all_answered
 from tests.nets.statements import wrong_rates
 
 DECLARED: dict[str, Any] = {

@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpstats.errors import InvalidParameter
-from dpstats.sql import PrivateSQL, duckdb_engine
+from dpstats.sql import PrivateSQL
+from dpstats.sql import engines as duckdb_engine
 from tests.sql import statistics_file
 
 ROWS = 600

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from dpstats.data import Table
-from dpstats.statistic.blocks import JACKKNIFE, block_rows, slots
+from dpstats.statistic.isolation import JACKKNIFE, block_rows, slots
 
 X = np.arange(24.0).reshape(12, 2)
 

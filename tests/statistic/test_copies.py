@@ -852,7 +852,7 @@ def test_one_row_moves_one_block_on_any_number_of_processes(make: Form, jobs: in
     for data in (rows, other):
         estimator = PrivateStatistic(make(), blocks=80, n_jobs=jobs)
         plan = estimator.plan(len(data), 1)
-        from dpstats.data.tables import Table
+        from dpstats.data.rows import Table
 
         private = estimator._read(Table(data), plan)
         found.append(estimator._values(private, np.arange(len(data)), plan))

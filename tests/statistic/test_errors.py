@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpstats.statistic.clipped_sums import Noise, located
-from dpstats.statistic.errors import BlockErrors, DifferenceErrors
+from dpstats.statistic.clipped_sums import BlockErrors, DifferenceErrors, Noise, located
 
 
 def errors(link: str | None = None, first: float = 10.0) -> BlockErrors:

@@ -16,9 +16,8 @@ import numpy as np
 import pytest
 
 from dpstats.errors import InvalidParameter
-from dpstats.statistic.blocks import BlockRows
 from dpstats.statistic.copies import Frozen
-from dpstats.statistic.isolation import check_time_limit, value_of
+from dpstats.statistic.isolation import BlockRows, check_time_limit, value_of
 
 ROWS = np.arange(10.0)[:, None]
 

@@ -11,8 +11,8 @@ import pytest
 from scipy import stats
 
 from dpstats.release.noise import ExactNoise, SimulatedNoise
-from dpstats.statistic import location
-from dpstats.statistic.location import Box, locations, n_candidates, spacing_of
+from dpstats.statistic import clipped_sums as location
+from dpstats.statistic.clipped_sums import Box, locations, n_candidates, spacing_of
 
 VALUES = (-3.0, -1.0, -0.3, 0.0, 0.25, 0.3, 1.0, 2.0, 4.0)
 BOX = Box(-4.0, 4.0)

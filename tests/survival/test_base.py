@@ -15,8 +15,7 @@ import pytest
 from dpstats.errors import BudgetExceeded, InvalidData, InvalidParameter
 from dpstats.privacy import PrivacyBudget
 from dpstats.survival import LogRankTest, PrivateSurvival
-from dpstats.survival.base import assumptions, crowding_notes
-from dpstats.survival.cells import Cells
+from dpstats.survival.cells import Cells, assumptions, crowding_notes
 
 RNG = np.random.default_rng(0)
 N = 300

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpstats.data.tables import Table
+from dpstats.data.rows import Table
 from dpstats.errors import InvalidData
 from dpstats.survival.cells import CELLS, POSITIONS, Cells, first_edge
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dpstats.survival.curves import Curves
-from dpstats.survival.incidences import cumulative_incidence
+from dpstats.survival.table import cumulative_incidence
 from tests.survival.test_curves import M, cells_of, exact
 
 

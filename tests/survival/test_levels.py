@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpstats.survival.cells import Cells
-from dpstats.survival.levels import LeastSquares, Levels, default_bins, levels_for
+from dpstats.survival.cells import Cells, LeastSquares, Levels, default_bins, levels_for
 
 SHAPES = [(1, 3), (2, 3), (3, 3), (5, 2), (9, 2), (36, 1), (49, 0)]
 PLACES = (1e-9, 0.3, 0.5, 1.0)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpstats.intervals import normal_laplace_quantile
-from dpstats.survival import limits as limits_module
-from dpstats.survival.curves import Curves
-from dpstats.survival.limits import (
+from dpstats.inference.error_distributions import normal_laplace_quantile
+from dpstats.survival import curves as limits_module
+from dpstats.survival.curves import (
     N_DRAWS,
+    Curves,
     critical_values,
     crossing_times,
     limits,

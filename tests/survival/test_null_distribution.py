@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from dpstats.survival import LogRankTest
-from dpstats.survival.levels import TABLE
+from dpstats.survival.cells import TABLE
+from dpstats.survival.hazard_ratios import Reference
 from dpstats.survival.log_rank import outcome
-from dpstats.survival.null_distribution import NullDistribution, _variance_error_factor
-from dpstats.survival.reference import Reference
-from dpstats.survival.residuals import RESIDUALS
+from dpstats.survival.null_distribution import RESIDUALS, NullDistribution, _variance_error_factor
 
 
 def pvalues(

@@ -9,7 +9,7 @@ import pytest
 
 from dpstats.errors import InvalidParameter
 from dpstats.survival import PrivateSurvival
-from dpstats.survival.plan import check_edges, finest_cells
+from dpstats.survival.table_plan import check_edges, finest_cells
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpstats.survival.levels import LeastSquares, levels_for
-from dpstats.survival.plan import expected_cells
-from dpstats.survival.reference import Reference, expectation_gradient, nonnegative_events
+from dpstats.survival.cells import LeastSquares, levels_for
+from dpstats.survival.hazard_ratios import Reference, expectation_gradient, nonnegative_events
+from dpstats.survival.table_plan import expected_cells
 
 M = 10
 EDGES = np.linspace(0, 1, M + 1)

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from dpstats.survival import LogRankTest
-from dpstats.survival.cells import times_at_edges
-from dpstats.survival.levels import LeastSquares, levels_for
-from dpstats.survival.plan import expected_cells
-from dpstats.survival.reference import Reference
-from dpstats.survival.residuals import Residuals, residual_integers
+from dpstats.survival.cells import LeastSquares, levels_for, times_at_edges
+from dpstats.survival.hazard_ratios import Reference
+from dpstats.survival.null_distribution import Residuals, residual_integers
+from dpstats.survival.table_plan import expected_cells
 
 M = 4
 EDGES = np.linspace(0, 1, M + 1)

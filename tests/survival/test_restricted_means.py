@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpstats.survival.restricted_means import Area, area_weights, band_areas
+from dpstats.survival.table import Area, area_weights, band_areas
 from tests.survival.test_curves import M, cells_of, discrete_rows, exact
 
 EDGES = np.arange(M + 1.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpstats.survival.shapes import LARGEST_SLOPE, MISFIT, PRIOR_STD, Shapes, limit_positions, lost_exposure
+from dpstats.survival.curves import LARGEST_SLOPE, MISFIT, PRIOR_STD, Shapes, limit_positions, lost_exposure
 
 
 def bin_of_rows(power: float, rate: float, n: int = 400_000) -> tuple[float, float, np.ndarray, float]:

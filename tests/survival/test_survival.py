@@ -13,7 +13,7 @@ from statsmodels.duration.survfunc import SurvfuncRight, survdiff
 from dpstats.errors import InvalidParameter
 from dpstats.privacy import PrivacyBudget
 from dpstats.survival import LogRankTest, PrivateSurvival
-from dpstats.survival.limits import critical_values, limits, monotone
+from dpstats.survival.curves import critical_values, limits, monotone
 from tests.survival.test_table import fitted
 
 

@@ -7,11 +7,10 @@ import pytest
 from statsmodels.duration.survfunc import survdiff
 
 from dpstats.survival import PrivateSurvival
-from dpstats.survival.cells import Cells
-from dpstats.survival.levels import LeastSquares, levels_for
-from dpstats.survival.plan import expected_cells
-from dpstats.survival.reference import Reference
-from dpstats.survival.table_log_rank import Moments, pool_causes, table_log_rank
+from dpstats.survival.cells import Cells, LeastSquares, levels_for
+from dpstats.survival.hazard_ratios import Reference
+from dpstats.survival.table import Moments, pool_causes, table_log_rank
+from dpstats.survival.table_plan import expected_cells
 
 M = 10
 

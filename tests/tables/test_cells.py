@@ -8,8 +8,8 @@ import pytest
 from scipy.optimize import minimize
 
 from dpstats.errors import InvalidParameter
-from dpstats.noisy_counts import CountNoise
-from dpstats.tables.cells import Cells, projection
+from dpstats.inference.noisy_counts import CountNoise
+from dpstats.tables.null_tests import Cells, projection
 
 NOISE = CountNoise("laplace", 2.0)
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpstats.noisy_counts import CountNoise
-from dpstats.tables.effects import COHENS_H, DIFFERENCE, ODDS_RATIO, RISK_RATIO, effect
-from dpstats.tables.shares import NoisyShare
+from dpstats.inference.noisy_counts import CountNoise
+from dpstats.tables.shares import COHENS_H, DIFFERENCE, ODDS_RATIO, RISK_RATIO, NoisyShare, effect
 
 MEASURES = (DIFFERENCE, RISK_RATIO, ODDS_RATIO, COHENS_H)
 

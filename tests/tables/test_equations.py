@@ -14,12 +14,11 @@ from scipy.stats import norm
 from statsmodels.stats.contingency_tables import StratifiedTable, Table, mcnemar
 from statsmodels.stats.proportion import confint_proportions_2indep
 
-from dpstats.error_distributions import NormalErrors
 from dpstats.errors import InvalidParameter
 from dpstats.inference import Estimates
-from dpstats.noisy_counts import CountNoise
+from dpstats.inference.error_distributions import NormalErrors
+from dpstats.inference.noisy_counts import CountNoise
 from dpstats.tables import ContingencyTable
-from dpstats.tables.effects import DIFFERENCE, ODDS_RATIO, RISK_RATIO, Measure
 from dpstats.tables.equations import (
     CommonErrors,
     PairedErrors,
@@ -31,6 +30,7 @@ from dpstats.tables.equations import (
     homogeneity_pvalue,
     reciprocal,
 )
+from dpstats.tables.shares import DIFFERENCE, ODDS_RATIO, RISK_RATIO, Measure
 
 MEASURES = [ODDS_RATIO, RISK_RATIO, DIFFERENCE]
 NAMES = [measure.name for measure in MEASURES]

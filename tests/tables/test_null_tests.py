@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy.stats import chi2_contingency
 
-from dpstats.noisy_counts import CountNoise
+from dpstats.inference.noisy_counts import CountNoise
 from dpstats.tables import ContingencyTable
-from dpstats.tables.cells import Cells
 from dpstats.tables.null_tests import (
+    Cells,
     concentrated,
     fit_pvalue,
     independence_pvalue,

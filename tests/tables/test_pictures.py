@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 
-from dpstats.report import picture_of
+from dpstats.inference.reports import picture_of
 from dpstats.tables import ContingencyTable
 
 WORDS = {1: "all cells", 2: "within groups", 3: "all cells"}

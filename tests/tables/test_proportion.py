@@ -13,7 +13,7 @@ from scipy.optimize import brentq
 from scipy.stats import binomtest
 
 from dpstats.errors import BudgetExceeded, InvalidData, InvalidParameter
-from dpstats.noisy_counts import CountNoise, at_least, at_most
+from dpstats.inference.noisy_counts import CountNoise, at_least, at_most
 from dpstats.privacy import PrivacyBudget
 from dpstats.release.session import Session
 from dpstats.tables import PrivateProportion

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpstats.noisy_counts import CountNoise
+from dpstats.inference.noisy_counts import CountNoise
 from dpstats.tables.shares import NoisyShare
 
 

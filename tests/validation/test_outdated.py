@@ -59,7 +59,7 @@ def test_a_page_is_outdated_when_code_changes_after_it(tmp_path: Path) -> None:
     commit("page.md", "1\n")
     assert names() == []
     commit("dpstats/means/clipped.py", "x = 1  # one\n")
-    commit("dpstats/groups/base.py", "y = 1\n")
+    commit("dpstats/groups/ratios.py", "y = 1\n")
     assert names() == []
     commit("dpstats/means/clipped.py", "x = 2\n")
     commit("dpstats/means/sparse/new.py", "z = 1\n")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dpstats.queries.bounds import perceptron_updates
+from dpstats.textbook.error_bounds import perceptron_updates
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "validation" / "studies"))
 import query_rules

@@ -26,8 +26,7 @@ from dpstats.means import ClippedMean
 from dpstats.means.moments import MEAN, TOGETHER
 from dpstats.regression import PrivateLinearRegression
 from dpstats.simulation import Gaussian, Study, StudyResults, compare, fit_formula
-from dpstats.simulation.table import CellResult
-from dpstats.simulation.verdicts import reproduced
+from dpstats.simulation.table import CellResult, reproduced
 
 FAST = Options("fast")
 # Every interval is at 1 - .05/84, so all verdicts of this file together fail falsely with probability 5% at most

@@ -13,7 +13,7 @@ import proportions
 import ranks
 import tables
 
-from dpstats.noisy_counts import CountNoise, at_least, at_most
+from dpstats.inference.noisy_counts import CountNoise, at_least, at_most
 
 
 def test_shares_of_the_tables_are_what_they_are_called() -> None:

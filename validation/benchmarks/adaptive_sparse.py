@@ -27,7 +27,7 @@ from timing import (
 )
 
 from dpstats.means import AdaptiveMean, SparseMean
-from dpstats.means.staging import plan_stages
+from dpstats.means.adaptive_radii import plan_stages
 
 ROUNDS = 5
 LIMIT = "numpy, `X.sum(axis=0)`: the limit"

@@ -11,7 +11,7 @@ from scipy.stats import kendalltau
 from timing import Case, interleaved, milliseconds, publish, ratios, table, versions, write_wanted
 
 from dpstats.covariance import PrivateCorrelation
-from dpstats.covariance.rank_correlation import concordance_sums
+from dpstats.covariance.private_correlation import concordance_sums
 
 LIMIT = "scipy, `kendalltau`: the limit"
 PAIRS = 10_000

@@ -39,7 +39,6 @@ from dpstats.means import AdaptiveMean, ClippedMean, CompleteCases, PrivateVaria
 from dpstats.quantiles import PrivateDistribution, PrivateMedian, PrivateQuantile
 from dpstats.ranks import KruskalWallisTest, MannWhitneyTest, SignedRankTest
 from dpstats.regression import (
-    FunctionalMechanismRegression,
     PrivateCountRegression,
     PrivateGammaRegression,
     PrivateLinearRegression,
@@ -49,6 +48,7 @@ from dpstats.regression import (
 from dpstats.statistic import PrivateStatistic
 from dpstats.survival import LogRankTest, PrivateSurvival
 from dpstats.tables import ContingencyTable, PrivateProportion
+from dpstats.textbook import FunctionalMechanismRegression
 
 ROWS, COLUMNS, FEW, ROUNDS = 200_000, 20, 1000, 5
 BOUNDS, SMALL = (-4.0, 4.0), 1e-6

@@ -21,8 +21,9 @@ import time
 import numpy as np
 from timing import cores, interleaved, milliseconds, publish, ratios, table, versions, write_wanted
 
-from dpstats.identity import LipschitzExtensionTest, RowDistanceTest, SpatialSignTest, null, row_distance
-from dpstats.identity.rows import round_to_steps
+from dpstats.identity import LipschitzExtensionTest, RowDistanceTest, SpatialSignTest, row_distance
+from dpstats.identity import calibration as null
+from dpstats.identity.row_distance_statistic import round_to_steps
 from dpstats.release.session import Session
 
 ROUNDS = 5

@@ -14,8 +14,9 @@ import time
 import numpy as np
 from timing import interleaved, milliseconds, peak_mib, publish, ratios, table, versions, write_wanted
 
-from dpstats.queries import IterativeConstruction, LinearQueries, OnlineMultiplicativeWeights
-from dpstats.queries.updates import MultiplicativeWeights, Perceptron
+from dpstats.queries import LinearQueries
+from dpstats.textbook import IterativeConstruction, OnlineMultiplicativeWeights
+from dpstats.textbook.updates import MultiplicativeWeights, Perceptron
 
 POINTS, ROUNDS = 1 << 20, 25
 UNIVERSE, ASKED = 1 << 16, 100_000

@@ -15,11 +15,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.queries.contrasts import Contrasts
-from dpstats.queries.entropic import descend, uniform
-from dpstats.queries.marginals import Table, margins
-from dpstats.queries.measured import Measured
-from dpstats.queries.residuals import closure
+from dpstats.queries.marginals import Contrasts, Table, closure, margins
+from dpstats.queries.synthetic import Measured, descend, uniform
 
 Floats = NDArray[np.float64]
 SELECTION_SHARE, ROUNDS_PER_ATTRIBUTE, STEPS = 0.1, 16, 40

@@ -1,8 +1,8 @@
 """AdaptiveMean on the RAND Health Insurance Experiment, beside the clipped mean with the bounds one would state.
 
-The columns and bounds are the demonstration's (dpstats/cli/demo.py). AdaptiveMean is told half of each range as an upper
-bound on the spread, which every column with these bounds satisfies, and nothing else; the clipped mean is told the
-range itself. The data are public, which is why errors can be shown. A row is one person-year.
+The columns and bounds are the demonstration's (dpstats/cli/doctor.py). AdaptiveMean is told half of each range as an
+upper bound on the spread, which every column with these bounds satisfies, and nothing else; the clipped mean is told
+the range itself. The data are public, which is why errors can be shown. A row is one person-year.
 
     python validation/real/adaptive_real.py
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 import dpstats
-from dpstats.cli.demo import COLUMNS, load
+from dpstats.cli.doctor import COLUMNS, load
 from dpstats.means import AdaptiveMean, ClippedMean
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "adaptive_real.md"

@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 import dpstats
-from dpstats.cli.demo import COLUMNS
+from dpstats.cli.doctor import COLUMNS
 from dpstats.groups import GroupMeans, MeanPerRow, one_row_per_unit
 from dpstats.means import ClippedMean
 from dpstats.privacy import group_privacy

@@ -23,10 +23,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "studies"))
 from identity_power import EPSILONS, LEVEL, POWER, critical_ratio, nonprivate
 
 import dpstats
-from dpstats.identity.alternatives import unit_vector
 from dpstats.identity.by_row_distance import SLACK
-from dpstats.identity.row_constants import approximate_null_f0, normal_clipped_square
-from dpstats.identity.rows import distance_of_row_sums, round_to_steps, row_sums
+from dpstats.identity.power import unit_vector
+from dpstats.identity.row_distance_statistic import (
+    approximate_null_f0,
+    distance_of_row_sums,
+    normal_clipped_square,
+    round_to_steps,
+    row_sums,
+)
 from dpstats.parallel import cut
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "identity_constants.md"

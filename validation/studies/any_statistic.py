@@ -26,8 +26,7 @@ from scipy.special import expit, ndtr
 import dpstats
 from dpstats.release.noise import SimulatedNoise
 from dpstats.statistic import PrivateStatistic
-from dpstats.statistic.clipped_sums import GRAINS, half_widths, located, sums
-from dpstats.statistic.location import Box, locations, spacing_of
+from dpstats.statistic.clipped_sums import GRAINS, Box, half_widths, located, locations, spacing_of, sums
 from dpstats.statistic.plan import LOCATION
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "any_statistic.md"
@@ -354,7 +353,7 @@ def corrected(case: Case, D: Blocks) -> np.ndarray:
     """Return the values of blocks as `PrivateStatistic` corrects them."""
     from itertools import combinations
 
-    from dpstats.statistic.blocks import JACKKNIFE
+    from dpstats.statistic.isolation import JACKKNIFE
 
     m = D.shape[1]
     fold = np.arange(m) * FOLDS // m

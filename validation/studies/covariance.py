@@ -23,7 +23,7 @@ import dpstats
 from dpstats.covariance import HotellingTest, PrivateCorrelation, PrivateCovariance, PrivatePCA
 from dpstats.errors import InvalidParameter
 from dpstats.means import AdaptiveMean
-from dpstats.means.staging import stage_curves
+from dpstats.means.adaptive_radii import stage_curves
 from dpstats.privacy.gaussian import gaussian_sigma
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "covariance.md"

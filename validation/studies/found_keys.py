@@ -20,10 +20,10 @@ import numpy as np
 from scipy.stats import norm
 
 import dpstats
-from dpstats.found_counts import FoundCounts
 from dpstats.groups import GroupMeans
-from dpstats.groups.discovered import found_ratio
-from dpstats.means.totals import COUNTS, SQUARES, SUMS
+from dpstats.groups.ratios import found_ratio
+from dpstats.inference.discovered_counts import FoundCounts
+from dpstats.means.ratio import COUNTS, SQUARES, SUMS
 from dpstats.mechanisms import Histogram
 from dpstats.privacy import Neighbors
 

@@ -23,9 +23,10 @@ import numpy as np
 VALIDATION = Path(__file__).resolve().parents[1]
 
 import dpstats  # noqa: E402
-from dpstats.groups import GroupMeans, anova  # noqa: E402
-from dpstats.groups.plan import GroupMeansPlan  # noqa: E402
-from dpstats.means import contrasts  # noqa: E402
+from dpstats.groups import GroupMeans  # noqa: E402
+from dpstats.groups import comparisons as anova  # noqa: E402
+from dpstats.groups.ratios import GroupMeansPlan  # noqa: E402
+from dpstats.means import ratio as contrasts  # noqa: E402
 from dpstats.means.ratio import Ratio  # noqa: E402
 from dpstats.parallel import run_blocks  # noqa: E402
 

@@ -28,17 +28,12 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 import dpstats
-from dpstats.identity import (
-    FilteringTest,
-    LipschitzExtensionTest,
-    RowDistanceTest,
-    SpatialSignTest,
-    StagedInnerProductTest,
-)
-from dpstats.identity.alternatives import farthest_distance
+from dpstats.identity import FilteringTest, LipschitzExtensionTest, RowDistanceTest, SpatialSignTest
 from dpstats.identity.base import PrivateTest
-from dpstats.identity.levels import pvalue
+from dpstats.identity.calibration import pvalue
+from dpstats.identity.power import farthest_distance
 from dpstats.release.session import Session
+from dpstats.textbook import StagedInnerProductTest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from identity_power import DELTA, LEVEL, POWER, exceed, nonprivate

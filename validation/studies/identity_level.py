@@ -26,17 +26,12 @@ import numpy as np
 from scipy import stats
 
 import dpstats
-from dpstats.identity import (
-    FilteringTest,
-    LipschitzExtensionTest,
-    RowDistanceTest,
-    SpatialSignTest,
-    StagedInnerProductTest,
-)
+from dpstats.identity import FilteringTest, LipschitzExtensionTest, RowDistanceTest, SpatialSignTest
 from dpstats.identity.base import PrivateTest
-from dpstats.identity.levels import pvalue
+from dpstats.identity.calibration import pvalue
 from dpstats.parallel import cut
 from dpstats.release.session import Session
+from dpstats.textbook import StagedInnerProductTest
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "identity_level.md"
 LEVEL = 0.05

@@ -30,19 +30,14 @@ from scipy.optimize import brentq
 from scipy.stats import chi2, ncx2
 
 import dpstats
-from dpstats.identity import (
-    FilteringTest,
-    LipschitzExtensionTest,
-    RowDistanceTest,
-    SpatialSignTest,
-    StagedInnerProductTest,
-)
-from dpstats.identity.alternatives import unit_vector
+from dpstats.identity import FilteringTest, LipschitzExtensionTest, RowDistanceTest, SpatialSignTest
 from dpstats.identity.base import PrivateTest
-from dpstats.identity.spatial_limit import normal_limit
+from dpstats.identity.by_spatial_sign import normal_limit
+from dpstats.identity.power import unit_vector
 from dpstats.identity.whitening import Reference
 from dpstats.parallel import cut
 from dpstats.privacy import gaussian_sigma
+from dpstats.textbook import StagedInnerProductTest
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 SIZES = ((500, 20), (1000, 100), (2000, 20), (5000, 500))

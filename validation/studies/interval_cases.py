@@ -15,7 +15,7 @@ import numpy as np
 from interval_laws import Law, Numbers, ball_mean
 from scipy import special
 
-from dpstats.data.tables import Table
+from dpstats.data.rows import Table
 from dpstats.errors import DPStatsError
 from dpstats.lattice import BoxLattice
 from dpstats.means import AdaptiveMean, ClippedMean, PrivateVariance, SparseMean

@@ -26,10 +26,11 @@ sys.path.insert(0, str(VALIDATION / "peers"))
 from regression_peers import ols  # noqa: E402
 
 import dpstats  # noqa: E402
-from dpstats.data.tables import Table  # noqa: E402
+from dpstats.data.rows import Table  # noqa: E402
 from dpstats.parallel import run_blocks  # noqa: E402
-from dpstats.regression import FunctionalMechanismRegression, SufficientStatisticsRegression  # noqa: E402
+from dpstats.regression import SufficientStatisticsRegression  # noqa: E402
 from dpstats.release.session import Session  # noqa: E402
+from dpstats.textbook import FunctionalMechanismRegression  # noqa: E402
 
 RESULTS = VALIDATION / "results" / "moment_regressions.md"
 SIZES, DIMENSIONS, EPSILONS = (5000, 20_000, 100_000), (1, 3, 10), (0.2, 1.0, 3.0)

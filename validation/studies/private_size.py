@@ -24,7 +24,7 @@ import numpy as np
 VALIDATION = Path(__file__).resolve().parents[1]
 
 import dpstats  # noqa: E402
-from dpstats.groups import anova  # noqa: E402
+from dpstats.groups import comparisons as anova  # noqa: E402
 from dpstats.means import ClippedMean, PrivateVariance  # noqa: E402
 from dpstats.means.ratio import Ratio  # noqa: E402
 from dpstats.sql import PrivateSQL  # noqa: E402

@@ -19,7 +19,7 @@ from scipy.optimize import brentq
 from scipy.stats import beta, binom
 
 import dpstats
-from dpstats.noisy_counts import CountNoise, at_least, at_most, limits
+from dpstats.inference.noisy_counts import CountNoise, at_least, at_most, limits
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "proportions.md"
 PUBLISHED = {(30, 0.1): 0.0905, (30, 1.0): 0.635, (100, 0.1): 0.353, (100, 1.0): 0.991}

@@ -28,14 +28,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dpstats
-from dpstats.data.counts import read_counts
-from dpstats.figures import new_figure
+from dpstats.data.opening import read_counts
+from dpstats.inference.figures import new_figure
 from dpstats.parallel import run_blocks
 from dpstats.privacy import gaussian_sigma, zcdp_rho
-from dpstats.queries import Bins, Domain, IterativeConstruction, LinearQueries, MarginalMWEM, WorkloadAnswers
+from dpstats.queries import Bins, Domain, LinearQueries, MarginalMWEM, WorkloadAnswers
+from dpstats.queries.answers import share_estimates
 from dpstats.queries.marginals import MarginalQueries
-from dpstats.queries.share_intervals import share_estimates
 from dpstats.release.session import Session
+from dpstats.textbook import IterativeConstruction
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "peers"))
 from aim import aim

@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 
 import dpstats
-from dpstats.queries import IterativeConstruction, LinearQueries
+from dpstats.queries import LinearQueries
+from dpstats.textbook import IterativeConstruction
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 UNIVERSE, ACCURACY, MANY_ROWS = 256, 0.1, 10**7

@@ -26,8 +26,8 @@ import numpy as np
 from scipy.special import ndtr
 
 from dpstats.means import SparseMean
-from dpstats.means.sparse import design
-from dpstats.means.sparse.release import Halves
+from dpstats.means import sparse_design as design
+from dpstats.means.sparse_selection import Halves
 from dpstats.parallel import cut, run_blocks
 from dpstats.privacy import gaussian_sigma
 from dpstats.release.session import Session

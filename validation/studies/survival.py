@@ -23,11 +23,12 @@ from scipy.stats import norm
 
 import dpstats
 from dpstats.survival import LogRankTest, PrivateSurvival
-from dpstats.survival.curves import Curves, PlacedCurves
-from dpstats.survival.levels import TABLE, LeastSquares, Levels
-from dpstats.survival.limits import (
+from dpstats.survival.cells import TABLE, LeastSquares, Levels
+from dpstats.survival.curves import (
     BAND_FACTOR,
+    Curves,
     Pair,
+    PlacedCurves,
     critical_values,
     limits,
     monotone,
@@ -35,13 +36,11 @@ from dpstats.survival.limits import (
     shaped_time_limits,
     time_limits,
 )
+from dpstats.survival.hazard_ratios import Reference
 from dpstats.survival.log_rank import LogRankPlan, outcome
-from dpstats.survival.plan import TablePlan
-from dpstats.survival.reference import Reference
-from dpstats.survival.residuals import RESIDUALS
-from dpstats.survival.restricted_means import Area
-from dpstats.survival.table import SurvivalTable
-from dpstats.survival.table_log_rank import table_log_rank
+from dpstats.survival.null_distribution import RESIDUALS
+from dpstats.survival.table import Area, SurvivalTable, table_log_rank
+from dpstats.survival.table_plan import TablePlan
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "survival.md"
 HORIZON, FINE, DRAWS, LEVEL = 1.2, 20, 2000, 0.95

@@ -21,10 +21,9 @@ from numpy.typing import NDArray
 
 import dpstats
 from dpstats.survival import LogRankTest, PrivateSurvival
-from dpstats.survival.hazard_ratios import HazardRatio
+from dpstats.survival.hazard_ratios import HazardRatio, Reference
 from dpstats.survival.log_rank import outcome
-from dpstats.survival.reference import Reference
-from dpstats.survival.table_log_rank import table_log_rank
+from dpstats.survival.table import table_log_rank
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "survival_levels.md"
 PLACES = 24

@@ -6,13 +6,28 @@ these and never stored. Changing the noise therefore changes the claimed cost.
 
 from __future__ import annotations
 
-from dpstats.privacy.stages.additive import Added, Block, JointStage, Spacing, Stage
-from dpstats.privacy.stages.discovery import Discovery
-from dpstats.privacy.stages.key_counts import KeyCounts
-from dpstats.privacy.stages.private_scale import HEAVY_SLACK, LEAST_HEAVY, SMOOTH_LAWS, OneOf, Smooth
-from dpstats.privacy.stages.responses import Coins, Responses, Shuffle
-from dpstats.privacy.stages.selection import Choice, Selection
-from dpstats.privacy.stages.streams import Comparisons
+from dpstats.privacy.stages.additive import (
+    HEAVY_SLACK,
+    LEAST_HEAVY,
+    SMOOTH_LAWS,
+    Added,
+    Block,
+    JointStage,
+    OneOf,
+    Smooth,
+    Spacing,
+    Stage,
+)
+from dpstats.privacy.stages.selection import (
+    Choice,
+    Coins,
+    Comparisons,
+    Discovery,
+    KeyCounts,
+    Responses,
+    Selection,
+    Shuffle,
+)
 
 AnyStage = (
     Stage

@@ -1,16 +1,29 @@
-"""Selection of the best candidates by noisy score, and of integers by their utility."""
+"""Stages that select: candidates, integers, questions above a threshold, keys; and randomized response."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any, ClassVar
 
-from dpstats.errors import refuse
-from dpstats.privacy.events import BoundedRange, Event, Pure
-from dpstats.privacy.guarantee import Neighbors
-from dpstats.privacy.rounding import quotient_up
-from dpstats.privacy.stages.additive import name_noise
-from dpstats.privacy.stages.costs import check_counts
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from dpstats.errors import DPStatsError, attempt, refuse
+from dpstats.inference.discovered_counts import KeyNoise, NormalNoise, TwoSidedNoise
+from dpstats.privacy.events import Approximate, BoundedRange, Event, Gaussian, Pure
+from dpstats.privacy.guarantee import Neighbors, quotient_up, up
+from dpstats.privacy.stages.additive import (
+    Block,
+    JointStage,
+    Stage,
+    check_counts,
+    describe_noise,
+    log_up,
+    name_noise,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,3 +186,497 @@ class Choice:
         words = self.words.format(size=self.size, candidates=self.candidates, scale=self.scale_steps)
         words += " of each key that was found" * self.per_key
         return f"{self.name}: {words}"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparisons:
+    """A stream of values compared with a noisy threshold, until as many as stated have been above.
+
+    Attributes
+    ----------
+    name : str
+    spacing : float
+        The length of one step of a value, in its units.
+    sensitivity_steps : int
+        Largest change of any value between neighboring datasets, in steps.
+    threshold_steps : int
+        The public threshold, in steps.
+    threshold_scale_steps, question_scale_steps : float
+        Scales of the Laplace noise of the threshold and of every question.
+    max_above : int
+        The stream ends with this many answers above.
+    answer_scale_steps : float, optional
+        Scale of the noise of a value that is released, which it is if above; None: none is.
+    redrawn : bool, default=True
+        Whether the noise of the threshold is redrawn after each answer above it, or drawn once for the whole stream.
+    answer_noise : {"laplace", "gaussian"}, default="laplace"
+        Distribution of the noise of a released value.
+    neighbors : Neighbors, default=Neighbors.REPLACE_ONE
+    part : str, default=""
+        The same as in `Stage`.
+
+    Examples
+    --------
+    >>> from dpstats.mechanisms import SparseVector
+    >>> (stage,) = SparseVector(100.0, 1.0, max_above=3).plan.stages
+    >>> stage.max_above, round(stage.threshold_scale_steps * stage.spacing, 6)
+    (3, 6.0)
+    """
+
+    name: str
+    spacing: float
+    sensitivity_steps: int
+    threshold_steps: int
+    threshold_scale_steps: float
+    question_scale_steps: float
+    max_above: int
+    answer_scale_steps: float | None = None
+    neighbors: Neighbors = field(default=Neighbors.REPLACE_ONE, kw_only=True)
+    part: str = field(default="", kw_only=True)
+    redrawn: bool = field(default=True, kw_only=True)
+    answer_noise: str = field(default="laplace", kw_only=True)
+
+    noise: ClassVar[str] = "laplace"
+
+    def __post_init__(self) -> None:
+        check_counts(max_above=self.max_above)
+
+    @property
+    def event(self) -> Event:
+        """What an accountant sees of one noisy threshold, with every answer above that it gives."""
+        # The threshold moves by one sensitivity, a question that is above by two (docs/proofs/sparse-vector.md).
+        steps = self.sensitivity_steps
+        above = 1 if self.redrawn else self.max_above
+        cost = Fraction(steps) / Fraction(self.threshold_scale_steps)
+        cost += Fraction(2 * above * steps) / Fraction(self.question_scale_steps)
+        return Pure(up(cost), neighbors=self.neighbors)
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """All that an accountant sees of a whole stream, however long."""
+        comparisons = (self.event,) * (self.max_above if self.redrawn else 1)
+        if self.answer_scale_steps is None:
+            return comparisons
+        value = Stage(
+            self.name,
+            self.answer_noise,
+            1,
+            self.spacing,
+            self.sensitivity_steps,
+            self.answer_scale_steps,
+            neighbors=self.neighbors,
+        )
+        return comparisons + value.events * self.max_above
+
+    def facts(self) -> dict[str, Any]:
+        """Return the facts of the stage, by name."""
+        scales = (self.threshold_scale_steps * self.spacing, self.question_scale_steps * self.spacing)
+        return {"name": self.name, "noise": self.noise, "max_above": self.max_above, "noise_scale": [*scales]}
+
+    def describe(self, n_candidates: int | None = None) -> str:
+        """Return the line of the stage in a printed plan."""
+        scales = (self.threshold_scale_steps * self.spacing, self.question_scale_steps * self.spacing)
+        return (
+            f"{self.name}: up to {self.max_above} above, Laplace noise of scale {scales[0]:.6g} on the threshold and "
+            f"{scales[1]:.6g} on a question"
+        )
+
+
+TAIL_ROUNDING = 1 + 2.0**-30  # normal tails are right to fifteen digits
+TAIL_UNDERFLOW = 1e-300  # what a tail loses by underflow
+_HALVINGS = 60
+
+
+def count_keys(neighbors: Neighbors) -> int:
+    """Return the number of keys that a row can touch. A replaced row leaves one key and enters another."""
+    return 2 if neighbors is Neighbors.REPLACE_ONE else 1
+
+
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """Counts, and other numbers, of keys that nobody declared. Proof: docs/proofs/discovery.md.
+
+    Every key of the data has Gaussian noise on its numbers. The noise of its count is conditioned to be below a
+    threshold, so a key without rows never passes. A key is released, verbatim, if its noisy count reaches the
+    threshold.
+
+    Attributes
+    ----------
+    touched : JointStage
+        The numbers of the keys that a row can touch, one key after the other in every block. The first block is
+        the counts. The noise of every other key is the same.
+    row_steps : int
+        What a row adds to the count of its key, in steps.
+    threshold_steps : int
+        The least noisy count that is released, in steps of the counts.
+
+    Examples
+    --------
+    >>> from dpstats.groups import GroupMeans
+    >>> (stage,) = GroupMeans(groups="discover", bounds=(0, 1), epsilon=1.0, delta=1e-6).plan(1000, 1).stages
+    >>> round(stage.threshold, 1)  # rows
+    45.0
+    """
+
+    touched: JointStage
+    row_steps: int
+    threshold_steps: int
+
+    def __post_init__(self) -> None:
+        if self.touched.noise != "gaussian" or self.touched.concentrated:
+            raise refuse(
+                "touched", allowed="have Gaussian noise on a lattice fine enough for its exact curve"
+            )
+        if self.counts.size != self.keys or any(block.size % self.keys for block in self.blocks):
+            raise refuse("touched", allowed="have a count, and other numbers, for each key of a row")
+        if not 1 <= self.row_steps < self.threshold_steps:
+            raise refuse("row_steps", given=self.row_steps, allowed="at least 1, and below threshold_steps")
+
+    @property
+    def keys(self) -> int:
+        """The number of keys that a row can touch."""
+        return count_keys(self.neighbors)
+
+    @property
+    def name(self) -> str:
+        """The name of the stage."""
+        return self.touched.name
+
+    @property
+    def noise(self) -> str:
+        """The distribution of the noise."""
+        return self.touched.noise
+
+    @property
+    def part(self) -> str:
+        """The rows that the stage reads."""
+        return self.touched.part
+
+    @property
+    def neighbors(self) -> Neighbors:
+        """The relation that the sensitivity is for."""
+        return self.touched.neighbors
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """The blocks of the two keys, counts first."""
+        return self.touched.blocks
+
+    @property
+    def counts(self) -> Block:
+        """The block of the counts."""
+        return self.touched.blocks[0]
+
+    @property
+    def threshold(self) -> float:
+        """The threshold in rows."""
+        return self.threshold_steps / self.row_steps
+
+    @property
+    def count_noise(self) -> KeyNoise:
+        """The noise of a count before it is conditioned, in rows."""
+        return NormalNoise(self.touched.scale_steps(self.counts) / self.row_steps)
+
+    @property
+    def count_std(self) -> float:
+        """Standard deviation of the noise of a count before it is conditioned, in rows."""
+        return self.count_noise.std
+
+    def width(self, block: Block) -> int:
+        """Return the length of a block for one key."""
+        return block.size // self.keys
+
+    @property
+    def event(self) -> Gaussian:
+        """The event of the noise."""
+        event = self.touched.event
+        if not isinstance(event, Gaussian):
+            raise DPStatsError("the cost of a discovery needs the exact Gaussian curve. This is a defect")
+        return event
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """All that an accountant sees: the noise, and the probability that the threshold adds."""
+        return self.event, Approximate(0.0, self.threshold_delta, neighbors=self.neighbors)
+
+    @property
+    def threshold_delta(self) -> float:
+        """The delta that the threshold costs, together with the noise."""
+        scale, event = self.touched.scale_steps(self.counts), self.event
+        # The discrete tails are at most these continuous ones, one step nearer.
+        above = _tail((self.threshold_steps - 1) / scale)
+        near = _tail((self.threshold_steps - self.row_steps - 1) / scale)
+        shown = (near - above * (2 - TAIL_ROUNDING**3) + TAIL_UNDERFLOW) / (1 - above)
+        apart = math.erf(event.mu / math.sqrt(8)) + 2 * event.total_variation
+        conditioned = math.expm1(-self.keys * math.log1p(-above))
+        if apart >= 1:
+            return 1.0
+        return min(1.0, TAIL_ROUNDING * (shown + apart * conditioned) / (1 - apart))
+
+    def facts(self) -> dict[str, Any]:
+        """Return the public facts of the stage, by name."""
+        blocks = [
+            {
+                "name": b.name,
+                "size": self.width(b),
+                "noise_scale": np.asarray(self.touched.noise_scale(b)).tolist(),
+            }
+            for b in self.blocks
+        ]
+        return {"name": self.name, "noise": self.noise, "threshold": self.threshold, "blocks": blocks}
+
+    def describe(self, n_candidates: int | None = None) -> str:
+        """Return the lines of the stage in a printed plan."""
+        lines = [
+            f"{b.name}: {describe_noise(self.width(b), self.noise, self.touched.noise_scale(b))}"
+            for b in self.blocks
+        ]
+        return (
+            f"{self.name}, of each key whose noisy count reaches {self.threshold:.1f} rows:\n    "
+            + "\n    ".join(lines)
+        )
+
+    def compute_power(self, sizes: Any) -> NDArray[np.float64]:
+        """Return the probability of releasing a key, for keys of these sizes."""
+        numbers, most = attempt(lambda: np.asarray(sizes, dtype=np.float64), Exception), self.threshold
+        if numbers is None:
+            raise refuse("sizes", given=sizes, allowed="a number, or numbers")
+        mass = self.count_noise.mass
+        shares = mass(most - numbers, most) / mass(np.full(numbers.shape, -np.inf), most)
+        return np.where(numbers > 0, np.clip(shares, 0.0, 1.0), 0.0)
+
+    def find_size(self, power: float) -> float:
+        """Return the size of a key that is released with this probability."""
+        low, high = 0.0, self.threshold + self.count_noise.reach
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            low, high = (low, middle) if self.compute_power(middle) >= power else (middle, high)
+        return high
+
+
+def _tail(z: float) -> float:
+    """Return a number that is at least P(N > z) for a standard normal N."""
+    return min(1.0 - 2.0**-53, float(ndtr(-z)) * TAIL_ROUNDING + TAIL_UNDERFLOW)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyCounts(Discovery):
+    """Counts of keys that nobody declared. Proof: docs/proofs/discovery.md, Theorem 2.
+
+    Discrete Laplace noise of the counts is thinned above 0: a draw of x > 0 steps stays with probability
+    exp(-x/``gap``), and is drawn again otherwise. So its upper tail is lighter than its lower one.
+
+    Attributes
+    ----------
+    touched, row_steps, threshold_steps
+        As in `Discovery`. The only block is the counts, and the noise is "laplace".
+    gap : float
+        Scale of the thinning, in steps. Infinite: there is none.
+
+    Examples
+    --------
+    >>> from dpstats.mechanisms import Histogram
+    >>> (stage,) = Histogram("discover", epsilon=1.0, delta=1e-6).plan.stages
+    >>> round(stage.threshold, 1)  # rows
+    18.0
+    """
+
+    gap: float = math.inf
+
+    def __post_init__(self) -> None:
+        if self.touched.noise != "laplace" or len(self.blocks) != 1 or self.counts.size != self.keys:
+            raise refuse("touched", allowed="have Laplace noise, and a count for each key of a row")
+        if not 1 <= self.row_steps < self.threshold_steps:
+            raise refuse("row_steps", given=self.row_steps, allowed="at least 1, and below threshold_steps")
+        if not self.gap > 0:
+            raise refuse("gap", given=self.gap, allowed="positive")
+
+    @property
+    def rates(self) -> tuple[Fraction, Fraction]:
+        """Exact rates at which the weights of the noise decrease above 0 and below 0, for each step."""
+        below = 1 / Fraction(self.touched.scale_steps(self.counts))
+        return below + (1 / Fraction(self.gap) if math.isfinite(self.gap) else 0), below
+
+    @property
+    def count_noise(self) -> KeyNoise:
+        above, below = (float(1 / (rate * self.row_steps)) for rate in self.rates)
+        return TwoSidedNoise(above, below)
+
+    @property
+    def epsilon(self) -> float:
+        """The cost of the noise. A replaced row pays for a key that it leaves, and for one that it enters."""
+        above, below = self.rates
+        return up(self.row_steps * (above + below if self.keys > 1 else above))
+
+    @property
+    def event(self) -> Approximate:  # type: ignore[override]
+        """The event of the noise and the threshold together."""
+        return Approximate(self.epsilon, self.threshold_delta, neighbors=self.neighbors)
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """All that an accountant sees: one event."""
+        return (self.event,)
+
+    def facts(self) -> dict[str, Any]:
+        """Return the public facts of the stage, by name."""
+        above, below = (float(1 / (rate * self.row_steps)) for rate in self.rates)
+        return Discovery.facts(self) | {"scale_above": above, "scale_below": below}
+
+    def describe(self, n_candidates: int | None = None) -> str:
+        """Return the lines of the stage in a printed plan."""
+        return (
+            f"{self.name}, of each key whose noisy count reaches {self.threshold:.1f} rows:\n    "
+            f"{self.counts.name}: a number, {self.count_noise.words}"
+        )
+
+    @property
+    def threshold_delta(self) -> float:
+        """The probability of showing a key that has one row in one dataset, and none in the neighbor."""
+        above, below = map(float, self.rates)
+        K, T = self.row_steps, self.threshold_steps
+        shown = math.exp(-above * (T - K)) * -math.expm1(-above * K)
+        rest = -math.expm1(-above) / math.expm1(below)
+        return min(1.0, TAIL_ROUNDING * shown / (rest - math.expm1(-above * T)) + TAIL_UNDERFLOW)
+
+
+@dataclass(frozen=True, slots=True)
+class Responses:
+    """Randomized response: every row keeps its answer with a public probability, otherwise another is drawn uniformly.
+
+    Attributes
+    ----------
+    name : str
+        Name of the stage.
+    n_categories : int
+        Answers are 0, ..., n_categories - 1.
+    keep_grains : int
+        The probability to keep an answer, in multiples of ``1/GRAIN``.
+    neighbors
+        The same as in `Stage`. Rows answer independently, so all rows together have the cost of one row.
+    part : str, default=""
+        The same as in `Stage`.
+
+    Examples
+    --------
+    >>> from dpstats.mechanisms import RandomizedResponse
+    >>> (stage,) = RandomizedResponse(1.0).plan.stages
+    >>> stage.n_categories, round(stage.keep_grains / stage.GRAIN, 4)  # kept with e/(1 + e)
+    (2, 0.7311)
+    """
+
+    name: str
+    n_categories: int
+    keep_grains: int
+    neighbors: Neighbors = field(default=Neighbors.REPLACE_ONE, kw_only=True)
+    part: str = field(default="", kw_only=True)
+
+    noise: ClassVar[str] = "randomized response"
+    GRAIN: ClassVar[int] = 2**62
+
+    @property
+    def event(self) -> Event:
+        """Event for the accountant: randomized response is exactly the worst pure release."""
+        kept = self.keep_grains * (self.n_categories - 1)
+        return Pure(log_up(Fraction(kept, self.GRAIN - self.keep_grains)), neighbors=self.neighbors)
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """Events of the stage for the accountant."""
+        return (self.event,)
+
+    @property
+    def keep_probability(self) -> float:
+        """Probability of keeping an answer."""
+        return self.keep_grains / self.GRAIN
+
+    def facts(self) -> dict[str, Any]:
+        """Return the facts of the stage, by name."""
+        return {"name": self.name, "noise": self.noise, "keep_probability": self.keep_probability}
+
+    def describe(self, n_candidates: int | None = None) -> str:
+        """Return the line of the stage in a printed plan."""
+        return f"{self.name}: one response a row, kept with probability {self.keep_probability:.6g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Coins:
+    """Uniform random signs of an algorithm. They depend on no row and have no privacy cost.
+
+    Attributes
+    ----------
+    name : str
+        Name of the stage.
+    shape : tuple of int
+        Shape of the array of signs.
+    released : bool, default=False
+        Whether the report gets the signs, as in a randomized test. Otherwise they are private.
+    part : str, default=""
+        The same as in `Stage`.
+
+    Examples
+    --------
+    >>> from dpstats.privacy import Coins
+    >>> Coins("signs", (100,)).events
+    ()
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    released: bool = field(default=False, kw_only=True)
+    part: str = field(default="", kw_only=True)
+
+    noise: ClassVar[str] = "coins"
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """Nothing: coins depend on no row."""
+        return ()
+
+    def facts(self) -> dict[str, Any]:
+        """Return the facts of the stage, by name."""
+        return {"name": self.name, "noise": self.noise, "size": math.prod(self.shape)}
+
+    def describe(self, n_candidates: int | None = None) -> str:
+        """Return the line of the stage in a printed plan."""
+        return f"{self.name}: {math.prod(self.shape)} {'coins' if self.released else 'private coins, not released'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Shuffle:
+    """A secret uniform order of ``size`` items. It depends on no row and has no privacy cost.
+
+    Attributes
+    ----------
+    name : str
+        Name of the stage.
+    size : int
+        Number of items.
+    part : str, default=""
+        The same as in `Stage`.
+
+    Examples
+    --------
+    >>> from dpstats.privacy import Shuffle
+    >>> Shuffle("order of the rows", 100).events
+    ()
+    """
+
+    name: str
+    size: int
+    part: str = field(default="", kw_only=True)
+
+    noise: ClassVar[str] = "shuffle"
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """Nothing: the order depends on no row."""
+        return ()
+
+    def facts(self) -> dict[str, Any]:
+        """Return the facts of the stage, by name."""
+        return {"name": self.name, "noise": self.noise, "size": self.size}
+
+    def describe(self, n_candidates: int | None = None) -> str:
+        """Return the line of the stage in a printed plan."""
+        return f"{self.name}: a uniform order of {self.size:,}, not released"

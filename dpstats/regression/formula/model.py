@@ -1,11 +1,20 @@
-"""Formulas with public declarations: the columns of the design, and the design row of each table row.
+"""The columns of terms: products of numbers and of factors in treatment coding, with full rank.
+
+Cells of a formula's factors: the columns that depend on factors only, and the cell of each row.
+
+Formulas with public declarations: the columns of the design, and the design row of each table row.
 
 formulaic parses a formula into terms. This package evaluates the terms itself. formulaic would take levels, means and
 knots from the data, and would evaluate Python code in which a row may use other rows.
+
+The rows of a formula's design as a source. It reads no data before a fit requests them.
 """
 
 from __future__ import annotations
 
+import ast
+import functools
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,17 +23,297 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.data.missing import NO_CODES, MissingCodes
-from dpstats.errors import DPStatsError, refuse, show, show_names
-from dpstats.regression.formula.cells import FormulaCells, find_cells
-from dpstats.regression.formula.coding import Column, Indicator, Number, list_columns, read_response
+from dpstats.data.opening import stated_shape
+from dpstats.data.parameters import unit_of
+from dpstats.data.rows import NO_CODES, MissingCodes, Rows, Table
+from dpstats.data.schema import Categories, Schema, Source
+from dpstats.data.values import as_int64
+from dpstats.errors import DPStatsError, InvalidParameter, refuse, refuse_data, show, show_names
 from dpstats.regression.formula.declared import (
     Declared,
     DeclaredTable,
+    Span,
+    Spline,
+    SplineColumn,
+    applied,
+    are_truths,
     check_declared,
     empty_table,
+    evaluate,
+    expression,
     is_truth,
+    open_table,
+    read_spline,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A column of the table, or an expression of several."""
+
+    text: str
+    source: str
+
+    @property
+    def column(self) -> str | None:
+        """The name of the column, or None for an expression."""
+        tree = expression(self.source)
+        return tree.id if isinstance(tree, ast.Name) else None
+
+    def of(self, table: DeclaredTable) -> Span:
+        return evaluate(expression(self.source), table.number)
+
+
+@dataclass(frozen=True, slots=True)
+class Indicator:
+    """Indicator of one level of a factor: 1 for a row in the level, 0 for another level, NaN for a missing one."""
+
+    text: str
+    source: str
+    code: int
+
+    def of(self, table: DeclaredTable) -> Span:
+        tree = read_argument(expression(self.source))
+        if isinstance(tree, ast.Name):
+            codes, low, high = table.codes(tree.id), 0.0, 1.0
+        else:
+            condition = evaluate(tree, table.number)
+            codes = condition.values
+            # A condition that holds for all numbers within bounds, or for none, gives constants.
+            low, high = sorted(float(end == self.code) for end in (condition.low, condition.high))
+        return Span(low, high, np.where(np.isnan(codes), np.nan, codes == self.code))
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """A column of categories, or a condition with the levels False and True, in treatment coding.
+
+    Factors of one ``name`` have the same values.
+    """
+
+    text: str
+    name: str
+    source: str
+    levels: tuple[Any, ...]
+    reference: int
+
+    def indicators(self, every: bool) -> list[Indicator]:
+        mark = "" if every else "T."
+        return [
+            Indicator(f"{self.text}[{mark}{level}]", self.source, code)
+            for code, level in enumerate(self.levels)
+            if every or code != self.reference
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A product of numbers, basis functions and indicators, of a term of the formula."""
+
+    parts: tuple[Number | SplineColumn | Indicator, ...]
+    term: str
+
+    @property
+    def text(self) -> str:
+        return ":".join(part.text for part in self.parts)
+
+    def of(self, table: DeclaredTable) -> Span:
+        times = functools.partial(applied, self.text, np.multiply)
+        return functools.reduce(times, [part.of(table) for part in self.parts])
+
+
+def list_columns(terms: list[Any], declared: Declared) -> list[Column]:
+    """Return the columns of the terms, without those that earlier columns span for any data.
+
+    The indicators of a factor add up to 1. So a term spans one part for each subset of its factors: the interaction
+    of the subset in treatment coding. A term keeps the parts that no earlier term has.
+    """
+    columns: list[Column] = []
+    spanned: set[tuple[frozenset[str], frozenset[str]]] = set()
+    for term in terms:
+        parts = [read_part(factor, declared) for factor in term.factors if factor.expr != "1"]
+        numbers = frozenset(part.text for part in parts if not isinstance(part, Factor))
+        factors = {part.name: part for part in parts if isinstance(part, Factor)}
+        subsets = [some for size in range(len(factors) + 1) for some in itertools.combinations(factors, size)]
+        new = [subset for subset in subsets if (numbers, frozenset(subset)) not in spanned]
+        spanned |= {(numbers, frozenset(subset)) for subset in new}
+        for coding in _joined(new) if parts else []:
+            choices: list[Sequence[Number | SplineColumn | Indicator]] = []
+            for part in parts:
+                match part:
+                    case Factor(name=name) if name in coding and part is factors[name]:
+                        choices.append(part.indicators(coding[name]))
+                    case Spline():
+                        choices.append(part.columns)
+                    case Number():
+                        choices.append([part])
+            # The levels of the first factor change fastest.
+            name = ":".join(part.text for part in parts)
+            columns += [Column(choice[::-1], name) for choice in itertools.product(*reversed(choices))]
+    return columns
+
+
+def _joined(subsets: Iterable[tuple[str, ...]]) -> list[dict[str, bool]]:
+    """Return fewer interactions with the same span. Each says, by factor, whether every level has a column."""
+    codings = [dict.fromkeys(subset, False) for subset in subsets]
+    while True:
+        for short, long in itertools.permutations(codings, 2):
+            more = dict(long.items() - short.items())
+            if len(short) == len(long) - 1 and list(more.values()) == [False]:
+                break
+        else:
+            return codings
+        # Together these two have every level of one factor: the first lacks only its reference level.
+        codings.remove(short)
+        long |= dict.fromkeys(more, True)
+
+
+def read_part(factor: Any, declared: Declared) -> Number | Spline | Factor:
+    """Return a formulaic factor, that is anything multiplied in a term, as a number, a spline or a factor."""
+    text, kind = factor.expr, factor.eval_method.value
+    if kind == "literal":
+        raise refuse("formula", got=text, allowed="have no numbers but 0 and 1 outside of I()")
+    source = f"`{text}`" if kind == "lookup" else text
+    tree, levels = expression(source), declared.levels
+    coding: list[ast.expr] = []
+    match tree:
+        case ast.Call(func=ast.Name(id="bs")) as call:
+            return read_spline(text, call)
+        case ast.Name(id=name):
+            if name not in levels or (name in declared.bounds and not is_truth(declared, name)):
+                return Number(text, source)
+        case ast.Call(func=ast.Name(id="C"), args=[ast.Name(id=name), *coding], keywords=[]):
+            if name not in levels:
+                raise refuse(
+                    "levels",
+                    got=f"levels of {show_names(levels)}",
+                    allowed=f"have the categories of {show(name)}",
+                    remedy=f"Declare levels={{{show(name)}: [...]}}",
+                )
+        case ast.Call(func=ast.Name(id="C"), args=[condition, *coding], keywords=[]):
+            if not _is_truth(condition, declared):
+                return Number(text, source)
+        case _ if not _is_truth(tree, declared):
+            return Number(text, source)
+    coded = read_argument(tree)
+    categories = levels[coded.id] if isinstance(coded, ast.Name) else Categories((False, True))
+    return Factor(text, ast.dump(coded), source, categories.values, _reference(coding, categories))
+
+
+def read_response(factor: Any, declared: Declared) -> Number | None:
+    """Return a formulaic factor as the number of each row, or None for a spline or a factor of categories."""
+    part = read_part(factor, declared)
+    if isinstance(part, Factor) and are_truths(part.levels):
+        return Number(part.text, part.source)
+    return part if isinstance(part, Number) else None
+
+
+def read_argument(tree: ast.expr) -> ast.expr:
+    """Return the column or the condition that C() and I() enclose."""
+    while (
+        isinstance(tree, ast.Call)
+        and isinstance(tree.func, ast.Name)
+        and tree.func.id in ("C", "I")
+        and tree.args
+    ):
+        tree = tree.args[0]
+    return tree
+
+
+def _is_truth(tree: ast.expr, declared: Declared) -> bool:
+    """Return whether an expression is a condition. The declarations decide."""
+    try:
+        return evaluate(tree, empty_table(declared).number).truth
+    except InvalidParameter:  # raised again where the expression is evaluated as a number
+        return False
+
+
+def _reference(coding: list[ast.expr], levels: Categories) -> int:
+    """Return the code of the level in ``contr.treatment(level)``. Without it, return the code of the first level."""
+    code = -1 if coding else 0
+    match coding:
+        case [ast.Call(func=function, args=args, keywords=keywords)] if ast.unparse(function) in _CODINGS:
+            base = [*args, *(keyword.value for keyword in keywords)]
+            if len(base) == 1 and isinstance(base[0], ast.Constant):
+                code = int(levels.codes([base[0].value])[0])
+    if code < 0:
+        raise refuse(
+            "C()",
+            got=", ".join(map(ast.unparse, coding)),
+            allowed="have the name of a column, and after it nothing or contr.treatment(level) with one of the levels "
+            f"{show_names(levels.values)}",
+        )
+    return code
+
+
+_CODINGS = ("contr.treatment", "Treatment")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FormulaCells:
+    """The split of a formula's columns: products of indicators of factors, and columns of numbers.
+
+    Attributes
+    ----------
+    factors : dict of str to Categories
+        Levels of each factor, by its column or its condition. Cells are all their combinations. Levels of the last
+        factor change fastest.
+    columns : array of shape (n_cells, q)
+        Values of the columns of factors in each cell.
+    is_factor : array of bool, shape (d,)
+        Whether each column of the formula is one of them.
+    """
+
+    factors: dict[str, Categories]
+    columns: NDArray[np.float64]
+    is_factor: NDArray[np.bool_]
+    _trees: dict[str, ast.expr]
+
+    def codes(self, table: DeclaredTable) -> NDArray[np.int64]:
+        """Return the code of the cell of each row, or -1 for a row with a missing category."""
+        found: Any = 0
+        missing: Any = False
+        for name, levels in self.factors.items():
+            tree = self._trees[name]
+            codes = (
+                table.codes(tree.id) if isinstance(tree, ast.Name) else evaluate(tree, table.number).values
+            )
+            missing = missing | np.isnan(codes)
+            found = found * len(levels) + as_int64(np.where(np.isnan(codes), 0.0, codes))
+        return np.where(missing, -1, found)
+
+
+def find_cells(columns: Sequence[Column], declared: Declared, most: int) -> FormulaCells | None:
+    """Return the cells of the factors of a design.
+
+    None if it has no factor, no column of numbers, an interaction of a factor with a number, or more than ``most``
+    cells.
+    """
+    trees: dict[str, ast.expr] = {}
+    codes: dict[str, dict[str, int]] = {}
+    for column in columns:
+        indicators = [part for part in column.parts if isinstance(part, Indicator)]
+        if indicators and len(indicators) < len(column.parts):
+            return None
+        for part in indicators:
+            tree = read_argument(expression(part.source))
+            name = tree.id if isinstance(tree, ast.Name) else ast.unparse(tree)
+            trees[name] = tree
+            codes.setdefault(column.text, {})[name] = part.code
+    factors = {
+        name: declared.levels[name] if isinstance(tree, ast.Name) else Categories((False, True))
+        for name, tree in trees.items()
+    }
+    sizes = [len(levels) for levels in factors.values()]
+    if not factors or len(codes) == len(columns) or math.prod(sizes) > most:
+        return None
+    cells = dict(zip(factors, np.indices(sizes).reshape(len(sizes), -1), strict=True))
+    values = [
+        np.all([cells[name] == code for name, code in own.items()], axis=0).astype(np.float64)
+        for own in codes.values()
+    ]
+    is_factor = np.array([column.text in codes for column in columns])
+    return FormulaCells(factors, np.stack(values, axis=1), is_factor, trees)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -284,3 +573,65 @@ def _response(terms: list[Any], declared: Declared) -> Number:
         written = " + ".join(map(str, terms))
         raise refuse("formula", given=written, allowed="have one number as its response")
     return part
+
+
+class FormulaRows(Source):
+    """Private rows of a table, as the design and the response of a formula.
+
+    Parameters
+    ----------
+    formula : Formula
+    data : data frame, or mapping of columns
+    cells : FormulaCells, optional
+        Read factors as the cell of each row, instead of as columns.
+
+    Examples
+    --------
+    >>> from dpstats.data import Schema
+    >>> from dpstats.regression.formula import FormulaRows, parse
+    >>> formula = parse("y ~ x", bounds={"x": (0, 1), "y": (0, 2)})
+    >>> FormulaRows(formula, {"x": [0.1, 0.2], "y": [1.0, 2.0]}).size(Schema())
+    (2, 1)
+    """
+
+    def __init__(self, formula: Formula, data: Any, cells: FormulaCells | None = None) -> None:
+        self._formula, self._data, self._cells = formula, data, cells
+        self.unit = unit_of(data)
+
+    def size(self, schema: Schema) -> tuple[int, int] | None:
+        data = self._data
+        column = next(iter(data.values()), None) if isinstance(data, Mapping) else data
+        shape = stated_shape(column)
+        names, cells = self._formula.names, self._cells
+        d = len(names) if cells is None else int(np.count_nonzero(~cells.is_factor))
+        return None if shape is None else (shape[0], d)
+
+    def resolve(self, schema: Schema, y: Any) -> tuple[Schema, dict[str, Any]]:
+        if self._formula.response is None:
+            raise refuse_data("y", allowed="given: the formula must have a response on its left side")
+        if y is not None:
+            raise refuse("y", allowed="not be given with a formula: the response is its left side")
+        return schema, {}
+
+    def read(self, schema: Schema, given: Mapping[str, Any] | None = None) -> Rows:
+        _, named = open_table(self._data)
+        beside: dict[str, Any] = {}
+        if self._cells is None:
+            X, response = self._formula.rows(self._data, schema.codes)
+        else:
+            X, response, groups = self._formula.split_rows(self._cells, self._data, schema.codes)
+            if schema.missing == "error" and (groups < 0).any():
+                raise refuse_data(
+                    "data",
+                    got="at least one missing category",
+                    allowed="have a level of every factor in each row",
+                    remedy="Declare None as a level, or set missing='drop'.",
+                )
+            beside = {"groups": groups}
+        beside |= {
+            part.role: part.read(
+                response if part.name is None else named(part.name), schema.missing, schema.codes
+            )
+            for part in schema.beside
+        }
+        return Table(X, **beside)

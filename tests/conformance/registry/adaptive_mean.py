@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from dpstats.data.tables import Table
+from dpstats.data.rows import Table
 from dpstats.means import AdaptiveMean
-from dpstats.means.adaptive_plan import OUTSIDE, SQUARED_NORMS, SUMS
+from dpstats.means.adaptive_estimate import OUTSIDE, SQUARED_NORMS, SUMS
 from dpstats.privacy import JointStage
 from registry.entry import Dataset, Entry, PlantedBug, core, fitted, less_noise, quieter
 

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from dpstats.lattice import Moments
-from dpstats.lattice.joint import FREE_SQUARES, FREE_SQUARES_BALL
+from dpstats.lattice.base import FREE_SQUARES, FREE_SQUARES_BALL
 from dpstats.means import ClippedMean
 from dpstats.means.moments import MEAN, OUTSIDE, SQUARES, TOGETHER
-from dpstats.means.region import Region
+from dpstats.means.ratio import Region
 from dpstats.privacy import Block, JointStage
 from registry.entry import (
     Entry,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dpstats.means import CompleteCases
-from dpstats.means.complete_cases import ROWS
+from dpstats.means.estimator import ROWS
 from dpstats.mechanisms.histogram import count_steps
 from registry.entry import Entry, PlantedBug, Understated, core, exact_integers, fitted, less_noise
 

@@ -11,9 +11,9 @@ import numpy as np
 
 from dpstats.auditing.movement import Steps, vectors
 from dpstats.covariance import PrivateCovariance
-from dpstats.covariance.box_moments import ABOVE, STAGE
-from dpstats.data.tables import Table
-from dpstats.means.ball_products import split_symmetric
+from dpstats.covariance.moments import ABOVE, STAGE
+from dpstats.data.rows import Table
+from dpstats.means.ellipsoids import split_symmetric
 from dpstats.release.session import Session
 from registry.entry import Dataset, Draw, Entry, PlantedBug, Understated, exact_integers, fitted, less_noise
 

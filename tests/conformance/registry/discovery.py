@@ -11,10 +11,10 @@ import numpy as np
 from scipy.special import log_ndtr, ndtr
 
 from dpstats.auditing.movement import Steps
-from dpstats.data.keys import read_labels
-from dpstats.data.tables import Table
+from dpstats.data.columns import read_labels
+from dpstats.data.rows import Table
 from dpstats.groups import GroupMeans
-from dpstats.means.totals import TOTALS
+from dpstats.means.ratio import TOTALS
 from dpstats.privacy import Discovery, Neighbors, Plan
 from dpstats.release.session import Session
 from registry.entry import Dataset, Draw, Entry, PlantedBug, Understated

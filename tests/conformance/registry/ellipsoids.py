@@ -10,8 +10,7 @@ import numpy as np
 
 from dpstats.auditing.movement import Steps
 from dpstats.covariance.principal_components import SCORES, PCAPlan, score_extension
-from dpstats.means.ellipsoid_plan import Step, shrunk_sums
-from dpstats.means.ellipsoids import Ellipsoid, round_extension, round_names
+from dpstats.means.ellipsoids import Ellipsoid, Step, round_extension, round_names, shrunk_sums
 from dpstats.release.session import Session
 from registry.entry import Dataset, Draw, Understated, columns
 from registry.reading import table_of

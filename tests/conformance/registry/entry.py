@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dpstats.auditing.movement import Steps, noisy
-from dpstats.data.tables import Table
+from dpstats.data.rows import Table
 from dpstats.privacy import (
     Comparisons,
     Discovery,

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from dpstats.identity import FilteringTest
-from dpstats.identity.filtering import (
+from dpstats.identity.by_filtering import (
     FilteringConstants,
     filtering_constants,
     largest_coordinate,

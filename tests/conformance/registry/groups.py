@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from dpstats.auditing.movement import Steps, vectors
-from dpstats.data.tables import Table
-from dpstats.groups import GroupMeans, MeanPerRow, unit_totals
+from dpstats.data.rows import Table
+from dpstats.groups import GroupMeans, MeanPerRow
+from dpstats.groups import units as unit_totals
 from dpstats.groups.mean_per_row import unit_places
-from dpstats.lattice.joint import box_movement
-from dpstats.means import totals
+from dpstats.lattice.base import box_movement
+from dpstats.means import ratio as totals
 from dpstats.privacy import Plan
 from dpstats.release.session import Session
 from registry.entry import Dataset, Draw, Entry, PlantedBug, Understated, less_noise

@@ -9,17 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from dpstats.data.counts import read_counts
+from dpstats.data.opening import read_counts
 from dpstats.privacy import Plan
-from dpstats.queries import IterativeConstruction, NetMechanism, OnlineMultiplicativeWeights, SmallDB
-from dpstats.queries.counts import ROW
-from dpstats.queries.iterative import Search
-from dpstats.queries.net import DATABASE, worst_errors
-from dpstats.queries.online import Conversation
-from dpstats.queries.rounds import its_answer, worst_query
+from dpstats.queries.linear import ROW
 from dpstats.release.noise import SimulatedNoise
-from dpstats.release.session import Session
-from dpstats.release.stream import Stream
+from dpstats.release.session import Session, Stream
+from dpstats.textbook import IterativeConstruction, NetMechanism, OnlineMultiplicativeWeights, SmallDB
+from dpstats.textbook.iterative_construction import Search, its_answer, worst_query
+from dpstats.textbook.net_mechanism import DATABASE, worst_errors
+from dpstats.textbook.online_multiplicative_weights import Conversation
 from registry.entry import Dataset, Draw, Entry, PlantedBug
 from registry.sparse_vector import InBlocks, KeepsThreshold
 

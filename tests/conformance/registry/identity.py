@@ -18,12 +18,12 @@ from dpstats.identity import (
     LipschitzExtensionTest,
     RowDistanceTest,
     SpatialSignTest,
-    StagedInnerProductTest,
     exact_inner_product_extension,
 )
 from dpstats.identity.base import PrivateTest
-from dpstats.identity.rows import Centering, row_distance, row_sums
+from dpstats.identity.row_distance_statistic import Centering, row_distance, row_sums
 from dpstats.privacy import PrivacyGuarantee, compose
+from dpstats.textbook import StagedInnerProductTest
 from registry.entry import Dataset, Draw, Entry, PlantedBug, core, fitted, less_noise, remembered
 
 # No entry calibrates in an audit; scikit-learn's checks do, many times.

@@ -11,14 +11,13 @@ import numpy as np
 import pandas as pd
 
 from dpstats.auditing.movement import vectors
-from dpstats.data.levels import Categories
-from dpstats.data.tables import Table
+from dpstats.data.rows import Table
+from dpstats.data.schema import Categories
 from dpstats.groups import GroupMeans
 from dpstats.privacy import JointStage, Plan
 from dpstats.regression import PrivateLinearRegression, engine
 from dpstats.regression.blocks import Question
-from dpstats.regression.factors_plan import check_factors
-from dpstats.regression.levels_plan import Centered, ResidualTotals
+from dpstats.regression.levels_plan import Centered, ResidualTotals, check_factors
 from dpstats.release.session import Session
 from registry.entry import Asked, Dataset, Entry, PlantedBug, less_noise
 from registry.regression import worst_rows

@@ -10,9 +10,9 @@ import numpy as np
 from dpstats.regression import PrivateCountRegression, PrivateGammaRegression
 from dpstats.regression.blocks import Blocks, Question
 from dpstats.regression.engine import release
-from dpstats.regression.log_linear_rows import Excess, LogLinearStep, Spread
-from dpstats.regression.movement import GRADIENT
+from dpstats.regression.log_linear_plan import Excess, LogLinearStep, Spread
 from dpstats.regression.plan import STEPS, size_name, step_name
+from dpstats.regression.rows import GRADIENT
 from dpstats.release.session import Session
 from registry.entry import Entry, less_noise
 from registry.regression import at_radius, on_one_way, planted, questions, regression_entry, with_row

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from dpstats.data.tables import Table
+from dpstats.data.rows import Table
 from dpstats.groups import GroupMeans, MeanPerRow
 from dpstats.groups.mean_per_row import unit_places
-from dpstats.means import ClippedMean, PrivateVariance, totals
+from dpstats.means import ClippedMean, PrivateVariance
+from dpstats.means import ratio as totals
 from dpstats.mechanisms import Histogram
 from dpstats.tables import ContingencyTable, PrivateProportion
 from dpstats.tables.proportion import COUNT

@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from dpstats.data.tables import Table
+from dpstats.data.rows import Table
 from dpstats.privacy import Plan, Stage
 from dpstats.quantiles import PrivateDistribution, PrivateMedian, PrivateQuantile
 from dpstats.quantiles.distribution import COUNTS as DYADIC
 from dpstats.quantiles.grid import Grid, sorted_places
-from dpstats.quantiles.joint import counts_beside
+from dpstats.quantiles.halving import counts_beside
 from dpstats.quantiles.median import MEDIAN
-from dpstats.quantiles.plan import POINTS
+from dpstats.quantiles.quantile_plan import POINTS
 from dpstats.release.session import Part, Session
-from dpstats.sensitivity.order_statistics import median_reach
+from dpstats.sensitivity.smooth import median_reach
 from registry.entry import (
     Dataset,
     Draw,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dpstats.covariance import PrivateCorrelation
-from dpstats.covariance.rank_correlation import STAGE
+from dpstats.covariance.private_correlation import STAGE
 from registry.entry import (
     Dataset,
     Entry,

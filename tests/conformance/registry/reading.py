@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 
 from dpstats.covariance import HotellingTest
-from dpstats.data.keys import read_labels
-from dpstats.data.tables import Table
+from dpstats.data.columns import read_labels
+from dpstats.data.rows import Table
 from dpstats.groups import GroupMeans, GroupQuantiles, MeanPerRow
 from dpstats.groups.mean_per_row import unit_places
 from dpstats.privacy import Choice, Discovery, Plan, Selection
-from dpstats.queries.base import HistogramRelease
 from dpstats.queries.workload import WorkloadRelease
 from dpstats.ranks.rank_tests import GroupRankTest
 from dpstats.regression import PrivateLogisticRegression
@@ -20,8 +19,9 @@ from dpstats.regression.base import Regression
 from dpstats.release.groups import Nested, Windows
 from dpstats.release.noise import SimulatedNoise
 from dpstats.release.session import Session
-from dpstats.survival.base import SurvivalEstimator
+from dpstats.survival.cells import SurvivalEstimator
 from dpstats.tables import ContingencyTable, PrivateProportion
+from dpstats.textbook.histogram_release import HistogramRelease
 from registry.entry import Entry
 
 FIRST = np.arange(50)

@@ -12,15 +12,14 @@ from typing import Any
 import numpy as np
 
 from dpstats.auditing.movement import vectors
-from dpstats.data.tables import Table
+from dpstats.data.rows import Table
 from dpstats.privacy import JointStage, Plan
 from dpstats.regression import PrivateLinearRegression, PrivateLogisticRegression
 from dpstats.regression.blocks import Blocks, Question
 from dpstats.regression.engine import first_path, release
-from dpstats.regression.log_linear import LogLinearRegression
-from dpstats.regression.movement import GRADIENT
+from dpstats.regression.generalized_linear import LogLinearRegression
 from dpstats.regression.plan import step_name
-from dpstats.regression.rows import LinearStep, LogisticStep, Step, Tail
+from dpstats.regression.rows import GRADIENT, LinearStep, LogisticStep, Step, Tail
 from dpstats.release.session import Session
 from registry.entry import Asked, Dataset, Entry, PlantedBug, Understated, less_noise, quieter
 

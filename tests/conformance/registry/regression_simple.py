@@ -10,17 +10,13 @@ from typing import Any
 import numpy as np
 
 from dpstats.auditing.movement import Steps, vectors
-from dpstats.regression import (
-    FunctionalMechanismRegression,
-    PrivateLinearRegression,
-    SufficientStatisticsRegression,
-)
+from dpstats.regression import PrivateLinearRegression, SufficientStatisticsRegression
 from dpstats.regression.blocks import Block
-from dpstats.regression.moments import STAGE
-from dpstats.regression.movement import MOMENTS
-from dpstats.regression.rows import SecondMoments
+from dpstats.regression.linear_path import STAGE
+from dpstats.regression.rows import MOMENTS, SecondMoments
 from dpstats.regression.sufficient import FromMoments
 from dpstats.release.session import Session
+from dpstats.textbook import FunctionalMechanismRegression
 from registry.entry import Dataset, Draw, Entry, PlantedBug, Understated, less_noise
 from registry.regression import plan_of, public, table
 

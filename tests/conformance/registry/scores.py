@@ -14,12 +14,9 @@ import numpy as np
 
 from dpstats.auditing.movement import Steps
 from dpstats.privacy import JointStage, Plan
-from dpstats.regression import (
-    FunctionalMechanismRegression,
-    PrivateLinearRegression,
-    PrivateLogisticRegression,
-)
+from dpstats.regression import PrivateLinearRegression, PrivateLogisticRegression
 from dpstats.release.session import Session
+from dpstats.textbook import FunctionalMechanismRegression
 from registry.entry import Dataset, Entry, PlantedBug, Understated, less_noise
 from registry.movement import joined
 

@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from dpstats.data.tables import Table
+from dpstats.data.rows import Table
 from dpstats.lattice import BallLattice
 from dpstats.means import SparseMean
-from dpstats.means.sparse.plan import LAST, SQUARES, SUPPORT, RunningMean
-from dpstats.means.sparse.release import columns_of
+from dpstats.means.sparse_selection import LAST, SQUARES, SUPPORT, RunningMean, columns_of
 from dpstats.privacy import Stage
 from registry.entry import Dataset, Draw, Entry, PlantedBug, core, fitted, less_noise
 

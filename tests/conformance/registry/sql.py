@@ -18,10 +18,9 @@ import polars
 from dpstats.privacy import Neighbors, OneOf, Plan, Stage
 from dpstats.release.session import Session
 from dpstats.sql import PrivateSQL
-from dpstats.sql.kinds import Setting, choose_unit_points
+from dpstats.sql.kinds import Setting, Source, choose_unit_points
 from dpstats.sql.private_sql import Query, SQLPlan
 from dpstats.sql.quantiles import SQLQuantilesPlan
-from dpstats.sql.source import Source
 from registry.entry import Entry, PlantedBug, Understated, less_noise
 from registry.sparse_vector import InBlocks
 from tests.sql.databases import Database, known_engine, replaced, shared

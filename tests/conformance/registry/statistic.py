@@ -14,8 +14,7 @@ import numpy as np
 from dpstats.privacy import JointStage
 from dpstats.release.session import Part, Session
 from dpstats.statistic import PrivateStatistic
-from dpstats.statistic.clipped_sums import GRAINS, sums
-from dpstats.statistic.location import Box, locations, spacing_of
+from dpstats.statistic.clipped_sums import GRAINS, Box, locations, spacing_of, sums
 from dpstats.statistic.plan import LOCATION, ORDER, SUMS
 from registry.entry import Dataset, Entry, PlantedBug, Understated, core, fitted, less_noise
 

@@ -9,16 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from dpstats.data.tables import Table
+from dpstats.data.rows import Table
 from dpstats.privacy import Plan
 from dpstats.release.session import Session
 from dpstats.survival import LogRankTest, PrivateSurvival
-from dpstats.survival.cells import CELLS, POSITIONS
-from dpstats.survival.levels import TABLE
-from dpstats.survival.plan import expected_cells
-from dpstats.survival.reference import Reference
-from dpstats.survival.residuals import RESIDUALS, Residuals
+from dpstats.survival.cells import CELLS, POSITIONS, TABLE
+from dpstats.survival.hazard_ratios import Reference
+from dpstats.survival.null_distribution import RESIDUALS, Residuals
 from dpstats.survival.table import SurvivalTable
+from dpstats.survival.table_plan import expected_cells
 from registry.entry import Dataset, Draw, Entry, PlantedBug, Understated, less_noise
 from registry.reading import fit_rows, subjects, table_of
 

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from dpstats.auditing.movement import noisy, vectors
-from dpstats.data.tables import Table
+from dpstats.data.rows import Table
 from dpstats.privacy import Plan
 from dpstats.queries import LinearQueries, MarginalMWEM, WorkloadAnswers
-from dpstats.queries.entropic import descend, uniform
-from dpstats.queries.gaussian_release import ANSWERS
-from dpstats.queries.marginal_rounds import Rounds, its_counts, worst_table
+from dpstats.queries.marginals import added_up, residual
+from dpstats.queries.mwem import Rounds, its_counts, worst_table
 from dpstats.queries.residual_release import RESIDUALS
-from dpstats.queries.residuals import added_up, residual
+from dpstats.queries.synthetic import descend, uniform
+from dpstats.queries.workload import ANSWERS
 from dpstats.release.session import Session
 from registry.entry import (
     Dataset,

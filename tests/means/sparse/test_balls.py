@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from dpstats.means.sparse.balls import cross_radius, honest_cross_radius, release_balls
+from dpstats.means.sparse_design import cross_radius, honest_cross_radius, release_balls
 
 
 def test_stages_never_plan_more_noise_than_one():

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpstats.means.sparse.design import Problem, found, noise_variance, planned_design, planned_error, weakest
+from dpstats.means.sparse_design import Problem, found, noise_variance, planned_design, planned_error, weakest
 from dpstats.privacy import zcdp_rho
 
 A = Problem(2000, 2000, 2000, 10, 1.0, 1.0, 1e-6, False, 6.0)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from dpstats.data.tables import Narrow
+from dpstats.data.rows import Narrow
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.means import SparseMean
 from dpstats.privacy import (

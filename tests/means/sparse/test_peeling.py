@@ -8,7 +8,7 @@ from scipy import stats
 
 from dpstats.errors import NotPrivate
 from dpstats.means import SparseMean
-from dpstats.means.sparse.peeling import peeling_cost, peeling_delta
+from dpstats.means.sparse_selection import peeling_cost, peeling_delta
 from dpstats.mechanisms import ReportNoisyMax
 from dpstats.privacy import (
     PrivacyGuarantee,

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from dpstats.means.sparse.recovery import (
+from dpstats.means.sparse_design import (
     SURE,
     additive_tail,
     gumbel_tail,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from dpstats.data.memory import Memory
+from dpstats.data.opening import Memory
 from dpstats.means import SparseMean
 from tests.means.sparse.test_estimator import OPTIONS, WAYS, rows
 

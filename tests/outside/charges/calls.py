@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from dpstats.cli import main
-from dpstats.cli.undelivered import KeptResults
+from dpstats.cli.output import KeptResults
 from dpstats.errors import ChargedError
 from dpstats.privacy import PrivacyBudget
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from dpstats.cli import exits
-from dpstats.cli.undelivered import Delivery
+from dpstats.cli import output as exits
+from dpstats.cli.output import Delivery
 from dpstats.release.charges import Account
 from dpstats.release.session import Session
 from tests.outside.charges.calls import Outcome, command_calls, folder, registered_calls

@@ -17,13 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from dpstats.cli.input import InputTable, add_table
-from dpstats.data.levels import Categories
+from dpstats.cli.options import InputTable, add_table
 from dpstats.data.opening import open_source
-from dpstats.data.schema import Schema
+from dpstats.data.schema import Categories, Schema
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.sql.catalogue import fold, quoted
-from dpstats.sql.source import Source
+from dpstats.sql.kinds import Source
 from tests.outside.files.tables import MISSING, TableCase, draw_record, draw_table
 from tests.outside.files.writers import CONTAINERS, ESCAPING, WRITERS, write_all
 

@@ -8,7 +8,7 @@ from decimal import Decimal
 from random import Random
 from typing import Any
 
-from dpstats.data.words import MISSING_WORDS
+from dpstats.data.values import MISSING_WORDS
 
 TEXTS = [
     "north", "x y", "", " ", "NA", "null", "None", "nan", "1,000", "1.000,5", "007", "1.0", "1_0", "0x10", "=1+1",

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dpstats.data import text
-from dpstats.data.duckdb_files import Scan
+from dpstats.data.duckdb_rows import Scan
 from tests.outside.files.net import Net
 from tests.outside.files.writers import WRITERS
 from tests.outside.seeds import daily_seed, replay

@@ -13,7 +13,7 @@ import pytest
 from dpstats import errors
 from dpstats.data import parameters
 from dpstats.means import ClippedMean
-from dpstats.privacy import tradeoff
+from dpstats.privacy import plan as tradeoff
 from dpstats.quantiles import PrivateQuantile, quantile
 from dpstats.release import estimator
 from tests.outside.messages.examples import Script, public_slots, scripts

@@ -20,7 +20,7 @@ from scipy.special import logit as log_odds
 
 from dpstats.errors import InvalidParameter
 from dpstats.statistic import PrivateStatistic
-from dpstats.statistic.blocks import FOLDS, JACKKNIFE, BlockRows, block_rows
+from dpstats.statistic.isolation import FOLDS, JACKKNIFE, BlockRows, block_rows
 from dpstats.statistic.plan import block_loss
 from tests.outside.statements.populations import (
     SIZE,

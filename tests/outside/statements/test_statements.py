@@ -13,18 +13,18 @@ import pytest
 from scipy.stats import f as f_law
 
 from dpstats.groups import GroupMeans
-from dpstats.groups.plan import GroupMeansPlan
+from dpstats.groups.ratios import GroupMeansPlan
+from dpstats.inference.multiple_testing import Together
 from dpstats.regression import PrivateCountRegression
 from dpstats.regression.base import Regression
-from dpstats.regression.error_laws import Robust
+from dpstats.regression.hypotheses import Robust
 from dpstats.regression.levels import LevelsEstimate, LevelsFit
 from dpstats.regression.plan import RegressionPlan
 from dpstats.statistic import PrivateStatistic
-from dpstats.statistic.errors import BlockErrors, DifferenceErrors
+from dpstats.statistic.clipped_sums import BlockErrors, DifferenceErrors
 from dpstats.statistic.plan import StatisticPlan
 from dpstats.survival.curves import Curves
 from dpstats.survival.hazard_ratios import HazardRatio
-from dpstats.together import Together
 from tests.outside.seeds import daily_seed
 from tests.outside.statements import group_means, levels, regressions, statistics, survival
 from tests.outside.statements.net import Net, describe, draw_cell

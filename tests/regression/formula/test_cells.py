@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpstats.data.levels import Categories
+from dpstats.data.schema import Categories
 from dpstats.errors import InvalidParameter
 from dpstats.regression.formula import parse
 

@@ -22,7 +22,7 @@ from dpstats.mechanisms import (
     SparseVector,
 )
 from dpstats.simulation import Adapter, Study, compare
-from dpstats.simulation.losses import estimate_of
+from dpstats.simulation.samplers import estimate_of
 
 STREAMS = {"above threshold": AboveThreshold, "sparse vector": SparseVector, "numeric": NumericSparseVector}
 

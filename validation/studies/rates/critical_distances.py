@@ -19,7 +19,7 @@ from scipy.stats import chi2, ncx2
 
 from dpstats.identity import FilteringTest, LipschitzExtensionTest, RowDistanceTest, SpatialSignTest
 from dpstats.simulation import Gaussian, crossing_point
-from dpstats.simulation.losses import estimate_of
+from dpstats.simulation.samplers import estimate_of
 
 ROOT = Path(__file__).resolve().parents[3]
 

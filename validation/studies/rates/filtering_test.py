@@ -20,9 +20,9 @@ from outcomes import Options, Outcome, main
 from scipy.optimize import brentq
 from scipy.special import erf, ndtr
 
-from dpstats.identity.filtering import filtering_constants
+from dpstats.identity.by_filtering import filtering_constants
 from dpstats.simulation import Adapter, Study
-from dpstats.simulation.pictures import plot_risk
+from dpstats.simulation.study_report import plot_risk
 
 THEOREM = "9.3.3 (filtering test)"
 DELTA = 1e-6  # of FilteringTest's default

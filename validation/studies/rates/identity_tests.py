@@ -36,7 +36,7 @@ from critical_distances import (
 from outcomes import LEVEL, Options, Outcome, main
 
 from dpstats.simulation import Adapter, Study, StudyResults, compare, fit_formula
-from dpstats.simulation.pictures import plot_risk
+from dpstats.simulation.study_report import plot_risk
 
 TITLES = {
     "row distance": "row-distance rate (9.3.2, 9.3.4 as printed)",

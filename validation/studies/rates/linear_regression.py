@@ -28,8 +28,8 @@ from sklearn.base import clone
 from dpstats.privacy import gaussian_sigma
 from dpstats.regression import PrivateLinearRegression
 from dpstats.simulation import Study, StudyResults, fit_formula
-from dpstats.simulation.pictures import plot_risk
-from dpstats.simulation.risks import Term
+from dpstats.simulation.study_report import plot_risk
+from dpstats.simulation.table import Term
 
 DELTA = 1e-6
 BOUND = 4.0

@@ -16,7 +16,7 @@ from outcomes import LEVEL, Options, Outcome, main
 from dpstats.means import ClippedMean, clipping_radius
 from dpstats.privacy import gaussian_sigma
 from dpstats.simulation import Gaussian, Study, fit_formula
-from dpstats.simulation.pictures import plot_risk
+from dpstats.simulation.study_report import plot_risk
 
 DELTA = 1e-5
 D = 16

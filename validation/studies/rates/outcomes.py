@@ -13,7 +13,7 @@ from typing import Any
 from dpstats.simulation import Check, FormulaFit, RateFit, Study, StudyResults
 from dpstats.simulation.comparison import CheckedCell
 from dpstats.simulation.rate_fit import fit_rate
-from dpstats.simulation.verdicts import REPRODUCED, UNDECIDED
+from dpstats.simulation.table import REPRODUCED, UNDECIDED
 
 ROWS = 84
 """At most this many verdicts are given in one run: intervals are at 1 - .05/ROWS each, so at 95% together."""

@@ -24,7 +24,7 @@ from outcomes import HEADER, LEVEL, ROWS, SCALES, Options, Outcome, markdown_tab
 from dpstats.errors import DPStatsError
 from dpstats.simulation import study_report
 from dpstats.simulation.study_report import provenance
-from dpstats.simulation.verdicts import reproduced
+from dpstats.simulation.table import reproduced
 
 ROOT = Path(__file__).resolve().parents[3]
 RESULTS = ROOT / "validation" / "results"

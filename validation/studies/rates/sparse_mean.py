@@ -23,12 +23,12 @@ from outcomes import LEVEL, Options, Outcome, main
 from scipy.optimize import brentq
 from scipy.special import expit, log_ndtr
 
-from dpstats.data.tables import Table
+from dpstats.data.rows import Table
 from dpstats.means import SparseMean
 from dpstats.release.session import Session
 from dpstats.simulation import Adapter, SparseMeans, Study, compare, crossing_point
-from dpstats.simulation.losses import estimate_of
-from dpstats.simulation.pictures import plot_risk
+from dpstats.simulation.samplers import estimate_of
+from dpstats.simulation.study_report import plot_risk
 
 BASE: dict[str, Any] = {"n_nonzero": 1, "clip": 6.0, "std": 1.0, "delta": 1e-6}
 GUMBEL = {**BASE, "max_signal": 1.0}

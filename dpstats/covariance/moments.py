@@ -1,0 +1,463 @@
+"""Moments of pairs of columns in a box, released together, and the errors of covariances that follow from them.
+
+In half-widths about the center of the bounds a row is z in the box [-1, 1]^d. One stage releases the sums of z, the
+products z_i z_j, their squares, the thirds z_i^2 z_j and the fourths z_i^3 z_j.
+
+Proofs: docs/proofs/covariance.md, docs/intervals/covariance.md.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.data.parameters import check_columns
+from dpstats.data.rows import Rows, Table
+from dpstats.data.values import as_int64
+from dpstats.inference.error_distributions import (
+    ErrorDistribution,
+    Limits,
+    StatedErrors,
+    Tail,
+    normal_quantile,
+)
+from dpstats.inference.estimates import Estimates
+from dpstats.inference.multiple_testing import BONFERRONI
+from dpstats.inference.results import list_some
+from dpstats.lattice.products import Sums, apply_columns, gram, row_bits, summed
+from dpstats.means.ellipsoids import join_symmetric, split_symmetric
+from dpstats.privacy.plan import ReleasePlan
+from dpstats.privacy.stages import Block
+from dpstats.release.additive import JointIntegers
+
+Floats = NDArray[np.float64]
+
+STAGE = "moments of pairs"
+SUMS = "sums"
+PRODUCTS, SQUARES = "products", "squares of products"
+THIRDS, FOURTHS = "thirds", "fourths"
+DIAGONAL, ABOVE = "diagonal", "above the diagonal"
+
+MEAN_WEIGHT = 0.15
+"""Squared weight of the sums beside the products, over the number of columns."""
+HIGHER_WEIGHT = 0.1
+"""Squared weight of thirds, and of fourths: only the errors of estimates need them."""
+
+FINE, COARSE = 18, 10
+"""Bits of a half-width: in sums and products, and in moments of higher order."""
+_SUM_BITS = 62
+_SAFE = 1 + 1e-12
+
+
+def coarse_bits(n: int) -> int:
+    """Return the bits of a half-width with which sums of n products of four entries stay below 2^62."""
+    return min(COARSE, (_SUM_BITS - n.bit_length()) // 4)
+
+
+def fine_bits(n: int) -> int:
+    """Return the bits of a half-width with which sums of n products of two entries stay below 2^62."""
+    return min(FINE, row_bits(n))
+
+
+def movement(d: int, coarse: int) -> float:
+    """Return the l2 movement of all blocks together by one replaced row.
+
+    The second term is what rounding to the coarse lattice adds to the moments of higher order.
+    """
+    weight = math.sqrt(HIGHER_WEIGHT)
+    rounding = 2.0 ** -(coarse + 1) * d * (4 + 3 * weight + 4 * weight)
+    return (math.sqrt(2) * d * (1 + MEAN_WEIGHT + HIGHER_WEIGHT) + 2 * rounding) * _SAFE
+
+
+def moment_integers(d: int, n: int, bits: int, coarse: int) -> JointIntegers:
+    """Return the blocks of the stage of moments, for n rows of d columns."""
+    one, two, four = 2.0**bits, 4.0**bits, 16.0**coarse
+    higher = math.sqrt(HIGHER_WEIGHT)
+    pairs = d * (d - 1) // 2
+
+    def block(name: str, size: int, unit: float, weight: float) -> Block:
+        return Block(name, size, 1 / unit / n, unit / weight)
+
+    root = math.sqrt(2)
+    blocks = [
+        block(SUMS, d, one, math.sqrt(2 * MEAN_WEIGHT * d)),
+        block(f"{PRODUCTS}, {DIAGONAL}", d, two, 1.0),
+        block(f"{SQUARES}, {DIAGONAL}", d, four, 1.0),
+        block(THIRDS, d * d, 8.0**coarse, higher),
+    ]
+    if pairs:
+        blocks += [
+            block(f"{PRODUCTS}, {ABOVE}", pairs, two, root),
+            block(f"{SQUARES}, {ABOVE}", pairs, four, root),
+            block(FOURTHS, 2 * pairs, four, higher),
+        ]
+    return JointIntegers(STAGE, tuple(blocks), math.inf, movement(d, coarse))
+
+
+@dataclass(frozen=True)
+class CovariancePlan(ReleasePlan):
+    """The plan of a `PrivateCovariance`: one stage with the moments of all pairs of columns."""
+
+    # Shape (n_features,). Center and half-width of the declared bounds.
+    center: Floats = field(repr=False, compare=False)
+    half: Floats = field(repr=False, compare=False)
+    hard: bool = False  # whether rows lie inside the bounds by nature
+    bits: int = FINE  # bits of a half-width in sums and products, and in moments of higher order
+    coarse: int = COARSE
+
+    def expected_error(self, std: float | Floats | None = None) -> float:
+        """Return the expected squared Frobenius error of ``covariance_``, for rows that are not clipped.
+
+        Parameters
+        ----------
+        std : float or array of shape (n_features,), optional
+            Standard deviation of normal, independent columns centered in their bounds (default: the sampling error is
+            left out).
+        """
+        d = self.n_features
+        spread = (
+            np.zeros(d) if std is None else np.broadcast_to(check_columns("std", std, d, at_least=0), (d,))
+        )
+        n = self.n_samples
+        # The product of two noisy means has noise, too.
+        own = self.products_std**2 + self.mean_std**4
+        noise = np.outer(self.half, self.half) ** 2 * own * (n / (n - 1)) ** 2
+        variance = noise + np.outer(spread, spread) ** 2 / (n - 1)
+        return float(variance.sum() + np.trace(variance))
+
+    @property
+    def mean_std(self) -> float:
+        """Standard deviation of the noise of a mean, in half-widths."""
+        return float(np.asarray(self.noise(SUMS).std))
+
+    @property
+    def products_std(self) -> float:
+        """Standard deviation of the noise of a product above the diagonal, in half-widths."""
+        return float(np.asarray(self.noise(f"{PRODUCTS}, {DIAGONAL}").std)) / math.sqrt(2)
+
+    def least_std(self, share: float) -> Floats:
+        """Return the least standard deviation of each column whose variance has noise of at most ``share`` of it."""
+        noise = float(np.asarray(self.noise(f"{PRODUCTS}, {DIAGONAL}").std))
+        return np.asarray(self.half * math.sqrt(noise / share))
+
+
+@dataclass(frozen=True, eq=False)
+class _Moments:
+    """The sums of the moments of some rows."""
+
+    plan: CovariancePlan
+
+    def __call__(self, table: Table) -> Sums:
+        X = table.X
+        return summed(lambda where: self._block(np.asarray(X[where], dtype=np.float64)), *X.shape)
+
+    def _block(self, X: Floats) -> Sums:
+        plan = self.plan
+        one = 2.0**plan.bits
+        # One allocation: the memory of several is given back to the system, and cleared again, after every block.
+        fine, coarse, squares, cubes = np.empty((4, *X.shape))
+        fine[:] = X
+        apply_columns(np.subtract, fine, plan.center)
+        apply_columns(np.divide, fine, plan.half)
+        fine *= one
+        np.clip(fine, -one, one, out=fine)
+        np.rint(fine, out=fine)
+        np.multiply(fine, 2.0 ** (plan.coarse - plan.bits), out=coarse)
+        np.rint(coarse, out=coarse)
+        d = X.shape[1]
+        np.multiply(coarse, coarse, out=squares)
+        sums = {
+            SUMS: as_int64(fine.sum(axis=0)),
+            THIRDS: as_int64(squares.T @ coarse).ravel(),
+            **split_symmetric(PRODUCTS, gram(fine)),
+            **split_symmetric(SQUARES, gram(squares)),
+        }
+        if d > 1:
+            np.multiply(squares, coarse, out=cubes)
+            sums[FOURTHS] = as_int64(cubes.T @ coarse)[~np.eye(d, dtype=bool)]
+        return sums
+
+
+def read_moments(rows: Rows, plan: CovariancePlan) -> Sums:
+    """Return the integers that the stage of a plan releases."""
+    return rows.total(_Moments(plan))
+
+
+_MOST = 0.99
+"""Fisher's transformation is used for correlations up to here, and up to two standard errors below 1."""
+
+
+MOST_NOISE = 0.3
+"""The noise of a variance over the variance, above which its correlations are not identified."""
+
+
+def unidentified_note(names: Sequence[str], known: NDArray[np.bool_]) -> list[str]:
+    """Return a note that names the columns with unidentified correlations, if there are any."""
+    unknown = [name for name, found in zip(names, known, strict=True) if not found]
+    if not unknown:
+        return []
+    return [
+        f"Not identified: {list_some(unknown, 5)}. The noise of the variance exceeds {MOST_NOISE:g} of it, so the "
+        "correlation is shown as 0 with the interval [-1, 1]. Use narrower bounds, fewer columns or a larger epsilon."
+    ]
+
+
+def noise_only_note(errors: BoundedErrors) -> list[str]:
+    """Return a note if noise makes 95% intervals hold all possible values."""
+    low, high = errors.limits(0.025)
+    hidden = np.isfinite(errors.error) & (low <= errors.low) & (high >= errors.high)
+    if not hidden.any():
+        return []
+    return [
+        f"Noise only: {hidden.sum():,} of {hidden.size:,} intervals hold all possible values, because the noise is so "
+        "large. Use more rows, narrower bounds, fewer columns or a larger epsilon."
+    ]
+
+
+def correlation_estimates(
+    names: Sequence[str],
+    errors: CorrelationErrors,
+    estimand: str,
+    *,
+    title: str = "Private correlations",
+    header: str = "correlation",
+    facts: Sequence[tuple[str, str]],
+    notes: Sequence[str],
+    simulated: bool,
+) -> Estimates:
+    """Return the correlations of all pairs of columns, in the order of ``numpy.triu_indices``."""
+    pairs = list(itertools.combinations(names, 2))
+    return Estimates(
+        errors.estimate,
+        None,
+        tuple(f"{first}, {second}" for first, second in pairs),
+        estimand,
+        errors,
+        title=title,
+        header=header,
+        facts=facts,
+        notes=notes,
+        together=BONFERRONI,
+        labels={"first": [first for first, _ in pairs], "second": [second for _, second in pairs]},
+        simulated=simulated,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class BoundedErrors(StatedErrors, ErrorDistribution):
+    """Normal errors of numbers between public bounds; an infinite error gives both bounds."""
+
+    low: Floats
+    high: Floats
+
+    @property
+    def start(self) -> Floats:
+        return np.clip(self.estimate, self.low, self.high)
+
+    @property
+    def box(self) -> Limits:
+        return self.low, self.high
+
+    def limits(self, tail: Tail) -> Limits:
+        known = np.isfinite(self.error)
+        width = np.where(known, normal_quantile(tail) * np.where(known, self.error, 0.0), np.inf)
+        return (
+            np.clip(self.estimate - width, self.low, self.high),
+            np.clip(self.estimate + width, self.low, self.high),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class CorrelationErrors(StatedErrors, ErrorDistribution):
+    """Errors of correlations: the wider limit of a normal error and of Fisher's z; [-1, 1] if the error is infinite."""
+
+    @property
+    def box(self) -> Limits:
+        one = np.ones(self.estimate.shape)
+        return -one, one
+
+    def limits(self, tail: Tail) -> Limits:
+        known = np.isfinite(self.error)
+        error = np.where(known, self.error, 0.0)
+        width = normal_quantile(tail) * error
+        most = np.clip(1 - 2 * error, 0.0, _MOST)
+        r = np.clip(self.estimate, -most, most)
+        z, spread = np.arctanh(r), width / (1 - r**2)
+        low = np.minimum(self.estimate - width, np.tanh(z - spread))
+        high = np.maximum(self.estimate + width, np.tanh(z + spread))
+        low, high = np.where(known, low, -1.0), np.where(known, high, 1.0)
+        return np.clip(low, -1.0, 1.0), np.clip(high, -1.0, 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class CentralMoments:
+    """Second moments of columns about their means, from one release."""
+
+    n: int
+    mean: Floats  # shape (d,)
+    products: Floats  # (d, d): averages of z_i z_j, z_i^2 z_j^2, z_i^2 z_j and z_i^3 z_j, with noise
+    squares: Floats
+    thirds: Floats
+    fourths: Floats
+    # Standard deviations of the noise; of products and squares above the diagonal, where it is 1/sqrt(2) of
+    # the diagonal's.
+    mean_std: float
+    products_std: float
+    squares_std: float
+    thirds_std: float
+    fourths_std: float
+
+    @classmethod
+    def from_release(cls, released: Mapping[str, Floats], plan: CovariancePlan) -> CentralMoments:
+        """Return the moments of a release."""
+        d = plan.n_features
+        squares = join_symmetric(SQUARES, released, d)
+        fourths = np.diag(np.diagonal(squares)).astype(np.float64)
+        if d > 1:
+            fourths[~np.eye(d, dtype=bool)] = released[FOURTHS]
+
+        def std(name: str) -> float:
+            return float(np.asarray(plan.noise(name).std))
+
+        return cls(
+            plan.n_samples,
+            np.asarray(released[SUMS], dtype=np.float64),
+            join_symmetric(PRODUCTS, released, d),
+            squares,
+            np.reshape(released[THIRDS], (d, d)),
+            fourths,
+            std(SUMS),
+            std(f"{PRODUCTS}, {DIAGONAL}") / np.sqrt(2),
+            std(f"{SQUARES}, {DIAGONAL}") / np.sqrt(2),
+            std(THIRDS),
+            std(FOURTHS) if d > 1 else 0.0,
+        )
+
+    @cached_property
+    def _bessel(self) -> float:
+        return self.n / (self.n - 1)
+
+    @cached_property
+    def covariance(self) -> Floats:
+        """Covariances, without bias: the square of a noisy mean is too large by the variance of its noise."""
+        centered = self.products - np.outer(self.mean, self.mean)
+        return np.asarray(self._bessel * (centered + self.mean_std**2 * np.eye(len(self.mean))))
+
+    @cached_property
+    def variances(self) -> Floats:
+        """The diagonal of ``covariance``."""
+        return np.diagonal(self.covariance)
+
+    @cached_property
+    def noise_variance(self) -> Floats:
+        """Variances of the noise of ``covariance``."""
+        m2, s2 = self.mean**2, self.mean_std**2
+        found = self.products_std**2 + (m2[:, None] + m2) * s2 + s2**2
+        diagonal = 2 * self.products_std**2 + 4 * m2 * s2 + 2 * s2**2
+        return np.asarray(self._bessel**2 * np.where(np.eye(len(m2), dtype=bool), diagonal, found))
+
+    @cached_property
+    def squared_products(self) -> Floats:
+        """Averages of (z_i - m_i)^2 (z_j - m_j)^2, with noise."""
+        mi, mj, T, own = self.mean[:, None], self.mean, self.thirds, np.diagonal(self.products)
+        return np.asarray(
+            self.squares
+            - 2 * mj * T
+            - 2 * mi * T.T
+            + mj**2 * own[:, None]
+            + mi**2 * own
+            + 4 * mi * mj * self.products
+            - 3 * mi**2 * mj**2
+        )
+
+    @cached_property
+    def cubed_products(self) -> Floats:
+        """Averages of (z_i - m_i)^3 (z_j - m_j), with noise; the diagonal is that of ``squared_products``."""
+        mi, mj, T = self.mean[:, None], self.mean, self.thirds
+        own, third = np.diagonal(self.products)[:, None], np.diagonal(T)[:, None]
+        found = self.fourths - mj * third - 3 * mi * (T - mj * own) + 3 * mi**2 * (self.products - mi * mj)
+        return np.asarray(np.where(np.eye(len(mj), dtype=bool), self.squared_products, found))
+
+    @cached_property
+    def fourth_order_std(self) -> Floats:
+        """Standard deviations of the noise of ``squared_products``: of its own moments, thirds, products and means."""
+        mi, mj, T, own = self.mean[:, None], self.mean, self.thirds, np.diagonal(self.products)
+        diagonal = np.where(np.eye(len(mj), dtype=bool), 2.0, 1.0)
+        slope = -2 * T.T + 2 * mi * own + 4 * mj * self.products - 6 * mi * mj**2
+        by_means = (slope**2 + slope.T**2) * self.mean_std**2 * diagonal
+        by_thirds = 4 * (mi**2 + mj**2) * self.thirds_std**2 * diagonal
+        by_products = (2 * (mi**4 + mj**4) + 16 * mi**2 * mj**2) * self.products_std**2 * diagonal
+        return np.sqrt(self.squares_std**2 * diagonal + by_means + by_thirds + by_products)
+
+    @cached_property
+    def unseen_products(self) -> Floats:
+        """Addition to ``squared_products`` for a row that is far from both means; 0 on the diagonal.
+
+        The distance is the average of the squares, weighted by the squares. If no row has both of two rare events,
+        the released moments understate the sampling variance.
+        """
+        ratio = np.diagonal(self.squared_products) / np.where(self.identified, self.variances, 1.0)
+        far = np.where(self.identified, np.clip(ratio, 0.0, 4.0), 0.0)
+        return np.asarray(np.where(np.eye(len(far), dtype=bool), 0.0, np.outer(far, far) / self.n))
+
+    @cached_property
+    def raised(self) -> Floats:
+        """``squared_products`` with one row more, raised by one standard deviation of their noise: within the box."""
+        lowest = np.minimum(self.covariance**2, 1.0)
+        return np.clip(self.squared_products + self.unseen_products + self.fourth_order_std, lowest, 16.0)
+
+    @cached_property
+    def sampling_variance(self) -> Floats:
+        """Variances of the sampling errors of ``covariance``."""
+        return np.asarray(np.maximum(self.raised - self.covariance**2, 0.0) / self.n)
+
+    @cached_property
+    def identified(self) -> NDArray[np.bool_]:
+        """Whether the noise of a column's variance is small beside it: shape (d,)."""
+        noise = np.sqrt(np.diagonal(self.noise_variance))
+        return np.asarray((self.variances > 0) & (noise <= MOST_NOISE * self.variances))
+
+    @cached_property
+    def correlation(self) -> Floats:
+        """Correlations, between -1 and 1; 0 for pairs that are not identified."""
+        both = self.identified[:, None] & self.identified
+        scale = np.sqrt(np.where(self.identified, self.variances, 1.0))
+        return np.clip(np.where(both, self.covariance / np.outer(scale, scale), 0.0), -1.0, 1.0)
+
+    @cached_property
+    def correlation_variance(self) -> Floats:
+        """Variances of the errors of ``correlation``, sampling and noise; infinite where it is not identified.
+
+        The error of a correlation is, to first order, that of u_i u_j - r (u_i^2 + u_j^2)/2 for standardized columns u.
+        """
+        both = self.identified[:, None] & self.identified
+        v = np.where(self.identified, self.variances, 1.0)
+        r, scale = self.correlation, np.outer(v, v)
+        noise = self.noise_variance / scale
+        own = np.diagonal(noise)
+        # The noise of the means moves a covariance and the variances together.
+        shared = 2 * np.outer(self.mean, self.mean) * self.mean_std**2 / np.sqrt(scale)
+        half = r**2 / 4
+        of_noise = noise + half * (own[:, None] + own) - r * shared * (1 / v[:, None] + 1 / v)
+        u22 = (self.squared_products + self.unseen_products) / scale
+        u31 = self.cubed_products / (v[:, None] * np.sqrt(scale))
+        u4 = np.diagonal(self.squared_products) / v**2
+        spread = (1 + 2 * half) * u22 + half * (u4[:, None] + u4) - r * (u31 + u31.T)
+        error = self.fourth_order_std / scale
+        fourth = np.diagonal(error)
+        u31_std = np.sqrt(self.fourths_std**2 + (self.fourth_order_std / 2) ** 2) / (
+            v[:, None] * np.sqrt(scale)
+        )
+        raise_by = np.sqrt(
+            ((1 + 2 * half) * error) ** 2
+            + half**2 * (fourth[:, None] ** 2 + fourth**2)
+            + r**2 * (u31_std**2 + u31_std.T**2)
+        )
+        sampling = np.maximum(spread + raise_by, 0.0) / self.n
+        return np.where(both, np.maximum(of_noise, 0.0) + sampling, np.inf)

@@ -1,0 +1,600 @@
+"""The result of an analysis of variance: it costs nothing beyond the release.
+
+One-way analysis of variance from released totals: a test of equal means by public simulation.
+
+The statistic is Wald's. Each group's variance is at least the pooled one, and a count close to 0 has a weight close to
+0. The null distribution depends on the sizes of the groups and of the noise. It is simulated: groups of the released
+sizes, all with the released common mean, are released repeatedly with the same noise.
+
+Differences of groups, and standardized differences: over the standard deviation within both groups.
+
+Means of groups adjusted for covariates: their plan, how rows are read, and the analysis of covariance.
+
+The algorithm is in `dpstats.regression.levels`. Proof: docs/proofs/levels.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import chdtrc
+
+from dpstats.data.rows import Rows, Sums, Table
+from dpstats.errors import refuse, show_names
+from dpstats.inference.error_distributions import ErrorDistribution, Limits, Tail, normal_quantile
+from dpstats.inference.estimates import Estimates
+from dpstats.inference.reports import SIMULATED
+from dpstats.inference.results import FREE, HypothesisTest, Summary
+from dpstats.lattice import check_finite
+from dpstats.means.ratio import DifferenceErrors, Noise, Ratio, RatioErrors, Region, apart
+from dpstats.privacy.guarantee import Neighbors
+from dpstats.regression.blocks import Design
+from dpstats.regression.levels import LevelMeans, LevelsEstimate
+from dpstats.regression.levels_plan import LevelsPlan, levels_plan
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AnalysisOfVariance(HypothesisTest):
+    """Are the means of all groups equal? One test for each column.
+
+    Attributes
+    ----------
+    statistic : array of shape (n_features,)
+        Wald's, with weights that count the noise.
+    pvalue : array of shape (n_features,)
+        (1 + number of simulated statistics as large)/(1 + number of simulations). For means adjusted for covariates, by
+        the chi-squared distribution.
+    n_groups, n_simulations : int
+        ``n_simulations`` is 0 without a simulation.
+    names : sequence of str
+        Names of the columns.
+    simulated : bool
+        Whether the noise of the release was simulated.
+    """
+
+    _numbers: ClassVar[tuple[str, ...]] = ("statistic", "pvalue")
+    _facts_of_all: ClassVar[tuple[str, ...]] = ("n_groups", "n_simulations")
+    _several: ClassVar[bool] = True
+
+    statistic: Floats
+    pvalue: Floats
+    n_groups: int
+    n_simulations: int
+    names: Sequence[str]
+    simulated: bool = field(default=False, kw_only=True)
+
+    @property
+    def _null(self) -> str:
+        if not self.n_simulations:
+            return f"by the chi-squared distribution with {self.n_groups - 1} degrees of freedom"
+        return f"of {self.n_simulations:,} simulated releases with equal means"
+
+    def summary(self) -> Summary:
+        """Return a table. It prints as text, and shows as HTML in a notebook."""
+        rows = [
+            (name, f"{statistic:.3f}", f"{p:.4g}")
+            for name, statistic, p in zip(self.names, self.statistic, self.pvalue, strict=True)
+        ]
+        facts = [
+            ("Null hypothesis", f"the means of all {self.n_groups} groups are equal"),
+            ("p-values", self._null),
+        ]
+        return Summary(
+            "Private analysis of variance",
+            facts,
+            ["", "statistic", "p-value"],
+            rows,
+            [FREE, _ANOVA] + [SIMULATED] * self.simulated,
+        )
+
+
+_ANOVA = "Spreads may differ between groups. The level is measured, and not exact: docs/groups.md has where."
+
+
+_PRIOR = 0.5
+"""Prior standard deviation of a group's sum of squares, as a fraction of its value at the pooled variance."""
+_BLOCK = 1 << 21
+
+
+def wald_statistic(ratio: Ratio) -> tuple[Floats, Floats]:
+    """Return Wald's statistic and the common mean, of groups in the last axis but one."""
+    noise, m = ratio.noise, ratio.estimate
+    count = np.maximum(ratio.N, 0.0)
+    own, pooled = _squares(ratio, m, count)
+    spread = np.maximum(own, count * pooled) + noise.total**2 + m**2 * noise.count**2
+    # Use the mean of all rows together: weights from noisy counts would draw it towards 0.
+    rows = np.maximum(ratio.N.sum(axis=-2, keepdims=True), noise.count * np.sqrt(ratio.N.shape[-2]))
+    mean = np.clip(ratio.T.sum(axis=-2, keepdims=True) / rows, -1.0, 1.0)
+    return ((ratio.T - mean * ratio.N) ** 2 / spread).sum(axis=-2), mean
+
+
+def _squares(ratio: Ratio, about: Floats, count: Floats) -> tuple[Floats, Floats]:
+    """Return the groups' sums of squares about some values, and the pooled variance of a row."""
+    own = np.maximum(ratio.Q - 2 * about * ratio.X + about**2 * ratio.R, 0.0)
+    rows = np.maximum(count.sum(axis=-2, keepdims=True), 1.0)
+    return own, np.minimum(own.sum(axis=-2, keepdims=True) / rows, 1.0)
+
+
+def null_statistics(ratio: Ratio, n_simulations: int, rng: np.random.Generator) -> Floats:
+    """Return statistics of simulated releases of groups of these sizes with one mean: simulations first."""
+    noise = ratio.noise
+    _, mean = wald_statistic(ratio)
+    count = np.broadcast_to(np.maximum(ratio.N, 0.0), ratio.shape)
+    own, pooled = _squares(ratio, mean, count)
+    # Shrink a group's own sum of squares towards the pooled one: the more, the larger the noise.
+    prior = (_PRIOR * count * pooled) ** 2
+    off = (
+        noise.square**2
+        + 4 * mean**2 * noise.cross**2
+        + mean**4 * noise.spread**2
+        + 2 * mean**2 * noise.square_spread
+    )
+    within = count * pooled + (own - count * pooled) * prior / (prior + off)
+    within = np.minimum(within, count * (1 - mean**2))
+    step = max(1, _BLOCK // max(1, within.size))
+    parts = [
+        wald_statistic(_simulate_release(count, mean, within, noise, min(step, n_simulations - done), rng))[0]
+        for done in range(0, n_simulations, step)
+    ]
+    return np.concatenate(parts)
+
+
+def _simulate_release(
+    count: Floats, mean: Floats, within: Floats, noise: Noise, size: int, rng: np.random.Generator
+) -> Ratio:
+    shape = (size, *within.shape)
+    about = np.sqrt(within) * rng.standard_normal(shape)
+    # Sums of squares about the mean vary as for normal rows.
+    rows = np.maximum(count, 1.0)
+    squares = within * rng.chisquare(rows, shape) / rows
+    total = mean * count + about
+    off_total, off_count, off_square = draw(noise, shape, rng)
+    T, N = total + off_total, count[..., :1] + off_count
+    Q = squares + 2 * mean * total - mean**2 * count + off_square
+    return Ratio(T, N, Q, T, N, noise)
+
+
+def draw(noise: Noise, shape: tuple[int, ...], rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
+    """Return simulated noise of T, of N (one for all columns, which are the last axis) and of Q."""
+    if noise.laplace:
+        first, middle, last = rng.laplace(scale=noise.laplace, size=(3, *shape))
+        return last - first, (first + middle + last).mean(axis=-1, keepdims=True), first - middle + last
+    count = noise.count * rng.standard_normal((*shape[:-1], 1))
+    slope = noise.square_spread / noise.count**2
+    rest = np.sqrt(max(noise.square**2 - slope**2 * noise.count**2, 0.0))
+    return noise.total * rng.standard_normal(shape), count, slope * count + rest * rng.standard_normal(shape)
+
+
+KURTOSIS = 9.0
+"""Largest kurtosis of the rows of a group that intervals assume: the kurtosis of an exponential distribution."""
+_ASSUMED = (
+    f"Intervals assume that the kurtosis of the rows of a group is at most {KURTOSIS:g}, as of an exponential "
+    "distribution. Bounds close to the rows make this unnecessary."
+)
+_ANGLES = 9
+_HALVINGS = 40
+
+
+# The limits are the smallest and the largest ratio of a difference and a standard deviation with a small sum of
+# squared normal scores, as for two means in `dpstats.means.ratio`.
+@dataclass(frozen=True, eq=False)
+class StandardizedErrors(ErrorDistribution):
+    """Errors of differences of means, divided by the standard deviation within both groups.
+
+    Attributes
+    ----------
+    difference : DifferenceErrors
+        The differences, in the units of the data.
+    """
+
+    difference: DifferenceErrors
+
+    @property
+    def start(self) -> Floats:
+        first, second = self.difference.first, self.difference.second
+        return np.asarray((first.estimate - second.estimate) / np.sqrt(self._start_variance))
+
+    @property
+    def estimate(self) -> Floats:
+        """Hedges' g: the standardized difference without its bias in small groups.
+
+        It is NaN if the sum of squares is not positive.
+        """
+        free = np.maximum(self.difference.first.N + self.difference.second.N - 2, 1.0)
+        corrected = (1 - 3 / (4 * free - 1)) * self.start
+        return np.asarray(np.where(self._squares > 0, corrected, np.nan))
+
+    @property
+    def standard_error(self) -> Floats:
+        """Half the width of the intervals of one standard deviation."""
+        low, high = self._limits(np.asarray(1.0))
+        return np.asarray((high - low) / 2)
+
+    def limits(self, tail: Tail) -> Limits:
+        return self._limits(np.asarray(normal_quantile(tail)))
+
+    def tails(self, value: Floats) -> Limits:
+        # A standardized difference has the sign of the difference.
+        return super().tails(value) if np.any(value) else self.difference.tails(value)
+
+    def _limits(self, z: Floats) -> Limits:
+        angles = np.linspace(0.0, math.pi / 2, _ANGLES).reshape(-1, *[1] * max(z.ndim, self.start.ndim))
+        spreads = np.sqrt(self._variance_limits(z * np.cos(angles)))
+        low, high = np.full(self.start.shape, np.inf), np.full(self.start.shape, -np.inf)
+        for i, angle in enumerate(angles):
+            ends = apart(self.difference.first, self.difference.second, z * np.sin(angle))
+            with np.errstate(divide="ignore", invalid="ignore"):
+                ratios = [np.where(end == 0, 0.0, end / spread) for end in ends for spread in spreads[:, i]]
+            low, high = np.minimum(low, np.min(ratios, axis=0)), np.maximum(high, np.max(ratios, axis=0))
+        # Rounding must not move the limits past the estimate.
+        return np.minimum(low, self.start), np.maximum(high, self.start)
+
+    @property
+    def _count(self) -> Floats:
+        """The number of rows of both groups, at least the standard deviation of its noise."""
+        first, second = self.difference.first, self.difference.second
+        least = math.hypot(first.noise.count, second.noise.count)
+        return np.asarray(np.maximum(first.N + second.N, least))
+
+    @cached_property
+    def _squares(self) -> Floats:
+        """The noisy sum of squares of both groups around their estimated means."""
+        total = np.zeros(self.difference.start.shape)
+        for group in (self.difference.first, self.difference.second):
+            m = group.estimate
+            total = total + group.Q - 2 * m * group.X + m**2 * group.R
+        return total
+
+    @cached_property
+    def _start_variance(self) -> Floats:
+        """The variance within both groups in half-widths of the bounds, at least one at a thousandth of its noise."""
+        least = 1e-3 * np.sqrt(self._noise_variance(np.zeros(self._squares.shape))) / self._count
+        return np.clip(self._squares / self._count, least, 1.0)
+
+    def _noise_variance(self, value: Floats) -> Floats:
+        """Return the variance of the noise in the sum of squares minus its expectation under a variance."""
+        total = np.zeros(np.broadcast_shapes(value.shape, self._squares.shape))
+        for group in (self.difference.first, self.difference.second):
+            m, noise = group.estimate, group.noise
+            per_row = m**2 - value
+            total = total + (
+                noise.square**2
+                + 4 * m**2 * noise.cross**2
+                + per_row**2 * noise.spread**2
+                + 2 * per_row * noise.square_spread
+            )
+        return np.maximum(total, 0.0)
+
+    def _sampling_variance(self, value: Floats) -> Floats:
+        """Return a bound of the variance of the sum of squares."""
+        # Squares of rows inside the bounds are at most ``largest``. This limits their variance, as the kurtosis
+        # does.
+        ends = [1 + np.abs(group.estimate) for group in (self.difference.first, self.difference.second)]
+        largest = np.maximum(*ends) ** 2
+        each = np.minimum((KURTOSIS - 1) * value, np.maximum(largest - value, 0.0))
+        return np.asarray(self._count * value * each)
+
+    def _variance_limits(self, z: Floats) -> tuple[Floats, Floats]:
+        """Return the least and the largest variance whose normal score is at most z."""
+
+        def is_kept(value: Floats) -> NDArray[np.bool_]:
+            distance = np.abs(self._squares - value * self._count)
+            return np.asarray(
+                distance**2 <= z**2 * (self._noise_variance(value) + self._sampling_variance(value))
+            )
+
+        found = []
+        for end in (0.0, 1.0):
+            inside, outside = self._start_variance.copy(), np.full(self._squares.shape, end)
+            inside = np.where(is_kept(outside), outside, inside)
+            for _ in range(_HALVINGS):
+                middle = (inside + outside) / 2
+                keep = is_kept(middle)
+                inside, outside = np.where(keep, middle, inside), np.where(keep, outside, middle)
+            found.append(inside)
+        return found[0], found[1]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Differences(Estimates):
+    """Differences of means of groups, with intervals and tests that count sampling error and noise.
+
+    `Estimates` whose usual null hypothesis is a difference of 0. ``labels`` have the two groups and the column of each.
+    """
+
+    @property
+    def pairs(self) -> tuple[tuple[Any, Any], ...]:
+        """The pairs of groups: the first minus the second."""
+        return tuple(dict.fromkeys(zip(self.labels["first"], self.labels["second"], strict=True)))
+
+    def standardize(self) -> Differences:
+        """Return the differences over the standard deviation within both groups, without additional privacy cost.
+
+        Returns
+        -------
+        Differences
+            Hedges' g, with intervals and tests. An interval is infinite if the release is consistent with groups
+            without any spread: narrower bounds, more rows or a larger epsilon help.
+        """
+        errors = self.distribution
+        if not isinstance(errors, DifferenceErrors) or type(errors.first) is not Ratio:
+            raise refuse(
+                "the differences",
+                allowed="differences of means of declared groups",
+                remedy="Use GroupMeans with declared groups.",
+            )
+        standardized = StandardizedErrors(errors)
+        return replace(
+            self,
+            estimate=standardized.estimate,
+            error=None,
+            estimand=f"{self.estimand}, over the standard deviation within both groups",
+            distribution=standardized,
+            title="Private standardized differences",
+            header="Hedges' g",
+            notes=[*self.notes, _ASSUMED],
+        )
+
+
+_SHOWN = 6
+_GRID, _ROUNDS = 65, 4
+
+
+@dataclass(frozen=True)
+class AdjustedMeansPlan(LevelsPlan):
+    """The plan of a `GroupMeans` with covariates.
+
+    Attributes
+    ----------
+    design, bits, missing, levels, randomized, steps, mu
+        As for `LevelsPlan`.
+    outcome : int
+        Position of the outcome among the columns. All others are covariates.
+    region : Region
+        The declared bounds of the outcome.
+    """
+
+    outcome: int
+    region: Region
+
+    @property
+    def groups(self) -> tuple[Any, ...]:
+        """The declared groups."""
+        return self.levels
+
+
+def adjusted_means_plan(
+    groups: Sequence[Any],
+    adjust: Any,
+    randomized: bool,
+    declared: tuple[Any, Any],
+    n: int | None,
+    d: int,
+    epsilon: float,
+    delta: float,
+    missing: str,
+    neighbors: Neighbors,
+) -> AdjustedMeansPlan:
+    """Return the plan of the adjusted means of declared groups of n rows with d columns.
+
+    ``declared`` are the bounds of all columns, and what they are.
+    """
+    bounds, bounds_are = declared
+    if neighbors is not Neighbors.REPLACE_ONE or n is None:
+        raise refuse("neighbors", given=neighbors.value, allowed="'replace_one' with adjust")
+    if delta == 0:
+        raise refuse("delta", given=delta, allowed="greater than 0 with adjust, which adds Gaussian noise")
+    outcome = outcome_position(adjust, bounds, d)
+    everything = Region.check(bounds, bounds_are, None, 0.0, d)
+    low, high = (np.full(d, end, dtype=np.float64) for end in (everything.low, everything.high))
+    ends = np.column_stack([low, high])
+    own = Region.check(tuple(ends[outcome].tolist()), bounds_are, None, 0.0, 1)
+    design = Design.check(np.delete(ends, outcome, axis=0), ends[outcome], d - 1, True)
+    return levels_plan(
+        design,
+        groups,
+        n,
+        epsilon,
+        delta,
+        missing,
+        randomized,
+        kind=AdjustedMeansPlan,
+        n_features=d,
+        outcome=outcome,
+        region=own,
+    )
+
+
+def covariate_list(adjust: Any) -> tuple[Any, ...]:
+    """Return the names or positions of the covariates."""
+    if isinstance(adjust, str | int | np.integer) and not isinstance(adjust, bool):
+        return (adjust,)
+    if isinstance(adjust, list | tuple) and all(isinstance(each, str | int | np.integer) for each in adjust):
+        return tuple(adjust)
+    raise refuse("adjust", given=adjust, allowed="a list of names or positions of columns")
+
+
+def outcome_position(adjust: Any, bounds: Any, d: int) -> int:
+    """Return the position of the outcome, which is the only column beside the covariates."""
+    given = covariate_list(adjust)
+    names: list[Any] = list(bounds) if isinstance(bounds, Mapping) else list(range(d))
+    if any(name not in names for name in given):
+        raise refuse(
+            "adjust",
+            given=adjust,
+            allowed=f"columns that bounds names, or positions of columns (n_features = {d})",
+        )
+    rest = [place for place, name in enumerate(names) if name not in given]
+    if not given or len(rest) != 1 or len(set(given)) < len(given):
+        raise refuse(
+            "adjust",
+            got=f"a list that leaves {len(rest)} of {d} columns",
+            allowed="name every column but the outcome, each once",
+            remedy="List the covariates in adjust, or choose the columns with by, columns and bounds.",
+        )
+    return rest[0]
+
+
+def covariate_places(adjust: Any, names: Sequence[Any]) -> Any:
+    """Return covariates as positions of columns with these names."""
+    given = covariate_list(adjust)
+    if all(isinstance(each, int | np.integer) for each in given):
+        return given
+    if any(name not in names for name in given):
+        raise refuse("adjust", given=adjust, allowed=f"names of columns ({show_names(names)})")
+    return tuple(names.index(name) for name in given)
+
+
+@dataclass(frozen=True, eq=False)
+class SplitRows(Rows):
+    """Private rows whose outcome is one of their columns."""
+
+    rows: Rows
+    outcome: int
+    missing: str
+
+    @property
+    def names(self) -> list[Any] | None:  # type: ignore[override]
+        names = self.rows.names
+        return None if names is None else [*names[: self.outcome], *names[self.outcome + 1 :]]
+
+    @property
+    def local(self) -> bool:
+        return self.rows.local
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        n, d = self.rows.shape
+        return n, d - 1
+
+    def total(self, work: Callable[[Table], Sums]) -> dict[str, NDArray[np.int64]]:
+        return self.rows.total(_Split(work, self.outcome, self.missing))
+
+    def whole(self) -> Table:
+        return _take_outcome(self.rows.whole(), self.outcome, self.missing)
+
+
+@dataclass(frozen=True)
+class _Split:
+    """A function of rows whose outcome is one of their columns."""
+
+    work: Callable[[Table], Sums]
+    outcome: int
+    missing: str
+
+    def __call__(self, table: Table) -> Sums:
+        return self.work(_take_outcome(table, self.outcome, self.missing))
+
+
+def _take_outcome(table: Table, outcome: int, missing: str) -> Table:
+    if missing == "error":
+        check_finite(table.X)
+    y = np.asarray(table.X[:, outcome], dtype=np.float64)
+    return replace(table, X=np.delete(table.X, outcome, axis=1), y=y, names=None)
+
+
+def mean_errors(found: LevelsEstimate) -> RatioErrors:
+    """Return the errors of the adjusted means, in the units of the data."""
+    design = found.plan.design
+    low, high = design.y_center - design.y_half, design.y_center + design.y_half
+    ratio: Any = found.population
+    return RatioErrors(ratio, design.y_center, design.y_half, np.array([low]), np.array([high]))
+
+
+def wald_test(found: LevelsEstimate) -> tuple[Floats, Floats]:
+    """Return the statistic of equal adjusted means, and its p-value by the chi-squared distribution.
+
+    It is the smaller of two. Wald's takes the errors at the estimates. A noisy group has far longer limits than these
+    say, so the other one scores all groups at one common mean, the one that the scores refute least.
+    """
+    means = found.means
+    if isinstance(means, LevelMeans):
+        # A mean that is moved to a bound of the outcomes, with both of its limits, would have no error.
+        means = means.widen()
+    low, high = means.ends(1.0)
+    estimate, error = means.estimate[:, 0], (high - low)[:, 0] / 2
+    cov = np.diag(error**2) + found.covariance
+    inverse = np.linalg.inv(cov)
+    center = inverse.sum(axis=0) @ estimate / inverse.sum()
+    statistic = (estimate - center) @ inverse @ (estimate - center)
+    scores = _Scores(means, error, found.covariance)
+    statistic = min(statistic, scores.least(float(estimate.min()), float(estimate.max())))
+    return np.array([statistic]), np.array([chdtrc(len(estimate) - 1, statistic)])
+
+
+@dataclass(frozen=True, eq=False)
+class _Scores:
+    """The squared scores of groups with one common mean.
+
+    Attributes
+    ----------
+    means : Ratio or LevelMeans
+        Of shape (K, 1).
+    error : array of shape (K,)
+        Their standard errors, without those by errors of the slopes.
+    covariance : array of shape (K, K)
+        Covariance of the errors by errors of the slopes.
+    """
+
+    means: Any
+    error: Floats
+    covariance: Floats
+
+    def at(self, values: Floats) -> Floats:
+        """Return the sum of squares of the scores at each of some common means."""
+        z = self.means.score(values[None, :])
+        correlation = np.eye(len(z)) + self.covariance / np.outer(self.error, self.error)
+        return np.asarray((z * np.linalg.solve(correlation, z)).sum(axis=0))
+
+    def least(self, low: float, high: float) -> float:
+        """Return the least sum of squares at a common mean between two values."""
+        best = math.inf
+        for _ in range(_ROUNDS):
+            grid = np.linspace(low, high, _GRID)
+            found = self.at(grid)
+            place = int(np.argmin(found))
+            best = min(best, float(found[place]))
+            low, high = grid[max(place - 1, 0)], grid[min(place + 1, _GRID - 1)]
+        return best
+
+
+def adjusted_notes(found: LevelsEstimate, plan: AdjustedMeansPlan) -> list[str]:
+    """Return remarks about the assumptions of adjusted means."""
+    groups = plan.groups
+    if plan.steps is None:
+        return [
+            "Means are not adjusted: at this number of rows and epsilon, noise hides the slopes of the covariates.",
+            *([] if plan.region.hard else ["Entries beyond the bounds are moved to the nearer bound."]),
+        ]
+    fit = found.path.fit
+    clipped = fit.bias > 0
+    notes = []
+    if clipped.any():
+        shown = [
+            (group, clip)
+            for group, clip, is_clipped in zip(groups, fit.clip, clipped, strict=True)
+            if is_clipped
+        ]
+        clips = ", ".join(f"{group} {clip / fit.scale:.1f}" for group, clip in shown[:_SHOWN])
+        notes.append(
+            "Differences assume residuals that are no more skewed than "
+            f"{'lognormal' if fit.skewed else 'exponential'} ones. They are clipped at these multiples of their "
+            f"standard deviation: {clips}{', ...' * (len(shown) > _SHOWN)}."
+        )
+    if plan.randomized:
+        notes.append("Groups count as randomized: covariates have one distribution in all groups.")
+    else:
+        notes.append(
+            "Groups are compared at equal covariates, by a linear model with the same slopes in all groups."
+        )
+    if not fit.identified.all():
+        notes.append("Noise hides the slopes of some covariates. These count as 0.")
+    return notes

@@ -1,0 +1,408 @@
+"""Plans for releases of totals whose ratios are means, in half-widths of declared bounds; and the plan of groups.
+
+What the estimators of ratios share: intervals and tests of means, in the units of the data.
+
+Groups that nobody declared: their totals, their plan, and intervals given that a group was found.
+
+Proof: docs/intervals/groups.md.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from dpstats.data.columns import DISCOVER, in_order
+from dpstats.data.parameters import check_real
+from dpstats.data.rows import Table
+from dpstats.data.schema import Categories
+from dpstats.errors import refuse
+from dpstats.inference.discovered_counts import FURTHEST, FoundCounts, NormalNoise
+from dpstats.inference.estimates import Estimates
+from dpstats.inference.results import about_missing, list_some, with_missing
+from dpstats.lattice import BoxLattice
+from dpstats.lattice.rounding import rows_that_count
+from dpstats.means.estimator import OfColumns
+from dpstats.means.moments import finest
+from dpstats.means.ratio import (
+    COUNTS,
+    SQUARES,
+    SUMS,
+    GaussianTotals,
+    LaplaceTotals,
+    Noise,
+    Ratio,
+    RatioErrors,
+    Region,
+    calibrate_totals,
+    group_sums,
+)
+from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
+from dpstats.privacy.plan import ReleasePlan
+from dpstats.privacy.stages import Discovery, JointStage
+from dpstats.privacy.stages.selection import count_keys
+from dpstats.release.additive import discovery_stage
+from dpstats.release.estimator import PrivateEstimator
+
+_EXAMPLE = 1000  # rows
+
+
+class Totals(Protocol):
+    """The noise of released totals."""
+
+    def noise(self, stage: JointStage) -> Noise: ...
+
+
+Of = TypeVar("Of", bound=Totals)
+
+
+@dataclass(frozen=True)
+class RatioPlan(ReleasePlan, Generic[Of]):
+    """The plan of releasing sums whose ratios are means, with the public facts that the fit and its report use.
+
+    Attributes
+    ----------
+    region : Region
+        The declared bounds of the columns.
+    lattice : BoxLattice
+    totals : GaussianTotals, LaplaceTotals or UnitTotals
+    missing : {"error", "drop"}
+    """
+
+    region: Region = field(repr=False, compare=False)
+    lattice: BoxLattice = field(repr=False, compare=False)
+    totals: Of
+    missing: str
+
+    @property
+    def totals_noise(self) -> Noise:
+        """The noise of the totals: see `Ratio` for their units."""
+        (stage,) = self.stages
+        sums = stage.touched if isinstance(stage, Discovery) else stage
+        assert isinstance(sums, JointStage)
+        return self.totals.noise(sums)
+
+    @property
+    def half(self) -> NDArray[np.float64]:
+        """Half the width of the bounds of each column."""
+        return np.full(self.n_features, self.region.clip, dtype=np.float64)
+
+    def __str__(self) -> str:
+        return "\n".join([super().__str__(), *(f"  {note}" for note in self.notes())])
+
+
+@dataclass(frozen=True)
+class GroupMeansPlan(RatioPlan[GaussianTotals | LaplaceTotals]):
+    """The plan of a `GroupMeans`.
+
+    Attributes
+    ----------
+    region, lattice, totals, missing
+        As for `RatioPlan`.
+    groups : tuple
+        The declared groups.
+    """
+
+    groups: tuple[Any, ...]
+
+    def mean_noise(self, n_rows: float) -> NDArray[np.float64]:
+        """Return the standard deviation of the noise in the mean of a group of ``n_rows`` rows, in units of the data.
+
+        For a mean in the middle of its bounds. At a bound, the noise of the count is added, which is about as large.
+        """
+        return self.half * self.totals_noise.total / check_real("n_rows", n_rows, above=0)
+
+    def describe_noise(self, n_rows: float) -> str:
+        """Return text about the noise of the mean of a group: in the middle of its bounds, and at a bound."""
+        noise = self.totals_noise
+        at_bound = self.mean_noise(n_rows) * np.hypot(1.0, noise.count / noise.total)
+        middle, end = (
+            ", ".join(f"{value:.3g}" for value in values[:6]) + ", ..." * (self.n_features > 6)
+            for values in (self.mean_noise(n_rows), at_bound)
+        )
+        return f"noise of its mean {middle} ({end} at a bound)"
+
+    def facts(self) -> dict[str, Any]:
+        """Return facts about the plan that its stages do not show, by name."""
+        return {"groups": [str(group) for group in self.groups]}
+
+    def notes(self) -> list[str]:
+        """Return the facts as text, one line each."""
+        if self.n_planned is None:
+            return [f"a group of {_EXAMPLE} rows: {self.describe_noise(_EXAMPLE)}"]
+        each = self.n_planned / len(self.groups)
+        enough = 2 * self.totals_noise.count
+        found = [f"a group of n/{len(self.groups)} = {each:.6g} rows: {self.describe_noise(each)}"]
+        if each < enough:
+            found.append(
+                f"warning: groups of fewer than {enough:.0f} rows cannot be distinguished from noise, and "
+                f"n/{len(self.groups)} is fewer: their intervals will be the bounds (more rows, a larger epsilon, "
+                "fewer columns or groups help)"
+            )
+        return found
+
+
+def group_means_plan(
+    groups: Sequence[Any],
+    region: Region,
+    n: int | None,
+    d: int,
+    epsilon: float,
+    delta: float,
+    missing: str,
+    neighbors: Neighbors,
+) -> GroupMeansPlan:
+    """Return the plan of releasing the totals of declared groups of n rows."""
+
+    def made(bits: int) -> GroupMeansPlan:
+        lattice, totals, stages = calibrate_totals(region, len(groups), d, epsilon, delta, neighbors, bits)
+        return GroupMeansPlan(
+            stages,
+            PrivacyGuarantee(epsilon, delta, neighbors),
+            n,
+            d,
+            groups=tuple(groups),
+            region=region,
+            lattice=lattice,
+            totals=totals,
+            missing=missing,
+        )
+
+    return finest(made)
+
+
+Floats = NDArray[np.float64]
+Plan = TypeVar("Plan", bound=RatioPlan[Any])
+
+
+class RatioEstimator(OfColumns, PrivateEstimator[Plan]):
+    """Base of the estimators of means that are ratios of released sums; a fit sets ``_ratio``."""
+
+    missing: str
+    _ratio: Ratio
+    _per_column = ("bounds",)
+
+    @abstractmethod
+    def _estimand(self) -> str:
+        """Return the estimand if no entry is missing."""
+
+    def _covered(self, estimand: str) -> str:
+        """Return an estimand and what missing entries of the fit counted as."""
+        return with_missing(estimand, about_missing(self.plan_.missing))
+
+    @abstractmethod
+    def _all_names(self) -> list[str]:
+        """Return a name for each mean."""
+
+    def estimates(self) -> Estimates:
+        """Return the means with the distribution of their errors: they can be pickled without the estimator."""
+        check_is_fitted(self)
+        errors = self._errors()
+        return Estimates(
+            errors.start,
+            None,
+            tuple(self._all_names()),
+            self._covered(self._estimand()),
+            errors,
+            title="Private means",
+            header="mean",
+            labels=self._labels(),
+            simulated=self.privacy_.simulated,
+        )
+
+    def _errors(self) -> RatioErrors:
+        plan = self.plan_
+        return RatioErrors(self._ratio, plan.lattice.center, plan.half, *plan.region.ends(plan.n_features))
+
+    def _labels(self) -> dict[str, list[Any]]:
+        """Return the columns that label each mean in exports."""
+        return {"column": self._column_names()}
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+
+def place_of_group(name: str, group: Any, groups: tuple[Any, ...]) -> int:
+    """Return the position of a declared group, or raise `InvalidParameter`."""
+    place = int(Categories(groups).codes([group])[0])
+    if place < 0:
+        raise refuse(name, given=group, allowed=f"a declared group ({list_some([*map(repr, groups)])})")
+    return place
+
+
+_NODES = 65
+_AT_ONCE = 10**6  # scores
+
+
+@dataclass(frozen=True)
+class DiscoveredMeansPlan(GroupMeansPlan):
+    """The plan of a `GroupMeans` that discovers its groups; ``groups`` is empty.
+
+    Examples
+    --------
+    >>> from dpstats.groups import GroupMeans
+    >>> plan = GroupMeans(groups="discover", bounds=(0, 1)).plan(10_000, 1)
+    >>> round(plan.threshold, 1)
+    45.0
+    >>> round(plan.expected_groups([20, 50, 500]), 1)
+    1.7
+    """
+
+    @property
+    def discovery(self) -> Discovery:
+        """The stage."""
+        (stage,) = self.stages
+        assert isinstance(stage, Discovery)
+        return stage
+
+    @property
+    def threshold(self) -> float:
+        """The least noisy count of a released group, in rows."""
+        return self.discovery.threshold
+
+    def make_totals(self, n_groups: int) -> GaussianTotals:
+        """Return the totals of a number of groups."""
+        return GaussianTotals(n_groups, self.n_features, self.lattice.bits, self.target.neighbors)
+
+    def expected_groups(self, sizes: Any) -> float:
+        """Return the expected number of released groups, for groups of these sizes.
+
+        Parameters
+        ----------
+        sizes : sequence of numbers
+            Hypothetical numbers of rows, one for each group.
+        """
+        return float(self.discovery.compute_power(sizes).sum())
+
+    def facts(self) -> dict[str, Any]:
+        return {"groups": DISCOVER, "threshold": self.threshold}
+
+    def notes(self) -> list[str]:
+        half, most = map(self.discovery.find_size, (0.5, 0.95))
+        return [
+            f"a group of {half:.0f} rows is found with probability 0.50, one of {most:.0f} rows with 0.95",
+            f"a group of {10 * half:.0f} rows: {self.describe_noise(10 * half)}",
+        ]
+
+
+def discovered_means_plan(
+    region: Region, n: int | None, d: int, epsilon: float, delta: float, missing: str, neighbors: Neighbors
+) -> DiscoveredMeansPlan:
+    """Return the plan of releasing the totals of undeclared groups of n rows."""
+    if delta == 0:
+        raise refuse(
+            "delta",
+            given=delta,
+            allowed="positive for groups='discover'",
+            remedy="Declare the groups, or give delta=1e-6 for example.",
+        )
+
+    def build(bits: int) -> DiscoveredMeansPlan:
+        lattice = BoxLattice.build(
+            region.clip, region.center, d, common=False, bits=bits, ends=(region.low, region.high)
+        )
+        totals = GaussianTotals(count_keys(neighbors), d, bits, neighbors)
+        stage = discovery_stage(totals.integers(), 1 << bits, epsilon, delta, neighbors)
+        return DiscoveredMeansPlan(
+            (stage,),
+            PrivacyGuarantee(epsilon, delta, neighbors),
+            n,
+            d,
+            groups=(),
+            region=region,
+            lattice=lattice,
+            totals=totals,
+            missing=missing,
+        )
+
+    return finest(build)
+
+
+def labeled_totals(table: Table, plan: DiscoveredMeansPlan) -> tuple[list[Any], dict[str, NDArray[np.int64]]]:
+    """Return the labels of some rows in their order, and the exact totals of each: a row of integers a label."""
+    assert table.labels is not None
+    counted = rows_that_count(table.X, plan.missing)
+    labels = [label if counts else None for label, counts in zip(table.labels, counted.tolist(), strict=True)]
+    found = in_order(set(labels) - {None})
+    code = {label: place for place, label in enumerate(found)}
+    codes = np.fromiter((code.get(label, -1) for label in labels), dtype=np.int64, count=len(labels))
+    totals = plan.make_totals(len(found))
+    sums = group_sums(table.X, codes, plan.lattice, totals, plan.missing)
+    widths = {COUNTS: 1, SUMS: plan.n_features, SQUARES: plan.n_features}
+    return found, {name: sums[name].reshape(len(found), width) for name, width in widths.items()}
+
+
+def found_ratio(released: Mapping[str, Any], plan: DiscoveredMeansPlan) -> FoundRatio:
+    """Return the ratios of the released totals of the groups that were found."""
+    totals = plan.make_totals(len(released["labels"]))
+    flat = {name: np.ravel(released[name]) for name in (COUNTS, SUMS, SQUARES)}
+    known = totals.ratio(flat, plan.totals_noise)
+    return FoundRatio(known.T, known.N, known.Q, known.X, known.R, known.noise, threshold=plan.threshold)
+
+
+@dataclass(frozen=True, eq=False)
+class FoundRatio(Ratio):
+    """Ratios of groups that were found: intervals hold given that.
+
+    The noisy count N of a group of c rows has a normal distribution between the threshold and c + threshold. Each c
+    has a score of N, and given c the rest has the score of a known count. A mean is kept if some c has a small sum of
+    both squares.
+
+    Attributes
+    ----------
+    threshold : float
+        The threshold in rows.
+    """
+
+    threshold: float = 0.0
+
+    @cached_property
+    def found(self) -> FoundCounts:
+        """The noisy counts, and the sizes that they estimate."""
+        return FoundCounts(self.N, NormalNoise(self.noise.count), self.threshold)
+
+    @property
+    def sizes(self) -> Floats:
+        """The sizes of the groups for which the release has the median N."""
+        return self.found.sizes
+
+    @property
+    def estimate(self) -> Floats:
+        return np.asarray(np.clip(self.T / np.maximum(self.sizes, self.noise.count), -1.0, 1.0))
+
+    def score(self, value: Any) -> Floats:
+        m = np.asarray(value, dtype=np.float64)
+        sizes, squares = self._nodes
+        shape = (len(sizes), *[1] * max(m.ndim - self.N.ndim, 0), *self.N.shape)
+        sizes, squares = sizes.reshape(shape), squares.reshape(shape)
+        step = max(1, _AT_ONCE // max(m.size, self.T.size, 1))
+        best = np.full(np.broadcast_shapes(m.shape, self.shape), np.inf)
+        for start in range(0, len(sizes), step):
+            some = slice(start, start + step)
+            both = self._fix_sizes(sizes[some]).score(m) ** 2 + squares[some]
+            best = np.minimum(best, both.min(axis=0))
+        return np.asarray(np.where(m * self.sizes > self.T, -1.0, 1.0) * np.sqrt(best))
+
+    def _fix_sizes(self, size: Floats) -> Ratio:
+        """Return the ratios of groups with these sizes, as if they were declared."""
+        noise = self.noise
+        center = noise.square_spread / noise.count**2
+        alone = np.sqrt(np.maximum(np.square(noise.square) - (center * noise.count) ** 2, 0.0))
+        known = Noise(noise.total, 0.0, alone, noise.total, 0.0, 0.0)
+        return Ratio(self.T, size, self.Q + center * (size - self.N), self.T, size, known)
+
+    @cached_property
+    def _nodes(self) -> tuple[Floats, Floats]:
+        """Return sizes, and the squared scores of N: above the least, as some size is the right one."""
+        sizes = np.maximum(self.found.find_sizes(np.linspace(FURTHEST, -FURTHEST, _NODES)), 1.0)
+        squares = self.found.score_sizes(sizes) ** 2
+        return sizes, squares - squares.min(axis=0)

@@ -1,0 +1,126 @@
+"""Axes of figures, and the figure that several releases share. matplotlib loads with the first figure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.errors import DPStatsError
+from dpstats.inference.results import ConfidenceInterval
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Numbers = NDArray[np.float64]
+
+ESTIMATE = "#1f5fa8"
+REFERENCE = "#b03a2e"
+"""Colors of private values, and of the values they are compared with."""
+_ACROSS = 3
+
+
+def new_figure(**options: Any) -> Figure:
+    """Return an empty figure."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise DPStatsError("pictures need matplotlib: pip install 'dpstats[plot]'") from None
+    # Not pyplot: a library must not touch the caller's backend or open windows.
+    return Figure(layout="constrained", **options)
+
+
+def axes_or_new(ax: Any, **options: Any) -> Any:
+    """Return the given Axes, or the Axes of a new figure."""
+    return new_figure(**options).subplots() if ax is None else ax
+
+
+def plain(name: object) -> str:
+    """Return a name for a figure: matplotlib treats text between two dollars as mathematics."""
+    return str(name).replace("$", r"\$")
+
+
+def draw_intervals(ax: Any, labels: Sequence[str], values: Any, low: Any, high: Any, **style: Any) -> None:
+    """Draw estimates with their intervals below each other; ``style`` is matplotlib's, of ``errorbar``.
+
+    An arrow marks a side without a limit. An estimate that is not finite has no marker.
+    """
+    places = np.arange(len(labels))[::-1]
+    middle, errors, marked = place_bars(values, low, high)
+    shown = {"fmt": "o", "ms": 4, "capsize": 3, "color": ESTIMATE, **style}
+    bars = ax.errorbar(middle, places, xerr=errors, markevery=marked, **shown)
+    ends = middle - errors[0], middle + errors[1]
+    for end, is_open, arrow in zip(ends, (low == -np.inf, high == np.inf), "<>", strict=True):
+        if is_open.any():
+            color = bars[2][0].get_color()[0]
+            ax.plot(end[is_open], places[is_open], arrow, ms=5, color=color, label="_nolegend_")
+    ax.set_yticks(places, [plain(label) for label in labels])
+    ax.set_ylim(-0.6, len(labels) - 0.4)
+    ax.grid(axis="x", alpha=0.25)
+
+
+def place_bars(values: Any, low: Any, high: Any) -> tuple[Numbers, Numbers, list[int]]:
+    """Return a point inside each bar, its distances from both limits, and the places of the finite estimates."""
+    values, low, high = (np.asarray(part, dtype=np.float64) for part in (values, low, high))
+    known, numbers = np.isfinite(values), np.concatenate([values, low, high])
+    # Infinite intervals end outside of all finite numbers, with room on both sides.
+    finite = numbers[np.isfinite(numbers)] if np.isfinite(numbers).any() else np.zeros(1)
+    room = 0.3 * float(np.ptp(finite)) or max(1.0, float(np.abs(finite[0])))
+    ends = np.clip([low, high], float(finite.min()) - room, float(finite.max()) + room)
+    middle = np.where(known, values, ends.mean(axis=0))
+    return middle, np.maximum([middle - ends[0], ends[1] - middle], 0.0), np.flatnonzero(known).tolist()
+
+
+def forest(
+    labels: Sequence[str],
+    names: Sequence[str],
+    estimates: Any,
+    interval: ConfidenceInterval,
+    *,
+    title: str = "",
+    ax: Any = None,
+    **style: Any,
+) -> Any:
+    """Draw a forest plot: estimates with their intervals below each other, a panel for each column.
+
+    Parameters
+    ----------
+    labels : sequence of str
+        One for each row of the plot, from above.
+    names : sequence of str
+        The columns; one panel each.
+    estimates : array of shape (rows, columns)
+    interval : ConfidenceInterval
+        Interval with endpoints of that shape.
+    title : str, optional
+        Title of a new figure.
+    ax : matplotlib Axes, or a sequence of one for each column, optional
+        Default: the Axes of a new figure.
+    **style
+        matplotlib's, of ``Axes.errorbar``.
+
+    Returns
+    -------
+    matplotlib Axes, or an array of one for each column
+    """
+    values, low, high = (
+        np.asarray(part, dtype=np.float64) for part in (estimates, interval.low, interval.high)
+    )
+    if ax is None:
+        across = min(_ACROSS, len(names))
+        down = -(-len(names) // across)
+        figure = new_figure(figsize=(2.0 + 3.2 * across, down * (0.9 + 0.28 * len(labels)) + 0.4))
+        panels = figure.subplots(down, across, squeeze=False, sharey=True).ravel()
+        for axis in panels[len(names) :]:
+            axis.set_visible(False)
+        if title:
+            figure.suptitle(title, fontsize=10)
+        axes = panels[: len(names)]
+    else:
+        axes = np.ravel(ax)
+    for j, axis in enumerate(axes):
+        draw_intervals(axis, labels, values[:, j], low[:, j], high[:, j], **style)
+        axis.set_xlabel(plain(names[j]))
+    return axes[0] if len(names) == 1 else axes

@@ -1,0 +1,540 @@
+"""Results of fits: frozen objects with text for a terminal and HTML for a notebook."""
+
+from __future__ import annotations
+
+import html
+import re
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.data.parameters import printable
+from dpstats.errors import attempt, refuse
+from dpstats.inference.reports import SIMULATED, Printed, Records, Reported
+
+__all__ = ["ConfidenceInterval", "JointTest", "Summary", "TermTests", "about_missing", "with_missing"]
+
+Numbers = float | NDArray[np.float64]
+FREE = "This uses the release alone, without additional privacy cost."
+Result = TypeVar("Result", bound="HypothesisTest")
+
+
+class OneNumber(np.ndarray[Any, np.dtype[np.float64]]):
+    """An array of one number in any number of dimensions, which ``float`` and format specifications accept."""
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec else str(self)
+
+    def __repr__(self) -> str:
+        return repr(np.asarray(self))
+
+
+def plain(values: Any) -> Any:
+    """Return numbers as users get them: a float for no dimension, otherwise an array of this shape.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.inference.results import plain
+    >>> pvalue = plain(np.array([0.25]))
+    >>> pvalue.shape, float(pvalue), plain(np.float64(0.5))
+    ((1,), 0.25, 0.5)
+    """
+    array = np.asarray(values)
+    if array.ndim == 0:
+        return float(array)
+    return array.view(OneNumber) if array.size == 1 and array.dtype == np.float64 else array
+
+
+class HypothesisTest(Printed):
+    """Base of the results of tests.
+
+    `_numbers` names the attributes that have a number for each row of the table, and `_facts_of_all` those about all
+    rows. A row is for each of ``names`` if there are several, and otherwise for the null hypothesis.
+    """
+
+    __slots__ = ()
+
+    _numbers: ClassVar[tuple[str, ...]] = ()
+    _facts_of_all: ClassVar[tuple[str, ...]] = ("null",)
+    _several: ClassVar[bool] = False
+
+    @abstractmethod
+    def summary(self) -> Summary:
+        """Return a table. It prints as text, and shows as HTML in a notebook."""
+
+    def _records(self) -> Records:
+        columns = {name: np.ravel(getattr(self, name)).tolist() for name in self._numbers}
+        facts = {name: getattr(self, name) for name in self._facts_of_all}
+        rows = getattr(self, "names" if self._several else "null")
+        return Records(rows if self._several else [rows], columns, {**facts, "simulated": self._simulated})
+
+    @property
+    def _simulated(self) -> bool:
+        """Whether the noise of the release was simulated."""
+        return self._background().simulated
+
+
+class HasResult(Reported, Generic[Result]):
+    """An estimator that tests a hypothesis: its fit sets ``result_``, whose tables are its own."""
+
+    result_: Result
+
+    def _result(self) -> Result:
+        from sklearn.utils.validation import check_is_fitted
+
+        check_is_fitted(self, "result_")
+        return self.result_
+
+    def summary(self) -> Summary:
+        """Return a table. It prints as text, and shows as HTML in a notebook."""
+        return self._result().summary()
+
+    def _records(self) -> Records:
+        return self._result()._records()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ConfidenceInterval(Reported):
+    """A confidence interval, or one per column.
+
+    Unpacks and indexes as the pair ``(low, high)``, as scipy's does.
+
+    Attributes
+    ----------
+    low, high : float or array
+        Limits, in the units of the estimate.
+    confidence_level : float
+    estimand : str
+        Description of the estimand.
+    simultaneous : bool
+        Whether ``confidence_level`` holds for all intervals simultaneously.
+    names : sequence of str
+        A name for each interval; can be empty.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.means import ClippedMean
+    >>> X = np.random.default_rng(0).normal(size=(1000, 2))
+    >>> interval = ClippedMean(clip=4.0, random_state=0).fit(X).confidence_interval(0.95)
+    >>> low, high = interval
+    >>> interval.estimand, low.shape
+    ('the mean of the population if it were clipped, E[clip(x)]', (2,))
+    """
+
+    low: Numbers
+    high: Numbers
+    confidence_level: float = 0.95
+    estimand: str = ""
+    simultaneous: bool = False
+    names: Sequence[str] = field(default=(), repr=False)
+
+    @classmethod
+    def around(
+        cls, center: Any, half_width: Any, confidence_level: float, estimand: str, simultaneous: bool = False
+    ) -> ConfidenceInterval:
+        """Return the interval ``center`` plus or minus ``half_width``."""
+        middle = attempt(lambda: np.asarray(center, dtype=np.float64), Exception)
+        if middle is None:
+            raise refuse("center", given=center, allowed="a number, or numbers")
+        low, high = middle - half_width, middle + half_width
+        if low.ndim == 0:
+            return cls(float(low), float(high), confidence_level, estimand, simultaneous)
+        return cls(low, high, confidence_level, estimand, simultaneous)
+
+    def summary(self) -> Summary:
+        """Return a table. It prints as text, and shows as HTML in a notebook."""
+        names, columns, _ = self._records()
+        rows = [
+            (name, *(f"{end:.6g}" for end in ends))
+            for name, *ends in zip(names, *columns.values(), strict=True)
+        ]
+        together = "Intervals are simultaneous." if self.simultaneous else "Intervals are not simultaneous."
+        facts = [("Level", f"{100 * self.confidence_level:g}%"), ("Intervals cover", self.estimand)]
+        return Summary("Confidence intervals", facts, ["", "low", "high"], rows, [together])
+
+    def _records(self) -> Records:
+        columns = {"low": np.ravel(self.low).tolist(), "high": np.ravel(self.high).tolist()}
+        facts = {
+            "estimand": self.estimand,
+            "confidence_level": self.confidence_level,
+            "simultaneous": self.simultaneous,
+        }
+        return Records(self.names or [str(i) for i in range(len(columns["low"]))], columns, facts)
+
+    def __iter__(self) -> Iterator[Numbers]:
+        return iter((self.low, self.high))
+
+    def __getitem__(self, index: int) -> Numbers:
+        return (self.low, self.high)[index]
+
+    def __len__(self) -> int:
+        return 2
+
+
+@dataclass(frozen=True, slots=True)
+class JointTest(HypothesisTest):
+    """Joint test of several hypotheses, such as all coefficients are 0, without additional privacy cost.
+
+    Attributes
+    ----------
+    statistic : float
+        F: Wald's statistic over ``df_num``.
+    pvalue : float
+    df_num, df_denom : int
+        Degrees of freedom.
+    names : tuple of str
+        Names of the coefficients, or the hypotheses as text.
+    simulated : bool
+        Whether the noise of the release was simulated.
+    remarks : tuple of str
+        They name the distribution of p-values, if it is not F with these degrees of freedom.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.regression import PrivateLinearRegression
+    >>> X = np.random.default_rng(0).uniform(-1, 1, size=(5000, 3))
+    >>> y = X @ [1.0, 0.5, 0.0] + np.random.default_rng(1).normal(size=5000)
+    >>> model = PrivateLinearRegression(x_bounds=(-1, 1), y_bounds=(-5, 5), random_state=0).fit(X, y)
+    >>> test = model.f_test(["x0", "x1"])
+    >>> test.df_num, test.pvalue < 0.001
+    (2, True)
+    """
+
+    _numbers: ClassVar[tuple[str, ...]] = ("statistic", "pvalue", "df_num", "df_denom")
+
+    statistic: float
+    pvalue: float
+    df_num: int
+    df_denom: int
+    names: tuple[str, ...]
+    simulated: bool = field(default=False, kw_only=True)
+    remarks: tuple[str, ...] = field(default=(), kw_only=True)
+
+    def summary(self) -> Summary:
+        """Return a table. It prints as text, and shows as HTML in a notebook."""
+        row = (f"{self.statistic:.3f}", f"{self.df_num}", f"{self.df_denom}", f"{self.pvalue:.4g}")
+        return Summary(
+            "Private test of several coefficients",
+            [("Null hypothesis", self.null)],
+            ["F", "df", "df of residuals", "p-value"],
+            [row],
+            [FREE, *self.remarks, *[SIMULATED] * self.simulated],
+        )
+
+    @property
+    def null(self) -> str:
+        """The null hypothesis as text."""
+        names = ", ".join(self.names)
+        return names if "=" in names else f"{names}: all 0"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TermTests(HypothesisTest):
+    """Joint test of the coefficients of each term of a model, without additional privacy cost.
+
+    Attributes
+    ----------
+    statistic, pvalue : ndarrays of shape (n_terms,)
+        F, Wald's statistic over ``df_constraint``, and its p-value.
+    df_constraint : ndarray of shape (n_terms,)
+        Number of coefficients of each term.
+    df_denom : int
+        Degrees of freedom of the residuals.
+    names : tuple of str
+        The terms.
+    simulated : bool
+        Whether the noise of the release was simulated.
+    remarks : tuple of str
+        They name the distribution of p-values, if it is not F with these degrees of freedom.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.regression import PrivateLinearRegression
+    >>> X = np.random.default_rng(0).uniform(-1, 1, size=(5000, 2))
+    >>> y = X @ [1.0, 0.0] + np.random.default_rng(1).normal(size=5000)
+    >>> model = PrivateLinearRegression(x_bounds=(-1, 1), y_bounds=(-5, 5), random_state=0).fit(X, y)
+    >>> (model.wald_test_terms().to_frame()["pvalue"] < 0.001).to_dict()
+    {'Intercept': False, 'x0': True, 'x1': False}
+    """
+
+    _numbers: ClassVar[tuple[str, ...]] = ("statistic", "pvalue", "df_constraint")
+    _facts_of_all: ClassVar[tuple[str, ...]] = ("df_denom",)
+    _several: ClassVar[bool] = True
+
+    statistic: NDArray[np.float64]
+    pvalue: NDArray[np.float64]
+    df_constraint: NDArray[np.int64]
+    df_denom: int
+    names: tuple[str, ...]
+    simulated: bool = field(default=False, kw_only=True)
+    remarks: tuple[str, ...] = field(default=(), kw_only=True)
+
+    def summary(self) -> Summary:
+        """Return a table. It prints as text, and shows as HTML in a notebook."""
+        numbers = zip(self.names, self.statistic, self.pvalue, self.df_constraint, strict=True)
+        return Summary(
+            "Private tests of terms",
+            [
+                ("Null hypothesis", "all coefficients of the term are 0"),
+                ("df of residuals", f"{self.df_denom:,}"),
+            ],
+            ["", "F", "P>F", "df constraint"],
+            [(name, f"{f:.3f}", f"{p:.4g}", str(df)) for name, f, p, df in numbers],
+            [FREE, *self.remarks, *[SIMULATED] * self.simulated],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Summary(Reported):
+    """A titled table with facts above and notes below: text in a terminal, HTML in a notebook.
+
+    Attributes
+    ----------
+    title : str
+    facts : sequence of (name, value)
+        Facts about the whole fit.
+    columns : sequence of str
+        Headers of the table; the first is the name of the row.
+    rows : sequence of sequences of str
+    notes : sequence of str
+
+    Examples
+    --------
+    >>> from dpstats.inference.results import Summary
+    >>> print(Summary("Counts", [("Rows", "100")], ["", "count"], [["yes", "71"], ["no", "30"]]))
+      Counts
+    ==========
+    Rows: 100
+    ----------
+         count
+    ----------
+    yes     71
+    no      30
+    ==========
+    """
+
+    title: str
+    facts: Sequence[tuple[str, str]]
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    notes: Sequence[str] = ()
+
+    def summary(self) -> Summary:
+        """Return the summary itself."""
+        return self
+
+    def to_latex(self) -> str:
+        """Return the table as a LaTeX tabular, for the package booktabs."""
+        special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+        escaped = str.maketrans({**{c: f"\\{c}" for c in "&%$#_{}"}, **special})
+        table = [[cell.translate(escaped) for cell in row] for row in [self.columns, *self.rows]]
+        head, *body = (" & ".join(row) + r" \\" for row in table)
+        begin = rf"\begin{{tabular}}{{l{'r' * (len(self.columns) - 1)}}}"
+        lines = [begin, r"\toprule", head, r"\midrule", *body, r"\bottomrule", r"\end{tabular}"]
+        return "\n".join(lines)
+
+    def to_markdown(self) -> str:
+        """Return the table in Markdown."""
+        rules = ["---", *["---:"] * (len(self.columns) - 1)]
+        return "\n".join(
+            "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
+            for row in [list(self.columns), rules, *map(list, self.rows)]
+        )
+
+    def _records(self) -> Records:
+        names = [row[0] for row in self.rows]
+        cells = zip(*(row[1:] for row in self.rows), strict=True)
+        columns = dict(zip(self.columns[1:], map(list, cells), strict=True)) if self.rows else {}
+        return Records(names, columns, {"title": self.title, **dict(self.facts), "notes": list(self.notes)})
+
+    def as_text(self) -> str:
+        """Return the summary as plain text."""
+        table = [[printable(cell) for cell in row] for row in (self.columns, *self.aligned(" "))]
+        widths = [max(len(row[j]) for row in table) for j in range(len(self.columns))]
+
+        def line(row: Sequence[str]) -> str:
+            cells = [
+                row[0].ljust(widths[0]),
+                *[cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True)],
+            ]
+            return "  ".join(cells).rstrip()
+
+        names = max((len(name) for name, _ in self.facts), default=0)
+        facts = [printable(f"{name + ':':<{names + 1}} {value}") for name, value in self.facts]
+        notes = [printable(f"[{i}] {note}") for i, note in enumerate(self.notes, 1)]
+        width = max(sum(widths) + 2 * (len(widths) - 1), len(self.title), *(len(fact) for fact in facts), 0)
+        width = min(width, 110)
+        # A fact of several sentences is a paragraph; a short one stays on its line, where a search finds it.
+        facts = [
+            line for fact in facts for line in (_wrapped(fact, width, names + 2) if ". " in fact else [fact])
+        ]
+        body = [line(row) for row in table]
+        parts = [self.title.center(width).rstrip(), "=" * width, *facts, "-" * width]
+        parts += [body[0], "-" * width, *body[1:], "=" * width]
+        for note in notes:
+            parts += _wrapped(note, width)
+        return "\n".join(parts)
+
+    def aligned(self, blank: str) -> list[list[str]]:
+        """Return the rows, numbers padded behind so that the decimal points of a column are below each other."""
+        columns = [list(column) for column in zip(*self.rows, strict=True)]
+        return [
+            list(row) for row in zip(*(columns[:1] + [_padded(c, blank) for c in columns[1:]]), strict=True)
+        ]
+
+    def as_html(self) -> str:
+        """Return the summary as an HTML fragment with its style, without scripts or outside references."""
+        cell, line = html.escape, "border-bottom:1px solid #dde3ea"
+        left = f'style="text-align:left;padding:.15em .8em .15em 0;font-weight:normal;{line}"'
+        right = (
+            'style="text-align:right;padding:.15em .8em;white-space:nowrap;'
+            f'font-variant-numeric:tabular-nums;{line}"'
+        )
+        facts = "".join(
+            f"<tr><th {left}>{cell(name)}</th><td {left}>{cell(value)}</td></tr>"
+            for name, value in self.facts
+        )
+        head = "".join(
+            f'<th scope="col" {right if j else left}>{cell(name)}</th>' for j, name in enumerate(self.columns)
+        )
+        rows = "".join(
+            f'<tr><th scope="row" {left}>{cell(row[0])}</th>'
+            + "".join(f"<td {right}>{cell(value)}</td>" for value in row[1:])
+            + "</tr>"
+            for row in self.aligned("\u2007")
+        )
+        notes = "".join(f"<li>{cell(note)}</li>" for note in self.notes)
+        table = 'style="border-collapse:collapse;margin:.4em 0"'
+        return (
+            f'<div class="dpstats-summary"><h4 style="margin:.4em 0">{cell(self.title)}</h4>'
+            f'<table class="facts" {table}>{facts}</table>'
+            + (
+                f'<table class="estimates" {table}><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
+                if self.columns
+                else ""
+            )
+            + (f'<ol style="max-width:55em">{notes}</ol>' if notes else "")
+            + "</div>"
+        )
+
+    def __str__(self) -> str:
+        return self.as_text()
+
+    __repr__ = __str__
+
+
+def about_missing(
+    missing: str, counts_as: str = "the center of the bounds", what: str = "Missing entries"
+) -> str:
+    """Return the treatment of missing entries and the estimand; "" if they raise an error.
+
+    Parameters
+    ----------
+    missing : {"error", "center", "drop"}
+        The policy of the fit.
+    counts_as : str
+        Replacement of a missing entry for ``missing="center"``.
+    what : str
+        Name of the replaced entries.
+
+    Examples
+    --------
+    >>> from dpstats.inference.results import about_missing
+    >>> about_missing("drop")
+    'Rows with a missing entry are left out. The result is about the observed rows, whose number is private.'
+    """
+    if missing == "center":
+        return (
+            f"{what} count as {counts_as}. The result is about all rows after this replacement, not about the "
+            "observed entries alone."
+        )
+    if missing == "drop":
+        return "Rows with a missing entry are left out. The result is about the observed rows, whose number is private."
+    return ""
+
+
+def observed_rows(rows: float, noise_std: float) -> str:
+    """Return the noisy number of observed rows, and its noise, as text.
+
+    Examples
+    --------
+    >>> from dpstats.inference.results import observed_rows
+    >>> observed_rows(3911.7, 14.2)
+    '3,912 (noise sd 14.2)'
+    """
+    shown = f"{max(rows, 0.0):,.0f}" if noise_std >= 1 else significant(rows, noise_std)
+    return f"{shown} (noise sd {noise_std:.3g})"
+
+
+def few_observed(rows: float, noise_std: float) -> list[str]:
+    """Return a note where the number of observed rows is noise alone."""
+    if rows >= 2 * noise_std:
+        return []
+    return [
+        "Noise only: the number of observed rows cannot be distinguished from 0, and the intervals show the bounds. "
+        "Use more rows or a larger epsilon."
+    ]
+
+
+def with_missing(estimand: str, sentence: str) -> str:
+    """Return an estimand, followed by the sentence of `about_missing` unless it is empty."""
+    return f"{estimand}. {sentence}" if sentence else estimand
+
+
+def _wrapped(text: str, width: int, indent: int = 4) -> list[str]:
+    import textwrap
+
+    return textwrap.wrap(text, max(width, 60), subsequent_indent=" " * indent)
+
+
+_NUMBER = re.compile(r"[-+]?[\d,]+(\.\d+)?")
+
+
+def _padded(cells: Sequence[str], blank: str) -> list[str]:
+    """Return the cells of a column, numbers padded behind to as many decimals as the longest has."""
+    behind = [len(found.group(1) or "") if (found := _NUMBER.fullmatch(cell)) else -1 for cell in cells]
+    most = max(behind, default=0)
+    return [
+        cell + blank * (most - count) if count >= 0 else cell
+        for cell, count in zip(cells, behind, strict=True)
+    ]
+
+
+def print_rounded(values: Iterable[float], errors: Iterable[float]) -> list[str]:
+    """Return numbers to about two significant digits of their errors."""
+    return [significant(*pair) for pair in zip(values, errors, strict=True)]
+
+
+def list_some(names: Sequence[Any], most: int = 6) -> str:
+    """Return the first names as text, and how many more there are.
+
+    Examples
+    --------
+    >>> from dpstats.inference.results import list_some
+    >>> list_some(["a", "b", "c", "d"], most=2)
+    'a, b and 2 more'
+    """
+    left = len(names) - most
+    return ", ".join(map(str, names[:most])) + (f" and {left:,} more" if left > 0 else "")
+
+
+def significant(value: float, reference: float | None = None) -> str:
+    """Format a number to about two significant digits of ``reference``, its error (default: itself)."""
+    scale = abs(value if reference is None else reference)
+    if not np.isfinite(value) or scale == 0 or not np.isfinite(scale):
+        return f"{value:.6g}"
+    digits = 1 - int(np.floor(np.log10(scale)))
+    if digits > 12 or abs(value) >= 1e15:
+        return f"{value:.6g}"
+    return f"{value:,.{max(digits, 0)}f}"

@@ -1,0 +1,160 @@
+"""Rank tests as single function calls, similar to scipy.stats."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dpstats.data.columns import check_indexes
+from dpstats.data.rows import column_of
+from dpstats.errors import refuse, refuse_data
+from dpstats.privacy.budget import PrivacyBudget
+from dpstats.ranks.rank_tests import KruskalWallisTest, MannWhitneyTest, RankTestResult, SignedRankTest
+
+
+def wilcoxon_signed_rank(
+    x: Any,
+    y: Any = None,
+    *,
+    epsilon: float = 1.0,
+    alternative: str = "two-sided",
+    n_simulations: int = 9999,
+    random_state: Any = None,
+    budget: PrivacyBudget | None = None,
+) -> RankTestResult:
+    """Test privately whether differences are symmetric about 0; see `SignedRankTest`.
+
+    Parameters
+    ----------
+    x : sequence of numbers
+        Private differences of pairs, or values minus a public value.
+    y : sequence of the same length, optional
+        Private second values of the pairs. The test then uses the differences x - y, as in scipy.stats.
+    epsilon, alternative, n_simulations, random_state, budget
+        The same as in `SignedRankTest`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.ranks import wilcoxon_signed_rank
+    >>> x = np.random.default_rng(1).normal(0.0, 1.0, size=200)
+    >>> wilcoxon_signed_rank(x, epsilon=1.0, random_state=0).pvalue > 0.05
+    True
+    """
+    test = SignedRankTest(
+        epsilon=epsilon,
+        alternative=alternative,
+        n_simulations=n_simulations,
+        random_state=random_state,
+        budget=budget,
+    )
+    return test.fit(x if y is None else _subtract(x, y)).result_
+
+
+def mann_whitney(
+    x: Any,
+    labels: Any = None,
+    *,
+    groups: Any = None,
+    sizes: Any = None,
+    epsilon: float = 1.0,
+    alternative: str = "two-sided",
+    n_simulations: int = 9999,
+    random_state: Any = None,
+    budget: PrivacyBudget | None = None,
+) -> RankTestResult:
+    """Test privately whether one of two groups tends to larger values than the other; see `MannWhitneyTest`.
+
+    Parameters
+    ----------
+    x : sequence of numbers
+        Private.
+    labels : sequence
+        With ``groups``: the group of each row of x. Without: the second sample, as in scipy.stats. Then only the total
+        number of rows of both samples is public, unless ``sizes`` are given.
+    groups : pair of labels, optional
+        Declared public labels. None: the arguments are two samples.
+    sizes, epsilon, alternative, n_simulations, random_state, budget
+        The same as in `MannWhitneyTest`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.ranks import mann_whitney
+    >>> x = np.random.default_rng(0).exponential(np.repeat([1.0, 2.0], 150))
+    >>> labels = np.repeat(["old", "new"], 150)
+    >>> mann_whitney(x, labels, groups=("old", "new"), epsilon=1.0, n_simulations=999, random_state=0).pvalue < 0.01
+    True
+    """
+    if groups is None:
+        groups = (0, 1)
+        if labels is None:
+            raise refuse(
+                "labels", given=None, allowed="given: the second sample, or with groups the group of each row"
+            )
+        first, second = column_of("x", x), column_of("without groups, the second sample", labels)
+        x, labels = np.concatenate([first, second]), np.repeat([0, 1], [first.size, second.size])
+    test = MannWhitneyTest(
+        groups=groups,
+        sizes=sizes,
+        epsilon=epsilon,
+        alternative=alternative,
+        n_simulations=n_simulations,
+        random_state=random_state,
+        budget=budget,
+    )
+    return test.fit(x, labels).result_
+
+
+def kruskal_wallis(
+    x: Any,
+    labels: Any,
+    *,
+    groups: Any,
+    sizes: Any = None,
+    epsilon: float = 1.0,
+    n_simulations: int = 9999,
+    random_state: Any = None,
+    budget: PrivacyBudget | None = None,
+) -> RankTestResult:
+    """Test privately whether any of several groups tends to larger values than others; see `KruskalWallisTest`.
+
+    Parameters
+    ----------
+    x : sequence of numbers
+        Private.
+    labels : sequence of the same length
+        The group of each row.
+    groups : sequence of labels
+        Declared public labels.
+    sizes, epsilon, n_simulations, random_state, budget
+        The same as in `KruskalWallisTest`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.ranks import kruskal_wallis
+    >>> x = np.random.default_rng(0).exponential(np.repeat([1.0, 2.0, 3.0], 150))
+    >>> labels = np.repeat(["a", "b", "c"], 150)
+    >>> kruskal_wallis(x, labels, groups=("a", "b", "c"), epsilon=1.0, n_simulations=999, random_state=0).pvalue < 0.01
+    True
+    """
+    test = KruskalWallisTest(
+        groups=groups,
+        sizes=sizes,
+        epsilon=epsilon,
+        n_simulations=n_simulations,
+        random_state=random_state,
+        budget=budget,
+    )
+    return test.fit(x, labels).result_
+
+
+def _subtract(x: Any, y: Any) -> Any:
+    check_indexes({"x": x, "y": y})
+    first, second = column_of("x", x), column_of("y", y)
+    if first.shape != second.shape:
+        raise refuse_data("y", allowed="have as many rows as x, one per pair")
+    with np.errstate(over="ignore", invalid="ignore"):
+        return first - second
